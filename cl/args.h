@@ -65,11 +65,11 @@ typedef struct rope_args {
     args_float scale;
 } rope_args;
 
-/* Caches in pages. The keys and values of all sequences lie in a pool [pages, H, KV_PAGE, D]. A step has rows,
- * each a token of one of the sequences. A run is a row of `runs` [n_runs, RUN_WORDS]: the number of a sequence,
- * its first row in the step, and the number of its rows, which are consecutive. Row s of `pages` [sequences,
- * n_pages] lists the pages of sequence s: position p is in page p / KV_PAGE, at p % KV_PAGE. `runs` and `pages`
- * are offsets. */
+/* Caches in pages. The keys and values of all sequences lie in a pool [pages, H, KV_PAGE, D]. A step has
+ * rows, each a token of one of the sequences. A run is a row of `runs` [n_runs, RUN_WORDS]: the number of
+ * a sequence, its first row in the step, and the number of its rows, which are consecutive. Row s of
+ * `pages` [sequences, n_pages] lists the pages of sequence s: position p is in page p / KV_PAGE, at p %
+ * KV_PAGE. `runs` and `pages` are offsets. */
 #define KV_PAGE   64
 #define RUN_WORDS 3
 typedef struct paging_args {

@@ -1,13 +1,13 @@
-/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]. Positions before this step come from state[b, ..,
- * c], which then receives the last TAPS - 1 positions of this step. Where a sequence begins (pos[b] is 0) the
- * state counts as 0.
+/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]. Positions before this step come from state[b,
+ * .., c], which then receives the last TAPS - 1 positions of this step. Where a sequence begins (pos[b]
+ * is 0) the state counts as 0.
  * Launch: ceil(n_c / channels) n_b groups. out is dense, and is not x.
  *   -D WG      work-items in a group
  *   -D TAPS    columns of w
  *   -D W_TYPE  dtype of w
  *   -D POS     0: every sequence begins here
- *   -D RUNS    1: b numbers the runs of a step's rows (cl/args.h): x is [rows, C], and a run has the state of its
- *              sequence */
+ *   -D RUNS    1: b numbers the runs of a step's rows (cl/args.h): x is [rows, C], and a run has the
+ *              state of its sequence */
 #include "args.h"
 #include "group.h"
 #include "weights.h"

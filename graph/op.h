@@ -137,8 +137,8 @@ typedef struct clef_op_def {
     int (*in_place_if)(const clef_value *n); /* NULL, or 0 for a node that may not do so */
     int32_t row_numbers; /* bit i: the integers of input i number rows, which row_range describes */
     clef_row_range (*row_range)(const clef_value *n);
-    /** NULL, or writes the numbers of input i, an I32 leaf, for tests and proofs, and returns 1. Returns 0 for
-     *  inputs whose integers may be any that row_range allows. */
+    /** NULL, or writes the numbers of input i, an I32 leaf, for tests and proofs, and returns 1. Returns
+     *  0 for inputs whose integers may be any that row_range allows. */
     int (*draw)(const clef_value *node, int32_t i, const int64_t *symbols, float *out);
     int32_t at_load;  /* 1: a node whose inputs are all weights runs once, when the plan is created */
     clef__proof_kind proof;

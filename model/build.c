@@ -70,11 +70,13 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
     if (o->n_rows && (o->for_export || o->candidates || o->sample || o->padding_mask || kind == CLEF_ENCODER))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: steps of rows: expected a decoder without sampling, beams or a padding mask", path);
+                          "%s: steps of rows: expected a decoder without sampling, beams or a padding mask",
+                          path);
     if (o->n_rows && (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0))
-        return clef__fail(err, CLEF_E_ARG,
-                          "steps of %d rows, %d pages (%d sliding), %d snapshots: expected at least 1 row and page",
-                          o->n_rows, o->n_pages, o->n_sliding_pages, o->n_snapshots);
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "steps of %d rows, %d pages (%d sliding), %d snapshots: expected at least 1 row and page",
+            o->n_rows, o->n_pages, o->n_sliding_pages, o->n_snapshots);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -139,7 +141,8 @@ static void add_candidates(clef_builder *b, int32_t k)
 static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;
-    const clef_dim n = clef_n((o->n_context + CLEF_KV_PAGE - 1) / CLEF_KV_PAGE), sequences = clef_n(o->n_sequences);
+    const clef_dim n = clef_n((o->n_context + CLEF_KV_PAGE - 1) / CLEF_KV_PAGE),
+                   sequences = clef_n(o->n_sequences);
     b->B = clef_symbol(g, "B", o->n_rows);
     b->T = clef_n(1);
     b->S = clef_symbol(g, "S", o->n_context);

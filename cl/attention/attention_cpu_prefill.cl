@@ -1,12 +1,12 @@
 /* Softmax attention on CPUs (prefill): the formula of attention_gpu_query.cl, as an online softmax
- * (arXiv:1805.02867) over chunks of KEYS keys, for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], group =
- * H / Hk.
- * The queries that share keys, (t, h) for the heads h of one group, are numbered together: query i has t = i
- * / group. A tile of them shares each chunk. Its keys are transposed and its values decoded once; then both
- * products are outer products of ROWS queries with vectors of 16 keys, or of 16 elements. Only keys that some
- * query may see are read. A query that sees no key gives zeros.
- * Launch: tiles Hk B groups, where a tile has a.tile queries, at most TILE. With PAGED a tile's queries are of
- * one run, and there are a.tiles Hk groups.
+ * (arXiv:1805.02867) over chunks of KEYS keys, for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E],
+ * group = H / Hk.
+ * The queries that share keys, (t, h) for the heads h of one group, are numbered
+ * together: query i has t = i / group. A tile of them shares each chunk. Its keys are transposed and its
+ * values decoded once; then both products are outer products of ROWS queries with vectors of 16 keys, or
+ * of 16 elements. Only keys that some query may see are read. A query that sees no key gives zeros.
+ * Launch: tiles Hk B groups, where a tile has a.tile queries, at most TILE. With PAGED a tile's queries
+ * are of one run, and there are a.tiles Hk groups.
  *   -D TILE    most queries of a tile, a multiple of ROWS
  *   -D ROWS    queries that are computed together
  *   -D D, E    last dims of k and v

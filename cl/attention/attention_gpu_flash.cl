@@ -83,7 +83,8 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
     const tile_place found = tile_of_run(&a, group % a.tiles, ROWS, runs, pages);
     if (found.first >= found.run.rows * a.group) /* in all items of the group */
         return;
-    const place p = place_in(&a, found.run.rows * a.group, found.first / ROWS, group / a.tiles, found.run.first);
+    const place p =
+        place_in(&a, found.run.rows * a.group, found.first / ROWS, group / a.tiles, found.run.first);
     own_pages = found.run.pages;
 #else
     const place p = place_of(&a);
@@ -118,7 +119,8 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         score(z, ready + p.first * D4, chunk + p.slot * WIDE);
         put_logits(weights, z, &a, &p, begin, end, mask, mask_row, s0, keys.y);
         barrier(CLK_LOCAL_MEM_FENCE);
-        load_values((local float *)chunk, v, key_at(&a.v, p.b, p.hk, s0, own_pages), a.v.stride[2], n, p.item);
+        load_values((local float *)chunk, v, key_at(&a.v, p.b, p.hk, s0, own_pages), a.v.stride[2], n,
+                    p.item);
         rescale(z, most, keep, weights, &p);
         barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the logits */
         put_weights(weights, z, keep, sum, acc, &p);

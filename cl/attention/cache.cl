@@ -4,7 +4,8 @@
  *   -D WG    work-items in a group
  *   -D TYPE  dtype of the cache: f32, f16 or q8_0 (D a multiple of 32)
  *   -D POS   1: with pos, else every sequence begins at row 0
- *   -D PAGED 1: the cache is a pool of pages, and b numbers the rows of several sequences (paging.h); T is 1 */
+ *   -D PAGED 1: the cache is a pool of pages, and b numbers the rows of several sequences (paging.h). T
+ *            is 1 */
 #include "args.h"
 #include "group.h"
 #include "weights.h"

@@ -1,5 +1,6 @@
 /* Caches in pages (cl/args.h describes runs and pages). Include it after args.h.
- *   -D PAGED  1: the kernel has the parameters PAGING_PARAMS, and its batch is the rows of several sequences */
+ *   -D PAGED  1: the kernel has the parameters PAGING_PARAMS, and its batch is the rows of several
+ *             sequences */
 #ifndef CLEF_CL_PAGING_H
 #define CLEF_CL_PAGING_H
 

@@ -36,8 +36,8 @@ uint32_t clef__tiles_of_runs(const attention_args *args, uint32_t tile);
 /** The shape [B, H, T, S] of the scores as a value, to check a mask against. */
 clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S);
 
-/** The number of keys of the scores: `keys`, the cache's, or with pages the mask's, or else all positions that
- *  a sequence has pages for. */
+/** The number of keys of the scores: `keys`, the cache's, or with pages the mask's, or else all positions
+ *  that a sequence has pages for. */
 clef_dim clef__seen_keys(clef_dim keys, const clef_value *mask, const clef_value *pages);
 
 /** 1 for CPUs with vectors. A compiler that splits vectors makes slow code of those kernels, and takes

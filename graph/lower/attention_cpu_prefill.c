@@ -57,5 +57,6 @@ uint32_t clef__most_keys(const clef_lowering *lo, const clef_attention_call *cal
 
 uint32_t clef__tiles_of_runs(const attention_args *args, uint32_t tile)
 {
-    return args->group * args->n[0] / tile + args->paging.n_runs; /* each run has at most one that is not full */
+    return args->group * args->n[0] / tile +
+           args->paging.n_runs; /* each run has at most one that is not full */
 }

@@ -11,8 +11,8 @@ clef_value *clef_cache_write(clef_graph *g, clef_value *cache, clef_value *x, cl
     return clef__node(g, CLEF_OP_cache_write, (clef_value *[]){cache, x, pos}, 3, NULL);
 }
 
-clef_value *clef_paged_write(clef_graph *g, clef_value *pool, clef_value *x, clef_value *pos, clef_value *runs,
-                             clef_value *pages)
+clef_value *clef_paged_write(clef_graph *g, clef_value *pool, clef_value *x, clef_value *pos,
+                             clef_value *runs, clef_value *pages)
 {
     return clef__node(g, CLEF_OP_cache_write, (clef_value *[]){pool, x, pos, runs, pages}, N_IN, NULL);
 }
@@ -31,12 +31,12 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
     if (cache->shape.rank != 4 || x->shape.rank != 4 || !clef__dim_equal(c[1], d[1]) ||
         !clef__dim_equal(c[3], d[3]) ||
         (is_paged ? !clef__dim_equal(d[2], clef_n(1)) : clef__dim_at(n->graph, d[0], NULL) > c[0].n))
-        return clef__fail(err, CLEF_E_SHAPE,
-                          is_paged ? "x %s does not fit the cache %s: expected [B, H, 1, D] and [any, H, any, D]"
-                                   : "x %s does not fit the cache %s: expected [B, H, T, D] and [at least B, H, "
-                                     "any, D]",
-                          clef__shape_text(n->graph, &x->shape, a),
-                          clef__shape_text(n->graph, &cache->shape, b));
+        return clef__fail(
+            err, CLEF_E_SHAPE,
+            is_paged ? "x %s does not fit the cache %s: expected [B, H, 1, D] and [any, H, any, D]"
+                     : "x %s does not fit the cache %s: expected [B, H, T, D] and [at least B, H, "
+                       "any, D]",
+            clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], d[0])))
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
                           clef__shape_text(n->graph, &pos->shape, a),
@@ -46,9 +46,8 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
                           x->name);
     n->dtype = cache->dtype;
     n->shape = cache->shape;
-    return is_paged || n->in[RUNS]
-               ? clef__check_paging(n, cache, pos, n->in[RUNS], n->in[PAGES], d[0], err)
-               : CLEF_OK;
+    return is_paged || n->in[RUNS] ? clef__check_paging(n, cache, pos, n->in[RUNS], n->in[PAGES], d[0], err)
+                                   : CLEF_OK;
 }
 
 void clef__ref_keep(clef_dtype dtype, const double *x, int64_t n, double *out)
@@ -74,9 +73,10 @@ static void paged_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
     for (int64_t r = 0; r < x->n[0] * H; r++) {
         clef__ref_run run;
         const int64_t b = r / H;
-        const int64_t row = clef__ref_find_run(&in[RUNS], b, &run)
-                                ? clef__ref_pool_row(out, &in[PAGES], run.sequence, r % H, (int64_t)in[POS].x[b])
-                                : -1;
+        const int64_t row =
+            clef__ref_find_run(&in[RUNS], b, &run)
+                ? clef__ref_pool_row(out, &in[PAGES], run.sequence, r % H, (int64_t)in[POS].x[b])
+                : -1;
         if (row >= 0)
             clef__ref_keep(n->dtype, x->x + r * D, D, out->x + row * D);
     }
@@ -156,7 +156,8 @@ static int cache_write_draw(const clef_value *n, int32_t i, const int64_t *symbo
 
 const clef_op_def clef__op_cache_write = {
     .name = "cache_write",
-    .formula = "cache[b, h, pos[b] + t, :] = x[b, h, t, :]; with pages at pos[b] of its sequence; out is the cache",
+    .formula =
+        "cache[b, h, pos[b] + t, :] = x[b, h, t, :]; with pages at pos[b] of its sequence; out is the cache",
     .n_min = 2,
     .n_max = N_IN,
     .in = {CLEF_IN_WEIGHT, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,

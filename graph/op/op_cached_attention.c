@@ -5,7 +5,21 @@
 #include "graph/lower/attention.h"
 #include "graph/op/paging.h"
 
-enum { Q, K, V, K_CACHE, V_CACHE, POS, FREQS, MASK, Q_NORM, K_NORM, RUNS, PAGES, N_IN }; /* indices of the inputs */
+enum {
+    Q,
+    K,
+    V,
+    K_CACHE,
+    V_CACHE,
+    POS,
+    FREQS,
+    MASK,
+    Q_NORM,
+    K_NORM,
+    RUNS,
+    PAGES,
+    N_IN
+}; /* indices of the inputs */
 
 static const clef_attr_def cached_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, scale), NULL},
@@ -23,9 +37,8 @@ _Static_assert(sizeof(clef_cached_attention_opts) <= CLEF_ATTR_BYTES, "the optio
 clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in *in,
                                   const clef_cached_attention_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q,   in->k,     in->v,    in->k_cache, in->v_cache,
-                                    in->pos, in->freqs, in->mask, in->q_norm,  in->k_norm,
-                                    in->runs, in->pages};
+    clef_value *const list[N_IN] = {in->q,     in->k,    in->v,      in->k_cache, in->v_cache, in->pos,
+                                    in->freqs, in->mask, in->q_norm, in->k_norm,  in->runs,    in->pages};
     return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
 }
 
@@ -40,8 +53,8 @@ static const clef_value *sliced(const clef_value *cache)
 static clef_value scores_of(const clef_value *n)
 {
     const clef_dim *q = n->in[Q]->shape.dim;
-    return clef__attention_scores(
-        n, q[0], q[2], q[1], clef__seen_keys(n->in[K_CACHE]->shape.dim[2], n->in[MASK], n->in[PAGES]));
+    return clef__attention_scores(n, q[0], q[2], q[1],
+                                  clef__seen_keys(n->in[K_CACHE]->shape.dim[2], n->in[MASK], n->in[PAGES]));
 }
 
 /* ---- inference ------------------------------------------------------------------------------- */
@@ -63,8 +76,7 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
                           cache->name, clef_dtype_name(cache->dtype));
     if (cache->shape.rank != 4 || (!n->in[PAGES] && !clef__dim_equal(c[0], d[0])) ||
-        !clef__dim_equal(c[1], d[2]) ||
-        !clef__dim_equal(c[3], d[3]))
+        !clef__dim_equal(c[1], d[2]) || !clef__dim_equal(c[3], d[3]))
         return clef__fail(
             err, CLEF_E_SHAPE, "%s %s does not fit the cache %s: expected [B, T, Hk, D] and [B, Hk, S, D]",
             x->name, clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
@@ -174,7 +186,7 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
 typedef struct ref_step {
     const clef_value *n;
     const clef_ref_tensor *in;
-    int64_t b, t, h; /* the query */
+    int64_t b, t, h;   /* the query */
     clef__ref_run run; /* with pages: the query's */
 } ref_step;
 
@@ -229,8 +241,8 @@ static int ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, doubl
         clef__ref_keep(r->n->in[cache]->dtype, x, n, x);
         return 1;
     }
-    const int64_t row =
-        r->in[PAGES].x ? clef__ref_pool_row(c, &r->in[PAGES], r->run.sequence, h, s) * n : clef__ref_at(c, r->b, h, s, 0);
+    const int64_t row = r->in[PAGES].x ? clef__ref_pool_row(c, &r->in[PAGES], r->run.sequence, h, s) * n
+                                       : clef__ref_at(c, r->b, h, s, 0);
     if (row >= 0)
         memcpy(x, c->x + row, (size_t)n * sizeof *x);
     return row >= 0;
@@ -442,7 +454,8 @@ static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t 
         .pos = clef__view(lo, n->in[POS]).offset,
         .capacity = capacity_of(lo, n, cache),
         .paging = clef__paging_args(lo, n->in[RUNS], n->in[PAGES])};
-    return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], n->in[RUNS], n->in[PAGES], err);
+    return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], n->in[RUNS], n->in[PAGES],
+                                    err);
 }
 
 /* Launches everything before the attention itself, in order. k is copied from the scratch to its cache before

@@ -42,7 +42,8 @@ static clef_status conv_infer(clef_value *n, clef_error *err)
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
                           clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
-    const clef_status status = runs ? clef__check_paging(n, NULL, pos, runs, NULL, x->shape.dim[0], err) : CLEF_OK;
+    const clef_status status =
+        runs ? clef__check_paging(n, NULL, pos, runs, NULL, x->shape.dim[0], err) : CLEF_OK;
     return status ? status : clef__infer_same(n, err);
 }
 
@@ -98,8 +99,7 @@ static clef_cost conv_cost(const clef_value *n, const int64_t *symbols)
 static clef_status conv_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     enum { CPU_CHANNELS = 16 };
-    const clef_value *x = n->in[0], *w = n->in[1], *state = n->in[2], *pos = n->in[3],
-                     *runs = n->in[RUNS];
+    const clef_value *x = n->in[0], *w = n->in[1], *state = n->in[2], *pos = n->in[3], *runs = n->in[RUNS];
     const uint32_t wg = clef__fit_local(lo, clef__n(lo, x, 0)), channels = wg == 1 ? CPU_CHANNELS : wg;
     const conv_args args = {.n_b = runs ? clef__n(lo, runs, 1) : clef__n(lo, x, 2),
                             .n_t = clef__n(lo, x, 1),

@@ -14,7 +14,7 @@ static const clef_attr_def delta_attrs[] = {
 
 clef_value *clef_gated_delta(clef_graph *g, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q,     in->k,    in->v,     in->a,  in->b,
+    clef_value *const list[N_IN] = {in->q,     in->k,    in->v,     in->a,   in->b,
                                     in->rates, in->bias, in->state, in->pos, in->runs};
     return clef__node(g, CLEF_OP_gated_delta, list, N_IN, opts);
 }
@@ -77,9 +77,10 @@ static double inverse_norm(const double *x, int64_t n, double eps)
     return 1 / sqrt(sum + eps);
 }
 
-/* Computes one column of a head's memory for all tokens: n_tokens of them, from row `first` of the step on. */
-static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, clef__ref_run run,
-                       int is_kept, int64_t h, int64_t e)
+/* Computes one column of a head's memory for all tokens: n_tokens of them, from row `first` of the step on.
+ */
+static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out,
+                       clef__ref_run run, int is_kept, int64_t h, int64_t e)
 {
     const clef_gated_delta_opts *o = (const void *)n->attr;
     const int64_t H = in[V].n[2], E = in[V].n[3], Hk = in[Q].n[2], D = in[Q].n[3];
@@ -106,12 +107,14 @@ static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_
 
 static void delta_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    const int64_t T = in[V].n[1], columns = in[V].n[2] * in[V].n[3], runs = in[RUNS].x ? in[RUNS].n[2] : in[V].n[0];
+    const int64_t T = in[V].n[1], columns = in[V].n[2] * in[V].n[3],
+                  runs = in[RUNS].x ? in[RUNS].n[2] : in[V].n[0];
     for (int64_t i = 0; i < runs * columns; i++) {
         const int64_t r = i / columns, h = i / in[V].n[3] % in[V].n[2], e = i % in[V].n[3];
         const double *words = in[RUNS].x ? in[RUNS].x + r * RUN_WORDS : NULL;
-        const clef__ref_run run = words ? (clef__ref_run){(int64_t)words[0], (int64_t)words[1], (int64_t)words[2]}
-                                        : (clef__ref_run){r, r * T, T};
+        const clef__ref_run run =
+            words ? (clef__ref_run){(int64_t)words[0], (int64_t)words[1], (int64_t)words[2]}
+                  : (clef__ref_run){r, r * T, T};
         ref_column(n, in, out, run, in[POS].x && in[POS].x[words ? run.first : r] != 0, h, e);
     }
 }

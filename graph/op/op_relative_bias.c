@@ -79,7 +79,8 @@ static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, c
 
 const clef_op_def clef__op_relative_bias = {
     .name = "relative_bias",
-    .formula = "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x; with each=1 pos[t]",
+    .formula =
+        "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x; with each=1 pos[t]",
     .n_min = 1,
     .n_max = 2,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},

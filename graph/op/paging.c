@@ -24,8 +24,8 @@ clef_status clef__check_paging(const clef_value *n, const clef_value *pool, cons
                           clef__shape_text(n->graph, &pages->shape, a));
     if (!clef__is_cache(pool) || pool->shape.rank != 4 || pool->shape.dim[2].symbol ||
         pool->shape.dim[2].n != KV_PAGE)
-        return clef__fail(err, CLEF_E_SHAPE, "the cache %s %s, expected a state [pages, H, %d, D]", pool->name,
-                          clef__shape_text(n->graph, &pool->shape, b), KV_PAGE);
+        return clef__fail(err, CLEF_E_SHAPE, "the cache %s %s, expected a state [pages, H, %d, D]",
+                          pool->name, clef__shape_text(n->graph, &pool->shape, b), KV_PAGE);
     return CLEF_OK;
 }
 
@@ -61,8 +61,8 @@ int clef__ref_find_run(const clef_ref_tensor *runs, int64_t b, clef__ref_run *ou
     return 0;
 }
 
-int64_t clef__ref_pool_row(const clef_ref_tensor *pool, const clef_ref_tensor *pages, int64_t sequence, int64_t h,
-                           int64_t s)
+int64_t clef__ref_pool_row(const clef_ref_tensor *pool, const clef_ref_tensor *pages, int64_t sequence,
+                           int64_t h, int64_t s)
 {
     if (s < 0 || s >= pages->n[3] * KV_PAGE || sequence < 0 || sequence >= pages->n[2])
         return -1;

@@ -8,40 +8,40 @@
 extern "C" {
 #endif
 
-/** A batch runs requests. Each step feeds up to step_tokens rows, a row being one token of one sequence: first a
- *  token of every sequence that generates, then parts of prompts. The logits of a row do not depend on the rows
- *  beside it but for their last bits, and with `repeatable` not at all.
+/** A batch runs requests. Each step feeds up to step_tokens rows, a row being one token of one sequence:
+ *  first a token of every sequence that generates, then parts of prompts. The logits of a row do not
+ *  depend on the rows beside it but for their last bits, and with `repeatable` not at all.
  *
- *  Keys and values lie in pages of CLEF_KV_PAGE positions. Any prefix of a prompt that is still in the pool, from
- *  a finished or a running sequence, is not computed again; it must be equal token by token, with the same adapter
- *  and salt. If the pool is full, the newest running sequence is set back: its pages are freed, and its tokens are
- *  computed again later. What it generates does not change. */
+ *  Keys and values lie in pages of CLEF_KV_PAGE positions. Any prefix of a prompt that is still in the
+ *  pool, from a finished or a running sequence, is not computed again; it must be equal token by token,
+ *  with the same adapter and salt. If the pool is full, the newest running sequence is set back: its
+ *  pages are freed, and its tokens are computed again later. What it generates does not change. */
 typedef struct clef_batch clef_batch;
 
 typedef struct clef_batch_opts {
     int32_t    n_context;       /* most positions of a sequence; 0: the model's own */
     int32_t    max_sequences;   /* most sequences that run at once; 0: 8 */
     int32_t    step_tokens;     /* most rows of a step, at least max_sequences; 0: 512, on a CPU 256 */
-    int64_t    kv_tokens;       /* positions in the pool; 0: what max_sequences of n_context need, or less where
-                                   the device's memory says so */
+    int64_t    kv_tokens;       /* positions in the pool; 0: what max_sequences of n_context need, or less
+                                   where the device's memory says so */
     int32_t    n_source;        /* most tokens of an encoder-decoder's source; 0: the model's context */
     clef_dtype kv_type;         /* as in clef_build_opts */
     int32_t    no_prefix_cache; /* 1: every prompt is computed from its first token */
-    int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step, so that
-                                   texts do not depend on other requests, the prefix cache, or set-backs. It may
-                                   cost speed */
-    /* Speculation: tokens that a sequence's own text suggests are fed together with its last one, and kept as far as
-     * they are what would have been picked. The text is the same, at any temperature. ngram_max > 0 switches it on:
-     * the last ngram_max to ngram_min tokens (0: 2) are looked for in the text, the longest first, and what followed
-     * them is suggested. Off while more than spec_max_sequences (0: 4) sequences run, and for a while after
-     * suggestions of a sequence were wrong */
+    int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step,
+                                   so that texts do not depend on other requests, the prefix cache, or
+                                   set-backs. It may cost speed */
+    /* Speculation: tokens that a sequence's own text suggests are fed together with its last one, and
+     * kept as far as they are what would have been picked. The text is the same, at any temperature.
+     * ngram_max > 0 switches it on: the last ngram_max to ngram_min tokens (0: 2) are looked for in the
+     * text, the longest first, and what followed them is suggested. Off while more than
+     * spec_max_sequences (0: 4) sequences run, and for a while after suggestions of a sequence were wrong */
     int32_t    ngram_min, ngram_max, spec_max_sequences;
     int32_t    describe_only;   /* as in clef_session_opts */
     clef_compile_opts compile;
 } clef_batch_opts;
 
-/** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an option
- *  out of range, CLEF_E_LIMIT for a pool without room for a page; else the errors of
+/** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an
+ *  option out of range, CLEF_E_LIMIT for a pool without room for a page; else the errors of
  *  clef_model_build() and clef_plan_create(). */
 CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                                        clef_batch **out, clef_error *err);
@@ -64,20 +64,21 @@ typedef struct clef_request {
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
 } clef_request;
 
-/** Adds a request, which waits until there is room. The arrays are copied. *sequence is its number, which no other
- *  request of the batch has had. CLEF_E_ARG (an id outside the vocabulary, an option out of range, no source),
- *  CLEF_E_LIMIT (it could never fit into the context or the pool), CLEF_E_NOMEM. */
+/** Adds a request, which waits until there is room. The arrays are copied. *sequence is its number, which
+ *  no other request of the batch has had. CLEF_E_ARG (an id outside the vocabulary, an option out of
+ *  range, no source), CLEF_E_LIMIT (it could never fit into the context or the pool), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_batch_add(clef_batch *batch, const clef_request *request, int64_t *sequence,
                                     clef_error *err);
-/** Forgets a sequence, running or finished, and its tokens. CLEF_E_NOT_FOUND if there is none of that number. */
+/** Forgets a sequence, running or finished, and its tokens. CLEF_E_NOT_FOUND if there is none of that
+ *  number. */
 CLEF_API clef_status clef_batch_cancel(clef_batch *batch, int64_t sequence, clef_error *err);
 
-/** Runs one step, and picks a token for each sequence whose prompt is complete. *n_rows is the number of rows it
- *  had: 0 when no sequence is left to run. Allocates nothing once its lengths have been seen.
+/** Runs one step, and picks a token for each sequence whose prompt is complete. *n_rows is the number of
+ *  rows it had: 0 when no sequence is left to run. Allocates nothing once its lengths have been seen.
  *
- *  If the device is lost, it gets a new context and the step is repeated once, with the caches computed again.
- *  After any other error the sequences are as before the step. CLEF_E_CL, CLEF_E_BUILD, CLEF_E_DEVICE,
- *  CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+ *  If the device is lost, it gets a new context and the step is repeated once, with the caches computed
+ *  again. After any other error the sequences are as before the step. CLEF_E_CL, CLEF_E_BUILD,
+ *  CLEF_E_DEVICE, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 CLEF_API clef_status clef_batch_step(clef_batch *batch, int32_t *n_rows, clef_error *err);
 
 typedef enum clef_finish {
@@ -104,10 +105,11 @@ CLEF_API int32_t clef_batch_take(clef_batch *batch, clef_batch_token *out, int32
 typedef struct clef_batch_stats {
     int32_t  n_waiting, n_running;
     int64_t  n_steps, n_rows;            /* so far */
-    int64_t  n_prompt, n_cached;         /* tokens of prompts that began, and those found in the prefix cache */
+    int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
     int64_t  n_generated, n_set_backs;
     int64_t  n_suggested, n_accepted;    /* tokens of speculation */
-    int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for later */
+    int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for
+                                                        later */
     int64_t  kv_tokens;                  /* positions in the pool */
     uint64_t page_bytes;                 /* of all layers */
 } clef_batch_stats;

@@ -179,7 +179,8 @@ CLEF_API clef_value *clef_softmax_with_sinks(clef_graph *graph, clef_value *x, c
  *  turns them into this op. */
 typedef struct clef_attention_opts {
     float scale, softcap; int32_t causal, window;
-    int32_t batch_invariant; /* 1: a query's result is bit-identical whatever other queries are in the batch */
+    int32_t batch_invariant; /* 1: a query's result is bit-identical whatever other queries are in the
+                                batch */
 } clef_attention_opts;
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v,
                                     clef_value *mask, clef_value *pos, const clef_attention_opts *opts);
@@ -248,22 +249,22 @@ CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef
 
 /** Caches in pages, for steps with tokens of several sequences.
  *
- *  All sequences share a pool [pages, H, CLEF_KV_PAGE, D], a state in the dtype of a cache. The batch of such a
- *  step is of rows, T is 1: row b is one token, at position pos[b] of its sequence. Rows of one sequence follow
- *  each other and have consecutive positions; they are a run.
+ *  All sequences share a pool [pages, H, CLEF_KV_PAGE, D], a state in the dtype of a cache. The batch of
+ *  such a step is of rows, T is 1: row b is one token, at position pos[b] of its sequence. Rows of one
+ *  sequence follow each other and have consecutive positions; they are a run.
  *
- *  runs   I32 [M, 3]: of each run the number of its sequence, its first row, and its number of rows. At most one
- *         run has the same sequence; every row has a run.
+ *  runs   I32 [M, 3]: of each run the number of its sequence, its first row, and its number of rows. At
+ *         most one run has the same sequence; every row has a run.
  *  pages  I32 [sequences, n]: the page of the pool that holds positions CLEF_KV_PAGE i .. of a sequence.
  *
- *  clef_paged_write() writes x [B, H, 1, D] to its rows' places, as clef_cache_write(). No two rows may have the
- *  same place. */
+ *  clef_paged_write() writes x [B, H, 1, D] to its rows' places, as clef_cache_write(). No two rows may
+ *  have the same place. */
 #define CLEF_KV_PAGE 64
 CLEF_API clef_value *clef_paged_write(clef_graph *graph, clef_value *pool, clef_value *x, clef_value *pos,
                                       clef_value *runs, clef_value *pages);
 
-/** clef_attention() of q [B, H, 1, D] over pools: each row sees its own sequence up to its position (causal must
- *  be 1). mask broadcasts to [B, H, 1, S], where S is its own last dim; sinks as in
+/** clef_attention() of q [B, H, 1, D] over pools: each row sees its own sequence up to its position
+ *  (causal must be 1). mask broadcasts to [B, H, 1, S], where S is its own last dim; sinks as in
  *  clef_attention_with_sinks(). */
 typedef struct clef_paged_attention_in {
     clef_value *q, *k_pool, *v_pool, *mask, *pos, *sinks, *runs, *pages;
@@ -307,10 +308,10 @@ CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_
 CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
                                       clef_value *pos);
 
-/** clef_causal_conv() of a step whose rows are of several sequences, x [B, 1, C] (clef_paged_write() describes
- *  runs). A run has the state of its sequence; pos[b] is the position of row b. */
-CLEF_API clef_value *clef_causal_conv_of_runs(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
-                                              clef_value *pos, clef_value *runs);
+/** clef_causal_conv() of a step whose rows are of several sequences, x [B, 1, C] (clef_paged_write()
+ *  describes runs). A run has the state of its sequence; pos[b] is the position of row b. */
+CLEF_API clef_value *clef_causal_conv_of_runs(clef_graph *graph, clef_value *x, clef_value *w,
+                                              clef_value *state, clef_value *pos, clef_value *runs);
 
 /** Linear attention by the gated delta rule (arXiv:2412.06464), one token after the other, for q, k
  *  [B, T, Hk, D] and v [B, T, H, E], with H a multiple of Hk and D <= 256. For each head h with its matrix S

@@ -211,15 +211,15 @@ typedef struct clef_build_opts {
     clef_part   part;         /* CLEF_PART_WHOLE for all other models */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
 
-    /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences sequences. The
-     * caches are pools of pages. Not with for_export, candidates, sample or padding_mask. Inputs: input_ids
-     * [B, 1], pos [B], runs [M, 3], pages [n_sequences, ceil(n_context / CLEF_KV_PAGE)], as
-     * clef_paged_write() takes them, and picks I32 [N], the rows whose logits are wanted; output: logits [N, 1,
-     * V]. Layers with a sliding window have pools of their own, and an input sliding_pages like pages. The
-     * decoder of an encoder-decoder has source_pages I32 [n_sequences, ceil(n_source / CLEF_KV_PAGE)] and
-     * source_end I32 [B], the last position of the source of each row's sequence; the states cross_k_L and
-     * cross_v_L are the pools of sources. States of linear attention have n_sequences rows and more for
-     * n_snapshots copies. */
+    /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences
+     * sequences. The caches are pools of pages. Not with for_export, candidates, sample or padding_mask.
+     * Inputs: input_ids [B, 1], pos [B], runs [M, 3], pages [n_sequences, ceil(n_context /
+     * CLEF_KV_PAGE)], as clef_paged_write() takes them, and picks I32 [N], the rows whose logits are
+     * wanted; output: logits [N, 1, V]. Layers with a sliding window have pools of their own, and an
+     * input sliding_pages like pages. The decoder of an encoder-decoder has source_pages I32
+     * [n_sequences, ceil(n_source / CLEF_KV_PAGE)] and source_end I32 [B], the last position of the
+     * source of each row's sequence; the states cross_k_L and cross_v_L are the pools of sources. States
+     * of linear attention have n_sequences rows and more for n_snapshots copies. */
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
 
     int32_t     for_export;   /* 1: for clef_graph_write_onnx(): implies all_logits, padding_mask, and

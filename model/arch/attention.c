@@ -75,8 +75,8 @@ typedef struct attention_names {
 static const attention_names self_names = {"attn.scores", "attention", "attn.heads"};
 static const attention_names cross_names = {"cross.scores", "cross_attention", "cross.heads"};
 
-/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. pages: NULL, or
- * k and v are pools of pages. */
+/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. pages: NULL,
+ * or k and v are pools of pages. */
 static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, clef_value *v,
                                 clef_value *mask, clef_value *pos, clef_value *sinks, clef_value *pages,
                                 clef_softmax_opts opts, const attention_names *names)
@@ -183,8 +183,8 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     const clef_dim B = is_shared ? clef_n(1) : b->B, T = is_shared ? b->B : b->T;
     q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
     /* A row sees its source up to the last position. */
-    x = attend_heads(b, q, k, v, b->memory_mask, b->source_pages ? b->source_end : NULL, NULL, b->source_pages,
-                     (clef_softmax_opts){0}, &cross_names);
+    x = attend_heads(b, q, k, v, b->memory_mask, b->source_pages ? b->source_end : NULL, NULL,
+                     b->source_pages, (clef_softmax_opts){0}, &cross_names);
     x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
     return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }

@@ -56,7 +56,7 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     }
     clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)})
                              : NULL; /* all sequences are at the same position */
-    clef_value *bias = clef_relative_bias(b->g, by_distance, pos,
-                                          &(clef_relative_bias_opts){.queries = b->T, .keys = b->S});
+    clef_value *bias =
+        clef_relative_bias(b->g, by_distance, pos, &(clef_relative_bias_opts){.queries = b->T, .keys = b->S});
     b->bias = clef__name_value(b, bias, "position_bias");
 }

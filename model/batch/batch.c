@@ -44,16 +44,16 @@ static void set_defaults(clef_batch *b)
         o->spec_max_sequences = 4;
     if (o->ngram_max && b->hp->linear_taps)
         b->no_speculation = "the memory of linear attention cannot return to an earlier token";
-    b->most_picks = o->max_sequences +
-                    (o->ngram_max && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
+    b->most_picks =
+        o->max_sequences + (o->ngram_max && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
 }
 
 static clef_status check_opts(const clef_batch *b, clef_error *err)
 {
     const clef_batch_opts *o = &b->opts;
     if (o->n_context < 1 || o->n_context > b->hp->n_context)
-        return clef__fail(err, CLEF_E_ARG, "a context of %d: expected 1 to %d, the model's positions", o->n_context,
-                          b->hp->n_context);
+        return clef__fail(err, CLEF_E_ARG, "a context of %d: expected 1 to %d, the model's positions",
+                          o->n_context, b->hp->n_context);
     if (o->max_sequences < 1 || o->max_sequences > 4096)
         return clef__fail(err, CLEF_E_ARG, "%d sequences at once, expected 1 to 4096", o->max_sequences);
     if (o->step_tokens < o->max_sequences)
@@ -61,10 +61,11 @@ static clef_status check_opts(const clef_batch *b, clef_error *err)
                           o->step_tokens, o->max_sequences);
     if (o->ngram_min < 0 || o->ngram_min > o->ngram_max || o->spec_max_sequences < 0)
         return clef__fail(err, CLEF_E_ARG,
-                          "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising", o->ngram_min,
-                          o->ngram_max, o->spec_max_sequences);
+                          "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising",
+                          o->ngram_min, o->ngram_max, o->spec_max_sequences);
     if (o->kv_tokens < 0)
-        return clef__fail(err, CLEF_E_ARG, "a pool of %" PRId64 " positions, expected 0 or more", o->kv_tokens);
+        return clef__fail(err, CLEF_E_ARG, "a pool of %" PRId64 " positions, expected 0 or more",
+                          o->kv_tokens);
     return CLEF_OK;
 }
 
@@ -88,7 +89,8 @@ static clef_status make_pages(clef_batch *b, clef_error *err)
 static clef_status make_rows(clef_batch *b, clef_error *err)
 {
     batch_rows *r = &b->rows;
-    const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences, vocab = (size_t)b->hp->n_vocab;
+    const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences,
+                 vocab = (size_t)b->hp->n_vocab;
     r->ids = calloc(rows, sizeof *r->ids);
     r->pos = calloc(rows, sizeof *r->pos);
     r->picks = calloc(rows, sizeof *r->picks);
@@ -101,14 +103,15 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
     b->slots = calloc(n, sizeof *b->slots);
     b->cap_tokens = 2 * b->most_picks;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
-    int made = r->ids && r->pos && r->picks && r->best && r->runs && r->pages && r->sliding_pages && r->logits &&
-               b->candidates && b->slots && b->tokens;
+    int made = r->ids && r->pos && r->picks && r->best && r->runs && r->pages && r->sliding_pages &&
+               r->logits && b->candidates && b->slots && b->tokens;
     if (b->hp->n_decoder_layers) {
         r->source_end = calloc(rows, sizeof *r->source_end);
         b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
         made = made && r->source_end && b->encoder.ends;
     }
-    return made ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
+    return made ? CLEF_OK
+                : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
 }
 
 static clef_status open_batch(clef_batch *b, clef_error *err)
@@ -132,8 +135,8 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
     return s ? s : make_rows(b, err);
 }
 
-clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts, clef_batch **out,
-                              clef_error *err)
+clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
+                              clef_batch **out, clef_error *err)
 {
     *out = NULL;
     clef_batch *b = calloc(1, sizeof *b);
@@ -198,12 +201,13 @@ void clef_batch_destroy(clef_batch *b)
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static clef_status check_ids(const clef_batch *b, const int32_t *ids, int32_t n, const char *what, clef_error *err)
+static clef_status check_ids(const clef_batch *b, const int32_t *ids, int32_t n, const char *what,
+                             clef_error *err)
 {
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= b->hp->n_vocab)
-            return clef__fail(err, CLEF_E_ARG, "token %d of the %s is %d, the vocabulary has 0 to %d", i, what, ids[i],
-                              b->hp->n_vocab - 1);
+            return clef__fail(err, CLEF_E_ARG, "token %d of the %s is %d, the vocabulary has 0 to %d", i,
+                              what, ids[i], b->hp->n_vocab - 1);
     return CLEF_OK;
 }
 
@@ -217,7 +221,8 @@ static clef_status check_source(const clef_batch *b, const clef_request *r, clef
 {
     if ((b->hp->n_decoder_layers > 0) != (r->n_source > 0))
         return clef__fail(err, CLEF_E_ARG, "a source of %d tokens: %s", r->n_source,
-                          b->hp->n_decoder_layers ? "an encoder-decoder needs one" : "only an encoder-decoder has one");
+                          b->hp->n_decoder_layers ? "an encoder-decoder needs one"
+                                                  : "only an encoder-decoder has one");
     if (r->n_source > b->opts.n_source)
         return clef__fail(err, CLEF_E_LIMIT, "a source of %d tokens, the batch accepts %d", r->n_source,
                           b->opts.n_source);
@@ -231,12 +236,13 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
         return clef__fail(err, CLEF_E_ARG, "the batch's device was lost and did not come back");
     if (r->n < 1 || r->n_max < 0 || r->n_stops < 0)
         return clef__fail(err, CLEF_E_ARG,
-                          "%d prompt tokens, %d to generate, %d stop tokens: expected at least 1, 0 and 0", r->n,
-                          r->n_max, r->n_stops);
+                          "%d prompt tokens, %d to generate, %d stop tokens: expected at least 1, 0 and 0",
+                          r->n, r->n_max, r->n_stops);
     if (r->n >= most || r->n_max > most - r->n)
-        return clef__fail(err, CLEF_E_LIMIT,
-                          "%d prompt tokens and %d to generate: the context holds %d, the pool of keys and values %"
-                          PRId64, r->n, r->n_max ? r->n_max : 1, b->opts.n_context, b->stats.kv_tokens);
+        return clef__fail(
+            err, CLEF_E_LIMIT,
+            "%d prompt tokens and %d to generate: the context holds %d, the pool of keys and values %" PRId64,
+            r->n, r->n_max ? r->n_max : 1, b->opts.n_context, b->stats.kv_tokens);
     const clef_status s = check_source(b, r, err);
     return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
 }
@@ -380,8 +386,8 @@ static clef_status recover(clef_batch *b, const clef_error *why, clef_error *err
     if (!s)
         return CLEF_OK;
     clef__batch_close(b);
-    return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s", why->text,
-                         again.text);
+    return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s",
+                         why->text, again.text);
 }
 
 /* The ring must have room for all tokens that a step can pick. */

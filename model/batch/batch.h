@@ -16,8 +16,8 @@ enum { MOST_DRAFTS = 8 };
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
 typedef struct batch_sequence {
-    int64_t number; /* the order of arrival */
-    int32_t slot;   /* its row in the page tables, and its recurrent states */
+    int64_t number;  /* the order of arrival */
+    int32_t slot;    /* its row in the page tables, and its recurrent states */
     int32_t *tokens; /* [n_most]: the prompt, then what was generated */
     int32_t n_tokens, n_prompt, n_most;
     int32_t n_past; /* tokens in the cache */
@@ -28,11 +28,11 @@ typedef struct batch_sequence {
     sample_options sampling;
     uint32_t stream;
     int32_t logprobs;
-    int32_t n_rows, first_pick; /* in the present step */
+    int32_t n_rows, first_pick;            /* in the present step */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
-    int32_t n_wanted; /* how many to suggest the next time */
+    int32_t n_wanted;                      /* how many to suggest the next time */
     int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
-    int32_t n_cached;          /* of the prompt, when it first began; -1: it has not begun */
+    int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_set_backs;
 } batch_sequence;
 
@@ -45,15 +45,15 @@ typedef struct batch_io {
 
 /* The inputs of a step, as the host fills them. */
 typedef struct batch_rows {
-    int32_t *ids, *pos, *source_end, *picks;     /* [step_tokens] */
-    int32_t *runs;                               /* [max_sequences, 3] */
-    int32_t *pages, *sliding_pages;              /* [max_sequences, n_pages of a sequence] */
-    int32_t *best;                               /* [step_tokens]: the likeliest token of each pick */
-    float *logits;                               /* [most_picks, n_vocab] */
+    int32_t *ids, *pos, *source_end, *picks; /* [step_tokens] */
+    int32_t *runs;                           /* [max_sequences, 3] */
+    int32_t *pages, *sliding_pages;          /* [max_sequences, n_pages of a sequence] */
+    int32_t *best;                           /* [step_tokens]: the likeliest token of each pick */
+    float *logits;                           /* [most_picks, n_vocab] */
     int32_t n_rows, n_runs, n_picks;
-    int32_t visible;                             /* the last position + 1 */
+    int32_t visible; /* the last position + 1 */
     int32_t tables_changed;
-    int32_t has_logits;                          /* the step's logits were read, and not `best` */
+    int32_t has_logits; /* the step's logits were read, and not `best` */
 } batch_rows;
 
 /* The encoder of an encoder-decoder. */
@@ -62,7 +62,7 @@ typedef struct batch_encoder {
     int32_t ids, T;
     float *rows, *page; /* an output of the plan, and one page of it */
     size_t rows_bytes, page_bytes;
-    int32_t *ends;      /* [max_sequences]: the last position of each slot's source */
+    int32_t *ends; /* [max_sequences]: the last position of each slot's source */
 } batch_encoder;
 
 struct clef_batch {
@@ -78,13 +78,13 @@ struct clef_batch {
     clef__pages *pages;
     clef__plan_state *states; /* of the plan */
     int32_t n_states;
-    int32_t n_each;           /* pages of a sequence */
+    int32_t n_each; /* pages of a sequence */
     int32_t is_recurrent, has_full, has_sliding;
     const char *no_prefix_cache, *no_speculation;
-    int32_t most_picks;       /* of a step */
-    batch_sequence **all;     /* in order of arrival */
+    int32_t most_picks;   /* of a step */
+    batch_sequence **all; /* in order of arrival */
     int32_t n_all, cap_all;
-    batch_sequence **slots;   /* [max_sequences]: NULL where free */
+    batch_sequence **slots; /* [max_sequences]: NULL where free */
     int64_t next_number;
     clef_batch_token *tokens; /* a ring of picked tokens */
     int32_t n_tokens, first_token, cap_tokens;
@@ -96,7 +96,7 @@ struct clef_batch {
 
 /** Sizes the pool, makes the plans, and looks up their inputs. */
 clef_status clef__batch_open(clef_batch *b, clef_error *err);
-void        clef__batch_close(clef_batch *b);
+void clef__batch_close(clef_batch *b);
 /** Enqueues the copy of rows between pages that the bookkeeping asked for. */
 clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *copy, clef_error *err);
 /** Enqueues the copy of one row of all recurrent states to another. */
@@ -106,18 +106,18 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_erro
 
 /* ---- schedule.c: who runs in a step -------------------------------------------------------------- */
 
-/** Starts waiting sequences where there is room, and chooses the rows of the next step: n_rows of each sequence.
- *  Sets sequences back where the pool is full. Returns the sum in *n. */
+/** Starts waiting sequences where there is room, and chooses the rows of the next step: n_rows of each
+ * sequence. Sets sequences back where the pool is full. Returns the sum in *n. */
 clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
 /** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
-void        clef__batch_set_back(clef_batch *b, batch_sequence *s);
+void clef__batch_set_back(clef_batch *b, batch_sequence *s);
 
 /* ---- speculate.c --------------------------------------------------------------------------------- */
 
 /** Suggests up to `room` tokens after those of s, which generates, and returns their number. */
 int32_t clef__batch_suggest(const clef_batch *b, batch_sequence *s, int32_t room);
 /** Notes how many of the suggested tokens were right. */
-void    clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
+void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
 
 /* ---- step.c -------------------------------------------------------------------------------------- */
 

@@ -15,14 +15,14 @@ typedef struct ring {
 
 typedef struct block {
     int32_t tokens[KV_BLOCK];
-    int32_t n_tokens;              /* noted */
-    int32_t n_chains;              /* chains that have the block */
-    int32_t root, parent;          /* parent NONE: the first of its tree */
+    int32_t n_tokens;     /* noted */
+    int32_t n_chains;     /* chains that have the block */
+    int32_t root, parent; /* parent NONE: the first of its tree */
     int32_t first_child, next_sibling, before_sibling;
-    int32_t same_hash;             /* the next block of the bucket */
+    int32_t same_hash; /* the next block of the bucket */
     int32_t is_hashed;
-    int32_t sliding;               /* page of sliding layers, or NONE */
-    int32_t n_sliding;             /* chains that hold that page */
+    int32_t sliding;   /* page of sliding layers, or NONE */
+    int32_t n_sliding; /* chains that hold that page */
 } block;
 
 /* A tree of blocks; free if it has neither blocks nor a chain. */
@@ -44,11 +44,11 @@ struct clef__pages {
     int32_t *buckets;
     uint32_t n_buckets;
     mark *marks;
-    ring unused;          /* blocks in no chain: free ones first, then those used least recently */
-    ring unused_sliding;  /* pages of sliding layers likewise */
-    int32_t *owner;       /* [n_sliding]: the block that has this page, or NONE */
+    ring unused;         /* blocks in no chain: free ones first, then those used least recently */
+    ring unused_sliding; /* pages of sliding layers likewise */
+    int32_t *owner;      /* [n_sliding]: the block that has this page, or NONE */
     int32_t n_in_chains, n_kept, n_sliding_in_chains, n_sliding_kept;
-    int32_t *path;        /* [n_blocks], for walks */
+    int32_t *path; /* [n_blocks], for walks */
     uint64_t clock;
 };
 
@@ -184,7 +184,8 @@ static int32_t find_root(const clef__pages *p, clef__pages_key key)
 {
     for (int32_t i = 0; i < p->opts.n_blocks + p->opts.n_chains; i++) {
         const root *r = &p->roots[i];
-        if ((r->n_chains || r->first_child != NONE) && r->key.adapter == key.adapter && r->key.salt == key.salt)
+        if ((r->n_chains || r->first_child != NONE) && r->key.adapter == key.adapter &&
+            r->key.salt == key.salt)
             return i;
     }
     return NONE;
@@ -280,10 +281,10 @@ static int32_t common_prefix(const block *b, const int32_t *tokens, int32_t limi
     return n;
 }
 
-/* The block after `parent` with the longest common prefix, whose length is *n. Sliding layers always see the last
- * block of a prefix. */
-static int32_t find_part(const clef__pages *p, int32_t tree, int32_t parent, const int32_t *tokens, int32_t limit,
-                         int32_t *n)
+/* The block after `parent` with the longest common prefix, whose length is *n. Sliding layers always see the
+ * last block of a prefix. */
+static int32_t find_part(const clef__pages *p, int32_t tree, int32_t parent, const int32_t *tokens,
+                         int32_t limit, int32_t *n)
 {
     int32_t i = parent == NONE ? p->roots[tree].first_child : p->blocks[parent].first_child, best = NONE;
     *n = 0;
@@ -306,9 +307,9 @@ static void drop_sliding(clef__pages *p, block *b)
         return;
     p->owner[b->sliding] = NONE;
     ring_remove(&p->unused_sliding, b->sliding);
-    ring_insert(&p->unused_sliding, b->sliding, ring_first(&p->unused_sliding) == NONE
-                                                    ? p->unused_sliding.n
-                                                    : ring_first(&p->unused_sliding));
+    ring_insert(&p->unused_sliding, b->sliding,
+                ring_first(&p->unused_sliding) == NONE ? p->unused_sliding.n
+                                                       : ring_first(&p->unused_sliding));
     p->n_sliding_kept--;
     b->sliding = NONE;
 }
@@ -329,8 +330,8 @@ static void free_block(clef__pages *p, int32_t i)
     ring_insert(&p->unused, i, ring_first(&p->unused) == NONE ? p->unused.n : ring_first(&p->unused));
 }
 
-/* A free block, now in a chain. A block's children are always behind it in `unused` or in front of it, never in a
- * chain, and chains are ended from their last block on, so the first one has no children. */
+/* A free block, now in a chain. A block's children are always behind it in `unused` or in front of it, never
+ * in a chain, and chains are ended from their last block on, so the first one has no children. */
 static int32_t take_block(clef__pages *p)
 {
     const int32_t i = ring_first(&p->unused);
@@ -365,7 +366,8 @@ static void unuse_block(clef__pages *p, int32_t i)
         free_block(p, i);
 }
 
-/* Makes sure that a block in a chain has a page of sliding layers, and holds it. Returns 0 if none is left. */
+/* Makes sure that a block in a chain has a page of sliding layers, and holds it. Returns 0 if none is left.
+ */
 static int hold_sliding(clef__pages *p, int32_t i)
 {
     block *b = &p->blocks[i];
@@ -454,7 +456,8 @@ static int32_t best_mark(const clef__pages *p, int32_t n)
     int32_t best = NONE;
     for (int32_t m = 0; m < p->opts.n_marks; m++) {
         const mark *a = &p->marks[m];
-        const int fits = a->block != NONE && a->position <= n && a->block == p->path[(a->position - 1) / KV_BLOCK];
+        const int fits =
+            a->block != NONE && a->position <= n && a->block == p->path[(a->position - 1) / KV_BLOCK];
         if (fits && (best == NONE || a->position > p->marks[best].position) &&
             with_sliding(p, a->position) == a->position)
             best = m;
@@ -491,8 +494,8 @@ static void link_block(clef__pages *p, clef__chain *chain, int32_t i)
     chain->blocks[chain->n++] = i;
 }
 
-/* The last block of a new chain: the found one itself if no one else has it and all its tokens are wanted, else a
- * new one with a copy of n rows. */
+/* The last block of a new chain: the found one itself if no one else has it and all its tokens are wanted,
+ * else a new one with a copy of n rows. */
 static int begin_part(clef__pages *p, clef__chain *chain, int32_t found, int32_t n, clef__page_copy *copy)
 {
     block *from = &p->blocks[found];
@@ -596,7 +599,8 @@ void clef__pages_note(clef__pages *p, clef__chain *chain, int32_t at, const int3
 void clef__pages_slide(clef__pages *p, clef__chain *chain, int32_t position)
 {
     const int32_t first = first_seen(p, position);
-    for (; p->opts.window > 0 && chain->first_seen < first && chain->first_seen < chain->n; chain->first_seen++)
+    for (; p->opts.window > 0 && chain->first_seen < first && chain->first_seen < chain->n;
+         chain->first_seen++)
         leave_sliding(p, chain->blocks[chain->first_seen]);
 }
 
@@ -640,11 +644,11 @@ int32_t clef__pages_mark(clef__pages *p, const clef__chain *chain, int32_t posit
 
 clef__pages_count clef__pages_counts(const clef__pages *p)
 {
-    return (clef__pages_count){
-        .in_chains = p->n_in_chains,
-        .kept = p->n_kept,
-        .free = p->opts.n_blocks - p->n_in_chains - p->n_kept,
-        .sliding_in_chains = p->n_sliding_in_chains,
-        .sliding_kept = p->n_sliding_kept,
-        .sliding_free = n_sliding(&p->opts) - p->n_sliding_in_chains - p->n_sliding_kept};
+    return (clef__pages_count){.in_chains = p->n_in_chains,
+                               .kept = p->n_kept,
+                               .free = p->opts.n_blocks - p->n_in_chains - p->n_kept,
+                               .sliding_in_chains = p->n_sliding_in_chains,
+                               .sliding_kept = p->n_sliding_kept,
+                               .sliding_free =
+                                   n_sliding(&p->opts) - p->n_sliding_in_chains - p->n_sliding_kept};
 }

@@ -55,7 +55,8 @@ static int64_t pages_in_memory(const clef_batch *b, uint64_t all, uint64_t large
     return n < INT32_MAX ? (int64_t)n : INT32_MAX;
 }
 
-/* Pages of sliding layers: what each sequence sees and writes in a step, and as much again for later prompts. */
+/* Pages of sliding layers: what each sequence sees and writes in a step, and as much again for later prompts.
+ */
 static int32_t sliding_pages(const clef_batch *b)
 {
     const int64_t each = (b->hp->sliding_window + b->opts.step_tokens) / KV_BLOCK + 2,
@@ -75,7 +76,9 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
         return status;
     page_bytes(g, &b->stats.page_bytes, &largest);
     clef_graph_destroy(g);
-    const int64_t fit = pages_in_memory(b, b->stats.page_bytes, largest), n = asked ? asked : fit < most ? fit : most;
+    const int64_t fit = pages_in_memory(b, b->stats.page_bytes, largest), n = asked        ? asked
+                                                                              : fit < most ? fit
+                                                                                           : most;
     if (n < 1 || n > INT32_MAX / KV_BLOCK)
         return clef__fail(err, CLEF_E_LIMIT, "a pool of %" PRId64 " positions, expected %d (a page) to %d",
                           n * KV_BLOCK, KV_BLOCK, INT32_MAX);
@@ -95,7 +98,8 @@ static void add_best(clef_graph *g)
     clef_output(g, "best", clef_argmax(g, logits));
 }
 
-static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out, clef_error *err)
+static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out,
+                             clef_error *err)
 {
     const int is_encoder = build->part == CLEF_PART_ENCODER;
     clef_graph *g;
@@ -224,7 +228,8 @@ void clef__batch_close(clef_batch *b)
 /* ---- copies ------------------------------------------------------------------------------------ */
 
 /* Copies the first n rows of each head of a page. */
-static clef_status copy_page(const clef__plan_state *state, int32_t to, int32_t from, int32_t n, clef_error *err)
+static clef_status copy_page(const clef__plan_state *state, int32_t to, int32_t from, int32_t n,
+                             clef_error *err)
 {
     const uint64_t page = state->n_bytes / (uint64_t)state->value->shape.dim[0].n,
                    heads = (uint64_t)state->value->shape.dim[1].n, head = page / heads;
@@ -249,8 +254,8 @@ clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *c, clef_error
         if (!is_pool(v))
             continue;
         const int slides = clef__layer_slides(b->hp, layer_of(v));
-        s = copy_page(&b->states[i], slides ? c->sliding_to : c->to, slides ? c->sliding_from : c->from, c->rows,
-                      err);
+        s = copy_page(&b->states[i], slides ? c->sliding_to : c->to, slides ? c->sliding_from : c->from,
+                      c->rows, err);
     }
     return s;
 }
@@ -270,7 +275,8 @@ clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, cle
 /* ---- sources ----------------------------------------------------------------------------------- */
 
 /* Copies an output of the encoder [1, H, n, D] to the pages of a slot [pages, H, KV_BLOCK, D]. */
-static clef_status hand_over(clef_batch *b, const clef__plan_state *state, int32_t slot, int32_t n, clef_error *err)
+static clef_status hand_over(clef_batch *b, const clef__plan_state *state, int32_t slot, int32_t n,
+                             clef_error *err)
 {
     batch_encoder *e = &b->encoder;
     const size_t H = (size_t)b->hp->n_heads, D = (size_t)b->hp->head_dim;
@@ -281,7 +287,8 @@ static clef_status hand_over(clef_batch *b, const clef__plan_state *state, int32
         const size_t first = page * KV_BLOCK,
                      rows = (size_t)n - first < KV_BLOCK ? (size_t)n - first : (size_t)KV_BLOCK;
         for (size_t h = 0; h < H; h++)
-            memcpy(e->page + h * KV_BLOCK * D, e->rows + (h * (size_t)n + first) * D, rows * D * sizeof *e->page);
+            memcpy(e->page + h * KV_BLOCK * D, e->rows + (h * (size_t)n + first) * D,
+                   rows * D * sizeof *e->page);
         s = clef__plan_state_write(
             state,
             &(clef__state_rows){.offset = ((size_t)slot * pages + page) * e->page_bytes,
@@ -297,7 +304,8 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *sequence, cl
     batch_encoder *e = &b->encoder;
     clef_status s = clef_plan_bind(e->plan, e->T, sequence->n_source, err);
     if (!s)
-        s = clef_plan_write(e->plan, e->ids, sequence->source, (size_t)sequence->n_source * sizeof(int32_t), err);
+        s = clef_plan_write(e->plan, e->ids, sequence->source, (size_t)sequence->n_source * sizeof(int32_t),
+                            err);
     if (!s)
         s = clef_plan_run(e->plan, err);
     for (int32_t i = 0; i < b->n_states && !s; i++)

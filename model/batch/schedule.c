@@ -1,5 +1,5 @@
-/* Who runs in a step: waiting sequences start where there is room; those that generate come first, then parts of
- * prompts, the oldest first. A full pool sets the newest sequence back. */
+/* Who runs in a step: waiting sequences start where there is room; those that generate come first, then parts
+ * of prompts, the oldest first. A full pool sets the newest sequence back. */
 #include "graph/fail.h"
 #include "model/batch/batch.h"
 
@@ -70,7 +70,8 @@ static clef_status try_start(clef_batch *b, batch_sequence *s, int *started, cle
     int32_t mark = -1;
     *started = 0;
     const int32_t slot = free_slot(b), limit = s->n_tokens - 1,
-                  n_cached = b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
+                  n_cached =
+                      b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
     const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
     if (slot == NO_SLOT || needed > clef__pages_available(b->pages) - b->stats.n_running ||
         should_share(b, s, n_cached))
@@ -124,7 +125,8 @@ static batch_sequence *newest(const clef_batch *b)
     return s;
 }
 
-/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set back. */
+/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set back.
+ */
 static int get_pages(clef_batch *b, batch_sequence *s)
 {
     const int32_t before = s->chain.n;
@@ -153,8 +155,8 @@ static int generates(const batch_sequence *s)
     return s->n_tokens - s->n_past == 1;
 }
 
-/* Shares out the step's rows: first a row for each sequence that generates, then what is suggested after them,
- * then prompts. */
+/* Shares out the step's rows: first a row for each sequence that generates, then what is suggested after
+ * them, then prompts. */
 static int32_t choose_rows(clef_batch *b)
 {
     int32_t room = b->opts.step_tokens;

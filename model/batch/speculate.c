@@ -1,5 +1,5 @@
-/* Suggests tokens from a sequence's own text: the last few tokens are looked for earlier in the text, and what
- * followed them there is suggested ("prompt lookup decoding"). */
+/* Suggests tokens from a sequence's own text: the last few tokens are looked for earlier in the text, and
+ * what followed them there is suggested ("prompt lookup decoding"). */
 #include <string.h>
 
 #include "model/batch/batch.h"
@@ -27,7 +27,8 @@ static int32_t find_last(const int32_t *tokens, int32_t n_tokens, int32_t n)
 int32_t clef__batch_suggest(const clef_batch *b, batch_sequence *s, int32_t room)
 {
     const int32_t left = s->n_most - s->n_tokens - 1; /* the step picks one token in any case */
-    int32_t n = least(least(s->n_wanted ? s->n_wanted : FIRST_WANTED, room), left), at = -1, length = b->opts.ngram_max;
+    int32_t n = least(least(s->n_wanted ? s->n_wanted : FIRST_WANTED, room), left), at = -1,
+            length = b->opts.ngram_max;
     if (b->no_speculation || !b->opts.ngram_max || n <= 0 || b->stats.n_running > b->opts.spec_max_sequences)
         return 0;
     if (s->pause > 0) {

@@ -187,8 +187,9 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     if (!b->rows.has_logits)
         return put_token(b, s, b->rows.best[nth], 0);
-    const int32_t id = clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
-                                         last_n, (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);
+    const int32_t id =
+        clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n, last_n,
+                          (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);
     return put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
 }
 

@@ -31,7 +31,8 @@ static inline int32_t random_below(uint64_t *random, int32_t n)
     return (int32_t)(clef__random_uniform(random) * n);
 }
 
-/* Prompts of 1 to `longest` random tokens; half of them begin like an earlier one. Encoder-decoders: sources. */
+/* Prompts of 1 to `longest` random tokens; half of them begin like an earlier one. Encoder-decoders: sources.
+ */
 static inline void make_requests(const clef_hparams *hp, int32_t longest, test_request *all, int32_t n)
 {
     uint64_t random = 77;
@@ -58,8 +59,10 @@ static inline clef_request request_of(const test_request *r, const test_arrival 
                         .ignore_eos = 1,
                         .logprobs = 1};
     if (arrival->temperature > 0)
-        out.sampling = (clef_sampler_opts){
-            .temperature = arrival->temperature, .top_p = 0.9f, .repeat_penalty = 1.1f, .seed = (uint64_t)seed};
+        out.sampling = (clef_sampler_opts){.temperature = arrival->temperature,
+                                           .top_p = 0.9f,
+                                           .repeat_penalty = 1.1f,
+                                           .seed = (uint64_t)seed};
     return out;
 }
 
@@ -80,8 +83,8 @@ static inline void keep_tokens(clef_batch *b, test_text *texts, int32_t *n_done)
 }
 
 /* Runs all requests of a new batch; texts are zeroed. */
-static inline void run_requests(clef_batch *b, const test_request *all, int32_t n, const test_arrival *arrival,
-                                test_text *texts)
+static inline void run_requests(clef_batch *b, const test_request *all, int32_t n,
+                                const test_arrival *arrival, test_text *texts)
 {
     clef_error err = {0};
     uint64_t random = arrival->seed;

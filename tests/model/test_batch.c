@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "tests/model/batch_texts.h"
 #include "run_graph.h"
+#include "tests/model/batch_texts.h"
 
 static clef_device *dev;
 static clef_model *model;
@@ -68,8 +68,8 @@ static void texts_are_those_of_a_session(void **state)
     for (size_t k = 0; k < sizeof sequences / sizeof *sequences; k++) {
         static test_text came[MOST_REQUESTS];
         memset(came, 0, sizeof came);
-        clef_batch *b = open_batch((clef_batch_opts){
-            .n_context = 256, .max_sequences = sequences[k], .step_tokens = 48});
+        clef_batch *b =
+            open_batch((clef_batch_opts){.n_context = 256, .max_sequences = sequences[k], .step_tokens = 48});
         run_requests(b, requests, MOST_REQUESTS, &(test_arrival){.seed = 5 + k}, came);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
             assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
@@ -136,8 +136,8 @@ static clef_batch_stats repeat_text(int32_t ngram_max, float temperature, int32_
     int64_t number;
     for (int32_t i = 0; i < 60; i++)
         ids[i] = 40 + i % 12 * 9;
-    clef_batch *b = open_batch((clef_batch_opts){
-        .n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max});
+    clef_batch *b = open_batch(
+        (clef_batch_opts){.n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max});
     const clef_request r = {.ids = ids,
                             .n = 60,
                             .n_max = LONG_TEXT,
@@ -169,7 +169,8 @@ static void speculation_changes_no_token(void **state)
         assert_memory_equal(want, came, sizeof want);
         assert_int_equal(plain.n_suggested, 0);
         assert_true(with.n_suggested > 0 && with.n_accepted <= with.n_suggested);
-        assert_true(i || (with.n_accepted > 20 && with.n_steps < plain.n_steps - 20)); /* a greedy text repeats */
+        assert_true(i ||
+                    (with.n_accepted > 20 && with.n_steps < plain.n_steps - 20)); /* a greedy text repeats */
     }
 }
 
@@ -334,10 +335,14 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_those_of_a_session), cmocka_unit_test(repeatable_greedy),
-        cmocka_unit_test(repeatable_draws),             cmocka_unit_test(prefixes_are_exact_to_the_token),
-        cmocka_unit_test(a_common_prefix_is_held_once), cmocka_unit_test(what_cannot_fit_is_refused),
-        cmocka_unit_test(cancelling_frees_everything),  cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(texts_are_those_of_a_session),
+        cmocka_unit_test(repeatable_greedy),
+        cmocka_unit_test(repeatable_draws),
+        cmocka_unit_test(prefixes_are_exact_to_the_token),
+        cmocka_unit_test(a_common_prefix_is_held_once),
+        cmocka_unit_test(what_cannot_fit_is_refused),
+        cmocka_unit_test(cancelling_frees_everything),
+        cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(speculation_changes_no_token),
     };
     return cmocka_run_group_tests_name("batch", tests, setup, teardown);

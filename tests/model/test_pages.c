@@ -1,5 +1,5 @@
-/* The bookkeeping of a paged KV cache (model/batch/pages.h): random prompts, adapters and salts, with hashes of 4
- * bits. A shadow of the pool knows what every row of every page holds. */
+/* The bookkeeping of a paged KV cache (model/batch/pages.h): random prompts, adapters and salts, with hashes
+ * of 4 bits. A shadow of the pool knows what every row of every page holds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
