@@ -196,8 +196,8 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
-/* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an id;
- * a group computes `columns` columns. Offsets in elements. */
+/* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an
+ * id; a group computes `columns` columns. Offsets in elements. */
 typedef struct low_rank_args {
     args_uint n, k, pairs, each, columns;
     args_uint y, x, down, up, ids;

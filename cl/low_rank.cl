@@ -1,5 +1,5 @@
-/* out[r, :] = y[r, :] + (x[r, :] down[i]^T) up[i] for rows r = (sequence, token) and i = ids[sequence] - 1. An id
- * of 0, or outside the pairs, gives y. All tensors are dense; out may be y.
+/* out[r, :] = y[r, :] + (x[r, :] down[i]^T) up[i] for rows r = (sequence, token) and i = ids[sequence] - 1. An
+ * id of 0, or outside the pairs, gives y. All tensors are dense; out may be y.
  * Launch: {ceil(n / columns), rows} groups. Each computes the RANK numbers in the middle for itself.
  *   -D WG    work-items in a group, a power of two
  *   -D RANK  rows of each matrix of down and up */
@@ -43,7 +43,8 @@ static void dot_rows(global const float *x, global const float *down, uint k, ui
 
 GROUP_KERNEL
 void low_rank_add(STAGE_GROUP const low_rank_args a, global float *out, global const float *y,
-                  global const float *x, global const float *down, global const float *up, global const int *ids)
+                  global const float *x, global const float *down, global const float *up,
+                  global const int *ids)
 {
     const uint row = group_id(1), first = group_id(0) * a.columns, lane = get_local_id(0);
     const uint end = min(first + a.columns, a.n);

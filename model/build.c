@@ -67,8 +67,9 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
             "%s: a part of the graph: expected an encoder-decoder, got %s (clef: leave out --part)", path,
             hp->arch);
     if (o->loras && o->for_export)
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
     if (o->n_rows && (o->for_export || o->candidates || o->sample || o->padding_mask || kind == CLEF_ENCODER))

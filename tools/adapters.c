@@ -9,7 +9,8 @@ enum { PATH_BYTES = 4096 };
 clef_status cli_adapter_split(const char *text, char path[PATH_BYTES], float *scale, clef_error *err)
 {
     const char *equals = strchr(text, '='), *slash = strchr(text, '/');
-    const char *begin = equals && (!slash || equals < slash) ? equals + 1 : text, *colon = strrchr(begin, ':');
+    const char *begin = equals && (!slash || equals < slash) ? equals + 1 : text,
+               *colon = strrchr(begin, ':');
     char *end = NULL;
     size_t n = strlen(begin);
     *scale = 1;

@@ -74,13 +74,12 @@ static clef_cost low_rank_cost(const clef_value *n, const int64_t *symbols)
 
 /* A group that has few columns repeats the work in the middle; one that has many leaves cores without work.
  */
-static uint32_t columns_of_group(uint32_t n, uint32_t rows, uint32_t wg)
+static uint32_t columns_of_group(const clef_lowering *lo, uint32_t n, uint32_t rows, uint32_t wg)
 {
-    enum { LEAST = 128, GROUPS = 8 };
-    const uint32_t parts = wg > 1           ? clef__ceil_div(n, 4 * wg)
-                           : rows >= GROUPS ? 1
-                                            : GROUPS / (rows ? rows : 1);
-    const uint32_t columns = clef__ceil_div(clef__ceil_div(n, parts ? parts : 1), 16) * 16;
+    enum { LEAST = 128 };
+    const uint32_t units = lo->caps->n_units > 1 ? (uint32_t)lo->caps->n_units : 1,
+                   parts = wg > 1 ? clef__ceil_div(n, 4 * wg) : clef__ceil_div(units, rows ? rows : 1),
+                   columns = clef__ceil_div(clef__ceil_div(n, parts ? parts : 1), 16) * 16;
     return columns < LEAST ? LEAST : columns;
 }
 
@@ -93,7 +92,7 @@ static clef_status low_rank_lower(clef_lowering *lo, const clef_value *n, clef_e
                                 .k = clef__n(lo, x, 0),
                                 .pairs = clef__n(lo, down, 2),
                                 .each = clef__n(lo, n, 1),
-                                .columns = columns_of_group(clef__n(lo, n, 0), rows, wg),
+                                .columns = columns_of_group(lo, clef__n(lo, n, 0), rows, wg),
                                 .y = clef__view(lo, y).offset,
                                 .x = clef__view(lo, x).offset,
                                 .down = clef__view(lo, down).offset,

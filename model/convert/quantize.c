@@ -58,12 +58,14 @@ size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
 }
 
-/* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its columns. */
+/* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its columns.
+ */
 static void merge_rows(const clef__quantize_item *item, size_t first, size_t n, size_t width, float *x)
 {
     for (int32_t i = 0; i < item->n_loras; i++)
         for (size_t r = 0; r < n; r++)
-            clef__lora_add_row(item->loras[i], (int64_t)clef__quantize_source_row(item, first + r), x + r * width);
+            clef__lora_add_row(item->loras[i], (int64_t)clef__quantize_source_row(item, first + r),
+                               x + r * width);
 }
 
 /* Reads rows first .. first + n - 1 of the new tensor as floats. `whole` is the old tensor as floats, for
@@ -81,7 +83,8 @@ static void decode_rows(const clef__quantize_item *item, const float *whole, siz
         return;
     }
     for (size_t r = 0; r < n; r++)
-        clef_dtype_decode(from->dtype, data + clef__quantize_source_row(item, first + r) * row_bytes(from->dtype, width),
+        clef_dtype_decode(from->dtype,
+                          data + clef__quantize_source_row(item, first + r) * row_bytes(from->dtype, width),
                           width, x + r * width);
     for (size_t i = 0; item->shift != 0 && i < n * width; i++)
         x[i] += item->shift;
@@ -219,8 +222,8 @@ static clef_status unknown_type(const char *name, clef_error *err)
 }
 
 /* Finds what the adapters change among the tensors of the new file. */
-static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *model, clef__quantize_plan *plan,
-                              clef_error *err)
+static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *model,
+                              clef__quantize_plan *plan, clef_error *err)
 {
     if (opts->n_loras < 0 || opts->n_loras > CLEF_QUANTIZE_LORAS)
         return clef__fail(err, CLEF_E_LIMIT, "%d adapters to merge, expected 0 to %d", opts->n_loras,
@@ -238,7 +241,8 @@ static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *
             n_found += t != NULL;
         }
         if (n_found != clef_lora_n_targets(opts->loras[i]))
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: changes %d matrices, the new file would have %d of them",
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "%s: changes %d matrices, the new file would have %d of them",
                               clef_lora_path(opts->loras[i]), clef_lora_n_targets(opts->loras[i]), n_found);
     }
     return CLEF_OK;

@@ -43,14 +43,15 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
     if (!status && build->part != CLEF_PART_ENCODER) /* an encoder reads its source in one run */
         status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
-        status = clef_plan_create(dev, graph,
-                                  &(clef_plan_opts){.compile = s->opts.compile,
-                                                    .describe_only = s->opts.describe_only,
-                                                    .expected_length = first_rows(s, build->part),
-                                                    .weights = loras ? clef_lora_set_weight : clef_model_weight,
-                                                    .release = loras ? clef_lora_set_release : clef_model_release,
-                                                    .weights_user = loras ? (void *)loras : model},
-                                  out, err);
+        status =
+            clef_plan_create(dev, graph,
+                             &(clef_plan_opts){.compile = s->opts.compile,
+                                               .describe_only = s->opts.describe_only,
+                                               .expected_length = first_rows(s, build->part),
+                                               .weights = loras ? clef_lora_set_weight : clef_model_weight,
+                                               .release = loras ? clef_lora_set_release : clef_model_release,
+                                               .weights_user = loras ? (void *)loras : model},
+                             out, err);
     if (!status && loras && !s->opts.describe_only)
         status = write_adapter(s, *out, err);
     clef_graph_destroy(graph);

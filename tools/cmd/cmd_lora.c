@@ -18,8 +18,8 @@ static const cli_option lora_option_table[] = {
     {.names = "scale", .type = CLI_FLOAT, .value = "S", .offset = offsetof(lora_options, scale), .lo = -1000,
      .hi = 1000, .help = "multiply what the adapter adds [1]"},
     {.names = "type", .type = CLI_TEXT, .value = "TYPE", .offset = offsetof(lora_options, type),
-     .choice = clef_quantize_type, .help = "quantise matrices to this type, as `clef quantize` does [stored: each "
-     "keeps its own]"},
+     .choice = clef_quantize_type,
+     .help = "quantise matrices to this type, as `clef quantize` does [stored: each keeps its own]"},
     {.names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(lora_options, no_tokenizer),
      .help = "leave the tokenizer of a folder out"},
     QUIET_OPTION(lora_options),
@@ -67,8 +67,8 @@ static int lora_run(const void *options, int32_t n_args, char **args)
     if (status == CLEF_OK)
         status = merge(model, lora, args[3], o, &err);
     if (status == CLEF_OK && !o->quiet)
-        fprintf(stderr, "clef: %s: %d matrices of %s have %s\n", args[3], (int)clef_lora_n_targets(lora), args[1],
-                args[2]);
+        fprintf(stderr, "clef: %s: %d matrices of %s have %s\n", args[3], (int)clef_lora_n_targets(lora),
+                args[1], args[2]);
     clef_lora_close(lora);
     clef_model_close(model);
     return status == CLEF_OK ? CLI_OK : cli_report(&err);
@@ -78,10 +78,12 @@ const cli_command cli_command_lora = {
     .name = "lora",
     .usage = "merge MODEL ADAPTER OUT",
     .summary = "Merge a LoRA adapter into a model",
-    .notes = "Writes MODEL, a GGUF file or a Hugging Face folder, as the GGUF file OUT, with ADAPTER, a PEFT folder "
-             "or a GGUF adapter, added to the matrices that it changes: W + s B A, added in f32 and stored in the "
-             "type of W or in --type. A quantised matrix is decoded and quantised again, which costs accuracy; "
-             "`clef run --lora` uses an adapter without merging it.\n",
+    .notes =
+        "Writes MODEL, a GGUF file or a Hugging Face folder, as the GGUF file OUT, with ADAPTER, a PEFT "
+        "folder "
+        "or a GGUF adapter, added to the matrices that it changes: W + s B A, added in f32 and stored in the "
+        "type of W or in --type. A quantised matrix is decoded and quantised again, which costs accuracy; "
+        "`clef run --lora` uses an adapter without merging it.\n",
     .options = lora_option_table,
     .min_args = 4,
     .max_args = 4,
