@@ -1,5 +1,5 @@
-/* out[r, :] = y[r, :] + (x[r, :] down[i]^T) up[i] for rows r = (sequence, token) and i = ids[sequence] - 1. An
- * id of 0, or outside the pairs, gives y. All tensors are dense; out may be y.
+/* out[r, :] = y[r, :] + (x[r, :] down[i]^T) up[i] for rows r = (sequence, token) and i = ids[sequence] - 1.
+ * An id of 0, or outside the pairs, gives y. All tensors are dense; out may be y.
  * Launch: {ceil(n / columns), rows} groups. Each computes the RANK numbers in the middle for itself.
  *   -D WG    work-items in a group, a power of two
  *   -D RANK  rows of each matrix of down and up */

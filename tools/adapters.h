@@ -10,8 +10,8 @@
      .help = "use this LoRA adapter, a PEFT folder or a GGUF file, beside the weights; SCALE multiplies " \
              "what it adds [1]"}
 
-/** Splits "[NAME=]PATH[:SCALE]": writes PATH to `path`, and to *scale the scale, 1 if there is none. A ':' that
- *  no number follows belongs to the path. CLEF_E_ARG when the path is empty or too long. */
+/** Splits "[NAME=]PATH[:SCALE]": writes PATH to `path`, and to *scale the scale, 1 if there is none. A ':'
+ *  that no number follows belongs to the path. CLEF_E_ARG when the path is empty or too long. */
 clef_status cli_adapter_split(const char *text, char path[4096], float *scale, clef_error *err);
 
 /** Opens the adapters of the list for a model and makes a set of them; NULL for an empty list. One sequence

@@ -15,8 +15,8 @@ extern "C" {
 /** Opens an adapter of an open model: the product with a matrix W becomes x W^T + s (x A^T) B^T.
  *
  *  path   a PEFT folder (adapter_config.json and adapter_model.safetensors), or a GGUF file whose
- *         general.type is "adapter". Either works with folders and with GGUF models: the rows of B are put into
- *         the order of the model's file. A and B may be F32, F16 or BF16; they are kept as f32.
+ *         general.type is "adapter". Either works with folders and with GGUF models: the rows of B are put
+ *         into the order of the model's file. A and B may be F32, F16 or BF16; they are kept as f32.
  *  model  borrowed; must outlive the adapter.
  *  scale  multiplies s. s is alpha / r, or alpha / sqrt(r) with use_rslora; alpha and r may differ by module
  *         (alpha_pattern, rank_pattern). In a GGUF file s is adapter.lora.alpha / r, or 1 if that alpha is 0.
