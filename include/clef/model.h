@@ -194,9 +194,9 @@ typedef struct clef_build_opts {
     /* Further inputs */
     int32_t     padding_mask; /* 1: attention_mask I32 [B, S] (encoders: [B, T]); 0 in it marks padding */
     int32_t     token_types;  /* encoders: 1: token_type_ids I32 [B, T]; 0: all types are 0 */
-    /* NULL, or adapters: an input adapter I32 [B], the number of each sequence's adapter in the set, 0
-     * for none. (In steps of rows: of each row's.) Borrowed for the call. A plan of the graph takes its weights from
-     * clef_lora_set_weight(). Not with for_export */
+    /* NULL, or adapters: an input adapter I32 [B], the number of each sequence's adapter in the set, 0 for
+     * none. (In steps of rows: of each row's.) Borrowed for the call. A plan of the graph takes its weights
+     * from clef_lora_set_weight(). Not with for_export */
     const clef_lora_set *loras;
     int32_t     sample;       /* 1: sampling I32 [16], and an output token I32 [B] (clef_sample()) */
     /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences are reordered before the
