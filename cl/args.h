@@ -196,6 +196,13 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
+/* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an
+ * id; a group computes `columns` columns. Offsets in elements. */
+typedef struct low_rank_args {
+    args_uint n, k, pairs, each, columns;
+    args_uint y, x, down, up, ids;
+} low_rank_args;
+
 /* Panels (cl/panel/panel.h): tiles of PANEL_ROWS rows; rows are padded to a multiple of PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32

@@ -66,6 +66,10 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
             err, CLEF_E_UNSUPPORTED,
             "%s: a part of the graph: expected an encoder-decoder, got %s (clef: leave out --part)", path,
             hp->arch);
+    if (o->loras && o->for_export)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
     if (o->n_rows && (o->for_export || o->candidates || o->sample || o->padding_mask || kind == CLEF_ENCODER))
@@ -137,6 +141,13 @@ static void add_candidates(clef_builder *b, int32_t k)
         clef_gather_elements(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
 }
 
+/* Which adapter each sequence uses. */
+static void add_adapter_input(clef_builder *b)
+{
+    if (b->loras)
+        b->adapter = clef_input(b->g, "adapter", CLEF_I32, clef_shape_1(b->B));
+}
+
 /* The inputs of a step of rows. The shape of `pages` holds for full and for sliding layers. */
 static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
 {
@@ -155,6 +166,7 @@ static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
     b->n_pages[0] = o->n_pages;
     b->n_pages[1] = o->n_sliding_pages ? o->n_sliding_pages : o->n_pages;
     b->picks = clef_input(g, "picks", CLEF_I32, clef_shape_1(clef_symbol(g, "N", o->n_rows)));
+    add_adapter_input(b);
 }
 
 /* Declares symbols and inputs. A decoder's tokens see S cached positions; an encoder's see each other. */
@@ -180,6 +192,7 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
         b->mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b->B, b->S));
         b->mask = clef_reshape(g, b->mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S));
     }
+    add_adapter_input(b);
 }
 
 /* The source's tokens up to the encoder's output. */
@@ -225,6 +238,7 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
             b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
         if (o->for_export)
             add_memory_inputs(b);
+        add_adapter_input(b);
     } else {
         build_encoder(b, o);
         b->mask = NULL;
@@ -273,6 +287,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .for_export = o.for_export,
                       .layer = -1,
                       .max_B = o.n_sequences + o.n_snapshots,
+                      .loras = o.loras,
                       .kv_type = o.kv_type};
     if (arch->kind == CLEF_SEQ2SEQ) {
         build_seq2seq(&b, &o);

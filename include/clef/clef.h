@@ -8,6 +8,7 @@
 #include "clef/embed.h"
 #include "clef/generate.h"
 #include "clef/graph.h"
+#include "clef/lora.h"
 #include "clef/model.h"
 #include "clef/onnx.h"
 #include "clef/plan.h"

@@ -24,6 +24,8 @@ typedef struct clef_session_opts {
                                         built before the first token, others when they are needed. 0: for
                                         whole steps */
     clef_dtype        kv_type;       /* of the KV cache, as in clef_build_opts */
+    clef_lora_set    *loras;         /* NULL, or adapters; must outlive the session */
+    int32_t           lora;          /* the number of the adapter that the sequence uses; 0: none */
     int32_t           describe_only; /* 1: nothing is loaded; clef_session_plan() says what would be
                                         (clef_plan_opts.describe_only) */
     clef_compile_opts compile;       /* its progress is called between steps too: "prompt", "beams" */

@@ -211,6 +211,14 @@ typedef struct clef_expert_matmul_opts { int32_t transpose_b; } clef_expert_matm
 CLEF_API clef_value *clef_expert_matmul(clef_graph *graph, clef_value *x, clef_value *w, clef_value *ids,
                                         clef_value *bias, const clef_expert_matmul_opts *opts);
 
+/** Low-rank adapters (arXiv:2106.09685): out [B, T, N] = y + (x down[i]^T) up[i] for the pair of matrices i =
+ *  ids[b] - 1 of each sequence; y itself where ids[b] is 0. y is F32 [B, T, N], x F32 [B, T, K], down F32
+ *  [n, r, K], up F32 [n, r, N], ids I32 [B] from 0 to n. r is at most CLEF_MAX_LOW_RANK. Other pairs are not
+ *  read. */
+enum { CLEF_MAX_LOW_RANK = 512 };
+CLEF_API clef_value *clef_low_rank_add(clef_graph *graph, clef_value *y, clef_value *x, clef_value *down,
+                                       clef_value *up, clef_value *ids);
+
 /** Norms over the last dim. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias (arXiv:1607.06450;
  *  biased variance); rms_norm: x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467). weight, bias: NULL or
  *  [N], any dtype. eps is used as given. */

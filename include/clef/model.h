@@ -14,6 +14,8 @@ extern "C" {
 #endif
 
 typedef struct clef_model clef_model;
+typedef struct clef_lora clef_lora;         /* an adapter, and several: clef/lora.h */
+typedef struct clef_lora_set clef_lora_set;
 
 /** Opens a GGUF file (v2, v3) or a Hugging Face folder (config.json with model.safetensors or
  *  model.safetensors.index.json). All offsets are checked against the files' sizes. Weights are mapped, not
@@ -192,6 +194,10 @@ typedef struct clef_build_opts {
     /* Further inputs */
     int32_t     padding_mask; /* 1: attention_mask I32 [B, S] (encoders: [B, T]); 0 in it marks padding */
     int32_t     token_types;  /* encoders: 1: token_type_ids I32 [B, T]; 0: all types are 0 */
+    /* NULL, or adapters: an input adapter I32 [B], the number of each sequence's adapter in the set, 0 for
+     * none. (In steps of rows: of each row's.) Borrowed for the call. A plan of the graph takes its weights
+     * from clef_lora_set_weight(). Not with for_export */
+    const clef_lora_set *loras;
     int32_t     sample;       /* 1: sampling I32 [16], and an output token I32 [B] (clef_sample()) */
     /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences are reordered before the
      * step. Outputs: candidates I32 [B, k], the likeliest next tokens; candidate_scores F32 [B, k], the logs
@@ -248,6 +254,9 @@ typedef struct clef_quantize_opts {
     /** NULL, or called with a line (without newline) that the user should see. */
     void (*note)(void *user, const char *text);
     void *note_user;
+    /** Adapters of the model that are merged into its weights: W + s B A, added in f32. */
+    const clef_lora *const *loras;
+    int32_t n_loras;
 } clef_quantize_opts;
 
 /** Type i that clef_model_quantize() can write, NULL beyond the last. "f32" .. "mxfp4": all matrices in that

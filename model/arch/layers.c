@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/value.h"
+#include "model/open/lora.h"
 #include "model/open/model.h"
 
 /* ---- weights by role ------------------------------------------------------------------------- */
@@ -103,6 +104,22 @@ clef_value *clef__embed(clef_builder *b)
     return y == x ? x : clef__name_value(b, y, "embed.scaled");
 }
 
+/* A leaf for the stack of the adapters' matrices. */
+static clef_value *stack_weight(clef_builder *b, const clef_tensor_info *t)
+{
+    return clef_weight(b->g, t->name, t->dtype,
+                       clef_shape_3(clef_n(t->dims[0]), clef_n(t->dims[1]), clef_n(t->dims[2])));
+}
+
+/* y + s B(A x) of the adapters that change w. */
+static clef_value *add_adapters(clef_builder *b, clef_value *y, clef_value *x, const clef_value *w)
+{
+    const clef__lora_stack *s = b->loras && w ? clef__lora_stack_of(b->loras, w->name) : NULL;
+    if (!s || !x || !y || x->shape.rank != 3 || !clef__dim_equal(x->shape.dim[0], b->B))
+        return y;
+    return clef_low_rank_add(b->g, y, x, stack_weight(b, &s->down), stack_weight(b, &s->up), b->adapter);
+}
+
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out)
 {
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
@@ -111,7 +128,8 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
                                 in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
     clef_value *y = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = !in_out});
     clef_value *bias = clef__role_weight_optional(b, role, "bias");
-    return name_by_role(b, bias ? clef_add(b->g, y, check_shape(b, bias, clef_shape_1(out))) : y, role);
+    y = bias ? clef_add(b->g, y, check_shape(b, bias, clef_shape_1(out))) : y;
+    return name_by_role(b, add_adapters(b, y, x, w), role);
 }
 
 static clef_value *layer_norm(clef_builder *b, clef_value *x, clef_role role)

@@ -46,7 +46,7 @@ static size_t ungrouped_row(const clef__quantize_item *item, size_t i)
 }
 
 /* The row of the old tensor for row `row` of the new one. */
-static size_t source_row(const clef__quantize_item *item, size_t row)
+size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
 {
     const size_t dim = (size_t)item->head_dim;
     if (item->order == CLEF_ROWS_FROM)
@@ -56,6 +56,16 @@ static size_t source_row(const clef__quantize_item *item, size_t row)
     if (item->order != CLEF_ROWS_PAIRED)
         return row;
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
+}
+
+/* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its columns.
+ */
+static void merge_rows(const clef__quantize_item *item, size_t first, size_t n, size_t width, float *x)
+{
+    for (int32_t i = 0; i < item->n_loras; i++)
+        for (size_t r = 0; r < n; r++)
+            clef__lora_add_row(item->loras[i], (int64_t)clef__quantize_source_row(item, first + r),
+                               x + r * width);
 }
 
 /* Reads rows first .. first + n - 1 of the new tensor as floats. `whole` is the old tensor as floats, for
@@ -73,7 +83,8 @@ static void decode_rows(const clef__quantize_item *item, const float *whole, siz
         return;
     }
     for (size_t r = 0; r < n; r++)
-        clef_dtype_decode(from->dtype, data + source_row(item, first + r) * row_bytes(from->dtype, width),
+        clef_dtype_decode(from->dtype,
+                          data + clef__quantize_source_row(item, first + r) * row_bytes(from->dtype, width),
                           width, x + r * width);
     for (size_t i = 0; item->shift != 0 && i < n * width; i++)
         x[i] += item->shift;
@@ -105,6 +116,7 @@ static void code_piece(void *user, int32_t i)
                  n = left < w->rows ? left : w->rows;
     float *x = w->x + skip * w->width;
     decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
+    merge_rows(w->item, w->first + skip, n, w->width, x);
     clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
 }
 
@@ -151,7 +163,8 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     const int is_column =
         to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
     clef_status status = CLEF_OK;
-    if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0) {
+    if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
+        item->n_loras == 0) {
         status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
         if (status == CLEF_OK)
             status = report_progress(c, to->n_bytes);
@@ -208,6 +221,33 @@ static clef_status unknown_type(const char *name, clef_error *err)
     return clef__fail(err, CLEF_E_ARG, "type %.40s is unknown, known are:%s", name ? name : "NULL", known);
 }
 
+/* Finds what the adapters change among the tensors of the new file. */
+static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *model,
+                              clef__quantize_plan *plan, clef_error *err)
+{
+    if (opts->n_loras < 0 || opts->n_loras > CLEF_QUANTIZE_LORAS)
+        return clef__fail(err, CLEF_E_LIMIT, "%d adapters to merge, expected 0 to %d", opts->n_loras,
+                          CLEF_QUANTIZE_LORAS);
+    for (int32_t i = 0; i < opts->n_loras; i++) {
+        int32_t n_found = 0;
+        if (opts->loras[i]->model != model)
+            return clef__fail(err, CLEF_E_ARG, "%s: the adapter was opened for another model",
+                              clef_lora_path(opts->loras[i]));
+        for (size_t k = 0; k < plan->n_items; k++) {
+            clef__quantize_item *item = &plan->items[k];
+            const clef_lora_target_info *t = clef__lora_find(opts->loras[i], item->from->name);
+            if (t)
+                item->loras[item->n_loras++] = t;
+            n_found += t != NULL;
+        }
+        if (n_found != clef_lora_n_targets(opts->loras[i]))
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "%s: changes %d matrices, the new file would have %d of them",
+                              clef_lora_path(opts->loras[i]), clef_lora_n_targets(opts->loras[i]), n_found);
+    }
+    return CLEF_OK;
+}
+
 clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts,
                                 clef_error *err)
 {
@@ -218,6 +258,8 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
     clef_status status = clef__quantize_plan_init(model, type, &plan, err);
+    if (status == CLEF_OK)
+        status = plan_merge(opts, model, &plan, err);
     if (status == CLEF_OK)
         status = clef__quantize_keys(model, type, opts, &w, err);
     if (status != CLEF_OK)

@@ -5,6 +5,7 @@
 
 #include "model/open/arch.h"
 #include "model/file/gguf_write.h"
+#include "model/open/lora.h"
 #include "model/open/model.h"
 
 /** A type that a file can be quantised to. */
@@ -26,6 +27,9 @@ typedef enum clef__row_order {
     CLEF_ROWS_TRANSPOSED  /* the columns of the old tensor */
 } clef__row_order;
 
+/** Most adapters that are merged at once. */
+enum { CLEF_QUANTIZE_LORAS = 8 };
+
 /** One tensor of the new file. */
 typedef struct clef__quantize_item {
     clef_tensor_info        to; /* name, dtype, dims, size; name is `name` or borrowed from the model */
@@ -36,6 +40,8 @@ typedef struct clef__quantize_item {
     int32_t                 n_heads, n_kv_heads; /* UNGROUPED */
     int32_t                 first;    /* FROM */
     float                   shift;    /* added to every element */
+    const clef_lora_target_info *loras[CLEF_QUANTIZE_LORAS]; /* what adapters add to `from` */
+    int32_t                 n_loras;
     char                    name[CLEF_WEIGHT_NAME_BYTES];
 } clef__quantize_item;
 
@@ -61,6 +67,10 @@ clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantiz
 /** 1 if the file's positions begin at 0 and the rows before the first position are left out, as llama.cpp
  *  does for RoBERTa. */
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp);
+/** How GGUF orders the rows of a role's matrix: SAME, PAIRED or UNGROUPED. */
+clef__row_order clef__quantize_row_order(const clef_arch *arch, clef_role role);
+/** The row of the old tensor for row `row` of the new one; `item` gives order, head_dim and heads. */
+size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row);
 /** GGUF's name for a folder's architecture. */
 const char *clef__quantize_arch(const clef_hparams *hp);
 

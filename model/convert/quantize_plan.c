@@ -128,6 +128,16 @@ static clef_status check_rows(const clef_model *m, const clef__quantize_item *it
                       wanted);
 }
 
+clef__row_order clef__quantize_row_order(const clef_arch *arch, clef_role role)
+{
+    if (role == CLEF_W_ATTN_QKV && arch->hf_grouped)
+        return CLEF_ROWS_UNGROUPED;
+    return (role == CLEF_W_ATTN_Q || role == CLEF_W_ATTN_K) &&
+                   arch->gguf_pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES
+               ? CLEF_ROWS_PAIRED
+               : CLEF_ROWS_SAME;
+}
+
 /* What differs between GGUF and a folder in a tensor's layout. */
 static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_role role,
                              clef__quantize_item *item, clef_error *err)
@@ -143,8 +153,9 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
         item->order = CLEF_ROWS_TRANSPOSED;
     if (arch->hf_norm_offset && ends_with(item->name, "norm.weight") && role != CLEF_W_LINEAR_NORM)
         item->shift = 1;
-    if (role == CLEF_W_ATTN_QKV && arch->hf_grouped) {
-        item->order = CLEF_ROWS_UNGROUPED;
+    const clef__row_order order = clef__quantize_row_order(arch, role);
+    if (order == CLEF_ROWS_UNGROUPED) {
+        item->order = order;
         return check_rows(m, item, (hp->n_heads + 2 * hp->n_kv_heads) * D, err);
     }
     if (role == CLEF_W_POSITIONS && clef__quantize_cuts_positions(arch, hp)) {
@@ -152,10 +163,9 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
         item->first = hp->position_offset;
         return check_rows(m, item, (int64_t)hp->n_context + hp->position_offset, err);
     }
-    if ((role != CLEF_W_ATTN_Q && role != CLEF_W_ATTN_K) ||
-        arch->gguf_pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES)
+    if (order != CLEF_ROWS_PAIRED)
         return CLEF_OK;
-    item->order = CLEF_ROWS_PAIRED;
+    item->order = order;
     return check_rows(m, item, n_heads * D, err);
 }
 

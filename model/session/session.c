@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/lora.h"
 #include "graph/fail.h"
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
@@ -13,25 +14,46 @@ static int32_t first_rows(const clef_session *s, int32_t part)
     return part == CLEF_PART_ENCODER || s->opts.n_prompt < s->n_batch ? s->opts.n_prompt : s->n_batch;
 }
 
+/* Writes the number of the session's adapter for each sequence; it stays on the device. */
+static clef_status write_adapter(const clef_session *s, clef_plan *plan, clef_error *err)
+{
+    enum { MOST = MAX_CANDIDATES }; /* there are fewer beams */
+    int32_t numbers[MOST];
+    const int32_t input = clef_plan_input(plan, "adapter");
+    const size_t n_bytes = clef_plan_input_bytes(plan, input, NULL, NULL);
+    for (int32_t i = 0; i < MOST; i++)
+        numbers[i] = s->opts.lora;
+    return n_bytes <= sizeof numbers
+               ? clef_plan_write(plan, input, numbers, n_bytes, err)
+               : clef__fail(err, CLEF_E_LIMIT, "%zu sequences with adapters, expected at most %d",
+                            n_bytes / sizeof *numbers, MOST);
+}
+
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model,
                                const clef_build_opts *build, clef_plan **out, clef_error *err)
 {
     clef_graph *graph;
-    clef_status status = clef_model_build(model, build, &graph, err);
+    clef_build_opts with_loras = *build;
+    clef_lora_set *loras = s->opts.loras;
+    with_loras.loras = loras;
+    clef_status status = clef_model_build(model, &with_loras, &graph, err);
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
     if (!status && build->part != CLEF_PART_ENCODER) /* an encoder reads its source in one run */
         status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
-        status = clef_plan_create(dev, graph,
-                                  &(clef_plan_opts){.compile = s->opts.compile,
-                                                    .describe_only = s->opts.describe_only,
-                                                    .expected_length = first_rows(s, build->part),
-                                                    .weights = clef_model_weight,
-                                                    .release = clef_model_release,
-                                                    .weights_user = model},
-                                  out, err);
+        status =
+            clef_plan_create(dev, graph,
+                             &(clef_plan_opts){.compile = s->opts.compile,
+                                               .describe_only = s->opts.describe_only,
+                                               .expected_length = first_rows(s, build->part),
+                                               .weights = loras ? clef_lora_set_weight : clef_model_weight,
+                                               .release = loras ? clef_lora_set_release : clef_model_release,
+                                               .weights_user = loras ? (void *)loras : model},
+                             out, err);
+    if (!status && loras && !s->opts.describe_only)
+        status = write_adapter(s, *out, err);
     clef_graph_destroy(graph);
     return status;
 }
@@ -126,6 +148,11 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     s->opts = opts ? *opts : (clef_session_opts){0};
     set_defaults(s);
     s->n_batch = s->opts.n_batch;
+    if (s->opts.lora < 0 || s->opts.lora > clef_lora_set_count(s->opts.loras)) {
+        const int32_t lora = s->opts.lora, n = clef_lora_set_count(s->opts.loras);
+        clef_session_destroy(s);
+        return clef__fail(err, CLEF_E_ARG, "adapter %" PRId32 ", expected 0 to %" PRId32, lora, n);
+    }
     s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
     s->seen = calloc(s->opts.n_context > 0 ? (size_t)s->opts.n_context + 1 : 1, sizeof *s->seen);
     clef_status status = s->last && s->seen

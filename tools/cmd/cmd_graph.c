@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/adapters.h"
 #include "tools/graph/graph_diff.h"
 #include "tools/graph/graph_draw.h"
 #include "tools/graph/graph_page.h"
@@ -10,7 +11,7 @@
 
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
-    cli_list taps, expand;
+    cli_list taps, expand, loras;
     int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_cache, part;
     clef_compile_opts compile;
 } graph_options;
@@ -94,6 +95,7 @@ static const cli_option graph_option_table[] = {
      .help = "write to this file instead of stdout"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "make this value an output; may be repeated"},
+    LORA_OPTION(offsetof(graph_options, loras)),
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0,
      .hi = INT32_MAX, .help = "positions of the KV cache [the model's]"},
     {.names = "symbols", .type = CLI_TEXT, .value = "T=1,S=512", AT(symbols),
@@ -132,6 +134,7 @@ static cli_graph_source source_of(const graph_options *o)
                                         .for_export = is_onnx,
                                         .taps = o->taps.items,
                                         .n_taps = o->taps.n},
+                              .loras = o->loras,
                               .after = !o->after && is_onnx ? "drop" : o->after};
 }
 
@@ -218,6 +221,8 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     clef_status status = CLEF_OK;
     if (job->o->profile && job->o->format != HTML_FORMAT)
         return cli_error(err, CLEF_E_ARG, "--profile: expected --format html");
+    if (job->o->profile && job->o->loras.n)
+        return cli_error(err, CLEF_E_ARG, "--profile: expected a graph without --lora");
     if (job->o->profile) {
         status = cli_graph_profile_run(&profile, job->o->device, job->o->compile.no_proof, job->model,
                                        job->graph, err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/adapters.h"
 #include "tools/bench/bench.h"
 #include "tools/common.h"
 #include "tools/inspect/run_inside.h"
@@ -29,6 +30,7 @@ typedef struct run_options {
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
     cli_inside_opts inside;
+    cli_list loras;
     int32_t profile;
 } run_options;
 
@@ -58,6 +60,7 @@ static const cli_option run_option_table[] = {
      .help = "read the prompt from a file; - is stdin"},
     {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids),
      .help = "the prompt as token ids; no special token is added"},
+    LORA_OPTION(offsetof(run_options, loras)),
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special),
      .help = "do not add BOS or EOS to the prompt"},
     {.names = "target", .type = CLI_TEXT, .value = "TOKEN", AT(target),
@@ -141,6 +144,7 @@ typedef struct run {
     int32_t is_seq2seq, target; /* of an encoder-decoder, whose source is in ids; target: -1, or the id of
                                    --target */
     clef_device *device;
+    clef_lora_set *loras; /* NULL: none */
     clef_session *session;
     clef_sampler_opts sampling;
     clef_stream stream;
@@ -269,6 +273,8 @@ static int run_prepare(run *r, const char *path)
     if (clef_model_open(path, &r->model, &err) != CLEF_OK)
         return cli_report(&err);
     r->hparams = clef_model_hparams(r->model);
+    if (cli_adapters_open(&o->loras, r->model, &r->loras, &err) != CLEF_OK)
+        return cli_report(&err);
     if (!o->ids || !o->print_ids) {
         r->tokenizer = clef_model_tokenizer(r->model, &err);
         if (!r->tokenizer)
@@ -358,6 +364,8 @@ static int run_open(run *r)
         .n_source = r->n_ids,
         .n_prompt = r->n_ids,
         .n_beams = o->n_beams,
+        .loras = r->loras,
+        .lora = r->loras != NULL,
     };
     const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
@@ -666,6 +674,7 @@ static int look_inside(const run *r, const char *path)
         .split = r->o->split,
         .compile = r->o->compile,
         .quiet = r->o->quiet,
+        .loras = r->o->loras,
     };
     return cli_run_inside(&r->o->inside, &forward, path);
 }
@@ -681,6 +690,7 @@ static int run_finish(run *r, const char *path, int rc)
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     cli_progress_finish(&r->progress);
+    clef_lora_set_destroy(r->loras);
     clef_model_close(r->model);
     if (rc == CLI_OK && r->kept)
         rc = look_inside(r, path);

@@ -9,7 +9,9 @@ clef_status cli_graph_source_open(const cli_graph_source *source, const char *pa
     clef_status status;
     *model = NULL;
     *out = NULL;
-    if (cli_is_graph_file(path)) {
+    if (cli_is_graph_file(path) && source->loras.n) {
+        status = cli_error(err, CLEF_E_ARG, "--lora: expected a model, got the graph file %s", path);
+    } else if (cli_is_graph_file(path)) {
         cli_list taps = {.n = source->build.n_taps};
         for (int32_t i = 0; i < taps.n; i++)
             taps.items[i] = source->build.taps[i];
@@ -17,9 +19,15 @@ clef_status cli_graph_source_open(const cli_graph_source *source, const char *pa
         if (status == CLEF_OK)
             status = cli_graph_tap(*out, path, &taps, err);
     } else {
+        clef_build_opts build = source->build;
+        clef_lora_set *loras = NULL;
         status = clef_model_open(path, model, err);
         if (status == CLEF_OK)
-            status = clef_model_build(*model, &source->build, out, err);
+            status = cli_adapters_open(&source->loras, *model, &loras, err);
+        build.loras = loras;
+        if (status == CLEF_OK)
+            status = clef_model_build(*model, &build, out, err);
+        clef_lora_set_destroy(loras);
     }
     if (status == CLEF_OK && !(source->after && strcmp(source->after, "build") == 0))
         status = clef_graph_optimize(*out, source->after, err);

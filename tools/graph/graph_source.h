@@ -2,10 +2,12 @@
 #ifndef CLEF_TOOLS_GRAPH_SOURCE_H
 #define CLEF_TOOLS_GRAPH_SOURCE_H
 
+#include "tools/adapters.h"
 #include "tools/common.h"
 
 typedef struct cli_graph_source {
     clef_build_opts build; /* for a model; its taps become outputs of a text graph too */
+    cli_list        loras; /* for a model: the adapters that --lora names */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
 } cli_graph_source;
 

@@ -122,6 +122,8 @@ static clef_status generate_target(cli_forward *f, clef_error *err)
     const clef_hparams *hp = clef_model_hparams(f->model);
     clef_session_opts opts = {.n_context = most + 3,
                               .n_source = f->n_ids,
+                              .loras = f->loras,
+                              .lora = f->loras != NULL,
                               .compile = cli_compile_opts(&f->o->compile, &f->progress)};
     clef_session *session = NULL;
     int32_t id = 0;
@@ -207,6 +209,8 @@ clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const ch
                          n_sources);
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
+        status = cli_adapters_open(&o->loras, f->model, &f->loras, err);
+    if (status == CLEF_OK)
         status = o->known_ids ? read_known(f, err)
                  : o->ids     ? parse_ids(f, o->ids, err)
                  : o->in      ? read_in(f, err)
@@ -242,6 +246,7 @@ clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n
                                   .n_sequences = 1,
                                   .all_logits = 1,
                                   .padding_mask = f->mask != NULL,
+                                  .loras = f->loras,
                                   .taps = taps,
                                   .n_taps = n_taps};
     clef_graph_destroy(f->graph);
@@ -271,9 +276,10 @@ clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_er
 {
     const clef_plan_opts opts = {
         .compile = cli_compile_opts(&f->o->compile, &f->progress),
-        .weights = clef_model_weight,
-        .weights_user = f->model,
+        .weights = f->loras ? clef_lora_set_weight : clef_model_weight,
+        .weights_user = f->loras ? (void *)f->loras : f->model,
     };
+    const int32_t first_adapter = 1;
     clef_status status = open_device(f, err);
     clef_plan_destroy(f->plan);
     f->plan = NULL;
@@ -292,6 +298,8 @@ clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_er
         status = write_ints(f, "attention_mask", f->mask, f->n_ids, err);
     if (status == CLEF_OK)
         status = write_ints(f, "decoder_input_ids", f->target, f->n_target, err);
+    if (status == CLEF_OK)
+        status = write_ints(f, "adapter", &first_adapter, 1, err);
     return status == CLEF_OK ? clef_plan_run(f->plan, err) : status;
 }
 
@@ -316,6 +324,7 @@ void cli_forward_close(cli_forward *f)
     clef_graph_destroy(f->graph);
     clef_device_close(f->device);
     cli_progress_finish(&f->progress);
+    clef_lora_set_destroy(f->loras);
     clef_model_close(f->model);
     free(f->ids);
     free(f->mask);

@@ -3,6 +3,7 @@
 #ifndef CLEF_TOOLS_FORWARD_H
 #define CLEF_TOOLS_FORWARD_H
 
+#include "tools/adapters.h"
 #include "tools/common.h"
 #include "tools/progress.h"
 
@@ -18,6 +19,7 @@ typedef struct cli_forward_opts {
     const int32_t *known_ids, *known_mask, *known_target;
     int32_t     n_known_ids, n_known_target;
     int32_t     n_predict, quiet;
+    cli_list    loras;
     clef_compile_opts compile;
 } cli_forward_opts;
 
@@ -37,6 +39,7 @@ typedef struct cli_forward_opts {
      .help = "encoder-decoders: the output text [what the model generates]"},                              \
     {.names = "n-predict", .letter = 'n', .type = CLI_INT, .value = "N", FORWARD_AT(options, n_predict),   \
      .lo = 1, .hi = 4096, .help = "encoder-decoders: most tokens to generate [32]"},                       \
+    LORA_OPTION(offsetof(options, forward) + offsetof(cli_forward_opts, loras)),                           \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", FORWARD_AT(options, device),   \
      .env = "CLEF_DEVICE",                                                                                 \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "       \
@@ -58,6 +61,7 @@ typedef struct cli_forward {
     const cli_forward_opts *o;
     clef_model           *model;
     const clef_tokenizer *tokenizer; /* NULL: the model has none, ids are used */
+    clef_lora_set        *loras;  /* NULL: none */
     clef_device          *device;
     clef_graph           *graph;
     clef_plan            *plan;

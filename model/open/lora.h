@@ -1,0 +1,31 @@
+/* Adapters in memory: what the graph and the conversion of files read. model/lora/ opens them. */
+#ifndef CLEF_MODEL_OPEN_LORA_H
+#define CLEF_MODEL_OPEN_LORA_H
+
+#include "clef/lora.h"
+
+struct clef_lora {
+    const clef_model *model;
+    char *path;
+    float scale;
+    clef_lora_target_info *targets; /* by weight; `down` of each is a block that also holds `up` */
+    int32_t n_targets;
+};
+
+/** The adapter's matrices for the model's weight of that name, NULL if there are none. */
+const clef_lora_target_info *clef__lora_find(const clef_lora *lora, const char *weight);
+/** Sorts the targets by weight, for clef__lora_find(). */
+void clef__lora_sort(clef_lora *lora);
+/** x [n_in] += row `row` of what the adapter adds to its weight [n_out, n_in]. */
+void clef__lora_add_row(const clef_lora_target_info *t, int64_t row, float *x);
+
+/** The matrices of all adapters of a set for one weight. An adapter that does not change it has zeros. */
+typedef struct clef__lora_stack {
+    const char *weight;
+    clef_tensor_info down, up; /* F32 [n, rank, n_in] and [n, rank, n_out] */
+} clef__lora_stack;
+
+/** The stack for the model's weight of that name, NULL if no adapter changes it. */
+const clef__lora_stack *clef__lora_stack_of(const clef_lora_set *set, const char *weight);
+
+#endif

@@ -1,0 +1,51 @@
+# clef lora merge and --lora: an adapter beside the weights writes what the merged file writes; wrong calls are refused.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 16 -q --print-ids --exact --no-tune"
+
+# floats N BYTES: N times a float, whose bytes are given for printf
+floats() { for ((i = 0; i < $1; i++)); do printf '%b' "$2"; done; }
+# adapter FOLDER [RANK]: rank 1 on the output projection [192, 192] of the first attention; RANK is what the configuration says
+adapter() {
+  local header n
+  mkdir -p "$1"
+  echo "{\"peft_type\": \"LORA\", \"r\": ${2:-1}, \"lora_alpha\": 2, \"fan_in_fan_out\": true, \"bias\": \"none\"}" >"$1/adapter_config.json"
+  header='{"base_model.model.transformer.h.0.attn.c_proj.lora_A.weight":{"dtype":"F32","shape":[1,192],"data_offsets":[0,768]},'
+  header+='"base_model.model.transformer.h.0.attn.c_proj.lora_B.weight":{"dtype":"F32","shape":[192,1],"data_offsets":[768,1536]}}'
+  n=${#header}
+  {
+    printf "\\x$(printf %02x $((n % 256)))\\x$(printf %02x $((n / 256)))\\0\\0\\0\\0\\0\\0"
+    printf %s "$header"
+    floats 96 '\0\0\0\075\0\0\200\277' # 0.03125, -1
+    floats 96 '\0\0\200\076\0\0\200\276' # 0.25, -0.25
+  } >"$1/adapter_model.safetensors"
+}
+adapter "$tmp/a"
+adapter "$tmp/wrong" 2
+
+plain=$("$CLEF" run "$demo" $greedy)
+beside=$("$CLEF" run "$demo" --lora "$tmp/a" $greedy)
+same "the adapter gives 16 ids" 16 "$(tr , '\n' <<<"$beside" | wc -l)"
+if [ "$plain" != "$beside" ]; then ok "the adapter changes the text"; else fail "the adapter changes the text"; fi
+same "a scale of 0 changes nothing" "$plain" "$("$CLEF" run "$demo" --lora "none=$tmp/a:0" $greedy)"
+check "the adapter is merged" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/merged.gguf" --type f32 -q
+same "the merged file writes the same" "$beside" "$("$CLEF" run "$tmp/merged.gguf" $greedy)"
+check "merged with a scale of 0" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/zero.gguf" --scale 0 -q
+check "the folder as GGUF" "$CLEF" convert "$demo" "$tmp/plain.gguf" -q
+same "is the model" "$(cksum <"$tmp/plain.gguf")" "$(cksum <"$tmp/zero.gguf")"
+same "nothing else is left" 3 "$(find "$tmp" -name '*.gguf*' | wc -l)"
+same "the graph has the input" 1 "$("$CLEF" graph "$demo" --lora "$tmp/a" | grep -c '^input adapter ')"
+same "the graph has one adapter node" 1 "$("$CLEF" graph "$demo" --lora "$tmp/a" | grep -c 'low_rank_add(')"
+
+refused "two adapters of one sequence" 1 "--lora one 2" "$CLEF" run "$demo" --lora "$tmp/a" --lora "$tmp/a" -p x
+refused "no adapter there" 1 "nowhere" "$CLEF" run "$demo" --lora "$tmp/nowhere" -p x
+refused "another rank" 1 "rank 1 says 2" "$CLEF" lora merge "$demo" "$tmp/wrong" "$tmp/x.gguf"
+refused "a model is no adapter" 1 "general.type adapter" "$CLEF" logits "$demo" --lora "$tmp/plain.gguf" -p x
+refused "an export" 1 "adapters merge" "$CLEF" graph "$demo" --lora "$tmp/a" --format onnx -o "$tmp/x.onnx"
+refused "an unknown type" 2 "q9_9" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/x.gguf" --type q9_9
+refused "no such action" 2 "merge" "$CLEF" lora split "$demo" "$tmp/a" "$tmp/x.gguf"
+refused "too few arguments" 2 "lora" "$CLEF" lora merge "$demo" "$tmp/a"
+head -c 1000 "$tmp/a/adapter_model.safetensors" >"$tmp/wrong/adapter_model.safetensors"
+refused "a cut file" 1 "adapter_model.safetensors" "$CLEF" run "$demo" --lora "$tmp/wrong" -p x
+if [ -e "$tmp/x.gguf" ]; then fail "a refused call writes nothing"; else ok "a refused call writes nothing"; fi
+finish
