@@ -3,6 +3,7 @@
 #define CLEF_BATCH_H
 
 #include "clef/generate.h"
+#include "clef/lora.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +27,7 @@ typedef struct clef_batch_opts {
                                    where the device's memory says so */
     int32_t    n_source;        /* most tokens of an encoder-decoder's source; 0: the model's context */
     clef_dtype kv_type;         /* as in clef_build_opts */
+    clef_lora_set *loras;       /* NULL, or the adapters that requests may name; must outlive the batch */
     int32_t    no_prefix_cache; /* 1: every prompt is computed from its first token */
     int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step,
                                    so that texts do not depend on other requests, the prefix cache, or
@@ -61,6 +63,7 @@ typedef struct clef_request {
      * prompt. Stream 0 draws what clef_session_generate() does */
     uint32_t       stream;
     int32_t        logprobs;    /* 1: the log-probability of each token is computed */
+    int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
 } clef_request;
 

@@ -93,6 +93,7 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
                  vocab = (size_t)b->hp->n_vocab;
     r->ids = calloc(rows, sizeof *r->ids);
     r->pos = calloc(rows, sizeof *r->pos);
+    r->adapter = calloc(rows, sizeof *r->adapter);
     r->picks = calloc(rows, sizeof *r->picks);
     r->best = calloc(rows, sizeof *r->best);
     r->runs = calloc(3 * n, sizeof *r->runs);
@@ -103,8 +104,8 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
     b->slots = calloc(n, sizeof *b->slots);
     b->cap_tokens = 2 * b->most_picks;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
-    int made = r->ids && r->pos && r->picks && r->best && r->runs && r->pages && r->sliding_pages &&
-               r->logits && b->candidates && b->slots && b->tokens;
+    int made = r->ids && r->pos && r->adapter && r->picks && r->best && r->runs && r->pages &&
+               r->sliding_pages && r->logits && b->candidates && b->slots && b->tokens;
     if (b->hp->n_decoder_layers) {
         r->source_end = calloc(rows, sizeof *r->source_end);
         b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
@@ -125,6 +126,7 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
     b->build = (clef_build_opts){.n_context = b->opts.n_context,
                                  .n_sequences = b->opts.max_sequences,
                                  .kv_type = b->opts.kv_type,
+                                 .loras = b->opts.loras,
                                  .part = b->hp->n_decoder_layers ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
                                  .n_source = b->opts.n_source,
                                  .n_rows = b->opts.step_tokens,
@@ -170,6 +172,7 @@ static void free_rows(batch_rows *r)
 {
     free(r->ids);
     free(r->pos);
+    free(r->adapter);
     free(r->picks);
     free(r->best);
     free(r->runs);
@@ -243,6 +246,9 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
             err, CLEF_E_LIMIT,
             "%d prompt tokens and %d to generate: the context holds %d, the pool of keys and values %" PRId64,
             r->n, r->n_max ? r->n_max : 1, b->opts.n_context, b->stats.kv_tokens);
+    if (r->lora < 0 || r->lora > clef_lora_set_count(b->opts.loras))
+        return clef__fail(err, CLEF_E_ARG, "adapter %d, the batch has %d", r->lora,
+                          clef_lora_set_count(b->opts.loras));
     const clef_status s = check_source(b, r, err);
     return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
 }
@@ -267,7 +273,7 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .n_source = r->n_source,
                           .n_stops = r->n_stops,
                           .ignore_eos = r->ignore_eos,
-                          .key = {.salt = r->salt},
+                          .key = {.adapter = r->lora, .salt = r->salt},
                           .chain = {.root = -1},
                           .stream = r->stream,
                           .logprobs = r->logprobs,

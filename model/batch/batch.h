@@ -38,14 +38,14 @@ typedef struct batch_sequence {
 
 /* Indices of a plan's inputs (-1: none), outputs, and symbols (0: none). */
 typedef struct batch_io {
-    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end;
+    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end, adapter;
     int32_t logits, best;
     int32_t B, M, N, S;
 } batch_io;
 
 /* The inputs of a step, as the host fills them. */
 typedef struct batch_rows {
-    int32_t *ids, *pos, *source_end, *picks; /* [step_tokens] */
+    int32_t *ids, *pos, *source_end, *adapter, *picks; /* [step_tokens] */
     int32_t *runs;                           /* [max_sequences, 3] */
     int32_t *pages, *sliding_pages;          /* [max_sequences, n_pages of a sequence] */
     int32_t *best;                           /* [step_tokens]: the likeliest token of each pick */
@@ -59,7 +59,7 @@ typedef struct batch_rows {
 /* The encoder of an encoder-decoder. */
 typedef struct batch_encoder {
     clef_plan *plan;
-    int32_t ids, T;
+    int32_t ids, adapter, T;
     float *rows, *page; /* an output of the plan, and one page of it */
     size_t rows_bytes, page_bytes;
     int32_t *ends; /* [max_sequences]: the last position of each slot's source */

@@ -102,6 +102,7 @@ static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, 
                              clef_error *err)
 {
     const int is_encoder = build->part == CLEF_PART_ENCODER;
+    clef_lora_set *loras = b->opts.loras;
     clef_graph *g;
     clef_status status = clef_model_build(b->model, build, &g, err);
     if (status)
@@ -114,14 +115,15 @@ static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, 
     if (!status && !is_encoder)
         status = clef__bound_rows(b->dev, g, "B", LEAST_ROWS, err);
     if (!status)
-        status = clef_plan_create(b->dev, g,
-                                  &(clef_plan_opts){.compile = b->opts.compile,
-                                                    .describe_only = b->opts.describe_only,
-                                                    .batch_invariant = b->opts.repeatable,
-                                                    .weights = clef_model_weight,
-                                                    .release = clef_model_release,
-                                                    .weights_user = b->model},
-                                  out, err);
+        status =
+            clef_plan_create(b->dev, g,
+                             &(clef_plan_opts){.compile = b->opts.compile,
+                                               .describe_only = b->opts.describe_only,
+                                               .batch_invariant = b->opts.repeatable,
+                                               .weights = loras ? clef_lora_set_weight : clef_model_weight,
+                                               .release = loras ? clef_lora_set_release : clef_model_release,
+                                               .weights_user = loras ? (void *)loras : (void *)b->model},
+                             out, err);
     clef_graph_destroy(g);
     return status;
 }
@@ -148,6 +150,7 @@ static void look_up(clef_batch *b)
     io->picks = clef_plan_input(p, "picks");
     io->source_pages = clef_plan_input(p, "source_pages");
     io->source_end = clef_plan_input(p, "source_end");
+    io->adapter = clef_plan_input(p, "adapter");
     io->logits = clef_plan_output(p, "logits");
     io->best = clef_plan_output(p, "best");
     io->B = clef_plan_symbol(p, "B");
@@ -178,12 +181,14 @@ static clef_status make_encoder(clef_batch *b, clef_error *err)
     const clef_build_opts opts = {.n_context = b->opts.n_source,
                                   .n_batch = b->opts.n_source,
                                   .n_sequences = 1,
+                                  .loras = b->opts.loras,
                                   .part = CLEF_PART_ENCODER};
     const size_t row = (size_t)b->hp->n_heads * (size_t)b->hp->head_dim * sizeof *e->rows;
     clef_status s = make_plan(b, &opts, &e->plan, err);
     if (s)
         return s;
     e->ids = clef_plan_input(e->plan, "input_ids");
+    e->adapter = clef_plan_input(e->plan, "adapter");
     e->T = clef_plan_symbol(e->plan, "T");
     e->rows_bytes = (size_t)b->opts.n_source * row;
     e->page_bytes = KV_BLOCK * row;
@@ -303,6 +308,8 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *sequence, cl
 {
     batch_encoder *e = &b->encoder;
     clef_status s = clef_plan_bind(e->plan, e->T, sequence->n_source, err);
+    if (!s && e->adapter >= 0)
+        s = clef_plan_write(e->plan, e->adapter, &sequence->key.adapter, sizeof sequence->key.adapter, err);
     if (!s)
         s = clef_plan_write(e->plan, e->ids, sequence->source, (size_t)sequence->n_source * sizeof(int32_t),
                             err);

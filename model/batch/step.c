@@ -44,6 +44,7 @@ static void add_rows(clef_batch *b, batch_sequence *s)
     for (int32_t i = 0; i < s->n_rows; i++, r->n_rows++) {
         r->ids[r->n_rows] = fed_token(s, i);
         r->pos[r->n_rows] = s->n_past + i;
+        r->adapter[r->n_rows] = s->key.adapter;
         if (r->source_end)
             r->source_end[r->n_rows] = b->encoder.ends[s->slot];
     }
@@ -114,6 +115,8 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
         s = write_input(b, b->io.pos, r->pos, r->n_rows, err);
     if (!s)
         s = write_input(b, b->io.source_end, r->source_end, r->n_rows, err);
+    if (!s)
+        s = write_input(b, b->io.adapter, r->adapter, r->n_rows, err);
     if (!s)
         s = write_input(b, b->io.runs, r->runs, 3 * r->n_runs, err);
     if (!s)
