@@ -217,9 +217,10 @@ typedef struct pack_args {
     args_uint tile, step, tiles;
 } pack_args;
 
-/* Tokens are grouped in blocks: as many blocks of 12 as possible, then at most one each of 8, 4, 2 and 1.
- * Quantised, a block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K
- * / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
+/* Tokens are grouped in blocks: as many blocks of 12 as possible, then at most one each of 8, 4, 2 and 1. Few
+ * tokens are in one or two equal blocks, which copies of the last token fill (rows_args.block). Quantised, a
+ * block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt],
+ * sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
 /* Prepares rows of x [m, k] for a product: a norm (norm_args' formula; offsets of weight and bias), then f32
@@ -229,6 +230,7 @@ typedef struct rows_args {
     view_args  x;
     args_uint  weight, bias;
     args_float eps;
+    args_uint  block; /* panel_cpu_activations_int8: rows in each block; 0: TOKEN_BLOCK, then smaller ones */
 } rows_args;
 
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks of

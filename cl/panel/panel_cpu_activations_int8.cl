@@ -1,6 +1,6 @@
 /* Prepares rows of x [m, k] for a product with panels (panel_cpu_activations.h). With QUANTISE, tokens are
  * stored in blocks, which args.h describes at TOKEN_BLOCK. Launch: one work-group of one work-item for each
- * row. */
+ * row; groups beyond the last row fill its block with copies of that row. */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -13,10 +13,10 @@ kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, glo
                                        global const norm_bias_elem *bias)
 {
     const uint row = get_group_id(0);
-    const normed_row r = row_at(&a, row, x, weight, bias);
+    const normed_row r = row_at(&a, min(row, a.m - 1), x, weight, bias);
 #if QUANTISE
-    uint nt = TOKEN_BLOCK, start = row / TOKEN_BLOCK * TOKEN_BLOCK;
-    for (uint size = 8; start + nt > a.m; size /= 2) { /* the row is in a smaller block at the end */
+    uint nt = a.block ? a.block : TOKEN_BLOCK, start = row / nt * nt;
+    for (uint size = 8; !a.block && start + nt > a.m; size /= 2) { /* the row is in a smaller block at the end */
         nt = size;
         if (start + size <= a.m && row >= start + size) {
             start += size;

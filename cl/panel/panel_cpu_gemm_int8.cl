@@ -1,14 +1,15 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is quantised
  * (panel_cpu_activations.h) and w is a panel of a block format (cl/panel/panel.h). A group computes NT tokens
- * and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one work-item a group;
- * consecutive groups share tiles of w.
+ * (those beyond the last row are dropped) and 16 rows of the result. A token's sums do not depend on NT.
+ * Launch: {blocks of NT tokens, tiles of the result}, one work-item a group; consecutive groups share tiles
+ * of w.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
  *   -D ACT        index in PANEL_ACTS; with swiglu, two tiles of w give one tile of the result
  *   -D RESIDUAL   1: there is one to add
  *   -D DOT        as in panel.h
- *   -D INVARIANT  1: a token's results do not depend on NT (0 when not given) */
+ *   -D STREAMS    1: w is prefetched, since few tokens share what is read (default: 0) */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -16,6 +17,7 @@
 #if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
 #  error "panel_cpu_gemm_int8.cl needs NT, W_TYPE, BIAS_TYPE and DOT"
 #endif
+#define ANY_NT_ALIKE 1
 #include "panel_products.h"
 #include "panel_cpu_epilogue.h"
 
@@ -46,9 +48,10 @@ kernel void panel_cpu_gemm_int8(const panel_args a, global float *out, global co
 #endif
 #pragma unroll
     for (int t = 0; t < NT; t++)
+        if (token + t < a.m)
 #if GATED
-        finish_gated(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, gate[t], acc[t]);
+            finish_gated(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, gate[t], acc[t]);
 #else
-        finish(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, acc[t]);
+            finish(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, acc[t]);
 #endif
 }

@@ -1,8 +1,8 @@
 /* Products of a tile of a panel in a block format (panel_cpu_codes.h) with NT quantised tokens
  * (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
  *   X_SPACE  address space of the tokens (global when not given)
- *   INVARIANT  1: sums are added in the same order for every NT (0 when not given)
  *   STREAMS  1: the panel is read from memory, and each step prefetches what later steps read
+ *   ANY_NT_ALIKE  1: a token's sums are the same to the last bit for every NT
  *
  *   x_ptrs x = x_at(rows, k);   a block of NT tokens
  *   tile_step(acc, &p, &x)      acc[t] += this step's columns . token t, and p and x move to the next step */
@@ -18,8 +18,8 @@
 #ifndef STREAMS
 #  define STREAMS 0
 #endif
-#ifndef INVARIANT
-#  define INVARIANT 0
+#ifndef ANY_NT_ALIKE
+#  define ANY_NT_ALIKE 0
 #endif
 
 /* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of
@@ -144,7 +144,7 @@ static inline void fetch_scales(const tile_ptrs *p)
 
 /* super_step(): multiplies a step of 256 columns by one token and adds to acc, for formats whose scales are
  * in words. */
-#if NT == 1 && !INVARIANT && CODE_SCALES == SCALES_K
+#if NT == 1 && !ANY_NT_ALIKE && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
 /* A scale is converted in its place in a word, as 2^(8 (b % 4)) times its value. The powers of two and d are
  * applied once a step. */
@@ -180,7 +180,7 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
     *acc = fma(halves(from + 192), codes[0], *acc);
     *acc = fma(-halves(from + 224), minima[0], *acc);
 }
-#elif NT == 1 && !INVARIANT && CODE_SCALES == SCALES_Q6_K
+#elif NT == 1 && !ANY_NT_ALIKE && CODE_SCALES == SCALES_Q6_K
 #  define SUPER_STEP 1
 /* A scale is converted in the upper byte of a word, as 2^24 times its value. 2^-24 and d are applied once a
  * step. */
@@ -209,34 +209,88 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 #  define SUPER_STEP 0
 #endif
 
+/* All lanes are *p. From memory this is one instruction; from a register it would wait for a shuffle. */
+static inline int16 broadcast(const int *p)
+{
+#if DOT == 1
+    int16 v;
+    __asm__("vpbroadcastd %1, %0" : "=v"(v) : "m"(*p));
+    return v;
+#else
+    return *p;
+#endif
+}
+
+/* What the products of block b begin with, for each token: -OFFSET times its sum of quants, or both halves'
+ * sums with HALF_SCALES. Vectors find them for several tokens at a time. */
+#define BEGINS (HALF_SCALES ? 2 : 1)
+static inline void find_begins(const x_ptrs *x, uint b, int begins[BEGINS * NT])
+{
+    X_SPACE const int *sums = x->sums + 2 * b * NT;
+    const int off = SIGNED_CODES ? 0 : -OFFSET;
+#if HALF_SCALES
+#  pragma unroll
+    for (int i = 0; i < 2 * NT; i++)
+        begins[i] = off * sums[i];
+#else
+    int t = 0;
+#  pragma unroll
+    for (; t + 8 <= NT; t += 8) {
+        const int16 pairs = vload16(0, sums + 2 * t);
+        vstore8((pairs.even + pairs.odd) * off, 0, begins + t);
+    }
+#  pragma unroll
+    for (; t + 4 <= NT; t += 4) {
+        const int8 pairs = vload8(0, sums + 2 * t);
+        vstore4((pairs.even + pairs.odd) * off, 0, begins + t);
+    }
+#  pragma unroll
+    for (; t < NT; t++)
+        begins[t] = (sums[2 * t] + sums[2 * t + 1]) * off;
+#endif
+}
+
+#if HAS_MINIMA
+/* d times the sum of quants of each block of each token of a step, the factor of a minimum. */
+static inline void find_whole(const x_ptrs *x, float whole[STEP_BLOCKS * NT])
+{
+    uint i = 0;
+    for (; i + 8 <= STEP_BLOCKS * NT; i += 8) {
+        const int16 pairs = vload16(0, x->sums + 2 * i);
+        vstore8(vload8(0, x->d + i) * convert_float8(pairs.even + pairs.odd), 0, whole + i);
+    }
+    for (; i < STEP_BLOCKS * NT; i++)
+        whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
+}
+#endif
+
 static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
 {
 #if SUPER_STEP
     super_step(acc, p, x);
 #else
     fetch_scales(p);
-#  if HAS_MINIMA /* of each token's block: d times the sum of quants, the factor of a minimum */
+#  if HAS_MINIMA
     float whole[STEP_BLOCKS * NT];
-    for (uint i = 0; i < STEP_BLOCKS * NT; i++)
-        whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
+    find_whole(x, whole);
 #  endif
     for (uint b = 0; b < STEP_BLOCKS; b++) {
         int16 v[8];
         float16 scale[2], more;
+        int begins[BEGINS * NT];
+        find_begins(x, b, begins);
         fetch_block(p, b);
         product_codes(p, b, v);
         block_scales(p, b, scale, &more);
 #  pragma unroll
         for (int t = 0; t < NT; t++) {
             const uint at = b * NT + t;
-            const int2 sums = vload2(at, x->sums);
-            const int off = SIGNED_CODES ? 0 : -OFFSET;
 #  if HALF_SCALES
-            const int16 i = dots16(off * sums.x, v, x->q + at * 8),
-                        j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
+            const int16 i = dots16(broadcast(begins + 2 * t), v, x->q + at * 8),
+                        j = dots16(broadcast(begins + 2 * t + 1), v + 4, x->q + at * 8 + 4);
             acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
 #  else /* two chains, since each instruction waits for the one before it in its chain */
-            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8),
+            const int16 i = dots16(broadcast(begins + t), v, x->q + at * 8),
                         j = dots16(0, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(convert_float16(i + HIGH_SUM(j)) * x->d[at], scale[0], acc[t]);
 #  endif

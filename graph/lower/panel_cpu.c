@@ -4,11 +4,13 @@
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4,        /* most rows for one launch of panel_cpu_gemv */
-    EXACT_FEW_ROWS = 8,  /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
-                            more rows share decoded weights */
-    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, if each has MIN_SPAN tiles; more balance the load better,
-                            fewer prepare x less often */
+    FEW_ROWS = 4,          /* most rows for one launch of panel_cpu_gemv */
+    FEW_INT8_ROWS = 2,     /* the same for rows in 8 bits: each group rounds them again */
+    EXACT_FEW_ROWS = 8,    /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
+                              more rows share decoded weights */
+    ONE_READING_ROWS = 16, /* up to so many rows of x in 8 bits share one reading of the weight */
+    GROUPS_PER_UNIT = 8,   /* of panel_cpu_gemv, if each has MIN_SPAN tiles; more balance the load better,
+                              fewer prepare x less often */
     MIN_SPAN = 6
 };
 
@@ -37,8 +39,8 @@ static uint32_t tokens_a_group(uint32_t m)
 static int fits_gemv(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint32_t m = clef__rows(lo, n);
-    return m <= FEW_ROWS && !o->batch_invariant && o->k <= 1 << 24 && (is_floats(o) || clef__is_int8(o)) &&
+    const uint32_t m = clef__rows(lo, n), most = clef__is_int8(o) ? FEW_INT8_ROWS : FEW_ROWS;
+    return m <= most && !o->batch_invariant && o->k <= 1 << 24 && (is_floats(o) || clef__is_int8(o)) &&
            (uint64_t)tokens_a_group(m) * row_bytes(o) <= lo->caps->local_bytes;
 }
 
@@ -96,10 +98,23 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_error
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
+/* Rows of a token block with which m rows of x are one block, or two equal ones whose groups follow each
+ * other, so that the weight is read from memory once. Rows beyond the last are dropped. 0: for more rows
+ * arithmetic takes longer than reading, so they are split without waste. */
+static uint32_t shared_block(const clef_panel_matmul_opts *o, uint32_t m)
+{
+    if (!clef__is_int8(o) || m < 2 || m > ONE_READING_ROWS)
+        return 0;
+    const uint32_t rows = m > 8 ? clef__ceil_div(m, 2) : m;
+    return clef__ceil_div(rows, 2) * 2;
+}
+
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const rows_args args = clef__panel_rows_args(lo, n);
+    rows_args args = clef__panel_rows_args(lo, n);
+    args.block = shared_block(o, args.m);
+    const uint32_t stored = args.block ? clef__ceil_div(args.m, args.block) * args.block : args.m;
     return clef__launch(
         lo,
         &(clef_launch){
@@ -113,50 +128,63 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
             .args_bytes = sizeof args,
             .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
             .n_bufs = 4,
-            .groups = {args.m},
-            .scratch_bytes = (uint64_t)args.m * (clef__is_int8(o) ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+            .groups = {stored},
+            .scratch_bytes = (uint64_t)stored * (clef__is_int8(o) ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
         err);
 }
 
-/* Lowers a product with a weight in blocks. It launches as many blocks of 12 rows of x (exact: of 8) as
- * possible, then at most one block of each smaller size. */
-static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
+/* Launches `blocks` blocks of `size` rows of x, from args->first on. Their groups follow each other, tile by
+ * tile. */
+static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, const panel_args *args,
+                                 uint32_t size, uint32_t blocks, const clef_value *x, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const int prepared = clef__is_int8(o) || o->norm || !clef__is_dense(n->in[PANEL_X]);
     const char *stem = clef__is_int8(o) ? "panel_cpu_gemm_int8"
                                         : "panel_cpu_gemv_exact"; /* the name of the file and of its kernel */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
     const uint32_t groups = clef__is_int8(o) || o->act == CLEF_PANEL_SWIGLU
                                 ? tiles
                                 : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = stem,
+                       .kernel = stem,
+                       .defs = {{"NT", (int32_t)size},
+                                {"W_TYPE", o->dtype},
+                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                {"ACT", o->act},
+                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                {"DOT", lo->serving->method},
+                                {shared_block(o, args->m) && gives_hints(lo, o) ? "STREAMS" : NULL, 1}},
+                       .args = args,
+                       .args_bytes = sizeof *args,
+                       .bufs = {n, x, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+                       .n_bufs = 5,
+                       .groups = {blocks, groups}},
+        err);
+}
+
+/* Lowers a product with a weight in blocks. A few rows of x in 8 bits are blocks of one size. Otherwise it
+ * launches as many blocks of 12 rows (exact: of 8) as possible, then at most one block of each smaller
+ * size. */
+static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const int prepared = clef__is_int8(o) || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    const clef_value *x = prepared ? CLEF__SCRATCH : n->in[PANEL_X];
     panel_args args = clef__panel_args(lo, n);
+    const uint32_t shared = shared_block(o, args.m);
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;
+    if (shared && !status)
+        return launch_blocks(lo, n, &args, shared, clef__ceil_div(args.m, shared), x, err);
     for (uint32_t size = clef__is_int8(o) ? TOKEN_BLOCK : EXACT_FEW_ROWS;
          size && !status && args.first < args.m; size = size == TOKEN_BLOCK ? 8 : size / 2) {
         const uint32_t blocks = (args.m - args.first) / size;
         if (!blocks)
             continue;
-        status = clef__launch(
-            lo,
-            &(clef_launch){.source = stem,
-                           .kernel = stem,
-                           .defs = {{"NT", (int32_t)size},
-                                    {"W_TYPE", o->dtype},
-                                    {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                    {"ACT", o->act},
-                                    {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                    {"DOT", lo->serving->method},
-                                    {o->batch_invariant ? "INVARIANT" : NULL, 1}},
-                           .args = &args,
-                           .args_bytes = sizeof args,
-                           .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
-                                    n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                           .n_bufs = 5,
-                           .groups = {blocks, groups}},
-            err);
+        status = launch_blocks(lo, n, &args, size, blocks, x, err);
         args.first += blocks * size;
     }
     return status;

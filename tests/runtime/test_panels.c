@@ -120,6 +120,24 @@ static void products(void **state)
     }
 }
 
+/* With batch_invariant, each row of x has the same result to the bit, however many other rows there are. */
+static void rows_alone(void **state)
+{
+    static const clef_dtype types[] = {CLEF_Q8_0, CLEF_Q4_0, CLEF_Q4_K, CLEF_Q6_K};
+    static const int32_t counts[] = {1, 2, 3, 5, 8, 9, 12, 13, 16, 17, 20};
+    static float all[M * N], some[M * N];
+    const clef_plan_opts opts = {.batch_invariant = 1, .weights = source};
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        fill(types[t]);
+        product(types[t], &opts, M, all);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            product(types[t], &opts, counts[i], some);
+            assert_memory_equal(some, all, (size_t)counts[i] * N * sizeof *all);
+        }
+    }
+}
+
 /* The source hears of a packed weight once, and of one used as it is stored never. */
 static void sources_are_told(void **state)
 {
@@ -312,8 +330,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(sources_are_told),
-                                       cmocka_unit_test(shares), cmocka_unit_test(fuses),
-                                       cmocka_unit_test(layers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products), cmocka_unit_test(rows_alone), cmocka_unit_test(sources_are_told),
+        cmocka_unit_test(shares),   cmocka_unit_test(fuses),      cmocka_unit_test(layers)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
