@@ -16,7 +16,7 @@ kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, glo
     const normed_row r = row_at(&a, min(row, a.m - 1), x, weight, bias);
 #if QUANTISE
     uint nt = a.block ? a.block : TOKEN_BLOCK, start = row / nt * nt;
-    for (uint size = 8; !a.block && start + nt > a.m; size /= 2) { /* the row is in a smaller block at the end */
+    for (uint size = 8; !a.block && start + nt > a.m; size /= 2) { /* the row is in a smaller block */
         nt = size;
         if (start + size <= a.m && row >= start + size) {
             start += size;
