@@ -85,32 +85,38 @@ static clef_status make_pages(clef_batch *b, clef_error *err)
                               &b->pages, err);
 }
 
+static int make_input(batch_input *x, size_t n)
+{
+    x->now = calloc(n, sizeof *x->now);
+    x->sent = calloc(n, sizeof *x->sent);
+    return x->now && x->sent;
+}
+
+static void free_input(batch_input *x)
+{
+    free(x->now);
+    free(x->sent);
+}
+
 /* All that a step needs on the host. */
 static clef_status make_rows(clef_batch *b, clef_error *err)
 {
     batch_rows *r = &b->rows;
     const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences,
                  vocab = (size_t)b->hp->n_vocab;
-    r->ids = calloc(rows, sizeof *r->ids);
-    r->pos = calloc(rows, sizeof *r->pos);
-    r->adapter = calloc(rows, sizeof *r->adapter);
-    r->picks = calloc(rows, sizeof *r->picks);
+    int made = make_input(&r->ids, rows) && make_input(&r->pos, rows) && make_input(&r->source_end, rows) &&
+               make_input(&r->adapter, rows) && make_input(&r->picks, rows) && make_input(&r->runs, 3 * n);
     r->best = calloc(rows, sizeof *r->best);
-    r->runs = calloc(3 * n, sizeof *r->runs);
     r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
     r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
     r->logits = malloc((size_t)b->most_picks * vocab * sizeof *r->logits);
     b->candidates = malloc(vocab * sizeof *b->candidates);
     b->slots = calloc(n, sizeof *b->slots);
+    b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
     b->cap_tokens = 2 * b->most_picks;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
-    int made = r->ids && r->pos && r->adapter && r->picks && r->best && r->runs && r->pages &&
-               r->sliding_pages && r->logits && b->candidates && b->slots && b->tokens;
-    if (b->hp->n_decoder_layers) {
-        r->source_end = calloc(rows, sizeof *r->source_end);
-        b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
-        made = made && r->source_end && b->encoder.ends;
-    }
+    made = made && r->best && r->pages && r->sliding_pages && r->logits && b->candidates && b->slots &&
+           b->encoder.ends && b->tokens;
     return made ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
 }
@@ -170,16 +176,16 @@ static void free_sequence(batch_sequence *s)
 
 static void free_rows(batch_rows *r)
 {
-    free(r->ids);
-    free(r->pos);
-    free(r->adapter);
-    free(r->picks);
+    free_input(&r->ids);
+    free_input(&r->pos);
+    free_input(&r->source_end);
+    free_input(&r->adapter);
+    free_input(&r->picks);
+    free_input(&r->runs);
     free(r->best);
-    free(r->runs);
     free(r->pages);
     free(r->sliding_pages);
     free(r->logits);
-    free(r->source_end);
 }
 
 void clef_batch_destroy(clef_batch *b)

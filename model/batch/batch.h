@@ -43,13 +43,20 @@ typedef struct batch_io {
     int32_t B, M, N, S;
 } batch_io;
 
-/* The inputs of a step, as the host fills them. */
+/* An input of the steps: what the present one needs, and what the device has. */
+typedef struct batch_input {
+    int32_t *now, *sent; /* each with room for the longest */
+    int32_t n_sent;      /* 0: nothing */
+} batch_input;
+
+/* The inputs of a step, as the host fills them, and its results. */
 typedef struct batch_rows {
-    int32_t *ids, *pos, *source_end, *adapter, *picks; /* [step_tokens] */
-    int32_t *runs;                           /* [max_sequences, 3] */
-    int32_t *pages, *sliding_pages;          /* [max_sequences, n_pages of a sequence] */
-    int32_t *best;                           /* [step_tokens]: the likeliest token of each pick */
-    float *logits;                           /* [most_picks, n_vocab] */
+    batch_input ids, pos, source_end, adapter; /* [n_rows] */
+    batch_input picks;                         /* [n_picks] */
+    batch_input runs;                          /* [n_runs, 3] */
+    int32_t *pages, *sliding_pages;            /* [max_sequences, n_pages of a sequence] */
+    int32_t *best;                             /* [n_picks]: the likeliest tokens */
+    float *logits;                             /* [most_picks, n_vocab] */
     int32_t n_rows, n_runs, n_picks;
     int32_t visible; /* the last position + 1 */
     int32_t tables_changed;

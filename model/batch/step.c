@@ -37,20 +37,20 @@ static int32_t n_picks(const batch_sequence *s)
 static void add_rows(clef_batch *b, batch_sequence *s)
 {
     batch_rows *r = &b->rows;
-    int32_t *run = r->runs + 3 * (size_t)r->n_runs++;
+    int32_t *run = r->runs.now + 3 * (size_t)r->n_runs++;
     run[0] = s->slot;
     run[1] = r->n_rows;
     run[2] = s->n_rows;
     for (int32_t i = 0; i < s->n_rows; i++, r->n_rows++) {
-        r->ids[r->n_rows] = fed_token(s, i);
-        r->pos[r->n_rows] = s->n_past + i;
-        r->adapter[r->n_rows] = s->key.adapter;
-        if (r->source_end)
-            r->source_end[r->n_rows] = b->encoder.ends[s->slot];
+        r->ids.now[r->n_rows] = fed_token(s, i);
+        r->pos.now[r->n_rows] = s->n_past + i;
+        r->adapter.now[r->n_rows] = s->key.adapter;
+        if (b->io.source_end >= 0)
+            r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
     }
     s->first_pick = r->n_picks;
     for (int32_t i = n_picks(s); i > 0; i--)
-        r->picks[r->n_picks++] = r->n_rows - i;
+        r->picks.now[r->n_picks++] = r->n_rows - i;
     if (r->visible < s->n_past + s->n_rows)
         r->visible = s->n_past + s->n_rows;
 }
@@ -69,22 +69,34 @@ static void fill_inputs(clef_batch *b)
                 add_rows(b, s);
         }
     if (b->rows.n_picks == 0) /* the head needs a row; nobody reads its logits */
-        b->rows.picks[0] = 0;
+        b->rows.picks.now[0] = 0;
 }
 
-static clef_status write_input(clef_batch *b, int32_t input, const int32_t *data, int32_t n, clef_error *err)
+static clef_status write_table(clef_batch *b, int32_t input, const int32_t *data, clef_error *err)
 {
-    return input < 0 ? CLEF_OK : clef_plan_write(b->plan, input, data, (size_t)n * sizeof *data, err);
+    const size_t n = (size_t)b->opts.max_sequences * (size_t)b->n_each;
+    return input < 0 ? CLEF_OK : clef_plan_write(b->plan, input, data, n * sizeof *data, err);
+}
+
+/* Writes an input of n numbers, unless the device has them. */
+static clef_status write_input(clef_batch *b, int32_t input, batch_input *x, int32_t n, clef_error *err)
+{
+    const size_t n_bytes = (size_t)n * sizeof *x->now;
+    if (input < 0 || (n == x->n_sent && memcmp(x->now, x->sent, n_bytes) == 0))
+        return CLEF_OK;
+    const clef_status s = clef_plan_write(b->plan, input, x->now, n_bytes, err);
+    memcpy(x->sent, x->now, n_bytes);
+    x->n_sent = s ? 0 : n;
+    return s;
 }
 
 static clef_status write_tables(clef_batch *b, clef_error *err)
 {
-    const int32_t n = b->opts.max_sequences * b->n_each;
     if (!b->rows.tables_changed)
         return CLEF_OK;
-    clef_status s = write_input(b, b->io.pages, b->rows.pages, n, err);
+    clef_status s = write_table(b, b->io.pages, b->rows.pages, err);
     if (!s)
-        s = write_input(b, b->io.sliding_pages, b->rows.sliding_pages, n, err);
+        s = write_table(b, b->io.sliding_pages, b->rows.sliding_pages, err);
     b->rows.tables_changed = s != CLEF_OK;
     return s;
 }
@@ -105,22 +117,22 @@ static clef_status bind(clef_batch *b, clef_error *err)
 
 static clef_status run_rows(clef_batch *b, clef_error *err)
 {
-    const batch_rows *r = &b->rows;
+    batch_rows *r = &b->rows;
     clef_status s = bind(b, err);
     if (!s)
         s = write_tables(b, err);
     if (!s)
-        s = write_input(b, b->io.ids, r->ids, r->n_rows, err);
+        s = write_input(b, b->io.ids, &r->ids, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.pos, r->pos, r->n_rows, err);
+        s = write_input(b, b->io.pos, &r->pos, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.source_end, r->source_end, r->n_rows, err);
+        s = write_input(b, b->io.source_end, &r->source_end, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.adapter, r->adapter, r->n_rows, err);
+        s = write_input(b, b->io.adapter, &r->adapter, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.runs, r->runs, 3 * r->n_runs, err);
+        s = write_input(b, b->io.runs, &r->runs, 3 * r->n_runs, err);
     if (!s)
-        s = write_input(b, b->io.picks, r->picks, r->n_picks ? r->n_picks : 1, err);
+        s = write_input(b, b->io.picks, &r->picks, r->n_picks ? r->n_picks : 1, err);
     return s ? s : clef_plan_run(b->plan, err);
 }
 
