@@ -2,11 +2,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-/* Bytes of the UTF-8 character at s (RFC 3629: no overlong form, no surrogate, up to U+10FFFF); 0 when there
- * is none. */
-static int utf8_length(const unsigned char *s)
+int cli_utf8_length(const char *text)
 {
+    const unsigned char *s = (const unsigned char *)text;
     const unsigned char lo = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
     const unsigned char hi = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
     const int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
@@ -18,11 +18,12 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-void cli_json_string(FILE *to, const char *text)
+void cli_json_text(FILE *to, const char *text, size_t n_bytes)
 {
+    const unsigned char *s = (const unsigned char *)text, *end = s + n_bytes;
     fputc('"', to);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const int n = utf8_length(s);
+    while (s < end) {
+        const int n = cli_utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
             fprintf(to, "\\%c", *s);
         else if (*s == '\n')
@@ -38,6 +39,11 @@ void cli_json_string(FILE *to, const char *text)
         s += n ? n : 1;
     }
     fputc('"', to);
+}
+
+void cli_json_string(FILE *to, const char *text)
+{
+    cli_json_text(to, text, strlen(text));
 }
 
 void cli_json_ints(FILE *to, const int32_t *x, int32_t n)

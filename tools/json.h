@@ -5,8 +5,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/** Bytes of the UTF-8 character at the beginning of a text that ends with NUL (RFC 3629: no overlong form, no
+ *  surrogate, up to U+10FFFF); 0 when there is none. */
+int cli_utf8_length(const char *text);
 /** Writes `text` as a JSON string with its quotes. A byte that is not UTF-8 becomes U+FFFD. */
 void cli_json_string(FILE *to, const char *text);
+/** The same of n_bytes bytes, which may hold NUL; another NUL follows them. */
+void cli_json_text(FILE *to, const char *text, size_t n_bytes);
 /** Writes "[1, 2, 3]". */
 void cli_json_ints(FILE *to, const int32_t *x, int32_t n);
 /** Writes `, "key": "text"`, without the comma if *n_members is 0, and counts the member. */

@@ -12,11 +12,16 @@
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/prompt_cache.h"
+#include "tools/prompts/run_file.h"
 #include "tools/terminal.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
  * most devices. */
-enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
+enum {
+    MAX_DEFAULT_CONTEXT = 4096,
+    START_TOKENS = 3 /* most tokens before an encoder-decoder's text */,
+    DEFAULT_MAX_SEQS = 8
+};
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *split, *prompt_cache;
@@ -32,6 +37,7 @@ typedef struct run_options {
     cli_inside_opts inside;
     cli_list loras;
     int32_t profile;
+    int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
 } run_options;
 
 static const run_options run_defaults = {
@@ -57,7 +63,8 @@ static const cli_option run_option_table[] = {
     {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", AT(prompt),
      .help = "the prompt; if empty, generation starts from the model's BOS"},
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
-     .help = "read the prompt from a file; - is stdin"},
+     .help = "read the prompt from a file; - is stdin. With --max-seqs, and if FILE ends in .jsonl, each "
+             "line is a prompt, see below"},
     {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids),
      .help = "the prompt as token ids; no special token is added"},
     LORA_OPTION(offsetof(run_options, loras)),
@@ -79,6 +86,17 @@ static const cli_option run_option_table[] = {
      .help = "continue from FILE, which an earlier run wrote, as far as its text is the beginning of the "
              "prompt; then write prompt and generated text to FILE. The file of another model or KV type is "
              "refused"},
+    {.names = "", .type = CLI_HEADING, .help = "Many prompts"},
+    {.names = "max-seqs", .type = CLI_INT, .value = "N", AT(max_seqs), .lo = 1, .hi = 4096,
+     .help = "each line of --file is a prompt; run up to N of them at once [8 for .jsonl]"},
+    {.names = "kv-tokens", .type = CLI_INT, .value = "N", AT(kv_tokens), .lo = 1, .hi = INT32_MAX,
+     .help = "positions of the KV cache that they share [what N contexts need, or what memory holds]"},
+    {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
+     .help = "tokens of all prompts and texts per step [512, on a CPU 256]"},
+    {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
+     .help = "a text does not depend on the prompts beside it, not even in the last bits; it may cost speed"},
+    {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
+     .help = "compute every prompt from its first token"},
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
     {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
      .help = "sampling temperature; 0: always pick the likeliest token [0.8]"},
@@ -324,20 +342,25 @@ static int end_profile(run *r)
     return rc;
 }
 
-static int run_open(run *r)
+static clef_sampler_opts sampling_of(const run_options *o)
 {
-    const run_options *o = r->o;
-    clef_error err = {0};
-    r->seed = o->seed.given ? o->seed.value : cli_terminal_entropy();
-    r->sampling = (clef_sampler_opts){
+    return (clef_sampler_opts){
         .temperature = o->temperature,
         .top_k = o->top_k,
         .top_p = o->top_p,
         .min_p = o->min_p,
         .repeat_penalty = o->repeat_penalty,
         .repeat_last_n = o->repeat_last_n,
-        .seed = r->seed,
+        .seed = o->seed.given ? o->seed.value : cli_terminal_entropy(),
     };
+}
+
+static int run_open(run *r)
+{
+    const run_options *o = r->o;
+    clef_error err = {0};
+    r->sampling = sampling_of(o);
+    r->seed = r->sampling.seed;
     const clef_device_opts device = {.notice = cli_say_notice,
                                      .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
@@ -699,6 +722,66 @@ static int run_finish(run *r, const char *path, int rc)
     return rc;
 }
 
+/* ---- many prompts ---------------------------------------------------------------------------- */
+
+static int takes_lines(const run_options *o)
+{
+    return o->max_seqs || (o->file && prompt_lines_is_jsonl(o->file));
+}
+
+/* CLI_USAGE names a flag that is of one prompt, or of many, and does not fit. */
+static int check_lines(const run_options *o)
+{
+    const struct {
+        int32_t given;
+        const char *name;
+    } of_one[] = {{o->echo, "--echo"},
+                  {o->print_ids, "--print-ids"},
+                  {o->n_beams, "--beams"},
+                  {o->prompt_cache != NULL, "--prompt-cache"},
+                  {o->trace != NULL, "--trace"},
+                  {o->profile, "--profile"},
+                  {o->inside.taps.n, "--tap"},
+                  {o->inside.stats, "--stats"},
+                  {o->n_batch != run_defaults.n_batch, "--batch-size (it is --step-tokens here)"}},
+      of_many[] = {{o->kv_tokens, "--kv-tokens"},
+                   {o->step_tokens, "--step-tokens"},
+                   {o->repeatable, "--repeatable"},
+                   {o->no_prefix_cache, "--no-prefix-cache"}};
+    if (takes_lines(o) && !o->file)
+        return cli_fail(CLI_USAGE, "run: --max-seqs needs --file, a prompt a line");
+    for (size_t i = 0; takes_lines(o) && i < sizeof of_one / sizeof *of_one; i++)
+        if (of_one[i].given)
+            return cli_fail(CLI_USAGE, "run: a file of many prompts excludes %s", of_one[i].name);
+    for (size_t i = 0; !takes_lines(o) && i < sizeof of_many / sizeof *of_many; i++)
+        if (of_many[i].given)
+            return cli_fail(CLI_USAGE, "run: %s needs --max-seqs and --file", of_many[i].name);
+    return CLI_GO_ON;
+}
+
+static int run_lines(const run_options *o, const char *path)
+{
+    return cli_run_file(&(run_file_opts){
+        .model = path,
+        .file = o->file,
+        .target = o->target,
+        .place = {.device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet},
+        .pin = (clef_pin)o->pin,
+        .batch = {.n_context = o->n_context,
+                  .max_sequences = o->max_seqs ? o->max_seqs : DEFAULT_MAX_SEQS,
+                  .step_tokens = o->step_tokens,
+                  .kv_tokens = o->kv_tokens,
+                  .no_prefix_cache = o->no_prefix_cache,
+                  .repeatable = o->repeatable,
+                  .compile = o->compile},
+        .kv_type = o->kv_type,
+        .defaults = {.n_predict = o->n_predict, .sampling = sampling_of(o)},
+        .own_seeds = !o->seed.given,
+        .ignore_eos = o->ignore_eos,
+        .no_special = o->no_special,
+    });
+}
+
 static int run_run(const void *options, int32_t n_args, char **args)
 {
     const run_options *o = options;
@@ -713,6 +796,9 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "run: --prompt-cache excludes --beams");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
+    const int fits = check_lines(o);
+    if (fits != CLI_GO_ON)
+        return fits;
     clef_error err = {0};
     if (cli_output_check(o->trace, &err) != CLEF_OK || cli_output_check(o->inside.tap_out, &err) != CLEF_OK ||
         cli_output_check(o->prompt_cache, &err) != CLEF_OK)
@@ -720,6 +806,8 @@ static int run_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("run", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    if (takes_lines(o))
+        return run_lines(o, path);
     cli_terminal_catch_interrupt();
     cli_progress_init(&r.progress, o->quiet);
     int rc = run_prepare(&r, path);
@@ -752,8 +840,14 @@ const cli_command cli_command_run = {
         "MODEL is a GGUF file or a Hugging Face folder; without it, clef runs its bundled demo model. The "
         "text goes to stdout while it is generated; progress and statistics go to stderr. Ctrl-C stops the "
         "generation.\n\nAn encoder-decoder reads the prompt as its source text. --beams N uses beam search, "
-        "as transformers does, instead of sampling.\n\n  clef run model.gguf -p \"Once upon a time\" -n "
-        "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n",
+        "as transformers does, instead of sampling.\n\nWith --max-seqs, "
+        "--file is a list of prompts, which run together; each answer is a line of JSON, in the order of the "
+        "file. A line is a prompt or, in a .jsonl file or one that begins with {, an object with \"prompt\" "
+        "and, as wanted, \"id\", \"n\", \"seed\", \"temperature\", \"top_k\", \"top_p\", \"min_p\", "
+        "\"repeat_penalty\" and \"salt\" (prompts with different salts share no cached prefix).\n\n  clef "
+        "run model.gguf -p \"Once upon a time\" -n "
+        "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n  clef run "
+        "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,
     .max_args = 1,
     .defaults = &run_defaults,
