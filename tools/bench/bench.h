@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "clef/batch.h"
 #include "tools/common.h"
 #include "tools/progress.h"
 #include "tools/inspect/trace.h"
@@ -11,10 +12,10 @@
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device, *split, *product, *trace;
+    const char *model, *device, *split, *product, *trace, *batch;
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
-    int32_t json, md, profile, of_device, quiet;
+    int32_t json, md, profile, of_device, quiet, repeatable, step_tokens;
     clef_compile_opts compile;
 } bench_options;
 
@@ -33,6 +34,7 @@ typedef struct bench {
     clef_device *device;
     clef_model *model;
     clef_session *session;
+    clef_batch *batch; /* with --batch */
     cli_progress progress;
     cli_trace trace;
     FILE *to;                            /* output of profiles */
@@ -73,6 +75,25 @@ typedef struct bench_product {
  *  multiply-adds. Returns an exit code. */
 int  cli_bench_product(bench *b);
 void cli_bench_print_product(const bench *b, const bench_product *p, double limit);
+
+enum { BENCH_MAX_BATCH = 32 };
+/** A number of sequences that generate at once: the best of the rounds. */
+typedef struct bench_batch_row {
+    int32_t n_sequences;
+    double  total;    /* tokens a second of all sequences, while all of them generate */
+    double  p50, p99; /* seconds between two tokens of a sequence */
+} bench_batch_row;
+typedef struct bench_batch {
+    bench_batch_row rows[BENCH_MAX_BATCH];
+    int32_t         n_rows, step_tokens;
+    int32_t         n_long;   /* tokens of a prompt that comes in beside a running text; 0: not measured */
+    double          gap;      /* the longest gap of that text, in seconds */
+    double          step;     /* the longest step of that prompt alone, which has step_tokens rows */
+    uint64_t        kv_bytes; /* of the pool and of states */
+} bench_batch;
+/** Measures the numbers of sequences of --batch, and prints them. b has o and device. Returns an exit code. */
+int  cli_bench_batch(bench *b, const char *path);
+void cli_bench_print_batch(const bench *b, const bench_batch *batch);
 
 /** Waits for the session's last step, and prints where it spent its time. b has o, model, session, speed and
  *  to. seconds: the step's time; 0: from the enqueueing of its first launch to the end of its last. Returns

@@ -232,3 +232,70 @@ void cli_bench_print_product(const bench *b, const bench_product *p, double limi
     }
     fflush(stdout);
 }
+
+/* ---- many sequences -------------------------------------------------------------------------- */
+
+static void print_batch_json(const bench *b, const bench_batch *batch)
+{
+    for (int32_t i = 0; i < batch->n_rows; i++) {
+        const bench_batch_row *row = &batch->rows[i];
+        char name[64];
+        snprintf(name, sizeof name, "batch%" PRId32, row->n_sequences);
+        int32_t n = begin_line(b, name, row->total, "tok/s");
+        cli_json_member_number(stdout, &n, "sequences", row->n_sequences);
+        cli_json_member_number(stdout, &n, "each", round_digits(row->total / row->n_sequences));
+        cli_json_member_number(stdout, &n, "ratio", round_digits(row->total / batch->rows[0].total));
+        cli_json_member_number(stdout, &n, "gap_p50_ms", round_digits(row->p50 * 1e3));
+        cli_json_member_number(stdout, &n, "gap_p99_ms", round_digits(row->p99 * 1e3));
+        cli_json_member_number(stdout, &n, "prompt", b->n_prompt);
+        cli_json_member_number(stdout, &n, "gen", b->n_gen);
+        end_line();
+    }
+    if (batch->n_long) {
+        int32_t n = begin_line(b, "longest_gap", batch->gap * 1e3, "ms");
+        cli_json_member_number(stdout, &n, "prompt", batch->n_long);
+        cli_json_member_number(stdout, &n, "step_ms", round_digits(batch->step * 1e3));
+        cli_json_member_number(stdout, &n, "step_tokens", batch->step_tokens);
+        end_line();
+    }
+    print_plain_line(b, "kv_cache", (double)batch->kv_bytes / 1048576, "MiB");
+    print_plain_line(b, "peak_rss", (double)b->peak_rss / 1048576, "MiB");
+}
+
+static void print_batch_table(const bench *b, const bench_batch *batch)
+{
+    const char *const row = b->o->md ? "| %" PRId32 " | %.2f | %.2f | %.2f | %.2f | %.2f |\n"
+                                     : "%9" PRId32 " %12.2f %12.2f %8.2f %10.2f %10.2f\n";
+    char text[24];
+    printf("%s on ", file_name(clef_model_path(b->model)));
+    print_device(b);
+    printf(", prompts of %" PRId32 ", %" PRId32 " tokens each, best of %" PRId32 "\n", b->n_prompt, b->n_gen,
+           b->o->n_rounds);
+    if (b->o->md)
+        puts("\n| sequences | tok/s | of each | ratio | gap p50, ms | gap p99, ms "
+             "|\n|---|---|---|---|---|---|");
+    else
+        printf("%9s %12s %12s %8s %10s %10s\n", "sequences", "tok/s", "of each", "ratio", "gap p50",
+               "p99, ms");
+    for (int32_t i = 0; i < batch->n_rows; i++) {
+        const bench_batch_row *r = &batch->rows[i];
+        printf(row, r->n_sequences, r->total, r->total / r->n_sequences, r->total / batch->rows[0].total,
+               r->p50 * 1e3, r->p99 * 1e3);
+    }
+    if (b->o->md)
+        puts("");
+    if (batch->n_long)
+        printf("longest gap of a text while a prompt of %" PRId32 " comes in: %.2f ms; a step of %" PRId32
+               " prompt tokens: %.2f ms\n",
+               batch->n_long, batch->gap * 1e3, batch->step_tokens, batch->step * 1e3);
+    printf("KV cache and states %s; peak memory %.1f MiB\n", cli_bytes_text(batch->kv_bytes, text),
+           (double)b->peak_rss / 1048576);
+}
+
+void cli_bench_print_batch(const bench *b, const bench_batch *batch)
+{
+    if (b->o->json)
+        print_batch_json(b, batch);
+    else
+        print_batch_table(b, batch);
+}

@@ -25,6 +25,13 @@ static const cli_option bench_option_table[] = {
      .hi = BENCH_MAX_ROUNDS, .help = "rounds of each measurement, after one round to warm up [3]"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
      .help = "prompt tokens per step [512]"},
+    {.names = "batch", .type = CLI_TEXT, .value = "1,2,4", AT(batch),
+     .help = "measure so many sequences that generate at once, with prompts of --prompt tokens [64], and the "
+             "gap in a text while a long prompt comes in"},
+    {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
+     .help = "with --batch: tokens of all sequences per step [512, on a CPU 256]"},
+    {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
+     .help = "with --batch: a text does not depend on the others, not even in the last bits"},
     THREADS_OPTION(bench_options),
     PIN_OPTION(bench_options),
     KV_TYPE_OPTION(bench_options),
@@ -229,6 +236,12 @@ static int bench_device(bench *b)
     return CLI_OK;
 }
 
+static int bench_batches(bench *b, const char *path)
+{
+    const int rc = open_device(b);
+    return rc == CLI_GO_ON ? cli_bench_batch(b, path) : rc;
+}
+
 static int bench_products(bench *b)
 {
     const int rc = open_device(b);
@@ -292,6 +305,16 @@ static int bench_model(bench *b, const char *path)
     return CLI_OK;
 }
 
+static int check_batch(const bench_options *o)
+{
+    if (!o->batch && (o->repeatable || o->step_tokens))
+        return cli_fail(CLI_USAGE, "bench: %s needs --batch",
+                        o->repeatable ? "--repeatable" : "--step-tokens");
+    if (o->batch && (o->profile || o->of_device || o->product || o->depth))
+        return cli_fail(CLI_USAGE, "bench: --batch excludes --profile, --device, --product and --depth");
+    return CLI_GO_ON;
+}
+
 static int bench_run(const void *options, int32_t n_args, char **args)
 {
     const bench_options *o = options;
@@ -311,13 +334,19 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     if (o->product && (o->of_device || n_args || o->model || o->profile))
         return cli_fail(
             CLI_USAGE, "bench: --product measures products alone and excludes MODEL, --device and --profile");
+    const int fits = check_batch(o);
+    if (fits != CLI_GO_ON)
+        return fits;
     const int alone = o->of_device || o->product;
     const char *path = alone ? NULL : cli_model_path("bench", n_args, args, o->model);
     if (!path && !alone)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(&b.progress, o->quiet);
-    const int rc = o->product ? bench_products(&b) : o->of_device ? bench_device(&b) : bench_model(&b, path);
+    const int rc = o->product     ? bench_products(&b)
+                   : o->of_device ? bench_device(&b)
+                   : o->batch     ? bench_batches(&b, path)
+                                  : bench_model(&b, path);
     close_model(&b);
     clef_device_close(b.device);
     cli_progress_finish(&b.progress);
@@ -328,12 +357,16 @@ const cli_command cli_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
     .summary = "Measure how fast a model runs and what the device allows",
-    .notes = "prefill: a prompt into an empty cache, up to the logits of its last token. decode: greedy "
-             "generation, after --depth other tokens. Each figure is the best of the rounds. load: the time "
-             "from start to a session; first token: from start to the first token.\n\nThe limits are "
-             "measured on the device right after the model (--device). Decode is compared with the speed of "
-             "reading memory. Prefill is compared with f32 multiply-adds or, for quantised weights, with "
-             "products of bytes. --profile slows the device slightly.\n",
+    .notes =
+        "prefill: a prompt into an empty cache, up to the logits of its last token. decode: greedy "
+        "generation, after --depth other tokens. Each figure is the best of the rounds. load: the time "
+        "from start to a session; first token: from start to the first token.\n\nThe limits are "
+        "measured on the device right after the model (--device). Decode is compared with the speed of "
+        "reading memory. Prefill is compared with f32 multiply-adds or, for quantised weights, with "
+        "products of bytes. --profile slows the device slightly.\n\n--batch: the tokens per second of all "
+        "sequences "
+        "together and of each while all of them generate, the ratio to the first row, and the time between "
+        "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,
