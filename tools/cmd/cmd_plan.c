@@ -11,6 +11,7 @@ enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 typedef struct plan_options {
     const char *model, *device, *split, *out;
     int32_t n_context, n_batch, n_source, n_beams, kv_type, format;
+    int32_t max_seqs, kv_tokens, step_tokens;
     clef_compile_opts compile;
 } plan_options;
 
@@ -32,6 +33,12 @@ static const cli_option plan_option_table[] = {
      .help = "tokens of an encoder-decoder's source [the model's]"},
     {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 0, .hi = 64,
      .help = "beams of a beam search [none]"},
+    {.names = "max-seqs", .type = CLI_INT, .value = "N", AT(max_seqs), .lo = 1, .hi = 4096,
+     .help = "sequences that run at once, as with clef run --max-seqs"},
+    {.names = "kv-tokens", .type = CLI_INT, .value = "N", AT(kv_tokens), .lo = 1, .hi = INT32_MAX,
+     .help = "with --max-seqs: positions of their KV cache [what N contexts need, or what memory holds]"},
+    {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
+     .help = "with --max-seqs: tokens of all sequences per step [512, on a CPU 256]"},
     KV_TYPE_OPTION(plan_options),
     DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),
@@ -50,6 +57,7 @@ typedef struct work {
     clef_device *device;
     clef_model *model;
     clef_session *session; /* of decoders and encoder-decoders */
+    clef_batch *batch;     /* with --max-seqs, of both */
     clef_plan *encoder;    /* of encoders */
     memory_plan plan;
 } work;
@@ -137,6 +145,36 @@ static clef_status plan_session(work *w, clef_error *err)
     return status;
 }
 
+/* What the size of the pool comes from. */
+static const char *limit_of(const memory_plan *m, int32_t kv_tokens)
+{
+    const int64_t page = m->pool.kv_tokens / m->pool.n_pages,
+                  most = (m->n_context + page - 1) / page * page * m->n_sequences;
+    return kv_tokens ? "--kv-tokens" : m->pool.kv_tokens < most ? "memory" : "context of each sequence";
+}
+
+static clef_status plan_batch(work *w, clef_error *err)
+{
+    const plan_options *o = w->o;
+    const clef_batch_opts opts = {.n_context = w->plan.n_context,
+                                  .max_sequences = o->max_seqs,
+                                  .step_tokens = o->step_tokens,
+                                  .kv_tokens = o->kv_tokens,
+                                  .n_source = o->n_source,
+                                  .kv_type = cli_kv_type(w->model, o->kv_type, o->compile.exact),
+                                  .describe_only = 1,
+                                  .compile = o->compile};
+    clef_status status = clef_batch_create(w->device, w->model, &opts, &w->batch, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_plan *encoder = clef_batch_plan(w->batch, 1);
+    w->plan.n_sequences = o->max_seqs;
+    w->plan.pool = clef_batch_describe(w->batch);
+    w->plan.limit = limit_of(&w->plan, o->kv_tokens);
+    status = add_part(&w->plan, encoder ? "decoder" : "model", clef_batch_plan(w->batch, 0), err);
+    return status == CLEF_OK && encoder ? add_part(&w->plan, "encoder", encoder, err) : status;
+}
+
 static clef_status make_plan(work *w, const char *path, clef_error *err)
 {
     const plan_options *o = w->o;
@@ -157,12 +195,15 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         status = clef_model_build(w->model, &build, &graph, err);
     if (status == CLEF_OK && !clef_graph_find(graph, "pos") &&
         !hp->n_decoder_layers) { /* no cache: it runs whole texts */
-        status = clef_graph_optimize(graph, NULL, err);
+        if (o->max_seqs)
+            status = cli_error(err, CLEF_E_UNSUPPORTED, "plan: --max-seqs: %s generates no text", path);
+        else
+            status = clef_graph_optimize(graph, NULL, err);
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);
     } else if (status == CLEF_OK) {
         w->plan.kv_type = clef_dtype_name(cli_kv_type(w->model, o->kv_type, o->compile.exact));
-        status = plan_session(w, err);
+        status = o->max_seqs ? plan_batch(w, err) : plan_session(w, err);
     }
     clef_graph_destroy(graph);
     return status;
@@ -173,6 +214,7 @@ static void close_all(work *w)
     for (int32_t i = 0; i < w->plan.n_parts; i++)
         free(w->plan.parts[i].tensors);
     clef_session_destroy(w->session);
+    clef_batch_destroy(w->batch);
     clef_plan_destroy(w->encoder);
     clef_device_close(w->device);
     clef_model_close(w->model);
@@ -185,6 +227,12 @@ static int plan_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("plan", n_args, args, w.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    if (!w.o->max_seqs && (w.o->kv_tokens || w.o->step_tokens))
+        return cli_fail(CLI_USAGE, "plan: %s needs --max-seqs",
+                        w.o->kv_tokens ? "--kv-tokens" : "--step-tokens");
+    if (w.o->max_seqs && (w.o->n_beams || w.o->n_batch))
+        return cli_fail(CLI_USAGE,
+                        "plan: --max-seqs excludes --beams and --batch-size (it is --step-tokens there)");
     const int32_t format = cli_format_of("plan", formats, "txt", w.o->format, w.o->out);
     if (format < 0)
         return CLI_USAGE;
@@ -202,7 +250,8 @@ const cli_command cli_command_plan = {
     .summary = "Show how much memory a model needs, without loading it",
     .notes = "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
              "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
-             "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. The "
+             "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. With "
+             "--max-seqs: what many sequences share, a pool of pages of 64 positions. The "
              "command reads no weights, builds no kernels and measures nothing.\n",
     .options = plan_option_table,
     .max_args = 1,

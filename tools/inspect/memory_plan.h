@@ -2,6 +2,7 @@
 #ifndef CLEF_TOOLS_MEMORY_PLAN_H
 #define CLEF_TOOLS_MEMORY_PLAN_H
 
+#include "clef/batch.h"
 #include "tools/common.h"
 
 enum { MEMORY_MAX_PARTS = 32 }; /* plans times devices */
@@ -24,6 +25,9 @@ typedef struct memory_plan {
     const char        *kv_type;
     memory_part        parts[MEMORY_MAX_PARTS];
     int32_t            n_parts;
+    int32_t            n_sequences; /* of a batch; 0: the plan is that of one sequence */
+    clef_batch_stats   pool;        /* of the batch */
+    const char        *limit;       /* what the size of its pool comes from */
 } memory_plan;
 
 /** What the process allocates for the part: on the device (without weights that are used in the mapped file),

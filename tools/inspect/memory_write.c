@@ -77,6 +77,29 @@ static void write_part(FILE *to, const memory_part *p)
                   "weights that are used where the file lies");
 }
 
+static void write_pool(FILE *to, const memory_plan *m)
+{
+    char page[24], all[24];
+    fprintf(to, "pool of %" PRId32 " sequences\n", m->n_sequences);
+    fprintf(to, "  %-22s %12" PRId64 "  (limit: %s)\n", "positions", m->pool.kv_tokens, m->limit);
+    fprintf(to, "  %-22s %12" PRId32 "  of %s, %s in all\n", "pages", m->pool.n_pages,
+            cli_bytes_text(m->pool.page_bytes, page),
+            cli_bytes_text(m->pool.page_bytes * (uint64_t)m->pool.n_pages, all));
+}
+
+static void write_pool_json(FILE *to, const memory_plan *m)
+{
+    int32_t n = 0;
+    fputc('{', to);
+    cli_json_member_number(to, &n, "sequences", m->n_sequences);
+    cli_json_member_number(to, &n, "positions", (double)m->pool.kv_tokens);
+    cli_json_member_number(to, &n, "pages", m->pool.n_pages);
+    cli_json_member_number(to, &n, "page_bytes", (double)m->pool.page_bytes);
+    cli_json_member_number(to, &n, "bytes", (double)m->pool.page_bytes * m->pool.n_pages);
+    cli_json_member_text(to, &n, "limit", m->limit);
+    fputc('}', to);
+}
+
 clef_status cli_memory_text(void *user, FILE *to, clef_error *err)
 {
     const memory_plan *m = user;
@@ -86,6 +109,8 @@ clef_status cli_memory_text(void *user, FILE *to, clef_error *err)
             m->n_context, m->kv_type ? ", cache " : "", m->kv_type ? m->kv_type : "");
     for (int32_t i = 0; i < m->n_parts; i++)
         write_part(to, &m->parts[i]);
+    if (m->n_sequences)
+        write_pool(to, m);
     fprintf(to, "%-24s %12s %16" PRIu64 "\n", "total", cli_bytes_text(total_of(m), text), total_of(m));
     return CLEF_OK;
 }
@@ -120,6 +145,10 @@ clef_status cli_memory_json(void *user, FILE *to, clef_error *err)
     cli_json_member_text(to, &n, "device", clef_device_describe(m->device)->name);
     cli_json_member_number(to, &n, "context", m->n_context);
     cli_json_member_number(to, &n, "total_bytes", (double)total_of(m));
+    if (m->n_sequences) {
+        cli_json_member(to, &n, "pool");
+        write_pool_json(to, m);
+    }
     cli_json_member(to, &n, "parts");
     for (int32_t i = 0; i < m->n_parts; i++) {
         const memory_part *p = &m->parts[i];
