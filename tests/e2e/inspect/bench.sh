@@ -36,6 +36,31 @@ if [ -z "${CLEF_SANITIZE:-}" ]; then
   same "a row for each rate" 2 "$(grep -c '^| .*[0-9]%* %* of' "$tmp/check.log")"
 fi
 
+# Many sequences: rows in the order asked for, and the gap while a prompt comes in.
+for flag in "" --repeatable; do
+  # shellcheck disable=SC2086
+  check "bench --batch $flag" "$CLEF" bench --batch 1,3,2 --prompt 16 --gen 6 --rounds 1 --json -q $flag
+  cp "$tmp/check.log" "$tmp/json"
+  same "its rows $flag" "batch1 batch3 batch2 longest_gap kv_cache peak_rss" "$(sed 's/.*"what": "\([^"]*\)".*/\1/' "$tmp/json" | tr '\n' ' ' | sed 's/ $//')"
+  for n in 1 2 3; do
+    for key in value each gap_p50_ms gap_p99_ms; do above "batch of $n: $key $flag" "$(member "$tmp/json" batch$n $key)" 0; done
+    same "batch of $n: all is $n times each $flag" 1 \
+      "$(awk -v a="$(member "$tmp/json" batch$n value)" -v b="$(member "$tmp/json" batch$n each)" -v n=$n 'BEGIN { d = a - n * b; print d < 0.01 && d > -0.01 }')"
+  done
+  same "the ratio is that to the first row $flag" 1 "$(member "$tmp/json" batch1 ratio)"
+  above "the longest gap $flag" "$(member "$tmp/json" longest_gap value)" 0
+  above "a step $flag" "$(member "$tmp/json" longest_gap step_ms)" 0
+done
+check "with short steps" "$CLEF" bench --batch 2 --step-tokens 40 --prompt 8 --gen 4 --rounds 1 --json -q
+same "a prompt's step has them" 40 "$(member "$tmp/check.log" longest_gap step_tokens)"
+check "bench --batch in Markdown" "$CLEF" bench --batch 1,2 --prompt 8 --gen 4 --rounds 1 --md -q
+same "a row for each number" 2 "$(grep -c '^| [12] | [0-9]' "$tmp/check.log")"
+for list in 0 1,,2 1, 2x 5000 ""; do refused "--batch '$list'" 2 "--batch" "$CLEF" bench --batch "$list"; done
+refused "--batch beyond the context" 1 "--prompt 200 --gen 100 256" "$CLEF" bench --batch 2 --prompt 200 --gen 100
+refused "--batch of a profile" 2 "--batch --profile" "$CLEF" bench --batch 1 --profile
+refused "--repeatable without it" 2 "--repeatable --batch" "$CLEF" bench --repeatable
+refused "fewer step tokens than sequences" 1 "4 8" "$CLEF" bench --batch 8 --step-tokens 4
+
 refused "nothing to measure" 2 "--prompt --gen" "$CLEF" bench --prompt 0 --gen 0
 refused "JSON and Markdown" 2 "--json --md" "$CLEF" bench --json --md
 refused "a profile in JSON" 2 "--profile --json" "$CLEF" bench --json --profile

@@ -1,0 +1,170 @@
+# clef run --max-seqs: each answer is the text of the same prompt alone; answers keep the order of the file; what is wrong in a file is refused
+# with its line; a full pool, a shared prefix and Ctrl-C.
+. "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+demo=$CLEF_SOURCE/model/demo
+oracle=${CLEF_SHARED:-}/oracle/models
+
+# member FILE LINE KEY: a number or a text of the answer, as JSON writes it.
+member() { sed -n "$2p" "$1" | sed -n "s/.*\"$3\": \(\"\([^\"\\\\]\|\\\\.\)*\"\|[^,}]*\).*/\1/p"; }
+# alone MODEL PROMPT FLAGS...: the text that clef run prints, as a JSON string, without control characters.
+alone() {
+  local model=$1 prompt=$2
+  shift 2
+  "$CLEF" run "$model" -p "$prompt" -q "$@" | tr -d '\001-\010\013-\037\177' | awk 'BEGIN { RS = "\001" } { sub(/\n$/, "\n"); gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\n/, "\\n"); gsub(/\t/, "\\t"); printf "\"%s\"", $0 }'
+}
+many() { "$CLEF" run "$@" 2>"$tmp/err"; }
+
+# ---- equal to each prompt alone --------------------------------------------------------------------
+printf '%s\n' "ROMEO:" "KING RICHARD III: my" "First Citizen: Before we proceed any further, hear me speak." "JULIET: what" "a" \
+  "First Citizen: Before we proceed any further, speak." >"$tmp/prompts.txt"
+# equal NAME MODEL FLAGS...: the file's texts are those of its lines alone.
+equal() {
+  local name=$1 model=$2 line i=0
+  shift 2
+  many "$model" --file "$tmp/prompts.txt" --max-seqs 3 -n 20 --repeatable "$@" >"$tmp/answers" || fail "$name: $(cat "$tmp/err")"
+  while IFS= read -r line; do
+    i=$((i + 1))
+    same "$name: line $i" "$(alone "$model" "$line" -n 20 "$@")" "$(member "$tmp/answers" $i text | sed 's/\\u00[0-9a-f][0-9a-f]//g')"
+    same "$name: its index" $((i - 1)) "$(member "$tmp/answers" $i index)"
+  done <"$tmp/prompts.txt"
+  same "$name: an answer a line" "$i" "$(wc -l <"$tmp/answers")"
+}
+equal "greedy" "$demo" --exact --temp 0
+equal "sampling" "$demo" --exact --temp 0.8 --seed 7
+equal "sampling with a penalty" "$demo" --exact --temp 0.8 --seed 11 --repeat-penalty 1.3 --ignore-eos
+same "prompt tokens" "$("$CLEF" tokenize "$demo" "ROMEO:" | tr ',' '\n' | wc -l)" "$(member "$tmp/answers" 1 prompt_tokens)"
+same "generated tokens" 20 "$(member "$tmp/answers" 1 generated_tokens)"
+same "why it ended" '"length"' "$(member "$tmp/answers" 1 finish)"
+cp "$tmp/answers" "$tmp/three"
+for n in 1 8; do
+  many "$demo" --file "$tmp/prompts.txt" --max-seqs $n -n 20 --repeatable --exact --temp 0.8 --seed 11 --repeat-penalty 1.3 --ignore-eos >"$tmp/answers"
+  same "texts with $n at once" "$(for i in 1 2 3 4 5 6; do member "$tmp/three" $i text; done)" "$(for i in 1 2 3 4 5 6; do member "$tmp/answers" $i text; done)"
+done
+many "$demo" --file - --max-seqs 8 -n 4 --temp 0 -q <"$tmp/prompts.txt" >"$tmp/answers"
+same "stdin" 6 "$(wc -l <"$tmp/answers")"
+same "nothing on stderr with -q" "" "$(cat "$tmp/err")"
+sed 's/$/\r/' "$tmp/prompts.txt" >"$tmp/dos.txt"
+many "$demo" --file "$tmp/dos.txt" --max-seqs 8 -n 4 --temp 0 >"$tmp/dos"
+same "lines that end in CR and LF" "$(cat "$tmp/answers")" "$(cat "$tmp/dos")"
+
+# ---- lines of JSON ---------------------------------------------------------------------------------
+cat >"$tmp/lines.jsonl" <<'END'
+{"prompt": "ROMEO:", "id": "a \"b\" é", "n": 40}
+{"prompt": "ROMEO:", "id": 7, "n": 3, "seed": 5, "temperature": 0.8}
+{"prompt": "JULIET:", "n": 6, "temperature": 1.5, "top_k": 5, "top_p": 0.9, "min_p": 0, "repeat_penalty": 1.2, "seed": 3}
+{"prompt": "", "n": 2, "id": 1.5}
+{"n": 0, "prompt": "x\ty"}
+{"prompt": "ROMEO:", "n": 40, "salt": 1}
+END
+many "$demo" --file "$tmp/lines.jsonl" --temp 0 --exact --repeatable >"$tmp/answers" || fail "lines of JSON: $(cat "$tmp/err")"
+same "id, a text" '"a \"b\" é"' "$(member "$tmp/answers" 1 id)"
+same "id, a number" "7 1.5" "$(member "$tmp/answers" 2 id) $(member "$tmp/answers" 4 id)"
+same "no id" "" "$(member "$tmp/answers" 3 id)"
+same "the defaults of a line" "$(alone "$demo" ROMEO: -n 40 --temp 0 --exact)" "$(member "$tmp/answers" 1 text)"
+same "n, seed, temperature" "$(alone "$demo" ROMEO: -n 3 --temp 0.8 --seed 5 --exact)" "$(member "$tmp/answers" 2 text)"
+same "all options" "$(alone "$demo" JULIET: -n 6 --temp 1.5 --top-k 5 --top-p 0.9 --min-p 0 --repeat-penalty 1.2 --seed 3 --exact)" \
+  "$(member "$tmp/answers" 3 text)"
+same "an empty prompt begins with BOS" "$(alone "$demo" "" -n 2 --temp 0 --exact)" "$(member "$tmp/answers" 4 text)"
+same "n 0" '"" 0' "$(member "$tmp/answers" 5 text) $(member "$tmp/answers" 5 generated_tokens)"
+many "$demo" --file "$tmp/lines.jsonl" --max-seqs 1 --temp 0 -q >"$tmp/answers"
+same "another salt shares no prefix" "1 0" "$(member "$tmp/answers" 2 cached_tokens) $(member "$tmp/answers" 6 cached_tokens)"
+cp "$tmp/lines.jsonl" "$tmp/lines"
+same "a first line that begins with {" "$(cat "$tmp/answers")" "$(many "$demo" --file "$tmp/lines" --max-seqs 1 --temp 0 -q)"
+printf '{"prompt": "a"}\n{"prompt": "b"}\n' >"$tmp/two.jsonl"
+many "$demo" --file "$tmp/two.jsonl" -n 2 >/dev/null
+same "the seed is told" 1 "$(grep -c 'seed [0-9]* and an index$' "$tmp/err")"
+
+# ---- what is refused, before anything runs ---------------------------------------------------------
+refused_line() { # NAME WORDS LINE
+  printf '{"prompt": "a"}\n%b\n' "$3" >"$tmp/bad.jsonl"
+  refused "$1" 1 "bad.jsonl: line 2 $2" "$CLEF" run "$demo" --file "$tmp/bad.jsonl"
+}
+refused_line "no JSON" "no JSON" '{"prompt": '
+refused_line "no object" "object" '["a"]'
+refused_line "text after the object" "no JSON" '{"prompt": "a"} b'
+refused_line "a key twice" "duplicate" '{"prompt": "a", "prompt": "b"}'
+refused_line "an unknown key" "temprature temperature" '{"prompt": "a", "temprature": 1}'
+refused_line "no prompt" "prompt" '{"n": 3}'
+refused_line "a prompt that is no text" "prompt string" '{"prompt": 3}'
+refused_line "n as a text" '"n" integer' '{"prompt": "a", "n": "3"}'
+refused_line "n as a fraction" '"n" integer' '{"prompt": "a", "n": 1.5}'
+refused_line "n below" '"n" -1' '{"prompt": "a", "n": -2}'
+refused_line "top_p beyond 1" "top_p 1" '{"prompt": "a", "top_p": 1.5}'
+refused_line "a temperature below 0" "temperature" '{"prompt": "a", "temperature": -1}'
+refused_line "a seed below 0" "seed 0" '{"prompt": "a", "seed": -1}'
+refused_line "null" "seed" '{"prompt": "a", "seed": null}'
+refused_line "an id that is a list" "id string number" '{"prompt": "a", "id": [1]}'
+refused_line "no UTF-8" "UTF-8" '{"prompt": "\xff"}'
+refused_line "an empty line" "no JSON" ''
+printf 'a\n\nb\n' >"$tmp/gap.txt"
+refused "an empty prompt" 1 "line 2 empty" "$CLEF" run "$demo" --file "$tmp/gap.txt" --max-seqs 2
+printf 'a\nb\xc3(\n' >"$tmp/latin.txt"
+refused "a prompt that is no UTF-8" 1 "line 2 UTF-8" "$CLEF" run "$demo" --file "$tmp/latin.txt" --max-seqs 2
+: >"$tmp/empty.txt"
+refused "an empty file" 1 "no line" "$CLEF" run "$demo" --file "$tmp/empty.txt" --max-seqs 2
+refused "no file" 1 "nothing.jsonl" "$CLEF" run "$demo" --file "$tmp/nothing.jsonl"
+refused "one prompt" 2 "--max-seqs --file" "$CLEF" run "$demo" -p a --max-seqs 2
+refused "--kv-tokens alone" 2 "--kv-tokens --max-seqs" "$CLEF" run "$demo" -p a --kv-tokens 64
+refused "--repeatable alone" 2 "--repeatable --max-seqs" "$CLEF" run "$demo" -p a --repeatable
+for flag in --echo --print-ids "--beams 2" "--prompt-cache $tmp/c" --profile "-b 7"; do
+  # shellcheck disable=SC2086
+  refused "with $flag" 2 "many prompts" "$CLEF" run "$demo" --file "$tmp/two.jsonl" $flag
+done
+refused "fewer step tokens than sequences" 1 "4 8" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --step-tokens 4 -q
+
+# ---- a request that can never fit ------------------------------------------------------------------
+{ echo '{"prompt": "a", "n": 2, "id": 1}'; printf '{"prompt": "%s", "id": 2}\n' "$(seq -s ' ' 300)"; echo '{"prompt": "b", "n": 2, "id": 3}'; } >"$tmp/long.jsonl"
+code=0
+many "$demo" --file "$tmp/long.jsonl" >"$tmp/answers" || code=$?
+same "exit code" 1 $code
+same "the others go on" "1 2 3" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers" | tr '\n' ' ' | sed 's/ $//')"
+same "and say nothing of it" "2" "$(grep -c '"text"' "$tmp/answers")"
+case $(member "$tmp/answers" 2 error) in *"context holds 256"*) ok "the error has the numbers" ;; *) fail "the error: $(sed -n 2p "$tmp/answers")" ;; esac
+
+# ---- the pool --------------------------------------------------------------------------------------
+for i in 1 2 3 4 5 6; do echo "{\"prompt\": \"$i. First Citizen: hear me.\", \"n\": 150, \"seed\": $i}"; done >"$tmp/six.jsonl"
+many "$demo" --file "$tmp/six.jsonl" --ignore-eos --repeatable >"$tmp/roomy"
+same "room enough" 0 "$(cat "$tmp/roomy" | sed 's/.*"set_backs": \([0-9]*\).*/\1/' | sort -n | tail -n 1)"
+many "$demo" --file "$tmp/six.jsonl" --ignore-eos --repeatable --kv-tokens 320 --max-seqs 6 >"$tmp/tight"
+if [ "$(sed 's/.*"set_backs": \([0-9]*\).*/\1/' "$tmp/tight" | awk '{ n += $1 } END { print n }')" -gt 0 ]; then ok "a full pool sets back"; else fail "no set-back"; fi
+same "with the same texts" "$(sed 's/, "finish.*//' "$tmp/roomy")" "$(sed 's/, "finish.*//' "$tmp/tight")"
+same "the size of the pool is told" 1 "$(grep -c 'KV cache: 6 sequences of 256 need 1536 positions, 320 fit (--kv-tokens)' "$tmp/err")"
+prefix="First Citizen: Before we proceed any further, hear me speak. All: Speak, speak."
+printf '{"prompt": "%s one"}\n{"prompt": "%s two"}\n' "$prefix" "$prefix" >"$tmp/shared.jsonl"
+many "$demo" --file "$tmp/shared.jsonl" --max-seqs 1 -n 4 --temp 0 >"$tmp/answers"
+cached=$(member "$tmp/answers" 2 cached_tokens)
+n=$("$CLEF" tokenize "$demo" "$prefix" | tr ',' '\n' | wc -l)
+if [ "$cached" -ge $((n - 1)) ] && [ "$cached" -le $((n + 1)) ]; then ok "the prefix was cached: $cached of $n"; else fail "cached $cached, the prefix has $n"; fi
+many "$demo" --file "$tmp/shared.jsonl" --max-seqs 1 -n 4 --temp 0 --no-prefix-cache >"$tmp/answers"
+same "without the prefix cache" 0 "$(member "$tmp/answers" 2 cached_tokens)"
+same "which is told" 1 "$(grep -c 'prefix cache: off, switched off' "$tmp/err")"
+
+# ---- Ctrl-C: what is done is written, in order -----------------------------------------------------
+{ for i in 1 2 3; do echo "{\"prompt\": \"a\", \"n\": 3, \"id\": $i}"; done
+  for i in $(seq 4 3000); do echo "{\"prompt\": \"a b c\", \"n\": 200, \"id\": $i}"; done; } >"$tmp/endless.jsonl"
+mkfifo "$tmp/pipe"
+"$CLEF" run "$demo" --file "$tmp/endless.jsonl" --max-seqs 2 --ignore-eos -q >"$tmp/pipe" 2>"$tmp/err" &
+pid=$!
+: >"$tmp/answers"
+{
+  for _ in 1 2 3; do IFS= read -r line && echo "$line" >>"$tmp/answers"; done
+  kill -INT $pid
+  cat >>"$tmp/answers"
+} <"$tmp/pipe"
+code=0
+wait $pid || code=$?
+same "the exit code of Ctrl-C" 130 $code
+same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id": [0-9]*, "text": ".*"set_backs": 0}$' "$tmp/answers")"
+same "in order" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers" | sort -n)" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers")"
+if [ "$(wc -l <"$tmp/answers")" -ge 3 ] && [ "$(wc -l <"$tmp/answers")" -lt 3000 ]; then ok "what was done"; else fail "$(wc -l <"$tmp/answers") answers"; fi
+
+# ---- an encoder-decoder ----------------------------------------------------------------------------
+if [ -d "$oracle/t5" ]; then
+  cp -r "$oracle/t5" "$tmp/t5" && chmod -R u+w "$tmp/t5" # with the first 384 tokens of another model's tokenizer
+  sed 's/, *"[^"]*": *384,.*/}/' "$demo/vocab.json" >"$tmp/t5/vocab.json"
+  head -n 128 "$demo/merges.txt" >"$tmp/t5/merges.txt"
+  equal "t5" "$tmp/t5" --temp 0
+  same "its prefix cache is off" 1 "$(grep -c 'prefix cache: off, ' "$tmp/err")"
+fi
+finish
