@@ -45,7 +45,7 @@ for flag in "" --repeatable; do
   for n in 1 2 3; do
     for key in value each gap_p50_ms gap_p99_ms; do above "batch of $n: $key $flag" "$(member "$tmp/json" batch$n $key)" 0; done
     same "batch of $n: all is $n times each $flag" 1 \
-      "$(awk -v a="$(member "$tmp/json" batch$n value)" -v b="$(member "$tmp/json" batch$n each)" -v n=$n 'BEGIN { d = a - n * b; print d < 0.01 && d > -0.01 }')"
+      "$(awk -v a="$(member "$tmp/json" batch$n value)" -v b="$(member "$tmp/json" batch$n each)" -v n=$n 'BEGIN { d = a - n * b; print (d < 0.01 && d > -0.01) }')"
   done
   same "the ratio is that to the first row $flag" 1 "$(member "$tmp/json" batch1 ratio)"
   above "the longest gap $flag" "$(member "$tmp/json" longest_gap value)" 0
