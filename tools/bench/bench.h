@@ -91,7 +91,8 @@ typedef struct bench_batch {
     double          step;     /* the longest step of that prompt alone, which has step_tokens rows */
     uint64_t        kv_bytes; /* of the pool and of states */
 } bench_batch;
-/** Measures the numbers of sequences of --batch, and prints them. b has o and device. Returns an exit code. */
+/** Measures the numbers of sequences of --batch, and prints them. b has o and device. Returns an exit
+ *  code. */
 int  cli_bench_batch(bench *b, const char *path);
 void cli_bench_print_batch(const bench *b, const bench_batch *batch);
 
