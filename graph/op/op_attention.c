@@ -310,7 +310,7 @@ const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = la
 static int attention_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
 {
     const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
-    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K]};
+    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K], n->in[MASK]};
     return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 

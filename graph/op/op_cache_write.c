@@ -150,7 +150,7 @@ static clef_row_range cache_write_rows(const clef_value *n)
 static int cache_write_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
 {
     const int64_t rows = clef__dim_at(n->graph, n->in[X]->shape.dim[0], symbols);
-    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[CACHE]};
+    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[CACHE], NULL};
     return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 

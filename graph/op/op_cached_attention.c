@@ -539,7 +539,7 @@ static clef_row_range cached_rows(const clef_value *n)
 static int cached_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
 {
     const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
-    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K_CACHE]};
+    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K_CACHE], n->in[MASK]};
     return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 

@@ -107,10 +107,20 @@ static void draw_pages(const clef_value *pages, const clef_value *pool, const in
         out[i] = i % n < own ? (float)(i % n * sequences + i / n) : 0;
 }
 
+/* The positions that a sequence has pages for, and that a mask over the keys covers. */
+static int64_t room_of(const clef__paging_in *in, int64_t rows, const int64_t *symbols)
+{
+    const int64_t paged = in->pages ? own_pages(in->pages, in->pool, symbols) * KV_PAGE : 2 * rows,
+                  masked = in->mask
+                               ? clef__dim_at(in->mask->graph, clef__dim_right(&in->mask->shape, 0), symbols)
+                               : 1; /* 1: it is broadcast */
+    return masked > 1 && masked < paged ? masked : paged;
+}
+
 static void draw_positions(const clef__paging_in *in, int64_t rows, const int64_t *symbols, float *out)
 {
     const int64_t n = clef__dim_at(in->runs->graph, in->runs->shape.dim[0], symbols),
-                  room = in->pages ? own_pages(in->pages, in->pool, symbols) * KV_PAGE : 2 * rows;
+                  room = room_of(in, rows, symbols);
     for (int64_t r = 0; r < n; r++) {
         const int64_t first = first_row(r, n, rows), end = first_row(r + 1, n, rows);
         const int64_t spare = room - (end - first), start = spare > 0 ? r * 37 % (spare + 1) : 0;

@@ -29,9 +29,10 @@ int64_t clef__ref_pool_row(const clef_ref_tensor *pool, const clef_ref_tensor *p
 
 /* ---- for random inputs ----------------------------------------------------------------------- */
 
-/** The inputs of a step with runs. pages and pool may be NULL. */
+/** The inputs of a step with runs. pages, pool and mask may be NULL. The pool has at least a page for each
+ *  sequence. */
 typedef struct clef__paging_in {
-    const clef_value *pos, *runs, *pages, *pool;
+    const clef_value *pos, *runs, *pages, *pool, *mask;
 } clef__paging_in;
 /** If v is pos, runs or pages, fills it with numbers that fit together, for a step whose `rows` rows are
  * shared out evenly over the runs, and returns 1. They depend on the shapes alone (clef_op_def.draw). */

@@ -76,7 +76,7 @@ static int32_t n_snapshots(const clef_batch *b)
 
 static clef_status make_pages(clef_batch *b, clef_error *err)
 {
-    return clef__pages_create(&(clef__pages_opts){.n_blocks = b->build.n_pages,
+    return clef__pages_create(&(clef__pages_opts){.n_blocks = b->stats.n_pages,
                                                   .n_chains = b->opts.max_sequences,
                                                   .window = b->has_sliding ? b->hp->sliding_window : 0,
                                                   .n_sliding = b->build.n_sliding_pages,

@@ -82,7 +82,8 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
     if (n < 1 || n > INT32_MAX / KV_BLOCK)
         return clef__fail(err, CLEF_E_LIMIT, "a pool of %" PRId64 " positions, expected %d (a page) to %d",
                           n * KV_BLOCK, KV_BLOCK, INT32_MAX);
-    b->build.n_pages = (int32_t)n;
+    /* On the device there is a page for each sequence, whatever the bookkeeping gives away. */
+    b->build.n_pages = n < b->opts.max_sequences ? b->opts.max_sequences : (int32_t)n;
     b->build.n_sliding_pages = sliding_pages(b);
     b->stats.n_pages = (int32_t)n;
     b->stats.kv_tokens = n * KV_BLOCK;

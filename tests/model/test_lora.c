@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "clef/batch.h"
 #include "clef/lora.h"
 #include "model/file/gguf_write.h"
 #include "run_graph.h"
@@ -423,6 +424,62 @@ static void session_with_adapter(void **state)
     clef_model_close(m);
 }
 
+/* Sequences with different adapters, or none, share the steps of a batch. Each gives what a session gives; no
+ * prompt is found in the cache of another adapter. */
+static void sequences_of_a_batch(void **state)
+{
+    enum { N = 15, N_REQUESTS = 6 };
+    static const int32_t adapters[N_REQUESTS] = {1, 0, 2, 2, 0, 1};
+    int32_t want[3][N], came[N_REQUESTS][N], n_came[N_REQUESTS] = {0}, n_rows = 1;
+    clef_error err = {0};
+    clef_lora_set *set;
+    clef_batch *b;
+    (void)state;
+    clef_model *m = model_of(&families[0], 0);
+    seed = 100;
+    clef_lora *loras[2] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 1), NULL};
+    loras[1] = open_lora(write_peft(&families[0], "b", 8, plain), m, 2);
+    ok(clef_lora_set_create(m, (const clef_lora *const *)loras, 2, &set, &err), &err);
+    for (int32_t k = 0; k < 3; k++) {
+        clef_session *s;
+        const clef_session_opts opts = {.compile.no_tune = 1, .loras = set, .lora = k};
+        ok(clef_session_create(dev, m, &opts, &s, &err), &err);
+        ok(clef_session_generate(s, prompt, T, N, NULL, &err), &err);
+        for (int i = 0; i < N; i++)
+            ok(clef_session_next(s, &want[k][i], &err), &err);
+        clef_session_destroy(s);
+    }
+    assert_memory_not_equal(want[0], want[1], sizeof want[0]);
+    assert_memory_not_equal(want[1], want[2], sizeof want[0]);
+    ok(clef_batch_create(dev, m, &(clef_batch_opts){.max_sequences = 4, .loras = set, .compile.no_tune = 1},
+                         &b, &err),
+       &err);
+    for (int32_t i = 0; i < N_REQUESTS; i++) {
+        int64_t number;
+        const clef_request r = {.ids = prompt, .n = T, .n_max = N, .ignore_eos = 1, .lora = adapters[i]};
+        ok(clef_batch_add(b, &r, &number, &err), &err);
+    }
+    while (n_rows) {
+        clef_batch_token t[8];
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+        for (int32_t i = clef_batch_take(b, t, 8); i-- > 0;) {
+            came[t[i].sequence][n_came[t[i].sequence]++] = t[i].id;
+            assert_int_equal(t[i].n_cached, t[i].sequence < 3 ? 0 : T - 1); /* later ones find the first */
+        }
+    }
+    for (int32_t i = 0; i < N_REQUESTS; i++)
+        assert_memory_equal(came[i], want[adapters[i]], sizeof want[0]);
+    const clef_request wrong = {.ids = prompt, .n = T, .lora = 3};
+    int64_t number;
+    assert_int_equal(clef_batch_add(b, &wrong, &number, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "adapter 3, the batch has 2"));
+    clef_batch_destroy(b);
+    clef_lora_close(loras[0]);
+    clef_lora_close(loras[1]);
+    clef_lora_set_destroy(set);
+    clef_model_close(m);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 #define LAYER "base_model.model.model.layers.0."
@@ -582,8 +639,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_in_a_batch),     cmocka_unit_test(both_formats),
-        cmocka_unit_test(session_with_adapter), cmocka_unit_test(wrong_configs),
-        cmocka_unit_test(wrong_tensors),        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(session_with_adapter), cmocka_unit_test(sequences_of_a_batch),
+        cmocka_unit_test(wrong_configs),        cmocka_unit_test(wrong_tensors),
+        cmocka_unit_test(wrong_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
