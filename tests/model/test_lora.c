@@ -437,8 +437,8 @@ static void sequences_of_a_batch(void **state)
     (void)state;
     clef_model *m = model_of(&families[0], 0);
     seed = 100;
-    clef_lora *loras[2] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 1), NULL};
-    loras[1] = open_lora(write_peft(&families[0], "b", 8, plain), m, 2);
+    clef_lora *loras[2] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 6), NULL};
+    loras[1] = open_lora(write_peft(&families[0], "b", 4, plain), m, 12);
     ok(clef_lora_set_create(m, (const clef_lora *const *)loras, 2, &set, &err), &err);
     for (int32_t k = 0; k < 3; k++) {
         clef_session *s;
@@ -451,8 +451,10 @@ static void sequences_of_a_batch(void **state)
     }
     assert_memory_not_equal(want[0], want[1], sizeof want[0]);
     assert_memory_not_equal(want[1], want[2], sizeof want[0]);
-    ok(clef_batch_create(dev, m, &(clef_batch_opts){.max_sequences = 4, .loras = set, .compile.no_tune = 1},
-                         &b, &err),
+    ok(clef_batch_create(
+           dev, m,
+           &(clef_batch_opts){.max_sequences = 4, .kv_tokens = 1024, .loras = set, .compile.no_tune = 1}, &b,
+           &err),
        &err);
     for (int32_t i = 0; i < N_REQUESTS; i++) {
         int64_t number;
@@ -464,7 +466,7 @@ static void sequences_of_a_batch(void **state)
         ok(clef_batch_step(b, &n_rows, &err), &err);
         for (int32_t i = clef_batch_take(b, t, 8); i-- > 0;) {
             came[t[i].sequence][n_came[t[i].sequence]++] = t[i].id;
-            assert_int_equal(t[i].n_cached, t[i].sequence < 3 ? 0 : T - 1); /* later ones find the first */
+            assert_int_equal(t[i].n_cached, t[i].sequence < 4 ? 0 : T - 1); /* the last two start later */
         }
     }
     for (int32_t i = 0; i < N_REQUESTS; i++)
