@@ -140,6 +140,25 @@ many "$demo" --file "$tmp/shared.jsonl" --max-seqs 1 -n 4 --temp 0 --no-prefix-c
 same "without the prefix cache" 0 "$(member "$tmp/answers" 2 cached_tokens)"
 same "which is told" 1 "$(grep -c 'prefix cache: off, switched off' "$tmp/err")"
 
+# A chat template of stories260K: the prefix is cached to the token, and the last token is computed in any case.
+stories=${CLEF_SHARED:-}/data/stories260K/stories260K.gguf
+if [ -e "$stories" ]; then
+  for text in "1 2 3 4 5 6" "1 2 3 4 5 6" "1 2 3 4 5 9" "1 2 3 9 9 9"; do
+    printf '{"prompt": "<|im_start|>system\\nTest<|im_end|>\\n<|im_start|>user\\n%s<|im_end|>\\n<|im_start|>assistant\\n"}\n' "$text"
+  done >"$tmp/chat.jsonl"
+  many "$stories" --file "$tmp/chat.jsonl" --max-seqs 1 -n 8 --temp 0 >"$tmp/answers"
+  same "prompt tokens of a chat" "77 77 77 77" "$(for i in 1 2 3 4; do member "$tmp/answers" $i prompt_tokens; done | tr '\n' ' ' | sed 's/ *$//')"
+  same "cached tokens of a chat" "0 76 51 47" "$(for i in 1 2 3 4; do member "$tmp/answers" $i cached_tokens; done | tr '\n' ' ' | sed 's/ *$//')"
+fi
+
+# New kernels are proven with pages, too.
+mkdir "$tmp/fresh"
+if CLEF_CACHE_DIR="$tmp/fresh" CLEF_PROOF=1 many "$demo" --file "$tmp/shared.jsonl" --max-seqs 2 -n 4 --temp 0 >"$tmp/answers"; then
+  ok "proofs in an empty cache"
+else
+  fail "proofs in an empty cache: $(cat "$tmp/err")"
+fi
+
 # ---- Ctrl-C: what is done is written, in order -----------------------------------------------------
 { for i in 1 2 3; do echo "{\"prompt\": \"a\", \"n\": 3, \"id\": $i}"; done
   for i in $(seq 4 3000); do echo "{\"prompt\": \"a b c\", \"n\": 200, \"id\": $i}"; done; } >"$tmp/endless.jsonl"
