@@ -274,23 +274,25 @@ typedef struct sample_options {
     args_int   mode;
     args_int   top_k;                       /* 0: off */
     args_int   last_n;                      /* tokens that the penalty looks back at; 0: off */
-    args_int   first;                       /* the position whose token is draw 0 */
+    args_int   first;  /* the position whose token is draw 0; of sample_rows: the number of the draw */
     args_float scale;                       /* log2(e) / temperature */
     args_float penalty, inverse_penalty;
     args_uint  top_p;                       /* as a multiple of 2^-32; 0: off */
     args_uint  min_weight_lo, min_weight_hi;
     args_uint reach; /* logits farther than this below the largest are never picked */
     args_uint  seed_lo, seed_hi;
-    args_uint  unused[3];
+    args_uint  stream; /* of sample_rows; sample's is the number of the row */
+    args_uint  unused[2];
 } sample_options;
 
-/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. A row has `blocks` of SAMPLE_BLOCK logits, a
- * multiple of 16; a group has `span` of them. */
+/* logits [B, n_vocab]; ids [B, length], of sample_rows the recent tokens; history [any, capacity]. A row has
+ * `blocks` of SAMPLE_BLOCK logits, a multiple of 16; a group has `span` of them. */
 #define SAMPLE_BLOCK 64
 typedef struct sample_args {
     args_uint n_vocab, length, capacity;
     args_uint blocks, span;
     args_uint logits, history, ids, pos, options; /* offsets */
+    args_uint first;                              /* of sample_rows: the first row */
 } sample_args;
 
 /* A substep of a fused step (fused_step.cl): n_groups groups of the kernel with this number, with groups[0]

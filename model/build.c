@@ -72,15 +72,15 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
             "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
-    if (o->n_rows && (o->for_export || o->candidates || o->sample || o->padding_mask || kind == CLEF_ENCODER))
+    if (o->n_rows && (o->for_export || o->candidates || o->padding_mask || kind == CLEF_ENCODER))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: steps of rows: expected a decoder without sampling, beams or a padding mask",
-                          path);
-    if (o->n_rows && (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0))
-        return clef__fail(
-            err, CLEF_E_ARG,
-            "steps of %d rows, %d pages (%d sliding), %d snapshots: expected at least 1 row and page",
-            o->n_rows, o->n_pages, o->n_sliding_pages, o->n_snapshots);
+                          "%s: steps of rows: expected a decoder without beams or a padding mask", path);
+    if (o->n_rows &&
+        (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0 || o->n_picks < 0))
+        return clef__fail(err, CLEF_E_ARG,
+                          "steps of %d rows, %d picks, %d pages (%d sliding), %d snapshots: expected at "
+                          "least 1 row and page",
+                          o->n_rows, o->n_picks, o->n_pages, o->n_sliding_pages, o->n_snapshots);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -129,6 +129,17 @@ static void add_sample(clef_builder *b)
                 clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
+/* The next token of each row that picks one. */
+static void add_sample_rows(clef_builder *b)
+{
+    if (!b->picks) /* the graph has an error already */
+        return;
+    const clef_dim N = b->picks->shape.dim[0];
+    clef_value *recent = clef_input(b->g, "recent", CLEF_I32, clef_shape_2(N, clef_n(CLEF_RECENT)));
+    clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_2(N, clef_n(SAMPLE_OPTIONS)));
+    clef_output(b->g, "token", clef_sample_rows(b->g, clef_graph_find(b->g, "logits"), recent, options));
+}
+
 /* For beam search: the most likely next tokens of each sequence. */
 static void add_candidates(clef_builder *b, int32_t k)
 {
@@ -165,7 +176,8 @@ static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
     b->pages[1] = clef_input(g, "sliding_pages", CLEF_I32, clef_shape_2(sequences, n));
     b->n_pages[0] = o->n_pages;
     b->n_pages[1] = o->n_sliding_pages ? o->n_sliding_pages : o->n_pages;
-    b->picks = clef_input(g, "picks", CLEF_I32, clef_shape_1(clef_symbol(g, "N", o->n_rows)));
+    const int32_t most_picks = o->n_picks ? o->n_picks : o->n_rows;
+    b->picks = clef_input(g, "picks", CLEF_I32, clef_shape_1(clef_symbol(g, "N", most_picks)));
     add_adapter_input(b);
 }
 
@@ -304,7 +316,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     if (o.candidates)
         add_candidates(&b, o.candidates);
     if (o.sample)
-        add_sample(&b);
+        o.n_rows ? add_sample_rows(&b) : add_sample(&b);
     s = clef_graph_error(g, err);
     if (!s)
         s = add_taps(model, &o, g, err);

@@ -1,8 +1,6 @@
 /* Picks the next token of each row of logits [B, V] by the rules of graph/op/sample.h. The result is exact:
  * sums are of integers, so their order does not matter. First history[b, pos[b] + t] = ids[b, t]; at the end,
  * for the next step, which has one token a row, ids[b] = token and pos[b] += T.
- * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from
- * below, and blocks under it are skipped. Limits are found by bisection of distances.
  *   sample_blocks  launch: groups of `span` blocks of 64 logits, rows in dim 1. Computes the maximum of each
  *                  block, penalties, and history
  *   sample_pick    launch: one group for each row
@@ -11,110 +9,7 @@
 #include "args.h"
 #include "group.h"
 #include "weights.h"
-#include "sample_limits.h"
-
-/* ---- the pick -------------------------------------------------------------------------------- */
-
-/* The lowest id with the largest logit. */
-static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
-{
-    uint best = a->n_vocab;
-    for (uint b = get_local_id(0); b < a->blocks; b += WG)
-        if (m.maxima[b] == most && b * BLOCK < best)
-            for (uint i = b * BLOCK; i < min((b + 1) * BLOCK, a->n_vocab); i++)
-                if (z[i] == most)
-                    best = min(best, i);
-    best = min_all(best, s);
-    return best < a->n_vocab && most > -INFINITY ? best : 0;
-}
-
-/* Lists the blocks that may hold the picked token, in rising order. Returns their number. */
-static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most,
-                        sum_scratch s)
-{
-    const uint n = a->blocks, lane = get_local_id(0);
-    for (uint i = lane; i < n / WIDE; i += WG)
-        STORE_WIDE(distance(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
-    GROUP_SYNC();
-    int reach = (int)o->reach;
-    /* runs even if it is off: a branch around barriers costs compilers more than this costs a device */
-    const bool cuts = o->top_k > 0 && (uint)o->top_k <= n;
-    reach = min(reach, kth_nearest(m.nearest, n, cuts ? (uint)o->top_k : n, s));
-    const uint share = (n + WG - 1) / WG, from = min(lane * share, n), to = min(from + share, n);
-    uint mine = 0;
-    for (uint b = from; b < to; b++)
-        mine += m.nearest[b] <= reach;
-    uint at = (uint)sum_before(mine, s);
-    const uint all = (uint)sum_all(mine, s);
-    for (uint b = from; b < to; b++)
-        if (m.nearest[b] <= reach)
-            m.list[at++] = b;
-    GROUP_SYNC();
-    return all;
-}
-
-/* The weights in vector i that all limits keep. */
-static wide_ulong kept(global const sample_options *o, row_memory m, limit in, uint i)
-{
-    const wide_ulong w = LOAD_WIDE(i, m.weights);
-    const ulong least = (ulong)o->min_weight_hi << 32 | o->min_weight_lo;
-    return w & as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
-}
-
-/* The id at which the sum of weights exceeds floor(random sum / 2^64). */
-static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n,
-                 ulong random, sum_scratch s)
-{
-    const uint lane = get_local_id(0), share = (n / WIDE + WG - 1) / WG;
-    const uint from = min(lane * share, n / WIDE), to = min(from + share, n / WIDE);
-    ulong mine = 0;
-    for (uint i = from; i < to; i++)
-        mine += sum_wide(kept(o, m, in, i));
-    const ulong before = sum_before(mine, s), all = sum_all(mine, s), at = mul_hi(random, all);
-    uint best = a->n_vocab;
-    if (at >= before && at - before < mine) {
-        ulong left = at - before;
-        for (uint i = from; i < to && best == a->n_vocab; i++) {
-            const wide_ulong w = kept(o, m, in, i);
-            const ulong sum = sum_wide(w);
-            if (left >= sum) {
-                left -= sum;
-                continue;
-            }
-            ulong one[WIDE];
-            STORE_WIDE(w, 0, one);
-            uint k = 0;
-            for (; k < WIDE - 1 && left >= one[k]; k++)
-                left -= one[k];
-            best = m.list[(i * WIDE + k) / BLOCK] * BLOCK + (i * WIDE + k) % BLOCK;
-        }
-    }
-    return min_all(best, s);
-}
-
-static uint pick(const sample_args *a, global const sample_options *o, row_memory m, uint row, int pos,
-                 global const float *z, group_scratch floats, sum_scratch s)
-{
-    const uint lane = get_local_id(0);
-    wide_float wide = -INFINITY;
-    for (uint i = lane; i < a->blocks / WIDE; i += WG)
-        wide = fmax(wide, LOAD_WIDE(i, m.maxima));
-    const float most = group_max(max_wide(wide), floats);
-    if (o->mode != SAMPLE_DRAW || isinf(most))
-        return first_of(a, m, z, most, s);
-    const uint n = list_blocks(a, o, m, most, s) * BLOCK;
-    for (uint i = lane; i < n / WIDE; i += WG) {
-        const uint id = m.list[i * WIDE / BLOCK] * BLOCK + i * WIDE % BLOCK;
-        const wide_int far = distance(most, load_logits(z, id, a->n_vocab), o->scale);
-        STORE_WIDE(far, i, m.distances);
-        STORE_WIDE(weight(far), i, m.weights);
-    }
-    GROUP_SYNC();
-    const limit in = limit_of(o, m, n, s);
-    const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo,
-                number = (ulong)(pos + (int)a->length - o->first) + 1;
-    return draw(a, o, m, in, n, mix(seed + mix(row) + number * 0x9e3779b97f4a7c15UL), s);
-}
+#include "sample_pick.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -122,6 +17,12 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
     STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, \
         global int *ids, global int *pos,                                                         \
         global const float *logits, global const int *options
+
+/* The number of the draw, from 1. */
+static uint number_of(const sample_args *a, global const sample_options *o, int pos)
+{
+    return (uint)(pos + (int)a->length - o->first) + 1;
+}
 
 static void finish(const sample_args *a, uint row, uint token, int at, global int *out, global int *ids,
                    global int *pos)
@@ -168,7 +69,7 @@ void sample_pick(PARAMETERS)
         return;
     }
     const row_memory m = memory_of(&a, scratch, row);
-    const uint token = pick(&a, o, m, row, at,
+    const uint token = pick(&a, o, m, row, number_of(&a, o, at),
                             o->last_n > 0 ? m.z : logits + a.logits + row * (size_t)a.n_vocab, floats, sums);
     finish(&a, row, token, at, out, ids, pos);
 }
@@ -189,6 +90,6 @@ void sample_whole(PARAMETERS)
     logits += a.logits;
     blocks_of_row(&a, o, m, 0, 0, a.blocks, history, ids, at, logits);
     GROUP_SYNC();
-    const uint token = pick(&a, o, m, 0, at, o->last_n > 0 ? m.z : logits, floats, sums);
+    const uint token = pick(&a, o, m, 0, number_of(&a, o, at), o->last_n > 0 ? m.z : logits, floats, sums);
     finish(&a, 0, token, at, out, ids, pos);
 }

@@ -178,7 +178,7 @@ static void penalise(const sample_args *a, global const sample_options *o, uint 
 }
 
 static void blocks_of_row(const sample_args *a, global const sample_options *o, row_memory m, uint row,
-                          uint first, uint last, global int *history, global const int *ids, int pos,
+                          uint first, uint last, global const int *history, global const int *ids, int pos,
                           global const float *logits)
 {
     global const float *z = logits;

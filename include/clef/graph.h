@@ -377,6 +377,16 @@ typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
+/** A token of each row, out I32 [N], from logits [N, V] or [N, 1, V].
+ *
+ *  options   I32 [N, 16]: each row's sampling options in the encoding of clef_sample(), with the number of
+ *            its draw and of its stream. All zero: out is 0.
+ *  recent    I32 [N, R]: the last tokens before the pick, the newest last; -1: none.
+ *
+ *  The arithmetic is that of clef_sample(). */
+CLEF_API clef_value *clef_sample_rows(clef_graph *graph, clef_value *logits, clef_value *recent,
+                                      clef_value *options);
+
 /** Samples the next token of each sequence, out I32 [B], from logits [B, V] or [B, 1, V], and prepares the
  *  state for the step that reads it.
  *

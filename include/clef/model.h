@@ -184,6 +184,9 @@ typedef enum clef_part {
 /** How the hidden states [T, d] of a text become one embedding: the first row, the mean, or the last row. */
 typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_POOL_LAST } clef_pooling;
 
+/** The most recent tokens that sampling in steps of rows looks back at. */
+#define CLEF_RECENT 64
+
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, the tokens in a step; 0: min(512, n_context) */
@@ -198,7 +201,10 @@ typedef struct clef_build_opts {
      * none. (In steps of rows: of each row's.) Borrowed for the call. A plan of the graph takes its weights
      * from clef_lora_set_weight(). Not with for_export */
     const clef_lora_set *loras;
-    int32_t     sample;       /* 1: sampling I32 [16], and an output token I32 [B] (clef_sample()) */
+    /* 1: an input sampling I32 [16], and an output token I32 [B] (clef_sample()). In steps of rows: inputs
+     * sampling I32 [N, 16] and recent I32 [N, CLEF_RECENT], and an output token I32 [N]
+     * (clef_sample_rows()) */
+    int32_t     sample;
     /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences are reordered before the
      * step. Outputs: candidates I32 [B, k], the likeliest next tokens; candidate_scores F32 [B, k], the logs
      * of their probabilities. `sample` and `candidates` exclude all_logits. */
@@ -218,7 +224,7 @@ typedef struct clef_build_opts {
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
 
     /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences
-     * sequences. The caches are pools of pages. Not with for_export, candidates, sample or padding_mask.
+     * sequences. The caches are pools of pages. Not with for_export, candidates or padding_mask.
      * Inputs: input_ids [B, 1], pos [B], runs [M, 3], pages [n_sequences, ceil(n_context /
      * CLEF_KV_PAGE)], as clef_paged_write() takes them, and picks I32 [N], the rows whose logits are
      * wanted; output: logits [N, 1, V]. Layers with a sliding window have pools of their own, and an
@@ -227,6 +233,7 @@ typedef struct clef_build_opts {
      * source of each row's sequence; the states cross_k_L and cross_v_L are the pools of sources. States
      * of linear attention have n_sequences rows and more for n_snapshots copies. */
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
+    int32_t     n_picks;      /* the bound of N; 0: n_rows */
 
     int32_t     for_export;   /* 1: for clef_graph_write_onnx(): implies all_logits, padding_mask, and
                                  token_types if the model has several. Not for plans, in which linear

@@ -103,19 +103,21 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
 {
     batch_rows *r = &b->rows;
     const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences,
-                 vocab = (size_t)b->hp->n_vocab;
+                 vocab = (size_t)b->hp->n_vocab, picks = (size_t)b->most_picks;
     int made = make_input(&r->ids, rows) && make_input(&r->pos, rows) && make_input(&r->source_end, rows) &&
-               make_input(&r->adapter, rows) && make_input(&r->picks, rows) && make_input(&r->runs, 3 * n);
-    r->best = calloc(rows, sizeof *r->best);
+               make_input(&r->adapter, rows) && make_input(&r->runs, 3 * n) && make_input(&r->picks, picks) &&
+               make_input(&r->sampling, picks * SAMPLE_OPTIONS) &&
+               make_input(&r->recent, picks * CLEF_RECENT);
+    r->picked = calloc(picks, sizeof *r->picked);
     r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
     r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
-    r->logits = malloc((size_t)b->most_picks * vocab * sizeof *r->logits);
+    r->logits = malloc(picks * vocab * sizeof *r->logits);
     b->candidates = malloc(vocab * sizeof *b->candidates);
     b->slots = calloc(n, sizeof *b->slots);
     b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
     b->cap_tokens = 2 * b->most_picks;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
-    made = made && r->best && r->pages && r->sliding_pages && r->logits && b->candidates && b->slots &&
+    made = made && r->picked && r->pages && r->sliding_pages && r->logits && b->candidates && b->slots &&
            b->encoder.ends && b->tokens;
     return made ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
@@ -135,7 +137,9 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
                                  .loras = b->opts.loras,
                                  .part = b->hp->n_decoder_layers ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
                                  .n_source = b->opts.n_source,
+                                 .sample = 1,
                                  .n_rows = b->opts.step_tokens,
+                                 .n_picks = b->most_picks,
                                  .n_snapshots = n_snapshots(b)};
     s = clef__batch_open(b, err);
     if (!s)
@@ -181,8 +185,10 @@ static void free_rows(batch_rows *r)
     free_input(&r->source_end);
     free_input(&r->adapter);
     free_input(&r->picks);
+    free_input(&r->sampling);
+    free_input(&r->recent);
     free_input(&r->runs);
-    free(r->best);
+    free(r->picked);
     free(r->pages);
     free(r->sliding_pages);
     free(r->logits);

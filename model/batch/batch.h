@@ -38,8 +38,8 @@ typedef struct batch_sequence {
 
 /* Indices of a plan's inputs (-1: none), outputs, and symbols (0: none). */
 typedef struct batch_io {
-    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end, adapter;
-    int32_t logits, best;
+    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end, adapter, sampling, recent;
+    int32_t logits, token;
     int32_t B, M, N, S;
 } batch_io;
 
@@ -53,14 +53,15 @@ typedef struct batch_input {
 typedef struct batch_rows {
     batch_input ids, pos, source_end, adapter; /* [n_rows] */
     batch_input picks;                         /* [n_picks] */
+    batch_input sampling, recent;              /* [n_picks, SAMPLE_OPTIONS], [n_picks, CLEF_RECENT] */
     batch_input runs;                          /* [n_runs, 3] */
     int32_t *pages, *sliding_pages;            /* [max_sequences, n_pages of a sequence] */
-    int32_t *best;                             /* [n_picks]: the likeliest tokens */
+    int32_t *picked;                           /* [n_picks]: tokens that the device picked */
     float *logits;                             /* [most_picks, n_vocab] */
     int32_t n_rows, n_runs, n_picks;
     int32_t visible; /* the last position + 1 */
     int32_t tables_changed;
-    int32_t has_logits; /* the step's logits were read, and not `best` */
+    int32_t has_logits; /* the step's logits were read, and not `picked` */
 } batch_rows;
 
 /* The encoder of an encoder-decoder. */

@@ -92,13 +92,6 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
 
 /* ---- plans ------------------------------------------------------------------------------------- */
 
-/* The likeliest token of each pick, so that greedy texts need no logits. */
-static void add_best(clef_graph *g)
-{
-    clef_value *logits = clef_graph_find(g, "logits");
-    clef_output(g, "best", clef_argmax(g, logits));
-}
-
 static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out,
                              clef_error *err)
 {
@@ -108,8 +101,6 @@ static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, 
     clef_status status = clef_model_build(b->model, build, &g, err);
     if (status)
         return status;
-    if (!is_encoder)
-        add_best(g);
     status = clef_graph_error(g, err);
     if (!status)
         status = clef_graph_optimize(g, NULL, err);
@@ -152,8 +143,10 @@ static void look_up(clef_batch *b)
     io->source_pages = clef_plan_input(p, "source_pages");
     io->source_end = clef_plan_input(p, "source_end");
     io->adapter = clef_plan_input(p, "adapter");
+    io->sampling = clef_plan_input(p, "sampling");
+    io->recent = clef_plan_input(p, "recent");
     io->logits = clef_plan_output(p, "logits");
-    io->best = clef_plan_output(p, "best");
+    io->token = clef_plan_output(p, "token");
     io->B = clef_plan_symbol(p, "B");
     io->M = clef_plan_symbol(p, "M");
     io->N = clef_plan_symbol(p, "N");
@@ -220,8 +213,8 @@ clef_status clef__batch_open(clef_batch *b, clef_error *err)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d states", b->n_states);
     clef__plan_states(b->plan, b->states, b->n_states);
     b->rows.tables_changed = 1; /* the plan has none of the inputs yet */
-    batch_input *const inputs[] = {&b->rows.ids,     &b->rows.pos,   &b->rows.source_end,
-                                   &b->rows.adapter, &b->rows.picks, &b->rows.runs};
+    batch_input *const inputs[] = {&b->rows.ids,   &b->rows.pos,  &b->rows.source_end, &b->rows.adapter,
+                                   &b->rows.picks, &b->rows.runs, &b->rows.sampling,   &b->rows.recent};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         inputs[i]->n_sent = 0;
     return b->hp->n_decoder_layers ? make_encoder(b, err) : CLEF_OK;

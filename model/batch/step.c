@@ -28,10 +28,31 @@ static int32_t fed_token(const batch_sequence *s, int32_t i)
     return i < known ? s->tokens[s->n_past + i] : s->drafts[i - known];
 }
 
+/* Token i of the text that s would have if the suggested tokens were right. */
+static int32_t text_token(const batch_sequence *s, int32_t i)
+{
+    return i < s->n_tokens ? s->tokens[i] : s->drafts[i - s->n_tokens];
+}
+
 /* The rows whose logits pick a token: the last one of the text, and the suggested ones. */
 static int32_t n_picks(const batch_sequence *s)
 {
     return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
+}
+
+/* How the device picks the token after the text of s and i suggested tokens. */
+static void add_sampling(batch_rows *r, const batch_sequence *s, int32_t i)
+{
+    int32_t *recent = r->recent.now + (size_t)r->n_picks * CLEF_RECENT;
+    const int32_t n = s->n_tokens + i;
+    sample_options o = s->sampling;
+    if (o.mode == SAMPLE_DRAW) {
+        o.first = n - s->n_prompt;
+        o.stream = s->stream;
+    }
+    memcpy(r->sampling.now + (size_t)r->n_picks * SAMPLE_OPTIONS, &o, sizeof o);
+    for (int32_t k = 0; k < CLEF_RECENT && o.last_n; k++)
+        recent[CLEF_RECENT - 1 - k] = k < n ? text_token(s, n - 1 - k) : -1;
 }
 
 static void add_rows(clef_batch *b, batch_sequence *s)
@@ -49,8 +70,10 @@ static void add_rows(clef_batch *b, batch_sequence *s)
             r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
     }
     s->first_pick = r->n_picks;
-    for (int32_t i = n_picks(s); i > 0; i--)
-        r->picks.now[r->n_picks++] = r->n_rows - i;
+    for (int32_t i = 0, n = n_picks(s); i < n; i++) {
+        add_sampling(r, s, i);
+        r->picks.now[r->n_picks++] = r->n_rows - n + i;
+    }
     if (r->visible < s->n_past + s->n_rows)
         r->visible = s->n_past + s->n_rows;
 }
@@ -131,17 +154,22 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
         s = write_input(b, b->io.adapter, &r->adapter, r->n_rows, err);
     if (!s)
         s = write_input(b, b->io.runs, &r->runs, 3 * r->n_runs, err);
+    const int32_t n_picks = r->n_picks ? r->n_picks : 1;
     if (!s)
-        s = write_input(b, b->io.picks, &r->picks, r->n_picks ? r->n_picks : 1, err);
+        s = write_input(b, b->io.picks, &r->picks, n_picks, err);
+    if (!s)
+        s = write_input(b, b->io.sampling, &r->sampling, n_picks * SAMPLE_OPTIONS, err);
+    if (!s)
+        s = write_input(b, b->io.recent, &r->recent, n_picks * CLEF_RECENT, err);
     return s ? s : clef_plan_run(b->plan, err);
 }
 
 /* ---- picks ------------------------------------------------------------------------------------- */
 
-/* The likeliest token is all that s needs. */
-static int takes_best(const batch_sequence *s)
+/* The device can pick the tokens of s: their logits are not needed. */
+static int is_picked_there(const batch_sequence *s)
 {
-    return s->sampling.mode == SAMPLE_GREEDY && !s->sampling.last_n && !s->logprobs;
+    return !s->logprobs && s->sampling.last_n <= CLEF_RECENT;
 }
 
 static clef_status read_results(clef_batch *b, clef_error *err)
@@ -149,9 +177,9 @@ static clef_status read_results(clef_batch *b, clef_error *err)
     const size_t n = b->rows.n_picks ? (size_t)b->rows.n_picks : 1; /* read without need: the host waits */
     b->rows.has_logits = 0;
     for (int32_t i = 0; i < b->n_all; i++)
-        b->rows.has_logits |= n_picks(b->all[i]) && !takes_best(b->all[i]);
+        b->rows.has_logits |= n_picks(b->all[i]) && !is_picked_there(b->all[i]);
     if (!b->rows.has_logits)
-        return clef_plan_read(b->plan, b->io.best, b->rows.best, n * sizeof *b->rows.best, err);
+        return clef_plan_read(b->plan, b->io.token, b->rows.picked, n * sizeof *b->rows.picked, err);
     return clef_plan_read(b->plan, b->io.logits, b->rows.logits,
                           n * (size_t)b->hp->n_vocab * sizeof *b->rows.logits, err);
 }
@@ -201,7 +229,7 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     if (!b->rows.has_logits)
-        return put_token(b, s, b->rows.best[nth], 0);
+        return put_token(b, s, b->rows.picked[nth], 0);
     const int32_t id =
         clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n, last_n,
                           (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);

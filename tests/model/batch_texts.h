@@ -23,7 +23,8 @@ typedef struct test_text {
 typedef struct test_arrival {
     uint64_t seed;
     float temperature;
-    int32_t one_by_one; /* 1: a request is added when the one before it has ended */
+    int32_t one_by_one;  /* 1: a request is added when the one before it has ended */
+    int32_t no_logprobs; /* 1: the device picks the tokens, and the host does not need their logits */
 } test_arrival;
 
 static inline int32_t random_below(uint64_t *random, int32_t n)
@@ -57,7 +58,7 @@ static inline clef_request request_of(const test_request *r, const test_arrival 
                         .n_source = r->n_source,
                         .n_max = N_GENERATED,
                         .ignore_eos = 1,
-                        .logprobs = 1};
+                        .logprobs = !arrival->no_logprobs};
     if (arrival->temperature > 0)
         out.sampling = (clef_sampler_opts){.temperature = arrival->temperature,
                                            .top_p = 0.9f,

@@ -80,7 +80,8 @@ static void texts_are_those_of_a_session(void **state)
     }
 }
 
-/* The same bits alone, with neighbours, from the prefix cache, and after set-backs. */
+/* The same bits alone, with neighbours, from the prefix cache, and after set-backs; the same tokens if the
+ * device picks them. */
 static void check_repeatable(float temperature)
 {
     static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
@@ -90,8 +91,9 @@ static void check_repeatable(float temperature)
         (clef_batch_opts){.n_context = 256, .max_sequences = 1, .no_prefix_cache = 1, .repeatable = 1});
     run_requests(b, requests, MOST_REQUESTS, &alone, want);
     clef_batch_destroy(b);
-    for (int32_t k = 0; k < 4; k++) {
-        const test_arrival many = {.temperature = temperature, .seed = 40 + (uint64_t)k};
+    for (int32_t k = 0; k < 5; k++) {
+        const test_arrival many = {
+            .temperature = temperature, .seed = 40 + (uint64_t)k, .no_logprobs = k == 4};
         memset(came, 0, sizeof came);
         b = open_batch((clef_batch_opts){.n_context = 256,
                                          .max_sequences = k == 1 ? 3 : 8,
@@ -106,7 +108,8 @@ static void check_repeatable(float temperature)
         assert_int_equal(end.n_pages_running, 0);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
             assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
-            assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
+            if (!many.no_logprobs)
+                assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
         }
         clef_batch_destroy(b);
     }

@@ -65,7 +65,8 @@
     "input x f32 [1, 1, 128256]\nstate h i32 [1, 64]\ninput i i32 [1, 1]\ninput p i32 [1]\ninput o i32 "     \
     "[16]\n"                                                                                                 \
     "y = sample(x, h, i, p, o)\ninput r f32 [4096, 4096]\ns = softmax(r)\na = argmax(x)\nt = topk(x) k=40\n" \
-    "output y\noutput s\noutput a\noutput t\n"
+    "input rx f32 [8, 128256]\ninput rr i32 [8, 64]\ninput ro i32 [8, 16]\nz = sample_rows(rx, rr, ro)\n"    \
+    "output y\noutput s\noutput a\noutput t\noutput z\n"
 
 const char *layer_text(int i, char *out, size_t n_bytes)
 {
