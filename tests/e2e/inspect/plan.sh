@@ -32,9 +32,9 @@ fi
 
 # A batch: the pool, and what a run then takes.
 printf '%s\n' a b c >"$tmp/prompts.txt"
-taken "three sequences" --max-seqs 3 -c 128 -- env CLEF_PROOF=0 "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 -n 4 -q
+taken "three sequences" --max-seqs 3 -c 128 -- "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 -n 4 -q
 taken "a smaller pool" --max-seqs 3 -c 128 --kv-tokens 128 --step-tokens 64 -- \
-  env CLEF_PROOF=0 "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 --kv-tokens 128 --step-tokens 64 -n 4 -q
+  "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 --kv-tokens 128 --step-tokens 64 -n 4 -q
 pool() { "$CLEF" plan "$@" --format json >"$tmp/pool.json"; for key in sequences positions pages bytes; do number "$tmp/pool.json" $key | head -n 1; done | tr '\n' ' '; sed -n 's/.*"limit": "\([^"]*\)".*/\1/p' "$tmp/pool.json"; }
 page=$((2 * 64 * $(sed -n 's/.*"n_layer": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/model/demo/config.json") * $(sed -n 's/.*"n_embd": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/model/demo/config.json")))
 same "its pool" "3 384 6 $((6 * 2 * page)) context of each sequence" "$(pool --max-seqs 3 -c 128 --kv-type f16)"
