@@ -10,11 +10,32 @@
      .help = "use this LoRA adapter, a PEFT folder or a GGUF file, beside the weights; SCALE multiplies " \
              "what it adds [1]"}
 
-/** Splits "[NAME=]PATH[:SCALE]": writes PATH to `path`, and to *scale the scale, 1 if there is none. A ':'
- *  that no number follows belongs to the path. CLEF_E_ARG when the path is empty or too long. */
-clef_status cli_adapter_split(const char *text, char path[4096], float *scale, clef_error *err);
+/** What an item of --lora says. */
+typedef struct cli_adapter {
+    char  name[64]; /* of "NAME=", else the last name of the path without ".gguf" */
+    char  path[4096];
+    float scale; /* 1 if there is none */
+} cli_adapter;
 
-/** Opens the adapters of the list for a model and makes a set of them; NULL for an empty list. One sequence
+/** Splits "[NAME=]PATH[:SCALE]". A ':' that no number follows belongs to the path. CLEF_E_ARG when the name
+ *  or the path is empty or too long. */
+clef_status cli_adapter_split(const char *text, cli_adapter *out, clef_error *err);
+
+/** Adapters of a model and their names; number i of the set is names[i - 1]. */
+typedef struct cli_adapters {
+    clef_lora_set *set; /* NULL: none */
+    char (*names)[64];
+    int32_t n;
+} cli_adapters;
+
+/** Opens the adapters of the list. CLEF_E_ARG also for two of the same name. Free with cli_adapters_finish(). */
+clef_status cli_adapters_open_all(const cli_list *list, clef_model *model, cli_adapters *out,
+                                  clef_error *err);
+void        cli_adapters_finish(cli_adapters *adapters);
+/** The number of the adapter of that name, 0 if there is none. */
+int32_t     cli_adapters_find(const cli_adapters *adapters, const char *name);
+
+/** Opens the adapter of the list for a model and makes a set of it; NULL for an empty list. One sequence
  *  uses one adapter, so that several are CLEF_E_ARG. Free with clef_lora_set_destroy(). */
 clef_status cli_adapters_open(const cli_list *list, clef_model *model, clef_lora_set **out, clef_error *err);
 

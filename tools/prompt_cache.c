@@ -15,11 +15,13 @@ static int is_missing(const char *path)
     return !f && errno == ENOENT;
 }
 
-int cli_prompt_cache_check(const char *path, const clef_model *model, clef_dtype kv_type)
+int cli_prompt_cache_check(const char *path, const clef_model *model, clef_dtype kv_type,
+                           const clef_lora_set *loras, int32_t lora)
 {
     clef_error err = {0};
-    return is_missing(path) || clef_session_check(model, kv_type, path, &err) == CLEF_OK ? CLI_GO_ON
-                                                                                         : cli_report(&err);
+    if (is_missing(path) || clef_session_check(model, kv_type, loras, lora, path, &err) == CLEF_OK)
+        return CLI_GO_ON;
+    return cli_report(&err);
 }
 
 static int32_t common(const int32_t *a, int32_t n_a, const int32_t *b, int32_t n_b)

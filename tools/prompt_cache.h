@@ -12,9 +12,10 @@ typedef struct cli_prompt {
     int32_t        has_source;  /* set: 1 when the session holds the source */
 } cli_prompt;
 
-/** A check before the model is loaded: a file that is there must be whole, of this model and KV type. Returns
- *  CLI_GO_ON, or CLI_FAILED after saying what differs. */
-int cli_prompt_cache_check(const char *path, const clef_model *model, clef_dtype kv_type);
+/** A check before the model is loaded: a file that is there must be whole, of this model, KV type and adapter
+ *  (as for clef_session_check()). Returns CLI_GO_ON, or CLI_FAILED after saying what differs. */
+int cli_prompt_cache_check(const char *path, const clef_model *model, clef_dtype kv_type,
+                           const clef_lora_set *loras, int32_t lora);
 /** Loads the file into the session, unless there is none, and keeps the ids that it shares with the beginning
  *  of the prompt; the last id of the prompt is always to be fed, since it gives the first logits. A recurrent
  *  state is kept if all the file's ids are such a beginning, else nothing is. A file of an encoder-decoder

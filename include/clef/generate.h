@@ -174,7 +174,9 @@ CLEF_API clef_status clef_session_keep(clef_session *session, int32_t n, clef_er
  *      model       96 bytes its name, for messages
  *      KV type     16 bytes "f32", "f16", "q8_0"
  *      n_past, n_source, n_states, n_adapters   u32 each
- *      adapters    n_adapters bytes: the adapters that the cache was computed with; 0 for none
+ *      adapters    n_adapters bytes: the adapter that the cache was computed with: 64 hexadecimal digits of
+ *                  the SHA-256 of its matrices (with their scale), then its name and scale, for messages.
+ *                  0 bytes: none
  *      ids         i32 [n_past]
  *      source      i32 [n_source]
  *      states      n_states times: name 64 bytes, dtype 16 bytes, rank u32, axis u32, dims u64 [4], length
@@ -198,9 +200,10 @@ CLEF_API clef_status clef_session_save(clef_session *session, const char *path, 
  *  CLEF_E_CL: the cache is empty, and an encoder-decoder needs a source again. */
 CLEF_API clef_status clef_session_load(clef_session *session, const char *path, clef_error *err);
 
-/** Checks, before there is a session, that a file is whole and was made with this model and KV type. Errors
- *  as of clef_session_load(). Reads the whole file. */
-CLEF_API clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const char *path,
+/** Checks, before there is a session, that a file is whole and was made with this model, KV type and adapter
+ *  (loras and lora as in clef_session_opts). Errors as of clef_session_load(). Reads the whole file. */
+CLEF_API clef_status clef_session_check(const clef_model *model, clef_dtype kv_type,
+                                        const clef_lora_set *loras, int32_t lora, const char *path,
                                         clef_error *err);
 
 typedef struct clef_sampler clef_sampler;

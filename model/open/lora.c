@@ -78,6 +78,7 @@ struct clef_lora_set {
     int32_t n;                /* adapters */
     clef__lora_stack *stacks; /* by weight; each owns its names and data */
     int32_t n_stacks;
+    char (*identities)[LORA_IDENTITY_BYTES]; /* [n] */
 };
 
 static int stack_by_weight(const void *a, const void *b)
@@ -145,6 +146,46 @@ static clef_status add_stack(clef_lora_set *set, const char *weight, const clef_
     return status ? status : make_tensor(s, 1, loras, set->n, r, err);
 }
 
+/* The last name of a path. */
+static int name_of(const char *path, const char **begin)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    size_t first = n;
+    while (first > 0 && path[first - 1] != '/')
+        first--;
+    *begin = path + first;
+    return (int)(n - first < 40 ? n - first : 40);
+}
+
+static void identify(const clef_lora *lora, char out[LORA_IDENTITY_BYTES])
+{
+    unsigned char digest[CLEF_SHA256_BYTES];
+    const char *name;
+    clef_sha256 sum;
+    clef__sha256_init(&sum);
+    for (int32_t i = 0; i < lora->n_targets; i++) {
+        const clef_lora_target_info *t = &lora->targets[i];
+        const size_t rank = (size_t)t->rank;
+        clef__sha256_add(&sum, t->weight, strlen(t->weight) + 1);
+        clef__sha256_add(&sum, &t->rank, sizeof t->rank);
+        clef__sha256_add(&sum, t->down, rank * (size_t)t->n_in * sizeof *t->down);
+        clef__sha256_add(&sum, t->up, rank * (size_t)t->n_out * sizeof *t->up);
+    }
+    clef__sha256_finish(&sum, digest);
+    for (int i = 0; i < CLEF_SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    const int n = name_of(lora->path, &name);
+    snprintf(out + LORA_DIGEST_CHARS, LORA_IDENTITY_BYTES - LORA_DIGEST_CHARS, " %.*s (scale %g)", n, name,
+             (double)lora->scale);
+}
+
+const char *clef__lora_set_identity(const clef_lora_set *set, int32_t number)
+{
+    return set && number > 0 && number <= set->n ? set->identities[number - 1] : "";
+}
+
 clef_status clef_lora_set_create(clef_model *model, const clef_lora *const *loras, int32_t n,
                                  clef_lora_set **out, clef_error *err)
 {
@@ -160,14 +201,18 @@ clef_status clef_lora_set_create(clef_model *model, const clef_lora *const *lora
         n_targets += (size_t)loras[i]->n_targets;
     }
     clef_lora_set *set = calloc(1, sizeof *set);
-    if (set)
+    if (set) {
         set->stacks = calloc(n_targets, sizeof *set->stacks);
-    if (!set || !set->stacks) {
-        free(set);
+        set->identities = calloc((size_t)n, sizeof *set->identities);
+    }
+    if (!set || !set->stacks || !set->identities) {
+        clef_lora_set_destroy(set);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " adapters", n);
     }
     set->model = model;
     set->n = n;
+    for (int32_t i = 0; i < n; i++)
+        identify(loras[i], set->identities[i]);
     for (int32_t i = 0; i < n && !status; i++)
         for (int32_t k = 0; k < loras[i]->n_targets && !status; k++)
             status = add_stack(set, loras[i]->targets[k].weight, loras, err);
@@ -195,6 +240,7 @@ void clef_lora_set_destroy(clef_lora_set *set)
         free_tensor(&set->stacks[i].up);
     }
     free(set->stacks);
+    free(set->identities);
     free(set);
 }
 

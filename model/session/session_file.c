@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/open/fingerprint.h"
+#include "model/open/lora.h"
 #include "model/session/session.h"
 #include "model/session/session_format.h"
 #include "runtime/plan/plan_state.h"
@@ -158,8 +159,11 @@ static clef_status write_states(session_writer *w, const clef_session *s, const 
 static clef_status write_file(clef_session *s, const state_list *l, const char *path, clef_error *err)
 {
     session_header head = header_of(s);
+    const char *adapter = clef__lora_set_identity(s->opts.loras, s->opts.lora);
     session_writer w = {0};
-    uint64_t n_bytes = SESSION_HEADER_BYTES + 4 * ((uint64_t)head.n_past + head.n_source) + CLEF_SHA256_BYTES;
+    head.n_adapters = (uint32_t)strlen(adapter);
+    uint64_t n_bytes = SESSION_HEADER_BYTES + head.n_adapters + 4 * ((uint64_t)head.n_past + head.n_source) +
+                       CLEF_SHA256_BYTES;
     head.n_states = (uint32_t)l->n;
     for (int32_t i = 0; i < l->n; i++) {
         const clef__state_rows rows = rows_of(&l->states[i], s->n_past);
@@ -168,7 +172,7 @@ static clef_status write_file(clef_session *s, const state_list *l, const char *
     clef_status status = clef__os_file_begin(path, &w.file, err);
     if (status)
         return status;
-    status = clef__session_write_head(&w, &head, "", n_bytes, err);
+    status = clef__session_write_head(&w, &head, adapter, n_bytes, err);
     if (!status)
         status = clef__session_write_ids(&w, s->seen, head.n_past, err);
     if (!status)
@@ -226,18 +230,43 @@ static clef_status check_model(const session_header *came, const session_header 
                       came->model, hex[0], want->model, hex[1]);
 }
 
-/* What a file is bound to. */
-static clef_status check_binding(const session_header *came, const session_header *want, const char *path,
+/* The name of an adapter and the begin of its digest, from its identity of n bytes. */
+static const char *adapter_text(const char *identity, size_t n, char out[LORA_IDENTITY_BYTES + 32])
+{
+    if (n <= LORA_DIGEST_CHARS)
+        snprintf(out, LORA_IDENTITY_BYTES, "%s", n ? "an unknown adapter" : "no adapter");
+    else
+        snprintf(out, LORA_IDENTITY_BYTES + 32, "adapter%.*s [%.8s]",
+                 (int)(n - LORA_DIGEST_CHARS < 80 ? n - LORA_DIGEST_CHARS : 80), identity + LORA_DIGEST_CHARS,
+                 identity);
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    return out;
+}
+
+static clef_status check_adapter(const session_view *view, const char *want, const char *path,
                                  clef_error *err)
 {
+    const size_t n = view->head.n_adapters, n_want = strlen(want);
+    char a[LORA_IDENTITY_BYTES + 32], b[LORA_IDENTITY_BYTES + 32];
+    if (n_want ? n >= LORA_DIGEST_CHARS && memcmp(view->adapters, want, LORA_DIGEST_CHARS) == 0 : n == 0)
+        return CLEF_OK;
+    return clef__fail(err, CLEF_E_ARG, "%s: made with %s, expected %s", path,
+                      adapter_text(view->adapters, n, a), adapter_text(want, n_want, b));
+}
+
+/* What a file is bound to. adapter: the identity of the one that is used, or "". */
+static clef_status check_binding(const session_view *view, const session_header *want, const char *adapter,
+                                 const char *path, clef_error *err)
+{
+    const session_header *came = &view->head;
     const clef_status status = check_model(came, want, path, err);
     if (status)
         return status;
     if (strcmp(came->kv_type, want->kv_type) != 0)
         return clef__fail(err, CLEF_E_ARG, "%s: KV type %s, expected %s", path, came->kv_type, want->kv_type);
-    if (came->n_adapters)
-        return clef__fail(err, CLEF_E_ARG, "%s: made with adapters, expected none", path);
-    return CLEF_OK;
+    return check_adapter(view, adapter, path, err);
 }
 
 static clef_status check_ids(const clef_session *s, const unsigned char *ids, uint32_t n, const char *path,
@@ -255,7 +284,8 @@ static clef_status check_ids(const clef_session *s, const unsigned char *ids, ui
 static clef_status check_header(clef_session *s, const session_view *view, const char *path, clef_error *err)
 {
     const session_header *head = &view->head, want = header_of(s);
-    clef_status status = check_binding(head, &want, path, err);
+    const char *adapter = clef__lora_set_identity(s->opts.loras, s->opts.lora);
+    clef_status status = check_binding(view, &want, adapter, path, err);
     if (status)
         return status;
     if (head->n_past > (uint32_t)s->opts.n_context)
@@ -375,7 +405,8 @@ clef_status clef_session_load(clef_session *s, const char *path, clef_error *err
     return status;
 }
 
-clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const char *path, clef_error *err)
+clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const clef_lora_set *loras,
+                               int32_t lora, const char *path, clef_error *err)
 {
     unsigned char fingerprint[CLEF_SHA256_BYTES];
     clef_mapping file = {0};
@@ -387,7 +418,7 @@ clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, cons
     if (!status) {
         clef__model_fingerprint(model, fingerprint);
         const session_header want = binding_of(model, kv_type, fingerprint);
-        status = check_binding(&view.head, &want, path, err);
+        status = check_binding(&view, &want, clef__lora_set_identity(loras, lora), path, err);
     }
     clef__os_unmap(&file);
     return status;

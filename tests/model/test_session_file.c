@@ -313,7 +313,7 @@ static void check_words(clef_session *s, const unsigned char *file, size_t n, cl
 static void check_alone(const clef_model *m, clef_dtype kv_type, clef_status want, const char *words)
 {
     clef_error err = {0};
-    assert_int_equal(clef_session_check(m, kv_type, temp_path("changed"), &err), want);
+    assert_int_equal(clef_session_check(m, kv_type, NULL, 0, temp_path("changed"), &err), want);
     if (!strstr(err.text, words))
         fail_msg("expected '%s': %s", words, err.text);
 }

@@ -303,7 +303,8 @@ static int run_prepare(run *r, const char *path)
         rc = find_target(r);
     if (rc == CLI_GO_ON && o->prompt_cache)
         rc = cli_prompt_cache_check(o->prompt_cache, r->model,
-                                    cli_kv_type(r->model, o->kv_type, o->compile.exact));
+                                    cli_kv_type(r->model, o->kv_type, o->compile.exact), r->loras,
+                                    r->loras != NULL);
     if (rc != CLI_GO_ON)
         return rc;
     if (r->is_seq2seq)
@@ -775,6 +776,7 @@ static int run_lines(const run_options *o, const char *path)
                   .repeatable = o->repeatable,
                   .compile = o->compile},
         .kv_type = o->kv_type,
+        .loras = o->loras,
         .defaults = {.n_predict = o->n_predict, .sampling = sampling_of(o)},
         .own_seeds = !o->seed.given,
         .ignore_eos = o->ignore_eos,
@@ -844,8 +846,10 @@ const cli_command cli_command_run = {
         "--file is a list of prompts, which run together; each answer is a line of JSON, in the order of the "
         "file. A line is a prompt or, in a .jsonl file or one that begins with {, an object with \"prompt\" "
         "and, as wanted, \"id\", \"n\", \"seed\", \"temperature\", \"top_k\", \"top_p\", \"min_p\", "
-        "\"repeat_penalty\" and \"salt\" (prompts with different salts share no cached prefix).\n\n  clef "
-        "run model.gguf -p \"Once upon a time\" -n "
+        "\"repeat_penalty\", \"salt\" (prompts with different salts share no cached prefix) and \"lora\" (an "
+        "adapter that --lora names, or null for none; a line without it uses the adapter if there is just "
+        "one).\n\n"
+        "  clef run model.gguf -p \"Once upon a time\" -n "
         "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n  clef run "
         "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,

@@ -108,6 +108,10 @@ static int make_text(answers *all, const answer *a)
 
 static void write_members(const answers *all, const answer *a, int32_t *n)
 {
+    cli_json_member(stdout, n, "ids");
+    for (int32_t i = 0; i < a->n; i++)
+        printf("%s%" PRId32, i ? ", " : "[", a->ids[i]);
+    fputs(a->n ? "]" : "[]", stdout);
     cli_json_member(stdout, n, "text");
     cli_json_text(stdout, all->text, all->n_bytes);
     cli_json_member_text(stdout, n, "finish", a->finish == CLEF_FINISH_STOP ? "stop" : "length");

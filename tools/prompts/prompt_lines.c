@@ -86,6 +86,18 @@ static int set_float(const line_key *key, reading *r, const json_t *value)
     return CLI_GO_ON;
 }
 
+static int set_lora(const line_key *key, reading *r, const json_t *value)
+{
+    const char *name = json_is_null(value) ? "" : json_string_value(value);
+    if (!name || (json_is_string(value) && (!*name || strlen(name) != json_string_length(value))))
+        return refuse(key, r);
+    r->line->lora = malloc(strlen(name) + 1);
+    if (!r->line->lora)
+        return no_memory(r->path);
+    strcpy(r->line->lora, name);
+    return CLI_GO_ON;
+}
+
 #define AT(field) .offset = offsetof(prompt_line, field)
 static const char u64_wanted[] = "an integer from 0 to 9223372036854775807";
 static const line_key keys[] = {
@@ -116,6 +128,7 @@ static const line_key keys[] = {
      AT(sampling.repeat_penalty),
      .hi = 100},
     {.name = "salt", .wanted = u64_wanted, .set = set_u64, AT(salt)},
+    {.name = "lora", .wanted = "the name of an adapter, or null for none", .set = set_lora},
     {.name = NULL},
 };
 
@@ -253,6 +266,7 @@ void prompt_lines_finish(prompt_lines *lines)
     for (int32_t i = 0; i < lines->n; i++) {
         free(lines->items[i].text);
         free(lines->items[i].id);
+        free(lines->items[i].lora);
     }
     free(lines->items);
     lines->items = NULL;

@@ -13,6 +13,7 @@ typedef struct prompt_line {
     int32_t           n_predict; /* -1: until the model ends the text or the context is full */
     clef_sampler_opts sampling;
     uint64_t          salt;
+    char             *lora; /* the name of an adapter, "" for none; NULL: the line does not say */
 } prompt_line;
 
 typedef struct prompt_lines {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/adapters.h"
 #include "tools/json.h"
 #include "tools/progress.h"
 #include "tools/prompts/answers.h"
@@ -23,6 +24,7 @@ typedef struct work {
     const clef_tokenizer *tokenizer;
     clef_device *device;
     clef_batch *batch;
+    cli_adapters adapters;
     int32_t is_seq2seq, n_context, n_start, longest; /* longest: tokens of a prompt */
     int32_t start[START_TOKENS];                     /* what an encoder-decoder's text begins with */
     int32_t *waiting, n_waiting, max_waiting;        /* lines that the batch has */
@@ -110,6 +112,26 @@ static void choose_context(work *w)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* A line that names no adapter uses the one that there is; of several none. */
+static int32_t adapter_of(const work *w, const prompt_line *line)
+{
+    if (!line->lora)
+        return w->adapters.n == 1;
+    return line->lora[0] ? cli_adapters_find(&w->adapters, line->lora) : 0;
+}
+
+static int check_adapters(const work *w)
+{
+    for (int32_t i = 0; i < w->lines.n; i++) {
+        const prompt_line *line = &w->lines.items[i];
+        if (line->lora && line->lora[0] && !adapter_of(w, line))
+            return cli_fail(CLI_FAILED,
+                            "%s: line %" PRId32 ": no adapter is named '%.63s'; --lora %s=PATH names one",
+                            w->lines.path, line->number, line->lora, "NAME");
+    }
+    return CLI_GO_ON;
+}
+
 /* All that can fail before a device does any work. */
 static int prepare(work *w)
 {
@@ -119,11 +141,15 @@ static int prepare(work *w)
         return rc;
     if (clef_model_open(w->o->model, &w->model, &err) != CLEF_OK)
         return cli_report(&err);
+    if (cli_adapters_open_all(&w->o->loras, w->model, &w->adapters, &err) != CLEF_OK)
+        return cli_report(&err);
     w->hparams = clef_model_hparams(w->model);
     w->tokenizer = clef_model_tokenizer(w->model, &err);
     if (!w->tokenizer)
         return cli_report(&err);
-    rc = find_start(w);
+    rc = check_adapters(w);
+    if (rc == CLI_GO_ON)
+        rc = find_start(w);
     if (rc == CLI_GO_ON)
         rc = encode_lines(w);
     if (rc == CLI_GO_ON)
@@ -162,6 +188,7 @@ static int open_batch(work *w)
         cli_say_device(w->device);
     clef_batch_opts opts = o->batch;
     opts.n_context = w->n_context;
+    opts.loras = w->adapters.set;
     opts.kv_type = cli_kv_type(w->model, o->kv_type, o->batch.compile.exact);
     opts.n_source = w->longest < w->hparams->n_context ? w->longest : w->hparams->n_context;
     opts.compile = cli_compile_opts(&o->batch.compile, &w->progress);
@@ -201,6 +228,7 @@ static int add_line(work *w, int32_t i)
         .n_stops = eos >= 0 && !w->o->ignore_eos,
         .sampling = line->sampling,
         .salt = line->salt,
+        .lora = adapter_of(w, line),
     };
     if (line->n_predict == 0) {
         a->finish = CLEF_FINISH_LENGTH;
@@ -328,6 +356,7 @@ static void close_all(work *w)
 {
     cli_progress_finish(&w->progress);
     clef_batch_destroy(w->batch);
+    cli_adapters_finish(&w->adapters);
     clef_device_close(w->device);
     answers_finish(&w->answers);
     clef_model_close(w->model);

@@ -12,6 +12,7 @@ typedef struct run_file_opts {
     clef_pin          pin;
     clef_batch_opts   batch;     /* n_context: -1 for the default; the KV type is set by kv_type */
     int32_t           kv_type;   /* an index in cli_kv_type_names */
+    cli_list          loras;     /* the adapters that --lora names */
     prompt_line       defaults;  /* of the lines */
     int32_t           own_seeds; /* as in prompt_lines_read() */
     int32_t           ignore_eos, no_special;

@@ -37,6 +37,38 @@ same "nothing else is left" 3 "$(find "$tmp" -name '*.gguf*' | wc -l)"
 same "the graph has the input" 1 "$("$CLEF" graph "$demo" --lora "$tmp/a" | grep -c '^input adapter ')"
 same "the graph has one adapter node" 1 "$("$CLEF" graph "$demo" --lora "$tmp/a" | grep -c 'low_rank_add(')"
 
+# ---- many prompts, several adapters in one step ------------------------------------------------------
+many() { "$CLEF" run "$demo" --max-seqs 4 --temp 0 --ignore-eos -n 16 -q --exact --no-tune "$@"; }
+ids_of() { sed -n "$1s/.*\"ids\": \[\([^]]*\)\].*/\1/p" "$tmp/answers" | tr -d ' '; } # of answer N
+for name in '"a"' '"half"' null '"a"'; do echo "{\"prompt\": \"ROMEO:\", \"lora\": $name}"; done >"$tmp/lines.jsonl"
+many --file "$tmp/lines.jsonl" --lora "a=$tmp/a" --lora "half=$tmp/a:0.5" >"$tmp/answers"
+same "an adapter of a line" "$beside" "$(ids_of 1)"
+same "the same at half its scale" "$("$CLEF" run "$demo" --lora "$tmp/a:0.5" $greedy)" "$(ids_of 2)"
+same "a line with none" "$plain" "$(ids_of 3)"
+same "the adapter again" "$beside" "$(ids_of 4)"
+echo '{"prompt": "ROMEO:"}' >"$tmp/one.jsonl"
+many --file "$tmp/one.jsonl" --lora "$tmp/a" >"$tmp/answers"
+same "one adapter is that of all lines" "$beside" "$(ids_of 1)"
+many --file "$tmp/one.jsonl" --lora "a=$tmp/a" --lora "half=$tmp/a:0.5" >"$tmp/answers"
+same "of several none" "$plain" "$(ids_of 1)"
+echo '{"prompt": "ROMEO:", "lora": "A"}' >"$tmp/unknown.jsonl"
+refused "an adapter that nothing names" 1 "line 1 'A' --lora" many --file "$tmp/unknown.jsonl" --lora "a=$tmp/a"
+echo '{"prompt": "ROMEO:", "lora": 1}' >"$tmp/number.jsonl"
+refused "a number for an adapter" 1 "line 1 lora name" many --file "$tmp/number.jsonl" --lora "a=$tmp/a"
+refused "two of one name" 1 "two 'a'" many --file "$tmp/one.jsonl" --lora "$tmp/a" --lora "a=$tmp/a:2"
+refused "an empty name" 1 "[NAME=]PATH" many --file "$tmp/one.jsonl" --lora "=$tmp/a"
+
+# ---- a prompt cache is bound to its adapter ----------------------------------------------------------
+kept() { "$CLEF" run "$demo" $greedy --prompt-cache "$@"; }
+same "a prompt cache with an adapter" "$beside" "$(kept "$tmp/with.cache" --lora "$tmp/a")"
+same "and from it" "$beside" "$(kept "$tmp/with.cache" --lora "$tmp/a")"
+same "one without" "$plain" "$(kept "$tmp/without.cache")"
+refused "the adapter's for none" 1 "adapter (scale 1) expected no" kept "$tmp/with.cache"
+refused "that of none for the adapter" 1 "no adapter" kept "$tmp/without.cache" --lora "$tmp/a"
+refused "another scale" 1 "(scale 1) (scale 0.5)" kept "$tmp/with.cache" --lora "$tmp/a:0.5"
+cp -r "$tmp/a" "$tmp/moved"
+same "the same adapter elsewhere" "$beside" "$(kept "$tmp/with.cache" --lora "$tmp/moved")"
+
 refused "two adapters of one sequence" 1 "--lora one 2" "$CLEF" run "$demo" --lora "$tmp/a" --lora "$tmp/a" -p x
 refused "no adapter there" 1 "nowhere" "$CLEF" run "$demo" --lora "$tmp/nowhere" -p x
 refused "another rank" 1 "rank 1 says 2" "$CLEF" lora merge "$demo" "$tmp/wrong" "$tmp/x.gguf"

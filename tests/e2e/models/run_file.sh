@@ -174,7 +174,7 @@ pid=$!
 code=0
 wait $pid || code=$?
 same "the exit code of Ctrl-C" 130 $code
-same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id": [0-9]*, "text": ".*"set_backs": 0}$' "$tmp/answers")"
+same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id": [0-9]*, "ids": \[[0-9, ]*\], "text": ".*"set_backs": 0}$' "$tmp/answers")"
 same "in order" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers" | sort -n)" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers")"
 if [ "$(wc -l <"$tmp/answers")" -ge 3 ] && [ "$(wc -l <"$tmp/answers")" -lt 3000 ]; then ok "what was done"; else fail "$(wc -l <"$tmp/answers") answers"; fi
 
