@@ -136,8 +136,8 @@ static clef_batch_stats repeat_text(int32_t ngram_max, float temperature, int32_
     int64_t number;
     for (int32_t i = 0; i < 60; i++)
         ids[i] = 40 + i % 12 * 9;
-    clef_batch *b = open_batch(
-        (clef_batch_opts){.n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max});
+    clef_batch *b = open_batch((clef_batch_opts){
+        .n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max, .spec_always = 1});
     const clef_request r = {.ids = ids,
                             .n = 60,
                             .n_max = LONG_TEXT,
