@@ -74,6 +74,7 @@ typedef struct clef_request {
                                    picked, so that the steps of a known text can be measured */
     int32_t        n_given;     /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
+    int32_t        no_speculation; /* 1: nothing is suggested for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
 } clef_request;
 

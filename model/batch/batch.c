@@ -311,6 +311,7 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .n_source = r->n_source,
                           .n_stops = r->n_stops,
                           .n_given = r->n_given,
+                          .no_speculation = r->no_speculation,
                           .ignore_eos = r->ignore_eos,
                           .key = {.adapter = r->lora, .salt = r->salt},
                           .chain = {.root = -1},

@@ -32,6 +32,7 @@ typedef struct batch_sequence {
     int32_t *given, n_given;               /* the first picks */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
     int32_t n_wanted;                      /* how many to suggest the next time; 0: as at first */
+    int32_t no_speculation;
     int32_t n_asked;                       /* of the draft, in the present step */
     int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */

@@ -10,7 +10,7 @@ enum {
     LONGEST_PAUSE = 64, /* most steps without suggestions after wrong ones, for a sequence */
     N_MEASURED = 4,     /* steps of either kind that are measured before they are compared */
     FIRST_OFF = 16,     /* steps without suggestions for all, once these cost more than they give */
-    LONGEST_OFF = 512
+    LONGEST_OFF = 128
 };
 
 static int32_t least(int32_t a, int32_t b)
@@ -99,7 +99,7 @@ static int pays(clef_batch *b)
 static void begin_step(clef_batch *b)
 {
     batch_gain *g = &b->gain;
-    if (g->n_running != b->stats.n_running)
+    if (b->stats.n_running && g->n_running != b->stats.n_running)
         *g = (batch_gain){.n_running = b->stats.n_running};
     g->is_even = 1;
     g->has_any = 0;
@@ -110,6 +110,21 @@ static void begin_step(clef_batch *b)
 }
 
 /* ---- suggesting --------------------------------------------------------------------------------- */
+
+static int takes_suggestions(const batch_sequence *s)
+{
+    return clef__batch_generates(s) && !s->no_speculation;
+}
+
+/* Whether the step may have suggestions at all. */
+static int may_suggest(const clef_batch *b)
+{
+    int any = 0;
+    for (int32_t i = 0; i < b->n_all; i++)
+        any |= takes_suggestions(b->all[i]);
+    return any && (b->draft || b->opts.ngram_max) && !b->no_speculation &&
+           b->stats.n_running <= b->opts.spec_max_sequences;
+}
 
 static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t room)
 {
@@ -122,15 +137,14 @@ static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t ro
 
 clef_status clef__batch_suggest(clef_batch *b, clef_error *err)
 {
-    const int is_on = (b->draft || b->opts.ngram_max) && !b->no_speculation;
     int32_t room = b->opts.step_tokens - b->stats.n_running;
     clef_status status = CLEF_OK;
     begin_step(b);
-    if (!is_on || b->stats.n_running > b->opts.spec_max_sequences || (b->gain.is_even && !pays(b)))
+    if (!may_suggest(b) || (b->gain.is_even && !pays(b)))
         return CLEF_OK;
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];
-        const int32_t n = clef__batch_generates(s) ? n_wanted(b, s, room) : 0;
+        const int32_t n = takes_suggestions(s) ? n_wanted(b, s, room) : 0;
         if (n <= 0)
             continue;
         if (b->draft)

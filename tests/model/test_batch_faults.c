@@ -53,10 +53,10 @@ void *__wrap_realloc(void *p, size_t n)
 /* ---- a batch's life ------------------------------------------------------------------------------ */
 
 static clef_batch_opts opts = {.n_context = 128,
-                                     .max_sequences = 2,
-                                     .step_tokens = 32,
-                                     .repeatable = 1,
-                                     .compile = {.no_tune = 1, .no_proof = 1}};
+                               .max_sequences = 2,
+                               .step_tokens = 32,
+                               .repeatable = 1,
+                               .compile = {.no_tune = 1, .no_proof = 1}};
 
 static clef_status add_all(clef_batch *b, clef_error *err)
 {
