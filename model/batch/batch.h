@@ -33,7 +33,7 @@ typedef struct batch_sequence {
     int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
     int32_t n_wanted;                      /* how many to suggest the next time; 0: as at first */
     int32_t no_speculation;
-    int32_t n_asked;                       /* of the draft, in the present step */
+    int32_t n_asked;         /* of the draft, in the present step */
     int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_set_backs;
@@ -84,7 +84,8 @@ typedef struct batch_gain {
     double plain, spec;       /* seconds */
     double tokens;            /* of a sequence in a step with suggestions */
     int32_t off, next_off;    /* steps without suggestions that are left, and the next time */
-    int32_t is_even, has_any; /* of the present step: all sequences generate; there are suggestions */
+    int32_t is_even, has_any; /* of the present step: it is like others, since all sequences generate; there
+                                 are suggestions */
 } batch_gain;
 
 struct clef_batch {

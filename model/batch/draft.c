@@ -51,11 +51,14 @@ static void agree(const batch_sequence *s, batch_sequence *m)
 }
 
 /* Makes the mirrors ready. Where the context or the pool has no room, nothing is asked. */
-static clef_status begin_mirror(clef_batch *d, batch_sequence *s, clef_error *err)
+static clef_status begin_mirror(clef_batch *b, batch_sequence *s, clef_error *err)
 {
+    clef_batch *d = b->draft;
     batch_sequence *m = s->mirror;
     int started = 1;
     agree(s, m);
+    if (m->n_tokens - m->n_past > MOST_DRAFTS + 1)
+        b->gain.is_even = 0; /* computing a text says nothing about later steps */
     s->n_asked = least(s->n_asked, d->opts.n_context - s->n_tokens);
     if (s->n_asked <= 0)
         return CLEF_OK;
@@ -112,7 +115,7 @@ clef_status clef__draft_suggest(clef_batch *b, clef_error *err)
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < b->n_all && !status; i++)
         if (b->all[i]->n_asked > 0)
-            status = begin_mirror(d, b->all[i], err);
+            status = begin_mirror(b, b->all[i], err);
     while (!status && choose_rows(b) > 0) {
         status = clef__batch_run(d, err);
         d->n_tokens = d->first_token = 0; /* they stand in the mirrors' texts */

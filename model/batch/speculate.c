@@ -8,9 +8,9 @@
 enum {
     FIRST_WANTED = 2,   /* suggested at first; twice as many each time that all were right */
     LONGEST_PAUSE = 64, /* most steps without suggestions after wrong ones, for a sequence */
-    N_MEASURED = 4,     /* steps of either kind that are measured before they are compared */
+    N_MEASURED = 5,     /* steps of either kind that are measured before they are compared */
     FIRST_OFF = 16,     /* steps without suggestions for all, once these cost more than they give */
-    LONGEST_OFF = 128
+    LONGEST_OFF = 256
 };
 
 static int32_t least(int32_t a, int32_t b)
@@ -50,10 +50,13 @@ static int32_t suggest_from_text(const clef_batch *b, batch_sequence *s, int32_t
 
 /* ---- whether it pays ---------------------------------------------------------------------------- */
 
-/* A running mean. One step that took long, as the first of its length does, hardly moves it. */
-static double moved(double mean, double x)
+/* A running mean after n others. The first step after some of the other kind does not count, and one that
+ * takes long, as the first of its length does, counts as twice the mean. */
+static double mean_seconds(double mean, int32_t n, double x)
 {
-    return mean > 0 ? mean + ((x < 2 * mean ? x : 2 * mean) - mean) / 8 : x;
+    if (n < 2)
+        return x;
+    return mean + ((x < 2 * mean ? x : 2 * mean) - mean) / least(n, 8);
 }
 
 void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
@@ -62,13 +65,11 @@ void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
     if (!g->is_even || !g->n_running)
         return;
     if (!g->has_any) {
-        g->plain = moved(g->plain, seconds);
-        g->n_plain++;
+        g->plain = mean_seconds(g->plain, g->n_plain++, seconds);
         return;
     }
-    g->spec = moved(g->spec, seconds);
-    g->tokens = moved(g->tokens, (double)n_picked / g->n_running);
-    g->n_spec++;
+    g->spec = mean_seconds(g->spec, g->n_spec++, seconds);
+    g->tokens += ((double)n_picked / g->n_running - g->tokens) / least(g->n_spec, 8);
 }
 
 /* Suggestions pay where a sequence gets more tokens in the same time. Both kinds of steps are measured first,
@@ -76,22 +77,22 @@ void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
 static int pays(clef_batch *b)
 {
     batch_gain *g = &b->gain;
-    if (b->opts.spec_always || (g->n_plain >= N_MEASURED && g->n_spec < N_MEASURED))
+    if (b->opts.spec_always)
         return 1;
     if (g->off > 0) {
         g->off--;
         b->stats.n_spec_off++;
         return 0;
     }
-    if (g->n_plain < N_MEASURED)
-        return 0;
+    if (g->n_plain < N_MEASURED || g->n_spec < N_MEASURED)
+        return g->n_plain >= N_MEASURED;
     if (g->tokens * g->plain >= g->spec) {
         g->next_off = 0;
         return 1;
     }
     g->next_off = g->next_off ? least(2 * g->next_off, LONGEST_OFF) : FIRST_OFF;
     g->off = g->next_off - 1;
-    g->n_spec = 0;
+    g->n_spec = 0; /* measured anew */
     b->stats.n_spec_off++;
     return 0;
 }
