@@ -28,7 +28,7 @@ typedef struct cli_adapters {
     int32_t n;
 } cli_adapters;
 
-/** Opens the adapters of the list. CLEF_E_ARG also for two of the same name. Free with cli_adapters_finish(). */
+/** Opens the adapters of the list. CLEF_E_ARG also for two of one name. Free with cli_adapters_finish(). */
 clef_status cli_adapters_open_all(const cli_list *list, clef_model *model, cli_adapters *out,
                                   clef_error *err);
 void        cli_adapters_finish(cli_adapters *adapters);

@@ -32,19 +32,26 @@ typedef struct clef_batch_opts {
     int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step,
                                    so that texts do not depend on other requests, the prefix cache, or
                                    set-backs. It may cost speed */
-    /* Speculation: tokens that a sequence's own text suggests are fed together with its last one, and
-     * kept as far as they are what would have been picked. The text is the same, at any temperature.
-     * ngram_max > 0 switches it on: the last ngram_max to ngram_min tokens (0: 2) are looked for in the
-     * text, the longest first, and what followed them is suggested. Off while more than
-     * spec_max_sequences (0: 4) sequences run, and for a while after suggestions of a sequence were wrong */
-    int32_t    ngram_min, ngram_max, spec_max_sequences;
+    /* Speculation: suggested tokens are fed together with a sequence's last one, and kept as far as they are
+     * what would have been picked. The text is the same, at any temperature. Off while more than
+     * spec_max_sequences (0: 4) sequences run, and for a while where the tokens accepted do not make up for
+     * the time. spec_always 1: on even then, as for measurements.
+     *
+     * ngram_max > 0: the sequence's own text suggests. Its last ngram_max to ngram_min tokens (0: 2) are
+     * looked for in the text, the longest first, and what followed them is suggested.
+     * draft: a second model suggests up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
+     * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max */
+    int32_t    ngram_min, ngram_max, spec_max_sequences, spec_always;
+    clef_model *draft;
+    int32_t    draft_tokens;
     int32_t    describe_only;   /* as in clef_session_opts */
     clef_compile_opts compile;
 } clef_batch_opts;
 
 /** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an
- *  option out of range, CLEF_E_LIMIT for a pool without room for a page; else the errors of
- *  clef_model_build() and clef_plan_create(). */
+ *  option out of range and for a draft of another vocabulary, naming the first token that differs;
+ *  CLEF_E_LIMIT for a pool without room for a page; CLEF_E_UNSUPPORTED for a draft that cannot suggest; else
+ *  the errors of clef_model_tokenizer(), clef_model_build() and clef_plan_create(). */
 CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                                        clef_batch **out, clef_error *err);
 CLEF_API void        clef_batch_destroy(clef_batch *batch);
@@ -63,7 +70,11 @@ typedef struct clef_request {
      * prompt. Stream 0 draws what clef_session_generate() does */
     uint32_t       stream;
     int32_t        logprobs;    /* 1: the log-probability of each token is computed */
+    const int32_t *given;       /* [n_given]: the text's first tokens, taken instead of what would have been
+                                   picked, so that the steps of a known text can be measured */
+    int32_t        n_given;     /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
+    int32_t        no_speculation; /* 1: nothing is suggested for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
 } clef_request;
 
@@ -111,6 +122,7 @@ typedef struct clef_batch_stats {
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
     int64_t  n_generated, n_set_backs;
     int64_t  n_suggested, n_accepted;    /* tokens of speculation */
+    int64_t  n_spec_steps, n_spec_off;   /* steps with suggestions; without, since they would not have paid */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for
                                                         later */
     int64_t  kv_tokens;                  /* positions in the pool */
@@ -121,7 +133,8 @@ CLEF_API clef_batch_stats clef_batch_describe(const clef_batch *batch);
 CLEF_API const char      *clef_batch_no_prefix_cache(const clef_batch *batch);
 /** NULL, or why nothing is speculated although it was asked for. Borrowed from the batch. */
 CLEF_API const char      *clef_batch_no_speculation(const clef_batch *batch);
-/** The plan of the steps (i = 0), and of the encoder of an encoder-decoder (i = 1); NULL beyond. Borrowed. */
+/** The plan of the steps (i = 0), of the encoder of an encoder-decoder (i = 1), and of the steps of the draft
+ *  (i = 2); NULL where there is none. Borrowed. */
 CLEF_API const clef_plan *clef_batch_plan(const clef_batch *batch, int32_t i);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include "graph/fail.h"
 #include "model/batch/batch.h"
 #include "model/open/config.h"
+#include "runtime/os/os.h"
 
 /* ---- making ------------------------------------------------------------------------------------ */
 
@@ -42,10 +43,29 @@ static void set_defaults(clef_batch *b)
         o->ngram_min = o->ngram_max < 2 ? o->ngram_max : 2;
     if (!o->spec_max_sequences)
         o->spec_max_sequences = 4;
-    if (o->ngram_max && b->hp->linear_taps)
+    if (!o->draft_tokens)
+        o->draft_tokens = DEFAULT_DRAFT;
+    const int is_asked = o->ngram_max || o->draft;
+    if (is_asked && b->hp->linear_taps)
         b->no_speculation = "the memory of linear attention cannot return to an earlier token";
+    if (b->no_speculation)
+        o->draft = NULL;
     b->most_picks =
-        o->max_sequences + (o->ngram_max && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
+        o->max_sequences + (is_asked && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
+}
+
+static clef_status check_speculation(const clef_batch_opts *o, clef_error *err)
+{
+    if (o->ngram_min < 0 || o->ngram_min > o->ngram_max || o->spec_max_sequences < 0)
+        return clef__fail(err, CLEF_E_ARG,
+                          "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising",
+                          o->ngram_min, o->ngram_max, o->spec_max_sequences);
+    if (o->draft && o->ngram_max)
+        return clef__fail(err, CLEF_E_ARG, "speculation: expected the text itself or a draft, not both");
+    if (o->draft_tokens < 1 || o->draft_tokens > MOST_DRAFTS)
+        return clef__fail(err, CLEF_E_ARG, "drafts of %d tokens, expected 1 to %d", o->draft_tokens,
+                          MOST_DRAFTS);
+    return CLEF_OK;
 }
 
 static clef_status check_opts(const clef_batch *b, clef_error *err)
@@ -59,14 +79,10 @@ static clef_status check_opts(const clef_batch *b, clef_error *err)
     if (o->step_tokens < o->max_sequences)
         return clef__fail(err, CLEF_E_ARG, "%d tokens a step, expected at least %d, one for each sequence",
                           o->step_tokens, o->max_sequences);
-    if (o->ngram_min < 0 || o->ngram_min > o->ngram_max || o->spec_max_sequences < 0)
-        return clef__fail(err, CLEF_E_ARG,
-                          "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising",
-                          o->ngram_min, o->ngram_max, o->spec_max_sequences);
     if (o->kv_tokens < 0)
         return clef__fail(err, CLEF_E_ARG, "a pool of %" PRId64 " positions, expected 0 or more",
                           o->kv_tokens);
-    return CLEF_OK;
+    return check_speculation(o, err);
 }
 
 static int32_t n_snapshots(const clef_batch *b)
@@ -144,11 +160,19 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
     s = clef__batch_open(b, err);
     if (!s)
         s = make_pages(b, err);
-    return s ? s : make_rows(b, err);
+    if (!s)
+        s = make_rows(b, err);
+    return !s && b->opts.draft ? clef__draft_open(b, err) : s;
 }
 
 clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                               clef_batch **out, clef_error *err)
+{
+    return clef__batch_create(dev, model, opts, 0, out, err);
+}
+
+clef_status clef__batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
+                               uint64_t beside_bytes, clef_batch **out, clef_error *err)
 {
     *out = NULL;
     clef_batch *b = calloc(1, sizeof *b);
@@ -157,6 +181,7 @@ clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_ba
     b->dev = dev;
     b->model = model;
     b->hp = clef_model_hparams(model);
+    b->beside_bytes = beside_bytes;
     b->opts = opts ? *opts : (clef_batch_opts){0};
     const clef_status s = open_batch(b, err);
     if (s) {
@@ -174,6 +199,7 @@ static void free_sequence(batch_sequence *s)
     free(s->tokens);
     free(s->source);
     free(s->stops);
+    free(s->given);
     free(s->chain.blocks);
     free(s);
 }
@@ -198,6 +224,7 @@ void clef_batch_destroy(clef_batch *b)
 {
     if (!b)
         return;
+    clef_batch_destroy(b->draft);
     for (int32_t i = 0; i < b->n_all; i++)
         free_sequence(b->all[i]);
     clef__batch_close(b);
@@ -261,7 +288,12 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
     if (r->lora < 0 || r->lora > clef_lora_set_count(b->opts.loras))
         return clef__fail(err, CLEF_E_ARG, "adapter %d, the batch has %d", r->lora,
                           clef_lora_set_count(b->opts.loras));
-    const clef_status s = check_source(b, r, err);
+    if (r->n_given < 0 || r->n_given > (r->n_max ? r->n_max : most - r->n))
+        return clef__fail(err, CLEF_E_ARG, "%d given tokens of the text, %d to generate", r->n_given,
+                          r->n_max ? r->n_max : most - r->n);
+    clef_status s = check_source(b, r, err);
+    if (!s)
+        s = check_ids(b, r->given, r->n_given, "text", err);
     return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
 }
 
@@ -284,6 +316,8 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .n_most = r->n_max ? r->n + r->n_max : most_tokens(b),
                           .n_source = r->n_source,
                           .n_stops = r->n_stops,
+                          .n_given = r->n_given,
+                          .no_speculation = r->no_speculation,
                           .ignore_eos = r->ignore_eos,
                           .key = {.adapter = r->lora, .salt = r->salt},
                           .chain = {.root = -1},
@@ -293,8 +327,9 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
     s->tokens = copied(r->ids, r->n, s->n_most);
     s->source = copied(r->source, r->n_source, r->n_source);
     s->stops = copied(r->stops, r->n_stops, r->n_stops);
+    s->given = copied(r->given, r->n_given, r->n_given);
     s->chain.blocks = malloc(((size_t)s->n_most / KV_BLOCK + 1) * sizeof *s->chain.blocks);
-    if (s->tokens && s->source && s->stops && s->chain.blocks)
+    if (s->tokens && s->source && s->stops && s->given && s->chain.blocks)
         return s;
     free_sequence(s);
     return NULL;
@@ -313,6 +348,26 @@ static int make_room(clef_batch *b)
     return 1;
 }
 
+static void append(clef_batch *b, batch_sequence *s)
+{
+    s->number = b->next_number++;
+    b->all[b->n_all++] = s;
+    b->stats.n_waiting++;
+}
+
+/* The mirror of s in the draft's batch. It is greedy, and never ends by itself. */
+static int add_mirror(clef_batch *draft, batch_sequence *s)
+{
+    const clef_request r = {
+        .ids = s->tokens, .n = s->n_tokens, .n_max = s->n_most - s->n_tokens + 1, .ignore_eos = 1};
+    s->mirror = make_room(draft) ? make_sequence(draft, &r) : NULL;
+    if (s->mirror) {
+        s->mirror->sampling.mode = SAMPLE_GREEDY;
+        append(draft, s->mirror);
+    }
+    return s->mirror != NULL;
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
@@ -323,12 +378,15 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     if (status)
         return status;
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
+    if (s && b->draft && !add_mirror(b->draft, s)) {
+        free_sequence(s);
+        s = NULL;
+    }
     if (!s)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
     s->sampling = sampling;
-    s->number = *sequence = b->next_number++;
-    b->all[b->n_all++] = s;
-    b->stats.n_waiting++;
+    append(b, s);
+    *sequence = s->number;
     return CLEF_OK;
 }
 
@@ -337,6 +395,8 @@ void clef__batch_remove(clef_batch *b, batch_sequence *s)
     int32_t i = 0;
     if (s->slot != NO_SLOT)
         clef__batch_set_back(b, s);
+    if (s->mirror)
+        clef__batch_remove(b->draft, s->mirror);
     b->stats.n_waiting--;
     while (b->all[i] != s)
         i++;
@@ -373,19 +433,28 @@ static void forget_caches(clef_batch *b)
         if (b->slots[i])
             clef__batch_set_back(b, b->slots[i]);
     clef__pages_forget(b->pages);
+    if (b->draft)
+        forget_caches(b->draft);
 }
 
 static int is_alone(const clef_batch *b)
 {
     int32_t n = 0;
-    const clef_plan *const plans[] = {b->plan, b->encoder.plan};
-    for (size_t i = 0; i < 2; i++) {
+    const clef_plan *const plans[] = {b->plan, b->encoder.plan, b->draft ? b->draft->plan : NULL};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         int32_t stages = 0;
         while (plans[i] && clef_plan_stage(plans[i], stages))
             stages++;
         n += stages + (stages > 1);
     }
     return clef_device_n_plans(b->dev) == n;
+}
+
+static void close_plans(clef_batch *b)
+{
+    clef__batch_close(b);
+    if (b->draft)
+        clef__batch_close(b->draft);
 }
 
 /* After a lost device: a new context, and plans with empty caches. */
@@ -397,13 +466,15 @@ static clef_status recover(clef_batch *b, const clef_error *why, clef_error *err
             *err = *why;
         return why->status;
     }
-    clef__batch_close(b);
+    close_plans(b);
     clef_status s = clef_device_reopen(b->dev, &again);
     if (!s)
         s = clef__batch_open(b, &again);
+    if (!s && b->draft)
+        s = clef__batch_open(b->draft, &again);
     if (!s)
         return CLEF_OK;
-    clef__batch_close(b);
+    close_plans(b);
     return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s",
                          why->text, again.text);
 }
@@ -428,8 +499,15 @@ static clef_status make_token_room(clef_batch *b, clef_error *err)
 
 static clef_status step_once(clef_batch *b, int32_t *n, clef_error *err)
 {
-    const clef_status s = clef__batch_schedule(b, n, err);
-    return s || !*n ? s : clef__batch_run(b, err);
+    const double began = clef__os_seconds();
+    const int64_t n_before = b->stats.n_generated;
+    clef_status s = clef__batch_schedule(b, n, err);
+    if (s || !*n)
+        return s;
+    s = clef__batch_run(b, err);
+    if (!s)
+        clef__batch_weigh(b, clef__os_seconds() - began, b->stats.n_generated - n_before);
+    return s;
 }
 
 clef_status clef_batch_step(clef_batch *b, int32_t *n_rows, clef_error *err)
@@ -482,5 +560,5 @@ const char *clef_batch_no_speculation(const clef_batch *b)
 
 const clef_plan *clef_batch_plan(const clef_batch *b, int32_t i)
 {
-    return i == 0 ? b->plan : i == 1 ? b->encoder.plan : NULL;
+    return i == 0 ? b->plan : i == 1 ? b->encoder.plan : i == 2 && b->draft ? b->draft->plan : NULL;
 }

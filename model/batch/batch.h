@@ -10,8 +10,8 @@
 /* Recurrent states are kept at multiples of this, and at a prompt's end. */
 enum { SNAPSHOT_STEP = 256 };
 
-/* The most tokens that are suggested at once. */
-enum { MOST_DRAFTS = 8 };
+/* The most tokens that are suggested at once, and what a draft suggests. */
+enum { MOST_DRAFTS = 8, DEFAULT_DRAFT = 4 };
 
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
@@ -29,11 +29,16 @@ typedef struct batch_sequence {
     uint32_t stream;
     int32_t logprobs;
     int32_t n_rows, first_pick;            /* in the present step */
+    int32_t *given, n_given;               /* the first picks */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
-    int32_t n_wanted;                      /* how many to suggest the next time */
+    int32_t n_wanted;                      /* how many to suggest the next time; 0: as at first */
+    int32_t no_speculation;
+    int32_t n_asked;         /* of the draft, in the present step */
     int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_set_backs;
+    struct batch_sequence *mirror; /* in the draft's batch; NULL: none */
+    int32_t n_agreed;              /* of a mirror: its first tokens, which its sequence has, too */
 } batch_sequence;
 
 /* Indices of a plan's inputs (-1: none), outputs, and symbols (0: none). */
@@ -73,6 +78,17 @@ typedef struct batch_encoder {
     int32_t *ends; /* [max_sequences]: the last position of each slot's source */
 } batch_encoder;
 
+/* What steps in which all sequences generate take, and give, with suggestions and without: running means. */
+typedef struct batch_gain {
+    int32_t n_running;        /* of which the means are; other numbers begin anew */
+    int32_t n_plain, n_spec;  /* steps so far */
+    double plain, spec;       /* seconds */
+    double tokens;            /* of a sequence in a step with suggestions */
+    int32_t off, next_off;    /* steps without suggestions that are left, and the next time */
+    int32_t is_even, has_any; /* of the present step: it is like others, since all sequences generate; there
+                                 are suggestions */
+} batch_gain;
+
 struct clef_batch {
     const clef_hparams *hp;
     clef_device *dev;
@@ -98,6 +114,9 @@ struct clef_batch {
     int32_t n_tokens, first_token, cap_tokens;
     clef_candidate *candidates; /* [n_vocab], for picks */
     clef_batch_stats stats;
+    clef_batch *draft; /* NULL, or the batch of opts.draft, with a mirror of each sequence */
+    batch_gain gain;
+    uint64_t beside_bytes; /* of device memory that others need */
 };
 
 /* ---- plan.c: the plan and its memory ------------------------------------------------------------ */
@@ -109,6 +128,8 @@ void clef__batch_close(clef_batch *b);
 clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *copy, clef_error *err);
 /** Enqueues the copy of one row of all recurrent states to another. */
 clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, clef_error *err);
+/** Bytes of device memory of the weights and of the pool. */
+uint64_t clef__batch_device_bytes(const clef_batch *b);
 /** Runs the encoder for a sequence's source, and fills the pages of its slot. */
 clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_error *err);
 
@@ -117,21 +138,44 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_erro
 /** Starts waiting sequences where there is room, and chooses the rows of the next step: n_rows of each
  * sequence. Sets sequences back where the pool is full. Returns the sum in *n. */
 clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
+/** Starts s if there are a slot and pages for its tokens. */
+clef_status clef__batch_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err);
 /** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
 void clef__batch_set_back(clef_batch *b, batch_sequence *s);
 
 /* ---- speculate.c --------------------------------------------------------------------------------- */
 
-/** Suggests up to `room` tokens after those of s, which generates, and returns their number. */
-int32_t clef__batch_suggest(const clef_batch *b, batch_sequence *s, int32_t room);
+/** Suggests tokens for the next step: n_drafts of each sequence that generates. */
+clef_status clef__batch_suggest(clef_batch *b, clef_error *err);
 /** Notes how many of the suggested tokens were right. */
 void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
+/** Notes what the step took, and how many tokens it picked. */
+void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked);
+
+/* ---- draft.c ------------------------------------------------------------------------------------- */
+
+/** Makes the batch of opts.draft. */
+clef_status clef__draft_open(clef_batch *b, clef_error *err);
+/** Suggests n_asked tokens for each sequence, or fewer where the draft has no room or lacks its text. */
+clef_status clef__draft_suggest(clef_batch *b, clef_error *err);
+
+/* ---- vocabulary.c -------------------------------------------------------------------------------- */
+
+/** CLEF_E_ARG, naming the first difference, unless both models have the same tokens. */
+clef_status clef__same_vocabulary(clef_model *model, clef_model *draft, clef_error *err);
 
 /* ---- step.c -------------------------------------------------------------------------------------- */
 
+/** Whether s has computed all but its last token. */
+int clef__batch_generates(const batch_sequence *s);
 /** Runs the scheduled rows, and notes what was computed and picked. */
 clef_status clef__batch_run(clef_batch *b, clef_error *err);
 
+/* ---- batch.c ------------------------------------------------------------------------------------- */
+
+/** clef_batch_create() where others need beside_bytes of the device's memory. */
+clef_status clef__batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
+                               uint64_t beside_bytes, clef_batch **out, clef_error *err);
 /** Frees a sequence, and removes it from the list. */
 void clef__batch_remove(clef_batch *b, batch_sequence *s);
 

@@ -43,11 +43,17 @@ static uint64_t weight_bytes(const clef_model *model)
     return sum;
 }
 
+uint64_t clef__batch_device_bytes(const clef_batch *b)
+{
+    return weight_bytes(b->model) + (uint64_t)b->stats.n_pages * b->stats.page_bytes;
+}
+
 /* The most pages that half of the memory beside the weights holds, and that no buffer's limit forbids. */
 static int64_t pages_in_memory(const clef_batch *b, uint64_t all, uint64_t largest)
 {
     const clef_caps *caps = &clef_device_describe(b->dev)->caps;
-    const uint64_t weights = weight_bytes(b->model),
+    const uint64_t weights = weight_bytes(b->model) + b->beside_bytes +
+                             (b->opts.draft ? weight_bytes(b->opts.draft) : 0),
                    memory = caps->global_bytes > weights ? (caps->global_bytes - weights) / 2 : 0;
     uint64_t n = all ? memory / all : INT32_MAX;
     if (largest && caps->max_alloc_bytes / largest < n)

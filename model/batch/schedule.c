@@ -64,8 +64,7 @@ static void note_start(clef_batch *b, batch_sequence *s, int32_t n_cached)
     b->stats.n_cached += n_cached;
 }
 
-/* Starts s if there are a slot and pages for its tokens. */
-static clef_status try_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err)
+clef_status clef__batch_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err)
 {
     int32_t mark = -1;
     *started = 0;
@@ -98,13 +97,15 @@ static clef_status start_waiting(clef_batch *b, clef_error *err)
     for (int32_t i = 0; i < b->n_all && !status && b->stats.n_running < b->opts.max_sequences; i++) {
         int started;
         if (b->all[i]->slot == NO_SLOT)
-            status = try_start(b, b->all[i], &started, err);
+            status = clef__batch_start(b, b->all[i], &started, err);
     }
     return status;
 }
 
 void clef__batch_set_back(clef_batch *b, batch_sequence *s)
 {
+    if (s->mirror && s->mirror->slot != NO_SLOT)
+        clef__batch_set_back(b->draft, s->mirror);
     clef__pages_end(b->pages, &s->chain);
     b->slots[s->slot] = NULL;
     b->rows.tables_changed = 1;
@@ -150,27 +151,15 @@ static int32_t wanted_rows(const clef_batch *b, const batch_sequence *s, int32_t
     return b->is_recurrent && !b->no_prefix_cache ? least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP) : n;
 }
 
-static int generates(const batch_sequence *s)
-{
-    return s->n_tokens - s->n_past == 1;
-}
-
-/* Shares out the step's rows: first a row for each sequence that generates, then what is suggested after
- * them, then prompts. */
+/* Shares out the step's rows: first those of sequences that generate, with what is suggested after them, then
+ * prompts. */
 static int32_t choose_rows(clef_batch *b)
 {
     int32_t room = b->opts.step_tokens;
     for (int32_t i = 0; i < b->n_all; i++) {
         batch_sequence *s = b->all[i];
-        s->n_rows = s->slot != NO_SLOT && generates(s);
-        s->n_drafts = 0;
+        s->n_rows = clef__batch_generates(s) ? 1 + s->n_drafts : 0;
         room -= s->n_rows;
-    }
-    for (int32_t i = 0; i < b->n_all && room > 0; i++) {
-        batch_sequence *s = b->all[i];
-        s->n_drafts = s->n_rows ? clef__batch_suggest(b, s, least(room, MOST_DRAFTS)) : 0;
-        s->n_rows += s->n_drafts;
-        room -= s->n_drafts;
     }
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];
@@ -185,7 +174,9 @@ static int32_t choose_rows(clef_batch *b)
 clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err)
 {
     *n = 0;
-    const clef_status status = start_waiting(b, err);
+    clef_status status = start_waiting(b, err);
+    if (!status)
+        status = clef__batch_suggest(b, err);
     if (status)
         return status;
     choose_rows(b);

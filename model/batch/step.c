@@ -34,6 +34,11 @@ static int32_t text_token(const batch_sequence *s, int32_t i)
     return i < s->n_tokens ? s->tokens[i] : s->drafts[i - s->n_tokens];
 }
 
+int clef__batch_generates(const batch_sequence *s)
+{
+    return s->slot != NO_SLOT && s->n_tokens - s->n_past == 1;
+}
+
 /* The rows whose logits pick a token: the last one of the text, and the suggested ones. */
 static int32_t n_picks(const batch_sequence *s)
 {
@@ -88,7 +93,7 @@ static void fill_inputs(clef_batch *b)
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < b->n_all; i++) {
             batch_sequence *s = b->all[i];
-            if (s->n_rows && (s->n_tokens - s->n_past == 1) == (pass == 0))
+            if (s->n_rows && clef__batch_generates(s) == (pass == 0))
                 add_rows(b, s);
         }
     if (b->rows.n_picks == 0) /* the head needs a row; nobody reads its logits */
@@ -227,13 +232,23 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
-    const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
+    const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens,
+                  n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
     if (!b->rows.has_logits)
-        return put_token(b, s, b->rows.picked[nth], 0);
+        return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0);
     const int32_t id =
-        clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n, last_n,
-                          (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);
+        is_given ? s->given[n_generated]
+                 : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
+                                     last_n, (uint64_t)n_generated, s->stream, b->candidates);
     return put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
+}
+
+/* Notes that the next n tokens of s are computed. Without a prefix cache nobody looks for them. */
+static void note_past(clef_batch *b, batch_sequence *s, int32_t n)
+{
+    if (!b->no_prefix_cache)
+        clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, n);
+    s->n_past += n;
 }
 
 /* Picks the next token of s, and as many more as were suggested rightly, whose rows the step has computed. */
@@ -242,8 +257,7 @@ static void pick_tokens(clef_batch *b, batch_sequence *s)
     int32_t n = 0;
     clef_finish finish = pick(b, s, s->first_pick);
     while (!finish && n < s->n_drafts && s->tokens[s->n_tokens - 1] == s->drafts[n]) {
-        clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, 1);
-        s->n_past++;
+        note_past(b, s, 1);
         finish = pick(b, s, s->first_pick + ++n);
     }
     clef__batch_learn(b, s, n);
@@ -264,9 +278,7 @@ static clef_status keep_memory(clef_batch *b, const batch_sequence *s, clef_erro
 static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
 {
     const int picks = n_picks(s) > 0;
-    const int32_t known = s->n_rows - s->n_drafts;
-    clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, known);
-    s->n_past += known;
+    note_past(b, s, s->n_rows - s->n_drafts);
     const clef_status status = keep_memory(b, s, err);
     if (picks)
         pick_tokens(b, s);
@@ -297,6 +309,7 @@ clef_status clef__batch_run(clef_batch *b, clef_error *err)
         return status;
     b->stats.n_steps++;
     b->stats.n_rows += b->rows.n_rows;
+    b->stats.n_spec_steps += b->gain.has_any;
     for (int32_t i = 0; i < b->n_all; i++)
         if (b->all[i]->n_rows) {
             const clef_status kept = finish_rows(b, b->all[i], status ? NULL : err);

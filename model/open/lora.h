@@ -30,8 +30,8 @@ typedef struct clef__lora_stack {
 const clef__lora_stack *clef__lora_stack_of(const clef_lora_set *set, const char *weight);
 
 /** What tells the adapters of a set from others, as a session file has it: LORA_DIGEST_CHARS hexadecimal
- *  digits of the SHA-256 of the adapter's weights' names, ranks and matrices (in which the scale is), a blank,
- *  its name and scale. "" for number 0. */
+ *  digits of the SHA-256 of the adapter's weights' names, ranks and matrices (in which the scale is), then a
+ *  blank, its name and scale. "" for number 0. */
 enum { LORA_DIGEST_CHARS = 2 * CLEF_SHA256_BYTES, LORA_IDENTITY_BYTES = LORA_DIGEST_CHARS + 80 };
 const char *clef__lora_set_identity(const clef_lora_set *set, int32_t number);
 

@@ -100,11 +100,16 @@ static void check_repeatable(float temperature)
                                          .step_tokens = 40 + 20 * k,
                                          .kv_tokens = k == 0 ? 0 : 512,
                                          .no_prefix_cache = k == 2,
+                                         .ngram_max = k % 2 ? 0 : 2,
+                                         .ngram_min = k % 2 ? 0 : 1,
+                                         .spec_max_sequences = 8,
+                                         .spec_always = 1,
                                          .repeatable = 1});
         run_requests(b, requests, MOST_REQUESTS, &many, came);
         const clef_batch_stats end = clef_batch_describe(b);
         assert_true(k == 0 || k == 1 || end.n_set_backs > 0);
         assert_true(k == 2 ? end.n_cached == 0 : end.n_cached > 0);
+        assert_true(k % 2 ? end.n_suggested == 0 : end.n_suggested > 0);
         assert_int_equal(end.n_pages_running, 0);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
             assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
@@ -139,8 +144,8 @@ static clef_batch_stats repeat_text(int32_t ngram_max, float temperature, int32_
     int64_t number;
     for (int32_t i = 0; i < 60; i++)
         ids[i] = 40 + i % 12 * 9;
-    clef_batch *b = open_batch(
-        (clef_batch_opts){.n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max});
+    clef_batch *b = open_batch((clef_batch_opts){
+        .n_context = 256, .max_sequences = 2, .repeatable = 1, .ngram_max = ngram_max, .spec_always = 1});
     const clef_request r = {.ids = ids,
                             .n = 60,
                             .n_max = LONG_TEXT,

@@ -52,11 +52,11 @@ void *__wrap_realloc(void *p, size_t n)
 
 /* ---- a batch's life ------------------------------------------------------------------------------ */
 
-static const clef_batch_opts opts = {.n_context = 128,
-                                     .max_sequences = 2,
-                                     .step_tokens = 32,
-                                     .repeatable = 1,
-                                     .compile = {.no_tune = 1, .no_proof = 1}};
+static clef_batch_opts opts = {.n_context = 128,
+                               .max_sequences = 2,
+                               .step_tokens = 32,
+                               .repeatable = 1,
+                               .compile = {.no_tune = 1, .no_proof = 1}};
 
 static clef_status add_all(clef_batch *b, clef_error *err)
 {
@@ -191,6 +191,22 @@ static void steps_do_not_allocate(void **state)
     clef_batch_destroy(b);
 }
 
+static int use_draft(void **state)
+{
+    clef_error err = {0};
+    (void)state;
+    opts.draft = model;
+    opts.spec_always = 1;
+    return clef_model_tokenizer(model, &err) == NULL; /* opened once, by the first batch with a draft */
+}
+
+static int use_no_draft(void **state)
+{
+    (void)state;
+    opts.draft = NULL;
+    return 0;
+}
+
 static int setup(void **state)
 {
     clef_error err = {0};
@@ -232,6 +248,9 @@ int main(void)
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(every_opencl_call_may_fail),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test_setup_teardown(steps_do_not_allocate, use_draft, use_no_draft),
+        cmocka_unit_test_setup_teardown(every_opencl_call_may_fail, use_draft, use_no_draft),
+        cmocka_unit_test_setup_teardown(every_allocation_may_fail, use_draft, use_no_draft),
     };
     return cmocka_run_group_tests_name("batch_faults", tests, setup, teardown);
 }

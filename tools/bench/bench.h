@@ -8,6 +8,7 @@
 #include "tools/common.h"
 #include "tools/progress.h"
 #include "tools/inspect/trace.h"
+#include "tools/prompts/speculation.h"
 
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
@@ -16,6 +17,8 @@ typedef struct bench_options {
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
     int32_t json, md, profile, of_device, quiet, repeatable, step_tokens;
+    cli_speculation speculation;
+    clef_batch_opts spec_opts; /* of these flags */
     clef_compile_opts compile;
 } bench_options;
 
@@ -95,6 +98,23 @@ typedef struct bench_batch {
  *  code. */
 int  cli_bench_batch(bench *b, const char *path);
 void cli_bench_print_batch(const bench *b, const bench_batch *batch);
+
+/** A text with speculation and without, one sequence: the best of the rounds. */
+typedef struct bench_spec_row {
+    const char *name;
+    int32_t n_prompt, n_gen;
+    double plain, with;              /* tokens a second */
+    int64_t n_suggested, n_accepted; /* tokens of all rounds */
+} bench_spec_row;
+enum { BENCH_SPEC_TEXTS = 2 };
+typedef struct bench_spec {
+    bench_spec_row rows[BENCH_SPEC_TEXTS];
+    int32_t        n_rows;
+    const char    *off; /* NULL, or why nothing is suggested */
+} bench_spec;
+/** Measures what speculation gives, and prints it. b has o and device. Returns an exit code. */
+int  cli_bench_spec(bench *b, const char *path);
+void cli_bench_print_spec(const bench *b, const bench_spec *spec);
 
 /** Waits for the session's last step, and prints where it spent its time. b has o, model, session, speed and
  *  to. seconds: the step's time; 0: from the enqueueing of its first launch to the end of its last. Returns

@@ -299,3 +299,64 @@ void cli_bench_print_batch(const bench *b, const bench_batch *batch)
     else
         print_batch_table(b, batch);
 }
+
+/* ---- speculation ----------------------------------------------------------------------------- */
+
+static double share(const bench_spec_row *row)
+{
+    return row->n_suggested ? (double)row->n_accepted / (double)row->n_suggested : 0;
+}
+
+static double ratio(const bench_spec_row *row)
+{
+    return row->plain > 0 ? row->with / row->plain : 0;
+}
+
+static void print_spec_json(const bench *b, const bench_spec *spec)
+{
+    for (int32_t i = 0; i < spec->n_rows; i++) {
+        const bench_spec_row *row = &spec->rows[i];
+        char name[64];
+        snprintf(name, sizeof name, "spec_%s", row->name);
+        int32_t n = begin_line(b, name, row->with, "tok/s");
+        cli_json_member_number(stdout, &n, "plain", round_digits(row->plain));
+        cli_json_member_number(stdout, &n, "ratio", round_digits(ratio(row)));
+        cli_json_member_number(stdout, &n, "suggested", (double)row->n_suggested);
+        cli_json_member_number(stdout, &n, "accepted", (double)row->n_accepted);
+        cli_json_member_number(stdout, &n, "acceptance", round_digits(share(row)));
+        cli_json_member_number(stdout, &n, "prompt", row->n_prompt);
+        cli_json_member_number(stdout, &n, "gen", row->n_gen);
+        end_line();
+    }
+    print_plain_line(b, "peak_rss", (double)b->peak_rss / 1048576, "MiB");
+}
+
+static void print_spec_table(const bench *b, const bench_spec *spec)
+{
+    const char *const line = b->o->md ? "| %s | %.2f | %.2f | %.2f | %" PRId64 " | %.0f %% |\n"
+                                      : "%-8s %12.2f %12.2f %8.2f %12" PRId64 " %9.0f %%\n";
+    printf("%s on ", file_name(clef_model_path(b->model)));
+    print_device(b);
+    printf(", suggestions from %s, best of %" PRId32 "\n",
+           b->o->speculation.draft ? file_name(b->o->speculation.draft) : "the text", b->o->n_rounds);
+    if (spec->off)
+        printf("speculation: off, %s\n", spec->off);
+    if (b->o->md)
+        puts("\n| text | without, tok/s | with, tok/s | ratio | suggested | accepted "
+             "|\n|---|---|---|---|---|---|");
+    else
+        printf("%-8s %12s %12s %8s %12s %11s\n", "text", "without", "with, tok/s", "ratio", "suggested",
+               "accepted");
+    for (int32_t i = 0; i < spec->n_rows; i++) {
+        const bench_spec_row *row = &spec->rows[i];
+        printf(line, row->name, row->plain, row->with, ratio(row), row->n_suggested, 100 * share(row));
+    }
+}
+
+void cli_bench_print_spec(const bench *b, const bench_spec *spec)
+{
+    if (b->o->json)
+        print_spec_json(b, spec);
+    else
+        print_spec_table(b, spec);
+}

@@ -28,6 +28,10 @@ static const cli_option bench_option_table[] = {
     {.names = "batch", .type = CLI_TEXT, .value = "1,2,4", AT(batch),
      .help = "measure so many sequences that generate at once, with prompts of --prompt tokens [64], and the "
              "gap in a text while a long prompt comes in"},
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|draft", AT(speculation.spec),
+     .help = "measure speculation, as with clef run --spec or --draft, for a text that repeats with small "
+             "edits and for plain prose"},
+    SPECULATION_OPTIONS(bench_options, speculation),
     {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
      .help = "with --batch: tokens of all sequences per step [512, on a CPU 256]"},
     {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
@@ -242,6 +246,12 @@ static int bench_batches(bench *b, const char *path)
     return rc == CLI_GO_ON ? cli_bench_batch(b, path) : rc;
 }
 
+static int bench_speculation(bench *b, const char *path)
+{
+    const int rc = open_device(b);
+    return rc == CLI_GO_ON ? cli_bench_spec(b, path) : rc;
+}
+
 static int bench_products(bench *b)
 {
     const int rc = open_device(b);
@@ -305,19 +315,28 @@ static int bench_model(bench *b, const char *path)
     return CLI_OK;
 }
 
+static int measures_speculation(const bench_options *o)
+{
+    return o->speculation.spec || o->speculation.draft;
+}
+
 static int check_batch(const bench_options *o)
 {
-    if (!o->batch && (o->repeatable || o->step_tokens))
-        return cli_fail(CLI_USAGE, "bench: %s needs --batch",
+    if (!o->batch && !measures_speculation(o) && (o->repeatable || o->step_tokens))
+        return cli_fail(CLI_USAGE, "bench: %s needs --batch or --spec",
                         o->repeatable ? "--repeatable" : "--step-tokens");
     if (o->batch && (o->profile || o->of_device || o->product || o->depth))
         return cli_fail(CLI_USAGE, "bench: --batch excludes --profile, --device, --product and --depth");
+    if (measures_speculation(o) && (o->batch || o->profile || o->of_device || o->product || o->depth))
+        return cli_fail(CLI_USAGE,
+                        "bench: --spec excludes --batch, --profile, --device, --product and --depth");
     return CLI_GO_ON;
 }
 
 static int bench_run(const void *options, int32_t n_args, char **args)
 {
-    const bench_options *o = options;
+    bench_options with_batch = *(const bench_options *)options;
+    const bench_options *o = &with_batch;
     bench b = {.o = o, .to = stdout};
     if (o->json + o->md > 1)
         return cli_fail(CLI_USAGE, "bench: expected --json or --md, not both");
@@ -334,7 +353,9 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     if (o->product && (o->of_device || n_args || o->model || o->profile))
         return cli_fail(
             CLI_USAGE, "bench: --product measures products alone and excludes MODEL, --device and --profile");
-    const int fits = check_batch(o);
+    int fits = check_batch(o);
+    if (fits == CLI_GO_ON)
+        fits = cli_speculation_parse(&o->speculation, "bench", 1, &with_batch.spec_opts);
     if (fits != CLI_GO_ON)
         return fits;
     const int alone = o->of_device || o->product;
@@ -343,10 +364,11 @@ static int bench_run(const void *options, int32_t n_args, char **args)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(&b.progress, o->quiet);
-    const int rc = o->product     ? bench_products(&b)
-                   : o->of_device ? bench_device(&b)
-                   : o->batch     ? bench_batches(&b, path)
-                                  : bench_model(&b, path);
+    const int rc = o->product                ? bench_products(&b)
+                   : o->of_device            ? bench_device(&b)
+                   : o->batch                ? bench_batches(&b, path)
+                   : measures_speculation(o) ? bench_speculation(&b, path)
+                                             : bench_model(&b, path);
     close_model(&b);
     clef_device_close(b.device);
     cli_progress_finish(&b.progress);
@@ -366,7 +388,10 @@ const cli_command cli_command_bench = {
         "products of bytes. --profile slows the device slightly.\n\n--batch: the tokens per second of all "
         "sequences "
         "together and of each while all of them generate, the ratio to the first row, and the time between "
-        "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer.\n",
+        "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer.\n\n--spec: one "
+        "sequence, without and with suggestions "
+        "in turn. ngram: the steps of a known text, so that the gain does not depend on what the model would "
+        "write; draft: the model's own text after the same prompts.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,

@@ -9,7 +9,7 @@
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 
 typedef struct plan_options {
-    const char *model, *device, *split, *out;
+    const char *model, *draft, *device, *split, *out;
     int32_t n_context, n_batch, n_source, n_beams, kv_type, format;
     int32_t max_seqs, kv_tokens, step_tokens;
     clef_compile_opts compile;
@@ -39,6 +39,8 @@ static const cli_option plan_option_table[] = {
      .help = "with --max-seqs: positions of their KV cache [what N contexts need, or what memory holds]"},
     {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
      .help = "with --max-seqs: tokens of all sequences per step [512, on a CPU 256]"},
+    {.names = "draft", .type = CLI_TEXT, .value = "MODEL", AT(draft),
+     .help = "with --max-seqs: a model that suggests tokens, as with clef run --draft"},
     KV_TYPE_OPTION(plan_options),
     DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),
@@ -55,7 +57,7 @@ static const cli_option plan_option_table[] = {
 typedef struct work {
     const plan_options *o;
     clef_device *device;
-    clef_model *model;
+    clef_model *model, *draft;
     clef_session *session; /* of decoders and encoder-decoders */
     clef_batch *batch;     /* with --max-seqs, of both */
     clef_plan *encoder;    /* of encoders */
@@ -162,6 +164,7 @@ static clef_status plan_batch(work *w, clef_error *err)
                                   .kv_tokens = o->kv_tokens,
                                   .n_source = o->n_source,
                                   .kv_type = cli_kv_type(w->model, o->kv_type, o->compile.exact),
+                                  .draft = w->draft,
                                   .describe_only = 1,
                                   .compile = o->compile};
     clef_status status = clef_batch_create(w->device, w->model, &opts, &w->batch, err);
@@ -172,7 +175,10 @@ static clef_status plan_batch(work *w, clef_error *err)
     w->plan.pool = clef_batch_describe(w->batch);
     w->plan.limit = limit_of(&w->plan, o->kv_tokens);
     status = add_part(&w->plan, encoder ? "decoder" : "model", clef_batch_plan(w->batch, 0), err);
-    return status == CLEF_OK && encoder ? add_part(&w->plan, "encoder", encoder, err) : status;
+    if (status == CLEF_OK && encoder)
+        status = add_part(&w->plan, "encoder", encoder, err);
+    const clef_plan *draft = clef_batch_plan(w->batch, 2);
+    return status == CLEF_OK && draft ? add_part(&w->plan, "draft", draft, err) : status;
 }
 
 static clef_status make_plan(work *w, const char *path, clef_error *err)
@@ -180,6 +186,8 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
     const plan_options *o = w->o;
     clef_graph *graph = NULL;
     clef_status status = clef_model_open(path, &w->model, err);
+    if (status == CLEF_OK && o->draft)
+        status = clef_model_open(o->draft, &w->draft, err);
     if (status != CLEF_OK)
         return status;
     const clef_hparams *hp = clef_model_hparams(w->model);
@@ -217,6 +225,7 @@ static void close_all(work *w)
     clef_batch_destroy(w->batch);
     clef_plan_destroy(w->encoder);
     clef_device_close(w->device);
+    clef_model_close(w->draft);
     clef_model_close(w->model);
 }
 
@@ -227,9 +236,11 @@ static int plan_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("plan", n_args, args, w.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    if (!w.o->max_seqs && (w.o->kv_tokens || w.o->step_tokens))
+    if (!w.o->max_seqs && (w.o->kv_tokens || w.o->step_tokens || w.o->draft))
         return cli_fail(CLI_USAGE, "plan: %s needs --max-seqs",
-                        w.o->kv_tokens ? "--kv-tokens" : "--step-tokens");
+                        w.o->kv_tokens     ? "--kv-tokens"
+                        : w.o->step_tokens ? "--step-tokens"
+                                           : "--draft");
     if (w.o->max_seqs && (w.o->n_beams || w.o->n_batch))
         return cli_fail(CLI_USAGE,
                         "plan: --max-seqs excludes --beams and --batch-size (it is --step-tokens there)");

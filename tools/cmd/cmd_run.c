@@ -13,6 +13,7 @@
 #include "tools/progress.h"
 #include "tools/prompt_cache.h"
 #include "tools/prompts/run_file.h"
+#include "tools/prompts/speculation.h"
 #include "tools/terminal.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
@@ -38,6 +39,7 @@ typedef struct run_options {
     cli_list loras;
     int32_t profile;
     int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
+    cli_speculation speculation;
 } run_options;
 
 static const run_options run_defaults = {
@@ -97,6 +99,10 @@ static const cli_option run_option_table[] = {
      .help = "a text does not depend on the prompts beside it, not even in the last bits; it may cost speed"},
     {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
      .help = "compute every prompt from its first token"},
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
+     .help = "suggest tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 2]. "
+             "Those that would have been picked are kept, several in one step; the texts stay the same"},
+    SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
     {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
      .help = "sampling temperature; 0: always pick the likeliest token [0.8]"},
@@ -748,7 +754,11 @@ static int check_lines(const run_options *o)
       of_many[] = {{o->kv_tokens, "--kv-tokens"},
                    {o->step_tokens, "--step-tokens"},
                    {o->repeatable, "--repeatable"},
-                   {o->no_prefix_cache, "--no-prefix-cache"}};
+                   {o->no_prefix_cache, "--no-prefix-cache"},
+                   {o->speculation.spec != NULL, "--spec"},
+                   {o->speculation.draft != NULL, "--draft"},
+                   {o->speculation.draft_tokens, "--draft-tokens"},
+                   {o->speculation.max_seqs, "--spec-max-seqs"}};
     if (takes_lines(o) && !o->file)
         return cli_fail(CLI_USAGE, "run: --max-seqs needs --file, a prompt a line");
     for (size_t i = 0; takes_lines(o) && i < sizeof of_one / sizeof *of_one; i++)
@@ -762,9 +772,10 @@ static int check_lines(const run_options *o)
 
 static int run_lines(const run_options *o, const char *path)
 {
-    return cli_run_file(&(run_file_opts){
+    run_file_opts file = {
         .model = path,
         .file = o->file,
+        .draft = o->speculation.draft,
         .target = o->target,
         .place = {.device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet},
         .pin = (clef_pin)o->pin,
@@ -781,7 +792,9 @@ static int run_lines(const run_options *o, const char *path)
         .own_seeds = !o->seed.given,
         .ignore_eos = o->ignore_eos,
         .no_special = o->no_special,
-    });
+    };
+    const int rc = cli_speculation_parse(&o->speculation, "run", 0, &file.batch);
+    return rc == CLI_GO_ON ? cli_run_file(&file) : rc;
 }
 
 static int run_run(const void *options, int32_t n_args, char **args)
@@ -848,8 +861,9 @@ const cli_command cli_command_run = {
         "and, as wanted, \"id\", \"n\", \"seed\", \"temperature\", \"top_k\", \"top_p\", \"min_p\", "
         "\"repeat_penalty\", \"salt\" (prompts with different salts share no cached prefix) and \"lora\" (an "
         "adapter that --lora names, or null for none; a line without it uses the adapter if there is just "
-        "one).\n\n"
-        "  clef run model.gguf -p \"Once upon a time\" -n "
+        "one). --spec and --draft suggest tokens, which a step checks together: worth it where a text "
+        "repeats itself or a small model writes alike. They are left out while that costs more than it "
+        "gives.\n\n  clef run model.gguf -p \"Once upon a time\" -n "
         "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n  clef run "
         "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,

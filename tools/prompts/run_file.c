@@ -19,7 +19,7 @@ typedef struct work {
     const run_file_opts *o;
     prompt_lines lines;
     answers answers; /* one for each line */
-    clef_model *model;
+    clef_model *model, *draft;
     const clef_hparams *hparams;
     const clef_tokenizer *tokenizer;
     clef_device *device;
@@ -139,7 +139,8 @@ static int prepare(work *w)
     int rc = prompt_lines_read(w->o->file, &w->o->defaults, w->o->own_seeds, &w->lines);
     if (rc != CLI_GO_ON)
         return rc;
-    if (clef_model_open(w->o->model, &w->model, &err) != CLEF_OK)
+    if (clef_model_open(w->o->model, &w->model, &err) != CLEF_OK ||
+        (w->o->draft && clef_model_open(w->o->draft, &w->draft, &err) != CLEF_OK))
         return cli_report(&err);
     if (cli_adapters_open_all(&w->o->loras, w->model, &w->adapters, &err) != CLEF_OK)
         return cli_report(&err);
@@ -171,6 +172,8 @@ static void tell_limits(const work *w)
                 n, w->n_context, needed, s.kv_tokens, w->o->batch.kv_tokens ? "--kv-tokens" : "memory");
     if (off)
         fprintf(stderr, "clef: prefix cache: off, %s\n", off);
+    if (clef_batch_no_speculation(w->batch))
+        fprintf(stderr, "clef: speculation: off, %s\n", clef_batch_no_speculation(w->batch));
 }
 
 static int open_batch(work *w)
@@ -192,6 +195,7 @@ static int open_batch(work *w)
     opts.kv_type = cli_kv_type(w->model, o->kv_type, o->batch.compile.exact);
     opts.n_source = w->longest < w->hparams->n_context ? w->longest : w->hparams->n_context;
     opts.compile = cli_compile_opts(&o->batch.compile, &w->progress);
+    opts.draft = w->draft;
     if (clef_batch_create(w->device, w->model, &opts, &w->batch, &err) != CLEF_OK)
         return cli_report(&err);
     cli_progress_finish(&w->progress);
@@ -332,6 +336,16 @@ static double tokens_per_second(int64_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
+static void print_speculation(const clef_batch_stats *s)
+{
+    fprintf(stderr,
+            "clef: speculation: %" PRId64 " tokens suggested, %" PRId64 " accepted (%.0f %%), in %" PRId64
+            " of %" PRId64 " steps; left out in %" PRId64 " where it would not have paid\n",
+            s->n_suggested, s->n_accepted,
+            s->n_suggested ? 100.0 * (double)s->n_accepted / (double)s->n_suggested : 0, s->n_spec_steps,
+            s->n_steps, s->n_spec_off);
+}
+
 static void print_statistics(const work *w)
 {
     const clef_batch_stats s = clef_batch_describe(w->batch);
@@ -347,6 +361,8 @@ static void print_statistics(const work *w)
             " steps, %.1f rows each; set back %" PRId64 " times\n",
             s.n_generated, tokens_per_second(s.n_generated, seconds), s.n_steps,
             s.n_steps ? (double)s.n_rows / (double)s.n_steps : 0, s.n_set_backs);
+    if ((w->draft || w->o->batch.ngram_max) && !clef_batch_no_speculation(w->batch))
+        print_speculation(&s);
     fprintf(stderr, "clef: KV cache and states %s, %" PRId64 " positions; seed %" PRIu64 "%s\n",
             cli_bytes_text(plan.state_bytes, state), s.kv_tokens, w->o->defaults.sampling.seed,
             w->o->own_seeds ? " and an index" : "");
@@ -359,6 +375,7 @@ static void close_all(work *w)
     cli_adapters_finish(&w->adapters);
     clef_device_close(w->device);
     answers_finish(&w->answers);
+    clef_model_close(w->draft);
     clef_model_close(w->model);
     prompt_lines_finish(&w->lines);
     free(w->waiting);

@@ -7,7 +7,7 @@
 #include "tools/prompts/prompt_lines.h"
 
 typedef struct run_file_opts {
-    const char       *model, *file, *target;
+    const char       *model, *file, *target, *draft; /* draft: NULL, or a model that suggests tokens */
     cli_place         place;
     clef_pin          pin;
     clef_batch_opts   batch;     /* n_context: -1 for the default; the KV type is set by kv_type */

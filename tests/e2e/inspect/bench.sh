@@ -58,8 +58,27 @@ same "a row for each number" 2 "$(grep -c '^| [12] | [0-9]' "$tmp/check.log")"
 for list in 0 1,,2 1, 2x 5000 ""; do refused "--batch '$list'" 2 "--batch" "$CLEF" bench --batch "$list"; done
 refused "--batch beyond the context" 1 "--prompt 200 --gen 100 256" "$CLEF" bench --batch 2 --prompt 200 --gen 100
 refused "--batch of a profile" 2 "--batch --profile" "$CLEF" bench --batch 1 --profile
-refused "--repeatable without it" 2 "--repeatable --batch" "$CLEF" bench --repeatable
+refused "--repeatable without it" 2 "--repeatable --batch --spec" "$CLEF" bench --repeatable
 refused "fewer step tokens than sequences" 1 "4 8" "$CLEF" bench --batch 8 --step-tokens 4
+
+# Speculation: a text that repeats with small edits, and prose. How fast it is, no test can know.
+for flags in "--spec ngram" "--spec ngram:1,2 --repeatable" "--draft $CLEF_SOURCE/model/demo --draft-tokens 3"; do
+  # shellcheck disable=SC2086
+  check "bench $flags" "$CLEF" bench $flags --rounds 2 --json -q
+  cp "$tmp/check.log" "$tmp/json"
+  same "its rows with $flags" "spec_edited spec_prose peak_rss" "$(sed 's/.*"what": "\([^"]*\)".*/\1/' "$tmp/json" | tr '\n' ' ' | sed 's/ $//')"
+  for what in spec_edited spec_prose; do
+    for key in value plain ratio; do above "$what: $key with $flags" "$(member "$tmp/json" $what $key)" 0; done
+  done
+  above "suggested with $flags" "$(member "$tmp/json" spec_edited suggested)" 0
+done
+check "bench --spec in Markdown" "$CLEF" bench --spec ngram --prompt 60 --gen 40 --rounds 1 --md -q
+same "a row for each text" 2 "$(grep -c '^| [ep][a-z]* | [0-9]' "$tmp/check.log")"
+refused "--spec draft alone" 2 "--spec --draft" "$CLEF" bench --spec draft
+refused "--spec of anything" 2 "--spec 'all' ngram draft" "$CLEF" bench --spec all
+refused "--spec and --batch" 2 "--spec --batch" "$CLEF" bench --spec ngram --batch 2
+refused "--spec beyond the context" 1 "--prompt 150 --gen 150 256" "$CLEF" bench --spec ngram --prompt 150 --gen 150
+refused "--spec beyond its text" 1 "--gen 'edited'" "$CLEF" bench --spec ngram --gen 5000
 
 refused "nothing to measure" 2 "--prompt --gen" "$CLEF" bench --prompt 0 --gen 0
 refused "JSON and Markdown" 2 "--json --md" "$CLEF" bench --json --md

@@ -151,6 +151,46 @@ if [ -e "$stories" ]; then
   same "cached tokens of a chat" "0 76 51 47" "$(for i in 1 2 3 4; do member "$tmp/answers" $i cached_tokens; done | tr '\n' ' ' | sed 's/ *$//')"
 fi
 
+# ---- speculation -----------------------------------------------------------------------------------
+# A draft of coarser weights is a model of its own; a folder with one token renamed has another vocabulary.
+"$CLEF" quantize "$demo" "$tmp/rough.gguf" q4_0 >/dev/null 2>&1
+cp -r "$demo" "$tmp/renamed" && chmod -R u+w "$tmp/renamed"
+for file in vocab.json tokenizer.json; do
+  sed 's/"#" *: *3\([,}]\)/"changed":3\1/' "$demo/$file" >"$tmp/renamed/$file"
+done
+for flags in "--temp 0" "--temp 0.8 --seed 11 --repeat-penalty 1.1"; do
+  # shellcheck disable=SC2086
+  many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 60 --ignore-eos --repeatable -q $flags >"$tmp/plain"
+  for spec in "--spec ngram" "--spec ngram:1,3 --spec-max-seqs 3" "--draft $tmp/rough.gguf" "--draft $demo --draft-tokens 7"; do
+    # shellcheck disable=SC2086
+    many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 60 --ignore-eos --repeatable $flags $spec >"$tmp/answers" || fail "$spec: $(cat "$tmp/err")"
+    same "$flags $spec changes no text" "$(cat "$tmp/plain")" "$(cat "$tmp/answers")"
+    counts=$(sed -n 's/^clef: speculation: \([0-9]*\) tokens suggested, \([0-9]*\) accepted (.* %), in \([0-9]*\) of \([0-9]*\) steps; left out in [0-9]* where.*/\1 \2 \3 \4/p' "$tmp/err")
+    if echo "$counts" | awk '{ exit !($1 > 0 && $2 <= $1 && $3 > 0 && $3 <= $4) }'; then ok "which it tells: $counts"; else fail "statistics: $(cat "$tmp/err")"; fi
+  done
+done
+many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 4 >/dev/null
+same "nothing is told without it" 0 "$(grep -c speculation "$tmp/err")"
+for value in "" gram ngrams ngram: ngram:0 ngram:3,2 ngram:1,99 ngram:2, ngram:2,3x draft; do
+  refused "--spec '$value'" 2 "--spec ngram:MIN,MAX '$value'" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec "$value"
+done
+refused "--spec and --draft" 2 "--spec --draft" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec ngram --draft "$demo"
+refused "--draft-tokens alone" 2 "--draft-tokens --draft" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft-tokens 3
+refused "--draft-tokens 9" 2 "--draft-tokens 9" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft "$demo" --draft-tokens 9
+refused "--spec-max-seqs alone" 2 "--spec-max-seqs --spec" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec-max-seqs 3
+for flag in "--spec ngram" "--draft $demo"; do
+  # shellcheck disable=SC2086
+  refused "$flag of one prompt" 2 "${flag%% *} --file" "$CLEF" run "$demo" -p a $flag
+done
+refused "no such draft" 1 "nothing.gguf" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft "$tmp/nothing.gguf" -q
+refused "a draft with one other token" 1 "renamed token 3 'changed' '#'" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft "$tmp/renamed" -q
+if [ -e "$stories" ]; then
+  refused "a draft with fewer tokens" 1 "stories260K 512 1024" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft "$stories" -q
+fi
+if [ -d "$oracle/t5" ]; then
+  refused "an encoder-decoder as a draft" 1 "t5 encoder-decoder" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --draft "$oracle/t5" -q
+fi
+
 # New kernels are proven with pages, too.
 mkdir "$tmp/fresh"
 if CLEF_CACHE_DIR="$tmp/fresh" CLEF_PROOF=1 many "$demo" --file "$tmp/shared.jsonl" --max-seqs 2 -n 4 --temp 0 >"$tmp/answers"; then
