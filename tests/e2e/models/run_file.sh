@@ -13,6 +13,8 @@ alone() {
   shift 2
   "$CLEF" run "$model" -p "$prompt" -q "$@" | tr -d '\001-\010\013-\037\177' | awk 'BEGIN { RS = "\001" } { sub(/\n$/, "\n"); gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\n/, "\\n"); gsub(/\t/, "\\t"); printf "\"%s\"", $0 }'
 }
+# texts FILE: the answers without their counts; what was cached depends on which of them ran at once.
+texts() { sed 's/, "finish.*//' "$1"; }
 many() { "$CLEF" run "$@" 2>"$tmp/err"; }
 
 # ---- equal to each prompt alone --------------------------------------------------------------------
@@ -164,7 +166,7 @@ for flags in "--temp 0" "--temp 0.8 --seed 11 --repeat-penalty 1.1"; do
   for spec in "--spec ngram" "--spec ngram:1,3 --spec-max-seqs 3" "--draft $tmp/rough.gguf" "--draft $demo --draft-tokens 7"; do
     # shellcheck disable=SC2086
     many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 60 --ignore-eos --repeatable $flags $spec >"$tmp/answers" || fail "$spec: $(cat "$tmp/err")"
-    same "$flags $spec changes no text" "$(cat "$tmp/plain")" "$(cat "$tmp/answers")"
+    same "$flags $spec changes no text" "$(texts "$tmp/plain")" "$(texts "$tmp/answers")"
     counts=$(sed -n 's/^clef: speculation: \([0-9]*\) tokens suggested, \([0-9]*\) accepted (.* %), in \([0-9]*\) of \([0-9]*\) steps; left out in [0-9]* where.*/\1 \2 \3 \4/p' "$tmp/err")
     if echo "$counts" | awk '{ exit !($1 > 0 && $2 <= $1 && $3 > 0 && $3 <= $4) }'; then ok "which it tells: $counts"; else fail "statistics: $(cat "$tmp/err")"; fi
   done
@@ -218,11 +220,37 @@ same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id
 same "in order" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers" | sort -n)" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers")"
 if [ "$(wc -l <"$tmp/answers")" -ge 3 ] && [ "$(wc -l <"$tmp/answers")" -lt 3000 ]; then ok "what was done"; else fail "$(wc -l <"$tmp/answers") answers"; fi
 
+# ---- speculation in other families: sliding windows of 16 positions, and a memory that cannot go back -----------
+# borrow MODEL: a copy of a model of the oracle, with the first 384 tokens of another model's tokenizer.
+borrow() {
+  cp -r "$oracle/$1" "$tmp/$1" && chmod -R u+w "$tmp/$1" && rm -f "$tmp/$1"/tokenizer*
+  sed 's/, *"[^"]*": *384,.*/}/' "$demo/vocab.json" >"$tmp/$1/vocab.json"
+  head -n 128 "$demo/merges.txt" >"$tmp/$1/merges.txt"
+}
+for model in gemma3 mistral gpt-oss llama; do
+  [ -d "$oracle/$model" ] || continue
+  borrow $model
+  for flags in "--temp 0" "--temp 0.7 --seed 4"; do
+    # shellcheck disable=SC2086
+    many "$tmp/$model" --file "$tmp/prompts.txt" --max-seqs 3 -c 120 -n 80 --ignore-eos --repeatable $flags -q >"$tmp/plain"
+    # shellcheck disable=SC2086
+    many "$tmp/$model" --file "$tmp/prompts.txt" --max-seqs 3 -c 120 -n 80 --ignore-eos --repeatable $flags --draft "$tmp/$model" >"$tmp/answers"
+    same "$model as its own draft, $flags" "$(texts "$tmp/plain")" "$(texts "$tmp/answers")"
+    same "which suggested" 1 "$(grep -c '^clef: speculation: [1-9][0-9]* tokens suggested, [1-9]' "$tmp/err")"
+  done
+done
+if [ -d "$oracle/qwen3.5" ]; then
+  borrow qwen3.5
+  many "$tmp/qwen3.5" --file "$tmp/prompts.txt" --max-seqs 2 -c 120 -n 4 --spec ngram >/dev/null
+  same "a memory that cannot go back" 1 "$(grep -c '^clef: speculation: off, the memory' "$tmp/err")"
+  if [ -d "$tmp/llama" ]; then
+    refused "nor as a draft" 1 "qwen3.5 memory" "$CLEF" run "$tmp/llama" --file "$tmp/two.jsonl" -c 60 --draft "$tmp/qwen3.5" -q
+  fi
+fi
+
 # ---- an encoder-decoder ----------------------------------------------------------------------------
 if [ -d "$oracle/t5" ]; then
-  cp -r "$oracle/t5" "$tmp/t5" && chmod -R u+w "$tmp/t5" # with the first 384 tokens of another model's tokenizer
-  sed 's/, *"[^"]*": *384,.*/}/' "$demo/vocab.json" >"$tmp/t5/vocab.json"
-  head -n 128 "$demo/merges.txt" >"$tmp/t5/merges.txt"
+  borrow t5
   equal "t5" "$tmp/t5" --temp 0
   same "its prefix cache is off" 1 "$(grep -c 'prefix cache: off, ' "$tmp/err")"
 fi
