@@ -40,7 +40,7 @@ static void set_defaults(clef_batch *b)
     else if (o->no_prefix_cache)
         b->no_prefix_cache = "switched off";
     if (o->ngram_max && !o->ngram_min)
-        o->ngram_min = o->ngram_max < 2 ? o->ngram_max : 2;
+        o->ngram_min = o->ngram_max < DEFAULT_NGRAM_MIN ? o->ngram_max : DEFAULT_NGRAM_MIN;
     if (!o->spec_max_sequences)
         o->spec_max_sequences = 4;
     if (!o->draft_tokens)
