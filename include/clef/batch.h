@@ -37,7 +37,7 @@ typedef struct clef_batch_opts {
      * spec_max_sequences (0: 4) sequences run, and for a while where the tokens accepted do not make up for
      * the time. spec_always 1: on even then, as for measurements.
      *
-     * ngram_max > 0: the sequence's own text suggests. Its last ngram_max to ngram_min tokens (0: 2) are
+     * ngram_max > 0: the sequence's own text suggests. Its last ngram_max to ngram_min tokens (0: 3) are
      * looked for in the text, the longest first, and what followed them is suggested.
      * draft: a second model suggests up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
      * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max */

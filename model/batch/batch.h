@@ -13,6 +13,10 @@ enum { SNAPSHOT_STEP = 256 };
 /* The most tokens that are suggested at once, and what a draft suggests. */
 enum { MOST_DRAFTS = 8, DEFAULT_DRAFT = 4 };
 
+/* The fewest tokens that are looked for in a text. Two stand twice in much prose, without the same after
+ * them; three hardly ever do. */
+enum { DEFAULT_NGRAM_MIN = 3 };
+
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
 typedef struct batch_sequence {

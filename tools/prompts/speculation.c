@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MIN = 2, DEFAULT_MAX = 4, MOST = 32 };
+enum { DEFAULT_MIN = 3, DEFAULT_MAX = 4, MOST = 32 };
 
 /* "ngram" or "ngram:MIN,MAX". Returns 0 if it is neither. */
 static int parse_ngram(const char *text, clef_batch_opts *out)
