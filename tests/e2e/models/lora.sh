@@ -27,7 +27,7 @@ plain=$("$CLEF" run "$demo" $greedy)
 beside=$("$CLEF" run "$demo" --lora "$tmp/a" $greedy)
 same "the adapter gives 16 ids" 16 "$(tr , '\n' <<<"$beside" | wc -l)"
 if [ "$plain" != "$beside" ]; then ok "the adapter changes the text"; else fail "the adapter changes the text"; fi
-same "a scale of 0 changes nothing" "$plain" "$("$CLEF" run "$demo" --lora "none=$tmp/a:0" $greedy)"
+same "a scale of 0 changes nothing" "$plain" "$("$CLEF" run "$demo" --lora "off=$tmp/a:0" $greedy)"
 check "the adapter is merged" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/merged.gguf" --type f32 -q
 same "the merged file writes the same" "$beside" "$("$CLEF" run "$tmp/merged.gguf" $greedy)"
 check "merged with a scale of 0" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/zero.gguf" --scale 0 -q
@@ -52,7 +52,21 @@ same "one adapter is that of all lines" "$beside" "$(ids_of 1)"
 many --file "$tmp/one.jsonl" --lora "a=$tmp/a" --lora "half=$tmp/a:0.5" >"$tmp/answers"
 same "of several none" "$plain" "$(ids_of 1)"
 echo '{"prompt": "ROMEO:", "lora": "A"}' >"$tmp/unknown.jsonl"
-refused "an adapter that nothing names" 1 "line 1 'A' --lora" many --file "$tmp/unknown.jsonl" --lora "a=$tmp/a"
+refused "an adapter that nothing names" 1 "unknown.jsonl: line 1 'A' --lora 'a', 'b'" many --file "$tmp/unknown.jsonl" \
+  --lora "a=$tmp/a" --lora "b=$tmp/a:2"
+refused "a name where there are no adapters" 1 "line 1 'A' --lora none" many --file "$tmp/unknown.jsonl"
+long=("a=$tmp/a")
+for i in 1 2 3 4 5 6 7 8 9; do long+=(--lora "a_name_as_long_as_names_may_be_so_that_the_message_is_cut_$i=$tmp/a"); done
+refused "a name that none of ten has" 1 "line 1 'A' 'a', _3' ..." many --file "$tmp/unknown.jsonl" --lora "${long[@]}"
+for none in '""' '"none"' null; do echo "{\"prompt\": \"ROMEO:\", \"lora\": $none}"; done >"$tmp/base.jsonl"
+many --file "$tmp/base.jsonl" --lora "$tmp/a" >"$tmp/answers"
+same "lines that want the model alone" "$plain $plain $plain" "$(ids_of 1) $(ids_of 2) $(ids_of 3)"
+refused "an adapter named none" 1 "--lora none NAME=PATH" many --file "$tmp/one.jsonl" --lora "none=$tmp/a"
+echo '{"prompt": "ROMEO:", "lora": {"a": 0.5}}' >"$tmp/scale.jsonl"
+refused "a scale in a line" 1 "line 1 lora one NAME=PATH:SCALE" many --file "$tmp/scale.jsonl" --lora "a=$tmp/a"
+printf '%s\n' "ROMEO:" "ROMEO:" >"$tmp/plain.txt"
+many --file "$tmp/plain.txt" --lora "$tmp/a" >"$tmp/answers"
+same "one adapter is that of lines of text" "$beside $beside" "$(ids_of 1) $(ids_of 2)"
 echo '{"prompt": "ROMEO:", "lora": 1}' >"$tmp/number.jsonl"
 refused "a number for an adapter" 1 "line 1 lora name" many --file "$tmp/number.jsonl" --lora "a=$tmp/a"
 refused "two of one name" 1 "two 'a'" many --file "$tmp/one.jsonl" --lora "$tmp/a" --lora "a=$tmp/a:2"
