@@ -5,13 +5,13 @@ greedy="-p ROMEO: --temp 0 --ignore-eos -n 16 -q --print-ids --exact --no-tune"
 
 # floats N BYTES: N times a float, whose bytes are given for printf
 floats() { for ((i = 0; i < $1; i++)); do printf '%b' "$2"; done; }
-# adapter FOLDER [RANK]: rank 1 on the output projection [192, 192] of the first attention; RANK is what the configuration says
+# adapter FOLDER [RANK] [MODULE]: rank 1 on the output projection [192, 192] of the first attention; RANK is what the configuration says
 adapter() {
-  local header n
+  local header n module=${3:-transformer.h.0.attn.c_proj}
   mkdir -p "$1"
   echo "{\"peft_type\": \"LORA\", \"r\": ${2:-1}, \"lora_alpha\": 2, \"fan_in_fan_out\": true, \"bias\": \"none\"}" >"$1/adapter_config.json"
-  header='{"base_model.model.transformer.h.0.attn.c_proj.lora_A.weight":{"dtype":"F32","shape":[1,192],"data_offsets":[0,768]},'
-  header+='"base_model.model.transformer.h.0.attn.c_proj.lora_B.weight":{"dtype":"F32","shape":[192,1],"data_offsets":[768,1536]}}'
+  header='{"base_model.model.'$module'.lora_A.weight":{"dtype":"F32","shape":[1,192],"data_offsets":[0,768]},'
+  header+='"base_model.model.'$module'.lora_B.weight":{"dtype":"F32","shape":[192,1],"data_offsets":[768,1536]}}'
   n=${#header}
   {
     printf "\\x$(printf %02x $((n % 256)))\\x$(printf %02x $((n / 256)))\\0\\0\\0\\0\\0\\0"
@@ -86,6 +86,21 @@ same "the same adapter elsewhere" "$beside" "$(kept "$tmp/with.cache" --lora "$t
 refused "two adapters of one sequence" 1 "--lora one 2" "$CLEF" run "$demo" --lora "$tmp/a" --lora "$tmp/a" -p x
 refused "no adapter there" 1 "nowhere" "$CLEF" run "$demo" --lora "$tmp/nowhere" -p x
 refused "another rank" 1 "rank 1 says 2" "$CLEF" lora merge "$demo" "$tmp/wrong" "$tmp/x.gguf"
+# refused_adapter NAME WORDS MODULE [KEY]: an adapter of that module, with KEY in its configuration, is refused by each command.
+refused_adapter() {
+  adapter "$tmp/bad" 1 "$3"
+  [ -z "${4:-}" ] || sed -i "s/}/, $4}/" "$tmp/bad/adapter_config.json"
+  refused "$1, merging" 1 "$tmp/bad $2" "$CLEF" lora merge "$demo" "$tmp/bad" "$tmp/x.gguf"
+  refused "$1, beside" 1 "$tmp/bad $2" "$CLEF" run "$demo" --lora "$tmp/bad" -p x
+  refused "$1, in a file of prompts" 1 "$tmp/bad $2" many --file "$tmp/one.jsonl" --lora "a=$tmp/a" --lora "b=$tmp/bad"
+}
+refused_adapter "DoRA" "DoRA" transformer.h.0.attn.c_proj '"use_dora": true'
+refused_adapter "modules_to_save" "modules_to_save" transformer.h.0.attn.c_proj '"modules_to_save": ["lm_head"]'
+refused_adapter "a module in full" "modules_to_save trained" transformer.h.0.modules_to_save.default
+refused_adapter "a layer beyond the last" "transformer.h.6.attn.c_proj" transformer.h.6.attn.c_proj
+refused_adapter "an unknown target" "transformer.h.0.attn.q_proj" transformer.h.0.attn.q_proj
+refused_adapter "another shape" "c_attn 192 576" transformer.h.0.attn.c_attn
+refused_adapter "another architecture" "model.layers.0.self_attn.o_proj gpt2" model.layers.0.self_attn.o_proj
 refused "a model is no adapter" 1 "general.type adapter" "$CLEF" logits "$demo" --lora "$tmp/plain.gguf" -p x
 refused "an export" 1 "adapters merge" "$CLEF" graph "$demo" --lora "$tmp/a" --format onnx -o "$tmp/x.onnx"
 refused "an unknown type" 2 "q9_9" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/x.gguf" --type q9_9
