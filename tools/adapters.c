@@ -1,6 +1,7 @@
 /* Opens the adapters that --lora names. */
 #include "tools/adapters.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,10 @@ clef_status cli_adapter_split(const char *text, cli_adapter *out, clef_error *er
         n_name = sizeof out->name - 1;
     memcpy(out->name, name, n_name);
     out->name[n_name] = 0;
+    if (strcmp(out->name, NO_ADAPTER) == 0)
+        return cli_error(err, CLEF_E_ARG,
+                         "--lora: '%.80s': the name " NO_ADAPTER " means no adapter; NAME=PATH gives another",
+                         text);
     return CLEF_OK;
 }
 
@@ -60,6 +65,21 @@ int32_t cli_adapters_find(const cli_adapters *a, const char *name)
         if (strcmp(a->names[i], name) == 0)
             return i + 1;
     return 0;
+}
+
+void cli_adapters_text(const cli_adapters *a, char *out, size_t n_bytes)
+{
+    static const char more[] = ", ...";
+    size_t at = 0;
+    snprintf(out, n_bytes, "none");
+    for (int32_t i = 0; i < a->n; i++) {
+        const size_t n = strlen(a->names[i]) + 4; /* with quotes, a comma and a blank */
+        if (at + n + sizeof more > n_bytes) {
+            snprintf(out + at, n_bytes - at, "%s", more);
+            return;
+        }
+        at += (size_t)snprintf(out + at, n_bytes - at, "%s'%s'", i ? ", " : "", a->names[i]);
+    }
 }
 
 void cli_adapters_finish(cli_adapters *a)

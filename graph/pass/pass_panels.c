@@ -5,7 +5,8 @@
  *   act(product)                  act=
  *   products of one x             one product with the rows of all, cut in slices
  *   product(norm(x))              norm=, if only a few products use the norm
- *   r + product                   residual */
+ *   r + product                   residual
+ *   r + low_rank_add(product)     low_rank_add of the product with the residual */
 #include "graph/lower/panel.h"
 #include "graph/names.h"
 #include "graph/pass/pass.h"
@@ -373,17 +374,35 @@ static clef_status fuse_norms(clef_graph *g, clef_error *err)
     return s;
 }
 
+/* The product p plus the residual; NULL if p cannot add it. */
+static clef_value *add_residual(const clef_value *p, clef_value *residual)
+{
+    if (!only_product(p) || p->in[PANEL_RESIDUAL] || residual == p || residual->dtype != CLEF_F32 ||
+        !clef__shape_equal(&residual->shape, &p->shape) || !clef__is_dense(residual) || !still_reads(p))
+        return NULL;
+    clef_panel_inputs more = optional_inputs(p);
+    more.residual = residual;
+    return rebuild_with(p, p->in[PANEL_X], &more, opts_of(p));
+}
+
+/* The same where an adapter adds to the product: it adds to the sum instead. */
+static clef_value *add_residual_before(const clef_value *v, clef_value *residual)
+{
+    if (v->op != CLEF_OP_low_rank_add || v->n_uses != 1 || clef__is_output(v) || !still_reads(v))
+        return NULL;
+    clef_value *y = add_residual(v->in[0], residual);
+    return y ? clef_low_rank_add(v->graph, y, v->in[1], v->in[2], v->in[3], v->in[4]) : NULL;
+}
+
 static clef_value *fuse_residual(clef_value *n, const void *user)
 {
     (void)user;
     for (int32_t i = 0; i < 2 && n->op == CLEF_OP_add; i++) {
-        clef_value *p = n->in[i], *residual = n->in[1 - i];
-        if (!only_product(p) || p->in[PANEL_RESIDUAL] || residual == p || residual->dtype != CLEF_F32 ||
-            !clef__shape_equal(&residual->shape, &p->shape) || !clef__is_dense(residual) || !still_reads(p))
-            continue;
-        clef_panel_inputs more = optional_inputs(p);
-        more.residual = residual;
-        return rebuild_with(p, p->in[PANEL_X], &more, opts_of(p));
+        clef_value *sum = add_residual(n->in[i], n->in[1 - i]);
+        if (!sum)
+            sum = add_residual_before(n->in[i], n->in[1 - i]);
+        if (sum)
+            return sum;
     }
     return n;
 }

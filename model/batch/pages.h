@@ -34,7 +34,7 @@ typedef struct clef__pages_opts {
 
 /** What, beside its tokens, a cached position depends on. */
 typedef struct clef__pages_key {
-    int32_t adapter;
+    int32_t adapter; /* its number in the batch's set, which stands for its matrices and its scale */
     uint64_t salt;
 } clef__pages_key;
 

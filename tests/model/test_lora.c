@@ -425,22 +425,23 @@ static void session_with_adapter(void **state)
 }
 
 /* Sequences with different adapters, or none, share the steps of a batch. Each gives what a session gives; no
- * prompt is found in the cache of another adapter. */
+ * prompt is found in the cache of another adapter, or of the same one at another scale. */
 static void sequences_of_a_batch(void **state)
 {
-    enum { N = 15, N_REQUESTS = 6 };
-    static const int32_t adapters[N_REQUESTS] = {1, 0, 2, 2, 0, 1};
-    int32_t want[3][N], came[N_REQUESTS][N], n_came[N_REQUESTS] = {0}, n_rows = 1;
+    enum { N = 15, N_LORAS = 3, N_REQUESTS = 8 };
+    static const int32_t adapters[N_REQUESTS] = {1, 0, 2, 3, 3, 2, 0, 1};
+    int32_t want[N_LORAS + 1][N], came[N_REQUESTS][N], n_came[N_REQUESTS] = {0}, n_rows = 1;
     clef_error err = {0};
     clef_lora_set *set;
     clef_batch *b;
     (void)state;
     clef_model *m = model_of(&families[0], 0);
     seed = 100;
-    clef_lora *loras[2] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 6), NULL};
+    clef_lora *loras[N_LORAS] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 6), NULL};
     loras[1] = open_lora(write_peft(&families[0], "b", 4, plain), m, 12);
-    ok(clef_lora_set_create(m, (const clef_lora *const *)loras, 2, &set, &err), &err);
-    for (int32_t k = 0; k < 3; k++) {
+    loras[2] = open_lora(clef_lora_path(loras[0]), m, 3);
+    ok(clef_lora_set_create(m, (const clef_lora *const *)loras, N_LORAS, &set, &err), &err);
+    for (int32_t k = 0; k <= N_LORAS; k++) {
         clef_session *s;
         const clef_session_opts opts = {.compile.no_tune = 1, .loras = set, .lora = k};
         ok(clef_session_create(dev, m, &opts, &s, &err), &err);
@@ -449,8 +450,9 @@ static void sequences_of_a_batch(void **state)
             ok(clef_session_next(s, &want[k][i], &err), &err);
         clef_session_destroy(s);
     }
-    assert_memory_not_equal(want[0], want[1], sizeof want[0]);
-    assert_memory_not_equal(want[1], want[2], sizeof want[0]);
+    for (int32_t k = 0; k < N_LORAS; k++)
+        for (int32_t j = k + 1; j <= N_LORAS; j++)
+            assert_memory_not_equal(want[k], want[j], sizeof want[0]);
     ok(clef_batch_create(
            dev, m,
            &(clef_batch_opts){.max_sequences = 4, .kv_tokens = 1024, .loras = set, .compile.no_tune = 1}, &b,
@@ -466,18 +468,18 @@ static void sequences_of_a_batch(void **state)
         ok(clef_batch_step(b, &n_rows, &err), &err);
         for (int32_t i = clef_batch_take(b, t, 8); i-- > 0;) {
             came[t[i].sequence][n_came[t[i].sequence]++] = t[i].id;
-            assert_int_equal(t[i].n_cached, t[i].sequence < 4 ? 0 : T - 1); /* the last two start later */
+            assert_int_equal(t[i].n_cached, t[i].sequence < 4 ? 0 : T - 1); /* the last four start later */
         }
     }
     for (int32_t i = 0; i < N_REQUESTS; i++)
         assert_memory_equal(came[i], want[adapters[i]], sizeof want[0]);
-    const clef_request wrong = {.ids = prompt, .n = T, .lora = 3};
+    const clef_request wrong = {.ids = prompt, .n = T, .lora = N_LORAS + 1};
     int64_t number;
     assert_int_equal(clef_batch_add(b, &wrong, &number, &err), CLEF_E_ARG);
-    assert_non_null(strstr(err.text, "adapter 3, the batch has 2"));
+    assert_non_null(strstr(err.text, "adapter 4, the batch has 3"));
     clef_batch_destroy(b);
-    clef_lora_close(loras[0]);
-    clef_lora_close(loras[1]);
+    for (int32_t k = 0; k < N_LORAS; k++)
+        clef_lora_close(loras[k]);
     clef_lora_set_destroy(set);
     clef_model_close(m);
 }

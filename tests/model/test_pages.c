@@ -87,7 +87,7 @@ static void make_prompt(world *w, sequence *s)
     s->n = 1 + draw(w, LONGEST - 60);
     for (int32_t i = 0; i < s->n; i++)
         s->tokens[i] = i < n_common ? (common * 31 + i * i) % 11 : draw(w, 2);
-    s->key = (clef__pages_key){draw(w, 2), (uint64_t)draw(w, 2)};
+    s->key = (clef__pages_key){draw(w, 3), (uint64_t)draw(w, 2)};
 }
 
 static void copy_rows(world *w, const clef__page_copy *c)
@@ -222,6 +222,7 @@ static void test_longest_prefix(void **state)
         const int32_t n = clef__pages_find(pages, (clef__pages_key){0, 0}, tokens[k], LENGTH - 1, &mark);
         assert_int_equal(n, longest);
         assert_int_equal(clef__pages_find(pages, (clef__pages_key){0, 1}, tokens[k], LENGTH - 1, &mark), 0);
+        assert_int_equal(clef__pages_find(pages, (clef__pages_key){1, 0}, tokens[k], LENGTH - 1, &mark), 0);
         assert_true(clef__pages_begin(pages, (clef__pages_key){0, 0}, tokens[k], n, &chain, &copy));
         assert_true(clef__pages_grow(pages, &chain, LENGTH));
         clef__pages_note(pages, &chain, n, tokens[k] + n, LENGTH - n);

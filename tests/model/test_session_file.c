@@ -1,13 +1,15 @@
 /* Session files: what was saved goes on as if it had never stopped, for each KV type and kind of model; files
- * of another model, cut, damaged or made up are refused and harm nothing; every OpenCL call and allocation
- * made to fail once. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), with malloc wrapped by the
- * linker. */
+ * of another model or adapter, cut, damaged or made up are refused and harm nothing; every OpenCL call and
+ * allocation made to fail once. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), with malloc wrapped by
+ * the linker. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-session-file"
 #include "tests/files.h"
 
 #include <dlfcn.h>
 
+#include "clef/lora.h"
+#include "model/file/gguf_write.h"
 #include "model/session/session_format.h"
 #include "run_graph.h"
 #include "tests/check.h"
@@ -53,6 +55,21 @@ static clef_session *open_session(clef_device *on, clef_model *of, clef_dtype kv
                                     .kv_type = kv_type,
                                     .compile = {.no_tune = 1, .no_proof = 1}};
     ok(clef_session_create(on, of, &opts, &s, &err), &err);
+    return s;
+}
+
+/* One of the bundled model, with an adapter of the set. */
+static clef_session *open_adapted(clef_lora_set *set, int32_t lora)
+{
+    clef_error err = {0};
+    clef_session *s;
+    const clef_session_opts opts = {.n_context = 128,
+                                    .n_batch = 32,
+                                    .kv_type = CLEF_F32,
+                                    .loras = set,
+                                    .lora = lora,
+                                    .compile = {.no_tune = 1, .no_proof = 1}};
+    ok(clef_session_create(dev, model, &opts, &s, &err), &err);
     return s;
 }
 
@@ -397,6 +414,151 @@ static void wrong_sessions(void **state)
     assert_false(clef__os_is_file(temp_path("wrong")));
 }
 
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+/* A GGUF adapter of rank 1 for the output of the bundled model's first attention. */
+static void write_adapter(const char *path, float middle)
+{
+    enum { D = 192 };
+    float a[D], b[D];
+    const clef_tensor_info tensors[] = {{.name = "blk.0.attn_output.weight.lora_a",
+                                         .dtype = CLEF_F32,
+                                         .rank = 2,
+                                         .dims = {1, D},
+                                         .n_bytes = sizeof a,
+                                         .data = a},
+                                        {.name = "blk.0.attn_output.weight.lora_b",
+                                         .dtype = CLEF_F32,
+                                         .rank = 2,
+                                         .dims = {D, 1},
+                                         .n_bytes = sizeof b,
+                                         .data = b}};
+    clef_gguf_writer w = {0};
+    clef_os_file *file = NULL;
+    clef_error err = {0};
+    for (int i = 0; i < D; i++) {
+        a[i] = middle + (float)(i % 7 - 3) / 8;
+        b[i] = (float)(i % 5 - 2) / 4;
+    }
+    clef__gguf_put_text(&w, "general.type", "adapter");
+    clef__gguf_put_text(&w, "general.architecture", "gpt2");
+    clef__gguf_put_text(&w, "adapter.type", "lora");
+    clef__gguf_put_f32(&w, "adapter.lora.alpha", 1);
+    for (int i = 0; i < 2; i++)
+        clef__gguf_put_tensor(&w, &tensors[i]);
+    ok(clef__os_file_begin(path, &file, &err), &err);
+    ok(clef__gguf_write_head(&w, file, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        ok(clef__os_file_write(file, tensors[i].data, (size_t)tensors[i].n_bytes, &err), &err);
+        ok(clef__gguf_write_padding(file, tensors[i].n_bytes, &err), &err);
+    }
+    ok(clef__os_file_commit(file, &err), &err);
+    clef__gguf_writer_finish(&w);
+}
+
+static clef_lora *open_adapter(const char *file, float scale)
+{
+    clef_error err = {0};
+    clef_lora *lora;
+    ok(clef_lora_open(temp_path(file), model, scale, &lora, &err), &err);
+    return lora;
+}
+
+/* Two adapters, the first at two scales, in either order. */
+static clef_lora_set *make_set(int is_reversed)
+{
+    clef_lora *loras[] = {open_adapter("first.gguf", 1), open_adapter("first.gguf", 0.5f),
+                          open_adapter("second.gguf", 1)};
+    const clef_lora *list[] = {loras[is_reversed ? 2 : 0], loras[1], loras[is_reversed ? 0 : 2]};
+    clef_error err = {0};
+    clef_lora_set *set;
+    ok(clef_lora_set_create(model, list, 3, &set, &err), &err);
+    for (int i = 0; i < 3; i++)
+        clef_lora_close(loras[i]);
+    return set;
+}
+
+enum { N_WITH = 4 }; /* none, and the three of a set */
+static const char *const adapter_names[N_WITH] = {"no adapter", "adapter first.gguf (scale 1)",
+                                                  "adapter first.gguf (scale 0.5)",
+                                                  "adapter second.gguf (scale 1)"};
+
+/* A file that was written with adapter `file` is refused by a session with another, which keeps what it
+ * holds; the check without a session says the same. */
+static void refuse_adapter(clef_session *s, clef_lora_set *set, int32_t session, int32_t file,
+                           const char *path)
+{
+    char made[80], expected[80];
+    clef_error errs[2] = {{0}, {0}};
+    const int32_t n_past = clef_session_n_past(s);
+    snprintf(made, sizeof made, ": made with %s", adapter_names[file]);
+    snprintf(expected, sizeof expected, ", expected %s", adapter_names[session]);
+    assert_int_equal(clef_session_load(s, path, &errs[0]), CLEF_E_ARG);
+    assert_int_equal(clef_session_check(model, CLEF_F32, set, session, path, &errs[1]), CLEF_E_ARG);
+    assert_int_equal(clef_session_n_past(s), n_past);
+    for (int i = 0; i < 2; i++)
+        if (!strstr(errs[i].text, path) || !strstr(errs[i].text, made) || !strstr(errs[i].text, expected))
+            fail_msg("expected '%s' and '%s': %s", made, expected, errs[i].text);
+}
+
+static void adapters_of_a_file(void **state)
+{
+    static const char *const files[N_WITH] = {"with-0", "with-1", "with-2", "with-3"};
+    clef_error err = {0};
+    (void)state;
+    write_adapter(temp_path("first.gguf"), 0);
+    write_adapter(temp_path("second.gguf"), 0.5f);
+    clef_lora_set *set = make_set(0), *reversed = make_set(1);
+    for (int32_t i = 0; i < N_WITH; i++) { /* the same adapter has another number in the other set */
+        clef_session *from = open_adapted(set, i), *to = open_adapted(i ? reversed : NULL, i ? 4 - i : 0);
+        feed(from, N_FED);
+        check_round_trip(from, to, files[i]);
+        ok(clef_session_check(model, CLEF_F32, set, i, temp_path(files[i]), &err), &err);
+        clef_session_destroy(from);
+        clef_session_destroy(to);
+    }
+    for (int32_t i = 0; i < N_WITH; i++) {
+        clef_session *s = open_adapted(set, i);
+        feed(s, 20);
+        for (int32_t k = 0; k < N_WITH; k++)
+            if (k != i)
+                refuse_adapter(s, set, i, k, temp_path(files[k]));
+        clef_session_destroy(s);
+    }
+    clef_lora_set_destroy(set);
+    clef_lora_set_destroy(reversed);
+}
+
+/* The file of setup() with a text of the adapters that someone made up. */
+static void made_up_adapters(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"short", "made with an unknown adapter, expected no adapter"},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "made with an unknown adapter"},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef \n\x1b[2Jx\x7f",
+         "made with adapter ??[2Jx? [01234567], expected no adapter"},
+    };
+    (void)state;
+    clef_session *s = open_adapted(NULL, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t n = strlen(rows[i].text), length = n_saved + n;
+        unsigned char *file = malloc(length);
+        assert_non_null(file);
+        memcpy(file, saved, SESSION_HEADER_BYTES);
+        memcpy(file + SESSION_HEADER_BYTES, rows[i].text, n);
+        memcpy(file + SESSION_HEADER_BYTES + n, saved + SESSION_HEADER_BYTES, n_saved - SESSION_HEADER_BYTES);
+        file[SESSION_HEADER_BYTES - 4] = (unsigned char)n;
+        for (int k = 0; k < 8; k++)
+            file[16 + k] = (unsigned char)((uint64_t)length >> 8 * k);
+        sign(file, length);
+        check_words(s, file, length, CLEF_E_ARG, rows[i].words);
+        free(file);
+    }
+    clef_session_destroy(s);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 /* Any bit that differs, and any length but the right one, is an error. */
@@ -566,6 +728,8 @@ int main(void)
         cmocka_unit_test(what_differs_is_named),
         cmocka_unit_test(another_model),
         cmocka_unit_test(wrong_sessions),
+        cmocka_unit_test(adapters_of_a_file),
+        cmocka_unit_test(made_up_adapters),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(made_up_files),
         cmocka_unit_test(every_opencl_call_may_fail),

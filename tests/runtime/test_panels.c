@@ -13,6 +13,7 @@
 
 #include "graph/pass/pass.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 enum { M = 29, N = 150, K = 256 };
 
@@ -314,6 +315,91 @@ static void fuses(void **state)
     }
 }
 
+/* ---- products with adapters --------------------------------------------------------------------- */
+
+/* A product, what an adapter adds, and a residual on either side. %s: the weight's dtype, the sum. */
+static const char adapted[] =
+    "symbol T <= 9\ninput x f32 [1, T, 64]\ninput id i32 [1]\nweight w %s [64, 64]\n"
+    "p = matmul(x, w) transpose_b=1\nweight d f32 [2, 4, 64]\nweight u f32 [2, 4, 64]\n"
+    "l = low_rank_add(p, x, d, u, id)\n%s\noutput m\n";
+
+static clef_graph *adapted_of(const char *dtype, const char *sum)
+{
+    char text[600];
+    clef_error err = {0};
+    clef_graph *g;
+    const int n = snprintf(text, sizeof text, adapted, dtype, sum);
+    if (clef_graph_parse(text, (size_t)n, "adapted", &g, &err))
+        fail_msg("%s", err.text);
+    return g;
+}
+
+/* The residual becomes part of the product, unless somebody looks at what is between them. */
+static void fuses_before_adapters(void **state)
+{
+    static const struct {
+        const char *sum;
+        int adds;
+    } cases[] = {{"m = add(x, l)", 0},
+                 {"m = add(l, x)", 0},
+                 {"m = add(l, x)\noutput l", 1},
+                 {"m = add(l, x)\noutput p", 1},
+                 {"m = add(l, x)\nz = exp(l)\noutput z", 1},
+                 {"m = add(l, x)\nz = exp(p)\noutput z", 1},
+                 {"m = add(l, l)", 1},
+                 {"weight b f32 [64]\nm = add(l, b)", 1}};
+    static const clef_caps cpu = {.is_cpu = 1, .max_alloc_bytes = 1u << 30};
+    clef_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clef_graph *g = adapted_of("q8_0", cases[i].sum);
+        assert_int_equal(clef__pass_choose(g, &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
+        assert_int_equal(count(g, "panel_matmul"), 1);
+        assert_int_equal(count(g, "low_rank_add"), 1);
+        if (count(g, "add") != cases[i].adds)
+            fail_msg("%s: %d sums, expected %d", cases[i].sum, count(g, "add"), cases[i].adds);
+        assert_int_equal(clef_graph_optimize(g, "verify", &err), CLEF_OK);
+        clef_graph_destroy(g);
+    }
+}
+
+static void run_adapted(const char *sum, int32_t id, const clef_plan_opts *opts, int32_t m, float *y)
+{
+    clef_error err = {0};
+    clef_graph *g = adapted_of("f32", sum);
+    clef_plan *plan = NULL;
+    ok(clef_plan_create(dev, g, opts, &plan, &err), &err);
+    ok(clef_plan_bind(plan, 1, m, &err), &err);
+    ok(clef_plan_write(plan, clef_plan_input(plan, "x"), x, (size_t)m * 64 * sizeof *x, &err), &err);
+    ok(clef_plan_write(plan, clef_plan_input(plan, "id"), &id, sizeof id, &err), &err);
+    ok(clef_plan_run(plan, &err), &err);
+    ok(clef_plan_read(plan, 0, y, (size_t)m * 64 * sizeof *y, &err), &err);
+    clef_plan_destroy(plan);
+    clef_graph_destroy(g);
+}
+
+static void adapters(void **state)
+{
+    static const char *const sums[] = {"m = add(x, l)", "m = add(l, x)"};
+    static const int32_t ms[] = {1, 3, 9};
+    float plain[9 * 64], fused[9 * 64], none[9 * 64];
+    (void)state;
+    fill(CLEF_F32);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+            for (int32_t id = 0; id < 3; id++) {
+                run_adapted(sums[k], id, &(clef_plan_opts){.as_stored = 1, .weights = any_source}, ms[i],
+                            plain);
+                run_adapted(sums[k], id, &(clef_plan_opts){.compile.exact = 1, .weights = any_source}, ms[i],
+                            fused);
+                assert_true(difference(fused, plain, ms[i] * 64) < 1e-5);
+                if (id == 0)
+                    memcpy(none, fused, sizeof none);
+                else
+                    assert_true(difference(fused, none, ms[i] * 64) > 1e-3);
+            }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -330,8 +416,13 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products), cmocka_unit_test(rows_alone), cmocka_unit_test(sources_are_told),
-        cmocka_unit_test(shares),   cmocka_unit_test(fuses),      cmocka_unit_test(layers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products),
+                                       cmocka_unit_test(rows_alone),
+                                       cmocka_unit_test(sources_are_told),
+                                       cmocka_unit_test(shares),
+                                       cmocka_unit_test(fuses),
+                                       cmocka_unit_test(layers),
+                                       cmocka_unit_test(fuses_before_adapters),
+                                       cmocka_unit_test(adapters)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

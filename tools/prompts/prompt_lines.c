@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/adapters.h"
 #include "tools/common.h"
 #include "tools/json.h"
 
@@ -89,8 +90,16 @@ static int set_float(const line_key *key, reading *r, const json_t *value)
 static int set_lora(const line_key *key, reading *r, const json_t *value)
 {
     const char *name = json_is_null(value) ? "" : json_string_value(value);
-    if (!name || (json_is_string(value) && (!*name || strlen(name) != json_string_length(value))))
+    if (json_is_object(value) || json_is_array(value))
+        return cli_fail(CLI_FAILED,
+                        "%s: line %" PRId32
+                        ": \"lora\": expected one name; `--lora NAME=PATH:SCALE` gives an "
+                        "adapter its scale",
+                        r->path, r->line->number);
+    if (!name || (json_is_string(value) && strlen(name) != json_string_length(value)))
         return refuse(key, r);
+    if (strcmp(name, NO_ADAPTER) == 0)
+        name = "";
     r->line->lora = malloc(strlen(name) + 1);
     if (!r->line->lora)
         return no_memory(r->path);
@@ -128,7 +137,7 @@ static const line_key keys[] = {
      AT(sampling.repeat_penalty),
      .hi = 100},
     {.name = "salt", .wanted = u64_wanted, .set = set_u64, AT(salt)},
-    {.name = "lora", .wanted = "the name of an adapter, or null for none", .set = set_lora},
+    {.name = "lora", .wanted = "the name of an adapter, or null, \"\" or \"none\" for none", .set = set_lora},
     {.name = NULL},
 };
 

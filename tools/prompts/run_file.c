@@ -122,12 +122,16 @@ static int32_t adapter_of(const work *w, const prompt_line *line)
 
 static int check_adapters(const work *w)
 {
+    char names[400];
     for (int32_t i = 0; i < w->lines.n; i++) {
         const prompt_line *line = &w->lines.items[i];
-        if (line->lora && line->lora[0] && !adapter_of(w, line))
-            return cli_fail(CLI_FAILED,
-                            "%s: line %" PRId32 ": no adapter is named '%.63s'; --lora %s=PATH names one",
-                            w->lines.path, line->number, line->lora, "NAME");
+        if (!line->lora || !line->lora[0] || adapter_of(w, line))
+            continue;
+        cli_adapters_text(&w->adapters, names, sizeof names);
+        return cli_fail(CLI_FAILED,
+                        "%s: line %" PRId32
+                        ": no adapter is named '%.63s'; adapters: %s (--lora NAME=PATH adds one)",
+                        w->lines.path, line->number, line->lora, names);
     }
     return CLI_GO_ON;
 }
