@@ -86,8 +86,8 @@ static const cli_option run_option_table[] = {
      .help = "prompt tokens per step [512]"},
     {.names = "prompt-cache", .type = CLI_TEXT, .value = "FILE", AT(prompt_cache),
      .help = "continue from FILE, which an earlier run wrote, as far as its text is the beginning of the "
-             "prompt; then write prompt and generated text to FILE. The file of another model or KV type is "
-             "refused"},
+             "prompt; then write prompt and generated text to FILE. The file of another model, KV "
+             "type or adapter is refused"},
     {.names = "", .type = CLI_HEADING, .help = "Many prompts"},
     {.names = "max-seqs", .type = CLI_INT, .value = "N", AT(max_seqs), .lo = 1, .hi = 4096,
      .help = "each line of --file is a prompt; run up to N of them at once [8 for .jsonl]"},
