@@ -37,7 +37,8 @@ typedef struct softmax_args {
 /* The functions of elementwise.cl; -D OP is an index into this list. */
 #define ELEMENT_OPS(X)                                                                                    \
     X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) \
-    X(square) X(affine) X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu)
+    X(square) X(affine) X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu) X(gelu_grad) \
+    X(gelu_tanh_grad) X(silu_grad) X(relu_grad)
 
 /* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns; a row is cut into `pieces` of `span`
  * columns. */
@@ -114,7 +115,7 @@ typedef struct attention_args {
     args_uint  n[4];
     args_uint  group;
     view_args  q, k, v, mask; /* mask is broadcast to [B, H, T, S] */
-    args_uint  pos, sinks;    /* offsets */
+    args_uint  pos, sinks, first; /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
     args_uint tile, splits; /* attention_cpu_prefill.cl: queries of a tile; attention_cpu_decode.cl,
@@ -137,6 +138,15 @@ typedef struct attention_flash_args {
     attention_args a;
     args_uint      parts; /* start of the parts' results in their buffer */
 } attention_flash_args;
+
+/* attention_grad.cl, attention_grad_cpu.cl. The result is one vector: dq [B, T, H, D], then dk [B, S, H /
+ * group, D], then dv [B, S, H / group, E]. a.splits: parts of the queries of a head of k. */
+typedef struct attention_grad_args {
+    attention_args a;
+    args_uint      y, dy;       /* offsets of attention's result and its gradient, [B, T, H, E], dense */
+    args_uint      dk, dv;      /* starts of the second and third part of the result */
+    args_uint      slot, items; /* attention_grad_cpu.cl: floats of scratch for a group; pieces of work */
+} attention_grad_args;
 
 /* conv.cl: x [n_b, n_t, n_c]. */
 #define CONV_MAX_TAPS 16
@@ -317,5 +327,81 @@ typedef struct measure_args {
     args_uint  n, span, rounds;
     args_float scale, shift;
 } measure_args;
+
+/* train/sum_axes.cl: out[i, j] = the sum of x [kept0, kept1 x summed0, summed1] over summed0 x summed1. The
+ * sums of `parts` parts of the summed elements, `each` in one, are apart. */
+typedef struct sum_axes_args {
+    args_uint x; /* offset */
+    args_uint kept[2], kept_stride[2], summed[2], summed_stride[2];
+    args_uint parts, each;
+    args_uint pieces, span; /* a row of kept[1] is cut into pieces */
+} sum_axes_args;
+
+/* train/pad.cl: out [n] = x within, 0 around; x begins at `first` of out's dims. */
+typedef struct pad_args {
+    args_uint n[4], inside[4], first[4];
+    view_args x;
+    args_uint pieces, span;
+} pad_args;
+
+/* train/norm_grad.cl: rows of x and d [n0, n1, n2, n3]. */
+typedef struct norm_grad_args {
+    args_uint  n[4];
+    view_args  x, d;
+    args_uint  weight; /* offset */
+    args_float eps;
+} norm_grad_args;
+
+/* train/softmax_grad.cl: rows of y and d [rows, n], dense. */
+typedef struct softmax_grad_args {
+    args_uint  n, y, d; /* y, d: offsets */
+    args_float scale;
+    args_int   log;
+} softmax_grad_args;
+
+/* train/gather_grad.cl: out [rows, n] from d [n_ids, n]; `each` rows in a group. */
+typedef struct gather_grad_args {
+    args_uint rows, n, n_ids, each;
+    args_uint ids, d; /* offsets */
+    args_uint first;  /* the id of row 0 */
+} gather_grad_args;
+
+/* train/expert_grad.cl: out [experts, m, n] from a [.., m] and b [.., n]; share_a, share_b: pairs of token
+ * and expert that share a row. */
+typedef struct expert_grad_args {
+    args_uint m, n, n_ids, share_a, share_b, rows;
+    args_uint a, b, ids; /* offsets */
+} expert_grad_args;
+
+/* train/cross_entropy.cl: rows of x [n0, n1, n2, n3]. */
+typedef struct cross_entropy_args {
+    args_uint n[4];
+    view_args x;
+    args_uint labels, lse, d; /* offsets */
+    args_uint first, each;    /* label l means column l / each - first */
+} cross_entropy_args;
+
+/* train/dropout.cl: n elements in groups of `span`, a multiple of 64. */
+typedef struct dropout_args {
+    args_uint  n, span;
+    args_uint  x, random; /* offsets */
+    args_uint  least;     /* of a word that keeps its element */
+    args_uint  stream;
+    args_float scale;
+} dropout_args;
+
+/* train/cast.cl: n elements in groups of `span`, a multiple of 16. */
+typedef struct cast_args {
+    args_uint n, span;
+    args_uint x; /* offset */
+} cast_args;
+
+/* train/optimizer.cl: n elements in groups of `span`; offsets. */
+#define NORM_PARTS 64
+typedef struct optimizer_args {
+    args_uint n, span;
+    args_uint p, grad, m, v, numbers, norm;
+    args_uint decays;
+} optimizer_args;
 
 #endif

@@ -72,6 +72,20 @@ typedef ELEM(B_TYPE) b_elem;
             return x * b;                                                          \
         case ELEMENT_div:                                                          \
             return x / b;                                                          \
+        case ELEMENT_gelu_grad: { /* b (Phi(x) + x phi(x)) */                          \
+            const T slope = 0.3989422804f * x * exp(-0.5f * x * x);                    \
+            return b * (0.5f * (1.0f + erf(x * M_SQRT1_2_F)) + slope);                 \
+        }                                                                              \
+        case ELEMENT_gelu_tanh_grad: { /* s = (1 + tanh u) / 2; s' = 2 s (1 - s) u' */ \
+            const T s = 1.0f / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x))); \
+            return b * (s + x * s * (1.0f - s) * (1.5957691216f + 0.2140644488f * x * x)); \
+        }                                                                              \
+        case ELEMENT_silu_grad: {                                                      \
+            const T s = 1.0f / (1.0f + exp(-x));                                       \
+            return b * (s + x * s * (1.0f - s));                                       \
+        }                                                                              \
+        case ELEMENT_relu_grad:                                                        \
+            return x > 0.0f ? b : (T)0.0f;                                             \
         default: /* copy */                                                        \
             return x;                                                              \
         }                                                                          \

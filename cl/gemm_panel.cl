@@ -1,83 +1,121 @@
-/* out [n0, n1, m, n] = alpha a b + bias on CPUs, for a as packed by gemm_rows.cl. b is [.., K, N], or [.., N,
- * K] if TRANSPOSED, of any dtype.
+/* out [n0, n1, m, n] = alpha a b + bias on CPUs. a is [.., M, K], or [.., K, M] if TRANSPOSED_A; b is [.., K,
+ * N], or [.., N, K] if TRANSPOSED, of any dtype.
  * Launch: {pairs of 16 columns / p.pairs x blocks of NT rows / p.blocks, n1, n0}, one work-item in a group;
- * p.pairs p.blocks <= MAX_TILES. A group keeps all its sums. It packs 32 columns x DEPTH of b at a time as
- * floats and multiplies all its rows by them.
- *   -D NT, VECTORS  as in tile.h
- *   -D W_TYPE       dtype of b
- *   -D BIAS_TYPE    dtype of bias, DTYPE_NONE (-1) without
- *   -D TRANSPOSED   1: b is [.., N, K] */
+ * p.blocks <= MAX_BLOCKS, and p.pairs p.blocks <= MAX_TILES unless k <= DEPTH. A group goes over DEPTH
+ * elements of k at a time. It packs its rows of a, then 32 columns of b after the other as floats, and
+ * multiplies all its rows by them. So what it reads stays in the nearest caches. It keeps its sums from one
+ * part of k to the next.
+ *   -D NT, VECTORS   as in tile.h
+ *   -D A_TYPE        dtype of a: f32, f16 or bf16
+ *   -D W_TYPE        dtype of b
+ *   -D BIAS_TYPE     dtype of bias, DTYPE_NONE (-1) without
+ *   -D TRANSPOSED    1: b is [.., N, K]
+ *   -D TRANSPOSED_A  1: a is [.., K, M]
+ *   -D PACKED        1: b was packed by gemm_pack.cl */
 #define WG 1
 #include "args.h"
 #include "weights.h"
 
-#if !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(TRANSPOSED)
-#  error "gemm_panel.cl needs W_TYPE, BIAS_TYPE and TRANSPOSED"
+#if !defined(A_TYPE) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(TRANSPOSED) ||                   \
+    !defined(TRANSPOSED_A) || !defined(PACKED)
+#    error "gemm_panel.cl needs A_TYPE, W_TYPE, BIAS_TYPE, TRANSPOSED, TRANSPOSED_A and PACKED"
 #endif
-#include "tile.h"
+#include "gemm_pack.h"
 
-TILE_SUMS(tile_sums, private)
+typedef ELEM(A_TYPE) a_elem;
+#if A_TYPE == 0
+#    define A16(x) LOAD_LOOSE(x)
+#    define A1(x) (*(x))
+#else
+#    define A16(x) LOAD16(A_TYPE, x, 0)
+#    define A1(x) LOAD(A_TYPE, x, 0)
+#endif
 
-enum { WIDTH = 32 };
-typedef ELEM(W_TYPE) w_elem;
+/* Packed rows: block after block. The elements of a row are adjacent, and those of a column if TRANSPOSED_A:
+ * as they are in memory. What is read together starts in different sets of the first cache. */
+#if TRANSPOSED_A
+#    define ROW_STEP 1
+#    define COLUMN_STEP X_LANES
+#    define BLOCK_ELEMS (DEPTH * X_LANES + 16)
+#else
+#    define ROW_STEP (DEPTH + 16)
+#    define COLUMN_STEP 1
+#    define BLOCK_ELEMS (NT * ROW_STEP)
+#endif
+
+#if PACKED
+TILE_SUMS(tile_sums, private, global, ROW_STEP, COLUMN_STEP)
+#else
+TILE_SUMS(tile_sums, private, private, ROW_STEP, COLUMN_STEP)
+#endif
+
 #if BIAS_TYPE < 0
 typedef float bias_elem;
-#  define BIAS(i)   0.0f
-#  define BIAS16(i) 0.0f
+#    define BIAS(i) 0.0f
+#    define BIAS16(i) 0.0f
 #else
 typedef ELEM(BIAS_TYPE) bias_elem;
-#  define BIAS(i)   LOAD(BIAS_TYPE, bias, p->bias + (i))
-#  define BIAS16(i) LOAD16(BIAS_TYPE, bias, p->bias + (i))
+#    define BIAS(i) LOAD(BIAS_TYPE, bias, p->bias + (i))
+#    define BIAS16(i) LOAD16(BIAS_TYPE, bias, p->bias + (i))
 #endif
 
-/* panel[h][k][c] = b's element (k0 + k, col + 16 h + c), for `depth` values of k. Columns from n on are
- * undefined. */
-INLINED void pack_b(const matmul_args *p, float *panel, global const w_elem *b, size_t b0, uint col, uint k0,
+/* Packs `depth` columns, from k0 on, of `blocks` blocks of NT rows from `row` on. Rows beyond the last have
+ * any values. */
+#if TRANSPOSED_A
+INLINED void pack_a(const matmul_args *p, float *to, global const a_elem *a, uint row, uint blocks, uint k0,
                     uint depth)
 {
-    const size_t stride = p->b_stride[2];
-    for (uint h = 0; h < 2; h++, panel += DEPTH * 16, col += 16) {
-        if (col >= p->n)
-            return;
-#if TRANSPOSED
-        uint k = 0;
-        for (; k + 16 <= depth; k += 16) {
-            float16 v[16];
-#  pragma unroll
-            for (uint c = 0; c < 16; c++)
-                v[c] = LOAD16(W_TYPE, b, b0 + min(col + c, p->n - 1) * stride + k0 + k);
-            transpose16(v);
-#  pragma unroll
-            for (uint i = 0; i < 16; i++)
-                vstore16(v[i], k + i, panel);
-        }
-        for (; k < depth; k++)
-            for (uint c = 0; c < 16; c++)
-                panel[k * 16 + c] = LOAD(W_TYPE, b, b0 + min(col + c, p->n - 1) * stride + k0 + k);
+    const size_t stride = p->a_stride[2];
+    /* What is read beyond the last row is the start of the next k, except at the last k. */
+    const uint end = k0 + depth, last_row = row + (blocks - 1) * NT,
+               whole = last_row + X_LANES <= p->m ? end
+                       : stride < X_LANES         ? k0
+                                                  : min(end, p->k - 1);
+    uint k = k0;
+    a += k0 * stride + row;
+    for (; k < whole; k++, a += stride, to += X_LANES)
+        for (uint j = 0; j < blocks; j++)
+            STORE_LOOSE(A16(a + j * NT), to + j * BLOCK_ELEMS);
+    for (; k < end; k++, a += stride, to += X_LANES)
+        for (uint t = 0; t < blocks * NT; t++)
+            to[t / NT * BLOCK_ELEMS + t % NT] = A1(a + min(t, p->m - 1 - row));
+}
 #else
-        for (uint k = 0; k < depth; k++) {
-            const size_t from = b0 + (k0 + k) * stride + col;
-            if (col + 16 <= p->n)
-                vstore16(LOAD16(W_TYPE, b, from), k, panel);
-            else
-                for (uint c = 0; c < 16; c++)
-                    panel[k * 16 + c] = col + c < p->n ? LOAD(W_TYPE, b, from + c) : 0.0f;
-        }
-#endif
+INLINED void pack_a(const matmul_args *p, float *to, global const a_elem *a, uint row, uint blocks, uint k0,
+                    uint depth)
+{
+    for (uint t = 0; t < blocks * NT; t++, to += ROW_STEP) {
+        global const a_elem *from = a + min(row + t, p->m - 1) * (size_t)p->a_stride[2] + k0;
+        uint k = 0;
+        for (; k + 16 <= depth; k += 16)
+            STORE_LOOSE(A16(from + k), to + k);
+        for (; k < depth; k++)
+            to[k] = A1(from + k);
     }
 }
+#endif
 
 INLINED void store(const matmul_args *p, global float *out, global const bias_elem *bias, uint col, float16 v)
 {
     out += col;
     if (col + 16 <= p->n) {
-        vstore16(p->alpha * v + BIAS16(col), 0, out);
+        STORE_GLOBAL(p->alpha * v + BIAS16(col), out);
         return;
     }
     float lanes[16];
     vstore16(v, 0, lanes);
     for (uint c = 0; col + c < p->n; c++)
         out[c] = p->alpha * lanes[c] + BIAS(col + c);
+}
+
+INLINED void store_tile(const matmul_args *p, global float *out, global const bias_elem *bias, uint row,
+                        uint col, const float16 *s)
+{
+    for (uint t = 0; t < NT && row + t < p->m; t++) {
+        store(p, out + (row + t) * (size_t)p->n, bias, col, s[t]);
+        if (col + 16 < p->n)
+            store(p, out + (row + t) * (size_t)p->n, bias, col + 16, s[NT + t]);
+    }
 }
 
 /* Prefetches the lines of the result that a tile will be written to. */
@@ -91,42 +129,137 @@ INLINED void fetch_result(const matmul_args *p, global const float *out, uint ro
     }
 }
 
-kernel void gemm_panel(const matmul_args p, global float *out, global const float *x, global const w_elem *b,
+/* The part of the product that a group computes, and where it, or the group after it, goes on after the
+ * present part of k. */
+typedef struct part {
+    uint block0, n_blocks, pair0, n_pairs;
+    uint next_block, next_pair, next_k;
+    global const a_elem *a;
+    global const w_elem *b;
+} part;
+
+INLINED part part_of_group(const matmul_args *p, uint id)
+{
+    const uint all_blocks = (p->m + NT - 1) / NT, all_pairs = (p->n + WIDTH - 1) / WIDTH,
+               groups = (all_pairs + p->pairs - 1) / p->pairs;
+    part g;
+    g.block0 = id / groups * p->blocks;
+    g.n_blocks = min(p->blocks, all_blocks - g.block0);
+    g.pair0 = id % groups * p->pairs;
+    g.n_pairs = min(p->pairs, all_pairs - g.pair0);
+    return g;
+}
+
+INLINED void look_ahead(const matmul_args *p, part *g, uint k0)
+{
+    g->next_block = g->block0;
+    g->next_pair = g->pair0;
+    g->next_k = k0 + DEPTH;
+    if (g->next_k < p->k)
+        return;
+    g->next_k = 0;
+    g->next_pair = g->pair0 + g->n_pairs;
+    if (g->next_pair * WIDTH < p->n)
+        return;
+    g->next_pair = 0;
+    if ((g->block0 + g->n_blocks) * NT < p->m)
+        g->next_block = g->block0 + g->n_blocks;
+}
+
+/* What is prefetched while a tile is computed: lines that are `bytes` apart. */
+typedef struct lines {
+    global const void *at;
+    size_t bytes;
+} lines;
+
+/* During the first two tiles of a pair: what the next pair needs of b. Then: what the next part of k needs of
+ * a. */
+INLINED lines lines_ahead(const matmul_args *p, const part *g, uint i, uint j, uint k0)
+{
+    if (j < 2) {
+#if PACKED || !TRANSPOSED
+        const uint pair = i + 1 < g->n_pairs ? g->pair0 + i + 1 : g->next_pair,
+                   k = i + 1 < g->n_pairs ? k0 : g->next_k;
+#endif
+#if PACKED
+        return (lines){g->b + ((pair * 2 + j) * (size_t)p->k + k) * 16, 16 * sizeof(*g->b)};
+#elif !TRANSPOSED
+        return (lines){g->b + k * (size_t)p->b_stride[2] + pair * WIDTH + j * 16,
+                       p->b_stride[2] * sizeof(*g->b)};
+#endif
+    }
+#if TRANSPOSED_A
+    const uint line = (i * (g->n_blocks - 2) + j - 2) * 16;
+    if (j >= 2 && line < g->n_blocks * NT + 15)
+        return (lines){g->a + g->next_k * (size_t)p->a_stride[2] + g->next_block * NT + line,
+                       p->a_stride[2] * sizeof(*g->a)};
+#endif
+    return (lines){g->a, 0};
+}
+
+#if !TRANSPOSED_A
+/* Prefetches a share of what the next part of k needs of a: some lines of the rows of a block. */
+INLINED void fetch_rows(const matmul_args *p, const part *g, uint i, uint j)
+{
+    const uint share = (DEPTH / 16 + g->n_pairs - 1) / g->n_pairs, first = i * share * 16,
+               end = min(min((uint)DEPTH, p->k - g->next_k), first + share * 16);
+    for (uint t = 0; t < NT; t++) {
+        global const a_elem *row =
+            g->a + min((g->next_block + j) * NT + t, p->m - 1) * (size_t)p->a_stride[2] + g->next_k;
+        for (uint k = first; k < end; k += 16)
+            FETCH(row + k);
+    }
+}
+#endif
+
+kernel void gemm_panel(const matmul_args p, global float *out, global const a_elem *a, global const w_elem *b,
                        global const bias_elem *bias)
 {
-    const uint all_blocks = (p.m + NT - 1) / NT, all_pairs = (p.n + WIDTH - 1) / WIDTH,
-               groups = (all_pairs + p.pairs - 1) / p.pairs;
-    const uint block0 = get_group_id(0) / groups * p.blocks, n_blocks = min(p.blocks, all_blocks - block0);
-    const uint pair0 = get_group_id(0) % groups * p.pairs, n_pairs = min(p.pairs, all_pairs - pair0);
     const uint i1 = get_group_id(1), i0 = get_group_id(2);
-    const size_t batch = (size_t)i0 * p.n1 + i1,
-                 b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];
+    const uint keeps_sums = p.k > DEPTH;
     float16 sums[MAX_TILES * 2 * NT];
+    float x[MAX_BLOCKS * BLOCK_ELEMS];
+#if !PACKED
     float panel[2 * DEPTH * 16];
-    x += batch * all_blocks * p.k * X_LANES;
-    out += batch * p.m * p.n;
+#endif
+    part g = part_of_group(&p, get_group_id(0));
+    g.a = a + p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];
+    g.b = b;
+#if !PACKED
+    const size_t b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];
+#    if !IS_BLOCKS(W_TYPE)
+    g.b = b + b0;
+#    endif
+#endif
+    out += ((size_t)i0 * p.n1 + i1) * p.m * p.n;
     for (uint k0 = 0; k0 < p.k; k0 += DEPTH) {
-        const uint depth = min((uint)DEPTH, p.k - k0);
-        for (uint i = 0; i < n_pairs; i++) {
-            pack_b(&p, panel, b, b0, (pair0 + i) * WIDTH, k0, depth);
-            for (uint j = 0; j < n_blocks; j++) {
-                global const float *xb = x + packed_at(all_blocks, block0 + j, k0, depth);
-                float16 *s = sums + (i * n_blocks + j) * 2 * NT;
-                if (k0 + depth == p.k)
-                    fetch_result(&p, out, (block0 + j) * NT, (pair0 + i) * WIDTH);
+        const uint depth = min((uint)DEPTH, p.k - k0), is_last = k0 + depth == p.k;
+        look_ahead(&p, &g, k0);
+        pack_a(&p, x, g.a, g.block0 * NT, g.n_blocks, k0, depth);
+        for (uint i = 0; i < g.n_pairs; i++) {
+            const uint col = (g.pair0 + i) * WIDTH;
+#if PACKED
+            global const float *panel = b + (g.pair0 + i) * 2 * 16 * (size_t)p.k + k0 * 16;
+            const size_t step = 16 * (size_t)p.k;
+#else
+            const size_t step = DEPTH * 16;
+            pack_b(&p, panel, step, b, b0, col, k0, depth);
+#endif
+            for (uint j = 0; j < g.n_blocks; j++) {
+                const uint row = (g.block0 + j) * NT;
+                const lines ahead = lines_ahead(&p, &g, i, j, k0);
+                float16 *s = sums + (keeps_sums ? (i * g.n_blocks + j) * 2 * NT : 0);
+                if (is_last)
+                    fetch_result(&p, out, row, col);
+#if !TRANSPOSED_A
+                fetch_rows(&p, &g, i, j);
+#endif
                 for (uint v = 0; v < 2; v += VECTORS)
-                    tile_sums(s + v * NT, xb, panel + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, xb, 0);
+                    tile_sums(s + v * NT, x + j * BLOCK_ELEMS, panel + v * step, step, depth, k0 == 0,
+                              ahead.at, ahead.bytes);
+                if (is_last)
+                    store_tile(&p, out, bias, row, col, s);
             }
         }
     }
-    for (uint i = 0; i < n_pairs; i++)
-        for (uint j = 0; j < n_blocks; j++) {
-            const float16 *s = sums + (i * n_blocks + j) * 2 * NT;
-            const uint row = (block0 + j) * NT, col = (pair0 + i) * WIDTH;
-            for (uint t = 0; t < NT && row + t < p.m; t++) {
-                store(&p, out + (row + t) * (size_t)p.n, bias, col, s[t]);
-                if (col + 16 < p.n)
-                    store(&p, out + (row + t) * (size_t)p.n, bias, col + 16, s[NT + t]);
-            }
-        }
 }

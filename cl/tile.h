@@ -21,6 +21,7 @@
 
 #define DEPTH 256
 #define MAX_TILES 32 /* whose sums a group holds */
+#define MAX_BLOCKS 8 /* of packed rows that a group of gemm_panel.cl holds */
 
 /* The offset of block `block` of `blocks` in packed x, for `depth` columns from k0 (a multiple of DEPTH)
  * on. */
@@ -29,12 +30,12 @@ INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
     return ((size_t)blocks * k0 + (size_t)block * depth) * X_LANES;
 }
 
-#define ZIP_LO(a, b)                                                          \
-    (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, \
-              (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, (a).s7, (b).s7)
-#define ZIP_HI(a, b)                                                          \
-    (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, \
-              (a).sc, (b).sc, (a).sd, (b).sd, (a).se, (b).se, (a).sf, (b).sf)
+#define ZIP_LO(a, b)                                                                                         \
+    (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5,        \
+              (b).s5, (a).s6, (b).s6, (a).s7, (b).s7)
+#define ZIP_HI(a, b)                                                                                         \
+    (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, (a).sc, (b).sc, (a).sd,        \
+              (b).sd, (a).se, (b).se, (a).sf, (b).sf)
 
 /* Transposes 16 rows, in four rounds. Each round mixes every vector with the one eight further. */
 INLINED void transpose16(float16 r[16])
@@ -55,13 +56,14 @@ INLINED void transpose16(float16 r[16])
     }
 }
 
-/* Adds up sums[VECTORS][NT] over `depth` columns of packed x and of VECTORS panels, which are `step` apart.
- * They are added to the present sums unless `is_first`. `ahead`: what is read next, to be prefetched in steps
- * of `ahead_bytes`. */
+/* Adds up sums[VECTORS][NT] over `depth` columns of x and of VECTORS panels, which are `step` apart. The
+ * elements of x are `row_step` apart from row to row, and `column_step` from column to column. The products
+ * are added to the present sums unless `is_first`. `ahead`: what is read next, to be prefetched in steps of
+ * `ahead_bytes`. */
 /* clang-format off */
-#define TILE_SUMS(name, space)                                                                             \
-    INLINED void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, \
-                      int is_first,                                                                        \
+#define TILE_SUMS(name, x_space, w_space, row_step, column_step)                                           \
+    INLINED void name(float16 *sums, x_space const float *x, w_space const float *w, size_t step,          \
+                      uint depth, int is_first,                                                            \
                       global const void *ahead, size_t ahead_bytes)                                        \
     {                                                                                                      \
         global const char *next = ahead;                                                                   \
@@ -75,9 +77,9 @@ INLINED void transpose16(float16 r[16])
             _Pragma("unroll") for (int v = 0; v < VECTORS; v++) c[v] = vload16(0, w + v * step);           \
             _Pragma("unroll") for (int t = 0; t < NT; t++)                                                 \
                 _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                        \
-                    s[v][t] = fma(c[v], (float16)x[t], s[v][t]);                                           \
+                    s[v][t] = fma(c[v], (float16)x[t * (row_step)], s[v][t]);                              \
             w += 16;                                                                                       \
-            x += X_LANES;                                                                                  \
+            x += column_step;                                                                              \
             next += ahead_bytes;                                                                           \
         }                                                                                                  \
         _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                \

@@ -286,7 +286,8 @@ static clef_value *add_leaf(clef_graph *g, clef_value_kind kind, const char *nam
                                                        : "a positive number");
     }
     if (!clef__fits_bits(g, shape, CLEF__VALUE_BITS))
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, expected less than 2^%d",
+        return clef__graph_fail(g, CLEF_E_LIMIT,
+                                "%s %s %s: too large, expected dims below 2^32 and less than 2^%d elements",
                                 kinds[kind], name, clef__shape_text(g, shape, text), CLEF__VALUE_BITS);
     const int32_t block = clef_dtype_block_elems(dtype);
     if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))

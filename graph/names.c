@@ -1,5 +1,5 @@
-/* Values by name: open addressing with linear probing; a removed entry leaves a mark until the table grows.
- */
+/* Values by name: open addressing with linear probing; a removed entry leaves a mark until the table
+ * grows. */
 #include "graph/names.h"
 
 #include <stdlib.h>

@@ -133,7 +133,8 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
         return clef__graph_fail(g, s, "%s: %s", name, why.text);
     char shape[96];
     if (!clef__fits_bits(g, &n->shape, CLEF__VALUE_BITS))
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%s: %s has too many elements, expected less than 2^%d",
+        return clef__graph_fail(g, CLEF_E_LIMIT,
+                                "%s: %s is too large, expected dims below 2^32 and less than 2^%d elements",
                                 name, clef__shape_text(g, &n->shape, shape), CLEF__VALUE_BITS);
     n->is_large =
         !clef__fits_bits(g, &n->shape, CLEF__KERNEL_BITS) || (def->view && n->in[0] && n->in[0]->is_large);

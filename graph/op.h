@@ -106,6 +106,7 @@ typedef enum clef__proof_kind {
 } clef__proof_kind;
 
 struct clef__shrinker;
+struct clef__gradients;
 
 typedef struct clef_op_def {
     const char          *name;
@@ -128,6 +129,12 @@ typedef struct clef_op_def {
     /** Makes the launches for the symbols' current values. NULL: a view, which needs none. Allocates nothing,
      *  because it runs whenever a symbol is bound to a new value. */
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
+
+    /** NULL, or adds the nodes of the gradient: d is that of n's result, F32, and has its shape. The function
+     *  adds the gradients of the inputs that want one (graph/train/gradient.h). */
+    void (*grad)(struct clef__gradients *gr, clef_value *n, clef_value *d);
+    int32_t fixed;    /* bit i: for the gradient, floats of input i are constants (rope's frequencies); a
+                         graph that needs their gradient is refused */
 
     int32_t view;     /* 1: the result is in in[0]'s memory (reshape, permute, slice; cache_write updates
                          it) */

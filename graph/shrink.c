@@ -87,6 +87,11 @@ clef_value *clef__shrink_cut(clef__shrinker *s, const clef_value *v, int32_t axi
     return add_leaf(s, v, &shape);
 }
 
+clef_value *clef__shrink_to(clef__shrinker *s, const clef_value *v, const clef_shape *shape)
+{
+    return add_leaf(s, v, shape);
+}
+
 static clef_value *copy_node(clef__shrinker *s, const clef_value *n)
 {
     clef_value *in[CLEF_MAX_INPUTS] = {0};

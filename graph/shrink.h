@@ -21,7 +21,9 @@ clef_graph *clef__shrink_graph(const clef__shrinker *s);
 clef_value *clef__shrink_copy(clef__shrinker *s, const clef_value *v);
 /** A leaf for v with dim `axis` cut to n, which must not exceed its size. */
 clef_value *clef__shrink_cut(clef__shrinker *s, const clef_value *v, int32_t axis, int64_t n);
+/** A leaf for v with this shape, whose dims must not exceed v's. */
+clef_value *clef__shrink_to(clef__shrinker *s, const clef_value *v, const clef_shape *shape);
 /** The lesser of a static dim and `most`. */
-int64_t     clef__shrink_rows(const clef_value *v, int32_t axis, int64_t most);
+int64_t clef__shrink_rows(const clef_value *v, int32_t axis, int64_t most);
 
 #endif

@@ -43,6 +43,8 @@ struct clef_value {
     int32_t         is_large;          /* 1: at the bounds, this value or its base has more elements than
                                           kernels can address */
     int32_t         n_uses;            /* number of nodes and outputs that use it; valid while passes run */
+    int32_t         recomputed;        /* 1: computes once more what another node computes, so that its result
+                                          need not be kept; never merged with that node */
     clef_value     *forward;           /* valid while passes run: the value that replaces this one, NULL if
                                           none does */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cl/args.h"
+#include "clef/gradient.h"
 #include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
@@ -34,6 +35,10 @@ static void set_defaults(const clef_model *model, clef_build_opts *o)
         o->n_batch = o->n_context < 512 ? o->n_context : 512;
     if (!o->n_sequences)
         o->n_sequences = 1;
+    if (o->train) {
+        o->all_logits = 1;
+        o->padding_mask = clef__arch_find(model->hparams.arch, model->is_gguf)->kind != CLEF_DECODER;
+    }
     if (o->for_export) {
         o->all_logits = o->padding_mask = 1;
         o->token_types = model->hparams.n_token_types > 1;
@@ -70,6 +75,9 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(
             err, CLEF_E_UNSUPPORTED,
             "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
+    if (o->train && (o->for_export || o->sample || o->candidates || o->n_rows || o->pooling || o->classify ||
+                     o->no_head || o->loras || o->part))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a graph for training ends with its loss alone", path);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
     if (o->n_rows && (o->for_export || o->candidates || o->padding_mask || kind == CLEF_ENCODER))
@@ -181,6 +189,21 @@ static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
     add_adapter_input(b);
 }
 
+/* A symbol; or, in training, its bound, because gradients of weights add up over all tokens. */
+static clef_dim length(clef_builder *b, const clef_build_opts *o, const char *symbol, int32_t bound)
+{
+    return o->train ? clef_n(bound) : clef_symbol(b->g, symbol, bound);
+}
+
+/* The inputs of a decoder that is trained on documents packed into rows. */
+static void add_document_inputs(clef_builder *b)
+{
+    const clef_shape tokens = clef_shape_2(b->B, b->T);
+    b->ids = clef_input(b->g, "input_ids", CLEF_I32, tokens);
+    b->positions = clef_input(b->g, "positions", CLEF_I32, tokens);
+    b->first = clef_input(b->g, "first", CLEF_I32, tokens);
+}
+
 /* Declares symbols and inputs. A decoder's tokens see S cached positions; an encoder's see each other. */
 static void add_inputs(clef_builder *b, const clef_build_opts *o)
 {
@@ -189,8 +212,12 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
         add_row_inputs(b, o);
         return;
     }
-    b->B = clef_symbol(g, "B", o->n_sequences);
-    b->T = b->S = clef_symbol(g, "T", o->n_batch);
+    b->B = length(b, o, "B", o->n_sequences);
+    b->T = b->S = length(b, o, "T", o->n_batch);
+    if (o->train && b->arch->kind == CLEF_DECODER) {
+        add_document_inputs(b);
+        return;
+    }
     if (b->cached)
         b->S = clef_symbol(g, "S", o->n_context);
     b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
@@ -226,6 +253,21 @@ static void add_memory_inputs(clef_builder *b)
     b->memory_mask = clef_reshape(b->g, mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->source));
     b->memory = clef_input(b->g, "encoder_hidden_states", CLEF_F32,
                            clef_shape_3(b->B, b->source, clef_n(b->hp->d_model)));
+}
+
+static void add_labels(clef_builder *b)
+{
+    b->labels = clef_input(b->g, "labels", CLEF_I32, clef_shape_2(b->B, b->T));
+}
+
+/* x: the losses of all tokens, [B T]. */
+static void add_loss(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    clef_value *weight = clef_input(g, "loss_weight", CLEF_F32, clef_shape_1(clef_n(1)));
+    clef_value *sum = clef_sum_axes(g, x, &(clef_sum_axes_opts){1});
+    clef_output(g, "token_loss", x);
+    clef_output(g, "loss", clef_reshape(g, clef_mul(g, sum, weight), (clef_shape){0}));
 }
 
 static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
@@ -265,11 +307,17 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
         return;
     }
     if (o->part == CLEF_PART_WHOLE) {
-        b->T = b->S = clef_symbol(g, "U", o->n_context);
+        b->T = b->S = length(b, o, "U", o->train ? o->n_batch : o->n_context);
         b->ids = clef_input(g, "decoder_input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
     }
+    if (o->train)
+        add_labels(b);
     clef_scope_push(g, "decoder");
-    clef_output(g, "logits", b->arch->decode(b));
+    clef_value *result = b->arch->decode(b);
+    if (o->train)
+        add_loss(b, result);
+    else
+        clef_output(g, "logits", result);
     clef_scope_pop(g);
 }
 
@@ -292,7 +340,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .arch = arch,
                       .weights = &arch->weights,
                       .no_head = o.no_head || o.pooling || o.classify,
-                      .cached = arch->kind == CLEF_DECODER,
+                      .cached = arch->kind == CLEF_DECODER && !o.train,
                       .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
                       .all_logits = o.all_logits || o.pooling || o.classify,
@@ -300,13 +348,21 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .layer = -1,
                       .max_B = o.n_sequences + o.n_snapshots,
                       .loras = o.loras,
+                      .dropout = o.dropout,
+                      .new_lora = o.new_lora,
                       .kv_type = o.kv_type};
+    if (o.train && o.dropout > 0)
+        b.random = clef_input(g, "random", CLEF_I32, clef_shape_1(clef_n(4)));
     if (arch->kind == CLEF_SEQ2SEQ) {
         build_seq2seq(&b, &o);
     } else {
         add_inputs(&b, &o);
+        if (o.train)
+            add_labels(&b);
         clef_value *result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
-        if (o.pooling)
+        if (o.train)
+            add_loss(&b, result);
+        else if (o.pooling)
             clef_output(g, "embedding", clef__pooled(&b, result, (clef_pooling)o.pooling, o.normalize));
         else if (o.classify)
             clef_output(g, "logits", clef__classified(&b, result));
@@ -326,4 +382,9 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     }
     *out = g;
     return CLEF_OK;
+}
+
+int32_t clef_model_is_encoder(const clef_model *model)
+{
+    return clef__arch_find(model->hparams.arch, model->is_gguf)->kind == CLEF_ENCODER;
 }

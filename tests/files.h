@@ -1,10 +1,12 @@
 /* What the tests of files share: a folder for temporary files, files written in a small language, errors
  * checked.
  *
- * In the language, blanks separate pieces, and a piece is 1:N 2:N 4:N 8:N   an integer of that many bytes,
- *   little-endian (N may be negative) f:X               a float of 4 bytes s:TEXT            8 bytes of
- *   length, then the text t:TEXT            the text alone z:N  p:N          N zero bytes; zero bytes up to
- *   a multiple of N */
+ * In the language, blanks separate pieces, and a piece is
+ *   1:N 2:N 4:N 8:N   an integer of that many bytes, little-endian (N may be negative)
+ *   f:X               a float of 4 bytes
+ *   s:TEXT            8 bytes of length, then the text
+ *   t:TEXT            the text alone
+ *   z:N  p:N          N zero bytes; zero bytes up to a multiple of N */
 #ifndef CLEF_TESTS_FILES_H
 #define CLEF_TESTS_FILES_H
 
@@ -100,8 +102,8 @@ static inline void check_error(const char *row, clef_status status, const clef_e
                  clef_status_name(wanted), piece);
 }
 
-/* The bytes alone in memory of exactly their size, so that a sanitizer sees the first byte read beyond them.
- */
+/* The bytes alone in memory of exactly their size, so that a sanitizer sees the first byte read beyond
+ * them. */
 static inline void *exact(const void *data, size_t n)
 {
     void *copy = malloc(n + (n == 0));

@@ -38,6 +38,8 @@ int cli_progress_step(void *user, const char *what, uint64_t done, uint64_t tota
     cli_progress *p = user;
     const double now = cli_terminal_seconds();
     const double fraction = !total ? 1 : done >= total ? 1 : (double)done / (double)total;
+    if (!p->on_terminal && !done && p->what && strcmp(p->what, what) != 0)
+        p->next = now + line_pause; /* a stage that is over sooner has no line */
     if (!p->quiet && now >= p->next) {
         if (p->on_terminal)
             show_bar(what, fraction);

@@ -6,8 +6,8 @@
 #if !defined(MASK) || !defined(POS) || !defined(SINKS) || !defined(K_TYPE) || !defined(V_TYPE)
 #  error "attention.h needs MASK, POS, SINKS, K_TYPE and V_TYPE"
 #endif
-#ifndef PAGED
-#  error "attention.h needs PAGED"
+#if !defined(PAGED) || !defined(FIRST)
+#  error "attention.h needs PAGED and FIRST"
 #endif
 #include "paging.h"
 
@@ -42,6 +42,24 @@ static int position(const attention_args *a, global const int *pos, uint b, uint
     return (int)(i / a->group) + pos[a->pos + b];
 #else
     return (int)(i / a->group);
+#endif
+}
+
+#if FIRST
+#  define FIRST_PARAM , global const int *first_keys
+#  define FIRST_KEYS  first_keys
+#else
+#  define FIRST_PARAM
+#  define FIRST_KEYS 0
+#endif
+
+/* The first key that query i may see by `first`. */
+static int first_key(const attention_args *a, global const int *first_keys, uint b, uint i)
+{
+#if FIRST
+    return first_keys[a->first + b * a->n[2] + i / a->group];
+#else
+    return 0;
 #endif
 }
 
@@ -94,15 +112,15 @@ static tile_place tile_of_run(const attention_args *a, uint n, uint tile, global
 }
 #endif
 
-/* The end, and the first, of the keys that a query at this position may see. */
+/* The end, and the first, of the keys that a query at this position may see. from: its first_key(). */
 static int keys_end(const attention_args *a, int at)
 {
     const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own position on; 0: all */
     return ahead <= 0 || at > n - ahead ? n : max(at + ahead, 0);
 }
-static int keys_begin(const attention_args *a, int at)
+static int keys_begin(const attention_args *a, int at, int from)
 {
-    return a->window > 0 ? max(at - a->window + 1, 0) : 0;
+    return max(a->window > 0 ? at - a->window + 1 : 0, max(from, 0));
 }
 
 #endif

@@ -21,7 +21,8 @@
  *   -D TURNED     number of freqs, 0: no RoPE
  *   -D PAIRING    as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
-#define WG 1
+#define WG    1
+#define FIRST 0
 #include "args.h"
 #include "weights.h"
 #include "attention.h"
@@ -178,7 +179,7 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
     }
     /* The keys are [begin, old), which are cut into parts, and the keys that this step writes, which the last
      * part reads too. A chunk lies in one page. */
-    const int end = keys_end(&a, at + (int)a.n[2] - 1), seen = min(keys_begin(&a, at), end),
+    const int end = keys_end(&a, at + (int)a.n[2] - 1), seen = min(keys_begin(&a, at, 0), end),
               begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen, old = WRITE ? clamp(at, begin, end) : end;
     const int span = (old - begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
     const int from = min(begin + (int)part * span, old), to = is_last ? end : min(from + span, old);
@@ -191,10 +192,11 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         for (uint i = 0; i < queries; i += ROWS) {
             const uint last = min(i + ROWS, queries) - 1;
             if (keys_end(&a, position(&a, pos, b, last)) <= key ||
-                keys_begin(&a, position(&a, pos, b, i)) >= key + n)
+                keys_begin(&a, position(&a, pos, b, i), 0) >= key + n)
                 continue;
             score(z, ready + i * 16 * DV, k, k_at, a.k.stride[2], n, v, v_at, a.v.stride[2]);
-            soften_rows(&a, z, keep, most + i, sum + i, mask, pos, (row_id){b, hk, i, last}, key, to);
+            soften_rows(&a, z, keep, most + i, sum + i, mask, pos, 0, (row_id){b, hk, i, last}, key,
+                        to);
             weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k, next, a.k.stride[2]);
         }
     }

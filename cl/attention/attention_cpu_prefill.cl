@@ -15,6 +15,7 @@
  *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
  *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
  *              sinks[h] and no value
+ *   -D FIRST   1: query t of sequence b sees no key before first_keys[b, t], which does not decrease with t
  *   -D PAGED   1: the batch is the rows of several sequences (paging.h) */
 #define WG 1
 #include "args.h"
@@ -22,82 +23,21 @@
 #include "attention.h"
 
 #if !defined(TILE) || !defined(ROWS) || !defined(D) || !defined(E)
-#  error "attention_cpu_prefill.cl needs TILE, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
+#  error "attention_cpu_prefill.cl needs TILE, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS and FIRST"
 #endif
 
 #include "attention_vector.h"
+#include "attention_tile.h"
 #include "attention_weigh.h"
 
-/* A round of the perfect shuffle: four of them transpose 16 x 16. */
-#define SHUFFLE_ROUND(to, from)                             \
-    _Pragma("unroll") for (uint i = 0; i < 8; i++)          \
-    {                                                       \
-        to[2 * i].even = from[i].lo;                        \
-        to[2 * i].odd = from[i + 8].lo;                     \
-        to[2 * i + 1].even = from[i].hi;                    \
-        to[2 * i + 1].odd = from[i + 8].hi;                 \
-    }
-
-/* Writes n rows of k from `at` on to kt[element][key]; keys from n on repeat the last one. */
-static void pack_keys(float16 *kt, global const k_elem *k, size_t at, size_t stride, int n)
-{
-    for (int c = 0; 16 * c < n; c++)
-        for (uint j = 0; j < DV; j++) {
-            float16 x[16], y[16];
-#pragma unroll
-            for (int i = 0; i < 16; i++)
-                x[i] = key16(k, at + min(16 * c + i, n - 1) * stride, j);
-            SHUFFLE_ROUND(y, x)
-            SHUFFLE_ROUND(x, y)
-            SHUFFLE_ROUND(y, x)
-            SHUFFLE_ROUND(x, y)
-#pragma unroll
-            for (int i = 0; i < 16; i++)
-                kt[(16 * j + i) * CHUNK + c] = x[i];
-        }
-}
-
-static void pack_values(float16 *to, global const v_elem *v, size_t at, size_t stride, int n)
-{
-    for (int s = 0; s < n; s++)
-#pragma unroll
-        for (uint j = 0; j < EV; j++)
-            to[s * EV + j] = value16(v, at + s * stride, j);
-}
-
-/* z[i][key] = q[i] . k[key] for ROWS queries and N vectors of keys. */
-#define DEFINE_SCORE(N)                                                                         \
-    static void score_##N(float16 *z, const float *q, const float16 *kt)                        \
-    {                                                                                           \
-        float16 acc[ROWS][N];                                                                   \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                        \
-            _Pragma("unroll") for (int c = 0; c < N; c++) acc[i][c] = 0;                        \
-        for (int d = 0; d < D; d++)                                                             \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                    \
-                _Pragma("unroll") for (int c = 0; c < N; c++)                                   \
-                    acc[i][c] = fma((float16)q[i * 16 * DV + d], kt[d * CHUNK + c], acc[i][c]); \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                        \
-            _Pragma("unroll") for (int c = 0; c < N; c++) z[i * CHUNK + c] = acc[i][c];         \
-    }
-DEFINE_SCORE(1)
-DEFINE_SCORE(2)
-DEFINE_SCORE(4)
-
-/* score() for the vectors that hold the chunk's n keys. */
-static void score(float16 *z, const float *q, const float16 *kt, int n)
-{
-    if (n <= 16)
-        score_1(z, q, kt);
-    else if (n <= 32)
-        score_2(z, q, kt);
-    else
-        score_4(z, q, kt);
-}
+DEFINE_TRANSPOSE(pack_keys, k_elem, key16, DV)
+DEFINE_ROWS(pack_values, v_elem, value16, EV)
+DEFINE_SCORE(score, private, D, DV)
 
 SINGLE_KERNEL
 void attention_cpu_prefill(const attention_args a, global float *out, global const float *q,
                            global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
-                           global const int *pos, global const sink_elem *sinks PAGING_PARAMS)
+                           global const int *pos, global const sink_elem *sinks FIRST_PARAM PAGING_PARAMS)
 {
     float16 kt[16 * DV * CHUNK], values[KEYS * EV], acc[TILE * EV], sum[TILE], z[ROWS * CHUNK];
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
@@ -130,7 +70,7 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
         for (uint j = 0; j < EV; j++)
             acc[r * EV + j] = 0;
     }
-    const int seen = keys_begin(&a, position(&a, pos, b, first)),
+    const int seen = keys_begin(&a, position(&a, pos, b, first), first_key(&a, FIRST_KEYS, b, first)),
               begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen, /* a chunk lies in one page */
               end = keys_end(&a, position(&a, pos, b, first + rows - 1));
     for (int s = begin; s < end; s += KEYS) {
@@ -140,10 +80,12 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
         for (uint r = 0; r < rows; r += ROWS) {
             const uint last = min(r + ROWS, rows) - 1;
             if (keys_end(&a, position(&a, pos, b, first + last)) <= s ||
-                keys_begin(&a, position(&a, pos, b, first + r)) >= s + n)
+                keys_begin(&a, position(&a, pos, b, first + r), first_key(&a, FIRST_KEYS, b, first + r)) >=
+                    s + n)
                 continue;
             score(z, packed + r * 16 * DV, kt, n);
-            soften_rows(&a, z, keep, most + r, sum + r, mask, pos, (row_id){b, hk, first + r, first + last},
+            soften_rows(&a, z, keep, most + r, sum + r, mask, pos, FIRST_KEYS,
+                        (row_id){b, hk, first + r, first + last},
                         s, end);
             weigh(acc + r * EV, keep, (const float *)z, values, n);
         }

@@ -16,7 +16,7 @@
  *   -D WG, ROWS, TALL  ROWS / TALL divides WG
  *   -D KEYS            keys of a chunk, a multiple of SLOTS = WG TALL / ROWS
  *   -D D, E            last dims of k and v
- *   -D K_TYPE, V_TYPE, MASK, POS, SINKS  as in attention.h
+ *   -D K_TYPE, V_TYPE, MASK, POS, SINKS, FIRST  as in attention_gpu_query.cl
  *   -D PAGED           1: the batch is the rows of several sequences (paging.h). A tile's queries are of one
  *                      run, and there are splits a.tiles Hk groups. KEYS divides KV_PAGE */
 #include "args.h"
@@ -26,7 +26,7 @@
 #include "attention_logit.h"
 
 #if !defined(D) || !defined(E) || !defined(ROWS) || !defined(TALL) || !defined(KEYS)
-#  error "attention_gpu_flash.cl needs WG, ROWS, TALL, KEYS, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
+#  error "attention_gpu_flash.cl needs WG, ROWS, TALL, KEYS, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS and FIRST"
 #endif
 #include "attention_gpu_flash_tile.h"
 
@@ -74,7 +74,7 @@ GROUP_KERNEL
 void attention_gpu_flash(const attention_flash_args f, global float *out, global float *parts,
                          global const float *q, global const k_elem *k, global const v_elem *v,
                          global const mask_elem *mask, global const int *pos,
-                         global const sink_elem *sinks PAGING_PARAMS)
+                         global const sink_elem *sinks FIRST_PARAM PAGING_PARAMS)
 {
     const attention_args a = f.a;
     global const int *own_pages = 0;
@@ -102,7 +102,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         const uint query = query_of(&p, i);
         const int at = position(&a, pos, p.b, query);
         mask_row[i] = row_at(&a, &a.mask, p.b, p.hk, query);
-        begin[i] = keys_begin(&a, at);
+        begin[i] = keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query));
         end[i] = keys_end(&a, at);
         most[i] = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
         sum[i] = most[i] > -INFINITY ? 1.0f : 0.0f;
@@ -110,7 +110,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         for (uint j = 0; j < VECTORS; j++)
             acc[i * VECTORS + j] = 0;
     }
-    const int2 keys = keys_of_part(&a, &p, pos);
+    const int2 keys = keys_of_part(&a, &p, pos, FIRST_KEYS);
     for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         const int n = min((int)KEYS, keys.y - s0);
         float z[TALL * MINE], keep[TALL];

@@ -105,10 +105,14 @@ static void load_queries(local float *ready, const attention_args *a, const plac
 
 /* The keys [x, y) of the group's part. The keys of a tile are those that any of its queries sees; they are
  * cut into parts of whole chunks. Later queries see more keys. */
-static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos)
+static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos,
+                         global const int *first_keys)
 {
     const int all_end = keys_end(a, position(a, pos, p->b, min((p->tile + 1) * ROWS, p->queries) - 1));
-    const int seen = min(keys_begin(a, position(a, pos, p->b, p->tile * ROWS)), all_end),
+    const uint tile_first = p->tile * ROWS;
+    const int seen = min(keys_begin(a, position(a, pos, p->b, tile_first),
+                                    first_key(a, first_keys, p->b, tile_first)),
+                         all_end),
               all_begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen; /* a chunk lies in one page */
     const int span = (all_end - all_begin + (int)(a->splits * KEYS) - 1) / (int)(a->splits * KEYS) * KEYS;
     const int from = min(all_begin + (int)p->part * span, all_end);

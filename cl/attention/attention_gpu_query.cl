@@ -12,6 +12,7 @@
  *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
  *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
  *              sinks[h] and no value
+ *   -D FIRST   1: query t of sequence b sees no key before first_keys[b, t], which does not decrease with t
  *   -D PAGED   1: the batch is the rows of several sequences (paging.h) */
 #include "args.h"
 #include "group.h"
@@ -20,7 +21,7 @@
 #include "attention_logit.h"
 
 #if !defined(D) || !defined(E)
-#  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
+#  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS and FIRST"
 #endif
 
 static float dot(global const float *q, global const k_elem *k, size_t k0)
@@ -40,7 +41,8 @@ enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item co
 GROUP_KERNEL
 void attention_gpu_query(const attention_args a, global float *out, global const float *q,
                          global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
-                         global const int *pos, global const sink_elem *sinks PAGING_PARAMS)
+                         global const int *pos, global const sink_elem *sinks FIRST_PARAM
+                             PAGING_PARAMS)
 {
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
     const uint query = get_group_id(0) % queries, hk = get_group_id(0) / queries % heads,
@@ -60,7 +62,7 @@ void attention_gpu_query(const attention_args a, global float *out, global const
           acc[MINE];
     for (uint j = 0; j < MINE; j++)
         acc[j] = 0;
-    const int begin = keys_begin(&a, at), end = keys_end(&a, at);
+    const int begin = keys_begin(&a, at, first_key(&a, FIRST_KEYS, b, query)), end = keys_end(&a, at);
     for (int s0 = begin; s0 < end; s0 += WG) { /* one key for each work-item; the bounds are equal in the
                                                   whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);

@@ -69,9 +69,9 @@ static float16 exp_negative(float16 x)
 }
 
 /* The logits of 16 keys from s on, from their scaled products: capped and masked; -INFINITY for keys that the
- * query does not see. */
-static float16 logit16(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s,
-                       int end, float16 z)
+ * query does not see: those outside begin .. last. No key beyond `end` is read. */
+static float16 logit16(const attention_args *a, int begin, int last, global const mask_elem *mask,
+                       size_t mask_row, int s, int end, float16 z)
 {
     if (a->softcap > 0)
         z = a->softcap * tanh(z / a->softcap);
@@ -85,7 +85,6 @@ static float16 logit16(const attention_args *a, int at, global const mask_elem *
     z = select((float16)-INFINITY, z, convert_int16(vload16(0, m)) != 0);
 #  endif
 #endif
-    const int last = min(end, keys_end(a, at)) - 1, begin = keys_begin(a, at);
     if (s + 15 > last || s < begin) {
         const float16 key = iota16();
         z = select((float16)-INFINITY, z, key <= (float)(last - s) && key >= (float)(begin - s));
@@ -138,15 +137,17 @@ typedef struct row_id {
 /* Turns the chunk's scores of ROWS queries into weights (queries beyond the last repeat it). keep[i]: the
  * factor for the earlier sums of query i. */
 static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum,
-                        global const mask_elem *mask, global const int *pos, row_id row, int s, int end)
+                        global const mask_elem *mask, global const int *pos, global const int *first_keys,
+                        row_id row, int s, int end)
 {
     const int n = end - s;
     for (uint i = 0; i < ROWS; i++) {
         const uint query = min(row.first + i, row.last);
-        const int at = position(a, pos, row.b, query);
+        const int at = position(a, pos, row.b, query), last = min(end, keys_end(a, at)) - 1,
+                  begin = keys_begin(a, at, first_key(a, first_keys, row.b, query));
         const size_t mask_row = row_at(a, &a->mask, row.b, row.hk, query);
         for (int c = 0; c < (n <= 16 ? 1 : n <= 32 ? 2 : CHUNK); c++)
-            z[i * CHUNK + c] = logit16(a, at, mask, mask_row, s + 16 * c, end, z[i * CHUNK + c]);
+            z[i * CHUNK + c] = logit16(a, begin, last, mask, mask_row, s + 16 * c, end, z[i * CHUNK + c]);
         keep[i] = soften(z + i * CHUNK, most + i, sum + i, n);
     }
 }

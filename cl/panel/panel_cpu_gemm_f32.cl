@@ -26,9 +26,9 @@ typedef ELEM(W_TYPE) panel_elem;
 #include "tile.h"
 
 #if W_TYPE == DTYPE_F32
-TILE_SUMS(tile_sums, global)
+TILE_SUMS(tile_sums, global, global, 1, X_LANES)
 #else
-TILE_SUMS(tile_sums, private)
+TILE_SUMS(tile_sums, global, private, 1, X_LANES)
 #endif
 
 /* Decodes columns k0 .. k0 + depth - 1 of both tiles of a pair to floats. */

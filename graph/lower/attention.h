@@ -7,29 +7,48 @@
 
 enum { CLEF_MAX_HEAD = 512 }; /* elements of a head */
 
+/** Indices of the inputs of attention. */
+enum {
+    CLEF_ATTENTION_Q,
+    CLEF_ATTENTION_K,
+    CLEF_ATTENTION_V,
+    CLEF_ATTENTION_MASK,
+    CLEF_ATTENTION_POS,
+    CLEF_ATTENTION_SINKS,
+    CLEF_ATTENTION_RUNS,
+    CLEF_ATTENTION_PAGES,
+    CLEF_ATTENTION_FIRST,
+    CLEF_ATTENTION_N_IN
+};
+
 typedef struct clef_attention_call {
     attention_cpu_decode_args args; /* all but .a.tile and .a.splits; fields that only a write needs may be
                                        0 */
-    const clef_value   *out, *q, *k, *v, *mask, *pos, *sinks; /* q may be CLEF__SCRATCH */
-    const clef_value   *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: the cache is not written */
-    const clef_value   *runs, *pages; /* NULL: the caches are not in pages */
-    int32_t             batch_invariant;
-    clef_rope_pairing   pairing;
+    const clef_value *out, *q, *k, *v, *mask, *pos, *sinks;    /* q may be CLEF__SCRATCH */
+    const clef_value *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: the cache is not written */
+    const clef_value *runs, *pages;                            /* NULL: the caches are not in pages */
+    const clef_value *first;                                   /* NULL: queries see keys from 0 on */
+    int32_t batch_invariant;
+    clef_rope_pairing pairing;
 } clef_attention_call;
 
 /** Rows of clef_launch.defs that every attention kernel needs (cl/attention/attention.h). */
-#define CLEF_ATTENTION_DEFS(lo, call)                                                          \
-    {"D", (int32_t)clef__n(lo, (call)->k, 0)}, {"E", (int32_t)clef__n(lo, (call)->v, 0)},      \
-        {"K_TYPE", (int32_t)(call)->k->dtype}, {"V_TYPE", (int32_t)(call)->v->dtype},          \
-        {"MASK", (call)->mask ? (int32_t)(call)->mask->dtype : DTYPE_NONE},                    \
-        {"POS", (call)->pos != NULL},                                                          \
-        {"SINKS", (call)->sinks ? (int32_t)(call)->sinks->dtype : DTYPE_NONE},                 \
-        {"PAGED", (call)->pages != NULL}
+#define CLEF_ATTENTION_DEFS(lo, call)                                                                        \
+    {"D", (int32_t)clef__n(lo, (call)->k, 0)}, {"E", (int32_t)clef__n(lo, (call)->v, 0)},                    \
+        {"K_TYPE", (int32_t)(call)->k->dtype}, {"V_TYPE", (int32_t)(call)->v->dtype},                        \
+        {"MASK", (call)->mask ? (int32_t)(call)->mask->dtype : DTYPE_NONE}, {"POS", (call)->pos != NULL},    \
+        {"SINKS", (call)->sinks ? (int32_t)(call)->sinks->dtype : DTYPE_NONE},                               \
+    {                                                                                                        \
+        "PAGED", (call)->pages != NULL                                                                       \
+    }
+
+/** The sizes and buffers of an attention node, for its kernels. */
+clef_attention_call clef__attention_call(const clef_lowering *lo, const clef_value *n);
 
 /** The most keys of a sequence that the cache has room for. */
 uint32_t clef__most_keys(const clef_lowering *lo, const clef_attention_call *call);
-/** Appends runs and pages to a launch's buffers, if there are any. */
-void clef__add_paging(clef_launch *launch, const clef_attention_call *call);
+/** Appends first, runs and pages to a launch's buffers, if there are any. */
+void clef__add_optional(clef_launch *launch, const clef_attention_call *call);
 /** At least the number of tiles of `tile` queries in all runs. */
 uint32_t clef__tiles_of_runs(const attention_args *args, uint32_t tile);
 
@@ -54,30 +73,45 @@ clef_status clef__attention_gpu_query_launch(clef_lowering *lo, const clef_atten
  *  local memory. Does not write the cache. Uses scratch memory, after that of q if q is there. */
 clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_attention_call *call,
                                              clef_error *err);
-int         clef__attention_gpu_flash_runs(const clef_caps *caps);
+int clef__attention_gpu_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */
-int         clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
+int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
 /** For CPUs with vectors: a few positions, whose rows are written first. Uses scratch memory if the keys are
  *  cut into parts. */
 clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
                                               clef_error *err);
 /** 1 when T positions, with `group` queries for each head of k and values of E, are few enough for
  *  clef__attention_cpu_decode_launch(). */
-int         clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E);
+int clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E);
 
 /* The parts of cached_attention, for devices that launch them one by one (graph/op/op_rope.c,
  * graph/op/op_cache_write.c). */
 clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x,
                               const clef_value *freqs, const clef_value *pos, clef_rope_pairing pairing,
-                              clef_error *err);
+                              int inverse, clef_error *err);
 clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache,
                                      const clef_value *x, const clef_value *pos, const clef_value *runs,
                                      const clef_value *pages, clef_error *err);
+
+/** Fills `first` [B, T] with the starts of documents, for tests and proofs (clef_op_def.draw). Returns 1. */
+int clef__draw_documents(const clef_value *first, const int64_t *symbols, float *out);
 
 /* ---- for the references ---------------------------------------------------------------------- */
 
 /** The names of clef_rope_pairing in the text form. */
 extern const char *const clef__rope_pairings[];
+
+/** A query of attention, and with pages the number of its sequence, or -1. */
+typedef struct clef__ref_query {
+    int64_t b, h, t, sequence;
+} clef__ref_query;
+
+/** The first element of key or value s (i: CLEF_ATTENTION_K or CLEF_ATTENTION_V); -1 if there is none. */
+int64_t clef__attention_ref_key(const clef_ref_tensor *in, int32_t i, clef__ref_query r, int64_t s);
+/** The logit of key s for the attention n; -INFINITY if the key is masked. *slope: the logit's derivative by
+ *  the product q . k. */
+double clef__attention_ref_logit(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s,
+                                 double *slope);
 
 /** Rotates x[0 .. 2 half) in place by position * freqs: rope's formula. */
 void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, clef_rope_pairing pairing,

@@ -82,7 +82,7 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
         for (uint32_t i = 0; i < sizeof written / sizeof *written; i++)
             launch.bufs[launch.n_bufs++] = written[i];
     }
-    clef__add_paging(&launch, call);
+    clef__add_optional(&launch, call);
     const clef_status s = clef__launch(lo, &launch, err);
     if (s || a->splits == 1)
         return s;

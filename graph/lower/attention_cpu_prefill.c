@@ -25,25 +25,29 @@ clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_att
     while (args.tile > TILE_ROWS * 2 &&
            clef__ceil_div(queries, args.tile) * heads < TILES_PER_UNIT * (uint32_t)lo->caps->n_units)
         args.tile /= 2; /* stays a multiple of the rows */
-    clef_launch launch = {
-        .source = "attention_cpu_prefill",
-        .kernel = "attention_cpu_prefill",
-        .defs = {{"TILE", (int32_t)most}, {"ROWS", TILE_ROWS}, CLEF_ATTENTION_DEFS(lo, call)},
-        .args = &args,
-        .args_bytes = sizeof args,
-        .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
-        .n_bufs = 7,
-        .groups = {clef__ceil_div(queries, args.tile) * heads}};
+    clef_launch launch = {.source = "attention_cpu_prefill",
+                          .kernel = "attention_cpu_prefill",
+                          .defs = {{"TILE", (int32_t)most},
+                                   {"ROWS", TILE_ROWS},
+                                   CLEF_ATTENTION_DEFS(lo, call),
+                                   {"FIRST", call->first != NULL}},
+                          .args = &args,
+                          .args_bytes = sizeof args,
+                          .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+                          .n_bufs = 7,
+                          .groups = {clef__ceil_div(queries, args.tile) * heads}};
     if (call->pages) {
         args.tiles = clef__tiles_of_runs(&args, args.tile);
         launch.groups[0] = args.tiles * (args.n[1] / args.group);
-        clef__add_paging(&launch, call);
     }
+    clef__add_optional(&launch, call);
     return clef__launch(lo, &launch, err);
 }
 
-void clef__add_paging(clef_launch *launch, const clef_attention_call *call)
+void clef__add_optional(clef_launch *launch, const clef_attention_call *call)
 {
+    if (call->first)
+        launch->bufs[launch->n_bufs++] = call->first;
     if (!call->pages)
         return;
     launch->bufs[launch->n_bufs++] = call->runs;

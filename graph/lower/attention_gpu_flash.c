@@ -108,7 +108,8 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
                  {"ROWS", (int32_t)s.rows},
                  {"TALL", (int32_t)s.tall},
                  {"KEYS", (int32_t)s.keys},
-                 CLEF_ATTENTION_DEFS(lo, call)},
+                 CLEF_ATTENTION_DEFS(lo, call),
+                 {"FIRST", call->first != NULL}},
         .args = &args,
         .args_bytes = sizeof args,
         .bufs = {call->out, CLEF__SCRATCH, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
@@ -116,7 +117,7 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
         .groups = {a->splits * groups},
         .local = {s.wg},
         .scratch_bytes = 4 * (q_floats + most_records(lo, call) * record)};
-    clef__add_paging(&launch, call);
+    clef__add_optional(&launch, call);
     const clef_status status = clef__launch(lo, &launch, err);
     if (status || a->splits == 1)
         return status;

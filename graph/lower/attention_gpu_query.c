@@ -28,17 +28,19 @@ clef_status clef__attention_gpu_query_launch(clef_lowering *lo, const clef_atten
     const clef_status fits = fits_loops(lo, call, wg, err);
     if (fits)
         return fits;
-    clef_launch launch = {
-        .source = "attention_gpu_query",
-        .kernel = "attention_gpu_query",
-        .c_version = CLEF_SUBGROUP_C_VERSION(lo),
-        .defs = {{"WG", (int32_t)wg}, CLEF_SUBGROUP_DEFS(lo), CLEF_ATTENTION_DEFS(lo, call)},
-        .args = args,
-        .args_bytes = sizeof *args,
-        .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
-        .n_bufs = 7,
-        .groups = {args->n[0] * args->n[1] * args->n[2]},
-        .local = {wg}};
-    clef__add_paging(&launch, call);
+    clef_launch launch = {.source = "attention_gpu_query",
+                          .kernel = "attention_gpu_query",
+                          .c_version = CLEF_SUBGROUP_C_VERSION(lo),
+                          .defs = {{"WG", (int32_t)wg},
+                                   CLEF_SUBGROUP_DEFS(lo),
+                                   CLEF_ATTENTION_DEFS(lo, call),
+                                   {"FIRST", call->first != NULL}},
+                          .args = args,
+                          .args_bytes = sizeof *args,
+                          .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+                          .n_bufs = 7,
+                          .groups = {args->n[0] * args->n[1] * args->n[2]},
+                          .local = {wg}};
+    clef__add_optional(&launch, call);
     return clef__launch(lo, &launch, err);
 }

@@ -11,11 +11,12 @@ int64_t clef__head_group(const clef_shape *a, const clef_shape *b)
     return h % hk ? 0 : h / hk;
 }
 
-/* Folds dim 1 into the rows, then moves dim 0 to dim 1, as long as b does not depend on it. */
-static void fold_batches(matmul_args *p)
+/* Folds dim 1 into the rows, then moves dim 0 to dim 1, as long as b does not depend on it. Rows of a
+ * transposed `a` are not strides apart, and stay. */
+static void fold_batches(matmul_args *p, int transpose_a)
 {
     for (int i = 0; i < 2; i++) {
-        const int mergeable = p->m == 1 || p->a_stride[1] == p->m * p->a_stride[2];
+        const int mergeable = !transpose_a && (p->m == 1 || p->a_stride[1] == p->m * p->a_stride[2]);
         if (p->n1 > 1 && (p->b_stride[1] || p->group > 1 || !mergeable))
             return;
         if (p->n1 > 1) {
@@ -45,7 +46,7 @@ matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n)
             vb.stride[i] = 0;
     matmul_args p = {.m = out[2],
                      .n = out[3],
-                     .k = clef__n(lo, a, 0),
+                     .k = clef__n(lo, a, o->transpose_a ? 1 : 0),
                      .n0 = out[0],
                      .n1 = out[1],
                      .group = (args_uint)clef__head_group(&a->shape, &b->shape),
@@ -55,6 +56,6 @@ matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n)
                      .b_stride = {vb.stride[0], vb.stride[1], vb.stride[2]},
                      .bias = bias.offset,
                      .alpha = o->alpha != 0 ? o->alpha : 1};
-    fold_batches(&p);
+    fold_batches(&p, o->transpose_a);
     return p;
 }

@@ -1,5 +1,5 @@
-/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are first decoded to scratch memory. The
- * bias is written to the result before the product is added. */
+/* matmul by CLBlast's strided batched GEMM. Operands that are not f32 are first decoded to scratch memory.
+ * The bias is written to the result before the product is added. */
 #include "graph/lower/elementwise.h"
 #include "graph/lower/variant.h"
 
@@ -13,9 +13,9 @@ typedef struct gemm_batches {
     uint32_t a_stride, b_stride, c_stride; /* within a call */
 } gemm_batches;
 
-static int decodes_to_scratch(const clef_value *n)
+static int is_decoded(const clef_value *operand)
 {
-    return n->in[1]->dtype != CLEF_F32;
+    return operand->dtype != CLEF_F32;
 }
 
 /* Splits grouped heads: either a call for each head of b with its group as the batch, or a call for each
@@ -60,10 +60,13 @@ static int clblast_expresses(const clef_lowering *lo, const clef_value *n)
 {
     const clef_matmul_opts *o = (const void *)n->attr;
     const matmul_args p = clef__matmul_args(lo, n);
+    const uint32_t a_rows = o->transpose_a ? p.k : p.m, a_width = o->transpose_a ? p.m : p.k;
     const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
-    if (leading_dim(p.a_stride[2], p.m, p.k) < p.k || leading_dim(p.b_stride[2], b_rows, b_width) < b_width)
+    if (leading_dim(p.a_stride[2], a_rows, a_width) < a_width ||
+        leading_dim(p.b_stride[2], b_rows, b_width) < b_width)
         return 0;
-    return !decodes_to_scratch(n) || !(p.b_stride[0] || p.b_stride[1]);
+    return !(is_decoded(n->in[0]) && p.n0 * p.n1 > 1) &&
+           !(is_decoded(n->in[1]) && (p.b_stride[0] || p.b_stride[1]));
 }
 
 int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm)
@@ -76,28 +79,46 @@ static int clblast_fits(const clef_lowering *lo, const clef_value *n)
     return clef__clblast_may_serve(lo->caps, lo->gemm) && clblast_expresses(lo, n);
 }
 
-/* Used without a measurement only where it is known to be much faster. */
+/* Used without a measurement only where it is known to be much faster: with f32 operands, or with two of 16
+ * bits, as training has them. */
 static int clblast_pays(const clef_lowering *lo, const clef_value *n)
 {
     const matmul_args p = clef__matmul_args(lo, n);
-    return lo->gemm == CLEF_GEMM_CLBLAST ||
-           !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
+    const int is_mixed = is_decoded(n->in[1]) && !is_decoded(n->in[0]);
+    return lo->gemm == CLEF_GEMM_CLBLAST || !(is_mixed || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
 }
 
-/* Decodes b to dense f32. */
-static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args *p, uint32_t rows,
-                            uint32_t width, clef_error *err)
+/* A matrix in memory: rows that are `stride` elements apart. */
+typedef struct matrix {
+    uint32_t rows, width, offset, stride;
+} matrix;
+
+/* Decodes x to dense f32 in the scratch memory, at element `at`, and says where it is then. */
+static clef_status decode(clef_lowering *lo, const clef_value *x, uint32_t at, uint64_t scratch_bytes,
+                          matrix *place, clef_error *err)
 {
     clef_elementwise e = {.what = "copy",
                           .out = CLEF__SCRATCH,
-                          .x = b,
-                          .n = {1, 1, rows, width},
-                          .x_view = {.offset = p->b, .stride = {0, 0, p->b_stride[2], 1}},
-                          .scratch_bytes = (uint64_t)rows * width * sizeof(float)};
+                          .x = x,
+                          .n = {1, 1, place->rows, place->width},
+                          .x_view = {.offset = place->offset, .stride = {0, 0, place->stride, 1}},
+                          .scratch_bytes = scratch_bytes};
     e.out_view = clef__dense_view(e.n);
-    p->b = 0;
-    p->b_stride[2] = width;
+    e.out_view.offset = at;
+    place->offset = at;
+    place->stride = place->width;
     return clef__launch_elementwise(lo, &e, err);
+}
+
+/* Decodes the operands that are not f32, one after the other. */
+static clef_status decode_operands(clef_lowering *lo, const clef_value *n, matrix *a, matrix *b,
+                                   clef_error *err)
+{
+    const uint64_t n_a = is_decoded(n->in[0]) ? (uint64_t)a->rows * a->width : 0,
+                   n_b = is_decoded(n->in[1]) ? (uint64_t)b->rows * b->width : 0,
+                   n_bytes = (n_a + n_b) * sizeof(float);
+    clef_status s = n_a ? decode(lo, n->in[0], 0, n_bytes, a, err) : CLEF_OK;
+    return !s && n_b ? decode(lo, n->in[1], (uint32_t)n_a, n_bytes, b, err) : s;
 }
 
 static clef_status lay_bias(clef_lowering *lo, const clef_value *n, const matmul_args *p, clef_error *err)
@@ -112,11 +133,11 @@ static clef_status lay_bias(clef_lowering *lo, const clef_value *n, const matmul
 static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_matmul_opts *o = (const void *)n->attr;
-    const int decoded = decodes_to_scratch(n);
-    matmul_args p = clef__matmul_args(lo, n);
+    const matmul_args p = clef__matmul_args(lo, n);
     const gemm_batches s = split_batches(&p);
-    const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
-    clef_status status = decoded ? decode_b(lo, n->in[1], &p, b_rows, b_width, err) : CLEF_OK;
+    matrix a = {o->transpose_a ? p.k : p.m, o->transpose_a ? p.m : p.k, p.a, p.a_stride[2]},
+           b = {o->transpose_b ? p.n : p.k, o->transpose_b ? p.k : p.n, p.b, p.b_stride[2]};
+    clef_status status = decode_operands(lo, n, &a, &b, err);
     if (!status && n->in[2])
         status = lay_bias(lo, n, &p, err);
     for (uint32_t i = 0; i < s.n0 * s.n1 && !status; i++) {
@@ -125,12 +146,13 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
                                      .n = p.n,
                                      .k = p.k,
                                      .batch = s.batch,
+                                     .transpose_a = o->transpose_a != 0,
                                      .transpose_b = o->transpose_b != 0,
-                                     .a_offset = p.a + i0 * s.a[0] + i1 * s.a[1],
-                                     .b_offset = p.b + i0 * s.b[0] + i1 * s.b[1],
+                                     .a_offset = a.offset + i0 * s.a[0] + i1 * s.a[1],
+                                     .b_offset = b.offset + i0 * s.b[0] + i1 * s.b[1],
                                      .c_offset = i0 * s.c[0] + i1 * s.c[1],
-                                     .a_ld = leading_dim(p.a_stride[2], p.m, p.k),
-                                     .b_ld = leading_dim(p.b_stride[2], b_rows, b_width),
+                                     .a_ld = leading_dim(a.stride, a.rows, a.width),
+                                     .b_ld = leading_dim(b.stride, b.rows, b.width),
                                      .c_ld = p.n,
                                      .a_stride = s.a_stride,
                                      .b_stride = s.b_stride,
@@ -143,7 +165,8 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
                                              .kernel = "gemm",
                                              .args = &call,
                                              .args_bytes = sizeof call,
-                                             .bufs = {n, n->in[0], decoded ? CLEF__SCRATCH : n->in[1]},
+                                             .bufs = {n, is_decoded(n->in[0]) ? CLEF__SCRATCH : n->in[0],
+                                                      is_decoded(n->in[1]) ? CLEF__SCRATCH : n->in[1]},
                                              .n_bufs = 3},
                               err);
     }

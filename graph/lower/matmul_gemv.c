@@ -10,7 +10,8 @@ enum {
 
 static int gemv_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__matmul_args(lo, n).m <= MAX_ROWS;
+    const clef_matmul_opts *o = (const void *)n->attr;
+    return !o->transpose_a && n->in[0]->dtype == CLEF_F32 && clef__matmul_args(lo, n).m <= MAX_ROWS;
 }
 
 static clef_status gemv_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -41,4 +42,4 @@ static clef_status gemv_lower(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 const clef_variant clef__matmul_gemv = {
-    .name = "gemv", .shape_text = "up to 4 rows", .fits = gemv_fits, .lower = gemv_lower};
+    .name = "gemv", .shape_text = "up to 4 rows, not transposed", .fits = gemv_fits, .lower = gemv_lower};

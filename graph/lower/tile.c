@@ -10,7 +10,8 @@ enum {
     MAX_BLOCKS = 8,
     MAX_PAIRS =
         4, /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half of a second cache */
-    GROUPS_PER_UNIT = 16 /* wanted, so that the compute units end together */
+    MAX_TILES_ONE_PART = 512, /* of a group that keeps no sums, because it needs no second part of k */
+    GROUPS_PER_UNIT = 16      /* wanted, so that the compute units end together */
 };
 
 static int is_wide(const clef_caps *caps)
@@ -51,6 +52,39 @@ clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint3
     }
     /* so that all groups are alike */
     t.blocks = clef__ceil_div(all_blocks, clef__ceil_div(all_blocks, t.blocks));
+    return t;
+}
+
+/* The time of a product in groups of blocks x n, in tiles: of all tiles, of packing for each group, and of
+ * waiting for the last group. The constants were measured on Zen 4. */
+static double time_of_groups(const clef_tile *t, uint32_t blocks, uint32_t pairs, uint32_t n, double units,
+                             double batches, int is_packed)
+{
+    const double block = 0.15, pair = is_packed ? 0.05 : 0.4, start = 0.05;
+    const double rows = clef__ceil_div(t->all_blocks, blocks), columns = clef__ceil_div(pairs, n);
+    const double all = (double)t->all_blocks * pairs + block * t->all_blocks * columns + pair * pairs * rows +
+                       start * rows * columns;
+    const double group = (double)blocks * n + block * blocks + pair * n + start;
+    return all * batches / units + group * (units - 1) / units * 0.6;
+}
+
+clef_tile clef__tile_of_gemm(const clef_caps *caps, const matmul_args *p, int is_packed)
+{
+    const uint32_t rows = rows_of_tile(caps, p->m), pairs = clef__ceil_div(p->n, PANEL_PAD);
+    const uint32_t most = p->k <= CLEF__TILE_DEPTH ? MAX_TILES_ONE_PART : MAX_BLOCKS * MAX_PAIRS;
+    const double units = caps->n_units > 0 ? caps->n_units : 1, batches = (double)p->n0 * p->n1;
+    double least = 0;
+    clef_tile t = {
+        .rows = (int32_t)rows, .vectors = is_wide(caps) ? 2 : 1, .all_blocks = clef__ceil_div(p->m, rows)};
+    for (uint32_t blocks = 1; blocks <= MAX_BLOCKS && blocks <= t.all_blocks; blocks++)
+        for (uint32_t n = 1; n <= pairs && n * blocks <= most; n++) {
+            const double time = time_of_groups(&t, blocks, pairs, n, units, batches, is_packed);
+            if (least == 0 || time < least) {
+                least = time;
+                t.blocks = blocks;
+                t.pairs = n;
+            }
+        }
     return t;
 }
 

@@ -69,25 +69,30 @@ static void describe_product(const clef_tune_key *key, const char *end, char *te
              key->n, key->k, rows[key->rows], end);
 }
 
-/* form: 1 when b is [N, K]. */
+enum { FORM_TRANSPOSE_B = 1, FORM_TRANSPOSE_A = 2 };
+
+/* form: which operands are transposed. */
 static clef_tune_key matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_matmul_opts *o = (const void *)n->attr;
     return (clef_tune_key){.dtype = (int32_t)n->in[1]->dtype,
                            .n = (int32_t)clef__bound_n(lo, n, 0),
-                           .k = (int32_t)clef__bound_n(lo, n->in[0], 0),
+                           .k = (int32_t)clef__bound_n(lo, n->in[0], o->transpose_a ? 1 : 0),
                            .rows = rows_class(clef__matmul_args(lo, n).m),
-                           .form = o->transpose_b != 0};
+                           .form = (o->transpose_b ? FORM_TRANSPOSE_B : 0) |
+                                   (o->transpose_a ? FORM_TRANSPOSE_A : 0)};
 }
 
 static int matmul_takes_node(const clef_value *n)
 {
-    return n->in[1]->kind == CLEF_WEIGHT && n->in[1]->shape.rank == 2;
+    const clef_matmul_opts *o = (const void *)n->attr;
+    return n->in[1]->kind == CLEF_WEIGHT && n->in[1]->shape.rank == 2 && !o->transpose_a;
 }
 
 static int matmul_takes_key(const clef_tune_key *key)
 {
-    return has_whole_blocks(key) && (clef_dtype_block_elems((clef_dtype)key->dtype) == 1 || key->form);
+    return has_whole_blocks(key) && !(key->form & FORM_TRANSPOSE_A) &&
+           (clef_dtype_block_elems((clef_dtype)key->dtype) == 1 || key->form);
 }
 
 static int matmul_write(const clef_tune_key *key, int32_t n, int32_t i, char *text, size_t room)

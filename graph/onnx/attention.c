@@ -41,8 +41,14 @@ EMIT(matmul)
     const char *second = clef__onnx_value(x, b);
     if (o->transpose_b)
         second = swap_last(x, second, b->shape.rank);
-    const char *y = product(x, clef__onnx_value(x, n->in[0]), &n->in[0]->shape, second, &b->shape,
-                            clef__dim_right(&n->shape, 0));
+    const char *first = clef__onnx_value(x, n->in[0]);
+    clef_shape of_first = n->in[0]->shape;
+    if (o->transpose_a) {
+        first = swap_last(x, first, of_first.rank);
+        of_first.dim[of_first.rank - 1] = clef__dim_right(&n->in[0]->shape, 1);
+        of_first.dim[of_first.rank - 2] = clef__dim_right(&n->in[0]->shape, 0);
+    }
+    const char *y = product(x, first, &of_first, second, &b->shape, clef__dim_right(&n->shape, 0));
     y = times(x, y, o->alpha);
     return n->in[2] ? ONNX(x, "Add", y, clef__onnx_value(x, n->in[2])) : y;
 }
@@ -138,6 +144,9 @@ EMIT(attention)
 {
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_value *q = n->in[0], *k = n->in[1], *v = n->in[2];
+    if (n->in[8])
+        return clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: %s: attention of packed documents has no export",
+                               n->name);
     const clef_shape scores =
         clef_shape_4(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2], k->shape.dim[2]);
     const softmax_parts p = {.mask = n->in[3],

@@ -1,5 +1,5 @@
-/* ONNX for what goes along a sequence with a memory (convolution, gated delta), and for mixtures of experts.
- */
+/* ONNX for what goes along a sequence with a memory (convolution, gated delta), and for mixtures of
+ * experts. */
 #include "graph/onnx/onnx.h"
 
 /* A state has new content in its first sequences; those behind them stay. */

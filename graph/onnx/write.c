@@ -15,8 +15,8 @@ typedef struct weight_writer {
     uint64_t inside_bytes;
 } weight_writer;
 
-/* The bytes of a weight as ONNX has them: its own, or F32 of a block format in *made, which the caller frees.
- */
+/* The bytes of a weight as ONNX has them: its own, or F32 of a block format in *made, which the caller
+ * frees. */
 static const void *weight_bytes(onnx_export *x, const clef_onnx_opts *opts, const clef_value *v, void **made,
                                 size_t *n_bytes)
 {

@@ -1,5 +1,6 @@
 /* affine: scale and shift by numbers. */
 #include "graph/lower/elementwise.h"
+#include "graph/train/gradient.h"
 
 static const clef_attr_def affine_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_affine_opts, scale), NULL},
@@ -30,6 +31,13 @@ static clef_status affine_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__lower_elementwise(lo, n, "affine", o->scale, o->shift, err);
 }
 
+static void affine_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_affine_opts *o = (const void *)n->attr;
+    clef__add_gradient(gr, n->in[0],
+                       o->scale == 1 ? d : clef_affine(n->graph, d, &(clef_affine_opts){.scale = o->scale}));
+}
+
 const clef_op_def clef__op_affine = {
     .name = "affine",
     .formula = "out = scale x + shift",
@@ -43,5 +51,6 @@ const clef_op_def clef__op_affine = {
     .cost = affine_cost,
     .lower = affine_lower,
     .in_place = 1,
+    .grad = affine_rule,
     .tol = 3e-7f, /* two roundings of 6e-8 */
 };

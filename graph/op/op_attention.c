@@ -3,10 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/lower/attention.h"
+#include "graph/lower/attention_grad.h"
 #include "graph/op/paging.h"
+#include "graph/train/gradient.h"
+#include "graph/train/softmax_grad.h"
 
-enum { Q, K, V, MASK, POS, SINKS, RUNS, PAGES, N_IN }; /* indices of the inputs */
+/* Indices of the inputs. */
+enum {
+    Q = CLEF_ATTENTION_Q,
+    K = CLEF_ATTENTION_K,
+    V = CLEF_ATTENTION_V,
+    MASK = CLEF_ATTENTION_MASK,
+    POS = CLEF_ATTENTION_POS,
+    SINKS = CLEF_ATTENTION_SINKS,
+    RUNS = CLEF_ATTENTION_RUNS,
+    PAGES = CLEF_ATTENTION_PAGES,
+    FIRST = CLEF_ATTENTION_FIRST,
+    N_IN = CLEF_ATTENTION_N_IN
+};
 
 static const clef_attr_def attention_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, scale), NULL},
@@ -38,6 +52,16 @@ clef_value *clef_paged_attention(clef_graph *g, const clef_paged_attention_in *i
     return clef__node(g, CLEF_OP_attention, list, N_IN, opts);
 }
 
+clef_value *clef_attention_of_documents(clef_graph *g, clef_value *q, clef_value *k, clef_value *v,
+                                        clef_value *mask, clef_value *first, const clef_attention_opts *opts)
+{
+    clef_attention_opts causal = opts ? *opts : (clef_attention_opts){0};
+    causal.causal = 1;
+    return clef__node(g, CLEF_OP_attention,
+                      (clef_value *[N_IN]){[Q] = q, [K] = k, [V] = v, [MASK] = mask, [FIRST] = first}, N_IN,
+                      &causal);
+}
+
 /* Shape [B, H, T, S] of the scores, which are never stored. */
 static clef_shape scores_shape(const clef_value *n)
 {
@@ -62,8 +86,7 @@ clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, c
     return scores;
 }
 
-/* The sizes and buffers of the node, for the attention kernels. */
-static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
+clef_attention_call clef__attention_call(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_shape s = scores_shape(n);
@@ -77,6 +100,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .sinks = n->in[SINKS],
                                 .runs = n->in[RUNS],
                                 .pages = n->in[PAGES],
+                                .first = n->in[FIRST],
                                 .batch_invariant = o->batch_invariant};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
@@ -84,6 +108,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                    .mask = clef__view_as(lo, call.mask, &scores),
                                    .pos = clef__view(lo, call.pos).offset,
                                    .sinks = clef__view(lo, call.sinks).offset,
+                                   .first = clef__view(lo, call.first).offset,
                                    .scale = o->scale != 0 ? o->scale : 1,
                                    .softcap = o->softcap,
                                    .causal = o->causal,
@@ -113,6 +138,24 @@ static clef_status check_pages(const clef_value *n, clef_error *err)
     const clef_status s =
         clef__check_paging(n, n->in[K], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
     return s ? s : clef__check_paging(n, n->in[V], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
+}
+
+static clef_status check_first(const clef_value *n, clef_error *err)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    const clef_value *first = n->in[FIRST];
+    const clef_shape *q = &n->in[Q]->shape;
+    char a[96], b[96];
+    if (!first)
+        return CLEF_OK;
+    if (!o->causal || n->in[PAGES] || n->in[RUNS])
+        return clef__fail(err, CLEF_E_ARG, "first: expected causal=1 and no pages, came causal=%d%s",
+                          o->causal, n->in[PAGES] || n->in[RUNS] ? " and pages" : "");
+    if (first->shape.rank != 2 || !clef__dim_equal(first->shape.dim[0], q->dim[0]) ||
+        !clef__dim_equal(first->shape.dim[1], q->dim[2]))
+        return clef__fail(err, CLEF_E_SHAPE, "first %s is not [B, T] of q %s",
+                          clef__shape_text(n->graph, &first->shape, a), clef__shape_text(n->graph, q, b));
+    return CLEF_OK;
 }
 
 static clef_status attention_infer(clef_value *n, clef_error *err)
@@ -151,15 +194,11 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &sinks->shape, a), clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = clef_shape_4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
-    return check_pages(n, err);
+    const clef_status s = check_first(n, err);
+    return s ? s : check_pages(n, err);
 }
 
-typedef struct ref_row {
-    int64_t b, h, t, sequence;
-} ref_row;
-
-/* The first element of key or value s; -1 if there is none. */
-static int64_t ref_key(const clef_ref_tensor *in, int32_t i, ref_row r, int64_t s)
+int64_t clef__attention_ref_key(const clef_ref_tensor *in, int32_t i, clef__ref_query r, int64_t s)
 {
     const clef_ref_tensor *c = &in[i];
     const int64_t hk = r.h / (in[Q].n[1] / c->n[1]);
@@ -169,27 +208,37 @@ static int64_t ref_key(const clef_ref_tensor *in, int32_t i, ref_row r, int64_t 
     return row < 0 ? -1 : row * c->n[3];
 }
 
-/* The score of one key; -INFINITY if the key is masked. */
-static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row r, int64_t s)
+static int ref_sees(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s)
 {
     const clef_attention_opts *o = (const void *)n->attr;
-    const clef_ref_tensor *q = &in[0], *k = &in[1], *mask = &in[3], *pos = &in[4];
-    const int64_t D = q->n[3], at = r.t + (pos->x ? (int64_t)pos->x[r.b] : 0);
-    const int64_t key = ref_key(in, K, r, s);
-    if (key < 0)
-        return -INFINITY;
-    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = k->x + key;
+    const int64_t at = r.t + (in[POS].x ? (int64_t)in[POS].x[r.b] : 0);
+    const double from = in[FIRST].x ? in[FIRST].x[r.b * in[Q].n[2] + r.t] : 0;
+    return !(o->causal && s > at) && (double)s >= from &&
+           !(o->window > 0 && (s <= at - o->window || s >= at + o->window));
+}
+
+double clef__attention_ref_logit(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s,
+                                 double *slope)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    const clef_ref_tensor *q = &in[Q], *mask = &in[MASK];
+    const int64_t key = clef__attention_ref_key(in, K, r, s);
     const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
-    const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
+    const int keep = mask->x && n->in[MASK]->dtype != CLEF_F32;
+    const double scale = o->scale != 0 ? (double)o->scale : 1, cap = (double)o->softcap;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) ||
-        (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+    *slope = scale;
+    if (key < 0 || (keep && m == 0) || !ref_sees(n, in, r, s))
         return -INFINITY;
-    for (int64_t d = 0; d < D; d++)
+    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = in[K].x + key;
+    for (int64_t d = 0; d < q->n[3]; d++)
         z += a[d] * b[d];
-    z *= o->scale != 0 ? (double)o->scale : 1;
-    if (o->softcap > 0)
-        z = (double)o->softcap * tanh(z / (double)o->softcap);
+    z *= scale;
+    if (cap > 0) {
+        const double t = tanh(z / cap);
+        z = cap * t;
+        *slope = scale * (1 - t * t);
+    }
     return keep ? z : z + m;
 }
 
@@ -202,16 +251,17 @@ static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
         clef__ref_run run = {-1, 0, 0};
         if (in[PAGES].x && !clef__ref_find_run(&in[RUNS], i / T / H, &run))
             run.sequence = -1;
-        const ref_row r = {i / T / H, i / T % H, i % T, run.sequence};
+        const clef__ref_query r = {i / T / H, i / T % H, i % T, run.sequence};
         const double *sink = in[5].x ? in[5].x + r.h : NULL;
         double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY,
                sum = sink ? 1 : 0;
         memset(y, 0, (size_t)E * sizeof *y);
         for (int64_t s = 0; s < S; s++) {
-            const double z = ref_score(n, in, r, s);
+            double slope;
+            const double z = clef__attention_ref_logit(n, in, r, s, &slope);
             if (z == -INFINITY)
                 continue;
-            const double *vs = v->x + ref_key(in, V, r, s);
+            const double *vs = v->x + clef__attention_ref_key(in, V, r, s);
             const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
             max = new_max;
             sum = sum * keep + p;
@@ -234,6 +284,55 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
+/* ---- gradient -------------------------------------------------------------------------------- */
+
+/* With gradients of the mask or of sinks: computes the weights once more, as a matrix in memory, and
+ * differentiates softmax(q k^T) v. */
+static void unfused_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    clef_graph *g = n->graph;
+    const clef_softmax_opts opts = {
+        .scale = o->scale, .softcap = o->softcap, .causal = o->causal, .window = o->window};
+    const clef_matmul_opts by_rows = {.transpose_b = 1};
+    void (*const matmul_rule)(clef__gradients *, clef_value *, clef_value *) =
+        clef__ops[CLEF_OP_matmul]->grad;
+    clef_value *v = n->in[V], *z = clef_matmul(g, n->in[Q], n->in[K], NULL, &by_rows);
+    clef_value *p = clef_softmax_with_sinks(g, z, n->in[MASK], n->in[POS], n->in[SINKS], &opts);
+    clef_value *out = clef_matmul(g, p, v, NULL, NULL);
+    d = clef_permute(g, d, &(clef_permute_opts){{0, 2, 1, 3}});
+    if (clef__wants_gradient(gr, v) && out && d)
+        matmul_rule(gr, out, d);
+    const int wants_z = clef__wants_gradient(gr, n->in[Q]) || clef__wants_gradient(gr, n->in[K]);
+    clef_value *dp = clef_matmul(g, d, v, NULL, &by_rows);
+    clef_value *dz = dp ? clef__softmax_rule(gr, p, dp, wants_z) : NULL;
+    if (dz)
+        matmul_rule(gr, z, dz);
+}
+
+static void attention_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const int adds_mask = n->in[MASK] && clef__wants_gradient(gr, n->in[MASK]);
+    const int has_blocks =
+        clef_dtype_block_elems(n->in[K]->dtype) > 1 || clef_dtype_block_elems(n->in[V]->dtype) > 1;
+    if (n->in[PAGES] || has_blocks || (n->in[FIRST] && (adds_mask || n->in[SINKS]))) {
+        clef__graph_fail(n->graph, CLEF_E_UNSUPPORTED, "%s: no gradient of attention %s", n->name,
+                         n->in[PAGES]   ? "over pages"
+                         : has_blocks   ? "over keys and values in blocks"
+                         : n->in[SINKS] ? "with sinks and documents"
+                                        : "of a mask with documents");
+        return;
+    }
+    if (adds_mask || n->in[SINKS]) {
+        unfused_rule(gr, n, d);
+        return;
+    }
+    const clef__attention_gradients all = clef__attention_grad(n, d);
+    clef__add_gradient(gr, n->in[Q], all.q);
+    clef__add_gradient(gr, n->in[K], all.k);
+    clef__add_gradient(gr, n->in[V], all.v);
+}
+
 /* ---- variants -------------------------------------------------------------------------------- */
 
 static int split_fits(const clef_lowering *lo, const clef_value *n)
@@ -241,25 +340,26 @@ static int split_fits(const clef_lowering *lo, const clef_value *n)
     const clef_attention_opts *o = (const void *)n->attr;
     if (n->in[PAGES] && (o->batch_invariant || !clef__runs_are_rows(lo, n->in[RUNS], clef__n(lo, n, 3))))
         return 0;
-    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2),
+    return !n->in[FIRST] &&
+           clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2),
                                             clef__n(lo, n, 0));
 }
 
 static clef_status split_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_attention_call call = call_of(lo, n);
+    const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_cpu_decode_launch(lo, &call, err);
 }
 
 static clef_status tile_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_attention_call call = call_of(lo, n);
+    const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_cpu_prefill_launch(lo, &call, err);
 }
 
 static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_attention_call call = call_of(lo, n);
+    const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_gpu_query_launch(lo, &call, err);
 }
 
@@ -270,13 +370,13 @@ static int flash_fits(const clef_lowering *lo, const clef_value *n)
 
 static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_attention_call call = call_of(lo, n);
+    const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_gpu_flash_launch(lo, &call, err);
 }
 
 const clef_variant clef__attention_cpu_decode = {.name = "cpu_decode",
                                                  .device_text = "a CPU with vectors",
-                                                 .shape_text = "up to 4 positions",
+                                                 .shape_text = "up to 4 positions, without `first`",
                                                  .runs_on = clef__attention_has_vectors,
                                                  .fits = split_fits,
                                                  .lower = split_lower};
@@ -307,22 +407,40 @@ const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = la
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
+int clef__draw_documents(const clef_value *first, const int64_t *symbols, float *out)
+{
+    const int64_t B = clef__dim_at(first->graph, first->shape.dim[0], symbols),
+                  T = clef__dim_at(first->graph, first->shape.dim[1], symbols);
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t t = 0, start = 0, length = 5 + 3 * b; t < T; t++) {
+            if (t == start + length) { /* documents grow, so that some are longer than tiles */
+                start = t;
+                length += length / 2 + 1;
+            }
+            out[b * T + t] = (float)start;
+        }
+    return 1;
+}
+
 static int attention_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
 {
     const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
     const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K], n->in[MASK]};
+    if (i == FIRST)
+        return clef__draw_documents(n->in[FIRST], symbols, out);
     return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 
 const clef_op_def clef__op_attention = {
     .name = "attention",
-    .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks",
+    .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks, "
+               "documents",
     .n_min = 3,
     .n_max = N_IN,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS,
            CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
            CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
-           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .draw = attention_draw,
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
@@ -330,6 +448,7 @@ const clef_op_def clef__op_attention = {
     .ref = attention_ref,
     .cost = attention_cost,
     .lower = clef__lower_variant,
+    .grad = attention_rule,
     .tune = &clef__tune_attention,
     .tol = 1e-5f, /* a score z has an error of (D / 16 + 5) 6e-8 |z|, which is also the relative error of
                      its weight; |z| < 20 here */

@@ -1,8 +1,9 @@
 /* Elementwise functions of two inputs, with numpy's broadcasting. One line each at the end of this file. */
 #include "graph/lower/elementwise.h"
+#include "graph/train/gradient.h"
 
 /* tol: one rounding (2.5 ulp for a quotient, OpenCL 1.2, 7.4) of 6e-8. */
-#define BINARY(name_, text, expression)                                                                      \
+#define BINARY(name_, text, expression, gradient_a, gradient_b)                                              \
     clef_value *clef_##name_(clef_graph *g, clef_value *a, clef_value *b)                                    \
     {                                                                                                        \
         return clef__node(g, CLEF_OP_##name_, (clef_value *[]){a, b}, 2, NULL);                              \
@@ -26,6 +27,13 @@
     {                                                                                                        \
         return clef__lower_elementwise(lo, n, #name_, 0, 0, err);                                            \
     }                                                                                                        \
+    static void name_##_rule(clef__gradients *gr, clef_value *n, clef_value *d)                              \
+    {                                                                                                        \
+        if (clef__wants_gradient(gr, n->in[0]))                                                              \
+            clef__add_gradient(gr, n->in[0], gradient_a);                                                    \
+        if (clef__wants_gradient(gr, n->in[1]))                                                              \
+            clef__add_gradient(gr, n->in[1], gradient_b);                                                    \
+    }                                                                                                        \
     const clef_op_def clef__op_##name_ = {                                                                   \
         .name = #name_,                                                                                      \
         .formula = text,                                                                                     \
@@ -36,12 +44,15 @@
         .ref = name_##_ref,                                                                                  \
         .cost = name_##_cost,                                                                                \
         .lower = name_##_lower,                                                                              \
+        .grad = name_##_rule,                                                                                \
         .in_place = 3,                                                                                       \
         .cases = "binary",                                                                                   \
         .tol = 3e-7f,                                                                                        \
     };
 
-BINARY(add, "out = a + b, with broadcasting", a + b)
-BINARY(sub, "out = a - b, with broadcasting", a - b)
-BINARY(mul, "out = a b, with broadcasting", a *b)
-BINARY(div, "out = a / b, with broadcasting", a / b)
+BINARY(add, "out = a + b, with broadcasting", a + b, d, d)
+BINARY(sub, "out = a - b, with broadcasting", a - b, d, clef_neg(n->graph, d))
+BINARY(mul, "out = a b, with broadcasting", a *b, clef_mul(n->graph, d, n->in[1]),
+       clef_mul(n->graph, d, n->in[0]))
+BINARY(div, "out = a / b, with broadcasting", a / b, clef_div(n->graph, d, n->in[1]),
+       clef_neg(n->graph, clef_div(n->graph, clef_mul(n->graph, d, n), n->in[1])))

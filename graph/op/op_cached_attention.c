@@ -436,7 +436,7 @@ static clef_status make_heads(clef_lowering *lo, const clef_value *n, int32_t i,
                           .half_n = clef__n(lo, freqs, 0),
                           .scale = o->rope_scale != 0 ? o->rope_scale : 1};
         clef__n4(lo, x, args.n);
-        s = clef__rope_launch(lo, args, CLEF__SCRATCH, out->buf, freqs, pos, o->pairing, err);
+        s = clef__rope_launch(lo, args, CLEF__SCRATCH, out->buf, freqs, pos, o->pairing, 0, err);
         *out = in_scratch(lo, x);
     }
     if (!s)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/train/gradient.h"
 
 clef_value *clef_copy(clef_graph *g, clef_value *x)
 {
@@ -32,17 +33,23 @@ static clef_status copy_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__lower_elementwise(lo, n, "copy", 0, 0, err);
 }
 
+static void copy_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef__add_gradient(gr, n->in[0], d);
+}
+
 const clef_op_def clef__op_copy = {
     .name = "copy",
-    .formula = "out = x, dense; floats become f32, whole numbers stay what they are",
+    .formula = "out = x, dense; floats and block formats become f32, whole numbers stay what they are",
     .n_min = 1,
     .n_max = 1,
-    .in = {CLEF_IN_FLOAT | CLEF_IN_MASK},
+    .in = {CLEF_IN_WEIGHT | CLEF_IN_MASK},
     .infer = copy_infer,
     .ref = copy_ref,
     .cost = copy_cost,
     .lower = copy_lower,
-    .tol = 0, /* exact */
+    .grad = copy_rule,
+    .tol = 2e-7f, /* exact; a block's product of scale and number is rounded once */
 };
 
 /* ---- concat ---------------------------------------------------------------------------------- */
@@ -118,6 +125,20 @@ static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_err
     return s;
 }
 
+static void concat_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_concat_opts *o = (const void *)n->attr;
+    int32_t start = 0;
+    for (int32_t i = 0; i < 2; i++) {
+        const clef_dim size = n->in[i]->shape.dim[o->axis];
+        if (clef__wants_gradient(gr, n->in[i]))
+            clef__add_gradient(
+                gr, n->in[i],
+                clef_slice(n->graph, d, &(clef_slice_opts){.axis = o->axis, .start = start, .size = size}));
+        start += (int32_t)size.n;
+    }
+}
+
 const clef_op_def clef__op_concat = {
     .name = "concat",
     .formula = "out = a and b joined along an axis",
@@ -131,5 +152,6 @@ const clef_op_def clef__op_concat = {
     .cost = copy_cost,
     .lower = concat_lower,
     .at_load = 1, /* joins the biases of weights that are packed together */
-    .tol = 0,     /* exact */
+    .grad = concat_rule,
+    .tol = 0, /* exact */
 };

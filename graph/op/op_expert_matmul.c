@@ -1,6 +1,9 @@
 /* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
 #include "graph/op.h"
+#include "graph/train/expert_grad.h"
+#include "graph/train/gather_grad.h"
+#include "graph/train/gradient.h"
 
 static const clef_attr_def expert_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef_expert_matmul_opts, transpose_b), NULL},
@@ -117,6 +120,30 @@ static clef_row_range expert_rows(const clef_value *n)
     return (clef_row_range){.n_rows = n->in[1]->shape.dim[0], .span = clef_n(1)};
 }
 
+static void expert_matmul_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2];
+    const int32_t experts = (int32_t)w->shape.dim[0].n;
+    if (clef__wants_gradient(gr, x)) { /* of [B, T, K] the sum over the token's experts */
+        const clef_expert_matmul_opts back = {.transpose_b = !is_transposed(n)};
+        clef_value *floats = clef_dtype_block_elems(w->dtype) > 1 ? clef_copy(n->graph, w) : w;
+        clef_value *each = clef_expert_matmul(n->graph, d, floats, ids, NULL, &back);
+        if (each && x->shape.rank == 3)
+            each = clef_reshape(n->graph, clef_sum_axes(n->graph, each, &(clef_sum_axes_opts){1 << 2}),
+                                x->shape);
+        clef__add_gradient(gr, x, each);
+    }
+    if (clef__wants_gradient(gr, w)) {
+        const clef__expert_matmul_grad_opts opts = {experts};
+        clef__add_gradient(gr, w,
+                           is_transposed(n) ? clef__expert_matmul_grad(d, x, ids, &opts)
+                                            : clef__expert_matmul_grad(x, d, ids, &opts));
+    }
+    if (clef__wants_gradient(gr, n->in[3]))
+        clef__add_gradient(gr, n->in[3],
+                           clef__gather_grad(d, ids, &(clef__gather_grad_opts){.rows = experts}));
+}
+
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
     .formula =
@@ -133,5 +160,6 @@ const clef_op_def clef__op_expert_matmul = {
     .ref = expert_ref,
     .cost = expert_cost,
     .lower = expert_lower,
+    .grad = expert_matmul_rule,
     .tol = 5e-6f, /* as matmul */
 };

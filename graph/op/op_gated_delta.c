@@ -77,8 +77,8 @@ static double inverse_norm(const double *x, int64_t n, double eps)
     return 1 / sqrt(sum + eps);
 }
 
-/* Computes one column of a head's memory for all tokens: n_tokens of them, from row `first` of the step on.
- */
+/* Computes one column of a head's memory for all tokens: n_tokens of them, from row `first` of the step
+ * on. */
 static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out,
                        clef__ref_run run, int is_kept, int64_t h, int64_t e)
 {

@@ -3,6 +3,8 @@
 
 #include "graph/op.h"
 #include "graph/shrink.h"
+#include "graph/train/gather_grad.h"
+#include "graph/train/gradient.h"
 
 static const clef_attr_def gather_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_gather_opts, axis), NULL},
@@ -125,6 +127,22 @@ static clef_row_range gather_rows(const clef_value *n)
     return (clef_row_range){.first = o->first, .n_rows = n->in[0]->shape.dim[o->axis], .span = clef_n(1)};
 }
 
+static void gather_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_gather_opts *o = (const void *)n->attr;
+    const clef_shape *table = &n->in[0]->shape;
+    if (o->axis || table->rank != 2) {
+        clef__graph_fail(n->graph, CLEF_E_UNSUPPORTED,
+                         "%s: no gradient of a table along axis %d of %d dims, only along axis 0 of 2",
+                         n->name, o->axis, table->rank);
+        return;
+    }
+    clef__add_gradient(
+        gr, n->in[0],
+        clef__gather_grad(d, n->in[1],
+                          &(clef__gather_grad_opts){.rows = (int32_t)table->dim[0].n, .first = o->first}));
+}
+
 const clef_op_def clef__op_gather = {
     .name = "gather",
     .formula = "out[.., i, ..] = table[.., ids[i], ..] along an axis; an id outside gives zeros",
@@ -140,5 +158,6 @@ const clef_op_def clef__op_gather = {
     .cost = gather_cost,
     .lower = gather_lower,
     .shrink = gather_shrink,
+    .grad = gather_rule,
     .tol = 2e-7f, /* exact; a block's product of scale and number is rounded once */
 };

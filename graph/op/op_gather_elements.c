@@ -1,5 +1,7 @@
 /* gather_elements: picks elements of each row by their indices. */
 #include "graph/op.h"
+#include "graph/train/expert_grad.h"
+#include "graph/train/gradient.h"
 
 clef_value *clef_gather_elements(clef_graph *g, clef_value *x, clef_value *ids)
 {
@@ -59,6 +61,12 @@ static clef_row_range gather_elements_rows(const clef_value *n)
     return (clef_row_range){.n_rows = clef__dim_right(&n->in[0]->shape, 0), .span = clef_n(1)};
 }
 
+static void gather_elements_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef__gather_elements_grad_opts opts = {(int32_t)clef__dim_right(&n->in[0]->shape, 0).n};
+    clef__add_gradient(gr, n->in[0], clef__gather_elements_grad(d, n->in[1], &opts));
+}
+
 const clef_op_def clef__op_gather_elements = {
     .name = "gather_elements",
     .formula = "out[.., j] = x[.., ids[.., j]]; an id outside gives 0",
@@ -71,5 +79,6 @@ const clef_op_def clef__op_gather_elements = {
     .ref = gather_elements_ref,
     .cost = gather_elements_cost,
     .lower = gather_elements_lower,
+    .grad = gather_elements_rule,
     .tol = 0, /* copies */
 };

@@ -72,8 +72,8 @@ static clef_cost low_rank_cost(const clef_value *n, const int64_t *symbols)
                                 weights * (sequences < pairs ? sequences : pairs)};
 }
 
-/* A group that has few columns repeats the work in the middle; one that has many leaves cores without work.
- */
+/* A group that has few columns repeats the work in the middle; one that has many leaves cores without
+ * work. */
 static uint32_t columns_of_group(const clef_lowering *lo, uint32_t n, uint32_t rows, uint32_t wg)
 {
     enum { LEAST = 128 };

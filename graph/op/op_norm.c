@@ -3,6 +3,8 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/train/gradient.h"
+#include "graph/train/norm_grad.h"
 
 static const clef_attr_def norm_attrs[] = {
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_norm_opts, eps), NULL},
@@ -86,6 +88,19 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
 CLEF_ROW_VARIANTS(layer_norm, norm_lower);
 CLEF_ROW_VARIANTS(rms_norm, norm_lower);
 
+/* The gradients of weight and bias are sums over all rows: of d times the norm without them, and of d. */
+static void norm_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef_graph *g = n->graph;
+    if (clef__wants_gradient(gr, n->in[0]))
+        clef__add_gradient(gr, n->in[0], clef__norm_grad(n, d));
+    if (clef__wants_gradient(gr, n->in[1])) {
+        clef_value *bare = clef__node(g, n->op, (clef_value *[]){n->in[0]}, 1, n->attr);
+        clef__add_gradient(gr, n->in[1], clef_mul(g, bare, d));
+    }
+    clef__add_gradient(gr, n->in[2], d);
+}
+
 /* tol: mean and variance are sums of N rounded terms in 16 or more parts: under (N / 16 + 5) 6e-8 of a value
  * for the longest case; the shifted case loses 50 to 1 in its input's rounding, 50 * 6e-8. */
 const clef_op_def clef__op_layer_norm = {
@@ -101,6 +116,7 @@ const clef_op_def clef__op_layer_norm = {
     .ref = norm_ref,
     .cost = norm_cost,
     .lower = clef__lower_variant,
+    .grad = norm_rule,
     .in_place = 1,
     .tol = 4e-6f,
 };
@@ -117,6 +133,7 @@ const clef_op_def clef__op_rms_norm = {
     .ref = norm_ref,
     .cost = norm_cost,
     .lower = clef__lower_variant,
+    .grad = norm_rule,
     .in_place = 1,
     .tol = 4e-6f,
 };

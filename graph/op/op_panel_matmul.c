@@ -192,11 +192,9 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-#define HALF_TOL                                                                                             \
-    4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large;  \
-           * 8 bits make more                                                                                \
-           */
-
+/* Each sum of 16 products is rounded by 2^-11 of it. Codes without a sign make such sums large; 8 bits make
+ * more of them. */
+#define HALF_TOL 4e-3f
 #define BYTES_TOL 1e-2f /* x is rounded to 8 bits relative to the largest of a block, or to bf16 */
 
 /* Rebuilds the packed weight with fewer rows and sets *n to their number. Returns NULL if it is not packed

@@ -3,6 +3,7 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/train/gradient.h"
 
 static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
 {
@@ -84,6 +85,19 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 CLEF_ROW_VARIANTS(reduce, reduce_lower);
 
+static void reduce_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_reduce_opts *o = (const void *)n->attr;
+    const float share = 1 / (float)clef__dim_right(&n->in[0]->shape, 0).n;
+    if (o->kind == CLEF_REDUCE_MAX) {
+        clef__graph_fail(n->graph, CLEF_E_UNSUPPORTED, "%s: the maximum has no gradient", n->name);
+        return;
+    }
+    if (o->kind == CLEF_REDUCE_MEAN)
+        d = clef_affine(n->graph, d, &(clef_affine_opts){.scale = share});
+    clef__add_gradient(gr, n->in[0], clef_expand(n->graph, d, n->in[0]));
+}
+
 const clef_op_def clef__op_reduce = {
     .name = "reduce",
     .formula = "out = sum, mean or max of the last dim, which becomes 1",
@@ -96,6 +110,7 @@ const clef_op_def clef__op_reduce = {
     .ref = reduce_ref,
     .cost = row_cost,
     .lower = clef__lower_variant,
+    .grad = reduce_rule,
     .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
 };
 

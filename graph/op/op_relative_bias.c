@@ -1,5 +1,7 @@
 /* relative_bias: a value for each distance between a key and a query, laid out as a bias of the scores. */
 #include "graph/op.h"
+#include "graph/train/gradient.h"
+#include "graph/train/relative_bias_grad.h"
 
 static const clef_attr_def relative_bias_attrs[] = {
     {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, queries), NULL},
@@ -77,6 +79,14 @@ static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, c
                         err);
 }
 
+static void relative_bias_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_relative_bias_opts *o = (const void *)n->attr;
+    const clef__relative_bias_grad_opts opts = {.distances = (int32_t)n->in[0]->shape.dim[0].n,
+                                                .each = o->each};
+    clef__add_gradient(gr, n->in[0], clef__relative_bias_grad(d, n->in[1], &opts));
+}
+
 const clef_op_def clef__op_relative_bias = {
     .name = "relative_bias",
     .formula =
@@ -90,5 +100,6 @@ const clef_op_def clef__op_relative_bias = {
     .ref = relative_bias_ref,
     .cost = relative_bias_cost,
     .lower = relative_bias_lower,
+    .grad = relative_bias_rule,
     .tol = 0, /* copies */
 };

@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "graph/lower/attention.h"
+#include "graph/train/gradient.h"
 
 const char *const clef__rope_pairings[] = {"halves", "interleaved", "interleaved_to_halves", NULL};
 
 static const clef_attr_def rope_attrs[] = {
     {"pairing", CLEF_ATTR_ENUM, offsetof(clef_rope_opts, pairing), clef__rope_pairings},
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_rope_opts, scale), NULL},
+    {"inverse", CLEF_ATTR_INT, offsetof(clef_rope_opts, inverse), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -67,6 +69,23 @@ void clef__ref_turn(double *x, const double *freqs, int64_t half, double positio
     }
 }
 
+/* The inverse of clef__ref_turn(), times the square of the scale. */
+static void turn_back(double *x, const double *freqs, int64_t half, double position, const clef_rope_opts *o)
+{
+    double from[2 * CLEF_MAX_HEAD];
+    const double scale = o->scale != 0 ? (double)o->scale : 1;
+    const int reads_halves = o->pairing != CLEF_ROPE_INTERLEAVED,
+              writes_halves = o->pairing == CLEF_ROPE_HALVES;
+    memcpy(from, x, (size_t)(2 * half) * sizeof *from);
+    for (int64_t i = 0; i < half; i++) {
+        const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale,
+                     s = sin(angle) * scale;
+        const double re = from[reads_halves ? i : 2 * i], im = from[reads_halves ? i + half : 2 * i + 1];
+        x[writes_halves ? i : 2 * i] = re * c + im * s;
+        x[writes_halves ? i + half : 2 * i + 1] = im * c - re * s;
+    }
+}
+
 static void rope_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_rope_opts *o = (const void *)n->attr;
@@ -74,9 +93,20 @@ static void rope_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     for (int64_t r = 0; r < out->n[0] * T * H; r++) {
         const double at = (double)(r / H % T) + (in[2].x ? in[2].x[r / H / T] : 0);
         memcpy(out->x + r * D, in[0].x + r * D, (size_t)D * sizeof *out->x);
+        if (o->inverse) {
+            turn_back(out->x + r * D, in[1].x, in[1].n[3], at, o);
+            continue;
+        }
         clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->pairing,
                        o->scale != 0 ? (double)o->scale : 1);
     }
+}
+
+static void rope_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef_rope_opts back = *(const clef_rope_opts *)(const void *)n->attr;
+    back.inverse = !back.inverse;
+    clef__add_gradient(gr, n->in[0], clef_rope(n->graph, d, n->in[1], n->in[2], &back));
 }
 
 static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
@@ -84,26 +114,35 @@ static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
     return clef__cost_elementwise(n, symbols, 3);
 }
 
+/* .defs of the kernel: the places that pairs are read from and written to, and the direction. */
+static int32_t kernel_pairing(clef_rope_pairing pairing, int inverse)
+{
+    enum { FROM_HALVES = 3 };
+    return inverse && pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES ? FROM_HALVES : (int32_t)pairing;
+}
+
 clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x,
                               const clef_value *freqs, const clef_value *pos, clef_rope_pairing pairing,
-                              clef_error *err)
+                              int inverse, clef_error *err)
 {
     const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
     args.heads = wg == 1 ? args.n[2] : 1; /* a CPU computes the sines once a token */
-    return clef__launch(
-        lo,
-        &(clef_launch){
-            .source = "rope",
-            .kernel = "rope",
-            .defs = {{"WG", (int32_t)wg}, {"PAIRING", (int32_t)pairing}, {"POS", pos != NULL}},
-            .args = &args,
-            .args_bytes = sizeof args,
-            .bufs = {out, x, freqs, pos},
-            .n_bufs = 4,
-            .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
-            .local = {wg},
-        },
-        err);
+    return clef__launch(lo,
+                        &(clef_launch){
+                            .source = "rope",
+                            .kernel = "rope",
+                            .defs = {{"WG", (int32_t)wg},
+                                     {"PAIRING", kernel_pairing(pairing, inverse)},
+                                     {"POS", pos != NULL},
+                                     {"INVERSE", inverse != 0}},
+                            .args = &args,
+                            .args_bytes = sizeof args,
+                            .bufs = {out, x, freqs, pos},
+                            .n_bufs = 4,
+                            .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
+                            .local = {wg},
+                        },
+                        err);
 }
 
 static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -116,7 +155,7 @@ static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error
                       .half_n = clef__n(lo, freqs, 0),
                       .scale = o->scale != 0 ? o->scale : 1};
     clef__n4(lo, x, args.n);
-    return clef__rope_launch(lo, args, n, x, freqs, pos, o->pairing, err);
+    return clef__rope_launch(lo, args, n, x, freqs, pos, o->pairing, o->inverse, err);
 }
 
 const clef_op_def clef__op_rope = {
@@ -132,6 +171,8 @@ const clef_op_def clef__op_rope = {
     .ref = rope_ref,
     .cost = rope_cost,
     .lower = rope_lower,
+    .grad = rope_rule,
+    .fixed = 1 << 1,
     .in_place = 1,
     .in_place_if = stays_in_place,
     .tol = 1e-6f, /* sin and cos to 4 ulp (OpenCL 1.2, 7.4), two products and a sum, of 6e-8 */

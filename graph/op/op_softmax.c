@@ -3,6 +3,8 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/train/gradient.h"
+#include "graph/train/softmax_grad.h"
 
 static const clef_attr_def softmax_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, scale), NULL},
@@ -128,6 +130,42 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
 
 CLEF_ROW_VARIANTS(softmax, softmax_lower);
 
+clef_value *clef__softmax_rule(clef__gradients *gr, clef_value *n, clef_value *d, int wants_x)
+{
+    const clef_softmax_opts *o = (const void *)n->attr;
+    clef_graph *g = n->graph;
+    const float scale = o->scale != 0 ? o->scale : 1;
+    const int caps = o->softcap > 0;
+    const int adds_mask = n->in[1] && n->in[1]->dtype == CLEF_F32;
+    if (clef__wants_gradient(gr, n->in[3])) { /* a sink's share is 1 - sum(y) */
+        clef_value *sum = clef_reduce(g, n, NULL), *seen = clef_reduce(g, clef_mul(g, n, d), NULL);
+        clef_value *share = clef_affine(g, sum, &(clef_affine_opts){.scale = 1, .shift = -1});
+        clef_value *each = clef_mul(g, share, seen);
+        clef_value *sinks = clef_sum_axes(g, each, &(clef_sum_axes_opts){.axes = 1 | 4 | 8});
+        clef__add_gradient(gr, n->in[3], sinks ? clef_reshape(g, sinks, n->in[3]->shape) : NULL);
+    }
+    clef_value *z = clef__softmax_grad(
+        n, d, &(clef__softmax_grad_opts){.scale = caps || adds_mask ? 1 : scale, .log = o->log});
+    if (adds_mask)
+        clef__add_gradient(gr, n->in[1], z);
+    if (!wants_x || !z)
+        return NULL;
+    if (caps) { /* cap(u) = c tanh(u / c) has the slope 1 - tanh^2 */
+        clef_value *t =
+            clef_tanh(g, clef_affine(g, n->in[0], &(clef_affine_opts){.scale = scale / o->softcap}));
+        z = clef_mul(g, z,
+                     clef_affine(g, clef_square(g, t), &(clef_affine_opts){.scale = -scale, .shift = scale}));
+    } else if (adds_mask && scale != 1) {
+        z = clef_affine(g, z, &(clef_affine_opts){.scale = scale});
+    }
+    return z;
+}
+
+static void softmax_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef__add_gradient(gr, n->in[0], clef__softmax_rule(gr, n, d, clef__wants_gradient(gr, n->in[0])));
+}
+
 const clef_op_def clef__op_softmax = {
     .name = "softmax",
     .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window, sinks; a fully masked "
@@ -143,5 +181,6 @@ const clef_op_def clef__op_softmax = {
     .cost = softmax_cost,
     .lower = clef__lower_variant,
     .in_place = 1,
+    .grad = softmax_rule,
     .tol = 2e-6f, /* exp to 3 ulp (OpenCL 1.2, 7.4), a sum of up to 1031 terms in groups */
 };

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/train/gradient.h"
 
 clef_value *clef_swiglu(clef_graph *g, clef_value *gate, clef_value *up)
 {
@@ -35,6 +36,17 @@ static clef_status swiglu_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
 }
 
+static void swiglu_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef_graph *g = n->graph;
+    if (clef__wants_gradient(gr, n->in[0]))
+        clef__add_gradient(
+            gr, n->in[0],
+            clef__node(g, CLEF_OP_silu_grad, (clef_value *[]){n->in[0], clef_mul(g, d, n->in[1])}, 2, NULL));
+    if (clef__wants_gradient(gr, n->in[1]))
+        clef__add_gradient(gr, n->in[1], clef_mul(g, clef_silu(g, n->in[0]), d));
+}
+
 const clef_op_def clef__op_swiglu = {
     .name = "swiglu",
     .formula = "out = silu(gate) up",
@@ -46,5 +58,6 @@ const clef_op_def clef__op_swiglu = {
     .cost = swiglu_cost,
     .lower = swiglu_lower,
     .in_place = 3,
+    .grad = swiglu_rule,
     .tol = 1e-6f, /* exp 3 ulp, quotient 2.5, sum and product 0.5 each (OpenCL 1.2, 7.4), of 6e-8 */
 };

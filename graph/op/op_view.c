@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/train/gradient.h"
 
 /* A view costs nothing, since it reads and writes nothing. */
 static clef_cost no_cost(const clef_value *n, const int64_t *symbols)
@@ -75,6 +76,11 @@ static void reshape_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
     memcpy(out->x, in[0].x, (size_t)(out->n[0] * out->n[1] * out->n[2] * out->n[3]) * sizeof *out->x);
 }
 
+static void reshape_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    clef__add_gradient(gr, n->in[0], clef_reshape(n->graph, d, n->in[0]->shape));
+}
+
 const clef_op_def clef__op_reshape = {
     .name = "reshape",
     .formula = "out = x in another shape",
@@ -86,6 +92,7 @@ const clef_op_def clef__op_reshape = {
     .ref = reshape_ref,
     .cost = no_cost,
     .view = 1,
+    .grad = reshape_rule,
     .tol = 5e-6f, /* for the matmul in a case; the view itself is exact */
 };
 
@@ -140,6 +147,15 @@ static void permute_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
                     *to++ = in->x[i0 * stride[0] + i1 * stride[1] + i2 * stride[2] + i3 * stride[3]];
 }
 
+static void permute_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_permute_opts *o = (const void *)n->attr;
+    clef_permute_opts back = {{0}};
+    for (int32_t i = 0; i < n->shape.rank; i++)
+        back.axes[o->axes[i]] = i;
+    clef__add_gradient(gr, n->in[0], clef_permute(n->graph, d, &back));
+}
+
 const clef_op_def clef__op_permute = {
     .name = "permute",
     .formula = "out dim i = x dim axes[i]",
@@ -152,6 +168,7 @@ const clef_op_def clef__op_permute = {
     .ref = permute_ref,
     .cost = no_cost,
     .view = 1,
+    .grad = permute_rule,
     .tol = 0, /* exact */
 };
 
@@ -226,6 +243,17 @@ static void slice_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
                     *to++ = in->x[clef__ref_at(in, i0 + from[0], i1 + from[1], i2 + from[2], i3 + from[3])];
 }
 
+static void slice_rule(clef__gradients *gr, clef_value *n, clef_value *d)
+{
+    const clef_slice_opts *o = (const void *)n->attr;
+    const clef_dim whole = n->in[0]->shape.dim[o->axis];
+    if (clef__dim_equal(whole, o->size))
+        clef__add_gradient(gr, n->in[0], d);
+    else
+        clef__add_gradient_of_part(gr, n->in[0], o->axis,
+                                   o->start < 0 ? o->start + (int32_t)whole.n : o->start, d);
+}
+
 const clef_op_def clef__op_slice = {
     .name = "slice",
     .formula = "out = `size` elements of an axis of x, from `start`",
@@ -238,5 +266,6 @@ const clef_op_def clef__op_slice = {
     .ref = slice_ref,
     .cost = no_cost,
     .view = 1,
+    .grad = slice_rule,
     .tol = 0, /* exact */
 };

@@ -8,9 +8,11 @@
 /** Gives the n elements of a leaf (input, weight, state), dense, in x. A status other than CLEF_OK ends the
  *  evaluation. */
 typedef clef_status (*clef_ref_source)(void *user, const clef_value *leaf, double *x, int64_t n,
-                     clef_error *err);
+                                       clef_error *err);
 
-/** Evaluates every value in order. symbols  values of symbols 1 .. at [0] ..; NULL: at their bounds.
+/** Evaluates every value in order.
+ *
+ *  symbols  values of symbols 1 .. at [0] ..; NULL: at their bounds.
  *  results  zeroed, one for each value of the graph, by id; free with clef__ref_free(), on failure too.
  *           .stored of a weight may be set to its bytes (borrowed): pack of a block format is then right to
  *           the last of them.

@@ -2,18 +2,20 @@
  * this code, its kernels (cl/sample/sample.cl) the same arithmetic in another order. All sums are of
  * integers, so that no order of them changes a pick.
  *
- *   penalty     z = logit, NaN as -inf; of a token among the last n: z / p where z > 0, else z p
- *               (arXiv:1909.05858); 1 / p is rounded to float before
- *   distance    x = (max z - z) * scale, scale = log2(e) / temperature; two float roundings; kept as X =
- *               floor(2^24 x), SAMPLE_FAR from 40
- *   on weight      w = 2^-x in units of 2^-40, by a polynomial of degree 5 over integers (within 7e-8 of the
- *                  true one)
- *   order       smaller X first, of equals the lower id top-k       the first k top-p       of these the
- *   fewest first whose weights reach floor(p sum), at least one (arXiv:1904.09751); p in 2^-32
- *   min-p       of these those with w >= floor(p 2^40) (arXiv:2407.01082) draw        R = draw n of
- *   SplitMix64 (Steele, Lea, Flood 2014: a counter, mixed) for the seed; the first id, in rising order, with
- *               which the sum of weights goes beyond floor(R sum / 2^64)
- *   greedy      the lowest id of the largest z; also where the largest is infinite */
+ *   penalty   z = logit, NaN as -inf; of a token among the last n: z / p where z > 0, else z p
+ *             (arXiv:1909.05858); 1 / p is rounded to float before
+ *   distance  x = (max z - z) * scale, scale = log2(e) / temperature; two float roundings; kept as
+ *             X = floor(2^24 x), SAMPLE_FAR from 40 on
+ *   weight    w = 2^-x in units of 2^-40, by a polynomial of degree 5 over integers (within 7e-8 of the
+ *             true one)
+ *   order     smaller X first, of equals the lower id
+ *   top-k     the first k
+ *   top-p     of these the fewest first whose weights reach floor(p sum), at least one (arXiv:1904.09751);
+ *             p in 2^-32
+ *   min-p     of these those with w >= floor(p 2^40) (arXiv:2407.01082)
+ *   draw      R = draw n of SplitMix64 (Steele, Lea, Flood 2014: a counter, mixed) for the seed; the first
+ *             id, in rising order, with which the sum of weights goes beyond floor(R sum / 2^64)
+ *   greedy    the lowest id of the largest z; also where the largest is infinite */
 #ifndef CLEF_GRAPH_SAMPLE_H
 #define CLEF_GRAPH_SAMPLE_H
 

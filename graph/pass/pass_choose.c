@@ -49,7 +49,8 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     clef_graph *g = n->graph;
     clef_value *w = n->in[1];
     const clef_matmul_opts *o = (const void *)n->attr;
-    if (n->op != CLEF_OP_matmul || w->kind != CLEF_WEIGHT || w->shape.rank != 2)
+    if (n->op != CLEF_OP_matmul || w->kind != CLEF_WEIGHT || w->shape.rank != 2 || o->transpose_a ||
+        n->in[0]->dtype != CLEF_F32)
         return n;
     const int in_out = !o->transpose_b, quantised = clef_dtype_block_elems(w->dtype) > 1;
     const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;

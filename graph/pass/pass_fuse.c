@@ -23,6 +23,17 @@ static int head_dim_fits(const clef_value *v)
     return v->shape.rank == 4 && dtype_fits && !d.symbol && d.n <= MAX_HEAD_DIM;
 }
 
+/* 1 if v is a float computed from a state, as a bias is that is made from weights in training. */
+static int is_trained(const clef_value *v)
+{
+    if (!v || v->dtype != CLEF_F32 || v->kind == CLEF_STATE)
+        return v && v->kind == CLEF_STATE && v->dtype == CLEF_F32;
+    for (int32_t i = 0; i < v->n_in; i++)
+        if (is_trained(v->in[i]))
+            return 1;
+    return 0;
+}
+
 /* matmul(softmax(matmul(q, k^T)), v)  ->  permute(attention(q, k, v)) */
 static clef_value *fuse_attention(clef_value *n)
 {
@@ -33,10 +44,13 @@ static clef_value *fuse_attention(clef_value *n)
     clef_value *s = p->in[0], *q = s->in[0], *k = s->in[1];
     const clef_matmul_opts *qk = (const void *)s->attr;
     const clef_softmax_opts *o = (const void *)p->attr;
-    const int plain = !pv->transpose_b && (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 &&
-                      s->n_in == 2 && qk->transpose_b && !o->log;
+    const int plain = !pv->transpose_a && !pv->transpose_b && !qk->transpose_a &&
+                      (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 && s->n_in == 2 && qk->transpose_b &&
+                      !o->log && q->dtype == CLEF_F32;
     if (!plain || !head_dim_fits(q) || !head_dim_fits(k) || !head_dim_fits(v) || n->shape.rank != 4)
         return n;
+    if (is_trained(p->in[1]) || is_trained(p->in[3]))
+        return n; /* the gradient of a bias or of sinks is that of softmax */
     if (q->shape.dim[1].symbol || k->shape.dim[1].symbol || q->shape.dim[1].n % k->shape.dim[1].n)
         return n; /* matmul broadcasts heads either way, attention only those of k and v */
     if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]) ||

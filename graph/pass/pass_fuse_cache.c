@@ -52,8 +52,8 @@ typedef struct matches {
 
 static void match_attention(const clef_value *a, matches *m)
 {
-    if (a->op != CLEF_OP_attention || a->in[5] || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) ||
-        !in_no_state(a->in[3]) || !in_no_state(a->in[4]))
+    if (a->op != CLEF_OP_attention || a->in[5] || a->in[8] || !swaps_heads(a->in[0]) ||
+        !in_no_state(a->in[0]) || !in_no_state(a->in[3]) || !in_no_state(a->in[4]))
         return;
     clef_value *k = moved_write(a, a->in[1]), *v = moved_write(a, a->in[2]);
     if (!k || !v || clef__base(k) == clef__base(v))

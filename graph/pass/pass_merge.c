@@ -8,7 +8,7 @@
 
 static int are_equal(const clef_value *a, const clef_value *b)
 {
-    if (a->op != b->op || a->kind != b->kind || a->dtype != b->dtype ||
+    if (a->op != b->op || a->recomputed != b->recomputed || a->kind != b->kind || a->dtype != b->dtype ||
         !clef__shape_equal(&a->shape, &b->shape) || a->n_in != b->n_in)
         return 0;
     if (a->kind == CLEF_CONSTANT)

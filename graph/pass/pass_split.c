@@ -81,15 +81,16 @@ static clef_value *split_product(clef_value *n, int64_t rows)
     return all;
 }
 
-/* w is [K, N]: the sum of products with parts of x's columns. */
+/* w is [K, N]: the sum of products with parts of x along K. */
 static clef_value *split_sum(clef_value *n, int64_t rows)
 {
     clef_value *x = n->in[0], *w = n->in[1], *all = NULL;
     const int64_t n_rows = w->shape.dim[0].n;
+    const int32_t from_last = ((const clef_matmul_opts *)(const void *)n->attr)->transpose_a ? 2 : 1;
     for (int64_t at = 0; at < n_rows; at += rows) {
         const int64_t now = at + rows < n_rows ? rows : n_rows - at;
         const clef_slice_opts columns = {
-            .axis = x->shape.rank - 1, .start = (int32_t)at, .size = clef_n(now)};
+            .axis = x->shape.rank - from_last, .start = (int32_t)at, .size = clef_n(now)};
         clef_value *some = clef_slice(n->graph, x, &columns), *part = part_of(w, at, now);
         clef_value *in[3] = {some, part, at ? NULL : n->in[2]};
         clef_value *y = some && part ? clef__node(n->graph, CLEF_OP_matmul, in, 3, n->attr) : NULL;

@@ -1,5 +1,5 @@
-/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called layerN).
- */
+/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called
+ * layerN). */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>

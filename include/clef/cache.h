@@ -17,6 +17,7 @@ typedef enum clef_cache_kind {
     CLEF_CACHE_PROOFS,     /* which kernels were compared with their reference, and how that ended */
     CLEF_CACHE_TUNING,     /* which kernels were measured to be the fastest on a device */
     CLEF_CACHE_SPEED,      /* what a device was measured to do */
+    CLEF_CACHE_TOKENS,     /* the tokens of a text file for training */
     CLEF_CACHE_TEMPORARY,  /* a file that a process writes, or left behind */
     CLEF_CACHE_N_KINDS
 } clef_cache_kind;
@@ -53,7 +54,8 @@ CLEF_API int32_t clef_cache_dir(char *out, size_t n_bytes);
 
 /** The size that the folder is kept to: $CLEF_CACHE_MAX, a number with K, M or G behind it or nothing; 1 GiB
  *  without it. When a device that built programs is closed, the files used longest ago are removed until the
- *  rest fits. CLEF_E_ARG: the variable is no size. Opening a device fails then, too. */
+ *  rest fits, and tokens before all others. CLEF_E_ARG: the variable is no size. Opening a device fails then,
+ *  too. */
 CLEF_API clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err);
 
 /** Calls report->entry for each file of the folder `dir`, in no order, and report->aside for what is set

@@ -4,9 +4,11 @@
 
 #include "clef/cache.h"
 #include "clef/classify.h"
+#include "clef/dataset.h"
 #include "clef/device.h"
 #include "clef/embed.h"
 #include "clef/generate.h"
+#include "clef/gradient.h"
 #include "clef/graph.h"
 #include "clef/lora.h"
 #include "clef/model.h"
@@ -15,6 +17,9 @@
 #include "clef/selftest.h"
 #include "clef/status.h"
 #include "clef/tokenizer.h"
+#include "clef/train.h"
+#include "clef/train_files.h"
+#include "clef/train_model.h"
 #include "clef/tune.h"
 
 #ifdef __cplusplus

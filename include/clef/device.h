@@ -171,8 +171,8 @@ CLEF_API clef_device *clef_device_part(clef_device *dev, int32_t i);
 /** Borrowed; lives as long as the device. */
 CLEF_API const clef_device_info *clef_device_describe(const clef_device *dev);
 
-/** Measured speed of a device. Bytes are decimal (1 GB = 1e9 bytes); a multiply-add counts as two operations.
- */
+/** Measured speed of a device. Bytes are decimal (1 GB = 1e9 bytes); a multiply-add counts as two
+ *  operations. */
 typedef struct clef_device_speed {
     double   read_gb_s;     /* reading memory, from a buffer much larger than the caches */
     double   copy_gb_s;     /* copying memory: bytes read plus bytes written */
@@ -188,8 +188,8 @@ typedef struct clef_device_speed {
 
 /** Measures a device with kernels of its own: the best of several rounds each, in a few seconds. Allocates
  *  buffer_bytes of device memory and frees them; nothing else should run meanwhile. Results are checked.
- *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also if the device read other values than were written).
- */
+ *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also if the device read other values than were
+ *  written). */
 CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
 /** One line that says whether command buffers (cl_khr_command_buffer) are used, and why. Tests them if that
  *  was not done yet. Lives as long as the device. */

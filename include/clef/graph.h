@@ -87,8 +87,8 @@ CLEF_API clef_status clef_graph_error(const clef_graph *graph, clef_error *err);
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /** Declares a symbol with 1 <= value <= bound, or returns the symbol of that name, whose bound must be the
- *  same. A graph has at most CLEF_MAX_SYMBOLS. name: ASCII letters, digits and _.-/, starting with no digit.
- */
+ *  same. A graph has at most CLEF_MAX_SYMBOLS. name: ASCII letters, digits and _.-/, starting with no
+ *  digit. */
 CLEF_API clef_dim clef_symbol(clef_graph *graph, const char *name, int64_t bound);
 
 /** Leaves of the graph. Names have 1 to 255 bytes and are unique. If a value has the name only by default,
@@ -105,8 +105,8 @@ CLEF_API clef_value *clef_state(clef_graph *graph, const char *name, clef_dtype 
 CLEF_API clef_value *clef_constant(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape,
                                    const void *data);
 
-/** Marks `value` as an output called `name`. The value is renamed, unless it is a leaf or an output already.
- */
+/** Marks `value` as an output called `name`. The value is renamed, unless it is a leaf or an output
+ *  already. */
 CLEF_API void clef_output(clef_graph *graph, const char *name, clef_value *value);
 
 /** Opens a scope: values made until the matching pop get `scope.` before their name. Scopes nest. A scope
@@ -137,15 +137,15 @@ CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_valu
 typedef struct clef_positions_opts { clef_dim length; } clef_positions_opts;
 CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const clef_positions_opts *opts);
 
-/** out = alpha * a b (+ bias): a [.., M, K]; b [.., K, N], or with .transpose_b [.., N, K] as torch.nn.Linear
- *  stores it; bias [N]. Leading dims broadcast; in dim 1 of four, b may have 1/G of a's heads (grouped-query
- *  attention: head h of a meets h / G). b may be a weight of any dtype ([N, K] when it is a block format).
- *  alpha 0 means 1. F32.
+/** out = alpha * a b (+ bias): a [.., M, K], or with .transpose_a [.., K, M]; b [.., K, N], or with
+ *  .transpose_b [.., N, K] as torch.nn.Linear stores it; bias [N]. Leading dims broadcast; in dim 1 of four,
+ *  b may have 1/G of a's heads (grouped-query attention: head h of a meets h / G). b may be a weight of any
+ *  dtype ([N, K] when it is a block format). alpha 0 means 1. F32.
  *
- *  As in numpy, a may be a vector [K], and out has no M then; b may be a vector [K] (whatever .transpose_b
- *  says; bias [1]), and out has no N then. The product of two vectors is a scalar []. Such a product is
- *  built from the op and views. */
-typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
+ *  As in numpy, a may be a vector [K] (whatever .transpose_a says), and out has no M then; b may be a vector
+ *  [K] (whatever .transpose_b says; bias [1]), and out has no N then. The product of two vectors is a scalar
+ *  []. Such a product is built from the op and views. */
+typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; int32_t transpose_a; } clef_matmul_opts;
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias,
                                  const clef_matmul_opts *opts);
 
@@ -160,8 +160,8 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *  window   w > 0: columns s <= position - w and s >= position + w are dropped too.
  *  log      returns log(out).
  *
- *  A row whose columns are all dropped gives zeros (log: -inf). A NaN that is kept makes its whole row NaN.
- */
+ *  A row whose columns are all dropped gives zeros (log: -inf). A NaN that is kept makes its whole row
+ *  NaN. */
 typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
 CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos,
                                   const clef_softmax_opts *opts);
@@ -189,6 +189,14 @@ CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value
 CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v,
                                                clef_value *mask, clef_value *pos, clef_value *sinks,
                                                const clef_attention_opts *opts);
+
+/** clef_attention() of documents that are packed one after the other into rows: query t of sequence b sees
+ *  only keys from first[b, t] on, the start of its document. first is I32 [B, T] and does not decrease along
+ *  t (where it does, the result is undefined, but nothing outside the tensors is read). mask is as of
+ *  clef_attention(). opts->causal counts as 1. */
+CLEF_API clef_value *clef_attention_of_documents(clef_graph *graph, clef_value *q, clef_value *k,
+                                                 clef_value *v, clef_value *mask, clef_value *first,
+                                                 const clef_attention_opts *opts);
 
 /** Relative position bias of attention scores (T5, arXiv:1910.10683, section 2.1): out [H, queries, keys] =
  *  x[s - (pos + t) + D / 2, h], the bias for each distance between key s and query t, looked up in x [D, H]
@@ -243,8 +251,10 @@ typedef enum clef_rope_pairing {
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32
  *  [B]. freqs: F32 [R/2], R <= D even: pair i is rotated by position * freqs[i] radians (scaled variants
  *  differ in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated
- *  dims (YaRN's attention factor; 0 means 1). */
-typedef struct clef_rope_opts { clef_rope_pairing pairing; float scale; } clef_rope_opts;
+ *  dims (YaRN's attention factor; 0 means 1). inverse: 1 turns by the negative angle, which is what the
+ *  gradient needs; for INTERLEAVED_TO_HALVES the pairs are then read from (i, i + R/2) and written to
+ *  (2i, 2i + 1). */
+typedef struct clef_rope_opts { clef_rope_pairing pairing; float scale; int32_t inverse; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos,
                                const clef_rope_opts *opts);
 
@@ -413,8 +423,8 @@ CLEF_API clef_value *clef_reshape(clef_graph *graph, clef_value *x, clef_shape s
 CLEF_API clef_value *clef_permute(clef_graph *graph, clef_value *x, const clef_permute_opts *opts);
 CLEF_API clef_value *clef_slice(clef_graph *graph, clef_value *x, const clef_slice_opts *opts);
 
-/** copy: a dense copy of x, F32 from any float dtype; I32 and I8 stay as they are. concat: a and b joined
- *  along `axis`; F32, with the other dims equal and no symbol in that axis. */
+/** copy: a dense copy of x, F32 from any float dtype or block format; I32 and I8 stay as they are. concat: a
+ *  and b joined along `axis`; F32, with the other dims equal and no symbol in that axis. */
 typedef struct clef_concat_opts { int32_t axis; } clef_concat_opts;
 CLEF_API clef_value *clef_copy(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b,
@@ -442,8 +452,8 @@ CLEF_API clef_value_info clef_value_describe(const clef_value *value);
 /** Input i of a value; NULL where it is absent and beyond the last. *n, unless NULL, gets their number. */
 CLEF_API clef_value *clef_value_input(const clef_value *value, int32_t i, int32_t *n);
 /** Integers that number rows of a tensor, as the ids of clef_gather() and the positions of clef_cache_write()
- *  do. An integer x stands for `span` rows from x on, all of which should be in first .. first + n_rows - 1.
- */
+ *  do. An integer x stands for `span` rows from x on, all of which should be in
+ *  first .. first + n_rows - 1. */
 typedef struct clef_row_range { int64_t first; clef_dim n_rows, span; } clef_row_range;
 /** 1, and *out is set, when input i of the value numbers rows. Kernels cannot report a row that does not
  *  exist: they read zeros and write nothing. Callers that take such integers from a user check them. */

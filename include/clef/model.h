@@ -131,6 +131,9 @@ typedef struct clef_hparams {
 
 /** Borrowed; lives as long as the model. */
 CLEF_API const clef_hparams *clef_model_hparams(const clef_model *model);
+/** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
+ *  n_decoder_layers.) */
+CLEF_API int32_t clef_model_is_encoder(const clef_model *model);
 CLEF_API const char         *clef_model_path(const clef_model *model);
 /** The model's tokenizer, opened by the first call; NULL and an error if it has none. It belongs to the
  *  model. */
@@ -164,8 +167,8 @@ CLEF_API clef_status clef_gguf_metadata(const char *path,
 
 /** A clef_weight_source for the model's tensors; its user is the model. */
 CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes);
-/** The matching clef_weight_release: gives back the physical memory behind the tensor, which stays readable.
- */
+/** The matching clef_weight_release: gives back the physical memory behind the tensor, which stays
+ *  readable. */
 CLEF_API void        clef_model_release(void *model, const char *name);
 
 /** Which part of an encoder-decoder a graph is. */
@@ -235,12 +238,34 @@ typedef struct clef_build_opts {
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
     int32_t     n_picks;      /* the bound of N; 0: n_rows */
 
+    /* Training: 1: the graph ends with a loss. Its tokens see each other without a cache. Inputs: input_ids
+     * I32 [B, T]; labels I32 [B, T], the id that each token should predict (the next one; of encoders its
+     * own), or a negative number for tokens that do not count; loss_weight F32 [1]. Decoders also have
+     * positions and first, I32 [B, T]: a token's place in its document, and the place in the row at which its
+     * document begins, before which it does not see anything. Encoders and encoder-decoders have
+     * attention_mask, the latter decoder_input_ids I32 [B, U], and labels are [B, U]. Outputs: token_loss
+     * [tokens], each token's cross-entropy, and loss [], their sum times loss_weight. */
+    int32_t     train;
+    float       dropout;      /* of the embeddings and of what each block adds to the residual stream; with an
+                                 input random I32 [4] (clef_dropout()) */
+    const struct clef_build_lora *new_lora; /* NULL, or an adapter to train beside the weights. Borrowed */
+
     int32_t     for_export;   /* 1: for clef_graph_write_onnx(): implies all_logits, padding_mask, and
                                  token_types if the model has several. Not for plans, in which linear
                                  attention ignores the mask */
     const char *const *taps;  /* values that become outputs: hidden_last, attention_L, or any name */
     int32_t     n_taps;
 } clef_build_opts;
+
+/** A LoRA adapter (arXiv:2106.09685) that a training graph has: y + scale (x A^T) B^T for each product with a
+ *  weight that it wants. A [rank, n_in] and B [n_out, rank] are weights of the graph, called WEIGHT.lora_A
+ *  and WEIGHT.lora_B. */
+typedef struct clef_build_lora {
+    int32_t rank;
+    float   scale;
+    int (*wants)(void *user, const char *weight);
+    void *user;
+} clef_build_lora;
 
 /** Builds the model's graph. Inputs: input_ids I32 [B, T]; pos I32 [B]: positions already in the cache.
  *  Symbols: T (tokens of the step), S (cached positions that the step may see: pos + T <= S <= n_context)

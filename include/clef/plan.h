@@ -64,6 +64,12 @@ typedef struct clef_plan_opts {
     int32_t             expected_length; /* length of the first run (of the graph's longest symbol), if
                                             known. It decides which kernels are built in advance and never
                                             affects results. 0: the symbol's bound */
+    int32_t             no_fused_step;   /* 1: launches are not fused to one persistent kernel; for graphs
+                                            whose steps are long */
+    struct clef_plan   *states_of;       /* NULL, or a plan on the same device: a state that its graph has,
+                                            too (same name, dtype and shape), is one state of both plans. Runs
+                                            of the two see each other's writes in the order of the calls. It
+                                            must outlive this plan */
     clef_weight_source  weights;
     clef_weight_release release;         /* NULL: not called */
     void               *weights_user;

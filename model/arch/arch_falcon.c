@@ -22,7 +22,7 @@ static const char *const falcon_weights[CLEF_N_ROLES] = {
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    const int two_norms = clef__role_weight_optional(b, CLEF_W_ATTN_NORM_2, "weight") != NULL;
+    const int two_norms = clef__has_weight(b, CLEF_W_ATTN_NORM_2, "weight");
     clef_value *for_attention = clef__norm(b, x, two_norms ? CLEF_W_ATTN_NORM_2 : CLEF_W_ATTN_NORM);
     clef_value *for_feed_forward = two_norms ? clef__norm(b, x, CLEF_W_FFN_NORM) : for_attention;
     x = clef__add_residual(b, x, clef__layer_attention(b, for_attention), "attn_residual");

@@ -76,7 +76,7 @@ static int reads_earlier_keys(const clef_builder *b)
 /* The values: an RMS norm without a weight, of their own projection or of the keys'. */
 static clef_value *values(clef_builder *b, clef_value *x)
 {
-    const int has_own = clef__role_weight_optional(b, CLEF_W_ATTN_V, "weight") != NULL;
+    const int has_own = clef__has_weight(b, CLEF_W_ATTN_V, "weight");
     x = clef__heads(b, x, has_own ? CLEF_W_ATTN_V : CLEF_W_ATTN_K, CLEF_N_ROLES, b->hp->n_kv_heads);
     x = clef_rms_norm(b->g, x, NULL, &(clef_norm_opts){.eps = b->hp->norm_eps});
     return clef__name_value(b, x, "attn.v_norm");

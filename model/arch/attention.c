@@ -94,6 +94,16 @@ static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, c
             .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
         return clef__name_value(b, clef_paged_attention(g, &in, &paged), names->heads);
     }
+    if (b->first && opts.causal && !sinks) { /* documents share a row */
+        const clef_attention_opts inside = {
+            .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
+        return clef__name_value(b, clef_attention_of_documents(g, q, k, v, mask, b->first, &inside),
+                                names->heads);
+    }
+    if (b->first && opts.causal)
+        return clef__graph_fail(g, CLEF_E_UNSUPPORTED,
+                                "%s: training of %s is not supported: its attention has sinks",
+                                clef_model_path(b->model), hp->arch);
     if (clef_dtype_block_elems(k->dtype) > 1) { /* only the fused op multiplies across the blocks of v */
         const clef_attention_opts fused = {
             .scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
@@ -193,7 +203,7 @@ clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, cl
 {
     const int32_t D = b->hp->head_dim;
     x = clef__split_heads(b, clef__linear(b, x, projection, b->hp->d_model, n * D), n, D);
-    return norm != CLEF_N_ROLES && clef__role_weight_optional(b, norm, "weight") ? clef__norm(b, x, norm) : x;
+    return norm != CLEF_N_ROLES && clef__has_weight(b, norm, "weight") ? clef__norm(b, x, norm) : x;
 }
 
 /* Heads first .. first + n - 1 of x [.., heads, D]. */
@@ -244,7 +254,7 @@ static qkv project_qkv(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t n = hp->n_heads + 2 * hp->n_kv_heads;
-    if (clef__role_weight_optional(b, CLEF_W_ATTN_QKV, "weight"))
+    if (clef__has_weight(b, CLEF_W_ATTN_QKV, "weight"))
         return split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, n * hp->head_dim));
     return (qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
                  clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),

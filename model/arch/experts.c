@@ -8,7 +8,7 @@ static clef_value *multiply_chosen(clef_builder *b, clef_value *x, clef_value *i
                                    int32_t n_in, int32_t n_out)
 {
     const clef_shape shape = clef_shape_3(clef_n(b->hp->n_experts), clef_n(n_out), clef_n(n_in));
-    const char *suffix = clef__role_weight_optional(b, role, "weight") ? "weight" : clef__bare_suffix(b);
+    const char *suffix = clef__has_weight(b, role, "weight") ? "weight" : clef__bare_suffix(b);
     clef_value *w = clef__role_weight_shaped(b, role, suffix, shape);
     clef_value *bias = clef__role_weight_optional(b, role, "bias");
     if (bias)
@@ -53,7 +53,7 @@ static clef_value *gated_chosen(clef_builder *b, clef_value *x, clef_value *ids,
 {
     const int32_t d = b->hp->d_model, n = b->hp->d_ff_expert;
     clef_value *gate, *up;
-    if (clef__role_weight_optional(b, CLEF_W_EXPERT_GATE_UP, clef__bare_suffix(b))) {
+    if (clef__has_weight(b, CLEF_W_EXPERT_GATE_UP, clef__bare_suffix(b))) {
         x = multiply_chosen(b, x, ids, CLEF_W_EXPERT_GATE_UP, d, 2 * n);
         gate = clef_slice(b->g, x, &(clef_slice_opts){.axis = 3, .size = clef_n(n)});
         up = clef_slice(b->g, x, &(clef_slice_opts){.axis = 3, .start = n, .size = clef_n(n)});
@@ -93,6 +93,6 @@ static clef_value *sum_with_shared(clef_builder *b, clef_value *x)
 
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x)
 {
-    const int has_router = b->hp->n_experts > 0 && clef__role_weight_optional(b, CLEF_W_ROUTER, "weight");
+    const int has_router = b->hp->n_experts > 0 && clef__has_weight(b, CLEF_W_ROUTER, "weight");
     return has_router ? sum_with_shared(b, x) : clef__gated_feed_forward(b, x);
 }

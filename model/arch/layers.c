@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clef/gradient.h"
 #include "graph/value.h"
+#include "model/open/declared.h"
 #include "model/open/lora.h"
 #include "model/open/model.h"
 
@@ -25,25 +27,75 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
                : clef__model_find(b->model, name + n); /* a folder of the base model has no prefix */
 }
 
-clef_value *clef__role_weight_optional(clef_builder *b, clef_role role, const char *suffix)
+/* 1 when a model that has no weights yet will have the role's. */
+static int will_have(const clef_builder *b, clef_role role, const char *suffix)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
-    const clef_tensor_info *t = find_tensor(b, role, suffix, name);
-    if (!t)
-        return NULL;
+    const clef__declared *d = b->model->declared;
+    return clef__weight_name(b->arch, b->weights, role, 0, b->layer, suffix, name) &&
+           d->has(d->user, role, suffix);
+}
+
+int clef__has_weight(const clef_builder *b, clef_role role, const char *suffix)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    return b->model->declared ? will_have(b, role, suffix) : find_tensor(b, role, suffix, name) != NULL;
+}
+
+static clef_value *weight_of(clef_builder *b, const clef_tensor_info *t)
+{
     clef_shape shape = {.rank = t->rank};
     for (int32_t i = 0; i < t->rank; i++)
         shape.dim[i] = clef_n(t->dims[i]);
     return clef_weight(b->g, t->name, t->dtype, shape);
 }
 
-clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffix)
+/* Notes the weight of a model that has none yet. */
+static clef_value *declare(clef_builder *b, clef_role role, const char *suffix, const clef_shape *wanted)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
-    if (find_tensor(b, role, suffix, name))
-        return clef__role_weight_optional(b, role, suffix);
+    if (!clef__weight_name(b->arch, b->weights, role, 0, b->layer, suffix, name) || !wanted)
+        return clef__graph_fail(b->g, CLEF_E_UNSUPPORTED,
+                                "%s: a new %s: the hyperparameters do not say the shape of the weight %s",
+                                clef_model_path(b->model), b->hp->arch, name);
+    const clef_tensor_info *t = clef__declare(b->model->declared, role, suffix, name, wanted);
+    return t ? weight_of(b, t)
+             : clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for the list of its weights",
+                                clef_model_path(b->model));
+}
+
+/* The weight, or NULL without an error. wanted: NULL, or the shape that it has in a new model. */
+static clef_value *optional_weight(clef_builder *b, clef_role role, const char *suffix,
+                                   const clef_shape *wanted)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    if (b->model->declared)
+        return will_have(b, role, suffix) ? declare(b, role, suffix, wanted) : NULL;
+    const clef_tensor_info *t = find_tensor(b, role, suffix, name);
+    return t ? weight_of(b, t) : NULL;
+}
+
+static clef_value *needed_weight(clef_builder *b, clef_role role, const char *suffix,
+                                 const clef_shape *wanted)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    if (b->model->declared)
+        return declare(b, role, suffix, wanted);
+    const clef_tensor_info *t = find_tensor(b, role, suffix, name);
+    if (t)
+        return weight_of(b, t);
     return clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
                             name);
+}
+
+clef_value *clef__role_weight_optional(clef_builder *b, clef_role role, const char *suffix)
+{
+    return optional_weight(b, role, suffix, NULL);
+}
+
+clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffix)
+{
+    return needed_weight(b, role, suffix, NULL);
 }
 
 /* Fails if the shape of w differs from what the hyperparameters imply. */
@@ -59,7 +111,7 @@ static clef_value *check_shape(clef_builder *b, clef_value *w, clef_shape wanted
 
 clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted)
 {
-    return check_shape(b, clef__role_weight(b, role, suffix), wanted);
+    return check_shape(b, needed_weight(b, role, suffix, &wanted), wanted);
 }
 
 const char *clef__bare_suffix(const clef_builder *b)
@@ -93,8 +145,8 @@ static int32_t embedding_width(const clef_builder *b)
 
 static clef_value *embedding_matrix(clef_builder *b)
 {
-    return check_shape(b, clef__role_weight(b, CLEF_W_EMBED, "weight"),
-                       clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
+    return clef__role_weight_shaped(b, CLEF_W_EMBED, "weight",
+                                    clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
 }
 
 clef_value *clef__embed(clef_builder *b)
@@ -120,28 +172,54 @@ static clef_value *add_adapters(clef_builder *b, clef_value *y, clef_value *x, c
     return clef_low_rank_add(b->g, y, x, stack_weight(b, &s->down), stack_weight(b, &s->up), b->adapter);
 }
 
+/* y + scale (x A^T) B^T of the adapter that is trained. */
+static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, const clef_value *w,
+                                int32_t n_in, int32_t n_out)
+{
+    const clef_build_lora *lora = b->new_lora;
+    char name[CLEF_NAME_BYTES + 8];
+    if (!lora || !y || !w || !lora->wants(lora->user, w->name))
+        return y;
+    snprintf(name, sizeof name, "%s.lora_A", w->name);
+    clef_value *a = clef_weight(b->g, name, CLEF_F32, clef_shape_2(clef_n(lora->rank), clef_n(n_in)));
+    snprintf(name, sizeof name, "%s.lora_B", w->name);
+    clef_value *up = clef_weight(b->g, name, CLEF_F32, clef_shape_2(clef_n(n_out), clef_n(lora->rank)));
+    clef_value *low = clef_matmul(b->g, x, a, NULL, &(clef_matmul_opts){.transpose_b = 1});
+    return clef_add(
+        b->g, y,
+        clef_matmul(b->g, low, up, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = lora->scale}));
+}
+
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out)
 {
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
     const clef_dim in = clef_n(n_in), out = clef_n(n_out);
-    clef_value *w = check_shape(b, clef__role_weight(b, role, "weight"),
-                                in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
+    const clef_shape bias_shape = clef_shape_1(out);
+    clef_value *w =
+        clef__role_weight_shaped(b, role, "weight", in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
     clef_value *y = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = !in_out});
-    clef_value *bias = clef__role_weight_optional(b, role, "bias");
-    y = bias ? clef_add(b->g, y, check_shape(b, bias, clef_shape_1(out))) : y;
+    y = add_new_lora(b, y, x, w, n_in, n_out);
+    clef_value *bias = optional_weight(b, role, "bias", &bias_shape);
+    y = bias ? clef_add(b->g, y, check_shape(b, bias, bias_shape)) : y;
     return name_by_role(b, add_adapters(b, y, x, w), role);
 }
 
 static clef_value *layer_norm(clef_builder *b, clef_value *x, clef_role role)
 {
-    return clef_layer_norm(b->g, x, clef__role_weight(b, role, "weight"),
-                           clef__role_weight_optional(b, role, "bias"),
-                           &(clef_norm_opts){.eps = b->hp->norm_eps});
+    if (!x)
+        return NULL;
+    const clef_shape shape = clef_shape_1(clef__dim_right(&x->shape, 0));
+    clef_value *w = needed_weight(b, role, "weight", &shape),
+               *bias = optional_weight(b, role, "bias", &shape);
+    return clef_layer_norm(b->g, x, w, bias, &(clef_norm_opts){.eps = b->hp->norm_eps});
 }
 
 static clef_value *rms_norm(clef_builder *b, clef_value *x, clef_role role)
 {
-    clef_value *w = clef__role_weight(b, role, "weight");
+    if (!x)
+        return NULL;
+    const clef_shape shape = clef_shape_1(clef__dim_right(&x->shape, 0));
+    clef_value *w = needed_weight(b, role, "weight", &shape);
     if (b->arch->hf_norm_offset && !b->model->is_gguf)
         w = clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1});
     return clef_rms_norm(b->g, x, w, &(clef_norm_opts){.eps = b->hp->norm_eps});
@@ -152,9 +230,18 @@ clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role)
     return name_by_role(b, (b->arch->layer_norms ? layer_norm : rms_norm)(b, x, role), role);
 }
 
+/* x with dropout, while training. */
+static clef_value *dropped(clef_builder *b, clef_value *x)
+{
+    return b->random ? clef_dropout(b->g, x, b->random,
+                                    &(clef_dropout_opts){.p = b->dropout, .stream = b->n_dropouts++})
+                     : x;
+}
+
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y, const char *name)
 {
-    return clef__name_value(b, clef_add(b->g, x, clef__scaled(b, y, b->hp->residual_scale)), name);
+    return clef__name_value(b, clef_add(b->g, x, dropped(b, clef__scaled(b, y, b->hp->residual_scale))),
+                            name);
 }
 
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale)
@@ -233,6 +320,44 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
     return clef_slice(b->g, x, &(clef_slice_opts){.axis = 1, .start = -1, .size = clef_n(1)});
 }
 
+static clef_value *logits_bias(clef_builder *b)
+{
+    const clef_dim V = clef_n(b->hp->n_vocab);
+    const clef_shape shape = clef_shape_1(V), row = clef_shape_2(clef_n(1), V);
+    clef_value *bias = optional_weight(b, CLEF_W_OUT, "bias", &shape);
+    if (bias)
+        return check_shape(b, bias, shape);
+    bias = optional_weight(b, CLEF_W_LOGITS_BIAS, "", &row);
+    return bias ? clef_reshape(b->g, bias, shape) : NULL;
+}
+
+/* A training graph has numbers for B and T, so that the tokens of all sequences are one dim. */
+static clef_dim all_tokens(const clef_builder *b)
+{
+    return clef_n(b->B.n * b->T.n);
+}
+
+static clef_value *as_rows(clef_builder *b, clef_value *x)
+{
+    return x ? clef_reshape(b->g, x, clef_shape_2(all_tokens(b), clef__dim_right(&x->shape, 0))) : NULL;
+}
+
+static clef_value *flat_labels(clef_builder *b)
+{
+    return clef_reshape(b->g, b->labels, clef_shape_1(all_tokens(b)));
+}
+
+/* The cross-entropy of each token, [B T]. Where there are many logits, they are never in memory at once. */
+static clef_value *token_losses(clef_builder *b, clef_value *x, clef_value *w, clef_value *bias)
+{
+    enum { MOST_LOGITS = 1 << 24, MOST_PIECES = 64 };
+    const int64_t n = all_tokens(b).n * b->hp->n_vocab, pieces = (n + MOST_LOGITS - 1) / MOST_LOGITS;
+    return clef_linear_cross_entropy(
+        b->g, as_rows(b, x), w, bias, flat_labels(b),
+        &(clef_linear_cross_entropy_opts){.alpha = b->hp->logit_scale,
+                                          .pieces = (int32_t)(pieces < MOST_PIECES ? pieces : MOST_PIECES)});
+}
+
 clef_value *clef__lm_head(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
@@ -240,19 +365,19 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
         clef_named(x, "/hidden_last");
     if (b->no_head)
         return x;
-    clef_value *w = hp->tied_embeddings ? embedding_matrix(b)
-                                        : check_shape(b, clef__role_weight(b, CLEF_W_OUT, "weight"),
-                                                      clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
+    clef_value *w = hp->tied_embeddings
+                        ? embedding_matrix(b)
+                        : clef__role_weight_shaped(b, CLEF_W_OUT, "weight",
+                                                   clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
+    clef_value *bias = logits_bias(b);
+    if (b->labels && hp->logit_softcap == 0)
+        return token_losses(b, x, w, bias);
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
-    clef_value *bias = clef__role_weight_optional(b, CLEF_W_OUT, "bias");
-    if (bias)
-        x = clef_add(b->g, x, check_shape(b, bias, clef_shape_1(clef_n(hp->n_vocab))));
-    bias = clef__role_weight_optional(b, CLEF_W_LOGITS_BIAS, "");
-    if (bias)
-        x = clef_add(b->g, x, clef_reshape(b->g, bias, clef_shape_1(clef_n(hp->n_vocab))));
+    x = bias ? clef_add(b->g, x, bias) : x;
     if (hp->logit_softcap != 0)
         clef__name_value(b, x, "/logits_uncapped");
-    return cap_softly(b, x, hp->logit_softcap);
+    x = cap_softly(b, x, hp->logit_softcap);
+    return b->labels ? clef_cross_entropy(b->g, as_rows(b, x), flat_labels(b)) : x;
 }
 
 clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x)
@@ -291,6 +416,7 @@ clef_value *clef__post_norm_layer(clef_builder *b, clef_value *x, clef_block *at
 
 clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *layer)
 {
+    x = dropped(b, x);
     for (b->layer = 0; b->layer < n; b->layer++) {
         clef_scope_push(b->g, "layer%d", b->layer);
         x = clef_named(layer(b, x), "out");

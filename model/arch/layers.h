@@ -8,6 +8,8 @@
 
 #include "model/open/arch.h"
 
+/** 1 when the model has the role's weight in the current layer. */
+int clef__has_weight(const clef_builder *b, clef_role role, const char *suffix);
 /** The weight of a role in the current layer, with ".weight" or ".bias" after its name. The optional form
  *  returns NULL, without an error, when the file has no such weight. */
 clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffix);

@@ -6,6 +6,12 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
+/* I32 [B, T] */
+static clef_value *token_positions(clef_builder *b)
+{
+    return b->positions ? b->positions : clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T});
+}
+
 static clef_value *learned_positions(clef_builder *b)
 {
     const clef_hparams *hp = b->hp;
@@ -13,15 +19,14 @@ static clef_value *learned_positions(clef_builder *b)
     const clef_shape shape =
         clef_shape_2(clef_n((int64_t)hp->n_context + hp->position_offset), clef_n(width));
     clef_value *table = clef__role_weight_shaped(b, CLEF_W_POSITIONS, "weight", shape);
-    if (!b->pos) /* all positions from 0 on: the first rows of the table */
+    if (!b->pos && !b->positions) /* all positions from 0 on: the first rows of the table */
         return clef_slice(b->g, table,
                           &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = b->T});
     if (hp->position_offset)
         table = clef_slice(
             b->g, table,
             &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = clef_n(hp->n_context)});
-    return clef_gather(b->g, table, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}),
-                       NULL);
+    return clef_gather(b->g, table, token_positions(b), NULL);
 }
 
 clef_value *clef__learned_positions(clef_builder *b)
@@ -52,10 +57,9 @@ clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
 {
     if (!b->sinusoids)
         b->sinusoids = sinusoid_table(b, offset);
-    clef_value *x =
-        b->pos ? clef_gather(b->g, b->sinusoids,
-                             clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL)
-               : clef_slice(b->g, b->sinusoids, &(clef_slice_opts){.axis = 0, .size = b->T});
+    clef_value *x = b->pos || b->positions
+                        ? clef_gather(b->g, b->sinusoids, token_positions(b), NULL)
+                        : clef_slice(b->g, b->sinusoids, &(clef_slice_opts){.axis = 0, .size = b->T});
     return clef__name_value(b, x, "embed.positions");
 }
 

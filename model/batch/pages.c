@@ -366,8 +366,8 @@ static void unuse_block(clef__pages *p, int32_t i)
         free_block(p, i);
 }
 
-/* Makes sure that a block in a chain has a page of sliding layers, and holds it. Returns 0 if none is left.
- */
+/* Makes sure that a block in a chain has a page of sliding layers, and holds it. Returns 0 if none is
+ * left. */
 static int hold_sliding(clef__pages *p, int32_t i)
 {
     block *b = &p->blocks[i];

@@ -61,8 +61,8 @@ static int64_t pages_in_memory(const clef_batch *b, uint64_t all, uint64_t large
     return n < INT32_MAX ? (int64_t)n : INT32_MAX;
 }
 
-/* Pages of sliding layers: what each sequence sees and writes in a step, and as much again for later prompts.
- */
+/* Pages of sliding layers: what each sequence sees and writes in a step, and as much again for later
+ * prompts. */
 static int32_t sliding_pages(const clef_batch *b)
 {
     const int64_t each = (b->hp->sliding_window + b->opts.step_tokens) / KV_BLOCK + 2,

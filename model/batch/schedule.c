@@ -126,8 +126,8 @@ static batch_sequence *newest(const clef_batch *b)
     return s;
 }
 
-/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set back.
- */
+/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set
+ * back. */
 static int get_pages(clef_batch *b, batch_sequence *s)
 {
     const int32_t before = s->chain.n;

@@ -1,5 +1,6 @@
 /* clef_model_quantize(): decodes a model's tensors, reorders their rows, encodes and writes them. */
 #include "model/convert/quantize.h"
+#include "model/file/floats.h"
 #include "model/open/joined.h"
 
 #include <ctype.h>
@@ -25,6 +26,7 @@ const char *clef_quantize_type(int32_t i)
 /* The state of one call. */
 typedef struct coding {
     const clef_quantize_opts *opts;
+    const clef_weight_values *values; /* NULL, or values that replace the model's */
     clef_os_file *file;
     uint64_t done, total; /* bytes of tensors */
     size_t n_threads;
@@ -58,8 +60,8 @@ size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
 }
 
-/* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its columns.
- */
+/* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its
+ * columns. */
 static void merge_rows(const clef__quantize_item *item, size_t first, size_t n, size_t width, float *x)
 {
     for (int32_t i = 0; i < item->n_loras; i++)
@@ -175,9 +177,38 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     return status == CLEF_OK ? clef__gguf_write_padding(c->file, to->n_bytes, c->err) : status;
 }
 
+/* Codes values that replace the model's, if there are any; *done is 1 then. */
+static clef_status write_values(coding *c, clef__quantize_item *item, int *done)
+{
+    const clef_tensor_info *from = item->from;
+    const uint64_t n = from->n_bytes / (uint64_t)clef_dtype_block_bytes(from->dtype) *
+                       (uint64_t)clef_dtype_block_elems(from->dtype);
+    const float *x = NULL;
+    clef_status status = c->values ? c->values->read(c->values->user, from->name, n, &x, c->err) : CLEF_OK;
+    *done = x != NULL;
+    if (status || !x)
+        return status;
+    clef_tensor_info trained = *from;
+    trained.dtype = CLEF_F32;
+    trained.n_bytes = n * sizeof *x;
+    trained.data = x;
+    status = clef__check_floats(from->name, item->to.dtype, x, (size_t)n, c->err);
+    if (status)
+        return status;
+    item->from = &trained;
+    item->data = x;
+    status = code_item(c, item);
+    item->from = from;
+    return status;
+}
+
 /* Frees weights that were joined in memory only for this tensor. */
 static clef_status write_item(coding *c, clef_model *m, clef__quantize_item *item)
 {
+    int done = 0;
+    const clef_status trained = write_values(c, item, &done);
+    if (trained || done)
+        return trained;
     item->data = item->from->data;
     if (!item->data && item->from->n_bytes > 0)
         item->data = clef_model_weight(m, item->from->name, item->from->dtype, item->from->n_bytes);
@@ -248,13 +279,29 @@ static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *
     return CLEF_OK;
 }
 
+clef_status clef__quantize_check(const clef_model *model, const char *type, clef_error *err)
+{
+    clef__quantize_plan plan = {0};
+    if (!find_type(type))
+        return unknown_type(type, err);
+    const clef_status status = clef__quantize_plan_init(model, find_type(type), &plan, err);
+    clef__quantize_plan_finish(&plan);
+    return status;
+}
+
 clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts,
                                 clef_error *err)
+{
+    return clef__quantize_values(model, path, opts, NULL, err);
+}
+
+clef_status clef__quantize_values(const clef_model *model, const char *path, const clef_quantize_opts *opts,
+                                  const clef_weight_values *values, clef_error *err)
 {
     const clef__quantize_type *type = find_type(opts ? opts->type : NULL);
     clef_gguf_writer w = {0};
     clef__quantize_plan plan = {0};
-    coding c = {.opts = opts, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
+    coding c = {.opts = opts, .values = values, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
     clef_status status = clef__quantize_plan_init(model, type, &plan, err);
@@ -262,6 +309,8 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
         status = plan_merge(opts, model, &plan, err);
     if (status == CLEF_OK)
         status = clef__quantize_keys(model, type, opts, &w, err);
+    if (status == CLEF_OK && values && !clef__gguf_find(&model->gguf, CLEF_TRAINED_KEY))
+        clef__gguf_put_bool(&w, CLEF_TRAINED_KEY, 1);
     if (status != CLEF_OK)
         goto out;
     for (size_t i = 0; i < plan.n_items; i++) {

@@ -3,6 +3,7 @@
 #ifndef CLEF_MODEL_QUANTIZE_H
 #define CLEF_MODEL_QUANTIZE_H
 
+#include "clef/train_files.h"
 #include "model/open/arch.h"
 #include "model/file/gguf_write.h"
 #include "model/open/lora.h"
@@ -51,6 +52,16 @@ typedef struct clef__quantize_plan {
     float               *rope; /* data of items: Llama 3's divisors [head_dim / 2] or longrope's, or NULL */
     clef_tensor_info     rope_tensors[2];
 } clef__quantize_plan;
+
+/** A key that marks files with trained weights: true. */
+#define CLEF_TRAINED_KEY "clef.trained"
+/** clef_model_quantize() with trained weights instead of the model's own. values: NULL for none. Values are
+ *  those of the model's tensors, in its order. Also CLEF_E_LIMIT (a number that the type cannot hold). */
+clef_status clef__quantize_values(const clef_model *model, const char *path, const clef_quantize_opts *opts,
+                                  const clef_weight_values *values, clef_error *err);
+
+/** Returns what clef_model_quantize() refuses of the model and the type, and writes nothing. */
+clef_status clef__quantize_check(const clef_model *model, const char *type, clef_error *err);
 
 /** Lists the tensors of the new file. CLEF_E_NOT_FOUND, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
 clef_status clef__quantize_plan_init(const clef_model *model, const clef__quantize_type *type,

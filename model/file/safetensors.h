@@ -57,4 +57,14 @@ int32_t clef__safetensors_find(const clef_safetensors *st, const char *name);
 clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out,
                                    size_t n, clef_error *err);
 
+/** Where the bytes of tensors come from, for clef__safetensors_write(). */
+typedef struct clef__tensor_put {
+    /** Writes exactly t->n_bytes. t is one of the caller's list. */
+    clef_status (*write)(void *user, const clef_tensor_info *t, clef_os_file *file, clef_error *err);
+    void *user;
+} clef__tensor_put;
+/** clef_tensor_file_write() without the data in memory: t->data is not read. */
+clef_status clef__safetensors_write(const char *path, const clef_tensor_info *tensors, int32_t n,
+                                    const clef__tensor_put *put, clef_error *err);
+
 #endif

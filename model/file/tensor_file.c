@@ -230,8 +230,6 @@ static clef_status check_tensor(const char *path, const clef_tensor_info *t, cle
     if (t->n_bytes != (uint64_t)(n * clef_dtype_block_bytes(t->dtype)))
         return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has %" PRIu64 " bytes, its shape needs %" PRId64,
                           path, t->name, t->n_bytes, n * clef_dtype_block_bytes(t->dtype));
-    if (!t->data && t->n_bytes > 0)
-        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has no data", path, t->name);
     return CLEF_OK;
 }
 
@@ -280,7 +278,8 @@ static char *header_text(json_t *header, size_t *n_bytes)
 }
 
 static clef_status write_all(clef_os_file *file, const char *header, size_t n_header,
-                             const clef_tensor_info *const *order, int32_t n, clef_error *err)
+                             const clef_tensor_info *const *order, int32_t n, const clef__tensor_put *put,
+                             clef_error *err)
 {
     unsigned char length[8];
     for (int i = 0; i < 8; i++)
@@ -289,17 +288,13 @@ static clef_status write_all(clef_os_file *file, const char *header, size_t n_he
     if (status == CLEF_OK)
         status = clef__os_file_write(file, header, n_header, err);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++)
-        status = clef__os_file_write(file, order[i]->data, (size_t)order[i]->n_bytes, err);
+        status = put->write(put->user, order[i], file, err);
     return status;
 }
 
-clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *tensors, int32_t n,
-                                   clef_error *err)
+clef_status clef__safetensors_write(const char *path, const clef_tensor_info *tensors, int32_t n,
+                                    const clef__tensor_put *put, clef_error *err)
 {
-    if (!path || n < 0 || (n > 0 && !tensors))
-        return clef__fail(err, CLEF_E_ARG,
-                          "clef_tensor_file_write: path is NULL, or %" PRId32 " tensors without a list", n);
-
     clef_status status = CLEF_OK;
     clef_os_file *file = NULL;
     char *text = NULL;
@@ -334,7 +329,7 @@ clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *ten
     status = clef__os_file_begin(path, &file, err);
     if (status != CLEF_OK)
         goto out;
-    status = write_all(file, text, n_text, order, n_ordered, err);
+    status = write_all(file, text, n_text, order, n_ordered, put, err);
     if (status == CLEF_OK) {
         status = clef__os_file_commit(file, err);
         file = NULL;
@@ -345,4 +340,23 @@ out:
     free(order);
     json_decref(header);
     return status;
+}
+
+static clef_status write_data(void *user, const clef_tensor_info *t, clef_os_file *file, clef_error *err)
+{
+    (void)user;
+    return clef__os_file_write(file, t->data, (size_t)t->n_bytes, err);
+}
+
+clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *tensors, int32_t n,
+                                   clef_error *err)
+{
+    if (!path || n < 0 || (n > 0 && !tensors))
+        return clef__fail(err, CLEF_E_ARG,
+                          "clef_tensor_file_write: path is NULL, or %" PRId32 " tensors without a list", n);
+    for (int32_t i = 0; i < n; i++)
+        if (!tensors[i].data && tensors[i].n_bytes > 0)
+            return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has no data", path,
+                              tensors[i].name ? tensors[i].name : "NULL");
+    return clef__safetensors_write(path, tensors, n, &(clef__tensor_put){.write = write_data}, err);
 }

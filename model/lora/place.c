@@ -20,8 +20,8 @@ static int32_t layer_of(const char *module)
     return -1;
 }
 
-/* 1 when both name one module; a folder's adapter may have been trained on a base model without the prefix.
- */
+/* 1 when both name one module; a folder's adapter may have been trained on a base model without the
+ * prefix. */
 static int same_module(const char *wanted, const char *module, const char *prefix)
 {
     const size_t n = strlen(prefix);

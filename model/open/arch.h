@@ -73,6 +73,13 @@ typedef struct clef_builder {
     clef_value           *adapter; /* with loras: I32 [B], the number of each sequence's adapter */
     clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each sequence
                                       continues */
+    /* Training: NULL, or I32 [B, T]: what each token should predict; the place of a token in its document,
+     * and the place in the row at which its document begins */
+    clef_value           *labels, *positions, *first;
+    float                 dropout;
+    clef_value           *random;  /* with dropout: clef_dropout() */
+    int32_t               n_dropouts;
+    const clef_build_lora *new_lora; /* NULL, or the adapter that is trained */
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
     /* NULL, or F32 [H, 1 or T, S], with a mask [B, H, ..]: added to all scores */

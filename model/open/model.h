@@ -25,6 +25,8 @@ struct clef_model {
     const clef_tensor_info **joined_by_name;
     size_t                   n_joined;
     clef_tokenizer          *tokenizer; /* opened at the first request */
+    /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
+    struct clef__declared   *declared;
 };
 
 /** The tensor with that name, NULL if there is none; borrowed from the model; O(log n). The result's name is

@@ -44,6 +44,7 @@ struct clef_tokenizer {
     int32_t            bos, eos, unk, sep, pad, cls, mask; /* -1: none */
     clef__spm_spaces   spaces;        /* of SentencePiece; its charsmap is in stages.normalizers[0] */
     int32_t            byte_fallback; /* 1: unknown characters are encoded by SentencePiece's byte pieces */
+    const char        *file; /* from which it was read, of a folder the file inside; NULL: from none */
 };
 
 /* ---- building one (build.c) */
@@ -65,6 +66,12 @@ clef_status clef__template_push(const clef_tokenizer *tok, clef__template *to, i
 /** The last step: the tokens' bytes, the tries of added tokens, the model.
  *  CLEF_E_LIMIT: a token of more than CLEF_MAX_PIECE bytes. */
 clef_status clef__tokenizer_seal(clef_tokenizer *tok, clef_error *err);
+
+/* ---- its identity (read/digest.c) */
+
+/** SHA-256 of the files that decide which ids a text has without special tokens around it. Reads them again.
+ *  CLEF_E_NOT_FOUND: it was not read from a file. CLEF_E_IO, CLEF_E_FORMAT (they changed), CLEF_E_NOMEM. */
+clef_status clef__tokenizer_digest(const clef_tokenizer *tok, unsigned char out[32], clef_error *err);
 
 /* ---- encoding (encode.c) */
 

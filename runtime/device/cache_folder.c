@@ -102,7 +102,8 @@ clef_status clef__cache_scan(const char *dir, clef__cache_files *out, clef_error
     } folders[] = {{"programs", ".bin", CLEF_CACHE_PROGRAM},
                    {"proof", ".txt", CLEF_CACHE_PROOFS},
                    {"tuning", ".txt", CLEF_CACHE_TUNING},
-                   {"speed", ".txt", CLEF_CACHE_SPEED}};
+                   {"speed", ".txt", CLEF_CACHE_SPEED},
+                   {"tokens", ".tokens", CLEF_CACHE_TOKENS}};
     char path[CLEF__CACHE_FILE_PATH];
     clef_status s = CLEF_OK;
     *out = (clef__cache_files){0};
@@ -128,13 +129,16 @@ void clef__cache_trim(const char *dir)
     const int64_t now = (int64_t)time(NULL);
     if (!dir[0] || clef_cache_limit(&limit, NULL) || clef__cache_scan(dir, &files, NULL))
         return;
-    for (int32_t i = 0; i < files.n; i++) {
-        const clef__cache_file *f = &files.at[i];
-        const int is_temporary = f->kind == CLEF_CACHE_TEMPORARY;
-        if (is_temporary ? now - f->used < DAY : files.n_bytes <= limit)
-            continue;
-        clef__os_remove(f->path);
-        files.n_bytes -= f->n_bytes;
+    for (int others = 0; others < 2; others++) {
+        for (int32_t i = 0; i < files.n; i++) {
+            const clef__cache_file *f = &files.at[i];
+            const int is_temporary = f->kind == CLEF_CACHE_TEMPORARY;
+            if (others == (f->kind == CLEF_CACHE_TOKENS) ||
+                (is_temporary ? now - f->used < DAY : files.n_bytes <= limit))
+                continue;
+            clef__os_remove(f->path);
+            files.n_bytes -= f->n_bytes;
+        }
     }
     free(files.at);
 }

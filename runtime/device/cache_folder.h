@@ -24,8 +24,9 @@ typedef struct clef__cache_files {
 clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err);
 /** Adds all files of the folder, least recently used first. Free `at`. CLEF_E_NOMEM. */
 clef_status clef__cache_scan(const char *dir, clef__cache_files *out, clef_error *err);
-/** Removes the least recently used files until the rest is within $CLEF_CACHE_MAX, and temporary files that
- *  are a day old. A younger one may belong to a process that writes it. Ignores failures. */
+/** Removes the least recently used files until the rest is within $CLEF_CACHE_MAX: first tokens, which are
+ *  large and soon made again, then others. Also removes temporary files that are a day old. A younger one may
+ *  belong to a process that writes it. Ignores failures. */
 void clef__cache_trim(const char *dir);
 
 #endif

@@ -34,6 +34,26 @@ clef_status clef__os_file_write(clef_os_file *file, const void *data, size_t n_b
 clef_status clef__os_file_commit(clef_os_file *file, clef_error *err);
 void        clef__os_file_abort(clef_os_file *file);
 
+/** Writes a folder so that `path` never holds half of it. begin: makes a temporary folder beside it, and the
+ *  parents; files are written into clef__os_folder_path(). keep: a file of the folder that is there now is
+ *  also one of the new folder. commit: flushes, puts the new folder into its place, removes the old one, and
+ *  frees. abort: removes the temporary folder and frees (accepts NULL). The folders have files alone, no
+ *  folders. begin also removes temporary folders of the same path whose writers were killed; those of living
+ *  ones are locked. */
+typedef struct clef_os_folder clef_os_folder;
+clef_status clef__os_folder_begin(const char *path, clef_os_folder **out, clef_error *err);
+const char *clef__os_folder_path(const clef_os_folder *folder);
+clef_status clef__os_folder_keep(clef_os_folder *folder, const char *name, clef_error *err);
+clef_status clef__os_folder_commit(clef_os_folder *folder, clef_error *err);
+void        clef__os_folder_abort(clef_os_folder *folder);
+/** Writes a folder's list of names to the disk, so that a renamed file has its new name after a power cut. */
+clef_status clef__os_sync_folder(const char *path, clef_error *err);
+/** Calls visit() for each entry of a folder until it returns another status than CLEF_OK, and returns that. A
+ *  missing folder has no entries. CLEF_E_IO: it cannot be read. */
+clef_status clef__os_entries(const char *folder,
+                             clef_status (*visit)(void *user, const char *name, int is_folder), void *user,
+                             clef_error *err);
+
 /** Memory for large, long-lived arrays: aligned to 2 MiB, zeroed, on huge pages if the system has them. NULL
  *  when out of memory. free accepts NULL. */
 void *clef__os_alloc_large(size_t n_bytes);

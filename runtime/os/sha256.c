@@ -156,3 +156,16 @@ void clef__sha256_finish(clef_sha256 *s, unsigned char out[CLEF_SHA256_BYTES])
     for (int i = 0; i < 32; i++)
         out[i] = (unsigned char)(s->state[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+int clef__sha256_is_sealed(const void *data, size_t n_bytes)
+{
+    const unsigned char *bytes = data;
+    unsigned char sum[CLEF_SHA256_BYTES];
+    clef_sha256 s;
+    if (n_bytes < sizeof sum)
+        return 0;
+    clef__sha256_init(&s);
+    clef__sha256_add(&s, bytes, n_bytes - sizeof sum);
+    clef__sha256_finish(&s, sum);
+    return memcmp(sum, bytes + n_bytes - sizeof sum, sizeof sum) == 0;
+}

@@ -16,5 +16,7 @@ typedef struct clef_sha256 {
 void clef__sha256_init(clef_sha256 *s);
 void clef__sha256_add(clef_sha256 *s, const void *data, size_t n_bytes);
 void clef__sha256_finish(clef_sha256 *s, unsigned char out[CLEF_SHA256_BYTES]);
+/** 1 when the last CLEF_SHA256_BYTES of the data are the checksum of all before them. */
+int clef__sha256_is_sealed(const void *data, size_t n_bytes);
 
 #endif

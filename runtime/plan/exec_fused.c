@@ -83,8 +83,9 @@ static int has_states(const clef_graph *g)
 static int can_serve(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    return plan->hooks && caps->is_cpu && caps->unified_memory && !plan->dev->profile &&
-           !is_asked("CLEF_FUSED", "0") && !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
+    return plan->hooks && !plan->opts.no_fused_step && !plan->opts.states_of && caps->is_cpu &&
+           caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_FUSED", "0") &&
+           !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
 }
 
 uint64_t clef__fused_bytes(const clef_plan *plan)

@@ -51,8 +51,8 @@ static uint64_t packed_room(const clef_value *v)
     return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
 }
 
-/* The weight as a buffer while it is packed: the host's memory, or a copy when the device cannot read that.
- */
+/* The weight as a buffer while it is packed: the host's memory, or a copy when the device cannot read
+ * that. */
 static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
 {
     const void *data;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/lower/variant.h"
+#include "graph/names.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
 
@@ -175,12 +176,31 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* The same state in the plan that this one shares states with; NULL if it has none. */
+static const clef_value *same_state(const clef_plan *plan, const clef_value *v)
+{
+    const clef_plan *other = plan->opts.states_of;
+    const clef_value *same =
+        other && v->kind == CLEF_STATE ? clef__names_find(other->graph->names, v->name) : NULL;
+    return same && same->kind == CLEF_STATE && same->dtype == v->dtype &&
+                   clef__shape_equal(&same->shape, &v->shape)
+               ? same
+               : NULL;
+}
+
+/* Its memory. */
+static cl_mem shared_state(const clef_plan *plan, const clef_value *v)
+{
+    const clef_value *same = same_state(plan, v);
+    return same ? plan->opts.states_of->mem[same->id] : NULL;
+}
+
 clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
-        if (v->kind == CLEF_STATE)
+        if (v->kind == CLEF_STATE && !shared_state(plan, v))
             s = plan->storage->zero(plan, plan->mem[i], v->name, (uint64_t)clef__bytes(v, NULL), err);
     }
     return s;
@@ -204,7 +224,7 @@ static clef_status make_pool(clef_plan *plan, pool *p, clef_error *err)
     const clef_caps *caps = &plan->dev->info.caps;
     uint64_t total = 0;
     for (int32_t i = 0; i < plan->graph->n_values; i++)
-        if (is_pooled(plan->graph->values[i]))
+        if (is_pooled(plan->graph->values[i]) && !shared_state(plan, plan->graph->values[i]))
             total +=
                 round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
     if (!total || !caps->unified_memory || total > caps->max_alloc_bytes)
@@ -221,6 +241,11 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, pool *p, cle
         plan->stats.weight_bytes += n_bytes;
         return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes,
                                      (void *)(uintptr_t)v->data, mem, err);
+    }
+    *mem = shared_state(plan, v);
+    if (*mem) {
+        const cl_int code = clRetainMemObject(*mem);
+        return code ? clef__cl_fail(err, "clRetainMemObject", v->name, code) : CLEF_OK;
     }
     const uint64_t room = round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
     *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) +=
@@ -291,6 +316,15 @@ static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef
                                                                          : "");
 }
 
+/* What the plan has taken that this one shares states with. */
+static uint64_t bytes_beside(const clef_plan *plan)
+{
+    const clef_plan *other = plan->opts.states_of;
+    return other ? other->stats.weight_bytes + other->stats.state_bytes + other->stats.arena_bytes +
+                       other->stats.io_bytes + other->stats.scratch_bytes
+                 : 0;
+}
+
 /* Weights that are used in the host's memory are not counted. */
 static clef_status check_total(const clef_plan *plan, clef_error *err)
 {
@@ -302,29 +336,33 @@ static clef_status check_total(const clef_plan *plan, clef_error *err)
         if (plan->at_load[i] || (!caps->unified_memory && clef__plan_runs_with(plan, v)))
             weights += n_bytes;
         else if (v->kind == CLEF_STATE)
-            states += n_bytes;
+            states += same_state(plan, v) ? 0 : n_bytes;
         else if (v->kind == CLEF_INPUT || v->kind == CLEF_CONSTANT)
             rest += n_bytes;
-        if (v->kind == CLEF_STATE && v->shape.rank == 4 && positions_in(v, n_bytes) > positions)
+        if (v->kind == CLEF_STATE && v->shape.rank == 4 && !same_state(plan, v) &&
+            positions_in(v, n_bytes) > positions)
             positions = positions_in(v, n_bytes);
     }
-    const uint64_t all = weights + states + rest;
+    const uint64_t beside = bytes_beside(plan), all = weights + states + rest + beside;
     if (all <= caps->global_bytes || !caps->global_bytes)
         return CLEF_OK;
-    char fits[128] = "";
-    if (weights + rest < caps->global_bytes && states)
+    char fits[128] = "", other[64] = "";
+    if (beside)
+        snprintf(other, sizeof other, ", another plan %.1f", (double)beside / 1048576);
+    if (all - states < caps->global_bytes && positions)
         snprintf(
             fits, sizeof fits,
             ": a context of about %" PRIu64
             " positions fits (clef run -c), or a type of fewer bytes (--kv-type)",
-            (uint64_t)((double)positions * (double)(caps->global_bytes - weights - rest) / (double)states));
-    return clef__fail(err, CLEF_E_LIMIT,
-                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory "
-                      "%.1f), %s has %.1f%s; further "
-                      "devices can take some of the layers (-d A,B)",
-                      (double)all / 1048576, (double)weights / 1048576, (double)states / 1048576,
-                      (double)rest / 1048576, plan->dev->info.name, (double)caps->global_bytes / 1048576,
-                      fits);
+            (uint64_t)((double)positions * (double)(caps->global_bytes - (all - states)) / (double)states));
+    return clef__fail(
+        err, CLEF_E_LIMIT,
+        "%.1f MiB of device memory are needed (weights %.1f, %s %.1f, working memory %.1f%s), %s has "
+        "%.1f%s%s",
+        (double)all / 1048576, (double)weights / 1048576, positions ? "KV cache" : "states",
+        (double)states / 1048576, (double)rest / 1048576, other, plan->dev->info.name,
+        (double)caps->global_bytes / 1048576, fits,
+        positions ? "; further devices can take some of the layers (-d A,B)" : "");
 }
 
 static clef_status check_room(clef_plan *plan, clef_error *err)

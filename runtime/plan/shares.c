@@ -1,8 +1,8 @@
 /* Divides a model's layers between several devices. */
 #include "runtime/plan/pipeline.h"
 
-/* The part of a device's memory that weights and caches may take. Activations and the system need the rest.
- */
+/* The part of a device's memory that weights and caches may take. Activations and the system need the
+ * rest. */
 static const double MOST_OF_MEMORY = 0.9;
 
 /* The most layers from `begin` on that fit into so many bytes (0: no limit). */

@@ -154,6 +154,16 @@ static int is_tuning_damaged(const char *path)
     return is_damaged;
 }
 
+static int is_seal_broken(const char *path)
+{
+    clef_mapping file;
+    if (clef__os_map(path, &file, NULL))
+        return 1;
+    const int is_sealed = clef__sha256_is_sealed(file.data, file.n_bytes);
+    clef__os_unmap(&file);
+    return !is_sealed;
+}
+
 static int is_file_damaged(const clef__cache_file *f)
 {
     int32_t is_damaged = 0;
@@ -162,6 +172,8 @@ static int is_file_damaged(const clef__cache_file *f)
         return !clef__cache_is_whole(f->path);
     if (f->kind == CLEF_CACHE_TUNING)
         return is_tuning_damaged(f->path);
+    if (f->kind == CLEF_CACHE_TOKENS)
+        return is_seal_broken(f->path);
     if (f->kind == CLEF_CACHE_PROOFS)
         visit_lines(f, &lines);
     return is_damaged || (f->kind == CLEF_CACHE_PROOFS && !lines.n);

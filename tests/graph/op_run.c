@@ -176,8 +176,8 @@ static uint64_t add_launch(uint64_t digest, const clef_launch *l)
                       3 * sizeof(uint64_t));
 }
 
-/* All launches of the graph on a device of these capabilities, in every round. 0: it cannot be lowered there.
- */
+/* All launches of the graph on a device of these capabilities, in every round. 0: it cannot be lowered
+ * there. */
 static uint64_t digest_graph(const op_run *r, const clef_graph *g, const clef_caps *caps)
 {
     static clef_launch launches[64];

@@ -91,6 +91,7 @@ typedef struct bad_text {
 
 #define STATE_TEXT "state s f32 [1, 2, 4, 4]\ninput x f32 [1, 2, 4, 4]\n"
 
+#define ATTENTION_TEXT "input x f32 [1, 2, 4, 8]\n"
 #define ROPE_TEXT "input x f32 [1, 1, 1, 2]\ninput f f32 [1]\ny = rope(x, f) "
 
 static void text_refuses(void **state)
@@ -106,7 +107,7 @@ static void text_refuses(void **state)
         {"input x f32 [0]\n", "integer from 1", CLEF_E_FORMAT},
         {"input x f32 [1, 2, 3, 4, 5]\n", "more than 4 dims", CLEF_E_FORMAT},
         {"input x f32 [99999999999]\n", "integer from 1", CLEF_E_FORMAT},
-        {"input x f32 [2000000000, 2000000000]\n", "too many elements", CLEF_E_LIMIT},
+        {"input x f32 [2000000000, 2000000000]\n", "too large", CLEF_E_LIMIT},
         {"weight x q8_0 [3, 33]\n", "whole blocks of 32", CLEF_E_SHAPE},
         {"symbol T <= 0\n", "integer from 1", CLEF_E_FORMAT},
         {"symbol T <= 4\nsymbol T <= 4\n", "declared twice", CLEF_E_FORMAT},
@@ -122,7 +123,7 @@ static void text_refuses(void **state)
         {"input x f32 [2]\ny = gelu(_)\n", "input 0 is missing", CLEF_E_ARG},
         {"input x i32 [2]\ny = gelu(x)\n", "is i32, expected f32", CLEF_E_SHAPE},
         {"input x f32 [2]\ny = softmax(x) nosuch=1\n", "causal, window, log, got 'nosuch'", CLEF_E_FORMAT},
-        {ROPE_TEXT "interleaved=1\n", "attributes pairing, scale, got 'interleaved'", CLEF_E_FORMAT},
+        {ROPE_TEXT "interleaved=1\n", "attributes pairing, scale, inverse, got 'interleaved'", CLEF_E_FORMAT},
         {ROPE_TEXT "pairing=1\n", "one of halves, interleaved, interleaved_to_halves, got '1'",
          CLEF_E_FORMAT},
         {"input x f32 [2]\ny = gelu(x) a=1\n", "(it has none), got 'a'", CLEF_E_FORMAT},
@@ -154,6 +155,15 @@ static void text_refuses(void **state)
         {"input a f32 [2]\ninput b f32 [3]\ny = matmul(a, b) transpose_b=1\n",
          "a [2] and b [3] do not multiply", CLEF_E_SHAPE},
         {"input a f32 []\ninput b f32 [3]\ny = matmul(a, b)\n", "a [] and b [3] do not", CLEF_E_SHAPE},
+        {ATTENTION_TEXT "input f i32 [1, 4]\ny = attention(x, x, x, _, _, _, _, _, f)\n",
+         "first: expected causal=1 and no pages, came causal=0", CLEF_E_ARG},
+        {ATTENTION_TEXT "input f i32 [1, 3]\ny = attention(x, x, x, _, _, _, _, _, f) causal=1\n",
+         "first [1, 3] is not [B, T] of q [1, 2, 4, 8]", CLEF_E_SHAPE},
+        {ATTENTION_TEXT "y = attention_grad(x, x, x, x, x)\n",
+         "out [1, 2, 4, 8], expected [1, 4, 2, 8] as attention's result", CLEF_E_SHAPE},
+        {"symbol T <= 4\ninput x f32 [1, 1, T, 8]\ny = attention(x, x, x)\nz = attention_grad(x, x, x, y, "
+         "y)\n",
+         "x [1, 1, T, 8]: expected numbers as sizes", CLEF_E_SHAPE},
         {"input x f32 [2, 3]\ny = permute(x) axes=[0, 0]\n", "permute_0", CLEF_E_ARG},
         {"input x f32 [2, 3]\ny = slice(x) axis=1 start=2 size=2\n", "slice_0", CLEF_E_SHAPE},
         {"output y\n", "no value of that name", CLEF_E_FORMAT},

@@ -32,8 +32,8 @@ static inline int32_t random_below(uint64_t *random, int32_t n)
     return (int32_t)(clef__random_uniform(random) * n);
 }
 
-/* Prompts of 1 to `longest` random tokens; half of them begin like an earlier one. Encoder-decoders: sources.
- */
+/* Prompts of 1 to `longest` random tokens; half of them begin like an earlier one. Encoder-decoders:
+ * sources. */
 static inline void make_requests(const clef_hparams *hp, int32_t longest, test_request *all, int32_t n)
 {
     uint64_t random = 77;

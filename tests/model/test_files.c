@@ -1,5 +1,5 @@
-/* The file formats alone: GGUF and safetensors, malformed and good; and runtime/os/os.h, on which they stand.
- */
+/* The file formats alone: GGUF and safetensors, malformed and good; and runtime/os/os.h, on which they
+ * stand. */
 #define TEST_NAME "test-files"
 #include "tests/files.h"
 

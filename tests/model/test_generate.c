@@ -255,8 +255,8 @@ static void host_text(clef_session *session, const clef_sampler_opts *opts, cons
     clef_sampler_destroy(sampler);
 }
 
-/* The device picks what the host picks, token for token, whatever the options and however the prompt is cut.
- */
+/* The device picks what the host picks, token for token, whatever the options and however the prompt is
+ * cut. */
 static void device_picks_as_the_host(void **state)
 {
     (void)state;

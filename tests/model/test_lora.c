@@ -593,8 +593,8 @@ static void wrong_tensors(void **state)
     }
 }
 
-/* A GGUF adapter for another architecture, a model in place of an adapter, and files that are cut anywhere.
- */
+/* A GGUF adapter for another architecture, a model in place of an adapter, and files that are cut
+ * anywhere. */
 static void wrong_files(void **state)
 {
     clef_error err = {0};

@@ -182,8 +182,7 @@ static double uniform(void)
 }
 
 /* Logits of a language model's kind: most of them far below a few; every third row in steps, so that many are
- * equal, and some not numbers.
- */
+ * equal, and some not numbers. */
 static void row_of_logits(float *logits, int32_t n, int32_t row)
 {
     const double spread = 1 + 6 * uniform();

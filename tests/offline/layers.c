@@ -68,14 +68,26 @@
     "input rx f32 [8, 128256]\ninput rr i32 [8, 64]\ninput ro i32 [8, 16]\nz = sample_rows(rx, rr, ro)\n"    \
     "output y\noutput s\noutput a\noutput t\noutput z\n"
 
+/* The gradient of attention in a training step of a GPT-2, over packed documents. */
+#define GRADIENT                                                                                             \
+    "input x f32 [4, 512, 36, 64]\ninput d f32 [4, 512, 12, 64]\ninput f i32 [4, 512]\nqs = slice(x) "       \
+    "axis=2 "                                                                                                \
+    "size=12\n"                                                                                              \
+    "ks = slice(x) axis=2 start=12 size=12\nvs = slice(x) axis=2 start=24 size=12\nq = permute(qs) "         \
+    "axes=[0, 2, 1, 3]\n"                                                                                    \
+    "k = permute(ks) axes=[0, 2, 1, 3]\nv = permute(vs) axes=[0, 2, 1, 3]\n"                                 \
+    "y = attention(q, k, v, _, _, _, _, _, f) scale=0.125 causal=1\n"                                        \
+    "z = attention_grad(q, k, v, y, d, _, _, f) scale=0.125 causal=1\noutput z\n"
+
 const char *layer_text(int i, char *out, size_t n_bytes)
 {
     static const struct {
         const char *name, *weights, *cache, *text;
-    } fixed[] = {
-        {"gpt2", "f16", "f16", GPT2},      {"gpt2", "f32", "f32", GPT2},     {"encoder", "f16", "", ENCODER},
-        {"encoder", "f32", "", ENCODER},   {"llama", "q8_0", "q8_0", LLAMA}, {"experts", "q4_k", "", EXPERTS},
-        {"experts", "mxfp4", "", EXPERTS}, {"experts", "f16", "", EXPERTS},  {"token", "", "", TOKEN}};
+    } fixed[] = {{"gpt2", "f16", "f16", GPT2},      {"gpt2", "f32", "f32", GPT2},
+                 {"encoder", "f16", "", ENCODER},   {"encoder", "f32", "", ENCODER},
+                 {"llama", "q8_0", "q8_0", LLAMA},  {"experts", "q4_k", "", EXPERTS},
+                 {"experts", "mxfp4", "", EXPERTS}, {"experts", "f16", "", EXPERTS},
+                 {"token", "", "", TOKEN},          {"gradient", "", "", GRADIENT}};
     const int n_fixed = (int)(sizeof fixed / sizeof *fixed);
     const clef_dtype weights = (clef_dtype)(i - n_fixed); /* a Llama of each dtype */
     if (i >= n_fixed + CLEF_N_DTYPES)

@@ -146,8 +146,7 @@ static void note_variant(lister *l, const clef_variant *variant)
 }
 
 /* A kernel of one work-item, where a row of the table before it takes the node: a plan comes to it only when
- * all before it were set aside.
- */
+ * all before it were set aside. */
 static int is_last_resort(const clef_lowering *lo, const clef_launch *launch)
 {
     const clef_variant *row;

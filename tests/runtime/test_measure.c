@@ -45,8 +45,8 @@ static void test_measure(void **state)
     clef_device_close(dev);
 }
 
-/* The launches' costs of a profiled run add up to what the plan says of itself, and to the formula: 2 M N K.
- */
+/* The launches' costs of a profiled run add up to what the plan says of itself, and to the formula: 2 M N
+ * K. */
 static void test_costs(void **state)
 {
     (void)state;

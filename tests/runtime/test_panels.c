@@ -1,6 +1,5 @@
 /* What a plan makes of products with weights: panels give what the stored weights give; 8-bit activations
- * stay within 1 % of a row's norm.
- */
+ * stay within 1 % of a row's norm. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

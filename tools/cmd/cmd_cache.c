@@ -21,8 +21,8 @@ static const cli_option cache_option_table[] = {
 };
 
 /* Names of the kinds for `clear`, in the order of clef_cache_kind. */
-static const char *const kind_names[CLEF_CACHE_N_KINDS] = {"programs", "fused", "proofs",
-                                                           "tuning",   "speed", "temporary"};
+static const char *const kind_names[CLEF_CACHE_N_KINDS] = {"programs", "fused",  "proofs",   "tuning",
+                                                           "speed",    "tokens", "temporary"};
 
 /* ---- list and verify ------------------------------------------------------------------------- */
 
@@ -142,7 +142,8 @@ static uint32_t kinds_named(int32_t n_args, char **args)
         if (k == CLEF_CACHE_N_KINDS) {
             cli_fail(
                 CLI_USAGE,
-                "cache: clear: expected aside, programs, fused, proofs, tuning, speed or temporary, got '%s'",
+                "cache: clear: expected aside, programs, fused, proofs, tuning, speed, tokens or temporary, "
+                "got '%s'",
                 args[i]);
             return 0;
         }
@@ -192,10 +193,11 @@ const cli_command cli_command_cache = {
         "list shows how many files of each kind there are, and which kernels are set aside on which device, "
         "and why.\n"
         "verify also reads every file and checks it. The exit code is 1 when one is damaged.\n"
-        "clear removes everything, or the kinds named: programs, fused, proofs, tuning, speed, temporary.\n"
+        "clear removes everything, or the kinds named: programs, fused, proofs, tuning, speed, tokens, "
+        "temporary.\n"
         "clear aside keeps the files, but kernels that were set aside are tried again at the next start.\n"
-        "The folder is kept to 1 GiB: files used longest ago go first. CLEF_CACHE_MAX sets another size "
-        "(512M, 2G).\n",
+        "The folder is kept to 1 GiB: tokens of texts go first, then files used longest ago. CLEF_CACHE_MAX "
+        "sets another size (512M, 2G).\n",
     .options = cache_option_table,
     .max_args = 1 + CLEF_CACHE_N_KINDS,
     .defaults = &cache_defaults,

@@ -12,7 +12,7 @@
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
     cli_list taps, expand, loras;
-    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_cache, part;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_cache, part, train;
     clef_compile_opts compile;
 } graph_options;
 
@@ -110,6 +110,9 @@ static const cli_option graph_option_table[] = {
      .help = "most sequences at once (onnx: any number) [1]"},
     {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits),
      .help = "compute logits of every position, not only the last (onnx: always)"},
+    {.names = "train", .type = CLI_SWITCH, AT(train),
+     .help = "the graph that trains the model: loss, gradients (NAME.grad) and their sums, for --sequences "
+             "rows of --ctx-size tokens"},
     {.names = "padding-mask", .type = CLI_SWITCH, AT(padding_mask),
      .help = "add an input attention_mask, 0 where a key is padding (onnx: always)"},
     {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
@@ -126,7 +129,9 @@ static const cli_option graph_option_table[] = {
 static cli_graph_source source_of(const graph_options *o)
 {
     const int is_onnx = o->format == ONNX_FORMAT;
-    return (cli_graph_source){.build = {.n_context = o->n_context,
+    return (cli_graph_source){.train = o->train,
+                              .build = {.n_context = o->n_context,
+                                        .n_batch = o->train ? o->n_context : 0,
                                         .n_sequences = o->n_sequences,
                                         .all_logits = o->all_logits,
                                         .padding_mask = o->padding_mask,

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+/* Puts the graph that trains it in the place of one with a loss. */
+static clef_status with_gradients(const cli_graph_source *source, clef_graph **graph, clef_error *err)
+{
+    clef_train_opts opts = clef_train_defaults();
+    clef_graph *plain = *graph;
+    opts.taps = source->build.taps;
+    opts.n_taps = source->build.n_taps;
+    const clef_status status = clef_train_graph(plain, "loss", &opts, graph, err);
+    clef_graph_destroy(plain);
+    return status;
+}
+
 clef_status cli_graph_source_open(const cli_graph_source *source, const char *path, clef_model **model,
                                   clef_graph **out, clef_error *err)
 {
@@ -25,10 +37,14 @@ clef_status cli_graph_source_open(const cli_graph_source *source, const char *pa
         if (status == CLEF_OK)
             status = cli_adapters_open(&source->loras, *model, &loras, err);
         build.loras = loras;
+        build.train = source->train;
+        build.n_taps = source->train ? 0 : build.n_taps;
         if (status == CLEF_OK)
             status = clef_model_build(*model, &build, out, err);
         clef_lora_set_destroy(loras);
     }
+    if (status == CLEF_OK && source->train)
+        return with_gradients(source, out, err);
     if (status == CLEF_OK && !(source->after && strcmp(source->after, "build") == 0))
         status = clef_graph_optimize(*out, source->after, err);
     return status;

@@ -8,6 +8,7 @@
 typedef struct cli_graph_source {
     clef_build_opts build; /* for a model; its taps become outputs of a text graph too */
     cli_list        loras; /* for a model: the adapters that --lora names */
+    int32_t         train; /* 1: of a model, the graph of a training's part, with gradients */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
 } cli_graph_source;
 

@@ -147,8 +147,7 @@ static clef_status check_alone(clef__json_reader *r)
     return r->posts++ ? clef__stage_refuse(r, "post_processor", "a second step that adds tokens") : CLEF_OK;
 }
 
-/* Appends the ids of a SpecialToken to a template and, for a single text, to the special tokens around it.
- */
+/* Appends the ids of a SpecialToken to a template and, for a single text, to the special tokens around it. */
 static clef_status template_token(clef__json_reader *r, const json_t *object, const json_t *special,
                                   clef__template *to, int after)
 {

@@ -36,8 +36,8 @@ const char *clef__tokenizer_file(const char *folder)
                : NULL;
 }
 
-/* Puts the file's name before a message about its contents. Messages that begin with `path` have it already.
- */
+/* Puts the file's name before a message about its contents. Messages that begin with `path` have it
+ * already. */
 static clef_status name_file(const char *path, const char *file, clef_status status, clef_error *err)
 {
     if (!status || !err || strncmp(err->text, path, strlen(path)) == 0)
@@ -46,11 +46,20 @@ static clef_status name_file(const char *path, const char *file, clef_status sta
     return clef__fail(err, status, "%s: %.600s", file, why.text);
 }
 
+/* Remembers the file, for clef__tokenizer_digest(). */
+static clef_status keep_path(clef_tokenizer *tok, const char *file, clef_error *err)
+{
+    tok->file = clef__text_arena_copy(&tok->stages.texts, file, strlen(file));
+    return tok->file ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its name", file);
+}
+
 static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error *err)
 {
     char file[CLEF_TOKENIZER_PATH];
     size_t kind;
-    const clef_status st = find_file(path, file, sizeof file, &kind, err);
+    clef_status st = find_file(path, file, sizeof file, &kind, err);
+    if (st == CLEF_OK && kind < N_FILE_KINDS)
+        st = keep_path(tok, file, err);
     if (st)
         return st;
     if (kind < N_FILE_KINDS)
@@ -96,7 +105,9 @@ clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_err
     clef_tokenizer *tok = clef__tokenizer_new();
     if (!tok)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a tokenizer", path);
-    const clef_status st = clef__os_is_dir(path) ? read_folder(tok, path, err) : read_file(tok, path, err);
+    clef_status st = clef__os_is_dir(path) ? CLEF_OK : keep_path(tok, path, err);
+    if (st == CLEF_OK)
+        st = tok->file ? read_file(tok, path, err) : read_folder(tok, path, err);
     if (!st) {
         *out = tok;
         return CLEF_OK;

@@ -139,8 +139,7 @@ def softmax(t, case, i):
 
 def gemm(t, case, i):
     a = case["attrs"]
-    x = t.op("permute", "a", axes=[1, 0]) if a.get("transA") else "a"
-    y = t.op("matmul", x, "b", transpose_b=a.get("transB", 0), alpha=float(a.get("alpha", 1.0)))
+    y = t.op("matmul", "a", "b", transpose_a=a.get("transA", 0), transpose_b=a.get("transB", 0), alpha=float(a.get("alpha", 1.0)))
     if "c" in i:
         y = t.op("add", y, t.op("affine", "c", scale=float(a.get("beta", 1.0))))
     t.output("y", y)

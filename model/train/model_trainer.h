@@ -1,0 +1,46 @@
+/* The fields of a model's trainer. */
+#ifndef CLEF_MODEL_TRAINER_H
+#define CLEF_MODEL_TRAINER_H
+
+#include "clef/train_model.h"
+#include "model/open/fingerprint.h"
+#include "model/open/model.h"
+
+/** The matrices of one weight's adapter: numbers of the graph trainer's parameters. */
+typedef struct clef__lora_parameters {
+    const char *weight; /* the model's name of it */
+    int32_t     a, b;
+} clef__lora_parameters;
+
+enum { CLEF__FINGERPRINT_TEXT = 2 * CLEF_SHA256_BYTES + 1 };
+
+struct clef_model_trainer {
+    clef_model_train_opts opts;
+    clef_model   *model;
+    clef_trainer *trainer;
+    int32_t      *ids;      /* room for the rows of a part: seven arrays [n_rows, n_tokens] */
+    float        *values;   /* room for the largest weight, made at first use */
+    size_t        n_values;
+    float        *begin;    /* while the trainer is made: what the graph reads last from the source */
+    clef__lora_parameters *lora;
+    int32_t       n_lora;
+    /* By tensor of the model, joined ones last: NULL, or present values, which took the place of the data */
+    void        **published;
+    const void  **stored;  /* that data */
+    char          data[CLEF__FINGERPRINT_TEXT]; /* the fingerprint of the data, or "" */
+    char          fingerprint[CLEF__FINGERPRINT_TEXT]; /* of the model as it was opened */
+};
+
+/** Reads parameter i to t->values. */
+clef_status clef__model_trainer_read(clef_model_trainer *t, int32_t i, clef_train_array which,
+                                     const float **out, clef_error *err);
+/** The present values of the model's weight `name`, with the adapter merged, in t->values; NULL: it is not
+ *  trained. */
+clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n, const float **out,
+                                       clef_error *err);
+/** Puts the file's data back in the place of published values. */
+void        clef__model_trainer_withdraw(clef_model_trainer *t);
+/** The parameter called `name`, -1 if there is none. */
+int32_t     clef__model_trainer_find(const clef_model_trainer *t, const char *name);
+
+#endif

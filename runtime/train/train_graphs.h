@@ -1,0 +1,42 @@
+/* The graphs of a trainer, made from the graph of a loss. */
+#ifndef CLEF_RUNTIME_TRAIN_GRAPHS_H
+#define CLEF_RUNTIME_TRAIN_GRAPHS_H
+
+#include "clef/train.h"
+#include "graph/value.h"
+
+/* Names of the inputs, outputs and states that training adds. */
+#define CLEF__KEEP     "train.keep"     /* input [1]: 0 in the first part of a step, else 1 */
+#define CLEF__SCALE    "train.scale"    /* input [1]: of the loss; absent if it is always 1 */
+#define CLEF__NUMBERS  "train.numbers"  /* input: clef_adamw() */
+#define CLEF__NORM     "train.norm"     /* output [64]: clef_sum_squares() of all gradients */
+#define CLEF__LOSS     "train.loss"     /* output [] */
+#define CLEF__LOSS_SUM "train.loss_sum" /* state [1] */
+
+typedef struct clef__train_parameter {
+    char      *name;
+    clef_shape shape;
+    int64_t    n;
+    clef_dtype stored; /* of the weight */
+    int32_t    decays;
+} clef__train_parameter;
+
+typedef struct clef__train_graphs {
+    clef_graph *gradients, *update, *evaluation;
+    clef__train_parameter *parameters; /* those that have a gradient, in the order of the graph */
+    int32_t n_parameters;
+    int64_t n_frozen; /* elements of weights that are not trained */
+} clef__train_graphs;
+
+/** The name of the state that holds an array of the parameter. */
+void clef__train_array_name(const char *parameter, clef_train_array which, char name[CLEF_NAME_BYTES]);
+
+/** Makes the graphs. Call clef__train_graphs_free() after it in any case. */
+clef_status clef__train_graphs_make(const clef_graph *graph, const char *loss, const clef_train_opts *opts,
+                                    clef__train_graphs *out, clef_error *err);
+void        clef__train_graphs_free(clef__train_graphs *graphs);
+
+/** A copy of the graph in which every float that is computed is an output, in the order of execution. */
+clef_status clef__train_graph_with_all(const clef_graph *graph, clef_graph **out, clef_error *err);
+
+#endif
