@@ -18,6 +18,7 @@ enum {
     AT_CHECKSUM = AT_SIZE + 8,
     HEADER_BYTES = AT_CHECKSUM + CLEF_SHA256_BYTES,
     MAX_BINARY_BYTES = 256 << 20,
+    MAX_HEAD = 1024, /* bytes of PoCL's binaries before their code, or more */
     MAX_PATH = 768,
     NAME_BYTES = 16 /* characters of the hash in the name of a device's file */
 };
@@ -83,6 +84,34 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
     return key;
 }
 
+/* PoCL reads a program's code from a file of its own cache when a binary is asked for. If another process is
+ * just replacing that file, PoCL writes a length of 0 and no code, and aborts when such a binary is loaded.
+ */
+static int has_its_code(const unsigned char *binary, size_t n_bytes)
+{
+    static const char kind[] = "poclbin", file[] = "/program.bc"; /* the length follows the file's name */
+    const size_t n_name = sizeof file - 1;
+    if (n_bytes < sizeof kind || memcmp(binary, kind, sizeof kind) != 0)
+        return 1;
+    for (size_t i = sizeof kind; i + n_name + 4 <= n_bytes && i < MAX_HEAD; i++)
+        if (memcmp(binary + i, file, n_name) == 0) {
+            const unsigned char *length = binary + i + n_name;
+            return length[0] || length[1] || length[2] || length[3];
+        }
+    return 1;
+}
+
+int clef__cache_lock(const clef_device *dev, const clef_cache_key *key)
+{
+    char path[MAX_PATH];
+    uint64_t place;
+    const int n = snprintf(path, sizeof path, "%s/builds.lock", dev->cache_dir);
+    memcpy(&place, key->bytes, sizeof place);
+    if (!dev->cache_dir[0] || n < 0 || n >= MAX_PATH || clef__os_make_dirs(dev->cache_dir, NULL))
+        return -1;
+    return clef__os_lock(path, place);
+}
+
 int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary,
                      size_t *n_bytes)
 {
@@ -95,7 +124,8 @@ int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned
         return 0;
     if (n > HEADER_BYTES) {
         fill_header(header, key, file + HEADER_BYTES, n - HEADER_BYTES);
-        if (memcmp(file, header, HEADER_BYTES) == 0) {
+        if (memcmp(file, header, HEADER_BYTES) == 0 &&
+            has_its_code((unsigned char *)file + HEADER_BYTES, n - HEADER_BYTES)) {
             clef__os_touch(path);
             memmove(file, file + HEADER_BYTES, n - HEADER_BYTES);
             *binary = (unsigned char *)file;
@@ -112,7 +142,8 @@ void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const 
                        size_t n_bytes)
 {
     char path[MAX_PATH], dir[MAX_PATH];
-    if (n_bytes == 0 || n_bytes > MAX_BINARY_BYTES || !entry_path(dev, key, path))
+    if (n_bytes == 0 || n_bytes > MAX_BINARY_BYTES || !has_its_code(binary, n_bytes) ||
+        !entry_path(dev, key, path))
         return;
     snprintf(dir, sizeof dir, "%s/programs", dev->cache_dir);
     unsigned char *file = malloc(HEADER_BYTES + n_bytes);

@@ -46,7 +46,10 @@ static void save_binary(const clef_device *dev, clef_program *p)
         return;
     }
     p->stored = 1; /* set after one attempt: PoCL returns the same binary for ever after the first request */
-    if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
+    const int lock = clef__cache_lock(dev, &p->key);
+    const cl_int code = clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL);
+    clef__os_unlock(lock); /* PoCL has made the binary now */
+    if (code != CL_SUCCESS || n == 0)
         return;
     unsigned char *binary = malloc(n);
     if (binary &&
@@ -175,9 +178,11 @@ static clef_status build_program(clef_device *dev, clef_program *p, const clef_l
     p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
     if (!p->program)
         return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    const int lock = clef__cache_lock(dev, &p->key);
     const double start = clef__os_seconds();
     code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
     p->seconds = clef__os_seconds() - start;
+    clef__os_unlock(lock);
     if (code == CL_SUCCESS)
         return CLEF_OK;
     return is_build_error(code) ? fail_build(dev, p, launch, code, err)
@@ -275,7 +280,10 @@ static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const c
     *out = p.program = clCreateProgramWithSource(dev->context, 1, &text, &unit->n_bytes, &code);
     if (!*out)
         return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    const clef_cache_key key = clef__cache_key(dev, text, unit->n_bytes, unit->options);
+    const int lock = clef__cache_lock(dev, &key);
     code = clCompileProgram(*out, 1, &dev->id, unit->options, 0, NULL, NULL, NULL, NULL);
+    clef__os_unlock(lock);
     if (!code)
         return CLEF_OK;
     snprintf(p.options, sizeof p.options, "%s", unit->options);
@@ -295,8 +303,10 @@ static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit
         s = compile_unit(dev, &units[i], launch, &objects[i], err);
         clef__os_guard_step();
     }
+    const int lock = s ? -1 : clef__cache_lock(dev, &p->key);
     if (!s)
         p->program = clLinkProgram(dev->context, 1, &dev->id, NULL, (cl_uint)n, objects, NULL, NULL, &code);
+    clef__os_unlock(lock);
     if (!s && code)
         s = clef__cl_fail(err, "clLinkProgram", launch->source, code);
     for (int32_t i = 0; i < n && objects; i++)

@@ -3,7 +3,7 @@
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, but on every system */
 #define _DARWIN_C_SOURCE /* the same names on macOS */
-#define _GNU_SOURCE      /* sched_getaffinity (Linux alone), dladdr */
+#define _GNU_SOURCE      /* sched_getaffinity (Linux alone), dladdr, F_OFD_SETLKW */
 
 #include "runtime/os/os.h"
 
@@ -453,4 +453,32 @@ void clef__os_forget(const void *data, size_t n_bytes)
                     to = ((uintptr_t)data + n_bytes) / page * page;
     if (to > from)
         (void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+/* Locks of the open file, where the system has them: they also hold between threads, and closing another
+ * descriptor of the same file does not release them, as it does those of the process. */
+int clef__os_lock(const char *path, uint64_t place)
+{
+#ifdef F_OFD_SETLKW
+    const int wait = F_OFD_SETLKW;
+#else
+    const int wait = F_SETLKW;
+#endif
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(place >> 2), .l_len = 1};
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    while (fcntl(fd, wait, &lock)) {
+        if (errno == EINTR)
+            continue;
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void clef__os_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cl/args.h"
@@ -514,6 +515,72 @@ static void test_cache_keys(void **state)
     clef_device_close(dev);
 }
 
+/* PoCL returns such a binary when another process replaces the file with the code, and aborts on loading it.
+ */
+static void test_cache_without_code(void **state)
+{
+    (void)state;
+    static const char none[] = "poclbin\0head\13\0\0\0/program.bc\0\0\0\0",
+                      some[] = "poclbin\0head\13\0\0\0/program.bc\1\0\0\0.";
+    char dir[512];
+    size_t n;
+    unsigned char *binary;
+    scratch_path("without_code", dir);
+    clef_device *dev = open_device(&(clef_device_opts){.cache_dir = dir});
+    const clef_cache_key key = clef__cache_key(dev, "source", 6, "");
+    clef__cache_store(dev, &key, (const unsigned char *)none, sizeof none);
+    assert_int_equal(clef__cache_has(dev, &key), 0);
+    clef__cache_store(dev, &key, (const unsigned char *)some, sizeof some);
+    assert_int_equal(clef__cache_load(dev, &key, &binary, &n), 1);
+    assert_int_equal(n, sizeof some);
+    free(binary);
+    clef_device_close(dev);
+}
+
+/* Adds 1 to the number in a file many times, each time under the lock. */
+static void count_under_lock(const char *path, const char *lock_path)
+{
+    for (int i = 0; i < 300; i++) {
+        const int lock = clef__os_lock(lock_path, UINT64_MAX);
+        FILE *file = fopen(path, "r+");
+        int n = -1;
+        if (lock < 0 || !file || fscanf(file, "%d", &n) != 1)
+            _exit(1);
+        rewind(file);
+        fprintf(file, "%d", n + 1);
+        fclose(file);
+        clef__os_unlock(lock);
+    }
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    char path[512], lock_path[512], text[16] = "";
+    write_file(scratch_path("count", path), "0", 1);
+    scratch_path("count.lock", lock_path);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    count_under_lock(path, lock_path);
+    if (!child)
+        _exit(0);
+    int code;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "600");
+
+    const int one = clef__os_lock(lock_path, 4),
+              other = clef__os_lock(lock_path, 8); /* other places are free */
+    assert_true(one >= 0 && other >= 0);
+    clef__os_unlock(one);
+    clef__os_unlock(other);
+    assert_int_equal(clef__os_lock("/no/such/folder/lock", 0), -1);
+    clef__os_unlock(-1);
+}
+
 static void test_cache_unwritable(void **state)
 {
     (void)state;
@@ -738,6 +805,7 @@ int main(void)
         cmocka_unit_test(test_open_default),  cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_build_failure), cmocka_unit_test(test_cache),
         cmocka_unit_test(test_cache_keys),    cmocka_unit_test(test_cache_unwritable),
+        cmocka_unit_test(test_lock),          cmocka_unit_test(test_cache_without_code),
         cmocka_unit_test(test_pin),           cmocka_unit_test(test_cache_at_close),
         cmocka_unit_test(test_clblast),       cmocka_unit_test(test_failing_calls),
         cmocka_unit_test(test_cache_refused), cmocka_unit_test(test_nothing_left),
