@@ -105,7 +105,7 @@ int clef__cache_lock(const clef_device *dev, const clef_cache_key *key)
 {
     char path[MAX_PATH];
     uint64_t place;
-    const int n = snprintf(path, sizeof path, "%s/builds.lock", dev->cache_dir);
+    const int n = snprintf(path, sizeof path, "%s/" CLEF_BUILD_LOCK, dev->cache_dir);
     memcpy(&place, key->bytes, sizeof place);
     if (!dev->cache_dir[0] || n < 0 || n >= MAX_PATH || clef__os_make_dirs(dev->cache_dir, NULL))
         return -1;

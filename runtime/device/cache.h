@@ -18,14 +18,16 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
 clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
                            clef_error *err);
 
-/** Reads an entry. Returns 1 when it is there and whole: *binary is malloced. Returns 0 when there is none, or
- *  it is damaged, foreign or without its code; then it is removed. */
+/** Reads an entry. Returns 1 when it is there and whole: *binary is malloced. Returns 0 when there is none,
+ *  or it is damaged, foreign or without its code; then it is removed. */
 int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary,
                       size_t *n_bytes);
 /** Writes an entry, and the folder if needed. Ignores failures, and a binary without its code: the next start
  *  builds again. */
 void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary,
                        size_t n_bytes);
+/** The file of the cache's folder in which programs are locked while they are built. */
+#define CLEF_BUILD_LOCK "builds.lock"
 /** Waits while another process builds the program of this key or asks for its binary (docs/drivers.md, PoCL).
  *  Returns what clef__os_unlock() takes; -1, at once, without a cache. */
 int  clef__cache_lock(const clef_device *dev, const clef_cache_key *key);

@@ -85,9 +85,9 @@ clef_status clef__os_list(const char *folder, clef_status (*visit)(void *user,
 /** Marks a file as used now. Ignores failures. */
 void        clef__os_touch(const char *path);
 
-/** Waits until no other process has locked this place (any number) of a file, and locks it. Makes the file if
- *  it is missing. The lock ends with clef__os_unlock(), or with the process. Returns -1, which unlock accepts,
- *  when the file cannot be opened or its file system has no locks. */
+/** Waits until no other process has locked this place (any number) of a file, and locks it. Makes the file
+ *  if it is missing. The lock ends with clef__os_unlock(), or with the process. Returns -1, which unlock
+ *  accepts, when the file cannot be opened or its file system has no locks. */
 int  clef__os_lock(const char *path, uint64_t place);
 void clef__os_unlock(int lock);
 

@@ -226,6 +226,10 @@ clef_status clef_cache_clear(const char *dir, uint32_t kinds, int32_t *n_removed
 {
     clearing c = {.kinds = kinds};
     const clef_status s = clef_cache_list(dir, &(clef_cache_report){.entry = clear_entry, .user = &c}, err);
+    char lock[CLEF_CACHE_PATH_BYTES];
+    const int n = snprintf(lock, sizeof lock, "%s/" CLEF_BUILD_LOCK, dir);
+    if (!s && (kinds >> CLEF_CACHE_PROGRAM & 1) && n > 0 && (size_t)n < sizeof lock)
+        clef__os_remove(lock);
     *n_removed = c.n;
     return s;
 }
