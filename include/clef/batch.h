@@ -101,7 +101,8 @@ typedef enum clef_finish {
     CLEF_FINISH_LENGTH  /* n_max tokens, or the end of the context */
 } clef_finish;
 
-/** A generated token. With the last one of a sequence come its counts; its number is free then. */
+/** A generated token, and the counts of its sequence up to it. With the last one the sequence's number is
+ *  free. */
 typedef struct clef_batch_token {
     int64_t     sequence;
     int32_t     id;

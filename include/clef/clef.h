@@ -16,6 +16,7 @@
 #include "clef/plan.h"
 #include "clef/selftest.h"
 #include "clef/status.h"
+#include "clef/stop.h"
 #include "clef/tokenizer.h"
 #include "clef/train.h"
 #include "clef/train_files.h"

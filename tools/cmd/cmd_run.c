@@ -36,7 +36,7 @@ typedef struct run_options {
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
     cli_inside_opts inside;
-    cli_list loras;
+    cli_list loras, stops;
     int32_t profile;
     int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
     cli_speculation speculation;
@@ -79,6 +79,8 @@ static const cli_option run_option_table[] = {
      .help = "number of tokens to generate; -1: until the model ends the text or the context is full [128]"},
     {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos),
      .help = "continue after the model has ended its text"},
+    {.names = "stop", .type = CLI_LIST, .value = "TEXT", AT(stops),
+     .help = "end the text before TEXT, which is not printed; may be repeated"},
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0,
      .hi = INT32_MAX,
      .help = "positions of the context; 0: as many as the model has [the model's, at most 4096]"},
@@ -172,6 +174,7 @@ typedef struct run {
     clef_session *session;
     clef_sampler_opts sampling;
     clef_stream stream;
+    clef_stop *stop; /* NULL: no --stop */
     cli_progress progress;
     cli_trace trace;
     bench_options profile_options;
@@ -294,7 +297,8 @@ static int run_prepare(run *r, const char *path)
 {
     const run_options *o = r->o;
     clef_error err = {0};
-    if (clef_model_open(path, &r->model, &err) != CLEF_OK)
+    if ((o->stops.n && clef_stop_create(o->stops.items, o->stops.n, &r->stop, &err) != CLEF_OK) ||
+        clef_model_open(path, &r->model, &err) != CLEF_OK)
         return cli_report(&err);
     r->hparams = clef_model_hparams(r->model);
     if (cli_adapters_open(&o->loras, r->model, &r->loras, &err) != CLEF_OK)
@@ -416,6 +420,16 @@ static int write_text(const char *text, size_t n)
                           : cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
 }
 
+/* Writes what stop strings let through; nothing after one. */
+static int write_piece(run *r, const char *text, size_t n)
+{
+    clef_error err = {0};
+    const char *piece = text;
+    if (r->stop && clef_stop_push(r->stop, text, n, &piece, &n, &err) != CLEF_OK)
+        return cli_report(&err);
+    return n ? write_text(piece, n) : CLI_GO_ON;
+}
+
 static int put_token(run *r, int32_t id)
 {
     char text[CLEF_MAX_PIECE + 16];
@@ -427,7 +441,7 @@ static int put_token(run *r, int32_t id)
     }
     if (clef_stream_push(&r->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
         return cli_report(&err);
-    return n ? write_text(text, n) : CLI_GO_ON;
+    return write_piece(r, text, n);
 }
 
 /* The prompt goes through the stream too, so that the generated text continues it: with its leading space,
@@ -517,6 +531,10 @@ static int generate_tokens(run *r)
             break;
         if (r->n_new++ == 0)
             r->first_seconds = cli_terminal_seconds() - r->start;
+        if (r->stop && clef_stop_found(r->stop) >= 0) {
+            r->ended = "a stop string ended the text";
+            break;
+        }
         if (cli_terminal_interrupted() && r->n_new != r->o->n_predict) {
             rc = CLI_INTERRUPTED;
             r->ended = "interrupted";
@@ -647,7 +665,8 @@ static int generate_text(run *r)
     return rc;
 }
 
-/* Prints the last, incomplete character, and a newline if stdout is a terminal. */
+/* Prints what a stop string held back, the last, incomplete character, and a newline if stdout is a terminal.
+ */
 static int put_end(run *r)
 {
     char text[CLEF_MAX_PIECE];
@@ -656,7 +675,12 @@ static int put_end(run *r)
     if (r->stream.tok && !r->o->print_ids &&
         clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
         return cli_report(&err);
-    int rc = n ? write_text(text, n) : CLI_GO_ON;
+    int rc = write_piece(r, text, n);
+    const char *held;
+    if (rc == CLI_GO_ON && r->stop && clef_stop_finish(r->stop, &held, &n, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (rc == CLI_GO_ON && r->stop && n)
+        rc = write_text(held, n);
     if (rc == CLI_GO_ON && (r->o->print_ids || cli_terminal_stdout()))
         rc = write_text("\n", 1);
     return rc;
@@ -717,6 +741,7 @@ static int run_finish(run *r, const char *path, int rc)
         rc = cli_report(&err);
     if (r->profile.to)
         fclose(r->profile.to);
+    clef_stop_destroy(r->stop);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     cli_progress_finish(&r->progress);
@@ -788,7 +813,7 @@ static int run_lines(const run_options *o, const char *path)
                   .compile = o->compile},
         .kv_type = o->kv_type,
         .loras = o->loras,
-        .defaults = {.n_predict = o->n_predict, .sampling = sampling_of(o)},
+        .defaults = {.n_predict = o->n_predict, .sampling = sampling_of(o), .stops = o->stops},
         .own_seeds = !o->seed.given,
         .ignore_eos = o->ignore_eos,
         .no_special = o->no_special,
@@ -809,6 +834,8 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
     if (o->prompt_cache && o->n_beams)
         return cli_fail(CLI_USAGE, "run: --prompt-cache excludes --beams");
+    if (o->stops.n && (o->n_beams || o->print_ids))
+        return cli_fail(CLI_USAGE, "run: --stop excludes %s", o->n_beams ? "--beams" : "--print-ids");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     const int fits = check_lines(o);
@@ -859,7 +886,8 @@ const cli_command cli_command_run = {
         "--file is a list of prompts, which run together; each answer is a line of JSON, in the order of the "
         "file. A line is a prompt or, in a .jsonl file or one that begins with {, an object with \"prompt\" "
         "and, as wanted, \"id\", \"n\", \"seed\", \"temperature\", \"top_k\", \"top_p\", \"min_p\", "
-        "\"repeat_penalty\", \"salt\" (prompts with different salts share no cached prefix) and \"lora\" (an "
+        "\"repeat_penalty\", \"stop\" (a text or a list of texts), \"salt\" (prompts with different salts "
+        "share no cached prefix) and \"lora\" (an "
         "adapter that --lora names, or null, \"\" or \"none\" for the model alone; a line without it uses "
         "the "
         "adapter if there is just one, and else none). --spec and --draft suggest tokens, which a step "

@@ -51,6 +51,65 @@ int answer_fail(answer *a, const char *why)
     return CLI_GO_ON;
 }
 
+/* ---- stop strings ----------------------------------------------------------------------------- */
+
+/* Reads the tokens of the prompt, whose text the answer continues. */
+static int read_prompt(answer *a)
+{
+    char piece[CLEF_MAX_PIECE + 16];
+    clef_error err = {0};
+    size_t n;
+    for (int32_t i = 0; i < a->n_prompt; i++)
+        if (clef_stream_push(&a->stream, a->prompt ? a->prompt[i] : a->bos, piece, sizeof piece, &n, &err) !=
+            CLEF_OK)
+            return cli_report(&err);
+    return CLI_GO_ON;
+}
+
+int answer_set_stops(answers *all, answer *a, const cli_list *stops)
+{
+    clef_error err = {0};
+    if (!stops->n)
+        return CLI_GO_ON;
+    if (clef_stop_create(stops->items, stops->n, &a->stop, &err) != CLEF_OK)
+        return cli_report(&err);
+    a->stream = (clef_stream){.tok = all->tokenizer};
+    return all->is_new_text ? CLI_GO_ON : read_prompt(a);
+}
+
+int answer_stops(answer *a, int32_t id, int *rc)
+{
+    char piece[CLEF_MAX_PIECE + 16];
+    const char *text;
+    clef_error err = {0};
+    size_t n;
+    if (!a->stop || *rc != CLI_GO_ON)
+        return 0;
+    if (clef_stream_push(&a->stream, id, piece, sizeof piece, &n, &err) != CLEF_OK ||
+        clef_stop_push(a->stop, piece, n, &text, &n, &err) != CLEF_OK) {
+        *rc = cli_report(&err);
+        return 0;
+    }
+    return clef_stop_found(a->stop) >= 0;
+}
+
+/* Cuts the text before the stop string, if there is one. */
+static int cut_text(answers *all, answer *a)
+{
+    clef_error err = {0};
+    const char *text;
+    size_t n;
+    clef_stop_reset(a->stop);
+    if (clef_stop_push(a->stop, all->text, all->n_bytes, &text, &n, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (clef_stop_found(a->stop) < 0)
+        return CLI_GO_ON;
+    all->n_bytes = n;
+    all->text[n] = 0;
+    a->finish = CLEF_FINISH_STOP; /* as where it was found by the last, incomplete character */
+    return CLI_GO_ON;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Room for one more piece and NUL. */
@@ -83,7 +142,7 @@ static int push_ids(answers *all, clef_stream *stream, const int32_t *ids, int32
 }
 
 /* The text continues the prompt: with its leading space, and its incomplete characters. */
-static int make_text(answers *all, const answer *a)
+static int make_text(answers *all, answer *a)
 {
     clef_stream stream = {.tok = all->tokenizer};
     clef_error err = {0};
@@ -101,7 +160,7 @@ static int make_text(answers *all, const answer *a)
         return cli_report(&err);
     all->n_bytes += n;
     all->text[all->n_bytes] = 0;
-    return CLI_GO_ON;
+    return a->stop ? cut_text(all, a) : CLI_GO_ON;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -121,7 +180,7 @@ static void write_members(const answers *all, const answer *a, int32_t *n)
     cli_json_member_number(stdout, n, "set_backs", a->n_set_backs);
 }
 
-static int write_answer(answers *all, const answer *a, const prompt_line *line, int32_t index)
+static int write_answer(answers *all, answer *a, const prompt_line *line, int32_t index)
 {
     int32_t n = 0;
     const int rc = a->error ? CLI_GO_ON : make_text(all, a);
@@ -151,8 +210,10 @@ static void free_answer(answer *a)
     clef_tokens_free(a->prompt);
     free(a->ids);
     free(a->error);
+    clef_stop_destroy(a->stop);
     a->prompt = a->ids = NULL;
     a->error = NULL;
+    a->stop = NULL;
 }
 
 int answers_write(answers *all, const prompt_lines *lines, int32_t skip)

@@ -3,6 +3,7 @@
 #define CLEF_TOOLS_ANSWERS_H
 
 #include "clef/batch.h"
+#include "clef/stop.h"
 #include "clef/tokenizer.h"
 #include "tools/prompts/prompt_lines.h"
 
@@ -14,6 +15,8 @@ typedef struct answer {
     int32_t     n, capacity;
     clef_finish finish; /* CLEF_FINISH_NONE until it is done */
     int32_t     n_cached, n_set_backs;
+    clef_stop  *stop;   /* NULL: no stop strings */
+    clef_stream stream; /* of the tokens, for `stop` */
     char       *error; /* NULL, or why it did not run */
 } answer;
 
@@ -31,6 +34,10 @@ typedef struct answers {
 int answers_create(answers *all, int32_t n, const clef_tokenizer *tokenizer, int32_t is_new_text);
 /** Appends a token. */
 int answer_push(answer *a, int32_t id);
+/** Sets the stop strings of an answer, after its prompt. */
+int answer_set_stops(answers *all, answer *a, const cli_list *stops);
+/** 1 if the text, which token `id` was added to, has come to a stop string. *rc is set after an error. */
+int answer_stops(answer *a, int32_t id, int *rc);
 int answer_fail(answer *a, const char *why);
 /** Writes the answers that are done up to the first that is not; with `skip`, also those after it. */
 int  answers_write(answers *all, const prompt_lines *lines, int32_t skip);

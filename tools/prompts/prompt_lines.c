@@ -107,7 +107,41 @@ static int set_lora(const line_key *key, reading *r, const json_t *value)
     return CLI_GO_ON;
 }
 
+static int add_stop(reading *r, const json_t *value)
+{
+    prompt_line *line = r->line;
+    const size_t n = json_string_length(value);
+    char *text = malloc(n + 1);
+    if (!text)
+        return no_memory(r->path);
+    memcpy(text, json_string_value(value), n + 1);
+    line->own_stops[line->n_own_stops++] = text;
+    line->stops.items[line->stops.n++] = text;
+    return CLI_GO_ON;
+}
+
+/* A text or a list of texts; an empty list takes away those of the flags. */
+static int set_stop(const line_key *key, reading *r, const json_t *value)
+{
+    prompt_line *line = r->line;
+    const size_t n = json_is_array(value) ? json_array_size(value) : 1;
+    int rc = n > CLI_MAX_LIST ? refuse(key, r) : CLI_GO_ON;
+    line->stops.n = 0;
+    line->own_stops = calloc(n + 1, sizeof *line->own_stops);
+    if (!line->own_stops)
+        return no_memory(r->path);
+    for (size_t i = 0; i < n && rc == CLI_GO_ON; i++) {
+        const json_t *text = json_is_array(value) ? json_array_get(value, i) : value;
+        /* no empty text, and no NUL inside */
+        const int is_text = json_is_string(text) && json_string_length(text) &&
+                            strlen(json_string_value(text)) == json_string_length(text);
+        rc = is_text ? add_stop(r, text) : refuse(key, r);
+    }
+    return rc;
+}
+
 #define AT(field) .offset = offsetof(prompt_line, field)
+static const char stop_wanted[] = "a text, or a list of at most 64 texts, none of them empty";
 static const char u64_wanted[] = "an integer from 0 to 9223372036854775807";
 static const line_key keys[] = {
     {.name = "prompt", .wanted = "a string", .set = set_text},
@@ -136,6 +170,7 @@ static const line_key keys[] = {
      .set = set_float,
      AT(sampling.repeat_penalty),
      .hi = 100},
+    {.name = "stop", .wanted = stop_wanted, .set = set_stop},
     {.name = "salt", .wanted = u64_wanted, .set = set_u64, AT(salt)},
     {.name = "lora", .wanted = "the name of an adapter, or null, \"\" or \"none\" for none", .set = set_lora},
     {.name = NULL},
@@ -276,6 +311,9 @@ void prompt_lines_finish(prompt_lines *lines)
         free(lines->items[i].text);
         free(lines->items[i].id);
         free(lines->items[i].lora);
+        for (int32_t k = 0; k < lines->items[i].n_own_stops; k++)
+            free(lines->items[i].own_stops[k]);
+        free(lines->items[i].own_stops);
     }
     free(lines->items);
     lines->items = NULL;

@@ -3,6 +3,7 @@
 #define CLEF_TOOLS_PROMPT_LINES_H
 
 #include "clef/generate.h"
+#include "tools/cli.h"
 
 /** A prompt and how to continue it. */
 typedef struct prompt_line {
@@ -12,6 +13,9 @@ typedef struct prompt_line {
     char             *id;        /* the JSON text of "id"; NULL for none */
     int32_t           n_predict; /* -1: until the model ends the text or the context is full */
     clef_sampler_opts sampling;
+    cli_list          stops;     /* stop strings, of the flags or of own_stops */
+    char            **own_stops; /* NULL: none */
+    int32_t           n_own_stops;
     uint64_t          salt;
     char             *lora; /* the name of an adapter, "" for none; NULL: the line does not say */
 } prompt_line;

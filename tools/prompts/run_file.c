@@ -62,6 +62,8 @@ static int encode_lines(work *w)
     for (int32_t i = 0; rc == CLI_GO_ON && i < w->lines.n; i++) {
         answer *a = &w->answers.items[i];
         rc = encode_line(w, &w->lines.items[i], a);
+        if (rc == CLI_GO_ON)
+            rc = answer_set_stops(&w->answers, a, &w->lines.items[i].stops);
         w->longest = a->n_prompt > w->longest ? a->n_prompt : w->longest;
     }
     return rc;
@@ -265,22 +267,36 @@ static int add_lines(work *w)
     return rc;
 }
 
+/* -1: its answer is complete. */
 static int32_t place_of(const work *w, int64_t sequence)
 {
-    int32_t k = 0;
-    while (w->answers.items[w->waiting[k]].sequence != sequence)
-        k++;
-    return k;
+    for (int32_t k = 0; k < w->n_waiting; k++)
+        if (w->answers.items[w->waiting[k]].sequence == sequence)
+            return k;
+    return -1;
+}
+
+/* Ends a sequence at a stop string. The batch may have ended it already. */
+static int cancel(work *w, int64_t sequence)
+{
+    clef_error err = {0};
+    const clef_status s = clef_batch_cancel(w->batch, sequence, &err);
+    return s == CLEF_OK || s == CLEF_E_NOT_FOUND ? CLI_GO_ON : cli_report(&err);
 }
 
 static int take_token(work *w, const clef_batch_token *t)
 {
     const int32_t k = place_of(w, t->sequence);
+    if (k < 0) /* a later token of the step in which its stop string came */
+        return CLI_GO_ON;
     answer *a = &w->answers.items[w->waiting[k]];
-    const int rc = t->finish == CLEF_FINISH_STOP ? CLI_GO_ON : answer_push(a, t->id);
-    if (!t->finish)
+    int rc = t->finish == CLEF_FINISH_STOP ? CLI_GO_ON : answer_push(a, t->id);
+    const int stops = t->finish != CLEF_FINISH_STOP && answer_stops(a, t->id, &rc);
+    if (stops && rc == CLI_GO_ON)
+        rc = cancel(w, t->sequence);
+    if (!t->finish && !stops)
         return rc;
-    a->finish = t->finish;
+    a->finish = stops ? CLEF_FINISH_STOP : t->finish;
     a->n_cached = t->n_cached;
     a->n_set_backs = t->n_set_backs;
     w->waiting[k] = w->waiting[--w->n_waiting];
