@@ -65,14 +65,14 @@ typedef struct clef_encode_opts {
     int32_t       max_tokens; /* 0: no limit. Special tokens count, and are never cut */
     clef_truncate truncate;
 } clef_encode_opts;
-/** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were left
- *  out. */
+/** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were
+ *  left out. */
 typedef struct clef_encoded {
     int32_t *ids, *types;
     int32_t  n, n_cut;
 } clef_encoded;
-/** Encodes one text (b NULL), or two in the way the model expects a pair: "[CLS] a [SEP] b [SEP]". opts NULL:
- *  defaults. Overwrites *out; free its contents with clef_encoded_finish(). Statuses of
+/** Encodes one text (b NULL), or two in the way the model expects a pair: "[CLS] a [SEP] b [SEP]". opts
+ *  NULL: defaults. Overwrites *out; free its contents with clef_encoded_finish(). Statuses of
  *  clef_tokenizer_encode(); CLEF_E_ARG: max_tokens is less than the number of special tokens; CLEF_E_LIMIT:
  *  the text that must not be cut does not fit. */
 CLEF_API clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a,

@@ -2,8 +2,8 @@
  *
  * A step has one or more parts (micro-batches). Each part runs the graph forwards and backwards and adds its
  * gradients to those of the parts before it; the update then changes the parameters. The parameters, their
- * gradients and the optimiser's moments stay on the device, in F32. The same inputs give the same bits on the
- * same device.
+ * gradients and the optimiser's moments stay on the device, in F32. The same inputs give the same bits on
+ * the same device.
  *
  *   clef_trainer_create(dev, graph, "loss", &opts, &t, &err);
  *   for each step:
@@ -110,12 +110,13 @@ CLEF_API clef_status clef_trainer_update(clef_trainer *t, clef_train_result *out
 CLEF_API clef_status clef_trainer_evaluate(clef_trainer *t, double *loss, clef_error *err);
 
 /** Runs the present inputs once more and writes the name of the first value of the graph that has an element
- *  that is not finite, or "" if all are finite. Needs memory for all values at once. Ends the step without an
- *  update. */
+ *  that is not finite, or "" if all are finite. Needs memory for all values at once. Ends the step without
+ *  an update. */
 CLEF_API clef_status clef_trainer_find_not_finite(clef_trainer *t, char *name, size_t n_bytes,
                                                   clef_error *err);
 
-/** The values of tap i in the last part: n floats. Waits for it. CLEF_E_ARG: no such tap, or another size. */
+/** The values of tap i in the last part: n floats. Waits for it. CLEF_E_ARG: no such tap, or another
+ *  size. */
 CLEF_API clef_status clef_trainer_tap(clef_trainer *t, int32_t i, float *data, int64_t n, clef_error *err);
 
 /* ---- the parameters --------------------------------------------------------------------------- */
@@ -154,7 +155,8 @@ CLEF_API void    clef_trainer_set_opts(clef_trainer *t, const clef_train_opts *o
 /* ---- without a device ------------------------------------------------------------------------- */
 
 /** The graph of a part as the trainer makes it: loss, gradients, and the states that sum them up. The
- *  gradient of a value has its name and ".grad". *out is the caller's. Errors as of clef_trainer_create(). */
+ *  gradient of a value has its name and ".grad". *out is the caller's. Errors as of
+ *  clef_trainer_create(). */
 CLEF_API clef_status clef_train_graph(const clef_graph *graph, const char *loss, const clef_train_opts *opts,
                                       clef_graph **out, clef_error *err);
 

@@ -41,11 +41,11 @@ typedef struct clef_tokenizer_train_opts {
 /** Learns a byte-level BPE from texts and writes its folder: tokenizer.json, vocab.json, merges.txt and
  *  tokenizer_config.json. Texts are cut into words line by line, by GPT-2's regex. The vocabulary and the
  *  merges are those of Hugging Face tokenizers (BpeTrainer with the alphabet of ByteLevel) for the same
- *  files. There are fewer tokens than n_vocab if no other pair is frequent enough. The folder appears when it
- *  is complete; only one that training wrote is replaced (clef_train_check_folder()).
+ *  files. There are fewer tokens than n_vocab if no other pair is frequent enough. The folder appears when
+ *  it is complete; only one that training wrote is replaced (clef_train_check_folder()).
  *
- *  CLEF_OK; CLEF_E_ARG (no files; n_vocab less than the bytes and the special tokens; a special token that is
- *  empty or not UTF-8); CLEF_E_IO; CLEF_E_FORMAT (a file is not UTF-8: names the byte); CLEF_E_CANCELLED,
+ *  CLEF_OK; CLEF_E_ARG (no files; n_vocab less than the bytes and the special tokens; a special token that
+ *  is empty or not UTF-8); CLEF_E_IO; CLEF_E_FORMAT (a file is not UTF-8: names the byte); CLEF_E_CANCELLED,
  *  CLEF_E_NOMEM. */
 CLEF_API clef_status clef_tokenizer_train(const clef_tokenizer_train_opts *opts, const char *folder,
                                           clef_error *err);
@@ -55,9 +55,9 @@ CLEF_API clef_status clef_tokenizer_train(const clef_tokenizer_train_opts *opts,
 /** A model_type that new models can have, NULL beyond the last. */
 CLEF_API const char *clef_model_new_type(int32_t i);
 
-/** Writes a model folder with weights as at the begin of a training: config.json, generation_config.json, the
- *  tokenizer's files and model.safetensors in f32. The weights are those that the family's graph uses, and
- *  those that transformers expects.
+/** Writes a model folder with weights as at the begin of a training: config.json, generation_config.json,
+ *  the tokenizer's files and model.safetensors in f32. The weights are those that the family's graph uses,
+ *  and those that transformers expects.
  *
  *  config     a Hugging Face config.json, or a folder with one. It is completed: architectures, dtype, and,
  *             if it has no such keys, vocab_size and the ids of special tokens, from the tokenizer.
@@ -69,9 +69,9 @@ CLEF_API const char *clef_model_new_type(int32_t i);
  *  transformers: GPT-2 divides the range of what is added to the residual stream by sqrt(2 n_layers), T5 has
  *  ranges by the matrices' widths, rows of padding tokens are 0. Norms begin with 1, biases with 0.
  *
- *  CLEF_OK, CLEF_E_ARG, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOT_FOUND, CLEF_E_NOMEM, CLEF_E_UNSUPPORTED (another
- *  model_type: the text lists the known ones; a tokenizer in GGUF), CLEF_E_SHAPE (config and tokenizer
- *  contradict each other). */
+ *  CLEF_OK, CLEF_E_ARG, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOT_FOUND, CLEF_E_NOMEM, CLEF_E_UNSUPPORTED
+ *  (another model_type: the text lists the known ones; a tokenizer in GGUF), CLEF_E_SHAPE (config and
+ *  tokenizer contradict each other). */
 CLEF_API clef_status clef_model_create_new(const char *config, const char *tokenizer, const char *out,
                                            uint64_t seed, clef_error *err);
 
@@ -126,9 +126,9 @@ typedef struct clef_lora_save_opts {
 } clef_lora_save_opts;
 
 /** Writes a PEFT folder (adapter_config.json and adapter_model.safetensors), which clef_lora_open() and PEFT
- *  read. Modules have the names that transformers gives them, also if the model is a GGUF file: then the rows
- *  of B are put into a folder's order. The rest is as in clef_model_save(). Also CLEF_E_NOT_FOUND (the model
- *  has no such weight), CLEF_E_SHAPE (it is no matrix). */
+ *  read. Modules have the names that transformers gives them, also if the model is a GGUF file: then the
+ *  rows of B are put into a folder's order. The rest is as in clef_model_save(). Also CLEF_E_NOT_FOUND (the
+ *  model has no such weight), CLEF_E_SHAPE (it is no matrix). */
 CLEF_API clef_status clef_lora_save(const clef_model *model, const char *path,
                                     const clef_lora_save_opts *opts, const clef_lora_matrices *matrices,
                                     int32_t n, clef_error *err);

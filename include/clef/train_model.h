@@ -42,11 +42,11 @@ CLEF_API void    clef_model_trainer_set_data(clef_model_trainer *t, const char *
 /** The trainer of the graph: its parameters, statistics and plan. Borrowed. */
 CLEF_API clef_trainer *clef_model_trainer_graph(clef_model_trainer *t);
 
-/** One step on rows as clef_dataset_read() gives them: any number up to n_rows of the options, times n_parts.
- *  Of the rows' arrays, those that the model has no input for may be NULL; positions NULL: 0, 1, 2 ..; first
- *  NULL: 0; attention_mask NULL: no padding. n_labels and n_tokens are not read. The rows of a target have
- *  the length of a source's. The loss is the mean over all labels that count. CLEF_E_ARG: no label counts, or
- *  an id is outside the vocabulary. */
+/** One step on rows as clef_dataset_read() gives them: any number up to n_rows of the options, times
+ *  n_parts. Of the rows' arrays, those that the model has no input for may be NULL; positions NULL: 0, 1, 2
+ *  ..; first NULL: 0; attention_mask NULL: no padding. n_labels and n_tokens are not read. The rows of a
+ *  target have the length of a source's. The loss is the mean over all labels that count. CLEF_E_ARG: no
+ *  label counts, or an id is outside the vocabulary. */
 CLEF_API clef_status clef_model_trainer_step(clef_model_trainer *t, const clef_rows *rows, int32_t n_rows,
                                              clef_train_result *out, clef_error *err);
 /** Adds up the losses of rows, at most n_rows of the options, without dropout or gradients, and counts the

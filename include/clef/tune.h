@@ -55,8 +55,8 @@ typedef enum clef_variant_state {
 
 enum { CLEF_TUNE_KEY_BYTES = 96 };
 
-/** A variant at a key of the database; the key is empty for what holds at every key. us: time of one product;
- *  best_us: the same with the variant that is used. */
+/** A variant at a key of the database; the key is empty for what holds at every key. us: time of one
+ *  product; best_us: the same with the variant that is used. */
 typedef struct clef_variant_info {
     const char        *op, *variant;
     clef_variant_state state;

@@ -93,6 +93,8 @@ void clef__os_unlock(int lock);
 
 /** Seconds since an arbitrary start; monotonic. */
 double clef__os_seconds(void);
+/** The local time of now, as seconds since 1970 if it were UTC. */
+int64_t clef__os_local_time(void);
 /** Writes $XDG_CACHE_HOME/clef or ~/.cache/clef to `out`. Returns 0 when neither is known or it does not
  *  fit. */
 int clef__os_cache_dir(char *out, size_t capacity);

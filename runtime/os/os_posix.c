@@ -314,6 +314,13 @@ int clef__os_library_dir(char *out, size_t capacity)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
+int64_t clef__os_local_time(void)
+{
+    const time_t now = time(NULL);
+    struct tm local;
+    return localtime_r(&now, &local) ? (int64_t)timegm(&local) : (int64_t)now;
+}
+
 double clef__os_seconds(void)
 {
     struct timespec now;
