@@ -54,6 +54,19 @@ CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char
                                            clef_special special, int32_t **out, int32_t *n, clef_error *err);
 CLEF_API void        clef_tokens_free(int32_t *ids);
 
+/** Encodes text of which a part is somebody else's, such as a message within a chat template: within the
+ *  spans no special token is recognised, so that a message cannot write one. Elsewhere the ids are those of
+ *  clef_tokenizer_encode() with CLEF_SPECIAL_NONE. Spans are in bytes, in order, and do not overlap. A
+ *  special token that the tokenizer looks for in normalised text is not recognised either in text that has
+ *  no other special token between it and a span. CLEF_E_FORMAT: the text is no UTF-8; CLEF_E_ARG; statuses
+ *  of clef_tokenizer_encode(). */
+typedef struct clef_byte_span {
+    size_t begin, end;
+} clef_byte_span;
+CLEF_API clef_status clef_tokenizer_encode_plain(const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                                                 const clef_byte_span *plain, size_t n_plain, int32_t **out,
+                                                 int32_t *n, clef_error *err);
+
 /** Which of two texts loses tokens at its end when both are too long. */
 typedef enum clef_truncate {
     CLEF_TRUNCATE_LONGEST, /* the longer, until both are equally long, then both */

@@ -148,6 +148,9 @@ static int64_t read_date(clef__tpl *t, const char *date)
 
 static void define_all(clef__tpl *t, const clef_template_opts *opts)
 {
+    if (!is_text(opts->messages, opts->messages_bytes) ||
+        (opts->tools && !is_text(opts->tools, opts->tools_bytes)))
+        clef__tpl_fail(t, CLEF_E_FORMAT, "messages or tools are no UTF-8 text");
     const clef__value messages = clef__value_of_json(t, opts->messages, opts->messages_bytes, "messages", 1);
     if (!t->status && messages.kind != CLEF__LIST)
         clef__tpl_fail(t, CLEF_E_FORMAT, "messages: expected a JSON array, got '%s'",

@@ -113,6 +113,29 @@ static clef_status send_rest(clef__encoding *enc, clef__fragment in, size_t from
     return rest(enc, (clef__fragment){in.text + from, to - from, in.first && from == 0});
 }
 
+/* Whether a part of the whole text has bytes in which no special token is recognised. */
+int clef__is_plain(const clef__encoding *enc, const char *from, size_t n)
+{
+    size_t low = 0, high = enc->n_plain; /* the first span that ends behind `from` */
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (enc->text + enc->plain[middle].end <= from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < enc->n_plain && enc->text + enc->plain[low].begin < from + n;
+}
+
+/* In the text as given each token is looked at alone; normalised text has no places in it any more. */
+static int is_refused(const clef__added_trie *trie, const clef__encoding *enc, int32_t token, const char *at,
+                      size_t n)
+{
+    if (!enc->n_plain || !(enc->vocab->tokens[enc->vocab->added[token].id].flags & CLEF_TOKEN_SPECIAL))
+        return 0;
+    return trie == &enc->vocab->raw ? clef__is_plain(enc, at, n) : enc->is_plain;
+}
+
 clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc, clef__fragment in,
                               clef_status (*rest)(clef__encoding *enc, clef__fragment piece))
 {
@@ -124,7 +147,7 @@ clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc,
         int32_t token = -1;
         const size_t length =
             trie->roots[(uint8_t)in.text[at]] < 0 ? 0 : longest_at(trie, in.text, in.n, at, &token);
-        if (length == 0) {
+        if (length == 0 || is_refused(trie, enc, token, in.text + at, length)) {
             at++;
             continue;
         }

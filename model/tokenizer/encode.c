@@ -27,13 +27,14 @@ static clef_status encode_normal(clef__encoding *enc, clef__fragment piece)
 static clef_status encode_raw(clef__encoding *enc, clef__fragment piece)
 {
     clef__fragment text;
+    enc->is_plain = clef__is_plain(enc, piece.text, piece.n);
     const clef_status st = clef__normalize(enc, piece, &text);
     return st ? st : clef__added_split(&enc->vocab->normal, enc, text, encode_normal);
 }
 
-/* Encodes one text, without special tokens. */
-static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef__ids *out,
-                               clef_error *err)
+/* Encodes one text, without special tokens around it. */
+static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                               const clef_byte_span *plain, size_t n_plain, clef__ids *out, clef_error *err)
 {
     clef__encoding enc = {.vocab = &tok->vocab, .stages = &tok->stages, .model = tok->model, .err = err};
     clef__fragment in = {text, n_bytes, 1};
@@ -49,6 +50,9 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
         in.n = clef__utf8_repair(text, n_bytes, repaired, NULL);
         in.text = repaired;
     }
+    enc.text = in.text;
+    enc.plain = plain;
+    enc.n_plain = n_plain;
     enc.regex.newer = clef__unicode_has_newer(in.text, in.n);
     st = clef__added_split(&tok->vocab.raw, &enc, in, encode_raw);
     if (st == CLEF_OK) {
@@ -148,9 +152,9 @@ clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a,
         opts = &defaults;
     const clef__template *form = b ? &tok->pair : &tok->single;
     clef__ids text[2] = {{0}};
-    clef_status st = encode_text(tok, a, n_a, &text[0], err);
+    clef_status st = encode_text(tok, a, n_a, NULL, 0, &text[0], err);
     if (st == CLEF_OK && b)
-        st = encode_text(tok, b, n_b, &text[1], err);
+        st = encode_text(tok, b, n_b, NULL, 0, &text[1], err);
     size_t n[2] = {text[0].n, text[1].n};
     if (st == CLEF_OK)
         st = truncate_texts(form, opts, n, err);
@@ -192,6 +196,33 @@ clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, s
     enc.ids = NULL;
     clef_encoded_finish(&enc);
     return CLEF_OK;
+}
+
+clef_status clef_tokenizer_encode_plain(const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                                        const clef_byte_span *plain, size_t n_plain, int32_t **out,
+                                        int32_t *n, clef_error *err)
+{
+    clef__ids ids = {0};
+    if (!tok || !out || !n || (!text && n_bytes > 0) || (!plain && n_plain > 0))
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "tokenizer: encode got NULL, expected a tokenizer, a text, spans and pointers for the ids");
+    *out = NULL;
+    *n = 0;
+    if (!clef__utf8_valid(text, n_bytes))
+        return clef__fail(err, CLEF_E_FORMAT, "tokenizer: the text is no UTF-8");
+    for (size_t i = 0; i < n_plain; i++)
+        if (plain[i].begin > plain[i].end || plain[i].end > n_bytes ||
+            (i && plain[i].begin < plain[i - 1].end))
+            return clef__fail(err, CLEF_E_ARG,
+                              "tokenizer: span %zu is not in order, or outside the %zu bytes of text", i,
+                              n_bytes);
+    const clef_status st = encode_text(tok, text, n_bytes, plain, n_plain, &ids, err);
+    if (st == CLEF_OK) {
+        *out = ids.at;
+        *n = (int32_t)ids.n;
+    }
+    return st;
 }
 
 void clef_tokens_free(int32_t *ids)

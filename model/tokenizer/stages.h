@@ -5,6 +5,7 @@
 #ifndef CLEF_MODEL_TOKENIZER_STAGES_H
 #define CLEF_MODEL_TOKENIZER_STAGES_H
 
+#include "clef/tokenizer.h"
 #include "model/tokenizer/regex.h"
 #include "model/tokenizer/vocab.h"
 
@@ -30,6 +31,11 @@ typedef struct clef__encoding {
     size_t               n_symbols, n_queue;
     clef__viterbi       *viterbi; /* of the Unigram model */
     size_t               n_viterbi;
+    /* Where no special token is recognised: spans of the text that begins at `text`, in order. */
+    const char          *text;
+    const clef_byte_span     *plain;
+    size_t               n_plain;
+    int                  is_plain; /* 1: the part that is normalised has bytes of such a span */
     clef_error          *err;
 } clef__encoding;
 
@@ -40,6 +46,8 @@ typedef struct clef__fragment {
     int         first; /* 1: at the begin of the whole text */
 } clef__fragment;
 
+/** 1 when a part of enc->text has bytes of a span in enc->plain (added.c). */
+int clef__is_plain(const clef__encoding *enc, const char *from, size_t n);
 /** Pushes the ids of the added tokens in a fragment; each part between them goes to `rest` (added.c). */
 clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc, clef__fragment in,
                               clef_status (*rest)(clef__encoding *enc, clef__fragment part));

@@ -10,7 +10,7 @@
 typedef struct template_options {
     const char *messages, *tools, *template, *date, *parse, *tool_format;
     cli_list args;
-    int32_t no_generation_prompt, join_parts, parts, starts_thinking;
+    int32_t no_generation_prompt, join_parts, parts, ids, special_in_content, starts_thinking;
 } template_options;
 
 static const template_options template_defaults = {0};
@@ -35,6 +35,10 @@ static const cli_option template_option_table[] = {
      .help = "the date that the template sees [today]"},
     {.names = "parts", .type = CLI_SWITCH, AT(parts),
      .help = "print JSON: the pieces of the text, and whether each came from the template or a message"},
+    {.names = "ids", .type = CLI_SWITCH, AT(ids),
+     .help = "print the token ids as a JSON list. Text from messages gives no special token"},
+    {.names = "special-in-content", .type = CLI_SWITCH, AT(special_in_content),
+     .help = "with --ids: special tokens that a message writes count, as in transformers"},
     {.type = CLI_HEADING, .names = "", .help = "An answer"},
     {.names = "parse", .type = CLI_TEXT, .value = "FILE", AT(parse),
      .help = "read a model's answer, and print the message: content, reasoning, tool calls"},
@@ -60,6 +64,31 @@ static void print_parts(clef_rendered *text)
         putchar('}');
     }
     puts("]");
+}
+
+static clef_status print_ids(const clef_rendered *text, const char *model, int special_in_content,
+                             clef_error *err)
+{
+    clef_tokenizer *tok = NULL;
+    int32_t *ids = NULL, n = 0;
+    size_t n_spans = 0;
+    clef_byte_span *spans = malloc(((size_t)text->n_parts + 1) * sizeof *spans);
+    if (!spans)
+        return cli_error(err, CLEF_E_NOMEM, "template: out of host memory");
+    for (int32_t i = 0; i < text->n_parts && !special_in_content; i++)
+        if (text->parts[i].from_message)
+            spans[n_spans++] = (clef_byte_span){text->parts[i].begin, text->parts[i].end};
+    clef_status s = clef_tokenizer_open(model, &tok, err);
+    if (!s)
+        s = clef_tokenizer_encode_plain(tok, text->text, text->n_bytes, spans, n_spans, &ids, &n, err);
+    if (!s) {
+        cli_json_ints(stdout, ids, n);
+        putchar('\n');
+    }
+    clef_tokens_free(ids);
+    clef_tokenizer_close(tok);
+    free(spans);
+    return s;
 }
 
 /* Splits KEY=JSON; the key is copied to `name`. */
@@ -91,7 +120,9 @@ static int render(const template_options *o, clef_template_opts *opts)
     clef_status s = clef_template_open(opts->model, o->template, o->tools != NULL, &tpl, &err);
     if (!s)
         s = clef_template_render(tpl, opts, &text, &err);
-    if (!s && o->parts)
+    if (!s && o->ids)
+        s = print_ids(&text, opts->model, o->special_in_content, &err);
+    else if (!s && o->parts)
         print_parts(&text);
     else if (!s)
         fwrite(text.text, 1, text.n_bytes, stdout);
@@ -242,6 +273,9 @@ static int template_run(const void *options, int32_t n_args, char **args)
                                .date = o->date};
     if (!o->messages == !o->parse)
         return cli_fail(CLI_USAGE, "template: expected either --messages FILE or --parse FILE");
+    if (o->ids && (!n_args || o->parts || o->parse))
+        return cli_fail(CLI_USAGE, n_args ? "template --ids: excludes --parts and --parse"
+                                          : "template --ids: expected MODEL, whose tokenizer is used");
     int rc = o->parse ? CLI_GO_ON : cli_read_file(o->messages, &messages, &opts.messages_bytes);
     if (rc == CLI_GO_ON && o->tools)
         rc = cli_read_file(o->tools, &tools, &opts.tools_bytes);
