@@ -1,7 +1,9 @@
 # The first start builds kernels and can be interrupted while it does; it keeps them, so that the second start builds none. The driver's own
-# cache is off.
+# cache is off: PoCL then removes a program's files when it is released, so they are in a folder of this test's own, where no other test
+# loses them.
 . "$(dirname "$0")/../lib.sh"
-export POCL_KERNEL_CACHE=0 CLEF_CACHE_DIR=$tmp/cache
+export POCL_KERNEL_CACHE=0 POCL_CACHE_DIR=$tmp/kernels CLEF_CACHE_DIR=$tmp/cache
+mkdir -p "$POCL_CACHE_DIR"
 
 # `timeout`: a shell's background jobs ignore SIGINT. --foreground: one signal, to clef alone; a second one would end it at once.
 timeout --foreground --preserve-status -s INT 1 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
@@ -12,7 +14,7 @@ if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says 
 timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C to all processes" 130 $?
 same "a half-built cache is no obstacle" "$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside")" \
-  "$(POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR= "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
+  "$(env -u POCL_CACHE_DIR POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR= "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
 
 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 if grep -q "set aside" "$tmp/aside"; then fail "a prover that was interrupted: $(cat "$tmp/aside")"; else ok "sets no kernel aside"; fi
