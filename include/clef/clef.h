@@ -4,6 +4,7 @@
 
 #include "clef/cache.h"
 #include "clef/classify.h"
+#include "clef/constrain.h"
 #include "clef/dataset.h"
 #include "clef/device.h"
 #include "clef/embed.h"

@@ -1,0 +1,26 @@
+/* A compiled constraint: its automata, its machine, and the masks that were computed. */
+#ifndef CLEF_MODEL_CONSTRAIN_CONSTRAINT_H
+#define CLEF_MODEL_CONSTRAIN_CONSTRAINT_H
+
+#include "model/constrain/grammar.h"
+#include "model/constrain/token_trie.h"
+
+struct clef_constraint {
+    clef__work    work;
+    clef__dfas    dfas;
+    clef__graph   graph;
+    clef__schema *schemas[1];
+    clef__schema  schema;
+    uint32_t      n_schemas, start;
+    clef__machine machine;
+
+    const clef_token_trie *masks_of; /* the vocabulary of the masks */
+    uint32_t *masks;                 /* [room_masks][words] */
+    uint32_t *mask_of;               /* of each config: its mask + 1; 0: not computed */
+    uint32_t  n_mask_of, n_masks, room_masks;
+};
+
+/** The state after one byte; 0 if it is not allowed. */
+int clef__constraint_byte(clef__machine *m, clef_constraint_state *state, uint8_t byte);
+
+#endif

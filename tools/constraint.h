@@ -1,0 +1,35 @@
+/* The flags of a constraint, the same for every command that has them. */
+#ifndef CLEF_TOOLS_CONSTRAINT_H
+#define CLEF_TOOLS_CONSTRAINT_H
+
+#include "clef/constrain.h"
+#include "tools/cli.h"
+
+typedef struct cli_constraint {
+    const char *grammar, *schema, *regex, *choice;
+    int32_t     json, strict;
+} cli_constraint;
+
+/** One entry of a command's option table; `at` is the offset of its cli_constraint. */
+#define CLI_CONSTRAINT_FLAG(flag, kind, arg, at, member, text)                                      \
+    {.names = flag, .type = kind, .value = arg, .offset = (at) + offsetof(cli_constraint, member), .help = text}
+
+/** All of them. */
+#define CLI_CONSTRAINT_OPTIONS(at)                                                                  \
+    {.type = CLI_HEADING, .names = "", .help = "A constraint that the text must fit"},              \
+    CLI_CONSTRAINT_FLAG("json-schema", CLI_TEXT, "FILE|TEXT", at, schema,                           \
+                        "JSON of this schema: a file, or the schema itself"),                       \
+    CLI_CONSTRAINT_FLAG("json", CLI_SWITCH, NULL, at, json, "any JSON value"),                      \
+    CLI_CONSTRAINT_FLAG("grammar", CLI_TEXT, "FILE", at, grammar, "a grammar in GBNF"),             \
+    CLI_CONSTRAINT_FLAG("regex", CLI_TEXT, "RE", at, regex,                                         \
+                        "a text that this regular expression (ECMA-262) matches as a whole"),       \
+    CLI_CONSTRAINT_FLAG("choice", CLI_TEXT, "A,B", at, choice, "one of these texts"),               \
+    CLI_CONSTRAINT_FLAG("strict", CLI_SWITCH, NULL, at, strict,                                     \
+                        "an unknown format in a schema is an error")
+
+/** Compiles the constraint that the flags name; *out is NULL if they name none. tok NULL, or the model's.
+ *  Returns CLI_GO_ON, or the exit code after a message. */
+int cli_constraint_open(const cli_constraint *flags, const char *command, const clef_tokenizer *tok,
+                        clef_constraint **out);
+
+#endif
