@@ -457,6 +457,7 @@ static void parse_rule(parser *p)
     if (p->work->status)
         return;
     p->current = number;
+    p->rules[number].line = p->line;
     if (p->rules[number].defined)
         fail(p, CLEF_E_FORMAT, "defined twice");
     skip(p, 0);
