@@ -213,8 +213,8 @@ CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opt
 CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
 /** Tells the sampler about a token that was fed (of the prompt too), for the repetition penalty. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
-/** Picks the next id from logits [n_vocab], which are not changed: repetition penalty, temperature, top-k,
- *  top-p, min-p, then a random draw. NaN never wins. The same seed gives the same picks everywhere, on host
+/** Picks the next id from logits [n_vocab], which are not changed: repetition penalty, top-k, top-p,
+ *  min-p, temperature, then a random draw. NaN never wins. The same seed gives the same picks everywhere, on host
  *  and device. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
 

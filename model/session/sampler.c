@@ -71,9 +71,13 @@ clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, 
     const uint64_t least = (uint64_t)((double)o->min_p * 0x1p40);
     out->mode = SAMPLE_DRAW;
     out->top_k = o->top_k;
-    out->scale = scale_of(o->temperature);
     if (o->top_p > 0 && o->top_p < 1)
         out->top_p = (uint32_t)fmax((double)o->top_p * 0x1p32, 1);
+    out->scale = scale_of(o->temperature);
+    if ((out->top_p || o->min_p > 0) && o->temperature != 1) { /* they see the temperature 1 */
+        out->draw_scale = out->scale;
+        out->scale = scale_of(1);
+    }
     out->min_weight_lo = (uint32_t)least;
     out->min_weight_hi = (uint32_t)(least >> 32);
     out->reach = reach_of(o);
