@@ -12,10 +12,14 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+uint64_t clef__sample_bits(uint64_t seed, uint64_t draw, uint32_t row)
+{
+    return mix(seed + mix(row) + (draw + 1) * 0x9e3779b97f4a7c15u);
+}
+
 static uint64_t random_bits(const sample_options *o, uint64_t draw, uint32_t row)
 {
-    const uint64_t seed = (uint64_t)o->seed_hi << 32 | o->seed_lo;
-    return mix(seed + mix(row) + (draw + 1) * 0x9e3779b97f4a7c15u);
+    return clef__sample_bits((uint64_t)o->seed_hi << 32 | o->seed_lo, draw, row);
 }
 
 static uint32_t mul_high(uint32_t a, uint32_t b)

@@ -40,4 +40,7 @@ typedef struct clef_candidate {
 int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
                           int32_t n_recent, uint64_t draw, uint32_t row, clef_candidate *c);
 
+/** The 64 random bits R of a draw. */
+uint64_t clef__sample_bits(uint64_t seed, uint64_t draw, uint32_t row);
+
 #endif

@@ -14,6 +14,7 @@
 #include "clef/model.h"
 #include "clef/onnx.h"
 #include "clef/plan.h"
+#include "clef/sampler.h"
 #include "clef/selftest.h"
 #include "clef/status.h"
 #include "clef/stop.h"

@@ -1,0 +1,47 @@
+/* e^x and ln x from sums, products and quotients of doubles alone, which are the same on every processor;
+ * those of a C library differ in last bits, and then a sampled text may. */
+#ifndef CLEF_MODEL_SAMPLER_MATH_H
+#define CLEF_MODEL_SAMPLER_MATH_H
+
+#include <math.h>
+
+/** e^x for x <= 0, within 2e-16 of it; 0 from -700 down. */
+static inline double clef__exact_exp(double x)
+{
+    if (!(x > -700))
+        return 0;
+    const double k = floor(x * 1.4426950408889634 + 0.5),
+                 r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10; /* ln 2, split */
+    double sum = 1;
+    for (int i = 14; i > 0; i--) /* Taylor, |r| <= 0.35 */
+        sum = 1 + sum * r / i;
+    return ldexp(sum, (int)k);
+}
+
+/** ln x for x > 0, within 4e-16 max(1, |ln x|). */
+static inline double clef__exact_log(double x)
+{
+    int k;
+    double m = frexp(x, &k); /* 0.5 to 1 */
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        k--;
+    }
+    const double s = (m - 1) / (m + 1);
+    double sum = 0;
+    for (int i = 23; i > 0; i -= 2) /* 2 artanh s, |s| <= 0.172 */
+        sum = sum * (s * s) + 1.0 / i;
+    return 2 * s * sum + k * 6.93147180559945309e-01;
+}
+
+/** x^n for n >= 0; infinite beyond the range of double. */
+static inline double clef__exact_power(double x, int n)
+{
+    double y = 1;
+    for (; n > 0; n /= 2, x *= x)
+        if (n % 2)
+            y *= x;
+    return y;
+}
+
+#endif
