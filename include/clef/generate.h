@@ -1,5 +1,5 @@
-/* Text generation: a session holds a model on a device with its KV cache; a sampler (clef/sampler.h) or a beam
- * search picks tokens. */
+/* Text generation: a session holds a model on a device with its KV cache; a sampler (clef/sampler.h) or a
+ * beam search picks tokens. */
 #ifndef CLEF_GENERATE_H
 #define CLEF_GENERATE_H
 

@@ -1,5 +1,6 @@
-/* Picks the next token on the host: options, recent tokens, and the number of the draw. What the device can do
- * is picked by graph/op/sample.c, which does the same; the rest by the chain in model/session/sampler_chain.c. */
+/* Picks the next token on the host: recent tokens, and the number of the draw. What the device can do is
+ * picked by graph/op/sample.c, which does the same; the rest by the chain in model/session/sampler_chain.c.
+ */
 #include "model/session/sampler.h"
 
 #include <math.h>
@@ -292,12 +293,8 @@ static clef__sampler_pick own_pick(const clef_sampler *s, const float *logits, c
                                    double *mu)
 {
     *mu = s->mu;
-    return (clef__sampler_pick){.logits = logits,
-                                .mask = mask,
-                                .text = s->text,
-                                .n_text = s->n_text,
-                                .draw = s->n_draws,
-                                .mu = mu};
+    return (clef__sampler_pick){
+        .logits = logits, .mask = mask, .text = s->text, .n_text = s->n_text, .draw = s->n_draws, .mu = mu};
 }
 
 int32_t clef_sampler_pick_masked(clef_sampler *s, const float *logits, const uint32_t *mask)

@@ -263,10 +263,14 @@ int clef__chain_has(const clef_sampler_opts *o, clef_sampler_kind kind)
 void clef__chain_apply(clef__sampler_chain *c, clef_sampler_kind kind)
 {
     static void (*const apply[CLEF_N_SAMPLERS])(clef__sampler_chain *) = {
-        [CLEF_SAMPLER_PENALTIES] = penalties, [CLEF_SAMPLER_DRY] = dry,
-        [CLEF_SAMPLER_TOP_N_SIGMA] = top_n_sigma, [CLEF_SAMPLER_TOP_K] = top_k,
-        [CLEF_SAMPLER_TYPICAL] = typical, [CLEF_SAMPLER_TOP_P] = top_p,
-        [CLEF_SAMPLER_MIN_P] = min_p, [CLEF_SAMPLER_XTC] = xtc,
+        [CLEF_SAMPLER_PENALTIES] = penalties,
+        [CLEF_SAMPLER_DRY] = dry,
+        [CLEF_SAMPLER_TOP_N_SIGMA] = top_n_sigma,
+        [CLEF_SAMPLER_TOP_K] = top_k,
+        [CLEF_SAMPLER_TYPICAL] = typical,
+        [CLEF_SAMPLER_TOP_P] = top_p,
+        [CLEF_SAMPLER_MIN_P] = min_p,
+        [CLEF_SAMPLER_XTC] = xtc,
         [CLEF_SAMPLER_TEMPERATURE] = temperature,
     };
     apply[kind](c);
@@ -275,10 +279,14 @@ void clef__chain_apply(clef__sampler_chain *c, clef_sampler_kind kind)
 const char *clef_sampler_name(clef_sampler_kind kind)
 {
     static const char *const names[CLEF_N_SAMPLERS] = {
-        [CLEF_SAMPLER_PENALTIES] = "penalties", [CLEF_SAMPLER_DRY] = "dry",
-        [CLEF_SAMPLER_TOP_N_SIGMA] = "top_n_sigma", [CLEF_SAMPLER_TOP_K] = "top_k",
-        [CLEF_SAMPLER_TYPICAL] = "typical", [CLEF_SAMPLER_TOP_P] = "top_p",
-        [CLEF_SAMPLER_MIN_P] = "min_p", [CLEF_SAMPLER_XTC] = "xtc",
+        [CLEF_SAMPLER_PENALTIES] = "penalties",
+        [CLEF_SAMPLER_DRY] = "dry",
+        [CLEF_SAMPLER_TOP_N_SIGMA] = "top_n_sigma",
+        [CLEF_SAMPLER_TOP_K] = "top_k",
+        [CLEF_SAMPLER_TYPICAL] = "typical",
+        [CLEF_SAMPLER_TOP_P] = "top_p",
+        [CLEF_SAMPLER_MIN_P] = "min_p",
+        [CLEF_SAMPLER_XTC] = "xtc",
         [CLEF_SAMPLER_TEMPERATURE] = "temperature",
     };
     return kind > CLEF_SAMPLER_END && kind < CLEF_N_SAMPLERS ? names[kind] : NULL;

@@ -48,8 +48,7 @@ static clef_status check_numbers(const clef_sampler_opts *o, clef_error *err)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const float x = all[i].value;
         if (!(x >= all[i].lo) || isinf(x) || (all[i].hi >= 0 && x > all[i].hi))
-            return clef__fail(err, CLEF_E_ARG, "%s %g, expected %s", all[i].name, (double)x,
-                              all[i].expected);
+            return clef__fail(err, CLEF_E_ARG, "%s %g, expected %s", all[i].name, (double)x, all[i].expected);
     }
     return CLEF_OK;
 }
@@ -57,8 +56,9 @@ static clef_status check_numbers(const clef_sampler_opts *o, clef_error *err)
 static clef_status check_lists(const clef_sampler_opts *o, int32_t n_vocab, clef_error *err)
 {
     if (o->n_biases < 0 || o->n_dry_breakers < 0)
-        return clef__fail(err, CLEF_E_ARG, "%d logit biases and %d numbers of DRY breakers, expected 0 or more",
-                          o->n_biases, o->n_dry_breakers);
+        return clef__fail(err, CLEF_E_ARG,
+                          "%d logit biases and %d numbers of DRY breakers, expected 0 or more", o->n_biases,
+                          o->n_dry_breakers);
     for (int32_t i = 0; i < o->n_biases; i++) {
         const clef_logit_bias b = o->biases[i];
         if (b.id < 0 || b.id >= n_vocab)
@@ -72,8 +72,8 @@ static clef_status check_lists(const clef_sampler_opts *o, int32_t n_vocab, clef
         const int32_t id = o->dry_breakers[i];
         if (id < -1 || id >= n_vocab || (id < 0 && (i == 0 || o->dry_breakers[i - 1] < 0)))
             return clef__fail(err, CLEF_E_ARG,
-                              "dry-breakers: number %d is %d, expected ids below %d, -1 after each breaker", i,
-                              id, n_vocab);
+                              "dry-breakers: number %d is %d, expected ids below %d, -1 after each breaker",
+                              i, id, n_vocab);
     }
     return o->n_dry_breakers == 0 || o->dry_breakers[o->n_dry_breakers - 1] < 0
                ? CLEF_OK
@@ -122,7 +122,8 @@ void clef__sampler_defaults(clef_sampler_opts *o)
     if (!o->repeat_last_n)
         o->repeat_last_n = 64;
     for (int32_t i = 0; i < CLEF_N_SAMPLERS && order[i]; i++)
-        if (clef__chain_has(o, (clef_sampler_kind)order[i]) && (!o->mirostat || counts_with_mirostat(order[i])))
+        if (clef__chain_has(o, (clef_sampler_kind)order[i]) &&
+            (!o->mirostat || counts_with_mirostat(order[i])))
             o->samplers[n++] = order[i];
     if (!o->dry_base)
         o->dry_base = 1.75f;
