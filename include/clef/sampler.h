@@ -93,7 +93,7 @@ CLEF_API int32_t clef_sampler_on_device(const clef_sampler_opts *opts);
 
 typedef struct clef_sampler clef_sampler;
 /** Makes a sampler for a text without tokens. CLEF_E_ARG for an option out of range, which the text names,
- *  CLEF_E_NOMEM. It takes some 30 to 70 bytes for each token of the vocabulary. */
+ *  CLEF_E_NOMEM. It takes some 30 to 40 bytes for each token of the vocabulary. */
 CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
                                          clef_error *err);
 CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);

@@ -234,16 +234,16 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
 {
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     const uint64_t draw = (uint64_t)(s->n_tokens - s->n_prompt);
-    return s->sampler ? clef__sampler_pick_with(s->sampler, &b->room,
-                                                &(clef__sampler_pick){.logits = logits,
-                                                                      .text = s->tokens,
-                                                                      .n_text = s->n_tokens,
-                                                                      .draw = draw,
-                                                                      .stream = s->stream,
-                                                                      .mu = &s->mu})
-                      : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab,
-                                          s->tokens + s->n_tokens - last_n, last_n, draw, s->stream,
-                                          b->candidates);
+    return s->sampler
+               ? clef__sampler_pick_with(s->sampler, &b->room,
+                                         &(clef__sampler_pick){.logits = logits,
+                                                               .text = s->tokens,
+                                                               .n_text = s->n_tokens,
+                                                               .draw = draw,
+                                                               .stream = s->stream,
+                                                               .mu = &s->mu})
+               : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
+                                   last_n, draw, s->stream, b->candidates);
 }
 
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)

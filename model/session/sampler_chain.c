@@ -174,10 +174,10 @@ static void typical(clef__sampler_chain *c)
 
 static void min_p(clef__sampler_chain *c)
 {
-    const double most = largest(c);
+    const double least = largest(c) + clef__exact_log((double)c->opts->min_p);
     int32_t kept = 0;
     for (int32_t i = 0; i < c->n; i++)
-        if (clef__exact_exp(c->tokens[i].z - most) >= (double)c->opts->min_p)
+        if (c->tokens[i].z >= least)
             c->tokens[kept++] = c->tokens[i];
     c->n = kept;
 }

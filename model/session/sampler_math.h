@@ -12,9 +12,24 @@ static inline double clef__exact_exp(double x)
         return 0;
     const double k = floor(x * 1.4426950408889634 + 0.5),
                  r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10; /* ln 2, split */
-    double sum = 1;
-    for (int i = 14; i > 0; i--) /* Taylor, |r| <= 0.35 */
-        sum = 1 + sum * r / i;
+    static const double over_factorial[] = {1,
+                                            1,
+                                            1.0 / 2,
+                                            1.0 / 6,
+                                            1.0 / 24,
+                                            1.0 / 120,
+                                            1.0 / 720,
+                                            1.0 / 5040,
+                                            1.0 / 40320,
+                                            1.0 / 362880,
+                                            1.0 / 3628800,
+                                            1.0 / 39916800,
+                                            1.0 / 479001600,
+                                            1.0 / 6227020800,
+                                            1.0 / 87178291200};
+    double sum = over_factorial[14];
+    for (int i = 13; i >= 0; i--) /* Taylor, |r| <= 0.35 */
+        sum = over_factorial[i] + sum * r;
     return ldexp(sum, (int)k);
 }
 

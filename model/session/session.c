@@ -451,12 +451,10 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
     const clef_status status = clef_plan_read(s->plan, s->logits, s->last, n_bytes, err);
     if (status)
         return status;
-    g->token = clef__sampler_pick_with(s->sampler, &s->room,
-                                       &(clef__sampler_pick){.logits = s->last,
-                                                             .text = s->seen,
-                                                             .n_text = past,
-                                                             .draw = (uint64_t)g->n_given,
-                                                             .mu = &g->mu});
+    g->token = clef__sampler_pick_with(
+        s->sampler, &s->room,
+        &(clef__sampler_pick){
+            .logits = s->last, .text = s->seen, .n_text = past, .draw = (uint64_t)g->n_given, .mu = &g->mu});
     return more ? feed_picked(s, past, g->token, err) : CLEF_OK;
 }
 
@@ -480,8 +478,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
                                 s->opts.n_context);
     const int32_t past = s->n_past + (g->n_given > 0); /* includes the previous token */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
-    clef_status status =
-        g->on_host ? pick_on_host(s, past, more, err) : pick_on_device(s, past, more, err);
+    clef_status status = g->on_host ? pick_on_host(s, past, more, err) : pick_on_device(s, past, more, err);
     const int32_t token = g->token;
     g->n_ahead = 0;
     if (!status && more)

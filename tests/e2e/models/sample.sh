@@ -48,6 +48,11 @@ for flags in "" "--spec ngram"; do
   same "in a file of prompts $flags" "$text" "$(sed -n 1p "$tmp/answers" | python3 -c 'import json, sys; sys.stdout.write(json.loads(sys.stdin.read())["text"])')"
 done
 
+keys='"presence_penalty": 0.4, "frequency_penalty": 0.2, "typical": 0.95, "top_n_sigma": 2, "xtc_probability": 0.3'
+printf '{"prompt": "ROMEO:", "temperature": 0.9, "seed": 7, %s}\n' "$keys" >"$tmp/keys.jsonl"
+"$CLEF" run "$demo" --file "$tmp/keys.jsonl" -n 30 --ignore-eos -q --exact --repeatable --dry-multiplier 0.8 >"$tmp/answers"
+same "in a line of a file" "$text" "$(python3 -c 'import json, sys; sys.stdout.write(json.loads(sys.stdin.read())["text"])' <"$tmp/answers")"
+
 # ---- what a model recommends -----------------------------------------------------------------------
 cp -rL "$demo" "$tmp/model"
 recommended() { "$CLEF" run "$tmp/model" -p a -n 2 --exact "$@" 2>&1 >/dev/null | grep recommended; }
