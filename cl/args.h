@@ -285,14 +285,15 @@ typedef struct sample_options {
     args_int   top_k;                       /* 0: off */
     args_int   last_n;                      /* tokens that the penalty looks back at; 0: off */
     args_int   first;  /* the position whose token is draw 0; of sample_rows: the number of the draw */
-    args_float scale;                       /* log2(e) / temperature */
+    args_float scale;                       /* log2(e) / temperature, of limits; see draw_scale */
     args_float penalty, inverse_penalty;
     args_uint  top_p;                       /* as a multiple of 2^-32; 0: off */
     args_uint  min_weight_lo, min_weight_hi;
     args_uint reach; /* logits farther than this below the largest are never picked */
     args_uint  seed_lo, seed_hi;
     args_uint  stream; /* of sample_rows; sample's is the number of the row */
-    args_uint  unused[2];
+    args_float draw_scale; /* log2(e) / temperature, if limits cut at another scale; 0: they do not */
+    args_uint  unused;
 } sample_options;
 
 /* logits [B, n_vocab]; ids [B, length], of sample_rows the recent tokens; history [any, capacity]. A row has

@@ -44,29 +44,42 @@ static uint list_blocks(const sample_args *a, global const sample_options *o, ro
     return all;
 }
 
-/* The weights in vector i that all limits keep. */
-static wide_ulong kept(global const sample_options *o, row_memory m, limit in, uint i)
+/* The logits of vector i of the examined blocks. */
+static wide_float logits_at(const sample_args *a, row_memory m, uint i, global const float *z)
 {
-    const wide_ulong w = LOAD_WIDE(i, m.weights);
-    const ulong least = (ulong)o->min_weight_hi << 32 | o->min_weight_lo;
-    return w & as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
+    return load_logits(z, m.list[i * WIDE / BLOCK] * BLOCK + i * WIDE % BLOCK, a->n_vocab);
+}
+
+/* Leaves the weights that all limits keep, at the scale of the draw. */
+static void cut(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n,
+                float most, global const float *z)
+{
+    const ulong least = max((ulong)o->min_weight_hi << 32 | o->min_weight_lo, 1UL);
+    for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
+        wide_ulong w = LOAD_WIDE(i, m.weights);
+        const wide_ulong mask =
+            as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
+        if (o->draw_scale > 0)
+            w = weight(distance(most, logits_at(a, m, i, z), o->draw_scale));
+        STORE_WIDE(w & mask, i, m.weights);
+    }
+    GROUP_SYNC();
 }
 
 /* The id at which the sum of weights exceeds floor(random sum / 2^64). */
-static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n,
-                 ulong random, sum_scratch s)
+static uint draw(const sample_args *a, row_memory m, uint n, ulong random, sum_scratch s)
 {
     const uint lane = get_local_id(0), share = (n / WIDE + WG - 1) / WG;
     const uint from = min(lane * share, n / WIDE), to = min(from + share, n / WIDE);
     ulong mine = 0;
     for (uint i = from; i < to; i++)
-        mine += sum_wide(kept(o, m, in, i));
+        mine += sum_wide(LOAD_WIDE(i, m.weights));
     const ulong before = sum_before(mine, s), all = sum_all(mine, s), at = mul_hi(random, all);
     uint best = a->n_vocab;
     if (at >= before && at - before < mine) {
         ulong left = at - before;
         for (uint i = from; i < to && best == a->n_vocab; i++) {
-            const wide_ulong w = kept(o, m, in, i);
+            const wide_ulong w = LOAD_WIDE(i, m.weights);
             const ulong sum = sum_wide(w);
             if (left >= sum) {
                 left -= sum;
@@ -96,15 +109,15 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
         return first_of(a, m, z, most, s);
     const uint n = list_blocks(a, o, m, most, s) * BLOCK;
     for (uint i = lane; i < n / WIDE; i += WG) {
-        const uint id = m.list[i * WIDE / BLOCK] * BLOCK + i * WIDE % BLOCK;
-        const wide_int far = distance(most, load_logits(z, id, a->n_vocab), o->scale);
+        const wide_int far = distance(most, logits_at(a, m, i, z), o->scale);
         STORE_WIDE(far, i, m.distances);
         STORE_WIDE(weight(far), i, m.weights);
     }
     GROUP_SYNC();
     const limit in = limit_of(o, m, n, s);
+    cut(a, o, m, in, n, most, z);
     const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo;
-    return draw(a, o, m, in, n, mix(seed + mix(stream) + number * 0x9e3779b97f4a7c15UL), s);
+    return draw(a, m, n, mix(seed + mix(stream) + number * 0x9e3779b97f4a7c15UL), s);
 }
 
 #endif

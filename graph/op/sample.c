@@ -12,10 +12,14 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+uint64_t clef__sample_bits(uint64_t seed, uint64_t draw, uint32_t row)
+{
+    return mix(seed + mix(row) + (draw + 1) * 0x9e3779b97f4a7c15u);
+}
+
 static uint64_t random_bits(const sample_options *o, uint64_t draw, uint32_t row)
 {
-    const uint64_t seed = (uint64_t)o->seed_hi << 32 | o->seed_lo;
-    return mix(seed + mix(row) + (draw + 1) * 0x9e3779b97f4a7c15u);
+    return clef__sample_bits((uint64_t)o->seed_hi << 32 | o->seed_lo, draw, row);
 }
 
 static uint32_t mul_high(uint32_t a, uint32_t b)
@@ -154,6 +158,21 @@ static void sort_by_id(clef_candidate *c, int32_t n)
     sort_best_first(c, n);
 }
 
+/* Leaves the weights that min-p keeps, at the scale of the draw. Returns their sum. */
+static uint64_t cut(const sample_options *o, float max, clef_candidate *c, int32_t n)
+{
+    const uint64_t least = (uint64_t)o->min_weight_hi << 32 | o->min_weight_lo;
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (c[i].weight < least)
+            c[i].weight = 0;
+        else if (c[i].weight && o->draw_scale > 0)
+            c[i].weight = weight(distance(max, c[i].z, o->draw_scale));
+        sum += c[i].weight;
+    }
+    return sum;
+}
+
 int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
                           int32_t n_recent, uint64_t draw, uint32_t row, clef_candidate *c)
 {
@@ -175,16 +194,12 @@ int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t 
     }
     if (kept < n || o->top_p)
         sort_by_id(c, kept);
-    const uint64_t least = (uint64_t)o->min_weight_hi << 32 | o->min_weight_lo;
-    uint64_t sum = 0;
-    for (int32_t i = 0; i < kept; i++)
-        sum += c[i].weight >= least ? c[i].weight : 0;
+    const uint64_t sum = cut(o, max, c, kept);
     uint64_t at = mul_high64(random_bits(o, draw, row), sum);
     for (int32_t i = 0; i < kept; i++) {
-        const uint64_t w = c[i].weight >= least ? c[i].weight : 0;
-        if (at < w)
+        if (at < c[i].weight)
             return c[i].id;
-        at -= w;
+        at -= c[i].weight;
     }
     return best; /* not reached: the sum of the weights is above `at` */
 }

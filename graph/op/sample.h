@@ -4,8 +4,8 @@
  *
  *   penalty   z = logit, NaN as -inf; of a token among the last n: z / p where z > 0, else z p
  *             (arXiv:1909.05858); 1 / p is rounded to float before
- *   distance  x = (max z - z) * scale, scale = log2(e) / temperature; two float roundings; kept as
- *             X = floor(2^24 x), SAMPLE_FAR from 40 on
+ *   distance  x = (max z - z) * scale; two float roundings; kept as X = floor(2^24 x), SAMPLE_FAR from 40
+ *             on. scale = log2(e) / temperature, or log2(e) where limits cut at a temperature of 1
  *   weight    w = 2^-x in units of 2^-40, by a polynomial of degree 5 over integers (within 7e-8 of the
  *             true one)
  *   order     smaller X first, of equals the lower id
@@ -13,6 +13,7 @@
  *   top-p     of these the fewest first whose weights reach floor(p sum), at least one (arXiv:1904.09751);
  *             p in 2^-32
  *   min-p     of these those with w >= floor(p 2^40) (arXiv:2407.01082)
+ *   scale     with a draw_scale = log2(e) / temperature, what is left with w > 0 gets its weight by it
  *   draw      R = draw n of SplitMix64 (Steele, Lea, Flood 2014: a counter, mixed) for the seed; the first
  *             id, in rising order, with which the sum of weights goes beyond floor(R sum / 2^64)
  *   greedy    the lowest id of the largest z; also where the largest is infinite */
@@ -38,5 +39,8 @@ typedef struct clef_candidate {
  *  (row 0 draws what the seed says). c: room for n candidates. */
 int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
                           int32_t n_recent, uint64_t draw, uint32_t row, clef_candidate *c);
+
+/** The 64 random bits R of a draw. */
+uint64_t clef__sample_bits(uint64_t seed, uint64_t draw, uint32_t row);
 
 #endif

@@ -15,6 +15,7 @@
 #include "clef/model.h"
 #include "clef/onnx.h"
 #include "clef/plan.h"
+#include "clef/sampler.h"
 #include "clef/selftest.h"
 #include "clef/status.h"
 #include "clef/stop.h"

@@ -1,5 +1,5 @@
-/* Text generation: a session holds a model on a device with its KV cache; a sampler or a beam search picks
- * tokens. */
+/* Text generation: a session holds a model on a device with its KV cache; a sampler (clef/sampler.h) or a
+ * beam search picks tokens. */
 #ifndef CLEF_GENERATE_H
 #define CLEF_GENERATE_H
 
@@ -8,6 +8,7 @@
 
 #include "clef/model.h"
 #include "clef/plan.h"
+#include "clef/sampler.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,21 +70,11 @@ CLEF_API int32_t clef_session_start(const clef_session *session, int32_t ids[2])
 CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids, int32_t n,
                                        const float **logits, clef_error *err);
 
-typedef struct clef_sampler_opts {
-    float    temperature;    /* 0: greedy */
-    int32_t  top_k;          /* 0: off */
-    float    top_p;          /* 0 or 1: off */
-    float    min_p;          /* 0: off */
-    float    repeat_penalty; /* 0 or 1: off (arXiv:1909.05858) */
-    int32_t  repeat_last_n;  /* tokens that the penalty looks back at; 0: 64 */
-    uint64_t seed;
-} clef_sampler_opts;
-
-/** Generation with sampling on the device. clef_session_generate() feeds n ids as clef_session_feed() does,
- *  enqueues the first pick, and does not wait. Each clef_session_next() then returns one token. Rules and,
- *  for the same seed, random draws are those of a new clef_sampler that has accepted all ids in the cache.
- *  The device is one step ahead: while the caller handles a token, the step after it already runs. The host
- *  only waits for the 4 bytes of a token.
+/** Generation. clef_session_generate() feeds n ids as clef_session_feed() does, and does not wait. Each
+ *  clef_session_next() then returns one token. Rules and, for the same seed, random draws are those of a new
+ *  clef_sampler that has accepted all ids in the cache. The device is one step ahead: while the caller
+ *  handles a token, the step after it already runs. If clef_sampler_on_device() says so, the device picks,
+ *  and the host only waits for the 4 bytes of a token. Else it waits for the logits, and picks.
  *
  *  n_max  most tokens that the caller will ask for, so that no step runs in vain; 0: until the context is
  *         full.
@@ -205,18 +196,6 @@ CLEF_API clef_status clef_session_load(clef_session *session, const char *path, 
 CLEF_API clef_status clef_session_check(const clef_model *model, clef_dtype kv_type,
                                         const clef_lora_set *loras, int32_t lora, const char *path,
                                         clef_error *err);
-
-typedef struct clef_sampler clef_sampler;
-/** CLEF_E_ARG for an option out of range, which the text names. */
-CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
-                                         clef_error *err);
-CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
-/** Tells the sampler about a token that was fed (of the prompt too), for the repetition penalty. */
-CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
-/** Picks the next id from logits [n_vocab], which are not changed: repetition penalty, temperature, top-k,
- *  top-p, min-p, then a random draw. NaN never wins. The same seed gives the same picks everywhere, on host
- *  and device. Allocates nothing. */
-CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
 
 #ifdef __cplusplus
 }

@@ -131,6 +131,11 @@ typedef struct clef_hparams {
 
 /** Borrowed; lives as long as the model. */
 CLEF_API const clef_hparams *clef_model_hparams(const clef_model *model);
+/** A sampling option that the model's files recommend, by its name in clef_sampler_opts: temperature, top_k,
+ *  top_p, min_p, typical or repeat_penalty. They come from generation_config.json, unless its do_sample is
+ *  false, or from general.sampling.* of a GGUF file (temp, top_k, top_p, min_p, typical_p, penalty_repeat).
+ *  1, and *value is set; 0: the files say nothing, or no number within the option's range. */
+CLEF_API int32_t clef_model_sampling(const clef_model *model, const char *option, double *value);
 /** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
  *  n_decoder_layers.) */
 CLEF_API int32_t clef_model_is_encoder(const clef_model *model);

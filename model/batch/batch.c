@@ -201,6 +201,7 @@ static void free_sequence(batch_sequence *s)
     free(s->stops);
     free(s->given);
     free(s->chain.blocks);
+    clef_sampler_destroy(s->sampler);
     free(s);
 }
 
@@ -235,6 +236,7 @@ void clef_batch_destroy(clef_batch *b)
     free(b->encoder.ends);
     free(b->states);
     free(b->candidates);
+    clef__sampler_release(&b->room);
     free(b->slots);
     free(b->tokens);
     free(b->all);
@@ -368,23 +370,40 @@ static int add_mirror(clef_batch *draft, batch_sequence *s)
     return s->mirror != NULL;
 }
 
+/* Makes the sampler of a request for which the device has no options. */
+static clef_status make_sampler(clef_batch *b, const clef_request *r, clef_sampler **out, clef_error *err)
+{
+    const int32_t n_most = r->n_max ? r->n + r->n_max : most_tokens(b);
+    const clef_status s = clef__sampler_create(b->hp->n_vocab, &r->sampling, out, err);
+    return s ? s : clef__sampler_reserve(&b->room, *out, n_most, err);
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
+    clef_sampler *sampler = NULL;
     *sequence = -1;
     clef_status status = check_request(b, r, err);
     if (!status)
         status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
-    if (status)
+    if (!status && sampling.mode == SAMPLE_OFF)
+        status = make_sampler(b, r, &sampler, err);
+    if (status) {
+        clef_sampler_destroy(sampler);
         return status;
+    }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
     if (s && b->draft && !add_mirror(b->draft, s)) {
         free_sequence(s);
         s = NULL;
     }
-    if (!s)
+    if (!s) {
+        clef_sampler_destroy(sampler);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
+    }
     s->sampling = sampling;
+    s->sampler = sampler;
+    s->mu = sampler ? clef__sampler_mu(sampler) : 0;
     append(b, s);
     *sequence = s->number;
     return CLEF_OK;

@@ -29,7 +29,9 @@ typedef struct batch_sequence {
     int32_t *stops, n_stops, ignore_eos;
     clef__pages_key key;
     clef__chain chain;
-    sample_options sampling;
+    sample_options sampling; /* off: sampler picks */
+    clef_sampler *sampler;   /* NULL, or the host picks with it */
+    double mu;               /* of the sampler */
     uint32_t stream;
     int32_t logprobs;
     int32_t n_rows, first_pick;            /* in the present step */
@@ -117,6 +119,7 @@ struct clef_batch {
     clef_batch_token *tokens; /* a ring of picked tokens */
     int32_t n_tokens, first_token, cap_tokens;
     clef_candidate *candidates; /* [n_vocab], for picks */
+    clef__sampler_room room;    /* for picks of samplers */
     clef_batch_stats stats;
     clef_batch *draft; /* NULL, or the batch of opts.draft, with a mirror of each sequence */
     batch_gain gain;

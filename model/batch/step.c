@@ -174,7 +174,7 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
 /* The device can pick the tokens of s: their logits are not needed. */
 static int is_picked_there(const batch_sequence *s)
 {
-    return !s->logprobs && s->sampling.last_n <= CLEF_RECENT;
+    return !s->logprobs && !s->sampler && s->sampling.last_n <= CLEF_RECENT;
 }
 
 static clef_status read_results(clef_batch *b, clef_error *err)
@@ -229,17 +229,30 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
     return b->tokens[at].finish;
 }
 
+/* The token that the host picks after those of s. */
+static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logits)
+{
+    const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
+    const uint64_t draw = (uint64_t)(s->n_tokens - s->n_prompt);
+    return s->sampler
+               ? clef__sampler_pick_with(s->sampler, &b->room,
+                                         &(clef__sampler_pick){.logits = logits,
+                                                               .text = s->tokens,
+                                                               .n_text = s->n_tokens,
+                                                               .draw = draw,
+                                                               .stream = s->stream,
+                                                               .mu = &s->mu})
+               : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
+                                   last_n, draw, s->stream, b->candidates);
+}
+
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
-    const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens,
-                  n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
+    const int32_t n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
     if (!b->rows.has_logits)
         return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0);
-    const int32_t id =
-        is_given ? s->given[n_generated]
-                 : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
-                                     last_n, (uint64_t)n_generated, s->stream, b->candidates);
+    const int32_t id = is_given ? s->given[n_generated] : pick_on_host(b, s, logits);
     return put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
 }
 

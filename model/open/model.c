@@ -61,6 +61,7 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
         return status;
     if (m->gguf.n_tensors > INT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "%s: has %" PRIu64 " tensors", m->path, m->gguf.n_tensors);
+    clef__sampling_from_gguf(m);
     const size_t n = (size_t)m->gguf.n_tensors;
     m->tensors = calloc(n, sizeof *m->tensors);
     if (!m->tensors)
@@ -237,6 +238,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
         status = clef__json_load(beside, MAX_CONFIG_BYTES, &generation, err);
     if (status == CLEF_OK)
         status = clef__config_from_json(m->config, generation, config, &m->hparams, err);
+    clef__sampling_from_json(m, generation);
     json_decref(generation);
     free(config);
     free(beside);

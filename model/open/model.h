@@ -7,8 +7,13 @@
 #include "model/file/json.h"
 #include "model/file/safetensors.h"
 
+/* Options of clef_model_sampling(). */
+enum { CLEF_N_SAMPLING = 6 };
+
 struct clef_model {
     clef_hparams hparams;
+    uint32_t     has_sampling; /* a bit for each option that the files set */
+    double       sampling[CLEF_N_SAMPLING];
     int32_t      is_gguf; /* 1: GGUF tensor names and order; 0: a Hugging Face folder's */
     char        *path;
 
@@ -28,6 +33,10 @@ struct clef_model {
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
 };
+
+/** model/open/sampling_defaults.c: reads the options of clef_model_sampling(). */
+void clef__sampling_from_json(clef_model *model, const json_t *generation);
+void clef__sampling_from_gguf(clef_model *model);
 
 /** The tensor with that name, NULL if there is none; borrowed from the model; O(log n). The result's name is
  *  the stored one. In a folder two more spellings are tried: without the base model's prefix (GPT2Model

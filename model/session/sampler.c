@@ -1,135 +1,403 @@
-/* Picks the next token on the host: options, recent tokens, and the number of the draw. graph/op/sample.c
- * picks. */
+/* Picks the next token on the host: recent tokens, and the number of the draw. What the device can do is
+ * picked by graph/op/sample.c, which does the same; the rest by the chain in model/session/sampler_chain.c.
+ */
 #include "model/session/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/fail.h"
+#include "model/session/sampler_math.h"
+#include "model/session/sampler_opts.h"
 
-enum { DEFAULT_LAST_N = 64 };
+/* Names the stream of XTC's chances: "XTC" in the first bytes. */
+#define XTC_STREAM 0x5854430000000000u
 
 struct clef_sampler {
-    sample_options options;
-    int32_t n_vocab, last_n;
+    clef_sampler_opts opts; /* with copies of its lists */
+    clef__dry_breakers breakers;
+    sample_options device; /* SAMPLE_OFF: the chain picks */
+    int32_t n_vocab;
+    /* of one that picks by itself */
     clef_candidate *candidates; /* [n_vocab] */
-    int32_t *recent;            /* ring of the last tokens */
-    int32_t n_recent, next_recent;
+    float *masked;              /* [n_vocab] */
+    clef__sampler_room room;
+    int32_t *text; /* the last tokens, at least n_seen of them */
+    int32_t n_text, cap_text, n_seen;
     uint64_t n_draws;
+    double mu;
 };
 
-static clef_status check_options(const clef_sampler_opts *o, clef_error *err)
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static int32_t *copied(const void *from, size_t n_bytes)
 {
-    if (!(o->temperature >= 0) || isinf(o->temperature))
-        return clef__fail(err, CLEF_E_ARG, "temperature %g, expected 0 or more", (double)o->temperature);
-    if (o->top_k < 0)
-        return clef__fail(err, CLEF_E_ARG, "top-k %d, expected 0 (off) or more", o->top_k);
-    if (!(o->top_p >= 0 && o->top_p <= 1))
-        return clef__fail(err, CLEF_E_ARG, "top-p %g, expected 0 to 1", (double)o->top_p);
-    if (!(o->min_p >= 0 && o->min_p <= 1))
-        return clef__fail(err, CLEF_E_ARG, "min-p %g, expected 0 to 1", (double)o->min_p);
-    if (!(o->repeat_penalty >= 0) || isinf(o->repeat_penalty))
-        return clef__fail(err, CLEF_E_ARG, "repeat-penalty %g, expected more than 0",
-                          (double)o->repeat_penalty);
-    if (o->repeat_last_n < 0)
-        return clef__fail(err, CLEF_E_ARG, "repeat-last-n %d, expected 0 or more", o->repeat_last_n);
+    int32_t *out = malloc(n_bytes + 1);
+    if (out && n_bytes)
+        memcpy(out, from, n_bytes);
+    return out;
+}
+
+static void set_bit(uint32_t *bits, int32_t i)
+{
+    bits[i / 32] |= 1u << (i % 32);
+}
+
+/* Sorts the breakers by whether they have one token. */
+static int copy_breakers(clef_sampler *s)
+{
+    const int32_t *ids = s->opts.dry_breakers, n = s->opts.n_dry_breakers;
+    clef__dry_breakers *b = &s->breakers;
+    const size_t words = ((size_t)s->n_vocab + 31) / 32;
+    if (!n || !clef__chain_has(&s->opts, CLEF_SAMPLER_DRY))
+        return 1;
+    b->ends = calloc(words, sizeof *b->ends);
+    b->singly = calloc(words, sizeof *b->singly);
+    b->many = calloc((size_t)n, sizeof *b->many);
+    if (!b->ends || !b->singly || !b->many)
+        return 0;
+    for (int32_t i = 0, length; i < n; i += length + 1) {
+        for (length = 0; ids[i + length] >= 0;)
+            length++;
+        set_bit(length == 1 ? b->singly : b->ends, ids[i + length - 1]);
+        if (length > 1) {
+            memcpy(b->many + b->n_many, ids + i, (size_t)(length + 1) * sizeof *ids);
+            b->n_many += length + 1;
+        }
+    }
+    return 1;
+}
+
+/* The tokens that the options look back at; INT32_MAX: all. */
+static int32_t looks_back(const clef_sampler_opts *o)
+{
+    const int32_t penalties = clef__chain_has(o, CLEF_SAMPLER_PENALTIES) ? o->repeat_last_n : 0,
+                  all = o->dry_last_n > 0 ? o->dry_last_n : INT32_MAX,
+                  dry = clef__chain_has(o, CLEF_SAMPLER_DRY) ? all : 0;
+    return penalties > dry ? penalties : dry;
+}
+
+clef_status clef__sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
+                                 clef_error *err)
+{
+    clef_sampler_opts o = opts ? *opts : (clef_sampler_opts){0};
+    *out = NULL;
+    clef_status status = clef__sampler_check(&o, n_vocab, err);
+    if (!status && n_vocab < 1)
+        status = clef__fail(err, CLEF_E_ARG, "a vocabulary of %d, expected at least 1", n_vocab);
+    clef_sampler *s = status ? NULL : calloc(1, sizeof *s);
+    if (!s)
+        return status ? status : clef__fail(err, CLEF_E_NOMEM, "no memory for a sampler");
+    clef__sampler_defaults(&o);
+    clef_logit_bias *biases = (clef_logit_bias *)copied(o.biases, (size_t)o.n_biases * sizeof *o.biases);
+    s->opts = o;
+    s->n_vocab = n_vocab;
+    s->n_seen = looks_back(&o);
+    s->mu = 2 * (double)o.mirostat_tau;
+    s->opts.biases = biases;
+    clef__sampler_write(&o, 0, &s->device);
+    if (!biases || !copy_breakers(s)) {
+        clef_sampler_destroy(s);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a sampler's lists");
+    }
+    s->opts.dry_breakers = NULL; /* they are the caller's */
+    *out = s;
     return CLEF_OK;
 }
 
-/* The limit is far from the ends of float, so that it does not matter how a device handles denormals or
- * infinities. */
-static float scale_of(float temperature)
+double clef__sampler_mu(const clef_sampler *s)
 {
-    const double scale = 1.4426950408889634 / (double)temperature;
-    return (float)fmin(fmax(scale, 1e-30), 1e30);
+    return 2 * (double)s->opts.mirostat_tau;
 }
 
-/* Tokens farther than this below the largest logit are never picked: min-p's limit plus 1e-4, because weights
- * are rounded. If top-p needs the sum of all weights, there is no limit. */
-static uint32_t reach_of(const clef_sampler_opts *o)
-{
-    const double most = (double)SAMPLE_REACH;
-    const int by_min_p = o->min_p > 0 && (o->top_p == 0 || o->top_p == 1);
-    return (uint32_t)(by_min_p ? fmin((1e-4 - log2((double)o->min_p)) * 0x1p24, most) : most);
-}
-
-clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out,
+clef_status clef__sampler_reserve(clef__sampler_room *r, const clef_sampler *s, int32_t n_text,
                                   clef_error *err)
 {
-    const clef_sampler_opts none = {0}, *o = opts ? opts : &none;
-    const clef_status s = check_options(o, err);
-    *out = (sample_options){.mode = SAMPLE_GREEDY, .first = first};
-    if (s)
-        return s;
-    if (o->repeat_penalty != 0 && o->repeat_penalty != 1) {
-        out->last_n = o->repeat_last_n ? o->repeat_last_n : DEFAULT_LAST_N;
-        out->penalty = o->repeat_penalty;
-        out->inverse_penalty = 1.0f / o->repeat_penalty;
+    const size_t n = (size_t)s->n_vocab;
+    if (!r->n_vocab) {
+        r->tokens = malloc(n * sizeof *r->tokens);
+        r->room = malloc(n * sizeof *r->room);
+        r->n_vocab = s->n_vocab;
     }
-    if (o->temperature == 0)
+    if (!r->tokens || !r->room) {
+        clef__sampler_release(r);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d tokens of a sampler", s->n_vocab);
+    }
+    if (n_text <= r->n_lengths || !clef__chain_has(&s->opts, CLEF_SAMPLER_DRY))
         return CLEF_OK;
-    const uint64_t least = (uint64_t)((double)o->min_p * 0x1p40);
-    out->mode = SAMPLE_DRAW;
-    out->top_k = o->top_k;
-    out->scale = scale_of(o->temperature);
-    if (o->top_p > 0 && o->top_p < 1)
-        out->top_p = (uint32_t)fmax((double)o->top_p * 0x1p32, 1);
-    out->min_weight_lo = (uint32_t)least;
-    out->min_weight_hi = (uint32_t)(least >> 32);
-    out->reach = reach_of(o);
-    out->seed_lo = (uint32_t)o->seed;
-    out->seed_hi = (uint32_t)(o->seed >> 32);
+    int32_t *lengths = realloc(r->lengths, (size_t)n_text * sizeof *lengths);
+    if (!lengths)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for DRY over %d tokens", n_text);
+    r->lengths = lengths;
+    r->n_lengths = n_text;
     return CLEF_OK;
+}
+
+void clef__sampler_release(clef__sampler_room *r)
+{
+    free(r->tokens);
+    free(r->room);
+    free(r->lengths);
+    *r = (clef__sampler_room){0};
 }
 
 clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
                                 clef_error *err)
 {
+    enum { FIRST_TEXT = 4096 };
+    clef_sampler *s;
+    clef_status status = clef__sampler_create(n_vocab, opts, &s, err);
     *out = NULL;
-    sample_options options;
-    clef_status s = clef__sampler_options(opts, 0, &options, err);
-    if (!s && n_vocab < 1)
-        s = clef__fail(err, CLEF_E_ARG, "a vocabulary of %d, expected at least 1", n_vocab);
-    if (s)
-        return s;
-    clef_sampler *sampler = calloc(1, sizeof *sampler);
-    if (!sampler)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for a sampler");
-    sampler->options = options;
-    sampler->last_n = options.last_n ? options.last_n : 1;
-    sampler->n_vocab = n_vocab;
-    sampler->candidates = malloc((size_t)n_vocab * sizeof *sampler->candidates);
-    sampler->recent = malloc((size_t)sampler->last_n * sizeof *sampler->recent);
-    if (!sampler->candidates || !sampler->recent) {
-        clef_sampler_destroy(sampler);
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d candidates", n_vocab);
+    if (status)
+        return status;
+    const size_t n = (size_t)n_vocab;
+    s->cap_text = s->n_seen <= FIRST_TEXT / 2 ? 2 * s->n_seen + 1 : FIRST_TEXT;
+    s->text = malloc((size_t)s->cap_text * sizeof *s->text);
+    s->masked = malloc(n * sizeof *s->masked);
+    if (s->device.mode != SAMPLE_OFF)
+        s->candidates = malloc(n * sizeof *s->candidates);
+    else
+        status = clef__sampler_reserve(&s->room, s, s->cap_text, err);
+    if (!status && (!s->text || !s->masked || (s->device.mode != SAMPLE_OFF && !s->candidates)))
+        status = clef__fail(err, CLEF_E_NOMEM, "no memory for %d candidates", n_vocab);
+    if (status) {
+        clef_sampler_destroy(s);
+        return status;
     }
-    *out = sampler;
+    *out = s;
     return CLEF_OK;
 }
 
-void clef_sampler_destroy(clef_sampler *sampler)
+void clef_sampler_destroy(clef_sampler *s)
 {
-    if (!sampler)
+    if (!s)
         return;
-    free(sampler->candidates);
-    free(sampler->recent);
-    free(sampler);
+    free((void *)s->opts.biases);
+    free(s->breakers.ends);
+    free(s->breakers.singly);
+    free(s->breakers.many);
+    free(s->candidates);
+    free(s->masked);
+    clef__sampler_release(&s->room);
+    free(s->text);
+    free(s);
+}
+
+/* ---- the text -------------------------------------------------------------------------------- */
+
+/* Room for another token: forgets what nobody looks back at, or gets memory. */
+static void make_room(clef_sampler *s)
+{
+    int32_t keep = s->n_seen < s->n_text ? s->n_seen : s->n_text / 2;
+    if (s->n_seen >= s->n_text && s->cap_text < INT32_MAX / 2) {
+        int32_t *more = realloc(s->text, 2 * (size_t)s->cap_text * sizeof *more);
+        s->text = more ? more : s->text;
+        if (more && !clef__sampler_reserve(&s->room, s, 2 * s->cap_text, NULL)) {
+            s->cap_text *= 2;
+            return;
+        }
+    }
+    memmove(s->text, s->text + s->n_text - keep, (size_t)keep * sizeof *s->text);
+    s->n_text = keep;
 }
 
 void clef_sampler_accept(clef_sampler *s, int32_t id)
 {
     if (id < 0 || id >= s->n_vocab)
         return;
-    s->recent[s->next_recent] = id;
-    s->next_recent = (s->next_recent + 1) % s->last_n;
-    if (s->n_recent < s->last_n)
-        s->n_recent++;
+    if (s->n_text == s->cap_text)
+        make_room(s);
+    s->text[s->n_text++] = id;
+}
+
+/* ---- picking --------------------------------------------------------------------------------- */
+
+static clef__sampler_chain chain_of(const clef_sampler *s, const clef__sampler_room *room,
+                                    const clef__sampler_pick *pick)
+{
+    return (clef__sampler_chain){
+        .opts = &s->opts,
+        .breakers = &s->breakers,
+        .text = pick->text,
+        .n_text = pick->n_text,
+        .n_vocab = s->n_vocab,
+        .tokens = room->tokens,
+        .room = room->room,
+        .lengths = room->lengths,
+        .xtc_bits = clef__sample_bits(s->opts.seed + XTC_STREAM, pick->draw, pick->stream),
+        .mu = *pick->mu,
+    };
+}
+
+/* The lowest allowed id; -1: none. It is picked where no logit is above -inf. */
+static int32_t first_allowed(const uint32_t *mask, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!mask || mask[i / 32] >> (i % 32) & 1)
+            return i;
+    return -1;
+}
+
+static int32_t draw_one(const clef__sampler_chain *c, uint64_t bits)
+{
+    double sum = 0;
+    int32_t last = 0;
+    for (int32_t i = 0; i < c->n; i++)
+        sum += c->tokens[i].p;
+    double at = (double)(bits >> 11) * 0x1p-53 * sum;
+    for (int32_t i = 0; i < c->n; i++) {
+        if (at < c->tokens[i].p)
+            return i;
+        at -= c->tokens[i].p;
+        last = c->tokens[i].p > 0 ? i : last;
+    }
+    return last; /* by rounding */
+}
+
+/* Whether the largest logit is infinite; then *id is its lowest id. */
+static int is_infinite(const clef__sampler_chain *c, int32_t *id)
+{
+    for (int32_t i = 0; i < c->n; i++)
+        if (isinf(c->tokens[i].z)) {
+            *id = c->tokens[i].id;
+            return 1;
+        }
+    return 0;
+}
+
+int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
+                                const clef__sampler_pick *pick)
+{
+    clef__sampler_chain c = chain_of(s, room, pick);
+    int32_t id;
+    clef__chain_load(&c, pick->logits, pick->mask);
+    if (!c.n)
+        return first_allowed(pick->mask, s->n_vocab);
+    if (is_infinite(&c, &id))
+        return id;
+    for (int32_t i = 0; i < CLEF_N_SAMPLERS && s->opts.samplers[i]; i++)
+        clef__chain_apply(&c, (clef_sampler_kind)s->opts.samplers[i]);
+    if (s->opts.mirostat)
+        clef__chain_mirostat(&c);
+    clef__chain_softmax(&c);
+    const int32_t i = draw_one(&c, clef__sample_bits(s->opts.seed, pick->draw, pick->stream));
+    if (s->opts.mirostat) {
+        const double surprise = -clef__exact_log(c.tokens[i].p) * 1.4426950408889634;
+        *pick->mu -= (double)s->opts.mirostat_eta * (surprise - (double)s->opts.mirostat_tau);
+    }
+    return c.tokens[i].id;
+}
+
+static clef__sampler_pick own_pick(const clef_sampler *s, const float *logits, const uint32_t *mask,
+                                   double *mu)
+{
+    *mu = s->mu;
+    return (clef__sampler_pick){
+        .logits = logits, .mask = mask, .text = s->text, .n_text = s->n_text, .draw = s->n_draws, .mu = mu};
+}
+
+int32_t clef_sampler_pick_masked(clef_sampler *s, const float *logits, const uint32_t *mask)
+{
+    const float *z = logits;
+    double mu;
+    const clef__sampler_pick pick = own_pick(s, logits, mask, &mu);
+    if (first_allowed(mask, s->n_vocab) < 0)
+        return -1;
+    if (s->device.mode == SAMPLE_OFF) {
+        const int32_t id = clef__sampler_pick_with(s, &s->room, &pick);
+        s->n_draws++;
+        s->mu = mu;
+        return id;
+    }
+    for (int32_t i = 0; i < s->n_vocab && mask; i++)
+        s->masked[i] = mask[i / 32] >> (i % 32) & 1 ? logits[i] : -INFINITY;
+    if (mask)
+        z = s->masked;
+    const int32_t last_n = s->device.last_n < s->n_text ? s->device.last_n : s->n_text;
+    const int32_t id = clef__sample_pick(&s->device, z, s->n_vocab, s->text + s->n_text - last_n, last_n,
+                                         s->n_draws++, 0, s->candidates);
+    return mask && !(z[id] > -INFINITY) ? first_allowed(mask, s->n_vocab) : id;
 }
 
 int32_t clef_sampler_pick(clef_sampler *s, const float *logits)
 {
-    const int32_t n_recent = s->options.last_n ? s->n_recent : 0;
-    return clef__sample_pick(&s->options, logits, s->n_vocab, s->recent, n_recent, s->n_draws++, 0,
-                             s->candidates);
+    return clef_sampler_pick_masked(s, logits, NULL);
+}
+
+/* ---- explaining ------------------------------------------------------------------------------ */
+
+typedef struct explanation {
+    clef__sampler_chain chain;
+    double *p;
+    clef_sampler_report report;
+    void *user;
+} explanation;
+
+static void say(explanation *e, const char *name)
+{
+    clef__sampler_chain *c = &e->chain;
+    clef__chain_softmax(c);
+    for (int32_t i = 0; i < c->n_vocab; i++)
+        e->p[i] = 0;
+    for (int32_t i = 0; i < c->n; i++)
+        e->p[c->tokens[i].id] = c->tokens[i].p;
+    e->report(e->user, name, e->p, c->n_vocab);
+}
+
+static clef_status load(explanation *e, const clef_sampler_opts *opts, const float *logits,
+                        const uint32_t *mask, clef_error *err)
+{
+    int32_t id;
+    e->chain.opts = opts;
+    clef__chain_load(&e->chain, logits, mask);
+    if (!e->chain.n)
+        return clef__fail(err, CLEF_E_ARG, "no token is left: all logits are -inf, NaN or not allowed");
+    if (is_infinite(&e->chain, &id))
+        return clef__fail(err, CLEF_E_ARG, "the logit of token %d is infinite", id);
+    return CLEF_OK;
+}
+
+static clef_status explain(explanation *e, const clef_sampler *s, const float *logits, const uint32_t *mask,
+                           clef_error *err)
+{
+    clef_sampler_opts plain = s->opts;
+    plain.n_biases = 0;
+    clef_status status = load(e, &plain, logits, mask, err);
+    if (!status)
+        say(e, "logits");
+    if (!status)
+        status = load(e, &s->opts, logits, mask, err);
+    if (status)
+        return status;
+    if (s->opts.n_biases)
+        say(e, "logit_bias");
+    for (int32_t i = 0; i < CLEF_N_SAMPLERS && s->opts.samplers[i]; i++) {
+        clef__chain_apply(&e->chain, (clef_sampler_kind)s->opts.samplers[i]);
+        say(e, clef_sampler_name((clef_sampler_kind)s->opts.samplers[i]));
+    }
+    if (s->opts.mirostat) {
+        clef__chain_mirostat(&e->chain);
+        say(e, "mirostat");
+    }
+    return CLEF_OK;
+}
+
+clef_status clef_sampler_explain(const clef_sampler *s, const float *logits, const uint32_t *mask,
+                                 clef_sampler_report report, void *user, clef_error *err)
+{
+    clef__sampler_room room = {0};
+    double mu;
+    const clef__sampler_pick pick = own_pick(s, logits, mask, &mu);
+    explanation e = {.report = report, .user = user, .p = malloc((size_t)s->n_vocab * sizeof *e.p)};
+    clef_status status = clef__sampler_reserve(&room, s, s->cap_text, err);
+    if (!status && !e.p)
+        status = clef__fail(err, CLEF_E_NOMEM, "no memory for %d probabilities", s->n_vocab);
+    if (!status) {
+        e.chain = chain_of(s, &room, &pick);
+        status = explain(&e, s, logits, mask, err);
+    }
+    clef__sampler_release(&room);
+    free(e.p);
+    return status;
 }

@@ -177,6 +177,8 @@ void clef_session_destroy(clef_session *s)
     clef_plan_destroy(s->encoder.plan);
     free(s->encoder.rows);
     free(s->encoder.source);
+    clef_sampler_destroy(s->sampler);
+    clef__sampler_release(&s->room);
     free(s->last);
     free(s->seen);
     free(s);
@@ -303,8 +305,8 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
 
 clef_status clef__session_end(clef_session *s, clef_error *err)
 {
-    const int reads = s->gen.active && s->gen.n_ahead > 0;
-    s->state_is_ahead |= s->is_recurrent && reads && s->gen.n_given > 0;
+    const int is_ahead = s->gen.active && s->gen.n_ahead > 0, reads = is_ahead && !s->gen.on_host;
+    s->state_is_ahead |= s->is_recurrent && is_ahead && s->gen.n_given > 0;
     s->gen = (generation){.token = s->gen.token};
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
 }
@@ -369,10 +371,22 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
 
 clef_status clef__session_start_read(clef_session *s, clef_error *err)
 {
+    if (s->gen.on_host) { /* which reads the logits when they are wanted */
+        s->gen.n_ahead++;
+        return CLEF_OK;
+    }
     const clef_status status =
         clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
     s->gen.n_ahead += !status;
     return status;
+}
+
+/* Makes the sampler of a generation for which the device has no options. */
+static clef_status make_sampler(clef_session *s, const clef_sampler_opts *opts, clef_error *err)
+{
+    clef_sampler_destroy(s->sampler);
+    const clef_status status = clef__sampler_create(s->hp->n_vocab, opts, &s->sampler, err);
+    return status ? status : clef__sampler_reserve(&s->room, s->sampler, s->opts.n_context + 1, err);
 }
 
 static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
@@ -380,6 +394,8 @@ static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
+    s->gen.on_host = sample->mode == SAMPLE_OFF;
+    s->gen.mu = s->gen.on_host ? clef__sampler_mu(s->sampler) : 0;
     clef_status status = clef__session_replay(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, sample, err);
@@ -406,12 +422,48 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
         status = clef__sampler_options(opts, s->n_past + n, &sample, err);
     if (!status)
         status = clef__session_end(s, err);
+    if (!status && sample.mode == SAMPLE_OFF)
+        status = make_sampler(s, opts, err);
     if (status)
         return status;
     status = start_generation(s, ids, n, n_max, &sample, &why);
     if (status)
         status = clef__session_recover(s, NULL, &why, err);
     return !status && why.status ? start_generation(s, ids, n, n_max, &sample, err) : status;
+}
+
+/* Enqueues the step of a token that the host has picked, at position `past`. */
+static clef_status feed_picked(clef_session *s, int32_t past, int32_t token, clef_error *err)
+{
+    clef_status status = s->T ? clef_plan_bind(s->plan, s->T, 1, err) : CLEF_OK;
+    if (!status)
+        status = clef_plan_write(s->plan, s->ids, &token, sizeof token, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->pos, &past, sizeof past, err);
+    return status ? status : clef__session_step(s, past, 1, err);
+}
+
+/* Picks from the logits of the last step, after `past` tokens, and enqueues the next one. */
+static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_error *err)
+{
+    generation *g = &s->gen;
+    const size_t n_bytes = (size_t)s->hp->n_vocab * sizeof *s->last;
+    const clef_status status = clef_plan_read(s->plan, s->logits, s->last, n_bytes, err);
+    if (status)
+        return status;
+    g->token = clef__sampler_pick_with(
+        s->sampler, &s->room,
+        &(clef__sampler_pick){
+            .logits = s->last, .text = s->seen, .n_text = past, .draw = (uint64_t)g->n_given, .mu = &g->mu});
+    return more ? feed_picked(s, past, g->token, err) : CLEF_OK;
+}
+
+/* Waits for the token that the device picks; meanwhile it works on the next one. */
+static clef_status pick_on_device(clef_session *s, int32_t past, int more, clef_error *err)
+{
+    const clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
+    const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
+    return status ? status : waited;
 }
 
 static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
@@ -426,12 +478,9 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
                                 s->opts.n_context);
     const int32_t past = s->n_past + (g->n_given > 0); /* includes the previous token */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
-    clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
-    const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
+    clef_status status = g->on_host ? pick_on_host(s, past, more, err) : pick_on_device(s, past, more, err);
     const int32_t token = g->token;
     g->n_ahead = 0;
-    if (!status)
-        status = waited;
     if (!status && more)
         status = clef__session_start_read(s, err);
     if (status) {

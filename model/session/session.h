@@ -26,6 +26,8 @@ typedef struct generation {
     int32_t n_ahead; /* enqueued steps whose tokens were not returned yet */
     int32_t token;   /* target of the pending read */
     sample_options sample; /* sampling options */
+    int32_t on_host;       /* the session's sampler picks from the logits, which are read; no token is */
+    double mu;             /* of that sampler */
 } generation;
 
 /* The encoder of an encoder-decoder, and its current source. */
@@ -51,6 +53,8 @@ struct clef_session {
     float *last;                               /* [n_vocab] */
     sample_options sample;                     /* the options that the device has */
     generation gen;
+    clef_sampler *sampler;                     /* of a generation on the host */
+    clef__sampler_room room;                   /* for it */
     /* linear attention: its state is overwritten by each step and cannot be rewound */
     int32_t is_recurrent;
     int32_t state_is_ahead; /* the recurrent state covers more than n_past positions */
@@ -71,7 +75,7 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
                                  clef_error *err);
 /** Feeds the cached tokens again if the recurrent state is ahead of them, because it cannot be rewound. */
 clef_status clef__session_replay(clef_session *s, clef_error *err);
-/** Starts reading the token that the last enqueued step picks. */
+/** Starts reading the token that the last enqueued step picks, if the device does. */
 clef_status clef__session_start_read(clef_session *s, clef_error *err);
 /** Runs an encoder-decoder's encoder on a source. */
 clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err);

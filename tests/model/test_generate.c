@@ -224,6 +224,7 @@ static void batch_with_padding(void **state)
 
 /* ---- picking on the device ------------------------------------------------------------------- */
 
+static const clef_logit_bias biases[] = {{5, 2}, {17, -INFINITY}};
 static const clef_sampler_opts ways[] = {
     {0},
     {.temperature = 1, .seed = 5},
@@ -232,6 +233,23 @@ static const clef_sampler_opts ways[] = {
     {.temperature = 1.2f, .min_p = 0.02f, .seed = 3},
     {.temperature = 0.9f, .top_k = 7, .repeat_penalty = 1.4f, .repeat_last_n = 11, .seed = 4},
     {.repeat_penalty = 1.3f},
+    /* on the host */
+    {.temperature = 0.8f, .typical = 0.9f, .min_p = 0.02f, .seed = 6},
+    {.temperature = 0.9f, .presence_penalty = 0.5f, .frequency_penalty = 0.3f, .seed = 7},
+    {.dry_multiplier = 0.8f},
+    {.temperature = 1.1f, .dry_multiplier = 0.8f, .xtc_probability = 0.5f, .seed = 8},
+    {.temperature = 1, .top_n_sigma = 1, .biases = biases, .n_biases = 2, .seed = 9},
+    {.temperature = 1, .mirostat = 2, .mirostat_tau = 3, .seed = 10},
+    {.temperature = 0.7f,
+     .top_p = 0.9f,
+     .min_p = 0.1f,
+     .samplers = {CLEF_SAMPLER_MIN_P, CLEF_SAMPLER_TOP_P, CLEF_SAMPLER_TEMPERATURE},
+     .seed = 11},
+    /* on the device, with the temperature first */
+    {.temperature = 1.5f,
+     .top_p = 0.9f,
+     .samplers = {CLEF_SAMPLER_TEMPERATURE, CLEF_SAMPLER_TOP_P},
+     .seed = 12},
 };
 
 /* What the host picks, one token fed at a time. */

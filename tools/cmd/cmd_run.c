@@ -14,6 +14,7 @@
 #include "tools/prompt_cache.h"
 #include "tools/prompts/run_file.h"
 #include "tools/prompts/speculation.h"
+#include "tools/sampling.h"
 #include "tools/terminal.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
@@ -28,9 +29,7 @@ typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *split, *prompt_cache;
     int32_t n_predict, n_context, n_batch, n_threads, pin, kv_type;
     clef_compile_opts compile;
-    float temperature, top_p, min_p, repeat_penalty;
-    int32_t top_k, repeat_last_n;
-    cli_seed seed;
+    cli_sampling sampling;
     int32_t echo, print_ids, ignore_eos, no_special, quiet;
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
@@ -47,12 +46,7 @@ static const run_options run_defaults = {
     .n_predict = 128,
     .n_context = -1,
     .n_batch = 512,
-    .temperature = 0.8f,
-    .top_k = 40,
-    .top_p = 0.95f,
-    .min_p = 0.05f,
-    .repeat_penalty = 1,
-    .repeat_last_n = 64,
+    .sampling = CLI_SAMPLING_DEFAULTS,
     .n_best = 1,
     .length_penalty = 1,
 };
@@ -106,20 +100,7 @@ static const cli_option run_option_table[] = {
              "Those that would have been picked are kept, several in one step; the texts stay the same"},
     SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
-    {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
-     .help = "sampling temperature; 0: always pick the likeliest token [0.8]"},
-    {.names = "top-k", .type = CLI_INT, .value = "N", AT(top_k), .lo = 0, .hi = INT32_MAX,
-     .help = "sample from the N likeliest tokens; 0: off [40]"},
-    {.names = "top-p", .type = CLI_FLOAT, .value = "X", AT(top_p), .lo = 0, .hi = 1,
-     .help = "sample from the likeliest tokens whose probabilities add up to X; 1: off [0.95]"},
-    {.names = "min-p", .type = CLI_FLOAT, .value = "X", AT(min_p), .lo = 0, .hi = 1,
-     .help = "drop tokens less likely than X times the likeliest one; 0: off [0.05]"},
-    {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", AT(repeat_penalty), .lo = 0, .hi = 100,
-     .help = "penalty for tokens that appeared recently; 1: off [1]"},
-    {.names = "repeat-last-n", .type = CLI_INT, .value = "N", AT(repeat_last_n), .lo = 1, .hi = 65536,
-     .help = "how many tokens back --repeat-penalty looks [64]"},
-    {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed),
-     .help = "seed of the random draws [random; printed with the statistics]"},
+    SAMPLING_OPTIONS(run_options, sampling),
     {.names = "", .type = CLI_HEADING, .help = "Beam search"},
     {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 1, .hi = 32,
      .help = "use beam search with N beams instead of sampling; the text is printed at the end"},
@@ -172,7 +153,7 @@ typedef struct run {
     clef_device *device;
     clef_lora_set *loras; /* NULL: none */
     clef_session *session;
-    clef_sampler_opts sampling;
+    cli_sampler sampling;
     clef_stream stream;
     clef_stop *stop; /* NULL: no --stop */
     cli_progress progress;
@@ -181,7 +162,6 @@ typedef struct run {
     bench profile;     /* its `to` holds the tables until the text is complete */
     double step_began; /* start of the search's current step */
     int32_t n_traced;
-    uint64_t seed;
     cli_prompt fed_ids;             /* what the session is fed, and what --prompt-cache spared it */
     int32_t *kept, n_kept, n_start; /* for --tap and --stats: the tokens that were fed, then those that
                                        came; the number that was fed */
@@ -308,7 +288,9 @@ static int run_prepare(run *r, const char *path)
         if (!r->tokenizer)
             return cli_report(&err);
     }
-    int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+    int rc = cli_sampler_make(&o->sampling, "run", r->model, &r->sampling);
+    if (rc == CLI_GO_ON)
+        rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
         rc = find_target(r);
     if (rc == CLI_GO_ON && o->prompt_cache)
@@ -353,25 +335,10 @@ static int end_profile(run *r)
     return rc;
 }
 
-static clef_sampler_opts sampling_of(const run_options *o)
-{
-    return (clef_sampler_opts){
-        .temperature = o->temperature,
-        .top_k = o->top_k,
-        .top_p = o->top_p,
-        .min_p = o->min_p,
-        .repeat_penalty = o->repeat_penalty,
-        .repeat_last_n = o->repeat_last_n,
-        .seed = o->seed.given ? o->seed.value : cli_terminal_entropy(),
-    };
-}
-
 static int run_open(run *r)
 {
     const run_options *o = r->o;
     clef_error err = {0};
-    r->sampling = sampling_of(o);
-    r->seed = r->sampling.seed;
     const clef_device_opts device = {.notice = cli_say_notice,
                                      .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
@@ -390,6 +357,8 @@ static int run_open(run *r)
         return cli_report(&err);
     if (!o->quiet)
         cli_say_device(r->device);
+    if (!o->quiet && !o->n_beams)
+        cli_sampler_tell(&r->sampling);
     const clef_session_opts session = {
         .n_context = r->n_context,
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
@@ -628,7 +597,7 @@ static int sample_text(run *r)
     const cli_prompt *p = &r->fed_ids;
     const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, n = p->n - p->n_kept;
     const double began = n <= r->o->n_batch ? cli_terminal_seconds() : -1;
-    if (clef_session_generate(r->session, p->ids + p->n_kept, n, n_max, &r->sampling, &err) != CLEF_OK ||
+    if (clef_session_generate(r->session, p->ids + p->n_kept, n, n_max, &r->sampling.opts, &err) != CLEF_OK ||
         cli_trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
         return cli_report(&err);
     const int rc = r->o->profile ? cli_profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
@@ -712,7 +681,7 @@ static void print_statistics(const run *r)
             cli_bytes_text(s.mapped_bytes, mapped), cli_bytes_text(s.state_bytes, state),
             cli_bytes_text(other, rest));
     fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n",
-            s.n_kernels_built, s.n_kernels_cached, r->seed);
+            s.n_kernels_built, s.n_kernels_cached, r->sampling.opts.seed);
 }
 
 /* The last token was computed by a step, but fed to none. */
@@ -747,6 +716,7 @@ static int run_finish(run *r, const char *path, int rc)
     cli_progress_finish(&r->progress);
     clef_lora_set_destroy(r->loras);
     clef_model_close(r->model);
+    cli_sampler_finish(&r->sampling);
     if (rc == CLI_OK && r->kept)
         rc = look_inside(r, path);
     free(r->ids);
@@ -813,8 +783,9 @@ static int run_lines(const run_options *o, const char *path)
                   .compile = o->compile},
         .kv_type = o->kv_type,
         .loras = o->loras,
-        .defaults = {.n_predict = o->n_predict, .sampling = sampling_of(o), .stops = o->stops},
-        .own_seeds = !o->seed.given,
+        .defaults = {.n_predict = o->n_predict, .stops = o->stops},
+        .sampling = &o->sampling,
+        .own_seeds = !o->sampling.seed.given,
         .ignore_eos = o->ignore_eos,
         .no_special = o->no_special,
     };
@@ -886,7 +857,8 @@ const cli_command cli_command_run = {
         "--file is a list of prompts, which run together; each answer is a line of JSON, in the order of the "
         "file. A line is a prompt or, in a .jsonl file or one that begins with {, an object with \"prompt\" "
         "and, as wanted, \"id\", \"n\", \"seed\", \"temperature\", \"top_k\", \"top_p\", \"min_p\", "
-        "\"repeat_penalty\", \"stop\" (a text or a list of texts), \"salt\" (prompts with different salts "
+        "\"repeat_penalty\", \"presence_penalty\", \"frequency_penalty\", \"typical\", \"top_n_sigma\", "
+        "\"xtc_probability\", \"stop\" (a text or a list of texts), \"salt\" (prompts with different salts "
         "share no cached prefix) and \"lora\" (an "
         "adapter that --lora names, or null, \"\" or \"none\" for the model alone; a line without it uses "
         "the "

@@ -32,6 +32,7 @@ typedef struct work {
     cli_progress progress;
     char what[64];
     double start_seconds;
+    cli_sampler sampling; /* that of lines which say nothing else */
 } work;
 
 /* ---- prompts --------------------------------------------------------------------------------- */
@@ -142,12 +143,16 @@ static int check_adapters(const work *w)
 static int prepare(work *w)
 {
     clef_error err = {0};
-    int rc = prompt_lines_read(w->o->file, &w->o->defaults, w->o->own_seeds, &w->lines);
-    if (rc != CLI_GO_ON)
-        return rc;
+    prompt_line defaults = w->o->defaults;
     if (clef_model_open(w->o->model, &w->model, &err) != CLEF_OK ||
         (w->o->draft && clef_model_open(w->o->draft, &w->draft, &err) != CLEF_OK))
         return cli_report(&err);
+    int rc = cli_sampler_make(w->o->sampling, "run", w->model, &w->sampling);
+    defaults.sampling = w->sampling.opts;
+    if (rc == CLI_GO_ON)
+        rc = prompt_lines_read(w->o->file, &defaults, w->o->own_seeds, &w->lines);
+    if (rc != CLI_GO_ON)
+        return rc;
     if (cli_adapters_open_all(&w->o->loras, w->model, &w->adapters, &err) != CLEF_OK)
         return cli_report(&err);
     w->hparams = clef_model_hparams(w->model);
@@ -193,8 +198,10 @@ static int open_batch(work *w)
                                      .progress_user = &w->progress};
     if (cli_devices_open(o->place.device, o->place.split, &device, &w->device, &err) != CLEF_OK)
         return cli_report(&err);
-    if (!o->place.quiet)
+    if (!o->place.quiet) {
         cli_say_device(w->device);
+        cli_sampler_tell(&w->sampling);
+    }
     clef_batch_opts opts = o->batch;
     opts.n_context = w->n_context;
     opts.loras = w->adapters.set;
@@ -384,7 +391,7 @@ static void print_statistics(const work *w)
     if ((w->draft || w->o->batch.ngram_max) && !clef_batch_no_speculation(w->batch))
         print_speculation(&s);
     fprintf(stderr, "clef: KV cache and states %s, %" PRId64 " positions; seed %" PRIu64 "%s\n",
-            cli_bytes_text(plan.state_bytes, state), s.kv_tokens, w->o->defaults.sampling.seed,
+            cli_bytes_text(plan.state_bytes, state), s.kv_tokens, w->sampling.opts.seed,
             w->o->own_seeds ? " and an index" : "");
 }
 
@@ -398,6 +405,7 @@ static void close_all(work *w)
     clef_model_close(w->draft);
     clef_model_close(w->model);
     prompt_lines_finish(&w->lines);
+    cli_sampler_finish(&w->sampling);
     free(w->waiting);
 }
 

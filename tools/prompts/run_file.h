@@ -5,6 +5,7 @@
 #include "clef/batch.h"
 #include "tools/common.h"
 #include "tools/prompts/prompt_lines.h"
+#include "tools/sampling.h"
 
 typedef struct run_file_opts {
     const char       *model, *file, *target, *draft; /* draft: NULL, or a model that suggests tokens */
@@ -13,7 +14,8 @@ typedef struct run_file_opts {
     clef_batch_opts   batch;     /* n_context: -1 for the default; the KV type is set by kv_type */
     int32_t           kv_type;   /* an index in cli_kv_type_names */
     cli_list          loras;     /* the adapters that --lora names */
-    prompt_line       defaults;  /* of the lines */
+    const cli_sampling *sampling; /* the flags */
+    prompt_line       defaults;  /* of the lines, but for the sampling */
     int32_t           own_seeds; /* as in prompt_lines_read() */
     int32_t           ignore_eos, no_special;
 } run_file_opts;

@@ -10,7 +10,8 @@ if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
 losing() { OPENCL_LAYERS=$layer CLEF_LAYER_FAIL_API=$1 CLEF_LAYER_FAIL=$(($(sed -n "s/^$1 //p" "$tmp/counts") - $2)) CLEF_LAYER_CODE=$3 $run $4 2>"$tmp/err"; }
 
 # launch by launch, and with a launch a token
-for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "fused step --temp 0"; do
+for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "--seed 5 --typical 0.9 --dry-multiplier 1" \
+  "--seed 5 --mirostat 2 --mirostat-tau 3" "fused step --temp 0"; do
   export CLEF_FUSED=0
   backs="3 500 1300"
   if [ "${how%% *}" = fused ]; then CLEF_FUSED=1 backs="3 20 50" how=${how#fused step }; fi

@@ -34,6 +34,8 @@ equal() {
 }
 equal "greedy" "$demo" --exact --temp 0
 equal "sampling" "$demo" --exact --temp 0.8 --seed 7
+equal "samplers on the host" "$demo" --exact --seed 3 --dry-multiplier 1 --typical 0.95 --xtc-probability 0.2 --ignore-eos
+equal "Mirostat" "$demo" --exact --seed 3 --mirostat 2 --mirostat-tau 3 --ignore-eos
 equal "sampling with a penalty" "$demo" --exact --temp 0.8 --seed 11 --repeat-penalty 1.3 --ignore-eos
 same "prompt tokens" "$("$CLEF" tokenize "$demo" "ROMEO:" | tr ',' '\n' | wc -l)" "$(member "$tmp/answers" 1 prompt_tokens)"
 same "generated tokens" 20 "$(member "$tmp/answers" 1 generated_tokens)"
