@@ -35,6 +35,11 @@ static int looks_like_json(const char *text)
     return *text == '{' || !strcmp(text, "true") || !strcmp(text, "false");
 }
 
+int cli_constraint_given(const cli_constraint *f)
+{
+    return f->grammar || f->schema || f->regex || f->choice || f->json || f->strict;
+}
+
 int cli_constraint_open(const cli_constraint *f, const char *command, const clef_tokenizer *tok,
                         clef_constraint **out)
 {
@@ -66,4 +71,42 @@ int cli_constraint_open(const cli_constraint *f, const char *command, const clef
         clef_constraint_create(kind, source, n_bytes ? n_bytes : strlen(source), &opts, out, NULL, &err);
     free(own);
     return s ? cli_report(&err) : CLI_GO_ON;
+}
+
+int32_t cli_end_tokens(clef_model *model, int32_t ids[16])
+{
+    const clef_hparams *hp = clef_model_hparams(model);
+    const clef_tokenizer *tok = clef_model_tokenizer(model, NULL);
+    const int32_t of_tokenizer = tok ? clef_tokenizer_eos(tok) : -1;
+    int32_t n = 0;
+    if (hp->eos >= 0)
+        ids[n++] = hp->eos;
+    if (of_tokenizer >= 0 && of_tokenizer != hp->eos)
+        ids[n++] = of_tokenizer;
+    for (int32_t i = 0; i < hp->n_eos_more && n < 16; i++)
+        ids[n++] = hp->eos_more[i];
+    return n;
+}
+
+int cli_guide_open(const cli_constraint *f, const char *command, clef_model *model, cli_guide *out)
+{
+    int32_t ends[16];
+    clef_error err = {0};
+    *out = (cli_guide){NULL, NULL};
+    if (!cli_constraint_given(f))
+        return CLI_GO_ON;
+    const clef_tokenizer *tok = clef_model_tokenizer(model, &err);
+    if (!tok)
+        return cli_report(&err);
+    const int rc = cli_constraint_open(f, command, tok, &out->constraint);
+    if (rc != CLI_GO_ON)
+        return rc;
+    const clef_status s = clef_token_trie_create(tok, ends, cli_end_tokens(model, ends), &out->trie, &err);
+    return s ? cli_report(&err) : CLI_GO_ON;
+}
+
+void cli_guide_finish(cli_guide *guide)
+{
+    clef_constraint_destroy(guide->constraint);
+    clef_token_trie_destroy(guide->trie);
 }

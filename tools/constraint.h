@@ -3,6 +3,7 @@
 #define CLEF_TOOLS_CONSTRAINT_H
 
 #include "clef/constrain.h"
+#include "clef/model.h"
 #include "tools/cli.h"
 
 typedef struct cli_constraint {
@@ -31,5 +32,20 @@ typedef struct cli_constraint {
  *  Returns CLI_GO_ON, or the exit code after a message. */
 int cli_constraint_open(const cli_constraint *flags, const char *command, const clef_tokenizer *tok,
                         clef_constraint **out);
+
+/** 1 if the flags name a constraint. */
+int cli_constraint_given(const cli_constraint *flags);
+
+/** A constraint with the vocabulary of a model; zeroed: none. */
+typedef struct cli_guide {
+    clef_constraint *constraint;
+    clef_token_trie *trie;
+} cli_guide;
+/** Compiles the constraint that the flags name, if any, for a model that outlives it. As
+ *  cli_constraint_open(). */
+int  cli_guide_open(const cli_constraint *flags, const char *command, clef_model *model, cli_guide *out);
+/** The tokens of a model that end a text: ids [16]; returns their number. */
+int32_t cli_end_tokens(clef_model *model, int32_t ids[16]);
+void cli_guide_finish(cli_guide *guide);
 
 #endif

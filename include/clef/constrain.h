@@ -82,13 +82,22 @@ CLEF_API int clef_constraint_may_end(clef_constraint *constraint, const clef_con
 
 /** The tokens of a vocabulary by their bytes. */
 typedef struct clef_token_trie clef_token_trie;
-/** Special tokens are in no mask, but for the n_ends (at most 16) that end a text. tok is borrowed. About
- *  100 ms for 128,000 tokens. CLEF_E_ARG, CLEF_E_NOMEM. Free with clef_token_trie_destroy(). */
+/** Special tokens are in no mask, but for the n_ends (at most 16) that end a text. tok is borrowed, and
+ *  must outlive the trie. About 100 ms for 128,000 tokens. CLEF_E_ARG, CLEF_E_NOMEM. Free with clef_token_trie_destroy(). */
 CLEF_API clef_status clef_token_trie_create(const clef_tokenizer *tok, const int32_t *ends, int32_t n_ends,
                                             clef_token_trie **out, clef_error *err);
 CLEF_API void        clef_token_trie_destroy(clef_token_trie *trie);
 /** Words of 32 bits in a mask; token i is bit i % 32 of word i / 32. */
 CLEF_API int32_t     clef_token_trie_mask_words(const clef_token_trie *trie);
+
+/** A constraint on what a session generates. */
+typedef struct clef_guide {
+    clef_constraint       *constraint;
+    const clef_token_trie *trie;
+    const char *after; /* NULL, or a text: the constraint begins after it, as after "</think>", and until then
+                          the text may not end. Blanks and line ends in the token that completes it are passed
+                          over */
+} clef_guide;
 
 /** Writes the tokens that may come next. CLEF_E_ARG: there are none, because the vocabulary has no token for
  *  the characters that must follow. CLEF_E_LIMIT, CLEF_E_NOMEM. */

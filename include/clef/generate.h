@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clef/constrain.h"
 #include "clef/model.h"
 #include "clef/plan.h"
 #include "clef/sampler.h"
@@ -70,6 +71,12 @@ CLEF_API int32_t clef_session_start(const clef_session *session, int32_t ids[2])
 CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids, int32_t n,
                                        const float **logits, clef_error *err);
 
+/** The generations that begin from now on fit a constraint, each from its first token on. The guide is
+ *  copied, what it points to borrowed; NULL: they are free again. A generation with a guide picks on the
+ *  host, and ends with one of the trie's end tokens. Ends a running generation. CLEF_E_ARG: the trie has no
+ *  end tokens, or is of another vocabulary. CLEF_E_NOMEM. */
+CLEF_API clef_status clef_session_guide(clef_session *session, const clef_guide *guide, clef_error *err);
+
 /** Generation. clef_session_generate() feeds n ids as clef_session_feed() does, and does not wait. Each
  *  clef_session_next() then returns one token. Rules and, for the same seed, random draws are those of a new
  *  clef_sampler that has accepted all ids in the cache. The device is one step ahead: while the caller
@@ -96,7 +103,7 @@ CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids
  *  many at a time, so that logits may differ in their last bits.
  *
  *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG without a
- *  generation, CLEF_E_LIMIT after n_max tokens or at the end of the context, CLEF_E_CL. */
+ *  generation, or where a guide allows no token of the vocabulary, CLEF_E_LIMIT after n_max tokens or at the end of the context, CLEF_E_CL. */
 CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n,
                                            int32_t n_max, const clef_sampler_opts *opts, clef_error *err);
 CLEF_API clef_status clef_session_next(clef_session *session, int32_t *id, clef_error *err);

@@ -115,6 +115,7 @@ clef_status clef_token_trie_create(const clef_tokenizer *tok, const int32_t *end
     clef_status s = CLEF_OK;
     if (!t)
         return clef__fail(err, CLEF_E_NOMEM, "token trie: out of host memory");
+    t->tok = tok;
     t->n_vocab = tok->vocab.n_tokens;
     if (n_ends < 0 || n_ends > (int32_t)(sizeof t->ends / sizeof *t->ends))
         s = clef__fail(err, CLEF_E_ARG, "token trie: %d tokens that end a text, expected 16 at most", n_ends);

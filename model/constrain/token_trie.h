@@ -8,6 +8,7 @@
  *  that those below a node are neighbours. A plain token is whole characters, of which none needs an escape
  *  in a JSON string. */
 struct clef_token_trie {
+    const clef_tokenizer *tok;
     int32_t   n_vocab;
     uint32_t  n_nodes, n_tokens;
     uint8_t  *byte, *depth; /* of each node; depth of its token's bytes */

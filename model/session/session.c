@@ -179,6 +179,7 @@ void clef_session_destroy(clef_session *s)
     free(s->encoder.source);
     clef_sampler_destroy(s->sampler);
     clef__sampler_release(&s->room);
+    clef__guide_finish(&s->guide);
     free(s->last);
     free(s->seen);
     free(s);
@@ -396,7 +397,9 @@ static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
     s->gen.on_host = sample->mode == SAMPLE_OFF;
     s->gen.mu = s->gen.on_host ? clef__sampler_mu(s->sampler) : 0;
-    clef_status status = clef__session_replay(s, err);
+    clef_status status = s->guide.mask ? clef__guide_begin(&s->guide, &s->gen.place, err) : CLEF_OK;
+    if (!status)
+        status = clef__session_replay(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, sample, err);
     if (!status)
@@ -422,6 +425,8 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
         status = clef__sampler_options(opts, s->n_past + n, &sample, err);
     if (!status)
         status = clef__session_end(s, err);
+    if (!status && s->guide.mask)
+        sample = (sample_options){.mode = SAMPLE_OFF, .first = sample.first};
     if (!status && sample.mode == SAMPLE_OFF)
         status = make_sampler(s, opts, err);
     if (status)
@@ -443,18 +448,50 @@ static clef_status feed_picked(clef_session *s, int32_t past, int32_t token, cle
     return status ? status : clef__session_step(s, past, 1, err);
 }
 
+clef_status clef_session_guide(clef_session *s, const clef_guide *guide, clef_error *err)
+{
+    const clef_status status = clef__session_end(s, err);
+    return status ? status : clef__guide_set(&s->guide, guide, s->hp->n_vocab, err);
+}
+
+/* Picks among the tokens that the guide allows. */
+static clef_status pick_guided(clef_session *s, const clef__sampler_pick *pick, clef_error *err)
+{
+    const clef__guide *guide = &s->guide;
+    clef__guide_place *place = &s->gen.place;
+    clef_status status = clef__guide_mask(guide, place, err);
+    while (!status) {
+        const int32_t id = clef__sampler_pick_with(s->sampler, &s->room, pick);
+        if (id < 0)
+            return clef__fail(err, CLEF_E_ARG, "guide: no token of the vocabulary is allowed");
+        status = clef__guide_accept(guide, place, id, err);
+        s->gen.token = id;
+        if (status != CLEF_E_ARG)
+            break;
+        guide->mask[id / 32] &= ~(1u << id % 32); /* what follows `after` in it is not allowed */
+        status = CLEF_OK;
+    }
+    return status;
+}
+
 /* Picks from the logits of the last step, after `past` tokens, and enqueues the next one. */
 static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_error *err)
 {
     generation *g = &s->gen;
     const size_t n_bytes = (size_t)s->hp->n_vocab * sizeof *s->last;
-    const clef_status status = clef_plan_read(s->plan, s->logits, s->last, n_bytes, err);
+    clef_status status = clef_plan_read(s->plan, s->logits, s->last, n_bytes, err);
+    const clef__sampler_pick pick = {.logits = s->last,
+                                     .mask = s->guide.mask,
+                                     .text = s->seen,
+                                     .n_text = past,
+                                     .draw = (uint64_t)g->n_given,
+                                     .mu = &g->mu};
+    if (!status && s->guide.mask)
+        status = pick_guided(s, &pick, err);
+    else if (!status)
+        g->token = clef__sampler_pick_with(s->sampler, &s->room, &pick);
     if (status)
         return status;
-    g->token = clef__sampler_pick_with(
-        s->sampler, &s->room,
-        &(clef__sampler_pick){
-            .logits = s->last, .text = s->seen, .n_text = past, .draw = (uint64_t)g->n_given, .mu = &g->mu});
     return more ? feed_picked(s, past, g->token, err) : CLEF_OK;
 }
 

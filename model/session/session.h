@@ -4,6 +4,7 @@
 #define CLEF_MODEL_SESSION_H
 
 #include "clef/generate.h"
+#include "model/session/guide.h"
 #include "model/session/sampler.h"
 #include "runtime/os/sha256.h"
 
@@ -28,6 +29,7 @@ typedef struct generation {
     sample_options sample; /* sampling options */
     int32_t on_host;       /* the session's sampler picks from the logits, which are read; no token is */
     double mu;             /* of that sampler */
+    clef__guide_place place; /* of the session's guide */
 } generation;
 
 /* The encoder of an encoder-decoder, and its current source. */
@@ -55,6 +57,7 @@ struct clef_session {
     generation gen;
     clef_sampler *sampler;                     /* of a generation on the host */
     clef__sampler_room room;                   /* for it */
+    clef__guide guide;                         /* of generations */
     /* linear attention: its state is overwritten by each step and cannot be rewound */
     int32_t is_recurrent;
     int32_t state_is_ahead; /* the recurrent state covers more than n_past positions */

@@ -7,6 +7,7 @@
 #include "tools/adapters.h"
 #include "tools/bench/bench.h"
 #include "tools/common.h"
+#include "tools/constraint.h"
 #include "tools/inspect/run_inside.h"
 #include "tools/inspect/trace.h"
 #include "tools/output.h"
@@ -39,6 +40,8 @@ typedef struct run_options {
     int32_t profile;
     int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
     cli_speculation speculation;
+    cli_constraint constraint;
+    const char *constrain_after;
 } run_options;
 
 static const run_options run_defaults = {
@@ -101,6 +104,9 @@ static const cli_option run_option_table[] = {
     SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
     SAMPLING_OPTIONS(run_options, sampling),
+    CLI_CONSTRAINT_OPTIONS(offsetof(run_options, constraint)),
+    {.names = "constrain-after", .type = CLI_TEXT, .value = "TEXT", AT(constrain_after),
+     .help = "the constraint begins after TEXT, such as </think>"},
     {.names = "", .type = CLI_HEADING, .help = "Beam search"},
     {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 1, .hi = 32,
      .help = "use beam search with N beams instead of sampling; the text is printed at the end"},
@@ -156,6 +162,7 @@ typedef struct run {
     cli_sampler sampling;
     clef_stream stream;
     clef_stop *stop; /* NULL: no --stop */
+    cli_guide guide;
     cli_progress progress;
     cli_trace trace;
     bench_options profile_options;
@@ -292,6 +299,10 @@ static int run_prepare(run *r, const char *path)
     if (rc == CLI_GO_ON)
         rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
+        rc = cli_guide_open(&o->constraint, "run", r->model, &r->guide);
+    if (rc == CLI_GO_ON && r->guide.constraint && !r->tokenizer)
+        rc = cli_fail(CLI_USAGE, "run: a constraint needs the model's tokenizer, which --print-ids leaves out");
+    if (rc == CLI_GO_ON)
         rc = find_target(r);
     if (rc == CLI_GO_ON && o->prompt_cache)
         rc = cli_prompt_cache_check(o->prompt_cache, r->model,
@@ -376,6 +387,9 @@ static int run_open(run *r)
     if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
         return cli_report(&err);
     r->profile.session = r->session;
+    const clef_guide guide = {r->guide.constraint, r->guide.trie, o->constrain_after};
+    if (guide.constraint && clef_session_guide(r->session, &guide, &err) != CLEF_OK)
+        return cli_report(&err);
     return CLI_GO_ON;
 }
 
@@ -712,6 +726,7 @@ static int run_finish(run *r, const char *path, int rc)
         fclose(r->profile.to);
     clef_stop_destroy(r->stop);
     clef_session_destroy(r->session);
+    cli_guide_finish(&r->guide);
     clef_device_close(r->device);
     cli_progress_finish(&r->progress);
     clef_lora_set_destroy(r->loras);
@@ -745,6 +760,7 @@ static int check_lines(const run_options *o)
                   {o->profile, "--profile"},
                   {o->inside.taps.n, "--tap"},
                   {o->inside.stats, "--stats"},
+                  {cli_constraint_given(&o->constraint), "constraints"},
                   {o->n_batch != run_defaults.n_batch, "--batch-size (it is --step-tokens here)"}},
       of_many[] = {{o->kv_tokens, "--kv-tokens"},
                    {o->step_tokens, "--step-tokens"},
@@ -805,6 +821,10 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
     if (o->prompt_cache && o->n_beams)
         return cli_fail(CLI_USAGE, "run: --prompt-cache excludes --beams");
+    if (cli_constraint_given(&o->constraint) && (o->n_beams || o->ignore_eos))
+        return cli_fail(CLI_USAGE, "run: a constraint excludes %s", o->n_beams ? "--beams" : "--ignore-eos");
+    if (o->constrain_after && !cli_constraint_given(&o->constraint))
+        return cli_fail(CLI_USAGE, "run: --constrain-after needs a constraint, such as --json-schema");
     if (o->stops.n && (o->n_beams || o->print_ids))
         return cli_fail(CLI_USAGE, "run: --stop excludes %s", o->n_beams ? "--beams" : "--print-ids");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))

@@ -1,0 +1,32 @@
+/* A session's constraint: what its next token may be. */
+#ifndef CLEF_MODEL_SESSION_GUIDE_H
+#define CLEF_MODEL_SESSION_GUIDE_H
+
+#include "clef/constrain.h"
+
+/** Where a text is. It can be copied, to come back to it. */
+typedef struct clef__guide_place {
+    clef_constraint_state state;
+    size_t                n_matched; /* bytes of `after` at the end of the text */
+    int32_t               begun;     /* the constraint holds */
+} clef__guide_place;
+
+/** Zeroed: no constraint. */
+typedef struct clef__guide {
+    clef_guide guide;   /* its `after` is owned */
+    uint32_t  *mask;
+    int32_t    n_words;
+} clef__guide;
+
+/** Takes a copy for a model with n_vocab logits. guide NULL: none. CLEF_E_ARG, CLEF_E_NOMEM. */
+clef_status clef__guide_set(clef__guide *g, const clef_guide *guide, int32_t n_vocab, clef_error *err);
+void        clef__guide_finish(clef__guide *g);
+
+clef_status clef__guide_begin(const clef__guide *g, clef__guide_place *place, clef_error *err);
+/** Makes g->mask. Statuses of clef_constraint_mask(). */
+clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err);
+/** Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint does
+ *  not allow; another one is to be picked. */
+clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err);
+
+#endif
