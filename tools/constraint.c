@@ -54,7 +54,8 @@ int cli_constraint_open(const cli_constraint *f, const char *command, const clef
     if (n > 1)
         return fail_twice(command);
     if (n == 0)
-        return f->strict ? cli_fail(CLI_USAGE, "%s --strict: expected --json-schema", command) : CLI_GO_ON;
+        return f->strict ? cli_fail(CLI_USAGE, "%s --strict-schema: expected --json-schema", command)
+                         : CLI_GO_ON;
     if (f->regex || f->choice) {
         kind = f->regex ? CLEF_CONSTRAIN_REGEX : CLEF_CONSTRAIN_CHOICES;
         source = f->regex ? f->regex : (own = list_of(f->choice));

@@ -25,7 +25,7 @@ typedef struct cli_constraint {
     CLI_CONSTRAINT_FLAG("regex", CLI_TEXT, "RE", at, regex,                                         \
                         "a text that this regular expression (ECMA-262) matches as a whole"),       \
     CLI_CONSTRAINT_FLAG("choice", CLI_TEXT, "A,B", at, choice, "one of these texts"),               \
-    CLI_CONSTRAINT_FLAG("strict", CLI_SWITCH, NULL, at, strict,                                     \
+    CLI_CONSTRAINT_FLAG("strict-schema", CLI_SWITCH, NULL, at, strict,                                     \
                         "an unknown format in a schema is an error")
 
 /** Compiles the constraint that the flags name; *out is NULL if they name none. tok NULL, or the model's.

@@ -13,6 +13,14 @@ int cli_terminal_stdout(void);
  *  the process. */
 void cli_terminal_catch_interrupt(void);
 int  cli_terminal_interrupted(void);
+/** Forgets a Ctrl-C, and catches the next one again. */
+void cli_terminal_forget_interrupt(void);
+
+/** 1 when stdin is a terminal. */
+int cli_terminal_stdin(void);
+/** Makes the folders of a file's path that are missing, and the file if it is missing, which only its owner
+ *  can read. Returns 0 where that fails. */
+int cli_terminal_make_private(const char *path);
 
 /** Removes a progress line from the terminal, before something else is written to stderr. Does nothing if
  *  none is shown. */

@@ -2,9 +2,11 @@
 #include "tools/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -40,6 +42,33 @@ void cli_terminal_catch_interrupt(void)
 int cli_terminal_interrupted(void)
 {
     return interrupted != 0;
+}
+
+void cli_terminal_forget_interrupt(void)
+{
+    interrupted = 0;
+    cli_terminal_catch_interrupt();
+}
+
+int cli_terminal_stdin(void)
+{
+    return isatty(STDIN_FILENO);
+}
+
+int cli_terminal_make_private(const char *path)
+{
+    char folder[1024];
+    for (const char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        const size_t n = (size_t)(slash - path);
+        if (n >= sizeof folder)
+            return 0;
+        memcpy(folder, path, n);
+        folder[n] = '\0';
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+            return 0;
+    }
+    const int file = open(path, O_WRONLY | O_CREAT, 0600);
+    return file >= 0 && fchmod(file, 0600) == 0 && close(file) == 0;
 }
 
 void cli_terminal_clear_line(void)

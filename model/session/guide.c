@@ -21,11 +21,13 @@ clef_status clef__guide_set(clef__guide *g, const clef_guide *guide, int32_t n_v
         return CLEF_OK;
     const clef_token_trie *t = guide->trie;
     if (!guide->constraint || !t || !t->n_ends)
-        return clef__fail(err, CLEF_E_ARG, "guide: expected a constraint, and a vocabulary with a token that "
-                                           "ends a text");
+        return clef__fail(err, CLEF_E_ARG,
+                          "guide: expected a constraint, and a vocabulary with a token that "
+                          "ends a text");
     if (t->n_vocab > n_vocab)
-        return clef__fail(err, CLEF_E_ARG, "guide: a vocabulary of %d tokens, expected at most the model's %d",
-                          t->n_vocab, n_vocab);
+        return clef__fail(err, CLEF_E_ARG,
+                          "guide: a vocabulary of %d tokens, expected at most the model's %d", t->n_vocab,
+                          n_vocab);
     const size_t n = guide->after ? strlen(guide->after) : 0;
     char *after = malloc(n + 1);
     g->n_words = (n_vocab + 31) / 32;

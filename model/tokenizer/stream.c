@@ -33,6 +33,16 @@ static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const cl
     return written + n;
 }
 
+/* Copies a special token's own text, cut to a piece's size. */
+static size_t put_special(clef_stream *stream, const clef__token *token, char *to)
+{
+    const size_t n = token->n_text < CLEF_MAX_PIECE - 1 ? token->n_text : CLEF_MAX_PIECE - 1;
+    stream->started = 1;
+    stream->held = 0;
+    memcpy(to, token->text, n);
+    return n;
+}
+
 /* Decodes one token into out, which has CLEF_MAX_PIECE bytes. */
 static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t *n, clef_error *err)
 {
@@ -43,14 +53,18 @@ static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t
         return clef__fail(err, CLEF_E_ARG, "tokenizer: id %d is outside the vocabulary of %d", id,
                           tok->vocab.n_tokens);
     const clef__token *token = &tok->vocab.tokens[id];
-    if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_SPECIAL))
+    const int is_special = (token->flags & CLEF_TOKEN_SPECIAL) != 0;
+    if (!(token->flags & CLEF_TOKEN_PRESENT) || (is_special && !stream->with_special))
         return CLEF_OK;
     if (tok->stages.joins_repeats && stream->last == id + 1)
         return CLEF_OK;
     stream->last = id + 1;
     size_t n_raw = (size_t)stream->n_pending, n_left;
     memcpy(raw, stream->pending, n_raw);
-    n_raw += put_piece(tok, stream, token, raw + n_raw);
+    if (is_special)
+        n_raw += put_special(stream, token, raw + n_raw);
+    else
+        n_raw += put_piece(tok, stream, token, raw + n_raw);
     *n = clef__utf8_repair(raw, n_raw, out, &n_left);
     stream->n_pending = (int32_t)n_left;
     memcpy(stream->pending, raw + n_raw - n_left, n_left);
