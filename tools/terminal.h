@@ -16,6 +16,8 @@ int  cli_terminal_interrupted(void);
 /** Forgets a Ctrl-C, and catches the next one again. */
 void cli_terminal_forget_interrupt(void);
 
+/** Lets the C library read UTF-8 from the terminal, whatever the language of messages. */
+void cli_terminal_use_utf8(void);
 /** 1 when stdin is a terminal. */
 int cli_terminal_stdin(void);
 /** Makes the folders of a file's path that are missing, and the file if it is missing, which only its owner

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,13 @@ void cli_terminal_forget_interrupt(void)
 {
     interrupted = 0;
     cli_terminal_catch_interrupt();
+}
+
+void cli_terminal_use_utf8(void)
+{
+    const char *name = setlocale(LC_CTYPE, "");
+    if (!name || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 int cli_terminal_stdin(void)

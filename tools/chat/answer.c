@@ -298,6 +298,7 @@ static int answer_once(answer *a)
     talk *t = a->t;
     int32_t *ids = NULL, n = 0, thinks = 0;
     a->rc = CLI_GO_ON;
+    t->stats.n_new = 0;
     a->calls = json_array();
     cli_terminal_forget_interrupt();
     int rc = make_prompt(t, &ids, &n, &thinks);
@@ -307,7 +308,7 @@ static int answer_once(answer *a)
         rc = generate(a);
     cli_progress_finish(&t->progress);
     clef_tokens_free(ids);
-    if (t->interactive)
+    if (t->interactive && t->stats.n_new)
         printf("%s\n", a->is_dim ? plain : "");
     if (rc == CLI_GO_ON)
         rc = keep_answer(a);

@@ -23,6 +23,7 @@ struct chat_input {
 #if defined(CLEF_HAVE_LIBEDIT)
     EditLine *edit;
     History *history;
+    int cancelled; /* Ctrl-C ended the line */
 #endif
 };
 
@@ -88,6 +89,16 @@ static unsigned char read_paste(EditLine *edit, int key)
     return CC_REFRESH;
 }
 
+/* Bound to Ctrl-C, which is a key while a line is edited. */
+static unsigned char cancel_line(EditLine *edit, int key)
+{
+    chat_input *input = NULL;
+    (void)key;
+    el_get(edit, EL_CLIENTDATA, &input);
+    input->cancelled = 1;
+    return CC_EOF;
+}
+
 static void begin_editing(chat_input *input)
 {
     HistEvent event;
@@ -106,6 +117,9 @@ static void begin_editing(chat_input *input)
     el_set(input->edit, EL_HIST, history, input->history);
     el_set(input->edit, EL_ADDFN, "clef-paste", "insert a pasted text", read_paste);
     el_set(input->edit, EL_BIND, paste_begin, "clef-paste", NULL);
+    el_set(input->edit, EL_ADDFN, "clef-cancel", "leave the line", cancel_line);
+    el_set(input->edit, EL_SETTY, "-d", "-isig", NULL);
+    el_set(input->edit, EL_BIND, "^C", "clef-cancel", NULL);
     el_set(input->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(input->edit, NULL);
 }
@@ -126,11 +140,11 @@ static char *edit_line(chat_input *input, int *interrupted)
     int n = 0;
     fputs("\x1b[?2004h", stdout); /* from now on the terminal marks what is pasted */
     fflush(stdout);
-    cli_terminal_forget_interrupt();
+    input->cancelled = 0;
     const char *line = el_gets(input->edit, &n);
     fputs("\x1b[?2004l", stdout);
     fflush(stdout);
-    *interrupted = cli_terminal_interrupted();
+    *interrupted = input->cancelled;
     char *copy = line && n >= 0 ? malloc((size_t)n + 1) : NULL;
     if (copy) {
         memcpy(copy, line, (size_t)n);
@@ -200,6 +214,7 @@ chat_input *chat_input_open(void)
     if (!input)
         return NULL;
     input->path = history_path();
+    cli_terminal_use_utf8();
 #if defined(CLEF_HAVE_LIBEDIT)
     if (cli_terminal_stdin())
         begin_editing(input);

@@ -212,6 +212,7 @@ void talk_close(talk *t)
     cli_progress_finish(&t->progress);
     clef_session_destroy(t->session);
     clef_device_close(t->device);
+    cli_progress_finish(&t->progress);
     cli_guide_finish(&t->guide);
     cli_sampler_finish(&t->sampling);
     clef_lora_set_destroy(t->loras);
