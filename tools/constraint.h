@@ -13,7 +13,8 @@ typedef struct cli_constraint {
 
 /** One entry of a command's option table; `at` is the offset of its cli_constraint. */
 #define CLI_CONSTRAINT_FLAG(flag, kind, arg, at, member, text)                                      \
-    {.names = flag, .type = kind, .value = arg, .offset = (at) + offsetof(cli_constraint, member), .help = text}
+    {.names = flag, .type = kind, .value = arg, .offset = (at) + offsetof(cli_constraint, member),  \
+     .help = text}
 
 /** All of them. */
 #define CLI_CONSTRAINT_OPTIONS(at)                                                                  \

@@ -83,7 +83,8 @@ CLEF_API int clef_constraint_may_end(clef_constraint *constraint, const clef_con
 /** The tokens of a vocabulary by their bytes. */
 typedef struct clef_token_trie clef_token_trie;
 /** Special tokens are in no mask, but for the n_ends (at most 16) that end a text. tok is borrowed, and
- *  must outlive the trie. About 100 ms for 128,000 tokens. CLEF_E_ARG, CLEF_E_NOMEM. Free with clef_token_trie_destroy(). */
+ *  must outlive the trie. About 100 ms for 128,000 tokens. CLEF_E_ARG, CLEF_E_NOMEM. Free with
+ *  clef_token_trie_destroy(). */
 CLEF_API clef_status clef_token_trie_create(const clef_tokenizer *tok, const int32_t *ends, int32_t n_ends,
                                             clef_token_trie **out, clef_error *err);
 CLEF_API void        clef_token_trie_destroy(clef_token_trie *trie);
@@ -102,7 +103,8 @@ typedef struct clef_guide {
 /** Writes the tokens that may come next. CLEF_E_ARG: there are none, because the vocabulary has no token for
  *  the characters that must follow. CLEF_E_LIMIT, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_constraint_mask(clef_constraint *constraint, const clef_token_trie *trie,
-                                          const clef_constraint_state *state, uint32_t *mask, clef_error *err);
+                                          const clef_constraint_state *state, uint32_t *mask,
+                                          clef_error *err);
 /** Goes on by a token. CLEF_E_ARG: it is not allowed; the state stays. */
 CLEF_API clef_status clef_constraint_accept(clef_constraint *constraint, const clef_token_trie *trie,
                                             clef_constraint_state *state, int32_t id, clef_error *err);

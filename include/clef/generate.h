@@ -103,7 +103,8 @@ CLEF_API clef_status clef_session_guide(clef_session *session, const clef_guide 
  *  many at a time, so that logits may differ in their last bits.
  *
  *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG without a
- *  generation, or where a guide allows no token of the vocabulary, CLEF_E_LIMIT after n_max tokens or at the end of the context, CLEF_E_CL. */
+ *  generation, or where a guide allows no token of the vocabulary, CLEF_E_LIMIT after n_max tokens or at the
+ *  end of the context, CLEF_E_CL. */
 CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n,
                                            int32_t n_max, const clef_sampler_opts *opts, clef_error *err);
 CLEF_API clef_status clef_session_next(clef_session *session, int32_t *id, clef_error *err);

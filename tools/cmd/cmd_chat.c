@@ -34,7 +34,7 @@ static const cli_option chat_option_table[] = {
     {.names = "date", .type = CLI_TEXT, .value = "YYYY-MM-DD", AT(date),
      .help = "the date that the template sees [today]"},
     {.names = "thinking", .type = CLI_CHOICE, .value = "HOW", AT(thinking), .choices = thinking_names,
-     .help = "show the model's reasoning, hide it, or off: tell the template that there is to be none [show]"},
+     .help = "show the model's reasoning, hide it, or off: tell the template that there is none [show]"},
     {.names = "tools", .type = CLI_TEXT, .value = "FILE", AT(tools),
      .help = "the tools that the model may call: OpenAI's tools, a JSON array. Calls are shown, and you type "
              "the result; nothing is executed"},

@@ -301,7 +301,8 @@ static int run_prepare(run *r, const char *path)
     if (rc == CLI_GO_ON)
         rc = cli_guide_open(&o->constraint, "run", r->model, &r->guide);
     if (rc == CLI_GO_ON && r->guide.constraint && !r->tokenizer)
-        rc = cli_fail(CLI_USAGE, "run: a constraint needs the model's tokenizer, which --print-ids leaves out");
+        rc = cli_fail(CLI_USAGE,
+                      "run: a constraint needs a tokenizer, which --ids with --print-ids leaves out");
     if (rc == CLI_GO_ON)
         rc = find_target(r);
     if (rc == CLI_GO_ON && o->prompt_cache)
