@@ -202,6 +202,7 @@ static void free_sequence(batch_sequence *s)
     free(s->given);
     free(s->chain.blocks);
     clef_sampler_destroy(s->sampler);
+    clef__guide_finish(&s->guide);
     free(s);
 }
 
@@ -378,18 +379,32 @@ static clef_status make_sampler(clef_batch *b, const clef_request *r, clef_sampl
     return s ? s : clef__sampler_reserve(&b->room, *out, n_most, err);
 }
 
+static clef_status begin_guide(const clef_batch *b, const clef_guide *guide, clef__guide *out,
+                               clef__guide_place *place, clef_error *err)
+{
+    const clef_status s = clef__guide_set(out, guide, b->hp->n_vocab, err);
+    return s ? s : clef__guide_begin(out, place, err);
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
     clef_sampler *sampler = NULL;
+    clef__guide guide = {.n_words = 0};
+    clef__guide_place place = {.begun = 0};
     *sequence = -1;
     clef_status status = check_request(b, r, err);
     if (!status)
         status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
+    if (!status && r->guide) {
+        sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
+        status = begin_guide(b, r->guide, &guide, &place, err);
+    }
     if (!status && sampling.mode == SAMPLE_OFF)
         status = make_sampler(b, r, &sampler, err);
     if (status) {
         clef_sampler_destroy(sampler);
+        clef__guide_finish(&guide);
         return status;
     }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
@@ -399,11 +414,14 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     }
     if (!s) {
         clef_sampler_destroy(sampler);
+        clef__guide_finish(&guide);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
     }
     s->sampling = sampling;
     s->sampler = sampler;
     s->mu = sampler ? clef__sampler_mu(sampler) : 0;
+    s->guide = guide;
+    s->place = place;
     append(b, s);
     *sequence = s->number;
     return CLEF_OK;

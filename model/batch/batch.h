@@ -4,6 +4,7 @@
 
 #include "clef/batch.h"
 #include "model/batch/pages.h"
+#include "model/session/guide.h"
 #include "model/session/sampler.h"
 #include "runtime/plan/plan_state.h"
 
@@ -32,6 +33,8 @@ typedef struct batch_sequence {
     sample_options sampling; /* off: sampler picks */
     clef_sampler *sampler;   /* NULL, or the host picks with it */
     double mu;               /* of the sampler */
+    clef__guide guide;       /* no mask: none */
+    clef__guide_place place;
     uint32_t stream;
     int32_t logprobs;
     int32_t n_rows, first_pick;            /* in the present step */

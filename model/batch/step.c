@@ -207,19 +207,22 @@ static int ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
         ends |= id == b->hp->eos_more[i];
     for (int32_t i = 0; i < s->n_stops; i++)
         ends |= id == s->stops[i];
-    return ends;
+    return ends || (s->guide.mask && clef__guide_ends(&s->guide, id));
 }
 
 /* Notes a picked token. The ring has room for all that a step can pick. */
 static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob)
 {
+    const int failed = id < 0; /* no token fits the guide */
+    id = failed ? 0 : id;
     const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
     s->tokens[s->n_tokens++] = id;
     b->stats.n_generated++;
     b->tokens[at] = (clef_batch_token){.sequence = s->number,
                                        .id = id,
                                        .logprob = logprob,
-                                       .finish = ends_text(b, s, id)        ? CLEF_FINISH_STOP
+                                       .finish = failed                     ? CLEF_FINISH_FAILED
+                                                 : ends_text(b, s, id)      ? CLEF_FINISH_STOP
                                                  : s->n_tokens == s->n_most ? CLEF_FINISH_LENGTH
                                                                             : CLEF_FINISH_NONE,
                                        .n_prompt = s->n_prompt,
@@ -234,14 +237,17 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
 {
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     const uint64_t draw = (uint64_t)(s->n_tokens - s->n_prompt);
+    const clef__sampler_pick how = {.logits = logits,
+                                    .mask = s->guide.mask,
+                                    .text = s->tokens,
+                                    .n_text = s->n_tokens,
+                                    .draw = draw,
+                                    .stream = s->stream,
+                                    .mu = &s->mu};
+    if (s->guide.mask)
+        return clef__guide_pick(&s->guide, &s->place, s->sampler, &b->room, &how);
     return s->sampler
-               ? clef__sampler_pick_with(s->sampler, &b->room,
-                                         &(clef__sampler_pick){.logits = logits,
-                                                               .text = s->tokens,
-                                                               .n_text = s->n_tokens,
-                                                               .draw = draw,
-                                                               .stream = s->stream,
-                                                               .mu = &s->mu})
+               ? clef__sampler_pick_with(s->sampler, &b->room, &how)
                : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
                                    last_n, draw, s->stream, b->candidates);
 }
@@ -253,7 +259,7 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     if (!b->rows.has_logits)
         return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0);
     const int32_t id = is_given ? s->given[n_generated] : pick_on_host(b, s, logits);
-    return put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
+    return put_token(b, s, id, s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0);
 }
 
 /* Notes that the next n tokens of s are computed. Without a prefix cache nobody looks for them. */

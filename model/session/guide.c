@@ -101,3 +101,25 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
     *place = next;
     return CLEF_OK;
 }
+
+int clef__guide_ends(const clef__guide *g, int32_t id)
+{
+    for (int32_t i = 0; i < g->guide.trie->n_ends; i++)
+        if (g->guide.trie->ends[i] == id)
+            return 1;
+    return 0;
+}
+
+int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
+                         clef__sampler_room *room, const clef__sampler_pick *pick)
+{
+    if (clef__guide_mask(g, place, NULL))
+        return -1;
+    for (;;) {
+        const int32_t id = clef__sampler_pick_with(sampler, room, pick);
+        const clef_status s = id < 0 ? CLEF_OK : clef__guide_accept(g, place, id, NULL);
+        if (s != CLEF_E_ARG)
+            return s ? -1 : id;
+        g->mask[id / 32] &= ~(1u << id % 32); /* what follows `after` in it is not allowed */
+    }
+}

@@ -3,6 +3,7 @@
 #define CLEF_MODEL_SESSION_GUIDE_H
 
 #include "clef/constrain.h"
+#include "model/session/sampler.h"
 
 /** Where a text is. It can be copied, to come back to it. */
 typedef struct clef__guide_place {
@@ -28,5 +29,12 @@ clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *plac
 /** Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
  *  does not allow; another one is to be picked. */
 clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err);
+/** 1 if the token ends a text. */
+int clef__guide_ends(const clef__guide *g, int32_t id);
+
+/** Makes the mask, picks by `pick`, whose mask is g->mask, and goes on by what was picked. -1 if no token is
+ *  allowed, or the constraint grew beyond its limits. */
+int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
+                         clef__sampler_room *room, const clef__sampler_pick *pick);
 
 #endif

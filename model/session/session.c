@@ -454,26 +454,6 @@ clef_status clef_session_guide(clef_session *s, const clef_guide *guide, clef_er
     return status ? status : clef__guide_set(&s->guide, guide, s->hp->n_vocab, err);
 }
 
-/* Picks among the tokens that the guide allows. */
-static clef_status pick_guided(clef_session *s, const clef__sampler_pick *pick, clef_error *err)
-{
-    const clef__guide *guide = &s->guide;
-    clef__guide_place *place = &s->gen.place;
-    clef_status status = clef__guide_mask(guide, place, err);
-    while (!status) {
-        const int32_t id = clef__sampler_pick_with(s->sampler, &s->room, pick);
-        if (id < 0)
-            return clef__fail(err, CLEF_E_ARG, "guide: no token of the vocabulary is allowed");
-        status = clef__guide_accept(guide, place, id, err);
-        s->gen.token = id;
-        if (status != CLEF_E_ARG)
-            break;
-        guide->mask[id / 32] &= ~(1u << id % 32); /* what follows `after` in it is not allowed */
-        status = CLEF_OK;
-    }
-    return status;
-}
-
 /* Picks from the logits of the last step, after `past` tokens, and enqueues the next one. */
 static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_error *err)
 {
@@ -486,10 +466,14 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
                                      .n_text = past,
                                      .draw = (uint64_t)g->n_given,
                                      .mu = &g->mu};
-    if (!status && s->guide.mask)
-        status = pick_guided(s, &pick, err);
-    else if (!status)
-        g->token = clef__sampler_pick_with(s->sampler, &s->room, &pick);
+    if (status)
+        return status;
+    g->token = s->guide.mask ? clef__guide_pick(&s->guide, &g->place, s->sampler, &s->room, &pick)
+                             : clef__sampler_pick_with(s->sampler, &s->room, &pick);
+    if (g->token < 0)
+        status = clef__fail(err, CLEF_E_ARG,
+                            "guide: no token of the vocabulary is allowed, or the constraint "
+                            "grew beyond its limits");
     if (status)
         return status;
     return more ? feed_picked(s, past, g->token, err) : CLEF_OK;

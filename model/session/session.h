@@ -5,7 +5,6 @@
 
 #include "clef/generate.h"
 #include "model/session/guide.h"
-#include "model/session/sampler.h"
 #include "runtime/os/sha256.h"
 
 /* A step sees the cache up to a multiple of this, so that most steps of a generation bind the same symbols.

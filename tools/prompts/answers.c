@@ -173,7 +173,10 @@ static void write_members(const answers *all, const answer *a, int32_t *n)
     fputs(a->n ? "]" : "[]", stdout);
     cli_json_member(stdout, n, "text");
     cli_json_text(stdout, all->text, all->n_bytes);
-    cli_json_member_text(stdout, n, "finish", a->finish == CLEF_FINISH_STOP ? "stop" : "length");
+    cli_json_member_text(stdout, n, "finish",
+                         a->finish == CLEF_FINISH_STOP     ? "stop"
+                         : a->finish == CLEF_FINISH_FAILED ? "failed"
+                                                           : "length");
     cli_json_member_number(stdout, n, "prompt_tokens", a->n_prompt);
     cli_json_member_number(stdout, n, "cached_tokens", a->n_cached);
     cli_json_member_number(stdout, n, "generated_tokens", a->n);

@@ -32,6 +32,7 @@ typedef struct work {
     cli_progress progress;
     char what[64];
     double start_seconds;
+    cli_guide guide;
     cli_sampler sampling; /* that of lines which say nothing else */
 } work;
 
@@ -150,6 +151,8 @@ static int prepare(work *w)
     int rc = cli_sampler_make(w->o->sampling, "run", w->model, &w->sampling);
     defaults.sampling = w->sampling.opts;
     if (rc == CLI_GO_ON)
+        rc = cli_guide_open(w->o->constraint, "run", w->model, &w->guide);
+    if (rc == CLI_GO_ON)
         rc = prompt_lines_read(w->o->file, &defaults, w->o->own_seeds, &w->lines);
     if (rc != CLI_GO_ON)
         return rc;
@@ -234,6 +237,7 @@ static int add_line(work *w, int32_t i)
     answer *a = &w->answers.items[i];
     clef_error err = {0};
     const int32_t *prompt = a->prompt ? a->prompt : &a->bos, eos = clef_tokenizer_eos(w->tokenizer);
+    const clef_guide guide = {w->guide.constraint, w->guide.trie, w->o->constrain_after};
     const clef_request request = {
         .ids = w->is_seq2seq ? w->start : prompt,
         .n = w->is_seq2seq ? w->n_start : a->n_prompt,
@@ -246,6 +250,7 @@ static int add_line(work *w, int32_t i)
         .sampling = line->sampling,
         .salt = line->salt,
         .lora = adapter_of(w, line),
+        .guide = guide.constraint ? &guide : NULL,
     };
     if (line->n_predict == 0) {
         a->finish = CLEF_FINISH_LENGTH;
@@ -297,8 +302,9 @@ static int take_token(work *w, const clef_batch_token *t)
     if (k < 0) /* a later token of the step in which its stop string came */
         return CLI_GO_ON;
     answer *a = &w->answers.items[w->waiting[k]];
-    int rc = t->finish == CLEF_FINISH_STOP ? CLI_GO_ON : answer_push(a, t->id);
-    const int stops = t->finish != CLEF_FINISH_STOP && answer_stops(a, t->id, &rc);
+    const int is_text = t->finish != CLEF_FINISH_STOP && t->finish != CLEF_FINISH_FAILED;
+    int rc = is_text ? answer_push(a, t->id) : CLI_GO_ON;
+    const int stops = is_text && answer_stops(a, t->id, &rc);
     if (stops && rc == CLI_GO_ON)
         rc = cancel(w, t->sequence);
     if (!t->finish && !stops)
@@ -399,6 +405,7 @@ static void close_all(work *w)
 {
     cli_progress_finish(&w->progress);
     clef_batch_destroy(w->batch);
+    cli_guide_finish(&w->guide);
     cli_adapters_finish(&w->adapters);
     clef_device_close(w->device);
     answers_finish(&w->answers);

@@ -5,6 +5,7 @@
 #include "clef/batch.h"
 #include "tools/common.h"
 #include "tools/prompts/prompt_lines.h"
+#include "tools/constraint.h"
 #include "tools/sampling.h"
 
 typedef struct run_file_opts {
@@ -15,6 +16,8 @@ typedef struct run_file_opts {
     int32_t           kv_type;   /* an index in cli_kv_type_names */
     cli_list          loras;     /* the adapters that --lora names */
     const cli_sampling *sampling; /* the flags */
+    const cli_constraint *constraint; /* of all texts */
+    const char       *constrain_after;
     prompt_line       defaults;  /* of the lines, but for the sampling */
     int32_t           own_seeds; /* as in prompt_lines_read() */
     int32_t           ignore_eos, no_special;
