@@ -83,7 +83,7 @@ static int peek(const parser *p)
 static int take(parser *p, const char *text)
 {
     const size_t n = strlen(text);
-    if (p->n - p->at < n || memcmp(p->text + p->at, text, n) != 0)
+    if (p->at + n > p->n || memcmp(p->text + p->at, text, n) != 0)
         return 0;
     p->at += n;
     return 1;

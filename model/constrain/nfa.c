@@ -197,7 +197,8 @@ static void add_edges(const nfa *a, subsets *s, uint32_t i, clef__draft *d, uint
             (*cuts)[n++] = x->set->at[r].hi + 1;
         }
     }
-    qsort(*cuts, n, sizeof **cuts, order);
+    if (n)
+        qsort(*cuts, n, sizeof **cuts, order);
     for (uint32_t c = 0; c + 1 < n; c++) {
         const uint32_t lo = (*cuts)[c], hi = (*cuts)[c + 1] - 1;
         if (lo > hi)

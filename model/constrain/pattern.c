@@ -38,7 +38,7 @@ static int peek(const parser *p)
 static int take(parser *p, const char *text)
 {
     const size_t n = strlen(text);
-    if (p->n - p->at < n || memcmp(p->text + p->at, text, n) != 0)
+    if (p->at + n > p->n || memcmp(p->text + p->at, text, n) != 0)
         return 0;
     p->at += n;
     return 1;
@@ -48,8 +48,8 @@ static uint32_t take_code(parser *p)
 {
     uint32_t code = 0;
     size_t size = 1;
-    if (clef__utf8_read(p->text + p->at, p->n - p->at, &code, &size) != CLEF_UTF8_OK)
-        fail(p, CLEF_E_FORMAT, "no UTF-8");
+    if (p->at >= p->n || clef__utf8_read(p->text + p->at, p->n - p->at, &code, &size) != CLEF_UTF8_OK)
+        fail(p, CLEF_E_FORMAT, p->at < p->n ? "no UTF-8" : "expected a character");
     p->at += size;
     return code;
 }
