@@ -111,3 +111,26 @@ void cli_guide_finish(cli_guide *guide)
     clef_constraint_destroy(guide->constraint);
     clef_token_trie_destroy(guide->trie);
 }
+
+void cli_tool_choice(const char *text, clef_tool_constraint_opts *opts)
+{
+    opts->choice = !text || !strcmp(text, "auto") ? CLEF_TOOL_CHOICE_AUTO
+                   : !strcmp(text, "required")    ? CLEF_TOOL_CHOICE_REQUIRED
+                                                  : CLEF_TOOL_CHOICE_NAMED;
+    opts->name = text;
+}
+
+int cli_tool_constraint_open(const clef_tool_constraint_opts *opts, clef_constraint **out)
+{
+    char *warnings = NULL;
+    clef_error err = {0};
+    if (clef_tool_constraint_create(opts, out, &warnings, &err) != CLEF_OK)
+        return cli_report(&err);
+    for (char *line = warnings; line && *line;) {
+        char *end = strchr(line, '\n');
+        fprintf(stderr, "clef: %.*s\n", (int)(end ? end - line : (int)strlen(line)), line);
+        line = end ? end + 1 : NULL;
+    }
+    clef_text_free(warnings);
+    return CLI_GO_ON;
+}

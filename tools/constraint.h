@@ -4,6 +4,7 @@
 
 #include "clef/constrain.h"
 #include "clef/model.h"
+#include "clef/tools.h"
 #include "tools/cli.h"
 
 typedef struct cli_constraint {
@@ -28,6 +29,12 @@ typedef struct cli_constraint {
     CLI_CONSTRAINT_FLAG("choice", CLI_TEXT, "A,B", at, choice, "one of these texts"),               \
     CLI_CONSTRAINT_FLAG("strict-schema", CLI_SWITCH, NULL, at, strict,                                     \
                         "an unknown format in a schema is an error")
+
+/** "auto", "required" or the name of a function. */
+void cli_tool_choice(const char *text, clef_tool_constraint_opts *opts);
+/** Compiles a constraint on calls, and tells on stderr what is left out of schemas. As
+ *  cli_constraint_open(). */
+int cli_tool_constraint_open(const clef_tool_constraint_opts *opts, clef_constraint **out);
 
 /** Compiles the constraint that the flags name; *out is NULL if they name none. tok NULL, or the model's.
  *  Returns CLI_GO_ON, or the exit code after a message. */

@@ -77,8 +77,8 @@ typedef struct clef_request {
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is suggested for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
-    const clef_guide *guide;    /* NULL, or what the text must fit, suggested tokens too. Copied; what it points
-                                   to must outlive the sequence. Its trie's end tokens end the text */
+    const clef_guide *guide;    /* NULL, or what the text must fit, suggested tokens too. Copied; what it
+                                   points to must outlive the sequence. Its trie's end tokens end the text */
 } clef_request;
 
 /** Adds a request, which waits until there is room. The arrays are copied. *sequence is its number, which
@@ -102,8 +102,8 @@ typedef enum clef_finish {
     CLEF_FINISH_NONE,   /* the sequence goes on */
     CLEF_FINISH_STOP,   /* the model ended the text; the token is its end token */
     CLEF_FINISH_LENGTH, /* n_max tokens, or the end of the context */
-    CLEF_FINISH_FAILED  /* the guide allows no token of the vocabulary, or grew beyond its limits; the token is
-                           none of the text */
+    CLEF_FINISH_FAILED  /* the guide allows no token of the vocabulary, or grew beyond its limits; the token
+                           is none of the text */
 } clef_finish;
 
 /** A generated token, and the counts of its sequence up to it. With the last one the sequence's number is

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clef/constrain.h"
 #include "clef/status.h"
 
 #ifdef __cplusplus
@@ -108,6 +109,34 @@ CLEF_API clef_status clef_reply_read(clef_reply_reader *reader, const char *text
 /** The message has ended: gives what was held back. Nothing may be read afterwards. As clef_reply_read(). */
 CLEF_API clef_status clef_reply_end(clef_reply_reader *reader, clef_reply_fn part, void *user,
                                     clef_error *err);
+
+/* ---- constraints ------------------------------------------------------------------------------ */
+
+typedef enum clef_tool_choice {
+    CLEF_TOOL_CHOICE_AUTO,     /* text, or calls: the constraint begins at the tag of a call */
+    CLEF_TOOL_CHOICE_REQUIRED, /* nothing but calls */
+    CLEF_TOOL_CHOICE_NAMED     /* nothing but calls of one function */
+} clef_tool_choice;
+
+typedef struct clef_tool_constraint_opts {
+    clef_tool_format format;
+    const char      *tools; /* OpenAI's "tools" as a JSON array */
+    size_t           tools_bytes;
+    clef_tool_choice choice;
+    const char      *name;     /* NAMED: the function */
+    int32_t          parallel; /* 1: several calls may follow each other, where the format has that */
+    const clef_tokenizer *tok; /* NULL, or where the format's tags may be special tokens */
+} clef_tool_constraint_opts;
+
+/** A constraint (clef/constrain.h) under which calls are well formed: they name a function of `tools`, and
+ *  their arguments are JSON that fits its "parameters". Where a function has "strict": true, a schema that
+ *  cannot be held is an error, which names the tool, path and keyword; else such a keyword is left out, and
+ *  *warnings names it (a line for each; NULL: none; free it with clef_text_free()).
+ *
+ *  CLEF_E_ARG: no such function, or format NONE; CLEF_E_FORMAT: tools are no such list; CLEF_E_UNSUPPORTED:
+ *  a format without constraints yet (gemma4), a strict schema; else as clef_constraint_create(). */
+CLEF_API clef_status clef_tool_constraint_create(const clef_tool_constraint_opts *opts,
+                                                 clef_constraint **out, char **warnings, clef_error *err);
 
 #ifdef __cplusplus
 }

@@ -75,7 +75,7 @@ static int and_arrays(clef__schema *s, const clef__alt *a, const clef__alt *b, c
     return 1;
 }
 
-static const clef__prop *find_prop(const clef__alt *a, clef__text name)
+static const clef__prop *find_prop(const clef__alt *a, clef__utf8_text name)
 {
     for (uint32_t i = 0; i < a->n_props; i++)
         if (a->props[i].name.n == name.n && !memcmp(a->props[i].name.p, name.p, name.n))
@@ -83,7 +83,7 @@ static const clef__prop *find_prop(const clef__alt *a, clef__text name)
     return NULL;
 }
 
-uint32_t clef__alt_member(const clef__alt *object, clef__text name)
+uint32_t clef__alt_member(const clef__alt *object, clef__utf8_text name)
 {
     const clef__prop *p = find_prop(object, name);
     if (p)

@@ -26,7 +26,7 @@ static void read_choices(clef_constraint *c, const char *source, size_t n)
     json_error_t problem;
     json_t *list = json_loadb(source, n, 0, &problem);
     const size_t n_texts = json_array_size(list);
-    clef__text *texts = clef__work_alloc(&c->work, n_texts * sizeof *texts);
+    clef__utf8_text *texts = clef__work_alloc(&c->work, n_texts * sizeof *texts);
     if (!json_is_array(list) || !n_texts)
         clef__work_fail(&c->work, CLEF_E_FORMAT, "expected a JSON array of strings, at least one");
     for (size_t i = 0; i < n_texts && texts && !c->work.status; i++) {
@@ -34,7 +34,7 @@ static void read_choices(clef_constraint *c, const char *source, size_t n)
         if (!json_is_string(item))
             clef__work_fail(&c->work, CLEF_E_FORMAT, "item %zu is no string", i + 1);
         else
-            texts[i] = (clef__text){json_string_value(item), json_string_length(item)};
+            texts[i] = (clef__utf8_text){json_string_value(item), json_string_length(item)};
     }
     if (!c->work.status)
         use_text(c, clef__dfa_texts(&c->dfas, texts, (uint32_t)n_texts));
@@ -53,7 +53,6 @@ static void read_source(clef_constraint *c, clef_constraint_kind kind, const cha
 {
     clef__token_names names = {find_token, (void *)opts->tok};
     uint32_t root = 0;
-    clef__graph_begin(&c->graph);
     if (n > CLEF__MAX_SOURCE)
         clef__work_fail(&c->work, CLEF_E_LIMIT, "%zu bytes, expected 1 MiB at most", n);
     switch (kind) {
@@ -61,7 +60,6 @@ static void read_source(clef_constraint *c, clef_constraint_kind kind, const cha
         clef__gbnf_read(&c->graph, source, n, opts->tok ? &names : NULL, &c->start);
         break;
     case CLEF_CONSTRAIN_SCHEMA:
-        c->schema.opts = (clef__schema_opts){opts->strict, opts->any_order};
         c->n_schemas = 1;
         clef__schema_read(&c->schema, source, n, &root);
         c->start = clef__graph_add(&c->graph, (clef__gnode){.kind = CLEF__G_VALUE, .expr = root});
@@ -78,6 +76,48 @@ static void read_source(clef_constraint *c, clef_constraint_kind kind, const cha
     }
 }
 
+clef_constraint *clef__constraint_new(const char *name, const clef_constraint_opts *opts, clef_error *own)
+{
+    clef_constraint *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->work = (clef__work){.name = name, .err = own};
+    c->work.arena = clef__arena_create();
+    c->dfas.work = c->graph.work = c->schema.work = &c->work;
+    c->schema.dfas = &c->dfas;
+    c->schema.path = c->schema.keyword = "";
+    c->work.path = &c->schema.path;
+    c->work.keyword = &c->schema.keyword;
+    c->schema.opts = (clef__schema_opts){opts->strict, opts->any_order};
+    if (!c->work.arena)
+        clef__work_fail(&c->work, CLEF_E_NOMEM, "out of host memory");
+    clef__graph_begin(&c->graph);
+    return c;
+}
+
+clef_status clef__constraint_seal(clef_constraint *c, clef_constraint **out, clef_constraint_problem *problem,
+                                  clef_error *err)
+{
+    clef_error *own = c->work.err;
+    clef__schema *const schemas[] = {&c->schema};
+    clef_status s = c->work.status;
+    if (!s)
+        s = clef__machine_init(&c->machine, c->graph.nodes, c->graph.n, c->start, schemas, c->n_schemas,
+                               c->schema.opts.any_order, own);
+    if (s && problem) {
+        snprintf(problem->path, sizeof problem->path, "%s", c->schema.path);
+        snprintf(problem->keyword, sizeof problem->keyword, "%s", c->schema.keyword);
+    }
+    if (s && err)
+        *err = *own;
+    if (s)
+        clef_constraint_destroy(c);
+    else
+        c->work.err = c->machine.work.err = NULL;
+    *out = s ? NULL : c;
+    return s;
+}
+
 clef_status clef_constraint_create(clef_constraint_kind kind, const char *source, size_t n,
                                    const clef_constraint_opts *opts, clef_constraint **out,
                                    clef_constraint_problem *problem, clef_error *err)
@@ -86,35 +126,12 @@ clef_status clef_constraint_create(clef_constraint_kind kind, const char *source
     clef_error own = {0};
     opts = opts ? opts : &none;
     *out = NULL;
-    clef_constraint *c = calloc(1, sizeof *c);
+    clef_constraint *c =
+        clef__constraint_new((unsigned)kind < 4 ? kind_names[kind] : "constraint", opts, &own);
     if (!c)
         return clef__fail(err, CLEF_E_NOMEM, "constraint: out of host memory");
-    c->work = (clef__work){.name = (unsigned)kind < 4 ? kind_names[kind] : "constraint", .err = &own};
-    c->work.arena = clef__arena_create();
-    c->dfas.work = c->graph.work = c->schema.work = &c->work;
-    c->schema.dfas = &c->dfas;
-    c->schema.path = c->schema.keyword = "";
-    c->schemas[0] = &c->schema;
-    if (!c->work.arena)
-        clef__work_fail(&c->work, CLEF_E_NOMEM, "out of host memory");
     read_source(c, kind, source, n, opts);
-    clef_status s = c->work.status;
-    if (!s)
-        s = clef__machine_init(&c->machine, c->graph.nodes, c->graph.n, c->start, c->schemas, c->n_schemas,
-                               opts->any_order, &own);
-    if (s && problem) {
-        snprintf(problem->path, sizeof problem->path, "%s", c->schema.path);
-        snprintf(problem->keyword, sizeof problem->keyword, "%s", c->schema.keyword);
-    }
-    if (s) {
-        if (err)
-            *err = own;
-        clef_constraint_destroy(c);
-        return s;
-    }
-    c->machine.work.err = NULL;
-    *out = c;
-    return CLEF_OK;
+    return clef__constraint_seal(c, out, problem, err);
 }
 
 void clef_constraint_destroy(clef_constraint *c)

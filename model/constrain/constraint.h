@@ -9,7 +9,6 @@ struct clef_constraint {
     clef__work    work;
     clef__dfas    dfas;
     clef__graph   graph;
-    clef__schema *schemas[1];
     clef__schema  schema;
     uint32_t      n_schemas, start;
     clef__machine machine;
@@ -19,6 +18,12 @@ struct clef_constraint {
     uint32_t *mask_of;               /* of each config: its mask + 1; 0: not computed */
     uint32_t  n_mask_of, n_masks, room_masks;
 };
+
+/** A constraint whose graph is still to be made, with its errors in *own; NULL when out of memory. */
+clef_constraint *clef__constraint_new(const char *name, const clef_constraint_opts *opts, clef_error *own);
+/** Makes the machine of a graph that begins at c->start; destroys c on failure. */
+clef_status clef__constraint_seal(clef_constraint *c, clef_constraint **out, clef_constraint_problem *problem,
+                                  clef_error *err);
 
 /** The state after one byte; 0 if it is not allowed. */
 int clef__constraint_byte(clef__machine *m, clef_constraint_state *state, uint8_t byte);

@@ -130,6 +130,9 @@ static void put_node(writer *w, const clef_constraint *c, uint32_t i)
     case CLEF__G_TEXT:
         put(w, "text of an automaton with %u states, then %u\n", x->dfa->n_states, x->to);
         break;
+    case CLEF__G_SPECIAL:
+        put(w, "a special token, then %u\n", x->to);
+        break;
     case CLEF__G_TOKEN:
         put(w, "%stoken %d, then %u\n", x->negated ? "any but " : "", x->token, x->to);
         break;

@@ -219,7 +219,7 @@ const clef__dfa *clef__dfa_length(clef__dfas *dfas, const clef__dfa *a, uint32_t
 
 static int order_texts(const void *a, const void *b)
 {
-    const clef__text *x = a, *y = b;
+    const clef__utf8_text *x = a, *y = b;
     const int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
@@ -236,10 +236,10 @@ static uint32_t text_step(clef__draft *d, uint32_t from, uint32_t code)
     return to;
 }
 
-const clef__dfa *clef__dfa_texts(clef__dfas *dfas, const clef__text *texts, uint32_t n)
+const clef__dfa *clef__dfa_texts(clef__dfas *dfas, const clef__utf8_text *texts, uint32_t n)
 {
     clef__draft d = {.dfas = dfas};
-    clef__text *sorted = malloc((n + 1) * sizeof *sorted);
+    clef__utf8_text *sorted = malloc((n + 1) * sizeof *sorted);
     if (!sorted) {
         clef__work_fail(dfas->work, CLEF_E_NOMEM, "out of host memory");
         return clef__dfa_none(dfas);

@@ -60,11 +60,11 @@ const clef__dfa *clef__dfa_not(clef__dfas *dfas, const clef__dfa *a);
 /** The texts of `a` with min to max code points. */
 const clef__dfa *clef__dfa_length(clef__dfas *dfas, const clef__dfa *a, uint32_t min, uint32_t max);
 /** The language of n texts in UTF-8. */
-typedef struct clef__text {
+typedef struct clef__utf8_text {
     const char *p;
     size_t      n;
-} clef__text;
-const clef__dfa *clef__dfa_texts(clef__dfas *dfas, const clef__text *texts, uint32_t n);
+} clef__utf8_text;
+const clef__dfa *clef__dfa_texts(clef__dfas *dfas, const clef__utf8_text *texts, uint32_t n);
 
 uint32_t clef__dfa_step(const clef__dfa *a, uint32_t state, uint32_t code);
 /** 1 if a code point from lo to hi leads on. */

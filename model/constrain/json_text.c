@@ -36,14 +36,14 @@ static void narrow(const clef__machine *m, clef__frame *f, uint8_t byte)
 {
     const clef__alt *alt = m->forms[f->a].alt;
     while (f->b < f->c) {
-        const clef__text name = alt->props[alt->by_name[f->b]].name;
+        const clef__utf8_text name = alt->props[alt->by_name[f->b]].name;
         if (name.n > f->d && (uint8_t)name.p[f->d] == byte)
             break;
         f->b++;
     }
     uint32_t end = f->b;
     while (end < f->c) {
-        const clef__text name = alt->props[alt->by_name[end]].name;
+        const clef__utf8_text name = alt->props[alt->by_name[end]].name;
         if (name.n <= f->d || (uint8_t)name.p[f->d] != byte)
             break;
         end++;
@@ -65,7 +65,7 @@ static int name_allows(const clef__machine *m, const clef__frame *f, uint32_t lo
 {
     const clef__alt *alt = m->forms[f->a].alt;
     for (uint32_t i = f->b; i < f->c; i++) {
-        const clef__text name = alt->props[alt->by_name[i]].name;
+        const clef__utf8_text name = alt->props[alt->by_name[i]].name;
         uint32_t code = 0;
         size_t size;
         if (name.n > f->d && clef__utf8_read(name.p + f->d, name.n - f->d, &code, &size) == CLEF_UTF8_OK &&

@@ -106,7 +106,7 @@ clef__alts clef__read_constant(clef__schema *s, const json_t *value)
     clef__alt a = {.max = UINT32_MAX};
     char decimal[CLEF__DECIMAL_BYTES];
     if (json_is_string(value)) {
-        const clef__text text = {json_string_value(value), json_string_length(value)};
+        const clef__utf8_text text = {json_string_value(value), json_string_length(value)};
         a = clef__alt_any(s, CLEF__ALT_STRING);
         a.dfa = clef__dfa_texts(s->dfas, &text, 1);
     } else if (json_is_number(value)) {
@@ -133,12 +133,12 @@ static clef__alts read_enum(clef__schema *s, const json_t *list)
 {
     clef__alts out = {.n = 0};
     const size_t n = json_array_size(list);
-    clef__text *texts = clef__work_alloc(s->work, n * sizeof *texts);
+    clef__utf8_text *texts = clef__work_alloc(s->work, n * sizeof *texts);
     uint32_t n_texts = 0;
     for (size_t i = 0; i < n && texts && !s->work->status; i++) {
         const json_t *value = json_array_get(list, i);
         if (json_is_string(value)) {
-            texts[n_texts++] = (clef__text){json_string_value(value), json_string_length(value)};
+            texts[n_texts++] = (clef__utf8_text){json_string_value(value), json_string_length(value)};
         } else {
             const clef__alts one = clef__read_constant(s, value);
             clef__alts_add_all(s, &out, &one);

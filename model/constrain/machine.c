@@ -194,6 +194,7 @@ static void enter_node(clef__machine *m, uint32_t number, uint32_t parent)
         break;
     case CLEF__G_SET:
     case CLEF__G_TOKEN:
+    case CLEF__G_SPECIAL:
         f.op = CLEF__OP_SET;
         clef__machine_add(m, clef__frame_of(m, &f));
         break;
@@ -270,7 +271,8 @@ static void follow_text(clef__machine *m, const clef__frame *f, uint32_t code)
 {
     const clef__gnode *node = &m->nodes[f->a];
     const uint32_t to = clef__dfa_step(node->dfa, f->b, code);
-    if (node->dfa->ends[f->b] && f->b != 0) { /* at state 0, the node after it was entered, too */
+    if (node->dfa->ends[f->b] &&
+        f->stage) { /* before its first character, the node after it was entered, too */
         const uint32_t begin = m->n_out, old_base = m->base;
         m->base = begin;
         enter(m, node->to, f->parent);
@@ -280,6 +282,7 @@ static void follow_text(clef__machine *m, const clef__frame *f, uint32_t code)
         return;
     clef__frame next = *f;
     next.b = to;
+    next.stage = 1;
     clef__machine_add(m, clef__frame_of(m, &next));
 }
 
@@ -318,12 +321,19 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code)
     return to;
 }
 
-uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id)
+int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special)
+{
+    if (node->kind == CLEF__G_SPECIAL)
+        return is_special && id + 1 != node->except[0] && id + 1 != node->except[1];
+    return node->kind == CLEF__G_TOKEN && (node->token == id) == !node->negated;
+}
+
+uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special)
 {
     for (uint32_t i = m->first[config]; i < m->first[config + 1] && !m->work.status; i++) {
         const clef__frame f = m->frames[m->items[i]];
         const clef__gnode *node = &m->nodes[f.a];
-        if (f.op == CLEF__OP_SET && node->kind == CLEF__G_TOKEN && (node->token == id) == !node->negated)
+        if (f.op == CLEF__OP_SET && clef__gnode_takes(node, id, is_special))
             enter(m, node->to, f.parent);
     }
     return take_config(m);

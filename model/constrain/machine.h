@@ -20,7 +20,8 @@ typedef enum clef__gnode_kind {
     CLEF__G_CALL,  /* a rule, which begins at `other` */
     CLEF__G_VALUE, /* a JSON value of an expression */
     CLEF__G_TEXT,  /* a text of an automaton */
-    CLEF__G_TOKEN  /* one token by its id, or any but that */
+    CLEF__G_TOKEN, /* one token by its id, or any but that */
+    CLEF__G_SPECIAL /* any special token but those in `except` and those that end a text */
 } clef__gnode_kind;
 
 typedef struct clef__gnode {
@@ -29,7 +30,7 @@ typedef struct clef__gnode {
     clef__set        set;
     const clef__dfa *dfa;
     uint32_t         schema, expr; /* VALUE */
-    int32_t          token, negated;
+    int32_t          token, negated, except[2]; /* except: ids + 1; 0: none */
 } clef__gnode;
 
 typedef struct clef__frame {
@@ -77,8 +78,10 @@ void clef__machine_finish(clef__machine *m);
 
 uint32_t clef__machine_begin(clef__machine *m);
 uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code);
-/** The config after a token that a grammar names by its id. */
-uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id);
+/** The config after a token that a grammar names by its id, or by being special. */
+uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special);
+/** 1 if the node is such a token, and this one fits. */
+int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special);
 /** 1 if a code point from lo to hi leads on. */
 int clef__machine_can(clef__machine *m, uint32_t config, uint32_t lo, uint32_t hi);
 /** 1 if the text may end here. */
@@ -94,8 +97,8 @@ size_t clef__machine_bytes(const clef__machine *m);
 typedef enum clef__op {
     CLEF__OP_DONE,   /* the text is complete */
     CLEF__OP_RETURN, /* below a rule: node a comes after it */
-    CLEF__OP_SET,    /* node a: SET or TOKEN */
-    CLEF__OP_TEXT,   /* node a, state b of its automaton */
+    CLEF__OP_SET,    /* node a: SET, TOKEN or SPECIAL */
+    CLEF__OP_TEXT,   /* node a, state b of its automaton; stage 1: some of it was read */
     CLEF__OP_VALUE,  /* expression a */
     CLEF__OP_WORD,   /* null, false, true: kind a, b characters read */
     CLEF__OP_NUMBER, /* form a, state b */

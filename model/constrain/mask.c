@@ -77,18 +77,21 @@ static void walk(clef__machine *m, const clef_token_trie *t, const clef_constrai
     }
 }
 
+static int is_special(const clef_token_trie *t, int32_t id)
+{
+    return t->texts[id] == NULL;
+}
+
 /* Tokens that the frames of a grammar name. */
-static void add_named(clef__machine *m, uint32_t config, int32_t n_vocab, uint32_t *mask)
+static void add_named(clef__machine *m, const clef_token_trie *t, uint32_t config, uint32_t *mask)
 {
     for (uint32_t i = m->first[config]; i < m->first[config + 1]; i++) {
         const clef__frame *f = &m->frames[m->items[i]];
         const clef__gnode *node = f->op == CLEF__OP_SET ? &m->nodes[f->a] : NULL;
-        if (!node || node->kind != CLEF__G_TOKEN)
+        if (!node || node->kind == CLEF__G_SET)
             continue;
-        if (!node->negated && node->token < n_vocab)
-            set_token(mask, node->token);
-        for (int32_t id = 0; node->negated && id < n_vocab; id++)
-            if (id != node->token)
+        for (int32_t id = 0; id < t->n_vocab; id++)
+            if (clef__gnode_takes(node, id, is_special(t, id)))
                 set_token(mask, id);
     }
 }
@@ -100,7 +103,7 @@ static clef_status compute(clef_constraint *c, const clef_token_trie *t, const c
     memset(mask, 0, n_words * sizeof *mask);
     walk(&c->machine, t, state, mask);
     if (!state->left)
-        add_named(&c->machine, state->config, t->n_vocab, mask);
+        add_named(&c->machine, t, state->config, mask);
     for (int32_t i = 0; i < t->n_ends; i++)
         mask[t->ends[i] / 32] &= ~(1u << t->ends[i] % 32);
     if (clef_constraint_may_end(c, state))
@@ -182,7 +185,7 @@ clef_status clef_constraint_accept(clef_constraint *c, const clef_token_trie *t,
                        ? CLEF_OK
                        : clef__fail(err, CLEF_E_ARG, "constraint: the text may not end here");
     if (!state->left) {
-        const uint32_t named = clef__machine_token(&c->machine, state->config, id);
+        const uint32_t named = clef__machine_token(&c->machine, state->config, id, is_special(t, id));
         if (named != CLEF__NO_CONFIG) {
             state->config = named;
             return CLEF_OK;

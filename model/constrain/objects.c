@@ -194,7 +194,7 @@ static void read_properties(clef__schema *s, const json_t *schema, const pattern
         name = json_string_value(json_array_get(required, i));
         if (json_object_get(properties, name))
             continue;
-        const clef__text text = {name, strlen(name)};
+        const clef__utf8_text text = {name, strlen(name)};
         int known = 0;
         for (uint32_t k = 0; k < a->n_props; k++)
             known |= a->props[k].name.n == text.n && !memcmp(a->props[k].name.p, name, text.n);

@@ -118,7 +118,7 @@ static void finish_array(const clef__schema *s, clef__alt *a)
             a->max = i;
 }
 
-static int order_texts(clef__text a, clef__text b)
+static int order_texts(clef__utf8_text a, clef__utf8_text b)
 {
     const int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
     return order ? order : (a.n > b.n) - (a.n < b.n);
@@ -161,7 +161,7 @@ static void finish_object(clef__schema *s, clef__alt *a)
 {
     clef__region *regions = clef__work_alloc(s->work, a->n_regions * sizeof *regions);
     clef__prop *props = clef__work_alloc(s->work, a->n_props * sizeof *props);
-    clef__text *names = clef__work_alloc(s->work, a->n_props * sizeof *names);
+    clef__utf8_text *names = clef__work_alloc(s->work, a->n_props * sizeof *names);
     const clef__dfa *declared = NULL;
     uint32_t n = 0;
     if (!regions || !props || !names)

@@ -20,7 +20,7 @@ void clef__schema_fail(clef__schema *s, const char *path, const char *keyword, c
     va_end(args);
     s->path = path;
     s->keyword = keyword;
-    clef__work_fail(s->work, status, "%.160s/%s: %s", path, keyword, text);
+    clef__work_fail(s->work, status, "%s", text);
 }
 
 /* ---- hash tables ---------------------------------------------------------------------------- */

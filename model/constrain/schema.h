@@ -33,7 +33,7 @@ typedef enum clef__alt_kind {
 } clef__alt_kind;
 
 typedef struct clef__prop {
-    clef__text name;
+    clef__utf8_text name;
     uint32_t   expr;
     int32_t    required;
 } clef__prop;
@@ -154,7 +154,7 @@ void clef__alts_merge(clef__schema *s, clef__alts *a);
 /** 1 if it is certain that no value is in it. */
 int clef__alts_empty(clef__schema *s, const clef__alts *a);
 /** The expression of the member `name`: a property's, or that of the region in which the name is. */
-uint32_t clef__alt_member(const clef__alt *object, clef__text name);
+uint32_t clef__alt_member(const clef__alt *object, clef__utf8_text name);
 
 /* keywords: keywords.c, objects.c */
 clef__alts clef__read_schema(clef__schema *s, const json_t *schema);

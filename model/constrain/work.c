@@ -15,7 +15,10 @@ void clef__work_fail(clef__work *w, clef_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    w->status = clef__fail(w->err, status, "%s: %s", w->name, text);
+    if (w->keyword && **w->keyword)
+        w->status = clef__fail(w->err, status, "%s: %.160s/%s: %s", w->name, *w->path, *w->keyword, text);
+    else
+        w->status = clef__fail(w->err, status, "%s: %s", w->name, text);
 }
 
 static int take_bytes(clef__work *w, size_t n_bytes)

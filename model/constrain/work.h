@@ -22,6 +22,7 @@ enum {
 
 typedef struct clef__work {
     const char  *name; /* in messages: "json schema" */
+    const char *const *path, *const *keyword; /* NULL, or where in the source the work is: "/items", "type" */
     clef__arena *arena;
     clef_status  status;
     clef_error  *err;
@@ -35,7 +36,7 @@ void *clef__work_alloc(clef__work *w, size_t n_bytes);
 char *clef__work_copy(clef__work *w, const char *text, size_t n);
 /** Counts steps. Returns 1 while all is well. */
 int clef__work_step(clef__work *w, int64_t n);
-/** Sets the error "NAME: …", unless there is one. */
+/** Sets the error "NAME: PATH/KEYWORD: …", unless there is one. */
 void clef__work_fail(clef__work *w, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
 /** Makes room for one more item in a list of the heap. Returns 0 after an error. */

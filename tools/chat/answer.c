@@ -265,8 +265,11 @@ static int begin(answer *a, int32_t thinks, const int32_t *ids, int32_t n)
                                    .starts_thinking = thinks,
                                    .first_call = t->n_calls};
     const char *source = clef_template_source(t->tpl, &n_source);
+    /* the constraint of calls that may come has text before them, in which the model may reason */
+    const int is_auto = t->tools && !cli_constraint_given(&t->o.constraint) &&
+                        (!t->o.tool_choice || !strcmp(t->o.tool_choice, "auto"));
     const int may_think = thinks || (t->o.thinking != CHAT_OFF && strstr(source, "</think>"));
-    const clef_guide guide = {t->guide.constraint, t->guide.trie, may_think ? "</think>" : NULL};
+    const clef_guide guide = {t->guide.constraint, t->guide.trie, may_think && !is_auto ? "</think>" : NULL};
     clef_sampler_opts sampling = t->sampling.opts;
     int32_t n_kept = 0;
     sampling.seed += t->n_answers; /* so that /again is another answer */

@@ -127,6 +127,24 @@ static int open_format(talk *t)
     return CLI_GO_ON;
 }
 
+/* Calls are well formed: their constraint holds for every answer, unless the flags name another one. */
+static int open_calls(talk *t)
+{
+    clef_error err = {0};
+    clef_tool_constraint_opts opts = {
+        .format = t->format, .tools = t->tools, .tools_bytes = t->tools_bytes, .parallel = 1, .tok = t->tok};
+    cli_tool_choice(t->o.tool_choice, &opts);
+    if (t->format == CLEF_TOOLS_GEMMA4 && opts.choice == CLEF_TOOL_CHOICE_AUTO) {
+        fprintf(stderr, "clef: calls in the format gemma4 are not constrained\n");
+        return CLI_GO_ON;
+    }
+    const int rc = cli_tool_constraint_open(&opts, &t->guide.constraint);
+    if (rc != CLI_GO_ON)
+        return rc;
+    return clef_token_trie_create(t->tok, t->ends, t->n_ends, &t->guide.trie, &err) ? cli_report(&err)
+                                                                                    : CLI_GO_ON;
+}
+
 static int read_system(talk *t)
 {
     const char *text = t->o.system;
@@ -202,6 +220,8 @@ int talk_open(talk *t, const chat_options *options, const char *path)
         rc = cli_sampler_make(&t->o.sampling, "chat", t->model, &t->sampling);
     if (rc == CLI_GO_ON)
         rc = cli_guide_open(&t->o.constraint, "chat", t->model, &t->guide);
+    if (rc == CLI_GO_ON && t->tools && !t->guide.constraint)
+        rc = open_calls(t);
     if (rc == CLI_GO_ON && !options->quiet)
         cli_sampler_tell(&t->sampling);
     return rc == CLI_GO_ON ? open_session(t) : rc;

@@ -14,7 +14,8 @@
 typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;
 
 typedef struct chat_options {
-    const char    *model, *template, *tool_format, *system, *tools, *device, *split, *date;
+    const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *split,
+        *date;
     cli_list       args, stops, loras;
     int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, thinking, drop_oldest;
     clef_compile_opts compile;

@@ -40,6 +40,8 @@ static const cli_option chat_option_table[] = {
              "the result; nothing is executed"},
     {.names = "tool-format", .type = CLI_TEXT, .value = "NAME", AT(tool_format),
      .help = "how the model writes tool calls [by its template]"},
+    {.names = "tool-choice", .type = CLI_TEXT, .value = "CHOICE", AT(tool_choice),
+     .help = "auto: the model may call tools; required: it must; or the name of the function to call [auto]"},
     {.names = "drop-oldest", .type = CLI_SWITCH, AT(drop_oldest),
      .help = "when the context is full, drop the oldest turns; each time that is told"},
     LORA_OPTION(offsetof(chat_options, loras)),

@@ -14,7 +14,7 @@ enum { REJECTED = 1, INCOMPLETE = 3 };
 
 typedef struct grammar_options {
     cli_constraint source;
-    const char *cases, *bench;
+    const char *cases, *bench, *tools, *tool_format, *tool_choice;
     int32_t check, print, ordered;
 } grammar_options;
 
@@ -24,6 +24,12 @@ static const grammar_options grammar_defaults = {.check = 0};
 #define AT(field) .offset = offsetof(grammar_options, field)
 static const cli_option grammar_option_table[] = {
     CLI_CONSTRAINT_OPTIONS(offsetof(grammar_options, source)),
+    {.names = "tools", .type = CLI_TEXT, .value = "FILE", AT(tools),
+     .help = "calls of these tools: OpenAI's tools, a JSON array; needs --tool-format"},
+    {.names = "tool-format", .type = CLI_TEXT, .value = "NAME", AT(tool_format),
+     .help = "how the calls are written"},
+    {.names = "tool-choice", .type = CLI_TEXT, .value = "CHOICE", AT(tool_choice),
+     .help = "auto: text or calls; required: only calls; or the name of a function [auto]"},
     {.type = CLI_HEADING, .names = "", .help = "What is asked"},
     {.names = "check", .type = CLI_SWITCH, AT(check),
      .help = "judge each TEXT: accepted, rejected at byte N, or incomplete; exit 0, 1 or 3"},
@@ -279,6 +285,24 @@ static int print(const clef_constraint *c)
     return s ? cli_report(&err) : CLI_OK;
 }
 
+static int open_tools(const grammar_options *o, clef_constraint **out)
+{
+    clef_tool_constraint_opts opts = {.parallel = 1};
+    char *tools = NULL;
+    clef_error err = {0};
+    if (cli_constraint_given(&o->source))
+        return cli_fail(CLI_USAGE, "grammar: --tools excludes other constraints");
+    if (o->tool_format && clef_tool_format_find(o->tool_format, &opts.format, &err) != CLEF_OK)
+        return cli_report(&err);
+    int rc = cli_read_file(o->tools, &tools, &opts.tools_bytes);
+    opts.tools = tools;
+    cli_tool_choice(o->tool_choice, &opts);
+    if (rc == CLI_GO_ON)
+        rc = cli_tool_constraint_open(&opts, out);
+    free(tools);
+    return rc;
+}
+
 static int grammar_run(const void *options, int32_t n_args, char **args)
 {
     const grammar_options *o = options;
@@ -287,7 +311,7 @@ static int grammar_run(const void *options, int32_t n_args, char **args)
         return o->bench ? run_bench(o) : run_cases(o, NULL);
     if (o->bench)
         return cli_fail(CLI_USAGE, "grammar --bench: expected --cases FILE");
-    const int rc = cli_constraint_open(&o->source, "grammar", NULL, &c);
+    const int rc = o->tools ? open_tools(o, &c) : cli_constraint_open(&o->source, "grammar", NULL, &c);
     if (rc != CLI_GO_ON)
         return rc;
     if (!c)

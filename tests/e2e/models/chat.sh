@@ -13,7 +13,12 @@ printf 'Hello' | chat -n 3 >"$tmp/came" 2>"$tmp/err"
 check "statistics on stderr" grep -q "generated 3 tokens; -n ended the answer" "$tmp/err"
 printf 'Hello' | chat -q --choice yes,no >"$tmp/came"
 check "a constraint" grep -qxE "yes|no" "$tmp/came"
-printf '{{ messages | tojson }}' >"$tmp/t.jinja"
+cat >"$tmp/tools.json" <<'END'
+[{"function": {"name": "pick", "parameters": {"type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"], "additionalProperties": false, "uniqueItems": true}}}]
+END
+echo hi | chat --tools "$tmp/tools.json" --tool-format hermes --tool-choice pick -n 200 >"$tmp/came" 2>"$tmp/err"
+check "a call that must come" grep -qE '^\[.*"name":"pick","arguments":"\{.*x.*[12].*\}"\}\}' "$tmp/came"
+refused "no such function" 1 "no function other" chat --tools "$tmp/tools.json" --tool-format hermes --tool-choice other
 refused "no message" 1 "no message" chat -q
 refused "no template" 1 "no chat template" "$CLEF" chat "$demo" -q
 refused "no tool format" 1 "--tool-format" "$CLEF" chat "$demo" -q --chat-template chatml --tools <(echo '[]')
