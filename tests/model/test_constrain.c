@@ -509,6 +509,37 @@ static void test_arguments(void **state)
     clef_constraint_destroy(c);
 }
 
+static void test_cache(void **state)
+{
+    static const char schema[] = "{\"type\":\"string\",\"maxLength\":3}";
+    clef_constraint_cache *cache = NULL;
+    clef_constraint *a = NULL, *b = NULL, *c = NULL;
+    clef_error err = {0};
+    (void)state;
+    ok(clef_constraint_cache_create(1, &cache, &err), &err); /* nothing is kept that nobody uses */
+    for (int strict = 0; strict < 2; strict++) {
+        const clef_constraint_opts opts = {.strict = strict};
+        ok(clef_constraint_cache_take(cache, CLEF_CONSTRAIN_SCHEMA, schema, sizeof schema - 1, &opts,
+                                      strict ? &c : &a, NULL, &err),
+           &err);
+    }
+    ok(clef_constraint_cache_take(cache, CLEF_CONSTRAIN_SCHEMA, schema, sizeof schema - 1, NULL, &b, NULL,
+                                  &err),
+       &err);
+    assert_ptr_equal(a, b);
+    assert_ptr_not_equal(a, c);
+    assert_int_equal(judge(a, "\"abc\""), ACCEPTED);
+    clef_constraint_cache_give(cache, a);
+    clef_constraint_cache_give(cache, c);
+    assert_int_equal(judge(b, "\"abc\""), ACCEPTED); /* still in use */
+    clef_constraint_cache_give(cache, b);
+    assert_int_equal(clef_constraint_cache_bytes(cache), 0);
+    assert_int_equal(clef_constraint_cache_take(cache, CLEF_CONSTRAIN_REGEX, "(", 1, NULL, &a, NULL, &err),
+                     CLEF_E_FORMAT);
+    clef_constraint_cache_destroy(cache);
+    clef_constraint_cache_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,7 +547,7 @@ int main(void)
         cmocka_unit_test(test_refused_schemas), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_grammars),        cmocka_unit_test(test_deep_grammar),
         cmocka_unit_test(test_texts),           cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
