@@ -57,10 +57,10 @@ typedef struct cli_sampling {
     {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", .lo = 0, .hi = 100,                    \
      CLI_SAMPLING_AT(options, field, repeat_penalty),                                                   \
      .help = "penalty for tokens that appeared recently; 1: off [1]"},                                  \
-    {.names = "presence-penalty", .type = CLI_FLOAT, .value = "X", .lo = -2, .hi = 2,                   \
+    {.names = "presence-penalty", .type = CLI_FLOAT, .value = "X", .lo = -100, .hi = 100,                 \
      CLI_SAMPLING_AT(options, field, presence_penalty),                                                 \
      .help = "subtract X from the logits of tokens that appeared recently [0]"},                        \
-    {.names = "frequency-penalty", .type = CLI_FLOAT, .value = "X", .lo = -2, .hi = 2,                  \
+    {.names = "frequency-penalty", .type = CLI_FLOAT, .value = "X", .lo = -100, .hi = 100,              \
      CLI_SAMPLING_AT(options, field, frequency_penalty),                                                \
      .help = "subtract X as many times as they appeared [0]"},                                          \
     {.names = "repeat-last-n", .type = CLI_INT, .value = "N", .lo = 1, .hi = 65536,                     \

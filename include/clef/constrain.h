@@ -121,7 +121,8 @@ CLEF_API size_t      clef_constraint_cache_bytes(const clef_constraint_cache *ca
 /** As clef_constraint_create(), but *out belongs to the cache, and is given back with _give(). Several
  *  users may have the same constraint at once, each with states of its own. */
 CLEF_API clef_status clef_constraint_cache_take(clef_constraint_cache *cache, clef_constraint_kind kind,
-                                                const char *source, size_t n, const clef_constraint_opts *opts,
+                                                const char *source, size_t n,
+                                                const clef_constraint_opts *opts,
                                                 clef_constraint **out, clef_constraint_problem *problem,
                                                 clef_error *err);
 CLEF_API void        clef_constraint_cache_give(clef_constraint_cache *cache,

@@ -65,7 +65,7 @@ typedef struct clef_sampler_opts {
     /* The order of the samplers: values of clef_sampler_kind, each at most once, ended by 0. All zero: the
      * order of clef_sampler_kind. A sampler that is left out is off; without a temperature it is 1 */
     uint8_t  samplers[CLEF_N_SAMPLERS];
-    float    presence_penalty, frequency_penalty; /* -2 to 2; 0: off */
+    float    presence_penalty, frequency_penalty; /* -100 to 100; 0: off */
     float    dry_multiplier;     /* 0: off */
     float    dry_base;           /* at least 1; 0: 1.75 */
     int32_t  dry_allowed_length; /* 0: 2 */

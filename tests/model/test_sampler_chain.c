@@ -409,8 +409,8 @@ static void refuses(void **state)
         clef_sampler_opts opts;
         const char *says;
     } bad[] = {
-        {{.presence_penalty = 3}, "presence-penalty"},
-        {{.frequency_penalty = -3}, "frequency-penalty"},
+        {{.presence_penalty = 101}, "presence-penalty"},
+        {{.frequency_penalty = -101}, "frequency-penalty"},
         {{.dry_multiplier = -1}, "dry-multiplier"},
         {{.dry_base = 0.5f}, "dry-base"},
         {{.dry_allowed_length = -1}, "dry-allowed-length"},
