@@ -57,7 +57,7 @@ typedef struct cli_sampling {
     {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", .lo = 0, .hi = 100,                    \
      CLI_SAMPLING_AT(options, field, repeat_penalty),                                                   \
      .help = "penalty for tokens that appeared recently; 1: off [1]"},                                  \
-    {.names = "presence-penalty", .type = CLI_FLOAT, .value = "X", .lo = -100, .hi = 100,                 \
+    {.names = "presence-penalty", .type = CLI_FLOAT, .value = "X", .lo = -100, .hi = 100,               \
      CLI_SAMPLING_AT(options, field, presence_penalty),                                                 \
      .help = "subtract X from the logits of tokens that appeared recently [0]"},                        \
     {.names = "frequency-penalty", .type = CLI_FLOAT, .value = "X", .lo = -100, .hi = 100,              \
