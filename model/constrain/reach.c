@@ -70,6 +70,23 @@ static void find_live(clef__schema *s)
     }
 }
 
+/* A copy of the alternatives, because expressions may share theirs with literals; the lengths of strings
+ * become part of their automata, so that it is known whether there is such a string. */
+static clef__alts fold_lengths(clef__schema *s, const clef__alts *alts)
+{
+    clef__alts out = {.at = clef__work_alloc(s->work, alts->n * sizeof *out.at)};
+    for (uint32_t i = 0; i < alts->n && out.at && !s->work->status; i++) {
+        clef__alt *a = &out.at[out.n++];
+        *a = alts->at[i];
+        if (a->kind != CLEF__ALT_STRING || a->dfa == s->dfas->any)
+            continue;
+        a->dfa = clef__dfa_length(s->dfas, a->dfa, a->min, a->max);
+        a->min = 0;
+        a->max = UINT32_MAX;
+    }
+    return out;
+}
+
 static void read_reached(clef__schema *s, uint32_t expr)
 {
     /* Only what the root reaches is read: sets that were made to compare alternatives are not needed. */
@@ -80,7 +97,8 @@ static void read_reached(clef__schema *s, uint32_t expr)
     else
         seen[queue[n++] = expr] = 1;
     for (uint32_t q = 0; q < n && !s->work->status; q++) {
-        const clef__alts alts = *clef__expr_alts(s, queue[q]);
+        const clef__alts shared = *clef__expr_alts(s, queue[q]), alts = fold_lengths(s, &shared);
+        s->exprs[queue[q]].alts = alts;
         for (uint32_t i = 0; i < alts.n; i++) {
             const clef__alt *a = &alts.at[i];
             const uint32_t n_items = a->kind == CLEF__ALT_ARRAY ? a->n_prefix + 1 : 0;
@@ -199,7 +217,6 @@ static void finish_object(clef__schema *s, clef__alt *a)
 
 static void finish_alts(clef__schema *s, clef__alts *alts)
 {
-    /* a copy, because expressions may share their alternatives with literals */
     clef__alt *at = clef__work_alloc(s->work, alts->n * sizeof *at);
     uint32_t n = 0;
     for (uint32_t i = 0; i < alts->n && !s->work->status; i++) {
@@ -208,11 +225,6 @@ static void finish_alts(clef__schema *s, clef__alts *alts)
             continue;
         if (a.kind == CLEF__ALT_NUMBER)
             finish_number(s, &a);
-        if (a.kind == CLEF__ALT_STRING && a.dfa != s->dfas->any) {
-            a.dfa = clef__dfa_length(s->dfas, a.dfa, a.min, a.max);
-            a.min = 0;
-            a.max = UINT32_MAX;
-        }
         if (a.kind == CLEF__ALT_ARRAY)
             finish_array(s, &a);
         if (a.kind == CLEF__ALT_OBJECT)

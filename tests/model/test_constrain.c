@@ -227,6 +227,7 @@ static void test_refused_schemas(void **state)
         {"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "", "type", CLEF_E_ARG, 0},
         {"{\"required\":[\"a\"],\"properties\":{\"a\":{\"$ref\":\"#\"}},\"type\":\"object\"}", "", "type",
          CLEF_E_ARG, 0},
+        {"{\"type\":\"string\",\"pattern\":\"^a{5}$\",\"maxLength\":3}", "", "type", CLEF_E_ARG, 0},
         {"{\"minLength\":20000}", "", "minLength", CLEF_E_LIMIT, 0},
         {"{\"type\":\"text\"}", "", "type", CLEF_E_FORMAT, 0},
         {"{\"items\":[{}]}", "", "items", CLEF_E_UNSUPPORTED, 0},
