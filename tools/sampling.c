@@ -212,20 +212,30 @@ static int add_text(cli_sampler *out, const clef_tokenizer *tok, int32_t n_vocab
     return rc;
 }
 
-static int set_breakers(const cli_list *flags, clef_model *model, cli_sampler *out)
+int cli_dry_breakers(const cli_list *given, clef_model *model, cli_sampler *out)
 {
     static const cli_list usual = {.items = {"\n", ":", "\"", "*"}, .n = 4};
-    const cli_list *texts = flags->n ? flags : &usual;
-    const clef_tokenizer *tok = NULL;
+    const cli_list *texts = given->n ? given : &usual;
     clef_error err = {0};
+    int rc = CLI_GO_ON;
+    const clef_tokenizer *tok = clef_model_tokenizer(model, &err);
+    if (!tok)
+        return cli_report(&err);
+    for (int32_t i = 0; i < texts->n && rc == CLI_GO_ON; i++)
+        rc = add_text(out, tok, clef_model_hparams(model)->n_vocab, texts->items[i]);
+    out->opts.dry_breakers = out->breakers;
+    return rc;
+}
+
+static int set_breakers(const cli_list *flags, clef_model *model, cli_sampler *out)
+{
     int rc = CLI_GO_ON;
     if (out->opts.dry_multiplier == 0 || (flags->n == 1 && strcmp(flags->items[0], "none") == 0))
         return CLI_GO_ON;
-    if (model && !(tok = clef_model_tokenizer(model, &err)))
-        return cli_report(&err);
-    for (int32_t i = 0; i < texts->n && rc == CLI_GO_ON && (tok || flags->n); i++)
-        rc = tok ? add_text(out, tok, clef_model_hparams(model)->n_vocab, texts->items[i])
-                 : add_ids(out, texts->items[i]);
+    if (model)
+        return cli_dry_breakers(flags, model, out);
+    for (int32_t i = 0; i < flags->n && rc == CLI_GO_ON; i++)
+        rc = add_ids(out, flags->items[i]);
     out->opts.dry_breakers = out->breakers;
     return rc;
 }

@@ -63,6 +63,7 @@ typedef struct clef_request {
     const int32_t *source;      /* [n_source]: the source of an encoder-decoder; else NULL */
     int32_t        n_source;
     int32_t        n_max;       /* most tokens to generate; 0: until the context is full */
+    int32_t        n_min;       /* before so many tokens none is picked that ends the text; 0 with a guide */
     int32_t        ignore_eos;  /* 1: the model's end tokens do not end the text */
     const int32_t *stops;       /* [n_stops]: further tokens that end it, ignore_eos or not */
     int32_t        n_stops;
@@ -71,8 +72,11 @@ typedef struct clef_request {
      * prompt. Stream 0 draws what clef_session_generate() does */
     uint32_t       stream;
     int32_t        logprobs;    /* 1: the log-probability of each token is computed */
+    int32_t        n_top;       /* with logprobs: so many of the likeliest tokens are told, up to
+                                   CLEF_MOST_TOP */
     const int32_t *given;       /* [n_given]: the text's first tokens, taken instead of what would have been
-                                   picked, so that the steps of a known text can be measured */
+                                   picked, so that the steps of a known text can be measured, and its
+                                   log-probabilities be told. None of them ends the text */
     int32_t        n_given;     /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is suggested for it */
@@ -80,6 +84,8 @@ typedef struct clef_request {
     const clef_guide *guide;    /* NULL, or what the text must fit, suggested tokens too. Copied; what it
                                    points to must outlive the sequence. Its trie's end tokens end the text */
 } clef_request;
+
+enum { CLEF_MOST_TOP = 20 };
 
 /** Adds a request, which waits until there is room. The arrays are copied. *sequence is its number, which
  *  no other request of the batch has had. CLEF_E_ARG (an id outside the vocabulary, an option out of
@@ -106,6 +112,12 @@ typedef enum clef_finish {
                            is none of the text */
 } clef_finish;
 
+/** ln of a token's probability before sampling options. */
+typedef struct clef_token_logprob {
+    int32_t id;
+    float   logprob;
+} clef_token_logprob;
+
 /** A generated token, and the counts of its sequence up to it. With the last one the sequence's number is
  *  free. */
 typedef struct clef_batch_token {
@@ -117,10 +129,18 @@ typedef struct clef_batch_token {
     int32_t     n_cached;     /* of these, found in the prefix cache when the sequence began */
     int32_t     n_generated;
     int32_t     n_set_backs;
+    int32_t     n_suggested, n_accepted; /* tokens of speculation, so far */
+    int32_t     n_top;
+    clef_token_logprob top[CLEF_MOST_TOP]; /* the likeliest first; of equal ones the lower id */
 } clef_batch_token;
 
 /** Moves up to `capacity` tokens that steps have picked to `out`, oldest first, and returns their number. */
 CLEF_API int32_t clef_batch_take(clef_batch *batch, clef_batch_token *out, int32_t capacity);
+
+/** How far a sequence is: 1 if it runs, 0 if it waits, -1 if there is none of that number. *n_past: its tokens
+ *  in the cache now; *n_cached: of its prompt, found in the prefix cache when it began. */
+CLEF_API int32_t clef_batch_find(const clef_batch *batch, int64_t sequence, int32_t *n_past,
+                                 int32_t *n_cached);
 
 typedef struct clef_batch_stats {
     int32_t  n_waiting, n_running;
@@ -128,6 +148,8 @@ typedef struct clef_batch_stats {
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
     int64_t  n_generated, n_set_backs;
     int64_t  n_suggested, n_accepted;    /* tokens of speculation */
+    int64_t  n_masks;                    /* picks under guides */
+    double   mask_seconds;               /* which these took */
     int64_t  n_spec_steps, n_spec_off;   /* steps with suggestions; without, since they would not have paid */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for
                                                         later */

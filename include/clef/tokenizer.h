@@ -41,6 +41,13 @@ CLEF_API int32_t clef_tokenizer_role(const clef_tokenizer *tok, clef_token_role 
 /** The id of a token by its text in the vocabulary ("fra_Latn"), -1 for none. */
 CLEF_API int32_t clef_tokenizer_find(const clef_tokenizer *tok, const char *text);
 
+/** The bytes that a token stands for within a text, without NUL, and their number in *n. They need not be
+ *  whole characters. Of a special token, its name. NULL, and 0: there is no such token. They belong to the
+ *  tokenizer. */
+CLEF_API const char *clef_tokenizer_bytes(const clef_tokenizer *tok, int32_t id, size_t *n);
+/** 1 for a special token, which clef_tokenizer_decode() leaves out. */
+CLEF_API int32_t clef_tokenizer_is_special(const clef_tokenizer *tok, int32_t id);
+
 typedef enum clef_special {
     CLEF_SPECIAL_ADD,   /* add BOS/EOS as the model's own post-processor does */
     CLEF_SPECIAL_NONE   /* only the tokens of the text */

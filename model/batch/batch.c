@@ -200,6 +200,7 @@ static void free_sequence(batch_sequence *s)
     free(s->source);
     free(s->stops);
     free(s->given);
+    free(s->no_ends);
     free(s->chain.blocks);
     clef_sampler_destroy(s->sampler);
     clef__guide_finish(&s->guide);
@@ -283,6 +284,12 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
         return clef__fail(err, CLEF_E_ARG,
                           "%d prompt tokens, %d to generate, %d stop tokens: expected at least 1, 0 and 0",
                           r->n, r->n_max, r->n_stops);
+    if (r->n_top < 0 || r->n_top > CLEF_MOST_TOP || (r->n_top && !r->logprobs))
+        return clef__fail(err, CLEF_E_ARG, "the %d likeliest tokens: expected 0 to %d, with logprobs",
+                          r->n_top, CLEF_MOST_TOP);
+    if (r->n_min < 0 || (r->n_min && r->guide))
+        return clef__fail(err, CLEF_E_ARG, "at least %d tokens: expected 0 or more, and 0 with a guide",
+                          r->n_min);
     if (r->n >= most || r->n_max > most - r->n)
         return clef__fail(
             err, CLEF_E_LIMIT,
@@ -326,6 +333,8 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .chain = {.root = -1},
                           .stream = r->stream,
                           .logprobs = r->logprobs,
+                          .n_top = r->n_top,
+                          .n_min = r->n_min,
                           .n_cached = -1};
     s->tokens = copied(r->ids, r->n, s->n_most);
     s->source = copied(r->source, r->n_source, r->n_source);
@@ -336,6 +345,21 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
         return s;
     free_sequence(s);
     return NULL;
+}
+
+/* The mask for the first n_min tokens. */
+static int forbid_ends(const clef_batch *b, batch_sequence *s)
+{
+    const int32_t n_words = (b->hp->n_vocab + 31) / 32;
+    if (!s->n_min)
+        return 1;
+    s->no_ends = malloc((size_t)n_words * sizeof *s->no_ends);
+    for (int32_t id = 0; s->no_ends && id < n_words * 32; id++) {
+        s->no_ends[id / 32] = id % 32 ? s->no_ends[id / 32] : 0;
+        if (id < b->hp->n_vocab && !clef__batch_ends_text(b, s, id))
+            s->no_ends[id / 32] |= 1u << id % 32;
+    }
+    return s->no_ends != NULL;
 }
 
 static int make_room(clef_batch *b)
@@ -396,10 +420,10 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     clef_status status = check_request(b, r, err);
     if (!status)
         status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
-    if (!status && r->guide) {
+    if (!status && (r->guide || r->n_min))
         sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
+    if (!status && r->guide)
         status = begin_guide(b, r->guide, &guide, &place, err);
-    }
     if (!status && sampling.mode == SAMPLE_OFF)
         status = make_sampler(b, r, &sampler, err);
     if (status) {
@@ -408,7 +432,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         return status;
     }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
-    if (s && b->draft && !add_mirror(b->draft, s)) {
+    if (s && (!forbid_ends(b, s) || (b->draft && !add_mirror(b->draft, s)))) {
         free_sequence(s);
         s = NULL;
     }
@@ -459,6 +483,19 @@ clef_status clef_batch_cancel(clef_batch *b, int64_t sequence, clef_error *err)
         }
     return found ? CLEF_OK
                  : clef__fail(err, CLEF_E_NOT_FOUND, "no sequence has the number %" PRId64, sequence);
+}
+
+int32_t clef_batch_find(const clef_batch *b, int64_t sequence, int32_t *n_past, int32_t *n_cached)
+{
+    for (int32_t i = 0; i < b->n_all; i++)
+        if (b->all[i]->number == sequence) {
+            const batch_sequence *s = b->all[i];
+            *n_past = s->n_past;
+            *n_cached = s->n_cached > 0 ? s->n_cached : 0;
+            return s->slot != NO_SLOT;
+        }
+    *n_past = *n_cached = 0;
+    return -1;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */

@@ -36,7 +36,10 @@ typedef struct batch_sequence {
     clef__guide guide;       /* no mask: none */
     clef__guide_place place;
     uint32_t stream;
-    int32_t logprobs;
+    int32_t logprobs, n_top;
+    int32_t n_min;   /* no end token before so many tokens of the text */
+    uint32_t *no_ends; /* with n_min: the mask of all tokens that do not end the text; else NULL */
+    int32_t n_suggested, n_accepted;
     int32_t n_rows, first_pick;            /* in the present step */
     int32_t *given, n_given;               /* the first picks */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
@@ -178,6 +181,8 @@ clef_status clef__same_vocabulary(clef_model *model, clef_model *draft, clef_err
 
 /** Whether s has computed all but its last token. */
 int clef__batch_generates(const batch_sequence *s);
+/** Whether token id would end the text of s. */
+int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t id);
 /** Runs the scheduled rows, and notes what was computed and picked. */
 clef_status clef__batch_run(clef_batch *b, clef_error *err);
 

@@ -4,6 +4,7 @@
 
 #include "graph/fail.h"
 #include "model/batch/batch.h"
+#include "runtime/os/os.h"
 
 /* A step sees masks up to a multiple of this, so that few lengths are bound. */
 enum { VISIBLE_STEP = 256 };
@@ -200,7 +201,24 @@ static float logprob_of(const float *logits, int32_t n, int32_t id)
     return (float)((double)logits[id] - (double)most - log(sum));
 }
 
-static int ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
+/* The likeliest n tokens. `id` has the log-probability `logprob`. */
+static void find_top(const float *logits, int32_t n_vocab, int32_t id, float logprob, int32_t n,
+                     clef_token_logprob *top)
+{
+    int32_t n_top = 0;
+    for (int32_t i = 0; i < n_vocab && n; i++) {
+        if (n_top == n && !(logits[i] > top[n - 1].logprob))
+            continue;
+        int32_t at = n_top < n ? n_top++ : n - 1;
+        for (; at > 0 && logits[i] > top[at - 1].logprob; at--)
+            top[at] = top[at - 1];
+        top[at] = (clef_token_logprob){i, logits[i]};
+    }
+    for (int32_t i = 0; i < n_top; i++)
+        top[i].logprob = top[i].id == id ? logprob : top[i].logprob - logits[id] + logprob;
+}
+
+int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
 {
     int ends = !s->ignore_eos && id == b->hp->eos;
     for (int32_t i = 0; i < b->hp->n_eos_more && !s->ignore_eos; i++)
@@ -211,24 +229,27 @@ static int ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
 }
 
 /* Notes a picked token. The ring has room for all that a step can pick. */
-static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob)
+static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob, int is_given)
 {
     const int failed = id < 0; /* no token fits the guide */
     id = failed ? 0 : id;
     const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
     s->tokens[s->n_tokens++] = id;
     b->stats.n_generated++;
-    b->tokens[at] = (clef_batch_token){.sequence = s->number,
-                                       .id = id,
-                                       .logprob = logprob,
-                                       .finish = failed                     ? CLEF_FINISH_FAILED
-                                                 : ends_text(b, s, id)      ? CLEF_FINISH_STOP
-                                                 : s->n_tokens == s->n_most ? CLEF_FINISH_LENGTH
-                                                                            : CLEF_FINISH_NONE,
-                                       .n_prompt = s->n_prompt,
-                                       .n_cached = s->n_cached,
-                                       .n_generated = s->n_tokens - s->n_prompt,
-                                       .n_set_backs = s->n_set_backs};
+    b->tokens[at] =
+        (clef_batch_token){.sequence = s->number,
+                           .id = id,
+                           .logprob = logprob,
+                           .finish = failed                                         ? CLEF_FINISH_FAILED
+                                     : !is_given && clef__batch_ends_text(b, s, id) ? CLEF_FINISH_STOP
+                                     : s->n_tokens == s->n_most                     ? CLEF_FINISH_LENGTH
+                                                                                    : CLEF_FINISH_NONE,
+                           .n_prompt = s->n_prompt,
+                           .n_cached = s->n_cached,
+                           .n_generated = s->n_tokens - s->n_prompt,
+                           .n_set_backs = s->n_set_backs,
+                           .n_suggested = s->n_suggested,
+                           .n_accepted = s->n_accepted};
     return b->tokens[at].finish;
 }
 
@@ -237,15 +258,21 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
 {
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     const uint64_t draw = (uint64_t)(s->n_tokens - s->n_prompt);
+    const int is_short = s->n_tokens - s->n_prompt < s->n_min;
     const clef__sampler_pick how = {.logits = logits,
-                                    .mask = s->guide.mask,
+                                    .mask = is_short ? s->no_ends : s->guide.mask,
                                     .text = s->tokens,
                                     .n_text = s->n_tokens,
                                     .draw = draw,
                                     .stream = s->stream,
                                     .mu = &s->mu};
-    if (s->guide.mask)
-        return clef__guide_pick(&s->guide, &s->place, s->sampler, &b->room, &how);
+    if (s->guide.mask) {
+        const double begin = clef__os_seconds();
+        const int32_t id = clef__guide_pick(&s->guide, &s->place, s->sampler, &b->room, &how);
+        b->stats.n_masks++;
+        b->stats.mask_seconds += clef__os_seconds() - begin;
+        return id;
+    }
     return s->sampler
                ? clef__sampler_pick_with(s->sampler, &b->room, &how)
                : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
@@ -257,9 +284,14 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
     const int32_t n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
     if (!b->rows.has_logits)
-        return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0);
+        return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0, is_given);
     const int32_t id = is_given ? s->given[n_generated] : pick_on_host(b, s, logits);
-    return put_token(b, s, id, s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0);
+    const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
+    const clef_finish finish = put_token(b, s, id, logprob, is_given);
+    clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
+    t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
+    find_top(logits, b->hp->n_vocab, id, logprob, t->n_top, t->top);
+    return finish;
 }
 
 /* Notes that the next n tokens of s are computed. Without a prefix cache nobody looks for them. */
@@ -274,9 +306,11 @@ static void note_past(clef_batch *b, batch_sequence *s, int32_t n)
 static void pick_tokens(clef_batch *b, batch_sequence *s)
 {
     int32_t n = 0;
+    s->n_suggested += s->n_drafts;
     clef_finish finish = pick(b, s, s->first_pick);
     while (!finish && n < s->n_drafts && s->tokens[s->n_tokens - 1] == s->drafts[n]) {
         note_past(b, s, 1);
+        s->n_accepted++;
         finish = pick(b, s, s->first_pick + ++n);
     }
     clef__batch_learn(b, s, n);

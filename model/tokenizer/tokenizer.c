@@ -38,6 +38,26 @@ int32_t clef_tokenizer_role(const clef_tokenizer *tok, clef_token_role role)
     return ids[role];
 }
 
+static const clef__token *token_of(const clef_tokenizer *tok, int32_t id)
+{
+    const int is_one = tok && id >= 0 && id < tok->vocab.n_tokens;
+    return is_one && (tok->vocab.tokens[id].flags & CLEF_TOKEN_PRESENT) ? &tok->vocab.tokens[id] : NULL;
+}
+
+const char *clef_tokenizer_bytes(const clef_tokenizer *tok, int32_t id, size_t *n)
+{
+    const clef__token *t = token_of(tok, id);
+    const int is_special = t && (t->flags & CLEF_TOKEN_SPECIAL);
+    *n = !t ? 0 : is_special ? t->n_text : t->n_piece;
+    return !t ? NULL : is_special ? t->text : t->piece;
+}
+
+int32_t clef_tokenizer_is_special(const clef_tokenizer *tok, int32_t id)
+{
+    const clef__token *t = token_of(tok, id);
+    return t && (t->flags & CLEF_TOKEN_SPECIAL);
+}
+
 int32_t clef_tokenizer_find(const clef_tokenizer *tok, const char *text)
 {
     return tok && text ? clef__vocab_find(&tok->vocab, text, strlen(text)) : -1;

@@ -1,0 +1,196 @@
+/* clef serve: OpenAI's API over HTTP. */
+#include <string.h>
+
+#include "tools/serve/endpoints.h"
+#include "tools/serve/error.h"
+#include "tools/serve/params.h"
+#include "tools/serve/serve.h"
+
+static const serve_options serve_defaults = {
+    .host = "127.0.0.1",
+    .port = 8080,
+    .n_context = -1,
+    .max_seqs = 8,
+    .max_queue = 64,
+    .queue_timeout = 60,
+    .request_timeout = 600,
+    .max_body = 8 << 20,
+    .max_connections = 256,
+    .max_per_address = 64,
+    .header_timeout = 10,
+    .idle_timeout = 60,
+    .write_timeout = 30,
+    .drain_timeout = 10,
+    .max_n = 8,
+    .pin = CLEF_PIN_AUTO,
+};
+
+static const char *const log_names[] = {"text", "json", NULL};
+static const char *const list_names[] = {"none", "endpoints", "fields", "errors", "metrics", NULL};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(serve_options, field)
+static const cli_option serve_option_table[] = {
+    {.names = "", .type = CLI_HEADING, .help = "Where it listens, and who may call it"},
+    MODEL_OPTION(serve_options),
+    {.names = "host", .type = CLI_TEXT, .value = "ADDRESS", AT(host),
+     .help = "the address to listen on; other than loopback needs a key, or --no-auth [127.0.0.1]"},
+    {.names = "port", .type = CLI_INT, .value = "N", AT(port), .lo = 0, .hi = 65535,
+     .help = "the port; 0: any, which is printed [8080]"},
+    {.names = "unix", .type = CLI_TEXT, .value = "PATH", AT(unix_path),
+     .help = "listen on a Unix socket instead"},
+    {.names = "api-key-file", .type = CLI_TEXT, .value = "FILE", AT(key_file),
+     .help = "API keys, one a line; only its owner may read it. SIGHUP reads it again. $CLEF_API_KEY is a "
+             "further key"},
+    {.names = "no-auth", .type = CLI_SWITCH, AT(no_auth),
+     .help = "let everybody who reaches the server use it"},
+    {.names = "tls-cert", .type = CLI_TEXT, .value = "FILE", AT(tls_cert), .help = "a certificate in PEM"},
+    {.names = "tls-key", .type = CLI_TEXT, .value = "FILE", AT(tls_key), .help = "its key in PEM"},
+    {.names = "allow-host", .type = CLI_LIST, .value = "NAME", AT(allow_hosts),
+     .help = "answer requests to this Host too; may be repeated"},
+    {.names = "cors-origin", .type = CLI_LIST, .value = "ORIGIN", AT(cors_origins),
+     .help = "let pages of this origin call the server; may be repeated"},
+    {.names = "no-page", .type = CLI_SWITCH, AT(no_page), .help = "no page to chat at /"},
+    {.names = "", .type = CLI_HEADING, .help = "The model"},
+    {.names = "alias", .type = CLI_TEXT, .value = "NAME", AT(alias), .help = "the model's id [its file's name]"},
+    {.names = "strict-model", .type = CLI_SWITCH, AT(strict_model),
+     .help = "answer 404 to requests for another model; so it is with adapters"},
+    {.names = "chat-template,template", .type = CLI_TEXT, .value = "NAME|FILE", AT(template),
+     .help = "another template than the model's: one of its templates, a built-in one, or a file",
+     .choice = clef_template_builtin_name},
+    {.names = "template-arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
+     .help = "a variable of the template; may be repeated"},
+    {.names = "tool-format", .type = CLI_TEXT, .value = "NAME", AT(tool_format),
+     .help = "how the model writes tool calls [by its template]"},
+    {.names = "special-in-content", .type = CLI_SWITCH, AT(special_in_content),
+     .help = "special tokens that are written in messages are tokens, and not text"},
+    {.names = "samplers", .type = CLI_TEXT, .value = "A,B", AT(samplers),
+     .help = "the samplers and their order, for requests that name none"},
+    LORA_OPTION(offsetof(serve_options, loras)),
+    {.names = "", .type = CLI_HEADING, .help = "Limits"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
+     .help = "positions of a request; 0: as many as the model has [the model's, at most 8192]"},
+    {.names = "max-seqs", .type = CLI_INT, .value = "N", AT(max_seqs), .lo = 1, .hi = 4096,
+     .help = "texts that are computed at once [8]"},
+    {.names = "kv-tokens", .type = CLI_INT, .value = "N", AT(kv_tokens), .lo = 1, .hi = INT32_MAX,
+     .help = "positions of the KV cache that they share [what N contexts need, or what memory holds]"},
+    {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
+     .help = "tokens of all prompts and texts per step [512, on a CPU 256]"},
+    {.names = "max-queue", .type = CLI_INT, .value = "N", AT(max_queue), .lo = 0, .hi = 1000000,
+     .help = "requests that may wait; more are answered with 429 [64]"},
+    {.names = "queue-timeout", .type = CLI_FLOAT, .value = "S", AT(queue_timeout), .lo = 0.1, .hi = 1e6,
+     .help = "seconds that a request may wait; then 504 [60]"},
+    {.names = "request-timeout", .type = CLI_FLOAT, .value = "S", AT(request_timeout), .lo = 0.1, .hi = 1e6,
+     .help = "seconds that a request may take in all; then 504, or an error event [600]"},
+    {.names = "max-body", .type = CLI_INT, .value = "BYTES", AT(max_body), .lo = 1, .hi = 1 << 30,
+     .help = "bytes of a request [8 MiB]"},
+    {.names = "max-connections", .type = CLI_INT, .value = "N", AT(max_connections), .lo = 1, .hi = 65536,
+     .help = "connections at once [256]"},
+    {.names = "max-per-address", .type = CLI_INT, .value = "N", AT(max_per_address), .lo = 1, .hi = 65536,
+     .help = "connections of one address [64]"},
+    {.names = "header-timeout", .type = CLI_FLOAT, .value = "S", AT(header_timeout), .lo = 0.1, .hi = 1e6,
+     .help = "seconds that a request's head may take; its body gets a second more for each 64 KiB [10]"},
+    {.names = "idle-timeout", .type = CLI_FLOAT, .value = "S", AT(idle_timeout), .lo = 0.1, .hi = 1e6,
+     .help = "seconds that a connection is kept between two requests [60]"},
+    {.names = "write-timeout", .type = CLI_FLOAT, .value = "S", AT(write_timeout), .lo = 0.1, .hi = 1e6,
+     .help = "seconds that a client may leave a full socket unread; then its request ends [30]"},
+    {.names = "max-n", .type = CLI_INT, .value = "N", AT(max_n), .lo = 1, .hi = 1024,
+     .help = "choices of a request [8]"},
+    {.names = "max-tokens", .type = CLI_INT, .value = "N", AT(max_tokens), .lo = 1, .hi = INT32_MAX,
+     .help = "tokens of a choice [until its context is full]"},
+    {.names = "drain-timeout", .type = CLI_FLOAT, .value = "S", AT(drain_timeout), .lo = 0, .hi = 1e6,
+     .help = "seconds that running requests may go on after SIGTERM [10]"},
+    {.names = "", .type = CLI_HEADING, .help = "Caches and speculation"},
+    {.names = "cache-per-key", .type = CLI_SWITCH, AT(cache_per_key),
+     .help = "clients with different keys share no cached prefix"},
+    {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
+     .help = "compute every prompt from its first token"},
+    {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
+     .help = "a text does not depend on the requests beside it, not even in the last bits; it may cost speed"},
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
+     .help = "suggest tokens from the text itself; the texts stay the same"},
+    SPECULATION_OPTIONS(serve_options, speculation),
+    {.names = "", .type = CLI_HEADING, .help = "Log"},
+    {.names = "log", .type = CLI_CHOICE, .value = "FORM", AT(log), .choices = log_names,
+     .help = "the form of the log on stderr [text]"},
+    {.names = "log-prompts", .type = CLI_SWITCH, AT(log_prompts), .help = "write prompts to the log"},
+    {.names = "list", .type = CLI_CHOICE, .value = "WHAT", AT(list), .choices = list_names,
+     .help = "print a table of the API, in Markdown, and end"},
+    QUIET_OPTION(serve_options),
+    {.names = "", .type = CLI_HEADING, .help = "Device and kernels"},
+    DEVICES_OPTION(serve_options),
+    KV_TYPE_OPTION(serve_options),
+    THREADS_OPTION(serve_options),
+    PIN_OPTION(serve_options),
+    COMPILE_OPTIONS(serve_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+#ifdef CLEF_HAVE_MICROHTTPD
+static void list_endpoints(void)
+{
+    printf("| request | |\n|---|---|\n");
+    for (int i = 0; i < serve_n_endpoints; i++)
+        printf("| `%s %s%s` | %s |\n", serve_endpoints[i].method, serve_endpoints[i].path,
+               serve_endpoints[i].flags & SERVE_PREFIX ? "{id}" : "", serve_endpoints[i].help);
+}
+
+static void list_errors(void)
+{
+    printf("| status | type | code | when |\n|---|---|---|---|\n");
+    for (int i = 1; i < SERVE_N_ERRORS; i++)
+        printf("| %d | %s | %s | %s |\n", (int)serve_error_kinds[i].status, serve_error_kinds[i].type,
+               serve_error_kinds[i].code, serve_error_kinds[i].when);
+}
+
+static int list(int32_t what)
+{
+    if (what == 1)
+        list_endpoints();
+    else if (what == 2)
+        serve_fields_list(stdout);
+    else if (what == 3)
+        list_errors();
+    else
+        serve_metrics_list(stdout);
+    return CLI_OK;
+}
+
+static int serve_run(const void *options, int32_t n_args, char **args)
+{
+    const serve_options *o = options;
+    clef_batch_opts probe = {0};
+    if (o->list)
+        return list(o->list);
+    if (!o->tls_cert != !o->tls_key)
+        return cli_fail(CLI_USAGE, "serve: expected --tls-cert and --tls-key together");
+    const int rc = cli_speculation_parse(&o->speculation, "serve", 1, &probe);
+    if (rc != CLI_GO_ON)
+        return rc;
+    const char *path = cli_model_path("serve", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    return serve_run_server(o, path);
+}
+#else
+static int serve_run(const void *options, int32_t n_args, char **args)
+{
+    (void)options, (void)n_args, (void)args;
+    return cli_fail(CLI_FAILED, "serve: this clef was built without libmicrohttpd and GnuTLS");
+}
+#endif
+
+const cli_command cli_command_serve = {
+    .name = "serve",
+    .usage = "[MODEL] [FLAGS]",
+    .summary = "Serve a model over HTTP by OpenAI's API",
+    .notes = "Many clients share one batch: each step reads the weights once for all of them. "
+             "docs/serving.md describes the API.\n\n  clef serve qwen2.5.gguf\n  clef serve "
+             "qwen2.5.gguf --host 0.0.0.0 --api-key-file keys.txt\n",
+    .options = serve_option_table,
+    .max_args = 1,
+    .defaults = &serve_defaults,
+    .options_bytes = sizeof serve_defaults,
+    .run = serve_run,
+};

@@ -1,0 +1,272 @@
+/* From the tokens of a run to content, reasoning, calls and log-probabilities. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/json.h"
+#include "tools/serve/keys.h"
+#include "tools/serve/task.h"
+
+static int no_memory(serve_choice *c)
+{
+    return serve_fail(&c->task->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+int serve_choice_begin(serve_choice *c)
+{
+    serve_task *t = c->task;
+    serve_server *s = t->r->s;
+    clef_error err = {0};
+    const serve_prompt *prompt = &t->prompts[c->prompt];
+    c->stream = (clef_stream){
+        .tok = s->m.tok, .with_special = t->is_chat, .started = !t->is_chat && !s->m.is_seq2seq};
+    c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
+    c->begins = malloc(((size_t)c->run->capacity + 1) * sizeof *c->begins);
+    if (!c->begins || (t->p.logprobs && !(c->logprobs = json_array())))
+        return no_memory(c);
+    if (clef_stop_create((const char *const *)t->stops, t->n_stops, &c->stop, &err) != CLEF_OK)
+        return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "stop");
+    if (t->is_chat) {
+        const clef_reply_opts reply = {.format = t->has_tools ? s->m.format : CLEF_TOOLS_NONE,
+                                       .tools = t->tools,
+                                       .tools_bytes = t->n_tools,
+                                       .starts_thinking = prompt->starts_thinking,
+                                       .first_call = t->n_calls};
+        if (clef_reply_reader_create(&reply, &c->reader, &err) != CLEF_OK)
+            return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "tools");
+    }
+    if (t->p.echo && !c->has_first &&
+        !serve_text_add(&c->content, prompt->text.p ? prompt->text.p : "", prompt->text.n))
+        return no_memory(c);
+    return 1;
+}
+
+void serve_choice_free(serve_choice *c)
+{
+    clef_stop_destroy(c->stop);
+    clef_reply_reader_destroy(c->reader);
+    serve_text_free(&c->content);
+    serve_text_free(&c->reasoning);
+    json_decref(c->calls);
+    json_decref(c->logprobs);
+    free(c->begins);
+}
+
+/* ---- log-probabilities ----------------------------------------------------------------------- */
+
+/* A token's bytes as text that JSON can hold. */
+static json_t *token_text(const char *bytes, size_t n)
+{
+    char out[CLEF_MAX_PIECE * 3 + 4];
+    char own[CLEF_MAX_PIECE + 1];
+    size_t size = 0;
+    n = n < CLEF_MAX_PIECE ? n : CLEF_MAX_PIECE;
+    memcpy(own, bytes ? bytes : "", n);
+    own[n] = '\0';
+    for (size_t i = 0; i < n;) {
+        const int length = cli_utf8_length(own + i);
+        if (length && own[i]) {
+            memcpy(out + size, own + i, (size_t)length);
+            size += (size_t)length;
+            i += (size_t)length;
+        } else {
+            memcpy(out + size, "\xEF\xBF\xBD", 3); /* U+FFFD */
+            size += 3;
+            i++;
+        }
+    }
+    return json_stringn(out, size);
+}
+
+json_t *serve_token_entry(const serve_model *m, int32_t id, double logprob)
+{
+    size_t n = 0;
+    const char *bytes = clef_tokenizer_bytes(m->tok, id, &n);
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < n; i++)
+        json_array_append_new(list, json_integer((unsigned char)bytes[i]));
+    if (!isfinite(logprob) || logprob < -9999)
+        logprob = -9999; /* OpenAI's number for nearly nothing: JSON has no infinity */
+    return json_pack("{s:o, s:f, s:o}", "token", token_text(bytes, n), "logprob", logprob, "bytes", list);
+}
+
+static int tell_logprob(serve_choice *c, int32_t i)
+{
+    const serve_task *t = c->task;
+    const serve_model *m = &t->r->s->m;
+    const serve_token *token = &c->run->tokens[i];
+    json_t *entry = serve_token_entry(m, token->id, (double)token->logprob), *tops = json_array();
+    for (int32_t k = 0; tops && k < t->p.n_top; k++) {
+        const clef_token_logprob *top = &c->run->tops[(size_t)i * (size_t)t->p.n_top + (size_t)k];
+        json_array_append_new(tops, serve_token_entry(m, top->id, (double)top->logprob));
+    }
+    if (!entry || !tops)
+        return no_memory(c);
+    json_object_set_new(entry, "top_logprobs", tops);
+    return json_array_append_new(c->logprobs, entry) == 0 ? 1 : no_memory(c);
+}
+
+/* Tells the tokens that begin within the text that was let through; at the end all that are left. */
+static int tell_logprobs(serve_choice *c, int at_end)
+{
+    for (; c->n_told < c->n_seen; c->n_told++) {
+        if (c->n_told >= c->n_given && !at_end && c->begins[c->n_told] >= c->n_let)
+            return 1;
+        if (at_end && c->stopped && c->begins[c->n_told] >= c->n_let)
+            return 1; /* of the stop string, and after it */
+        c->n_used++;
+        if (c->logprobs && !tell_logprob(c, c->n_told))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* Ids are those that OpenAI has, unless the model gave one. */
+static const char *call_id(const clef_tool_call *call, char out[32])
+{
+    size_t n = strlen(call->id);
+    const int is_made = n == 9 && !strncmp(call->id, "call", 4) && strspn(call->id + 4, "0123456789") == 5;
+    if (!is_made)
+        return call->id;
+    memcpy(out, "call_", 5);
+    serve_random_letters(out + 5, 24);
+    return out;
+}
+
+static clef_status add_call(serve_choice *c, const clef_reply_part *part)
+{
+    char id[32];
+    if (!c->calls)
+        c->calls = json_array();
+    json_t *one = json_pack("{s:i, s:s, s:s, s:{s:s, s:s}}", "index", (int)json_array_size(c->calls), "id",
+                            call_id(&part->call, id), "type", "function", "function", "name", part->call.name,
+                            "arguments", part->call.arguments);
+    return one && c->calls && json_array_append_new(c->calls, one) == 0 ? CLEF_OK : CLEF_E_NOMEM;
+}
+
+static clef_status take_part(void *user, const clef_reply_part *part)
+{
+    serve_choice *c = user;
+    c->kind = part->kind;
+    if (part->kind == CLEF_REPLY_CALL)
+        return add_call(c, part);
+    serve_text *to = part->kind == CLEF_REPLY_REASONING ? &c->reasoning : &c->content;
+    return serve_text_add(to, part->text, part->n_bytes) ? CLEF_OK : CLEF_E_NOMEM;
+}
+
+/* Text that no stop string holds back. */
+static int take_text(serve_choice *c, const char *text, size_t n)
+{
+    clef_error err = {0};
+    c->n_let += n;
+    if (!c->reader)
+        return serve_text_add(&c->content, text, n) ? 1 : no_memory(c);
+    if (clef_reply_read(c->reader, text, n, take_part, c, &err) == CLEF_OK)
+        return 1;
+    return no_memory(c);
+}
+
+static int take_piece(serve_choice *c, const char *text, size_t n, int is_given)
+{
+    clef_error err = {0};
+    const char *let = text;
+    size_t n_let = n;
+    c->n_text += n;
+    if (!is_given && clef_stop_push(c->stop, text, n, &let, &n_let, &err) != CLEF_OK)
+        return no_memory(c);
+    return n_let ? take_text(c, let, n_let) : 1;
+}
+
+static int take_token(serve_choice *c, int32_t id)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    size_t n = 0;
+    clef_error err = {0};
+    const int is_given = c->n_seen < c->n_given;
+    c->begins[c->n_seen++] = c->n_text;
+    if (clef_stream_push(&c->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
+        return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
+    if (!take_piece(c, text, n, is_given))
+        return 0;
+    if (!is_given && c->kind == CLEF_REPLY_REASONING)
+        c->n_reasoning++;
+    if (clef_stop_found(c->stop) >= 0)
+        c->stopped = 1;
+    return tell_logprobs(c, 0);
+}
+
+static int take_end(serve_choice *c)
+{
+    char last[CLEF_MAX_PIECE];
+    clef_error err = {0};
+    const char *let = NULL;
+    size_t n = 0;
+    if (clef_stream_finish(&c->stream, last, sizeof last, &n, &err) != CLEF_OK ||
+        (n && !take_piece(c, last, n, 0)) || clef_stop_finish(c->stop, &let, &n, &err) != CLEF_OK ||
+        (n && !take_text(c, let, n)) ||
+        (c->reader && clef_reply_end(c->reader, take_part, c, &err) != CLEF_OK))
+        return no_memory(c);
+    return tell_logprobs(c, 1);
+}
+
+/* The first id of a prompt whose other ids are the run's: it has a text, and no log-probability. */
+static int take_first_id(serve_choice *c)
+{
+    const serve_task *t = c->task;
+    char text[CLEF_MAX_PIECE + 16];
+    size_t n = 0;
+    clef_error err = {0};
+    if (clef_stream_push(&c->stream, t->prompts[c->prompt].ids[0], text, sizeof text, &n, &err) != CLEF_OK)
+        return serve_fail_status(&t->r->error, &err, SERVE_E_INTERNAL, NULL);
+    json_t *entry = serve_token_entry(&t->r->s->m, t->prompts[c->prompt].ids[0], 0);
+    if (!entry || json_object_set_new(entry, "logprob", json_null()) != 0 ||
+        json_array_append_new(c->logprobs, entry) != 0)
+        return no_memory(c);
+    return take_piece(c, text, n, 1);
+}
+
+static int failed_guide(serve_choice *c)
+{
+    return serve_fail(
+        &c->task->r->error, SERVE_E_COMPLEX, NULL,
+        "the constraint allows no token of this vocabulary, or grew beyond its limits, after %d tokens",
+        (int)c->n_seen);
+}
+
+int serve_choice_take(serve_choice *c)
+{
+    serve_task *t = c->task;
+    serve_run *run = c->run;
+    if (c->finish)
+        return 1;
+    pthread_mutex_lock(&t->group.lock);
+    const int32_t n = run->n_tokens;
+    const serve_run_state state = run->state;
+    const clef_finish finish = run->finish;
+    const serve_error error = run->error;
+    pthread_mutex_unlock(&t->group.lock);
+    if (error.id) {
+        t->r->error = error;
+        return 0;
+    }
+    if (c->has_first && (n > 0 || state == SERVE_RUN_DONE)) {
+        c->has_first = 0;
+        if (!take_first_id(c))
+            return 0;
+    }
+    while (c->n_seen < n && !c->stopped)
+        if (!take_token(c, run->tokens[c->n_seen].id))
+            return 0;
+    if (!c->stopped && state != SERVE_RUN_DONE)
+        return 1;
+    if (finish == CLEF_FINISH_FAILED && !c->stopped)
+        return failed_guide(c);
+    atomic_store(&run->cancelled, 1); /* a stop string: the engine lets go of it */
+    if (!take_end(c))
+        return 0;
+    const int ended = c->stopped || finish == CLEF_FINISH_STOP;
+    c->finish = !ended ? "length" : json_array_size(c->calls) ? "tool_calls" : "stop";
+    return 1;
+}

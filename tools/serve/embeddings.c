@@ -1,0 +1,312 @@
+/* /v1/embeddings. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/task.h"
+#include "tools/terminal.h"
+
+enum { MOST_INPUTS = 2048 };
+static const double look_seconds = 0.1;
+
+typedef struct work {
+    serve_request *r;
+    serve_params p;
+    serve_group group;
+    serve_embedding run;
+    int32_t **ids;          /* [n] */
+    int32_t *n_ids;         /* [n] */
+    int32_t *order;         /* [n]: the shortest first */
+    const int32_t **sorted; /* [n] */
+    int32_t *n_sorted;
+    int32_t n, n_dims, max_tokens;
+    int64_t n_tokens;
+} work;
+
+static int bad(serve_request *r, const char *path, const json_t *value, const char *wanted)
+{
+    return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
+                      serve_kind_of(value));
+}
+
+static int no_memory(serve_request *r)
+{
+    return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static int read_text(work *w, int32_t i, const json_t *text, const char *path)
+{
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 0;
+    if (json_string_length(text) == 0)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
+    if (clef_tokenizer_encode(w->r->s->m.tok, json_string_value(text), json_string_length(text),
+                              CLEF_SPECIAL_ADD, &ids, &n, &err) != CLEF_OK)
+        return serve_fail_status(&w->r->error, &err, SERVE_E_INVALID_VALUE, path);
+    w->ids[i] = malloc(((size_t)n + 1) * sizeof *ids);
+    if (w->ids[i] && n)
+        memcpy(w->ids[i], ids, (size_t)n * sizeof *ids);
+    w->n_ids[i] = n;
+    clef_tokens_free(ids);
+    return w->ids[i] ? 1 : no_memory(w->r);
+}
+
+static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
+{
+    const int32_t n_vocab = w->r->s->m.hparams->n_vocab;
+    json_t *one;
+    size_t k;
+    w->ids[i] = malloc((json_array_size(list) + 1) * sizeof *w->ids[i]);
+    if (!w->ids[i])
+        return no_memory(w->r);
+    json_array_foreach(list, k, one)
+    {
+        const json_int_t id = json_integer_value(one);
+        char at[128];
+        serve_path(at, "%s[%zu]", path, k);
+        if (!json_is_integer(one))
+            return bad(w->r, at, one, "a token id");
+        if (id < 0 || id >= n_vocab)
+            return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, at,
+                              "%s: expected an id from 0 to %d, got %lld", at, (int)n_vocab - 1,
+                              (long long)id);
+        w->ids[i][w->n_ids[i]++] = (int32_t)id;
+    }
+    return w->n_ids[i] ? 1 : serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
+}
+
+static int check_length(work *w, int32_t i, const char *path)
+{
+    serve_error *e = &w->r->error;
+    w->n_tokens += w->n_ids[i];
+    if (w->n_ids[i] < 1)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: it has no tokens", path);
+    if (w->n_ids[i] <= w->max_tokens)
+        return 1;
+    e->n_prompt = w->n_ids[i];
+    e->n_ctx = w->max_tokens;
+    e->max_tokens = -1;
+    return serve_fail(e, SERVE_E_CONTEXT, path, "%s: it has %d tokens, the model embeds at most %d", path,
+                      (int)w->n_ids[i], (int)w->max_tokens);
+}
+
+static int read_input(work *w)
+{
+    json_t *input = w->p.input;
+    const int is_one =
+        json_is_string(input) || (json_is_array(input) && json_is_number(json_array_get(input, 0)));
+    const size_t n = is_one ? 1 : json_array_size(input);
+    if (!is_one && !json_is_array(input))
+        return bad(w->r, "input", input, "a string, ids, or a list of either");
+    if (n < 1 || n > MOST_INPUTS)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "input", "input: expected 1 to %d, got %zu",
+                          MOST_INPUTS, n);
+    w->ids = calloc(n, sizeof(int32_t *));
+    w->n_ids = calloc(n, sizeof *w->n_ids);
+    w->order = calloc(n, sizeof *w->order);
+    w->sorted = calloc(n, sizeof(int32_t *));
+    w->n_sorted = calloc(n, sizeof *w->n_sorted);
+    if (!w->ids || !w->n_ids || !w->order || !w->sorted || !w->n_sorted)
+        return no_memory(w->r);
+    w->n = (int32_t)n;
+    for (int32_t i = 0; i < w->n; i++) {
+        char path[128] = "input";
+        const json_t *one = is_one ? input : json_array_get(input, (size_t)i);
+        if (!is_one)
+            serve_path(path, "input[%d]", (int)i);
+        const int ok = json_is_string(one)  ? read_text(w, i, one, path)
+                       : json_is_array(one) ? read_ids(w, i, one, path)
+                                            : bad(w->r, path, one, "a string or ids");
+        if (!ok || !check_length(w, i, path))
+            return 0;
+    }
+    return 1;
+}
+
+static int check_form(work *w)
+{
+    const char *form = w->p.encoding_format;
+    const serve_model *m = &w->r->s->m;
+    if (form && strcmp(form, "float") != 0 && strcmp(form, "base64") != 0)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "encoding_format",
+                          "encoding_format: expected float or base64, got '%.20s'", form);
+    if (w->p.model && serve_model_find(m, &w->r->s->o, w->p.model) < 0)
+        return serve_fail(&w->r->error, SERVE_E_MODEL, "model",
+                          "model: '%.100s' is not here; this server has '%s'", w->p.model, m->id);
+    if (w->p.dimensions >= 0 && w->p.dimensions != w->n_dims && !m->can_cut)
+        return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, "dimensions",
+                          "dimensions: this model was not trained for fewer than its %d dimensions",
+                          (int)w->n_dims);
+    if (w->p.dimensions > w->n_dims)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "dimensions",
+                          "dimensions: expected 1 to %d, got %d", (int)w->n_dims, (int)w->p.dimensions);
+    return 1;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void sort_by_length(work *w)
+{
+    /* counted by length: lengths are at most max_tokens */
+    int32_t *first = calloc((size_t)w->max_tokens + 2, sizeof *first);
+    for (int32_t i = 0; i < w->n; i++)
+        w->order[i] = i;
+    if (first) {
+        for (int32_t i = 0; i < w->n; i++)
+            first[w->n_ids[i] + 1]++;
+        for (int32_t k = 1; k <= w->max_tokens + 1; k++)
+            first[k] += first[k - 1];
+        for (int32_t i = 0; i < w->n; i++)
+            w->order[first[w->n_ids[i]]++] = i;
+    }
+    free(first);
+    for (int32_t k = 0; k < w->n; k++) {
+        w->sorted[k] = w->ids[w->order[k]];
+        w->n_sorted[k] = w->n_ids[w->order[k]];
+    }
+}
+
+/* Waits for the engine, and looks for the client. */
+static int wait(work *w)
+{
+    serve_request *r = w->r;
+    for (;;) {
+        pthread_mutex_lock(&w->group.lock);
+        const uint64_t seen = w->group.n_changes;
+        if (w->run.state != SERVE_RUN_DONE)
+            serve_group_wait(&w->group, seen, look_seconds);
+        const int done = w->run.state == SERVE_RUN_DONE;
+        pthread_mutex_unlock(&w->group.lock);
+        if (done)
+            break;
+        if (serve_client_gone(r)) {
+            r->gone = 1;
+            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
+            serve_embedding_cancel(&w->run);
+            return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
+        }
+        if (cli_terminal_seconds() - r->began > (double)r->s->o.request_timeout) {
+            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
+            serve_embedding_cancel(&w->run);
+            return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
+                              "the request took more than %.0f s (--request-timeout)",
+                              (double)r->s->o.request_timeout);
+        }
+    }
+    if (w->run.error.id)
+        r->error = w->run.error;
+    return !w->run.error.id;
+}
+
+static int compute(work *w)
+{
+    sort_by_length(w);
+    w->run = (serve_embedding){.group = &w->group, .ids = w->sorted, .n_ids = w->n_sorted, .n = w->n};
+    w->run.out = malloc((size_t)w->n * (size_t)w->n_dims * sizeof *w->run.out);
+    if (!w->run.out)
+        return no_memory(w->r);
+    return serve_engine_embed(w->r->s->engine, &w->run, &w->r->error) && wait(w);
+}
+
+/* ---- the reply ------------------------------------------------------------------------------- */
+
+static json_t *base64(const float *x, int32_t n)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t n_bytes = 4 * (size_t)n;
+    unsigned char *bytes = malloc(n_bytes + 3);
+    char *out = malloc(4 * (n_bytes / 3 + 1) + 1);
+    size_t size = 0;
+    for (int32_t i = 0; bytes && i < n; i++) {
+        uint32_t u;
+        memcpy(&u, &x[i], 4);
+        for (int k = 0; k < 4; k++)
+            bytes[4 * i + k] = (unsigned char)(u >> 8 * k);
+    }
+    for (size_t i = 0; bytes && out && i < n_bytes; i += 3) {
+        const size_t left = n_bytes - i;
+        const uint32_t v = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                           (left > 2 ? bytes[i + 2] : 0);
+        out[size++] = letters[v >> 18];
+        out[size++] = letters[v >> 12 & 63];
+        out[size++] = left > 1 ? letters[v >> 6 & 63] : '=';
+        out[size++] = left > 2 ? letters[v & 63] : '=';
+    }
+    json_t *text = bytes && out ? json_stringn(out, size) : NULL;
+    free(bytes);
+    free(out);
+    return text;
+}
+
+/* Fewer dimensions: the first ones, brought to length 1 again. */
+static json_t *vector(const work *w, float *x)
+{
+    const int32_t n = w->p.dimensions > 0 ? w->p.dimensions : w->n_dims;
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    for (int32_t i = 0; i < n && n < w->n_dims && sum > 0; i++)
+        x[i] = (float)((double)x[i] / sqrt(sum));
+    if (w->p.encoding_format && !strcmp(w->p.encoding_format, "base64"))
+        return base64(x, n);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real((double)x[i]));
+    return list;
+}
+
+static void reply(work *w)
+{
+    serve_request *r = w->r;
+    const serve_model *m = &r->s->m;
+    json_t *data = json_array(), **rows = calloc((size_t)w->n, sizeof *rows);
+    for (int32_t k = 0; rows && k < w->n; k++)
+        rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
+    for (int32_t i = 0; rows && i < w->n; i++)
+        json_array_append_new(
+            data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", rows[i]));
+    free(rows);
+    r->n_prompt = (int32_t)w->n_tokens;
+    r->n_cached = r->n_generated = 0;
+    r->tells_usage = 1;
+    char *text = NULL;
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", m->id, "usage",
+                  "prompt_tokens", (json_int_t)w->n_tokens, "total_tokens", (json_int_t)w->n_tokens);
+    text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL; /* all digits of an f32 */
+    json_decref(root);
+    if (!text) {
+        no_memory(r);
+        return;
+    }
+    r->reply = text;
+    r->n_reply = strlen(text);
+}
+
+void serve_answer_embeddings(serve_request *r)
+{
+    work w = {.r = r};
+    const serve_engine_stats s = serve_engine_describe(r->s->engine);
+    serve_group_init(&w.group);
+    w.n_dims = s.n_dims;
+    w.max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
+                       ? s.max_tokens
+                       : r->s->m.hparams->n_context;
+    int ok = serve_params_read(r, SERVE_FORM_EMBED, &w.p);
+    if (ok && !w.n_dims)
+        ok = serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings");
+    if (ok && check_form(&w) && read_input(&w) && compute(&w))
+        reply(&w);
+    for (int32_t i = 0; i < w.n; i++)
+        free(w.ids[i]);
+    free(w.ids);
+    free(w.n_ids);
+    free(w.order);
+    free(w.sorted);
+    free(w.n_sorted);
+    free(w.run.out);
+    serve_params_finish(&w.p);
+    serve_group_finish(&w.group);
+}

@@ -1,0 +1,26 @@
+/* The paths of the server, and what answers them. */
+#ifndef CLEF_TOOLS_SERVE_ENDPOINTS_H
+#define CLEF_TOOLS_SERVE_ENDPOINTS_H
+
+#include <stdint.h>
+
+struct serve_request;
+
+enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2 };
+
+typedef struct serve_endpoint {
+    const char *name, *method, *path;
+    uint32_t flags;
+    const char *help;
+    /** Fills the reply, or the request's error. Runs in the connection's thread. */
+    void (*answer)(struct serve_request *r);
+} serve_endpoint;
+
+extern const serve_endpoint serve_endpoints[];
+extern const int serve_n_endpoints;
+
+#define ENDPOINT(name, method, path, flags, help) void serve_answer_##name(struct serve_request *r);
+#include "tools/serve/endpoints.def"
+#undef ENDPOINT
+
+#endif

@@ -1,0 +1,730 @@
+/* The engine's thread. */
+#define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
+#include "tools/serve/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/progress.h"
+#include "tools/serve/socket.h"
+#include "tools/terminal.h"
+
+/* Embeddings yield to texts after so many tokens; a step that fails is tried so often. */
+enum { EMBED_TOKENS = 1024, MOST_TRIES = 2 };
+static const double reopen_seconds = 2;
+
+struct serve_engine {
+    serve_server *s;
+    pthread_t thread;
+    int started;
+    clef_device *device;
+    clef_batch *batch; /* NULL: none, or lost */
+    clef_embedder *embedder;
+    cli_progress progress;
+    serve_run **active; /* [max_seqs] */
+    int32_t n_active, max_seqs, n_failures;
+    double tried; /* when the batch was last made anew */
+    clef_batch_stats before;
+    /* under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    serve_run *first, *last; /* the queue */
+    serve_embedding *embeddings;
+    int32_t n_waiting, ends, failed;
+    const char *fail_all; /* NULL, or why all runs are to end */
+    serve_engine_stats stats;
+};
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static void init_condition(pthread_cond_t *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &a);
+    pthread_condattr_destroy(&a);
+}
+
+static void wait_seconds(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const int64_t ns = (int64_t)t.tv_nsec + (int64_t)(seconds * 1e9);
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    pthread_cond_timedwait(c, lock, &t);
+}
+
+void serve_group_init(serve_group *g)
+{
+    *g = (serve_group){.submitted = 0};
+    pthread_mutex_init(&g->lock, NULL);
+    init_condition(&g->changed);
+}
+
+void serve_group_finish(serve_group *g)
+{
+    pthread_mutex_destroy(&g->lock);
+    pthread_cond_destroy(&g->changed);
+}
+
+void serve_group_wait(serve_group *g, uint64_t seen, double seconds)
+{
+    if (g->n_changes == seen)
+        wait_seconds(&g->changed, &g->lock, seconds);
+}
+
+static void tell(serve_group *g)
+{
+    g->n_changes++;
+    pthread_cond_broadcast(&g->changed);
+}
+
+/* ---- ends of runs ---------------------------------------------------------------------------- */
+
+/* The engine touches the run no more once it is done. */
+static void finish_run(serve_run *r, clef_finish finish, const serve_error *error)
+{
+    serve_group *g = r->group;
+    pthread_mutex_lock(&g->lock);
+    r->state = SERVE_RUN_DONE;
+    r->finish = finish;
+    if (error)
+        r->error = *error;
+    tell(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void finish_embedding(serve_embedding *w, const serve_error *error)
+{
+    serve_group *g = w->group;
+    pthread_mutex_lock(&g->lock);
+    w->state = SERVE_RUN_DONE;
+    if (error)
+        w->error = *error;
+    tell(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static serve_error error_of(serve_error_id id, const char *text)
+{
+    serve_error e = {.id = SERVE_OK};
+    serve_fail(&e, id, NULL, "%s", text);
+    return e;
+}
+
+static void drop_active(serve_engine *e, int32_t i)
+{
+    if (e->batch)
+        clef_batch_cancel(e->batch, e->active[i]->sequence, NULL); /* it may have ended already */
+    e->active[i] = e->active[--e->n_active];
+}
+
+/* Takes the first run out of the queue; the engine's lock is held. */
+static serve_run *pop(serve_engine *e)
+{
+    serve_run *r = e->first;
+    e->first = r->next;
+    if (!e->first)
+        e->last = NULL;
+    if (r->group->is_waiting) {
+        r->group->is_waiting = 0;
+        e->n_waiting--;
+    }
+    return r;
+}
+
+static void fail_active(serve_engine *e, const serve_error *error)
+{
+    while (e->n_active) {
+        serve_run *r = e->active[e->n_active - 1];
+        drop_active(e, e->n_active - 1);
+        finish_run(r, CLEF_FINISH_NONE, error);
+    }
+}
+
+static void fail_queue(serve_engine *e, const serve_error *error)
+{
+    for (;;) {
+        pthread_mutex_lock(&e->lock);
+        serve_run *r = e->first ? pop(e) : NULL;
+        serve_embedding *w = r ? NULL : e->embeddings;
+        if (w)
+            e->embeddings = w->next;
+        pthread_mutex_unlock(&e->lock);
+        if (r)
+            finish_run(r, CLEF_FINISH_NONE, error);
+        else if (w)
+            finish_embedding(w, error);
+        else
+            return;
+    }
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static int load_step(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    serve_engine *e = user;
+    cli_progress_step(&e->progress, what, done, total);
+    return atomic_load(&e->s->state) >= SERVE_DRAINING;
+}
+
+static clef_status open_batch(serve_engine *e, clef_error *err)
+{
+    const serve_options *o = &e->s->o;
+    const serve_model *m = &e->s->m;
+    clef_batch_opts opts = {
+        .n_context = m->n_context,
+        .max_sequences = e->max_seqs,
+        .step_tokens = o->step_tokens,
+        .kv_tokens = o->kv_tokens,
+        .n_source = m->n_source,
+        .kv_type = cli_kv_type(m->model, o->kv_type, o->compile.exact),
+        .loras = m->adapters.set,
+        .no_prefix_cache = o->no_prefix_cache,
+        .repeatable = o->repeatable,
+        .draft = m->draft,
+        .compile = o->compile,
+    };
+    cli_speculation_parse(&o->speculation, "serve", 1, &opts); /* it was right before */
+    opts.compile.progress = load_step;
+    opts.compile.progress_user = e;
+    e->before = (clef_batch_stats){0};
+    return clef_batch_create(e->device, m->model, &opts, &e->batch, err);
+}
+
+static clef_status open_embedder(serve_engine *e, clef_error *err)
+{
+    clef_embed_opts opts = {.compile = e->s->o.compile};
+    opts.compile.progress = load_step;
+    opts.compile.progress_user = e;
+    return clef_embedder_create(e->device, e->s->m.model, &opts, &e->embedder, err);
+}
+
+/* Which kernels the steps use, each once. */
+static void describe_kernels(serve_engine *e, char *out, size_t room)
+{
+    const clef_plan *plan = e->batch ? clef_batch_plan(e->batch, 0) : NULL;
+    size_t n = 0;
+    out[0] = '\0';
+    const int32_t n_launches = plan ? clef_plan_launches(plan, NULL, 0) : 0;
+    clef_launch_info *launches = calloc((size_t)n_launches + 1, sizeof *launches);
+    if (launches)
+        clef_plan_launches(plan, launches, n_launches);
+    for (int32_t i = 0; launches && i < n_launches; i++) {
+        const char *name = launches[i].kernel;
+        const size_t size = name ? strlen(name) : 0;
+        const char *known = size ? strstr(out, name) : NULL;
+        const int is_known =
+            known && (known == out || known[-1] == ' ') && (!known[size] || known[size] == ' ');
+        if (!size || is_known || n + size + 2 > room)
+            continue;
+        n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", name);
+    }
+    free(launches);
+}
+
+static void publish(serve_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->batch)
+        e->stats.batch = clef_batch_describe(e->batch);
+    e->stats.n_running = e->n_active;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void describe_all(serve_engine *e)
+{
+    serve_engine_stats s = {0};
+    const clef_device_info *d = clef_device_describe(clef_device_part(e->device, 0));
+    snprintf(s.device, sizeof s.device, "%s", d->name);
+    snprintf(s.driver, sizeof s.driver, "%s %s", d->platform_name, d->driver);
+    serve_clean_text(s.device);
+    serve_clean_text(s.driver);
+    describe_kernels(e, s.kernels, sizeof s.kernels);
+    if (e->batch) {
+        s.no_prefix_cache = clef_batch_no_prefix_cache(e->batch);
+        s.no_speculation = clef_batch_no_speculation(e->batch);
+    }
+    if (e->embedder) {
+        s.n_dims = clef_embedder_describe(e->embedder).n_dims;
+        s.max_tokens = clef_embedder_describe(e->embedder).max_tokens;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->stats = s;
+    pthread_mutex_unlock(&e->lock);
+    publish(e);
+}
+
+static int load(serve_engine *e)
+{
+    serve_server *s = e->s;
+    clef_error err = {0};
+    const clef_device_opts device = {.notice = cli_say_notice,
+                                     .n_threads = s->o.n_threads,
+                                     .pin = (clef_pin)s->o.pin,
+                                     .progress = load_step,
+                                     .progress_user = e};
+    cli_progress_init(&e->progress, s->o.quiet);
+    clef_status status = cli_devices_open(s->o.device, s->o.split, &device, &e->device, &err);
+    if (!status && !s->o.quiet)
+        cli_say_device(e->device);
+    if (!status && s->m.trie)
+        status = open_batch(e, &err);
+    if (!status)
+        status = open_embedder(e, s->m.trie ? NULL : &err);
+    cli_progress_finish(&e->progress);
+    if (status && s->m.trie && e->batch) /* it generates, but has no embeddings */
+        status = CLEF_OK;
+    if (status && atomic_load(&s->state) < SERVE_DRAINING)
+        cli_report(&err);
+    if (!status)
+        describe_all(e);
+    return status == CLEF_OK;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static void begin_run(serve_engine *e, serve_run *r)
+{
+    clef_error err = {0};
+    const double now = cli_terminal_seconds();
+    clef_status status = e->batch
+                             ? clef_batch_add(e->batch, &r->request, &r->sequence, &err)
+                             : cli_error(&err, CLEF_E_DEVICE, "the device was lost, and is not yet back");
+    if (status) {
+        serve_error error = {.id = SERVE_OK};
+        serve_fail_status(&error, &err, status == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,
+                          NULL);
+        error.n_prompt = r->request.n;
+        error.n_ctx = e->s->m.n_context;
+        error.max_tokens = r->request.n_max;
+        finish_run(r, CLEF_FINISH_NONE, &error);
+        return;
+    }
+    e->active[e->n_active++] = r;
+    serve_observe(&e->s->metrics, SERVE_TIME_QUEUE, now - r->group->submitted);
+    pthread_mutex_lock(&r->group->lock);
+    r->state = SERVE_RUN_RUNNING;
+    r->began = now;
+    tell(r->group);
+    pthread_mutex_unlock(&r->group->lock);
+}
+
+static void begin_runs(serve_engine *e)
+{
+    for (;;) {
+        pthread_mutex_lock(&e->lock);
+        const int dead = e->first && atomic_load(&e->first->cancelled);
+        serve_run *r = e->first && (dead || e->n_active < e->max_seqs) ? pop(e) : NULL;
+        pthread_mutex_unlock(&e->lock);
+        if (!r)
+            return;
+        if (dead)
+            finish_run(r, CLEF_FINISH_NONE, NULL);
+        else
+            begin_run(e, r);
+    }
+}
+
+/* Clients that left: out of the queue, wherever they stand in it. */
+static void drop_cancelled(serve_engine *e)
+{
+    serve_run *dead = NULL, **at = &e->first, *last = NULL;
+    for (int32_t i = e->n_active - 1; i >= 0; i--)
+        if (atomic_load(&e->active[i]->cancelled)) {
+            serve_run *r = e->active[i];
+            drop_active(e, i);
+            finish_run(r, CLEF_FINISH_NONE, NULL);
+        }
+    pthread_mutex_lock(&e->lock);
+    while (*at) {
+        serve_run *r = *at;
+        if (!atomic_load(&r->cancelled)) {
+            last = r;
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        if (r->group->is_waiting) { /* a client leaves with all its runs */
+            r->group->is_waiting = 0;
+            e->n_waiting--;
+        }
+        r->next = dead;
+        dead = r;
+    }
+    e->last = last;
+    pthread_mutex_unlock(&e->lock);
+    while (dead) {
+        serve_run *r = dead;
+        dead = r->next;
+        finish_run(r, CLEF_FINISH_NONE, NULL);
+    }
+}
+
+static void take_token(serve_engine *e, const clef_batch_token *t, double now)
+{
+    int32_t i = 0;
+    while (i < e->n_active && e->active[i]->sequence != t->sequence)
+        i++;
+    if (i == e->n_active)
+        return;
+    serve_run *r = e->active[i];
+    const int is_text = t->finish != CLEF_FINISH_STOP && t->finish != CLEF_FINISH_FAILED;
+    if (r->last > 0)
+        serve_observe(&e->s->metrics, SERVE_TIME_ITL, now - r->last);
+    else {
+        serve_observe(&e->s->metrics, SERVE_TIME_PREFILL, now - r->began);
+        serve_observe(&e->s->metrics, SERVE_TIME_TTFT, now - r->group->submitted);
+    }
+    pthread_mutex_lock(&r->group->lock);
+    r->first = r->first > 0 ? r->first : now;
+    r->last = now;
+    r->n_prompt = t->n_prompt;
+    r->n_cached = t->n_cached;
+    r->n_suggested = t->n_suggested;
+    r->n_accepted = t->n_accepted;
+    if (is_text && r->n_tokens < r->capacity) {
+        for (int32_t k = 0; k < t->n_top; k++)
+            r->tops[(size_t)r->n_tokens * (size_t)r->request.n_top + (size_t)k] = t->top[k];
+        r->tokens[r->n_tokens++] = (serve_token){t->id, t->logprob};
+    }
+    tell(r->group);
+    pthread_mutex_unlock(&r->group->lock);
+    if (!t->finish)
+        return;
+    e->active[i] = e->active[--e->n_active];
+    finish_run(r, t->finish, NULL);
+}
+
+static void note_step(serve_engine *e, int32_t n_rows)
+{
+    serve_metrics *m = &e->s->metrics;
+    const clef_batch_stats now = clef_batch_describe(e->batch), *was = &e->before;
+    serve_observe(m, SERVE_TIME_STEP_ROWS, n_rows);
+    serve_count(m, SERVE_COUNT_STEPS, (uint64_t)(now.n_steps - was->n_steps));
+    serve_count(m, SERVE_COUNT_PREEMPTIONS, (uint64_t)(now.n_set_backs - was->n_set_backs));
+    serve_count(m, SERVE_COUNT_DRAFTED, (uint64_t)(now.n_suggested - was->n_suggested));
+    serve_count(m, SERVE_COUNT_ACCEPTED, (uint64_t)(now.n_accepted - was->n_accepted));
+    if (now.n_masks > was->n_masks)
+        serve_observe(m, SERVE_TIME_MASK,
+                      (now.mask_seconds - was->mask_seconds) / (double)(now.n_masks - was->n_masks));
+    e->before = now;
+    for (int32_t i = 0; i < e->n_active; i++) {
+        serve_run *r = e->active[i];
+        int32_t n_past, n_cached;
+        if (r->last > 0 || clef_batch_find(e->batch, r->sequence, &n_past, &n_cached) < 0)
+            continue;
+        pthread_mutex_lock(&r->group->lock);
+        r->n_past = n_past;
+        r->n_cached = n_cached;
+        tell(r->group);
+        pthread_mutex_unlock(&r->group->lock);
+    }
+}
+
+/* A step failed. It is tried again; then what ran is given up, and the batch is made anew. */
+static void after_failure(serve_engine *e, const clef_error *err)
+{
+    if (++e->n_failures < MOST_TRIES)
+        return;
+    char text[700];
+    snprintf(text, sizeof text, "the device failed: %.600s", err->text);
+    serve_log_say(&e->s->log, "%s", text);
+    const serve_error error = error_of(SERVE_E_UNAVAILABLE, text);
+    fail_active(e, &error);
+    clef_batch_destroy(e->batch);
+    e->batch = NULL;
+    e->n_failures = 0;
+    e->tried = cli_terminal_seconds();
+}
+
+static void reopen(serve_engine *e)
+{
+    clef_error err = {0};
+    const double now = cli_terminal_seconds();
+    if (e->batch || !e->s->m.trie || now < e->tried + reopen_seconds)
+        return;
+    e->tried = now;
+    if (open_batch(e, &err) == CLEF_OK)
+        serve_log_say(&e->s->log, "the device is back");
+    else
+        serve_log_say(&e->s->log, "the device is not back: %s", err.text);
+    cli_progress_finish(&e->progress);
+    publish(e);
+}
+
+static void run_step(serve_engine *e)
+{
+    enum { N_TOKENS = 32 };
+    clef_batch_token tokens[N_TOKENS];
+    clef_error err = {0};
+    int32_t n_rows = 0, n;
+    if (!e->n_active)
+        return;
+    if (clef_batch_step(e->batch, &n_rows, &err) != CLEF_OK) {
+        after_failure(e, &err);
+        return;
+    }
+    e->n_failures = 0;
+    const double now = cli_terminal_seconds();
+    note_step(e, n_rows);
+    while ((n = clef_batch_take(e->batch, tokens, N_TOKENS)) > 0)
+        for (int32_t i = 0; i < n; i++)
+            take_token(e, &tokens[i], now);
+    if (!n_rows && e->n_active) {
+        const serve_error error = error_of(SERVE_E_INTERNAL, "the batch has sequences, and none can run");
+        fail_active(e, &error);
+    }
+}
+
+/* ---- embeddings ------------------------------------------------------------------------------ */
+
+static void run_embeddings(serve_engine *e)
+{
+    clef_error err = {0};
+    pthread_mutex_lock(&e->lock);
+    serve_embedding *w = e->embeddings;
+    pthread_mutex_unlock(&e->lock);
+    if (!w)
+        return;
+    int64_t n_tokens = 0;
+    int32_t end = w->n_done;
+    while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= EMBED_TOKENS))
+        n_tokens += w->n_ids[end++];
+    serve_error error = {.id = SERVE_OK};
+    if (!atomic_load(&w->cancelled)) {
+        const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;
+        const clef_status s = clef_embed_ids(e->embedder, w->ids + w->n_done, w->n_ids + w->n_done,
+                                             end - w->n_done, w->out + (size_t)w->n_done * d, &err);
+        if (s)
+            serve_fail_status(&error, &err, s == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,
+                              "input");
+        cli_progress_finish(&e->progress);
+        w->n_done = end;
+    }
+    if (!error.id && !atomic_load(&w->cancelled) && w->n_done < w->n)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->embeddings = w->next;
+    pthread_mutex_unlock(&e->lock);
+    finish_embedding(w, error.id ? &error : NULL);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Waits for work. Returns 0 when the engine is to end. */
+static int wait_for_work(serve_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    while (!e->ends && !e->fail_all && !e->n_active && !e->first && !e->embeddings)
+        pthread_cond_wait(&e->work, &e->lock);
+    const int goes_on = !e->ends;
+    const char *why = e->fail_all;
+    e->fail_all = NULL;
+    pthread_mutex_unlock(&e->lock);
+    if (why) {
+        const serve_error error = error_of(SERVE_E_UNAVAILABLE, why);
+        fail_active(e, &error);
+        fail_queue(e, &error);
+    }
+    return goes_on;
+}
+
+static void *run_engine(void *user)
+{
+    serve_engine *e = user;
+    int ready = load(e), expected = SERVE_LOADING;
+    if (!ready) {
+        pthread_mutex_lock(&e->lock);
+        e->failed = 1;
+        pthread_mutex_unlock(&e->lock);
+    } else
+        atomic_compare_exchange_strong(&e->s->state, &expected, SERVE_READY);
+    while (ready && wait_for_work(e)) {
+        reopen(e);
+        drop_cancelled(e);
+        begin_runs(e);
+        run_step(e);
+        run_embeddings(e);
+        publish(e);
+    }
+    const serve_error error = error_of(SERVE_E_UNAVAILABLE, "the server ends");
+    fail_active(e, &error);
+    fail_queue(e, &error);
+    clef_batch_destroy(e->batch);
+    clef_embedder_destroy(e->embedder);
+    clef_device_close(e->device);
+    cli_progress_finish(&e->progress);
+    return NULL;
+}
+
+int serve_engine_start(serve_server *server, serve_engine **out)
+{
+    serve_engine *e = *out = calloc(1, sizeof *e);
+    if (!e)
+        return cli_fail(CLI_FAILED, "serve: out of host memory");
+    e->s = server;
+    e->max_seqs = server->o.max_seqs;
+    e->active = calloc((size_t)e->max_seqs, sizeof(serve_run *));
+    pthread_mutex_init(&e->lock, NULL);
+    init_condition(&e->work);
+    if (!e->active || pthread_create(&e->thread, NULL, run_engine, e) != 0)
+        return cli_fail(CLI_FAILED, "serve: no memory for a thread");
+    e->started = 1;
+    return CLI_GO_ON;
+}
+
+void serve_engine_stop(serve_engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->ends = 1;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    if (e->started)
+        pthread_join(e->thread, NULL);
+    e->started = 0;
+}
+
+void serve_engine_destroy(serve_engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->work);
+    free(e->active);
+    free(e);
+}
+
+int serve_engine_failed(serve_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const int failed = e->failed;
+    pthread_mutex_unlock(&e->lock);
+    return failed;
+}
+
+void serve_engine_fail_all(serve_engine *e, const char *why)
+{
+    pthread_mutex_lock(&e->lock);
+    e->fail_all = why;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- other threads --------------------------------------------------------------------------- */
+
+/* Seconds until a place in the queue is free, about. */
+static int32_t estimate(const serve_engine *e)
+{
+    const double mean = e->stats.mean_seconds > 0 ? e->stats.mean_seconds : 1,
+                 seconds = mean * (1 + (double)e->n_waiting / e->max_seqs);
+    return seconds < 1 ? 1 : seconds > 60 ? 60 : (int32_t)seconds;
+}
+
+/* Requests that may wait, with those for which there is a free sequence. */
+static int32_t most_waiting(const serve_engine *e)
+{
+    const int32_t n_free = e->max_seqs - e->stats.n_running;
+    return e->s->o.max_queue + (n_free > 0 ? n_free : 0);
+}
+
+int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_t n, serve_error *error)
+{
+    int ok = 1;
+    g->submitted = cli_terminal_seconds();
+    pthread_mutex_lock(&e->lock);
+    if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
+        ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
+    else if (e->n_waiting >= most_waiting(e)) {
+        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "%d requests wait already, which is the most",
+                        (int)e->n_waiting);
+        error->retry_after = estimate(e);
+    }
+    for (int32_t i = 0; ok && i < n; i++) {
+        serve_run *r = &runs[i];
+        r->group = g;
+        r->next = NULL;
+        if (e->last)
+            e->last->next = r;
+        else
+            e->first = r;
+        e->last = r;
+    }
+    if (ok) {
+        g->is_waiting = 1;
+        e->n_waiting++;
+        pthread_cond_signal(&e->work);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+int serve_engine_embed(serve_engine *e, serve_embedding *w, serve_error *error)
+{
+    int ok = 1;
+    int32_t n = 0;
+    w->group->submitted = cli_terminal_seconds();
+    pthread_mutex_lock(&e->lock);
+    serve_embedding **at = &e->embeddings;
+    for (; *at; n++)
+        at = &(*at)->next;
+    if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
+        ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
+    else if (!e->embedder)
+        ok = serve_fail(error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings");
+    else if (n > e->s->o.max_queue) {
+        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "%d requests wait already, which is the most", (int)n);
+        error->retry_after = estimate(e);
+    } else {
+        w->next = NULL;
+        *at = w;
+        pthread_cond_signal(&e->work);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+static void wait_until_done(serve_group *g, const serve_run_state *state)
+{
+    pthread_mutex_lock(&g->lock);
+    while (*state != SERVE_RUN_DONE)
+        pthread_cond_wait(&g->changed, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void serve_run_cancel(serve_run *run)
+{
+    atomic_store(&run->cancelled, 1);
+    wait_until_done(run->group, &run->state);
+}
+
+void serve_embedding_cancel(serve_embedding *w)
+{
+    atomic_store(&w->cancelled, 1);
+    wait_until_done(w->group, &w->state);
+}
+
+serve_engine_stats serve_engine_describe(serve_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    serve_engine_stats s = e->stats;
+    s.n_waiting = e->n_waiting;
+    for (const serve_embedding *w = e->embeddings; w; w = w->next)
+        s.n_running++;
+    pthread_mutex_unlock(&e->lock);
+    return s;
+}
+
+void serve_engine_note(serve_engine *e, double seconds)
+{
+    pthread_mutex_lock(&e->lock);
+    e->stats.mean_seconds = e->stats.mean_seconds > 0 ? 0.9 * e->stats.mean_seconds + 0.1 * seconds : seconds;
+    pthread_mutex_unlock(&e->lock);
+}

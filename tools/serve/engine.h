@@ -1,0 +1,98 @@
+/* The engine: one thread that drives the batch and the embedder. Other threads hand it runs, and wait for
+ * tokens. It never formats, parses, or waits for a client. */
+#ifndef CLEF_TOOLS_SERVE_ENGINE_H
+#define CLEF_TOOLS_SERVE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "clef/clef.h"
+#include "tools/serve/error.h"
+#include "tools/serve/serve.h"
+
+typedef struct serve_engine serve_engine;
+
+/** What the runs of a request share. */
+typedef struct serve_group {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* tokens came, a run began or ended */
+    uint64_t n_changes;
+    int32_t is_waiting; /* none of its runs has begun; the engine's */
+    double submitted;   /* seconds, monotonic */
+} serve_group;
+void serve_group_init(serve_group *g);
+void serve_group_finish(serve_group *g);
+/** Waits until n_changes differs from `seen`, or some seconds have passed. The lock is held. */
+void serve_group_wait(serve_group *g, uint64_t seen, double seconds);
+
+typedef struct serve_token {
+    int32_t id;
+    float logprob;
+} serve_token;
+
+typedef enum serve_run_state { SERVE_RUN_WAITING, SERVE_RUN_RUNNING, SERVE_RUN_DONE } serve_run_state;
+
+/** A text that is generated. */
+typedef struct serve_run {
+    serve_group *group;
+    clef_request request;     /* what it points to must live until the run is done */
+    serve_token *tokens;      /* [capacity] */
+    clef_token_logprob *tops; /* [capacity, request.n_top] */
+    int32_t capacity;         /* the most tokens it can have */
+    _Atomic int cancelled;
+    /* under the group's lock */
+    serve_run_state state;
+    int32_t n_tokens, n_prompt, n_cached, n_past, n_suggested, n_accepted;
+    clef_finish finish; /* of a run that is done; NONE: it was cancelled, or failed with `error` */
+    serve_error error;
+    double began, first, last; /* seconds, monotonic; 0: not yet */
+    /* the engine's own */
+    int64_t sequence;
+    struct serve_run *next;
+} serve_run;
+
+/** Texts that are embedded. */
+typedef struct serve_embedding {
+    serve_group *group;
+    const int32_t *const *ids; /* [n], the shortest first */
+    const int32_t *n_ids;
+    int32_t n;
+    float *out; /* [n, n_dims] */
+    _Atomic int cancelled;
+    serve_run_state state; /* under the group's lock */
+    serve_error error;
+    int32_t n_done;
+    struct serve_embedding *next;
+} serve_embedding;
+
+/** Starts the thread, which opens the device, loads the model, and makes the server ready. When that fails,
+ * it says why, and serve_engine_failed() returns 1. CLI_GO_ON, or an exit code after a message. */
+int serve_engine_start(serve_server *server, serve_engine **out);
+/** Ends all runs, and the thread; what is handed over later is refused. Accepts NULL. */
+void serve_engine_stop(serve_engine *e);
+/** When no other thread knows it any more. Accepts NULL. */
+void serve_engine_destroy(serve_engine *e);
+int serve_engine_failed(serve_engine *e);
+
+/** Hands over the n runs of a group, or none of them: 0, and SERVE_E_QUEUE or SERVE_E_UNAVAILABLE. */
+int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_t n, serve_error *error);
+int serve_engine_embed(serve_engine *e, serve_embedding *work, serve_error *error);
+/** Ends a run and waits until the engine has let go of it: a step at most. */
+void serve_run_cancel(serve_run *run);
+void serve_embedding_cancel(serve_embedding *work);
+/** Fails all runs that are left, as the server is about to end. */
+void serve_engine_fail_all(serve_engine *e, const char *why);
+
+typedef struct serve_engine_stats {
+    clef_batch_stats batch;
+    int32_t n_running, n_waiting; /* runs that are computed; requests in the queue */
+    double mean_seconds;          /* of requests, lately; 0: none yet */
+    int32_t n_dims, max_tokens;   /* of embeddings; 0: not known yet */
+    char device[160], driver[288], kernels[512];
+    const char *no_prefix_cache, *no_speculation; /* NULL: they work */
+} serve_engine_stats;
+serve_engine_stats serve_engine_describe(serve_engine *e);
+/** Notes how long a request took, for estimates. */
+void serve_engine_note(serve_engine *e, double seconds);
+
+#endif

@@ -1,0 +1,453 @@
+/* Requests and replies, on libmicrohttpd. */
+#include "tools/serve/http.h"
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/connections.h"
+#include "tools/serve/keys.h"
+#include "tools/serve/rules.h"
+#include "tools/serve/socket.h"
+#include "tools/terminal.h"
+
+enum { PIECE = 16384, MOST_URI = 8192, SMALL_BODY = 4096 };
+/* A refused request's body is read and dropped up to here: a client that is still writing would else lose the
+ * reply. */
+static const uint64_t most_dropped = (uint64_t)64 << 20;
+
+struct serve_http {
+    serve_server *s;
+    serve_connections *connections;
+    struct MHD_Daemon *daemon;
+    char *cert, *key;
+};
+
+/** What is kept beside a request while libmicrohttpd has it. */
+typedef struct exchange {
+    serve_request r;
+    serve_http *http;
+    int checked, complete, has_response, long_uri;
+    uint64_t dropped;
+    serve_head head;
+} exchange;
+
+const serve_endpoint serve_endpoints[] = {
+#define ENDPOINT(name, method, path, flags, help) {#name, method, path, flags, help, serve_answer_##name},
+#include "tools/serve/endpoints.def"
+#undef ENDPOINT
+};
+const int serve_n_endpoints = (int)(sizeof serve_endpoints / sizeof *serve_endpoints);
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+void serve_reply_json(serve_request *r, json_t *value)
+{
+    free(r->reply);
+    r->reply = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+    json_decref(value);
+    if (r->reply)
+        r->n_reply = strlen(r->reply);
+    else
+        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+int serve_client_slow(serve_request *r)
+{
+    return atomic_load(&r->connection->slow);
+}
+
+int serve_client_gone(serve_request *r)
+{
+    return serve_client_slow(r) || serve_socket_gone(r->connection->fd);
+}
+
+static void reply_error(serve_request *r)
+{
+    const serve_error_kind *k = &serve_error_kinds[r->error.id];
+    if (r->reply && r->status)
+        return; /* it made its own */
+    free(r->reply);
+    r->reply = serve_error_json(&r->error);
+    r->n_reply = r->reply ? strlen(r->reply) : 0;
+    r->content_type = NULL;
+    r->policy[0] = '\0';
+    r->status = k->status == 499 ? 400 : k->status;
+}
+
+static ssize_t read_piece(void *user, uint64_t pos, char *out, size_t room)
+{
+    exchange *x = user;
+    serve_request *r = &x->r;
+    size_t n;
+    serve_connection_writes(x->http->connections, r->connection, 0);
+    if (r->stream.read)
+        n = r->stream.read(r->stream.user, out, room);
+    else {
+        n = pos < r->n_reply ? r->n_reply - (size_t)pos : 0;
+        n = n < room ? n : room;
+        memcpy(out, r->reply + pos, n);
+    }
+    serve_connection_writes(x->http->connections, r->connection, 1);
+    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    if (value && *value)
+        MHD_add_response_header(response, name, value);
+}
+
+static void add_headers(exchange *x, struct MHD_Response *response)
+{
+    serve_request *r = &x->r;
+    char number[24];
+    add_header(response, "x-request-id", r->id);
+    add_header(response, "Content-Type",
+               r->stream.read    ? "text/event-stream; charset=utf-8"
+               : r->content_type ? r->content_type
+               : r->n_reply      ? "application/json; charset=utf-8"
+                                 : NULL);
+    if (r->stream.read) {
+        add_header(response, "Cache-Control", "no-cache");
+        add_header(response, "X-Accel-Buffering", "no");
+    }
+    add_header(response, "X-Content-Type-Options", "nosniff");
+    add_header(response, "Content-Security-Policy", r->policy);
+    add_header(response, "clef-ignored", r->ignored);
+    if (r->status >= 400 && r->status < 500 && r->status != 429)
+        add_header(response, "x-should-retry", "false");
+    if (r->status == 401)
+        add_header(response, "WWW-Authenticate", "Bearer");
+    if (r->error.retry_after) {
+        snprintf(number, sizeof number, "%d", (int)r->error.retry_after);
+        add_header(response, "Retry-After", number);
+    }
+    add_header(response, "Allow", x->head.allow);
+    if (x->head.origin_allowed) {
+        add_header(response, "Access-Control-Allow-Origin", x->head.origin);
+        add_header(response, "Access-Control-Expose-Headers", "x-request-id, clef-ignored, retry-after");
+        add_header(response, "Vary", "Origin");
+    }
+    if (x->head.is_options && x->head.origin_allowed) {
+        add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        add_header(response, "Access-Control-Allow-Headers",
+                   "authorization, content-type, x-api-key, x-request-id, *");
+        add_header(response, "Access-Control-Max-Age", "600");
+    }
+    if (atomic_load(&r->s->state) >= SERVE_DRAINING)
+        add_header(response, "Connection", "close");
+}
+
+static enum MHD_Result respond(exchange *x, struct MHD_Connection *connection)
+{
+    serve_request *r = &x->r;
+    struct MHD_Response *response;
+    if (r->error.id)
+        reply_error(r);
+    else if (!r->status)
+        r->status = 200;
+    if (r->stream.read || r->n_reply > PIECE)
+        response = MHD_create_response_from_callback(r->stream.read ? MHD_SIZE_UNKNOWN : r->n_reply, PIECE,
+                                                     read_piece, x, NULL);
+    else
+        response = MHD_create_response_from_buffer(r->n_reply, r->reply, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    add_headers(x, response);
+    serve_connection_writes(x->http->connections, r->connection, 1);
+    x->has_response = 1;
+    const enum MHD_Result queued = MHD_queue_response(connection, (unsigned)r->status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static exchange *make_exchange(serve_http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    exchange *x = info && info->socket_context ? calloc(1, sizeof *x) : NULL;
+    if (!x)
+        return NULL;
+    x->http = http;
+    x->r = (serve_request){.s = http->s,
+                           .connection = info->socket_context,
+                           .began = cli_terminal_seconds(),
+                           .created = (int64_t)serve_time(),
+                           .method = "?",
+                           .n_prompt = -1};
+    memcpy(x->r.peer, x->r.connection->peer, sizeof x->r.peer);
+    return x;
+}
+
+static void *request_begins(void *user, const char *uri, struct MHD_Connection *connection)
+{
+    serve_http *http = user;
+    exchange *x = make_exchange(http, connection);
+    if (!x)
+        return NULL;
+    x->long_uri = strlen(uri) > MOST_URI;
+    serve_connection_enter(http->connections, x->r.connection, SERVE_PHASE_HEADERS);
+    return x;
+}
+
+static size_t keep_escapes(void *user, struct MHD_Connection *connection, char *text)
+{
+    (void)user;
+    (void)connection;
+    return strlen(text);
+}
+
+static enum MHD_Result note_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    serve_head_add(user, name, value);
+    return MHD_YES;
+}
+
+static void check(exchange *x, struct MHD_Connection *connection, const char *url, const char *method)
+{
+    serve_request *r = &x->r;
+    x->checked = 1;
+    x->head.long_uri = x->long_uri;
+    x->head.fd = r->connection->fd;
+    x->head.is_full = serve_connections_full(x->http->connections, r->connection);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &x->head);
+    serve_rules_check(r, &x->head, url, method);
+    serve_connection_enter(x->http->connections, r->connection, SERVE_PHASE_BODY);
+}
+
+/* Adds a part of the body; returns 0 where no more of it is wanted. */
+static int add_body(exchange *x, const char *data, size_t n)
+{
+    serve_request *r = &x->r;
+    serve_connection_body(x->http->connections, r->connection, n);
+    if (!r->error.id && n > (size_t)r->s->o.max_body - r->n_body)
+        serve_fail(&r->error, SERVE_E_BODY, NULL, "a body of more than %d bytes (--max-body)",
+                   (int)r->s->o.max_body);
+    if (r->error.id)
+        return (x->dropped += n) <= most_dropped;
+    if (r->n_body + n >= r->room) {
+        const size_t room = r->room ? 2 * (r->n_body + n) : SMALL_BODY + n;
+        char *grown = realloc(r->body, room + 1);
+        if (!grown) {
+            serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+            return 1;
+        }
+        r->body = grown;
+        r->room = room;
+    }
+    memcpy(r->body + r->n_body, data, n);
+    r->n_body += n;
+    return 1;
+}
+
+static void answer(exchange *x)
+{
+    serve_request *r = &x->r;
+    x->complete = 1;
+    serve_connection_enter(x->http->connections, r->connection, SERVE_PHASE_ANSWERING);
+    if (r->error.id || x->head.is_options)
+        return;
+    if (r->body)
+        r->body[r->n_body] = '\0';
+    r->endpoint->answer(r);
+    free(r->body); /* it may be large, and the reply slow */
+    r->body = NULL;
+}
+
+static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data, size_t *n_data,
+                              void **context)
+{
+    serve_http *http = user;
+    exchange *x = *context;
+    (void)version;
+    if (!x && !(x = *context = make_exchange(http, connection)))
+        return MHD_NO;
+    if (!x->checked) {
+        check(x, connection, url, method);
+        if (x->r.error.id && x->head.n_body > most_dropped) {
+            x->complete = 1;
+            return respond(x, connection);
+        }
+        return MHD_YES;
+    }
+    if (*n_data) {
+        const int goes_on = add_body(x, data, *n_data);
+        *n_data = 0;
+        return goes_on ? MHD_YES : MHD_NO;
+    }
+    if (x->has_response)
+        return MHD_YES;
+    answer(x);
+    return respond(x, connection);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void count_rejected(serve_server *s, serve_error_id id)
+{
+    static const struct {
+        serve_error_id id;
+        int reason;
+    } reasons[] = {{SERVE_E_QUEUE, SERVE_REJECTED_QUEUE},       {SERVE_E_KEY, SERVE_REJECTED_AUTH},
+                   {SERVE_E_HOST, SERVE_REJECTED_HOST},         {SERVE_E_ORIGIN, SERVE_REJECTED_HOST},
+                   {SERVE_E_CONNECTIONS, SERVE_REJECTED_LIMIT}, {SERVE_E_BODY, SERVE_REJECTED_LIMIT},
+                   {SERVE_E_URI, SERVE_REJECTED_LIMIT},         {SERVE_E_HEADERS, SERVE_REJECTED_LIMIT},
+                   {SERVE_E_DEADLINE, SERVE_REJECTED_LIMIT}};
+    int reason = SERVE_REJECTED_INVALID;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].id == id)
+            reason = reasons[i].reason;
+    if (serve_error_kinds[id].status < 500 && id != SERVE_E_GONE)
+        serve_count_label(&s->metrics, SERVE_LABEL_REJECTED, reason);
+}
+
+static void write_log(exchange *x)
+{
+    serve_request *r = &x->r;
+    const serve_log_line line = {.id = r->id,
+                                 .peer = r->peer,
+                                 .method = r->method,
+                                 .path = r->whole_path,
+                                 .reason = r->error.id ? r->error.message : r->why,
+                                 .prompt = r->prompt,
+                                 .status = r->status,
+                                 .seconds = cli_terminal_seconds() - r->began,
+                                 .n_prompt = r->n_prompt,
+                                 .n_cached = r->n_cached,
+                                 .n_generated = r->n_generated};
+    serve_log_request(&r->s->log, &line);
+}
+
+static void request_ends(void *user, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode code)
+{
+    exchange *x = *context;
+    serve_http *http = user;
+    (void)connection;
+    *context = NULL;
+    if (!x)
+        return;
+    serve_request *r = &x->r;
+    if (r->stream.finish)
+        r->stream.finish(r->stream.user);
+    if (x->checked) {
+        if (r->gone || !x->complete || code == MHD_REQUEST_TERMINATED_CLIENT_ABORT ||
+            code == MHD_REQUEST_TERMINATED_READ_ERROR)
+            r->status = 499;
+        const int endpoint = r->endpoint ? (int)(r->endpoint - serve_endpoints) : serve_n_endpoints;
+        serve_count_request(&r->s->metrics, endpoint, r->status);
+        serve_observe(&r->s->metrics, SERVE_TIME_REQUEST, cli_terminal_seconds() - r->began);
+        if (r->error.id)
+            count_rejected(r->s, r->error.id);
+        if (r->tells_usage && r->status == 200 && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+            serve_count(&r->s->metrics, SERVE_COUNT_PROMPT_TOKENS, (uint64_t)r->n_prompt);
+            serve_count(&r->s->metrics, SERVE_COUNT_CACHED_TOKENS, (uint64_t)r->n_cached);
+            serve_count(&r->s->metrics, SERVE_COUNT_GENERATED_TOKENS, (uint64_t)r->n_generated);
+        }
+        write_log(x);
+    }
+    serve_connection_enter(http->connections, r->connection, SERVE_PHASE_IDLE);
+    free(r->body);
+    free(r->reply);
+    free(r->prompt);
+    free(x);
+}
+
+static void connection_changes(void *user, struct MHD_Connection *connection, void **context,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    serve_http *http = user;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        char peer[64];
+        const union MHD_ConnectionInfo *address =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        serve_peer_text(address ? address->client_addr : NULL, peer);
+        const union MHD_ConnectionInfo *fd =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = fd ? serve_connections_add(http->connections, fd->connect_fd, peer) : NULL;
+    } else if (*context) {
+        serve_connections_remove(http->connections, *context);
+        *context = NULL;
+    }
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+static int read_tls(serve_http *http)
+{
+    const serve_options *o = &http->s->o;
+    size_t n;
+    int rc = CLI_GO_ON;
+    if (o->tls_cert)
+        rc = cli_read_file(o->tls_cert, &http->cert, &n);
+    if (rc == CLI_GO_ON && o->tls_key)
+        rc = cli_read_file(o->tls_key, &http->key, &n);
+    return rc == CLI_GO_ON;
+}
+
+serve_http *serve_http_start(serve_server *s, int listening)
+{
+    /* A limit beyond ours: a connection too many is told so, and one for /health gets through. */
+    const unsigned limit = (unsigned)s->o.max_connections + 128;
+    serve_http *http = calloc(1, sizeof *http);
+    if (!http)
+        return NULL;
+    http->s = s;
+    http->connections = serve_connections_create(s);
+    const int tls = s->o.tls_cert != NULL;
+    const struct MHD_OptionItem with_tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, NULL}, {MHD_OPTION_HTTPS_MEM_KEY, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem more[3] = {with_tls[0], with_tls[1], with_tls[2]};
+    if (http->connections && read_tls(http)) {
+        more[0].ptr_value = http->cert;
+        more[1].ptr_value = http->key;
+        http->daemon = MHD_start_daemon(
+            MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+                (tls ? MHD_USE_TLS : 0),
+            0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_NOTIFY_COMPLETED,
+            request_ends, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changes, http,
+            MHD_OPTION_URI_LOG_CALLBACK, request_begins, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+            NULL, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)96 << 10, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+            MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
+    }
+    if (http->daemon)
+        return http;
+    cli_fail(CLI_FAILED, tls ? "serve: libmicrohttpd refuses to start with this certificate and key"
+                             : "serve: libmicrohttpd refuses to start");
+    serve_http_stop(http);
+    return NULL;
+}
+
+void serve_http_stop(serve_http *http)
+{
+    if (!http)
+        return;
+    if (http->connections)
+        serve_connections_end(http->connections);
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    serve_connections_destroy(http->connections);
+    free(http->cert);
+    free(http->key);
+    free(http);
+}
+
+int32_t serve_http_n_connections(serve_http *http)
+{
+    int32_t n_answering;
+    return serve_connections_count(http->connections, &n_answering);
+}
+
+int32_t serve_http_n_busy(serve_http *http)
+{
+    int32_t n_answering;
+    serve_connections_count(http->connections, &n_answering);
+    return n_answering;
+}

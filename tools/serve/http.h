@@ -1,0 +1,68 @@
+/* Requests and replies, on libmicrohttpd: a thread per connection. */
+#ifndef CLEF_TOOLS_SERVE_HTTP_H
+#define CLEF_TOOLS_SERVE_HTTP_H
+
+#include <stddef.h>
+
+#include "tools/serve/endpoints.h"
+#include "tools/serve/error.h"
+#include "tools/serve/serve.h"
+
+typedef struct serve_http serve_http;
+struct serve_connection;
+
+/** A reply that is written while it is made. */
+typedef struct serve_stream {
+    /** Writes up to `room` bytes, at least 1, and may wait. 0: the end. */
+    size_t (*read)(void *user, char *out, size_t room);
+    /** Called once, also when the client has gone. */
+    void (*finish)(void *user);
+    void *user;
+} serve_stream;
+
+typedef struct serve_request {
+    serve_server *s;
+    struct serve_connection *connection;
+    const serve_endpoint *endpoint; /* NULL: no such path */
+    const char *path;               /* after the endpoint's, with SERVE_PREFIX */
+    const char *method;
+    char id[72], peer[64], whole_path[128];
+    uint64_t tenant; /* stands for the key; 0: there are no keys */
+    char *body;
+    size_t n_body, room;
+    double began;    /* seconds, monotonic */
+    int64_t created; /* seconds since 1970 */
+    /* the reply */
+    serve_error error;
+    int32_t status; /* 0: 200, or that of the error */
+    char *reply;    /* freed with the request */
+    size_t n_reply;
+    const char *content_type; /* NULL: JSON */
+    char policy[320];         /* Content-Security-Policy */
+    serve_stream stream;      /* read NULL: none */
+    char ignored[512];        /* fields that nobody knows */
+    /* for the log */
+    int32_t n_prompt, n_cached, n_generated; /* -1: no tokens */
+    int32_t tells_usage; /* the reply has these counts, and so have the metrics once it is written */
+    char *prompt;        /* NULL, or with --log-prompts */
+    int32_t gone;        /* the client left, or was too slow */
+    const char *why;     /* NULL, or of a stream that ended early */
+} serve_request;
+
+/** Takes a JSON value as the reply, and drops it. */
+struct json_t;
+void serve_reply_json(serve_request *r, struct json_t *value);
+/** 1 if the client has gone. */
+int serve_client_gone(serve_request *r);
+/** 1 if its connection was ended since it reads too slowly. */
+int serve_client_slow(serve_request *r);
+
+/** Begins to answer on a socket. NULL after a message. */
+serve_http *serve_http_start(serve_server *s, int listening);
+/** Ends all connections, and waits for their threads. Accepts NULL. */
+void serve_http_stop(serve_http *http);
+int32_t serve_http_n_connections(serve_http *http);
+/** Requests that are being answered. */
+int32_t serve_http_n_busy(serve_http *http);
+
+#endif

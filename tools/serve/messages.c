@@ -1,0 +1,390 @@
+/* Messages of a conversation: what a client may send, and how they become a prompt. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/task.h"
+
+enum { MOST_MESSAGES = 4096, MOST_TOOLS = 128, MOST_KWARGS = 64, MOST_NAME = 64 };
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static int bad(serve_error *e, const char *path, const json_t *value, const char *wanted)
+{
+    return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
+                      serve_kind_of(value));
+}
+
+static int check_part(serve_error *e, size_t i, size_t k, const json_t *part)
+{
+    char path[128];
+    const char *type = json_string_value(json_object_get(part, "type"));
+    serve_path(path, "messages[%zu].content[%zu]", i, k);
+    if (!json_is_object(part) || !type)
+        return bad(e, path, part, "{\"type\": \"text\", \"text\": ..}");
+    if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0)
+        return serve_fail(e, SERVE_E_UNSUPPORTED, path,
+                          "%s: not supported: a part of type '%.40s'; clef reads text only", path, type);
+    if (!json_is_string(json_object_get(part, type)))
+        return bad(e, serve_path(path, "messages[%zu].content[%zu].%s", i, k, type),
+                   json_object_get(part, type), "a string");
+    return 1;
+}
+
+static int check_content(serve_error *e, size_t i, const json_t *message, int may_be_null)
+{
+    char path[128];
+    const json_t *content = json_object_get(message, "content"), *part;
+    size_t k;
+    if (json_is_string(content) || (may_be_null && (!content || json_is_null(content))))
+        return 1;
+    serve_path(path, "messages[%zu].content", i);
+    if (!json_is_array(content))
+        return bad(e, path, content,
+                   may_be_null ? "a string, a list of parts or null" : "a string or a list of parts");
+    json_array_foreach(content, k, part) if (!check_part(e, i, k, part)) return 0;
+    return 1;
+}
+
+static int check_calls(serve_error *e, size_t i, const json_t *calls)
+{
+    char path[128];
+    const json_t *call;
+    size_t k;
+    if (!json_is_array(calls))
+        return bad(e, serve_path(path, "messages[%zu].tool_calls", i), calls, "a list");
+    json_array_foreach(calls, k, call)
+    {
+        const json_t *function = json_object_get(call, "function");
+        if (!json_is_string(json_object_get(function, "name")))
+            return bad(e, serve_path(path, "messages[%zu].tool_calls[%zu].function.name", i, k),
+                       json_object_get(function, "name"), "a string");
+        const json_t *arguments = json_object_get(function, "arguments");
+        if (!json_is_string(arguments) && !json_is_object(arguments))
+            return bad(e, serve_path(path, "messages[%zu].tool_calls[%zu].function.arguments", i, k),
+                       arguments, "JSON in a string");
+    }
+    return 1;
+}
+
+static int check_text_field(serve_error *e, size_t i, const json_t *message, const char *name)
+{
+    char path[128];
+    const json_t *value = json_object_get(message, name);
+    if (!value || json_is_null(value) || json_is_string(value))
+        return 1;
+    return bad(e, serve_path(path, "messages[%zu].%s", i, name), value, "a string");
+}
+
+static int check_message(serve_error *e, size_t i, json_t *message, int knows_developer, int32_t *n_calls)
+{
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+    char path[128];
+    const char *role = json_string_value(json_object_get(message, "role"));
+    int known = -1;
+    if (!json_is_object(message))
+        return bad(e, serve_path(path, "messages[%zu]", i), message, "an object");
+    for (int k = 0; role && k < 5; k++)
+        if (!strcmp(role, roles[k]))
+            known = k;
+    serve_path(path, "messages[%zu].role", i);
+    if (role && known < 0)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, path,
+                          "%s: expected system, developer, user, assistant or tool, got '%.40s'", path, role);
+    if (known < 0)
+        return bad(e, path, json_object_get(message, "role"), "a string");
+    const json_t *calls = json_object_get(message, "tool_calls");
+    if (!check_content(e, i, message, known == 3) || !check_text_field(e, i, message, "name") ||
+        !check_text_field(e, i, message, "reasoning_content") ||
+        !check_text_field(e, i, message, "tool_call_id"))
+        return 0;
+    if (calls && json_is_null(calls))
+        json_object_del(message, "tool_calls");
+    else if (calls) {
+        if (!check_calls(e, i, calls))
+            return 0;
+        *n_calls += (int32_t)json_array_size(calls);
+    }
+    if (known == 1 && !knows_developer)
+        json_object_set_new(message, "role", json_string("system"));
+    return 1;
+}
+
+/* 1, and what the messages say in all. */
+static int check_messages(serve_request *r, const serve_params *p, int32_t *n_calls)
+{
+    serve_error *e = &r->error;
+    json_t *message;
+    size_t i, n_source = 0;
+    const char *source = r->s->m.template ? clef_template_source(r->s->m.template, &n_source) : "";
+    const int knows_developer = strstr(source, "developer") != NULL;
+    if (!json_is_array(p->messages))
+        return bad(e, "messages", p->messages, "a list");
+    const size_t n = json_array_size(p->messages);
+    if (n < 1 || n > MOST_MESSAGES)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, "messages", "messages: expected 1 to %d, got %zu",
+                          MOST_MESSAGES, n);
+    json_array_foreach(p->messages, i,
+                       message) if (!check_message(e, i, message, knows_developer, n_calls)) return 0;
+    const char *last = json_string_value(json_object_get(json_array_get(p->messages, n - 1), "role"));
+    if (p->continue_final && strcmp(last, "assistant") != 0)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
+                          "continue_final_message: the last message is not the assistant's");
+    if (p->continue_final && !json_is_string(json_object_get(json_array_get(p->messages, n - 1), "content")))
+        return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
+                          "continue_final_message: the last message has no text");
+    return 1;
+}
+
+/* ---- tools ----------------------------------------------------------------------------------- */
+
+static int good_name(const char *name)
+{
+    size_t n = 0;
+    while (name[n] && (isalnum((unsigned char)name[n]) || strchr("_-.:/", name[n])))
+        n++;
+    return n >= 1 && n <= MOST_NAME && !name[n];
+}
+
+static int check_tool(serve_error *e, size_t i, json_t *tool)
+{
+    char path[128];
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    json_t *function = json_object_get(tool, "function");
+    if (!type || strcmp(type, "function") != 0)
+        return bad(e, serve_path(path, "tools[%zu].type", i), json_object_get(tool, "type"), "\"function\"");
+    const char *name = json_string_value(json_object_get(function, "name"));
+    serve_path(path, "tools[%zu].function.name", i);
+    if (!name)
+        return bad(e, path, json_object_get(function, "name"), "a string");
+    if (!good_name(name))
+        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: expected 1 to 64 letters, digits, _ or -",
+                          path);
+    json_t *parameters = json_object_get(function, "parameters");
+    if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
+        return bad(e, serve_path(path, "tools[%zu].function.parameters", i), parameters, "a JSON Schema");
+    if (!parameters || json_is_null(parameters)) /* no parameters: an empty object */
+        json_object_set_new(function, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
+    return 1;
+}
+
+static int check_tools(serve_request *r, const serve_params *p)
+{
+    serve_error *e = &r->error;
+    json_t *tool;
+    size_t i;
+    if (!json_is_array(p->tools))
+        return bad(e, "tools", p->tools, "a list");
+    if (json_array_size(p->tools) > MOST_TOOLS)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, "tools", "tools: expected at most %d, got %zu",
+                          MOST_TOOLS, json_array_size(p->tools));
+    json_array_foreach(p->tools, i, tool) if (!check_tool(e, i, tool)) return 0;
+    return 1;
+}
+
+/* ---- variables ------------------------------------------------------------------------------- */
+
+typedef struct variables {
+    clef_template_arg args[CLI_MAX_LIST + 16 + MOST_KWARGS + 8];
+    char *own[MOST_KWARGS + 8];
+    int32_t n, n_own;
+} variables;
+
+static int is_reserved(const char *name)
+{
+    static const char *const names[] = {"messages",   "tools",           "add_generation_prompt",
+                                        "bos_token",  "eos_token",       "unk_token",
+                                        "sep_token",  "pad_token",       "cls_token",
+                                        "mask_token", "raise_exception", "strftime_now",
+                                        "namespace",  "range",           "dict",
+                                        "loop"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    size_t n = 0;
+    while (name[n] && (isalnum((unsigned char)name[n]) || name[n] == '_'))
+        n++;
+    return !n || name[n] || n > MOST_NAME || !strncmp(name, "__", 2) || isdigit((unsigned char)*name);
+}
+
+static int add_variable(serve_error *e, variables *v, const char *name, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!text)
+        return serve_fail(e, SERVE_E_INTERNAL, NULL, "out of host memory");
+    v->own[v->n_own++] = text;
+    v->args[v->n++] = (clef_template_arg){name, text};
+    return 1;
+}
+
+static int set_variables(serve_request *r, const serve_params *p, variables *v)
+{
+    serve_error *e = &r->error;
+    const serve_model *m = &r->s->m;
+    const char *name;
+    json_t *value;
+    for (int32_t i = 0; i < m->n_args; i++)
+        v->args[v->n++] = m->args[i];
+    if (p->kwargs && !json_is_object(p->kwargs))
+        return bad(e, "chat_template_kwargs", p->kwargs, "an object");
+    if (json_object_size(p->kwargs) > MOST_KWARGS)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, "chat_template_kwargs",
+                          "chat_template_kwargs: expected at most %d variables", MOST_KWARGS);
+    json_object_foreach(p->kwargs, name, value)
+    {
+        char path[128];
+        serve_path(path, "chat_template_kwargs.%.60s", name);
+        if (is_reserved(name))
+            return serve_fail(e, SERVE_E_INVALID_VALUE, path,
+                              "chat_template_kwargs: '%.60s' is reserved, or no name of a variable", name);
+        if (!add_variable(e, v, name, value))
+            return 0;
+    }
+    if (p->reasoning_effort) {
+        json_t *effort = json_string(p->reasoning_effort);
+        const int ok = add_variable(e, v, "reasoning_effort", effort);
+        json_decref(effort);
+        return ok;
+    }
+    return 1;
+}
+
+/* ---- rendering ------------------------------------------------------------------------------- */
+
+/* Ends the text with the last message's own: what the template writes after it is dropped. */
+static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered *text)
+{
+    const json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1);
+    const char *content = json_string_value(json_object_get(last, "content"));
+    size_t n = strlen(content), end = 0;
+    while (n && isspace((unsigned char)content[n - 1])) /* templates trim */
+        n--;
+    while (n && isspace((unsigned char)*content))
+        content++, n--;
+    for (size_t i = 0; n && i + n <= text->n_bytes; i++)
+        if (!memcmp(text->text + i, content, n))
+            end = i + n;
+    if (!end)
+        return serve_fail(&r->error, SERVE_E_TEMPLATE, "continue_final_message",
+                          "continue_final_message: the template does not write the last message as it is");
+    text->n_bytes = end;
+    text->text[end] = '\0';
+    while (text->n_parts && text->parts[text->n_parts - 1].begin >= end)
+        text->n_parts--;
+    if (text->n_parts && text->parts[text->n_parts - 1].end > end)
+        text->parts[text->n_parts - 1].end = end;
+    return 1;
+}
+
+int serve_render(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
+                 clef_rendered *out)
+{
+    const serve_model *m = &r->s->m;
+    clef_error err = {0};
+    variables v = {.n = 0};
+    *out = (clef_rendered){0};
+    const clef_template *template = tools && m->template_with_tools ? m->template_with_tools : m->template;
+    if (!template)
+        return serve_fail(&r->error, SERVE_E_TEMPLATE, "messages", "%s", m->no_template);
+    int ok = set_variables(r, p, &v);
+    char *messages = ok ? json_dumps(p->messages, JSON_COMPACT) : NULL;
+    if (ok && !messages)
+        ok = serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    if (ok) {
+        const clef_template_opts opts = {.messages = messages,
+                                         .messages_bytes = strlen(messages),
+                                         .tools = tools,
+                                         .tools_bytes = n_tools,
+                                         .args = v.args,
+                                         .n_args = v.n,
+                                         .no_generation_prompt = p->continue_final || !p->generation_prompt,
+                                         .join_parts = 1};
+        if (clef_template_render(template, &opts, out, &err) != CLEF_OK)
+            ok = serve_fail_status(&r->error, &err, SERVE_E_TEMPLATE, "messages");
+    }
+    if (ok && p->continue_final)
+        ok = cut_after_last(r, p, out);
+    free(messages);
+    for (int32_t i = 0; i < v.n_own; i++)
+        free(v.own[i]);
+    return ok;
+}
+
+/* Text from messages gives no special token, unless --special-in-content says so. */
+static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
+{
+    const serve_model *m = &t->r->s->m;
+    clef_error err = {0};
+    size_t n_spans = 0;
+    clef_byte_span *spans = malloc(((size_t)text->n_parts + 1) * sizeof *spans);
+    if (!spans)
+        return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    for (int32_t i = 0; i < text->n_parts && !t->r->s->o.special_in_content; i++)
+        if (text->parts[i].from_message)
+            spans[n_spans++] = (clef_byte_span){text->parts[i].begin, text->parts[i].end};
+    const clef_status s = clef_tokenizer_encode_plain(m->tok, text->text, text->n_bytes, spans, n_spans,
+                                                      &to->ids, &to->n, &err);
+    free(spans);
+    if (s)
+        return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "messages");
+    return to->n
+               ? 1
+               : serve_fail(&t->r->error, SERVE_E_TEMPLATE, "messages", "the template makes an empty prompt");
+}
+
+static int ends_with_think(const clef_rendered *text)
+{
+    size_t end = text->n_bytes;
+    while (end > 0 && isspace((unsigned char)text->text[end - 1]))
+        end--;
+    return end >= 7 && !memcmp(text->text + end - 7, "<think>", 7);
+}
+
+int serve_task_prompt_chat(serve_task *t)
+{
+    serve_request *r = t->r;
+    clef_rendered text;
+    t->prompts = calloc(1, sizeof *t->prompts);
+    if (!t->prompts)
+        return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    t->n_prompts = 1;
+    if (!check_messages(r, &t->p, &t->n_calls) || (t->p.tools && !check_tools(r, &t->p)))
+        return 0;
+    const char *choice = json_string_value(t->p.tool_choice);
+    if (json_array_size(t->p.tools) && !(choice && !strcmp(choice, "none"))) {
+        t->tools = json_dumps(t->p.tools, JSON_COMPACT);
+        if (!t->tools)
+            return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+        t->n_tools = strlen(t->tools);
+        t->has_tools = 1;
+    }
+    int ok = serve_render(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]);
+    if (ok) {
+        t->prompts[0].starts_thinking = ends_with_think(&text);
+        t->may_think = t->prompts[0].starts_thinking || (r->s->m.has_think_tag && !t->p.continue_final);
+        ok = serve_text_add(&t->prompts[0].text, text.text, text.n_bytes) ||
+             serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    }
+    clef_rendered_finish(&text);
+    return ok;
+}
+
+/* ---- /apply-template ------------------------------------------------------------------------- */
+
+void serve_answer_apply_template(serve_request *r)
+{
+    serve_params p;
+    clef_rendered text = {0};
+    int32_t n_calls = 0;
+    char *tools = NULL;
+    if (serve_params_read(r, SERVE_FORM_RENDER, &p) && check_messages(r, &p, &n_calls) &&
+        (!p.tools || check_tools(r, &p))) {
+        if (json_array_size(p.tools))
+            tools = json_dumps(p.tools, JSON_COMPACT);
+        if (serve_render(r, &p, tools, tools ? strlen(tools) : 0, &text))
+            serve_reply_json(r, json_pack("{s:s%}", "prompt", text.text, text.n_bytes));
+    }
+    clef_rendered_finish(&text);
+    free(tools);
+    serve_params_finish(&p);
+}

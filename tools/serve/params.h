@@ -1,0 +1,52 @@
+/* The fields of a request. */
+#ifndef CLEF_TOOLS_SERVE_PARAMS_H
+#define CLEF_TOOLS_SERVE_PARAMS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "clef/sampler.h"
+#include "tools/serve/error.h"
+#include "tools/serve/http.h"
+
+typedef enum serve_form {
+    SERVE_FORM_CHAT = 1,
+    SERVE_FORM_TEXT = 2,
+    SERVE_FORM_EMBED = 4,
+    SERVE_FORM_TOKENS = 8,
+    SERVE_FORM_BACK = 16,
+    SERVE_FORM_RENDER = 32
+} serve_form;
+
+/** Texts and values are borrowed from `root`. Of ANY fields: NULL if absent. */
+typedef struct serve_params {
+    json_t *root;
+    serve_form form;
+    const char *model, *encoding_format, *grammar, *regex, *reasoning_effort, *cache_salt, *cache_key;
+    int32_t dimensions, max_tokens, min_tokens, n, n_top, text_logprobs; /* max_tokens, text_logprobs,
+                                                                            dimensions: -1 if absent */
+    int32_t ignore_eos, echo, stream, logprobs, parallel, continue_final, generation_prompt;
+    int32_t return_ids, return_progress, timings, add_special, parse_special, with_pieces, include_usage;
+    int64_t seed;
+    int32_t has_seed;
+    clef_sampler_opts sampling; /* without lists */
+    json_t *messages, *prompt, *input, *stop, *stream_options, *dry_breakers, *samplers, *logit_bias;
+    json_t *response_format, *choice, *tools, *tool_choice, *kwargs, *lora, *content, *tokens;
+} serve_params;
+
+/** Reads the body of a request; 0, and its error is set. Free with serve_params_finish() in either case. */
+int serve_params_read(serve_request *r, serve_form form, serve_params *out);
+void serve_params_finish(serve_params *p);
+
+/** A path for errors: "messages[2].content". */
+const char *serve_path(char out[128], const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+/** "a string", "null", .. */
+const char *serve_kind_of(const json_t *value);
+/** Writes a line of Markdown's table for each field. */
+void serve_fields_list(FILE *to);
+
+#endif

@@ -1,0 +1,234 @@
+/* What is decided by a request's head alone. */
+#include "tools/serve/rules.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tools/serve/keys.h"
+#include "tools/serve/socket.h"
+
+enum { MOST_HEADERS = 100, MOST_HEAD_BYTES = 32768, MOST_ID = 64 };
+
+void serve_head_add(serve_head *h, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        const char **at;
+    } known[] = {{"host", &h->host},
+                 {"origin", &h->origin},
+                 {"authorization", &h->authorization},
+                 {"x-api-key", &h->api_key},
+                 {"content-type", &h->content_type},
+                 {"content-length", &h->length},
+                 {"transfer-encoding", &h->encoding},
+                 {"x-request-id", &h->request_id}};
+    h->n_headers++;
+    h->n_bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(name, known[i].name) && !*known[i].at)
+            *known[i].at = value ? value : "";
+}
+
+static void set_id(serve_request *r, const char *given)
+{
+    size_t n = 0;
+    while (given && given[n] && n <= MOST_ID &&
+           (isalnum((unsigned char)given[n]) || strchr("._-:", given[n])))
+        n++;
+    if (given && n && n <= MOST_ID && !given[n])
+        memcpy(r->id, given, n + 1);
+    else {
+        memcpy(r->id, "req_", 4);
+        serve_random_letters(r->id + 4, 24);
+    }
+}
+
+/* ---- hosts and origins ----------------------------------------------------------------------- */
+
+/* A host without its port. Returns 0 where it is too long. */
+static int bare_host(const char *host, char out[256])
+{
+    const char *end = *host == '[' ? strchr(host, ']') : NULL;
+    size_t n = end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+    if (n >= 256)
+        return 0;
+    memcpy(out, host, n);
+    while (n && out[n - 1] == '.') /* "localhost." */
+        n--;
+    out[n] = '\0';
+    return 1;
+}
+
+static int in_list(const cli_list *list, const char *text)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (!strcasecmp(list->items[i], text))
+            return 1;
+    return 0;
+}
+
+/* A page that another name was bound to this address for would send that name. */
+static int host_allowed(const serve_request *r, const serve_head *h)
+{
+    const serve_options *o = &r->s->o;
+    char host[256], local[64], own[256];
+    if (!h->host)
+        return 1; /* HTTP/1.0: no browser */
+    if (!bare_host(h->host, host))
+        return 0;
+    if (serve_is_loopback(host) || in_list(&o->allow_hosts, host) || in_list(&o->allow_hosts, h->host))
+        return 1;
+    if (o->host && bare_host(o->host, own) && !strcasecmp(own, host))
+        return 1;
+    serve_local_text(h->fd, local);
+    snprintf(own, sizeof own, "[%s]", local);
+    return local[0] && (!strcmp(local, host) || !strcasecmp(own, host));
+}
+
+/* The page of this server itself is allowed, whatever it is called. */
+static int is_same_origin(const serve_head *h)
+{
+    const char *rest = !strncasecmp(h->origin, "http://", 7)    ? h->origin + 7
+                       : !strncasecmp(h->origin, "https://", 8) ? h->origin + 8
+                                                                : NULL;
+    return rest && h->host && !strcasecmp(rest, h->host);
+}
+
+static int check_host(serve_request *r, serve_head *h)
+{
+    if (!host_allowed(r, h))
+        return serve_fail(
+            &r->error, SERVE_E_HOST, NULL,
+            "Host '%.100s' is neither local nor the server's address; --allow-host allows a name", h->host);
+    if (!h->origin)
+        return 1;
+    h->origin_allowed = in_list(&r->s->o.cors_origins, h->origin) || in_list(&r->s->o.cors_origins, "*");
+    if (h->origin_allowed || is_same_origin(h))
+        return 1;
+    return serve_fail(&r->error, SERVE_E_ORIGIN, NULL,
+                      "a page of '%.100s' may not call this server; --cors-origin allows an origin",
+                      h->origin);
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static int matches(const serve_endpoint *e, const char *url)
+{
+    return e->flags & SERVE_PREFIX ? !strncmp(url, e->path, strlen(e->path)) && url[strlen(e->path)]
+                                   : !strcmp(url, e->path);
+}
+
+static int find_endpoint(serve_request *r, serve_head *h, const char *url, const char *method)
+{
+    const serve_endpoint *found = NULL;
+    for (int i = 0; i < serve_n_endpoints && !found; i++)
+        if (matches(&serve_endpoints[i], url) && (i || !r->s->o.no_page))
+            found = &serve_endpoints[i];
+    if (!found)
+        return serve_fail(&r->error, SERVE_E_PATH, NULL, "no such path: %s %.200s", method, url);
+    r->endpoint = found;
+    r->path = url + strlen(found->path);
+    const int is_get = !strcmp(found->method, "GET");
+    if (h->is_options) {
+        h->allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        r->status = 204;
+        return 1;
+    }
+    if (!strcmp(method, found->method) || (is_get && !strcmp(method, "HEAD")))
+        return 1;
+    h->allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    return serve_fail(&r->error, SERVE_E_METHOD, NULL, "%s %.200s: expected %s", method, url, h->allow);
+}
+
+static int check_key(serve_request *r, const serve_head *h)
+{
+    const char *key = h->api_key;
+    if (!serve_keys_count(r->s->keys) || (r->endpoint && r->endpoint->flags & SERVE_NO_KEY) || h->is_options)
+        return 1;
+    if (h->authorization && !strncasecmp(h->authorization, "Bearer ", 7))
+        key = h->authorization + 7 + strspn(h->authorization + 7, " ");
+    if (serve_keys_find(r->s->keys, key, &r->tenant))
+        return 1;
+    return serve_fail(&r->error, SERVE_E_KEY, NULL,
+                      key ? "this API key is not known"
+                          : "expected an API key in the header Authorization: Bearer KEY, or X-Api-Key");
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static int is_json_type(const char *type)
+{
+    size_t n = strcspn(type, "; \t");
+    return (n == 16 && !strncasecmp(type, "application/json", n)) ||
+           (n > 17 && !strncasecmp(type, "application/", 12) && !strncasecmp(type + n - 5, "+json", 5));
+}
+
+static int check_body(serve_request *r, serve_head *h, const char *method)
+{
+    char *end = NULL;
+    if (h->length) {
+        errno = 0;
+        h->n_body = strtoull(h->length, &end, 10);
+        if (errno || !end || *end || !isdigit((unsigned char)h->length[0]))
+            return serve_fail(&r->error, SERVE_E_HTTP, NULL, "Content-Length '%.40s' is no number",
+                              h->length);
+    }
+    if (h->length && h->encoding)
+        return serve_fail(&r->error, SERVE_E_HTTP, NULL, "both Content-Length and Transfer-Encoding");
+    if (strcmp(method, "POST") != 0)
+        return 1;
+    if (!h->length && !h->encoding)
+        return serve_fail(&r->error, SERVE_E_NO_LENGTH, NULL, "expected Content-Length, or a body in chunks");
+    if (h->n_body > (uint64_t)r->s->o.max_body)
+        return serve_fail(&r->error, SERVE_E_BODY, NULL,
+                          "a body of %llu bytes, expected at most %d (--max-body)",
+                          (unsigned long long)h->n_body, (int)r->s->o.max_body);
+    if (!h->content_type || !is_json_type(h->content_type))
+        return serve_fail(&r->error, SERVE_E_CONTENT_TYPE, NULL,
+                          "Content-Type: expected application/json, got '%.80s'",
+                          h->content_type ? h->content_type : "");
+    return 1;
+}
+
+static int check_state(serve_request *r)
+{
+    const int state = atomic_load(&r->s->state);
+    if (state == SERVE_READY || !r->endpoint || !strcmp(r->endpoint->method, "GET"))
+        return 1;
+    r->error.retry_after = state == SERVE_LOADING ? 2 : 0;
+    return serve_fail(&r->error, SERVE_E_UNAVAILABLE, NULL,
+                      state == SERVE_LOADING ? "Loading model" : "the server is about to end");
+}
+
+void serve_rules_check(serve_request *r, serve_head *h, const char *url, const char *method)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+    r->method = "?";
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        r->method = strcmp(method, methods[i]) ? r->method : methods[i];
+    snprintf(r->whole_path, sizeof r->whole_path, "%s", url);
+    serve_clean_text(r->whole_path);
+    h->is_options = !strcmp(method, "OPTIONS");
+    set_id(r, h->request_id);
+    if (h->long_uri) {
+        serve_fail(&r->error, SERVE_E_URI, NULL, "a URI of more than 8192 bytes");
+        return;
+    }
+    if (h->n_headers > MOST_HEADERS || h->n_bytes > MOST_HEAD_BYTES) {
+        serve_fail(&r->error, SERVE_E_HEADERS, NULL, "%d headers of %zu bytes, expected at most %d of %d",
+                   (int)h->n_headers, h->n_bytes, MOST_HEADERS, MOST_HEAD_BYTES);
+        return;
+    }
+    const int ok = check_host(r, h) && find_endpoint(r, h, url, method) && check_key(r, h) &&
+                   check_body(r, h, method) && check_state(r);
+    if (ok && h->is_full && !(r->endpoint->flags & SERVE_NO_KEY)) {
+        serve_fail(&r->error, SERVE_E_CONNECTIONS, NULL,
+                   "too many connections: at most %d from an address and %d from all",
+                   (int)r->s->o.max_per_address, (int)r->s->o.max_connections);
+        r->error.retry_after = 1;
+    }
+}

@@ -1,0 +1,23 @@
+/* What is decided by a request's head alone: whether it is answered at all. */
+#ifndef CLEF_TOOLS_SERVE_RULES_H
+#define CLEF_TOOLS_SERVE_RULES_H
+
+#include "tools/serve/http.h"
+
+/** The headers that matter, borrowed from libmicrohttpd. */
+typedef struct serve_head {
+    const char *host, *origin, *authorization, *api_key, *content_type, *length, *encoding, *request_id;
+    int32_t n_headers;
+    size_t n_bytes;
+    int fd, long_uri, is_full;
+    /* what came of it */
+    uint64_t n_body; /* as the head says; 0: it does not */
+    int is_options, origin_allowed;
+    const char *allow; /* NULL, or the methods there are */
+} serve_head;
+
+void serve_head_add(serve_head *head, const char *name, const char *value);
+/** Sets the request's endpoint, id and tenant, or its error. */
+void serve_rules_check(serve_request *r, serve_head *head, const char *url, const char *method);
+
+#endif

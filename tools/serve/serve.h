@@ -1,0 +1,84 @@
+/* clef serve: OpenAI's HTTP API. Threads of connections read requests, make prompts and write replies; one
+ * engine thread drives the batch. */
+#ifndef CLEF_TOOLS_SERVE_SERVE_H
+#define CLEF_TOOLS_SERVE_SERVE_H
+
+#include <stdatomic.h>
+
+#include "tools/adapters.h"
+#include "tools/cli.h"
+#include "tools/common.h"
+#include "tools/prompts/speculation.h"
+#include "tools/serve/constraints.h"
+#include "tools/serve/keys.h"
+#include "tools/serve/log.h"
+#include "tools/serve/metrics.h"
+
+typedef struct serve_options {
+    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *alias, *device, *split;
+    const char *template, *tool_format, *samplers;
+    cli_list allow_hosts, cors_origins, args, loras;
+    int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;
+    int32_t max_connections, max_per_address, max_n, max_tokens, strict_model, special_in_content;
+    float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
+    int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, no_page, list;
+    int32_t n_threads, pin, kv_type;
+    cli_speculation speculation;
+    clef_compile_opts compile;
+} serve_options;
+
+typedef enum serve_state { SERVE_LOADING, SERVE_READY, SERVE_DRAINING, SERVE_ENDING } serve_state;
+
+/** What is known of the model. Nothing changes after the server is ready. */
+typedef struct serve_model {
+    const char *path;
+    char id[128];
+    clef_model *model, *draft;
+    const clef_hparams *hparams;
+    const clef_tokenizer *tok;
+    clef_template *template, *template_with_tools; /* NULL: none */
+    char no_template[256];                         /* why not */
+    clef_tool_format format;
+    clef_template_arg args[CLI_MAX_LIST + 16]; /* special tokens, then --template-arg */
+    char *arg_texts[2 * CLI_MAX_LIST + 32];
+    int32_t n_args, n_arg_texts;
+    clef_token_trie *trie; /* NULL: the model does not generate */
+    int32_t ends[16], n_ends;
+    cli_adapters adapters;
+    float *adapter_scales;      /* [adapters.n] */
+    clef_sampler_opts sampling; /* of requests that say nothing else */
+    int32_t n_context, n_source, is_encoder, is_seq2seq, has_think_tag;
+    int32_t start[2], n_start; /* what an encoder-decoder's text begins with */
+    int32_t can_cut;           /* embeddings may be cut to fewer dimensions */
+    int64_t created;           /* seconds since 1970 */
+    uint64_t n_params, n_bytes;
+} serve_model;
+
+struct serve_engine;
+struct serve_http;
+
+typedef struct serve_server {
+    serve_options o;
+    serve_model m;
+    struct serve_engine *engine;
+    struct serve_http *http;
+    serve_keys *keys;
+    serve_log log;
+    serve_metrics metrics;
+    serve_constraints *constraints;
+    _Atomic int state; /* serve_state */
+    char fingerprint[64];
+    double start_time; /* seconds since 1970 */
+} serve_server;
+
+/** Opens what can be opened before the device: model, template, adapters, tokenizer. CLI_GO_ON, or an exit
+ * code after a message. Free with serve_model_close() in either case. */
+int serve_model_open(serve_model *m, const serve_options *o, const char *path);
+void serve_model_close(serve_model *m);
+/** The number of the adapter that a request's `model` names; 0: none; -1: nothing has this name. */
+int32_t serve_model_find(const serve_model *m, const serve_options *o, const char *name);
+
+/** Runs the server until a signal ends it. Returns the exit code. */
+int serve_run_server(const serve_options *o, const char *path);
+
+#endif

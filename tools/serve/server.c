@@ -1,0 +1,132 @@
+/* The life of a server: it opens, listens, loads, answers, drains, and ends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/engine.h"
+#include "tools/serve/http.h"
+#include "tools/serve/socket.h"
+#include "tools/terminal.h"
+
+/* Requests that were failed write their last event within this time. */
+static const double last_seconds = 3;
+
+static void say_address(const serve_server *s, int32_t port)
+{
+    const serve_options *o = &s->o;
+    const char *scheme = o->tls_cert ? "https" : "http", *host = o->host ? o->host : "127.0.0.1";
+    const int is_v6 = strchr(host, ':') != NULL;
+    if (o->unix_path)
+        printf("clef: listening on unix:%s\n", o->unix_path);
+    else
+        printf("clef: listening on %s://%s%s%s:%d\n", scheme, is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+               (int)port);
+    fflush(stdout);
+}
+
+/* A server that others reach has a key, or was told to have none. */
+static int check_open(const serve_server *s)
+{
+    const serve_options *o = &s->o;
+    if (o->unix_path || o->no_auth || serve_is_loopback(o->host) || serve_keys_count(s->keys))
+        return CLI_GO_ON;
+    return cli_fail(
+        CLI_USAGE,
+        "serve --host %s: others can reach it; expected --api-key-file or $CLEF_API_KEY, or --no-auth",
+        o->host);
+}
+
+static int wait_for_end(serve_server *s)
+{
+    int was_ready = 0;
+    for (;;) {
+        const int signal = serve_signal_wait(0.1);
+        if (signal == 'e')
+            return CLI_OK;
+        if (signal == 'r') {
+            serve_keys_reload(s->keys);
+            serve_log_say(&s->log, "the keys were read again: %d", (int)serve_keys_count(s->keys));
+        }
+        if (serve_engine_failed(s->engine))
+            return CLI_FAILED;
+        if (!was_ready && atomic_load(&s->state) == SERVE_READY) {
+            was_ready = 1;
+            if (!s->o.quiet)
+                serve_log_say(&s->log, "%s is ready", s->m.id);
+        }
+    }
+}
+
+static int is_busy(serve_server *s)
+{
+    const serve_engine_stats e = serve_engine_describe(s->engine);
+    return e.n_running > 0 || e.n_waiting > 0 || serve_http_n_busy(s->http) > 0;
+}
+
+/* Running requests go on for a while; then they get an error, and a moment to write it. */
+static void drain(serve_server *s)
+{
+    const double begin = cli_terminal_seconds();
+    const int was_ready = atomic_load(&s->state) == SERVE_READY;
+    atomic_store(&s->state, SERVE_DRAINING);
+    if (was_ready && is_busy(s) && !s->o.quiet)
+        serve_log_say(&s->log, "ends when its requests have, within %.0f s", (double)s->o.drain_timeout);
+    while (was_ready && is_busy(s) && cli_terminal_seconds() - begin < (double)s->o.drain_timeout)
+        if (serve_signal_wait(0.05) == 'e')
+            break;
+    atomic_store(&s->state, SERVE_ENDING);
+    serve_engine_fail_all(s->engine, "the server ends");
+    const double end = cli_terminal_seconds();
+    while (was_ready && is_busy(s) && cli_terminal_seconds() - end < last_seconds)
+        if (serve_signal_wait(0.05) == 'e')
+            break;
+}
+
+static int run(serve_server *s, int listening, int32_t port)
+{
+    s->constraints = serve_constraints_create(&s->metrics);
+    if (!s->constraints)
+        return cli_fail(CLI_FAILED, "serve: out of host memory");
+    if (!serve_signals_catch())
+        return cli_fail(CLI_FAILED, "serve: cannot catch signals");
+    int rc = serve_engine_start(s, &s->engine);
+    if (rc != CLI_GO_ON)
+        return rc;
+    s->http = serve_http_start(s, listening);
+    if (!s->http)
+        return CLI_FAILED;
+    say_address(s, port);
+    rc = wait_for_end(s);
+    drain(s);
+    return rc;
+}
+
+int serve_run_server(const serve_options *o, const char *path)
+{
+    serve_server s = {.o = *o,
+                      .log = {.form = (serve_log_form)o->log, .quiet = o->quiet, .prompts = o->log_prompts}};
+    int listening = -1;
+    s.start_time = serve_time();
+    s.o.strict_model = o->strict_model;
+    snprintf(s.fingerprint, sizeof s.fingerprint, "clef-%s-%s", clef_version(), CLEF_BUILD_ID);
+    int rc = serve_keys_open(o->key_file, &s.keys);
+    if (rc == CLI_GO_ON)
+        rc = check_open(&s);
+    if (rc == CLI_GO_ON)
+        rc = serve_model_open(&s.m, &s.o, path);
+    if (rc == CLI_GO_ON) {
+        listening = o->unix_path ? serve_listen_unix(o->unix_path) : serve_listen_tcp(o->host, &s.o.port);
+        rc = listening < 0 ? CLI_FAILED : run(&s, listening, s.o.port);
+    }
+    serve_engine_stop(s.engine); /* before the connections: none waits for it any more */
+    serve_http_stop(s.http);
+    serve_engine_destroy(s.engine);
+    if (!s.http)
+        serve_socket_close(listening);
+    serve_constraints_destroy(s.constraints);
+    serve_model_close(&s.m);
+    serve_keys_close(s.keys);
+    if (o->unix_path && listening >= 0)
+        remove(o->unix_path);
+    return rc == CLI_GO_ON ? CLI_OK : rc;
+}

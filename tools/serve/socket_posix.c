@@ -1,0 +1,257 @@
+/* Sockets, signals and private files on POSIX systems. */
+#define _GNU_SOURCE /* POLLRDHUP */
+#include "tools/serve/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/cli.h"
+
+#ifndef POLLRDHUP
+#    define POLLRDHUP 0
+#endif
+
+enum { BACKLOG = 1024 };
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static int32_t port_of(int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+        return 0;
+    return a.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&a)->sin6_port)
+                                   : ntohs(((struct sockaddr_in *)&a)->sin_port);
+}
+
+static int listen_at(const struct addrinfo *at)
+{
+    const int one = 1, fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    const int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+int serve_listen_tcp(const char *host, int32_t *port)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
+    char service[16];
+    snprintf(service, sizeof service, "%d", (int)*port);
+    const int why = getaddrinfo(host, service, &hints, &found);
+    if (why) {
+        cli_fail(CLI_FAILED, "serve --host: '%.200s': %s", host, gai_strerror(why));
+        return -1;
+    }
+    int fd = -1;
+    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
+        fd = listen_at(at);
+    freeaddrinfo(found);
+    if (fd < 0)
+        cli_fail(CLI_FAILED, "serve: cannot listen on %.200s port %d: %s", host, (int)*port, strerror(errno));
+    else
+        *port = port_of(fd);
+    return fd;
+}
+
+/* A socket file that an earlier process left behind: nobody answers there. */
+static void remove_stale(const struct sockaddr_un *a)
+{
+    struct stat info;
+    if (stat(a->sun_path, &info) != 0 || !S_ISSOCK(info.st_mode))
+        return;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (const struct sockaddr *)a, sizeof *a) != 0 && errno == ECONNREFUSED)
+        unlink(a->sun_path);
+    close(fd);
+}
+
+int serve_listen_unix(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof a.sun_path) {
+        cli_fail(CLI_FAILED, "serve --unix: a path of %zu bytes, expected at most %zu", strlen(path),
+                 sizeof a.sun_path - 1);
+        return -1;
+    }
+    memcpy(a.sun_path, path, strlen(path) + 1);
+    remove_stale(&a);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const mode_t before = umask(0077);
+    const int bound = fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof a) == 0;
+    umask(before);
+    if (bound && listen(fd, BACKLOG) == 0)
+        return fd;
+    cli_fail(CLI_FAILED, "serve: cannot listen on %.200s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void serve_socket_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+int serve_is_loopback(const char *host)
+{
+    char own[64];
+    size_t n = strlen(host);
+    if (n > 2 && host[0] == '[' && host[n - 1] == ']')
+        host++, n -= 2;
+    if (n == 0 || n >= sizeof own)
+        return 0;
+    memcpy(own, host, n);
+    own[n] = '\0';
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, own, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, own, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    return strcmp(own, "localhost") == 0;
+}
+
+static void text_of(const struct sockaddr *a, char out[64])
+{
+    out[0] = '\0';
+    if (a && a->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, out, 64);
+    else if (a && a->sa_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(v6))
+            inet_ntop(AF_INET, v6->s6_addr + 12, out, 64);
+        else
+            inet_ntop(AF_INET6, v6, out, 64);
+    }
+}
+
+void serve_peer_text(const struct sockaddr *address, char out[64])
+{
+    text_of(address, out);
+    if (!out[0])
+        memcpy(out, "unix", 5);
+}
+
+void serve_local_text(int fd, char out[64])
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    out[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&a, &n) == 0)
+        text_of((struct sockaddr *)&a, out);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+int serve_socket_gone(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+void serve_socket_tune(int fd)
+{
+    const int one = 1, waiting = 512 << 10; /* Linux doubles it */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof waiting);
+}
+
+void serve_socket_end(int fd, const char *text, size_t n)
+{
+    if (text)
+        (void)!send(fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_RDWR);
+}
+
+/* ---- files and signals ----------------------------------------------------------------------- */
+
+int serve_file_is_private(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return 0;
+    errno = 0;
+    return (info.st_mode & 077) == 0 || !S_ISREG(info.st_mode);
+}
+
+static int signal_pipe[2] = {-1, -1};
+
+static void note_signal(int number)
+{
+    const int why = errno;
+    const char c = number == SIGHUP ? 'r' : 'e';
+    (void)!write(signal_pipe[1], &c, 1);
+    errno = why;
+}
+
+int serve_signals_catch(void)
+{
+    static const int caught[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+    if (signal_pipe[0] < 0 && pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        return 0;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+        if (sigaction(caught[i], &action, NULL) != 0)
+            return 0;
+    signal(SIGPIPE, SIG_IGN);
+    return 1;
+}
+
+int serve_signal_wait(double seconds)
+{
+    struct pollfd p = {.fd = signal_pipe[0], .events = POLLIN};
+    char c = 0;
+    if (poll(&p, 1, (int)(seconds * 1e3)) <= 0)
+        return 0;
+    return read(signal_pipe[0], &c, 1) == 1 ? c : 0;
+}
+
+uint64_t serve_resident_bytes(void)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f)
+        return 0;
+    const int n = fscanf(f, "%llu %llu", &size, &resident);
+    fclose(f);
+    return n == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+double serve_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void serve_sleep(double seconds)
+{
+    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}

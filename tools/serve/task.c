@@ -1,0 +1,311 @@
+/* A request for texts, from its parameters to its end. */
+#include "tools/serve/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/keys.h"
+#include "tools/terminal.h"
+
+/* How often a waiting thread looks for its client. */
+static const double look_seconds = 0.1;
+
+int serve_text_add(serve_text *t, const char *text, size_t n)
+{
+    if (t->n + n + 1 > t->room) {
+        const size_t room = 2 * (t->n + n) + 64;
+        char *grown = realloc(t->p, room);
+        if (!grown)
+            return 0;
+        t->p = grown;
+        t->room = room;
+    }
+    if (n)
+        memcpy(t->p + t->n, text, n);
+    t->n += n;
+    t->p[t->n] = '\0';
+    return 1;
+}
+
+void serve_text_free(serve_text *t)
+{
+    free(t->p);
+    *t = (serve_text){NULL, 0, 0};
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
+static int check_model(serve_task *t)
+{
+    const serve_model *m = &t->r->s->m;
+    serve_error *e = &t->r->error;
+    t->lora = t->p.model ? serve_model_find(m, &t->r->s->o, t->p.model) : 0;
+    if (t->lora < 0)
+        return serve_fail(e, SERVE_E_MODEL, "model", "model: '%.100s' is not here; this server has '%s'",
+                          t->p.model, m->id);
+    if (!m->trie)
+        return serve_fail(e, SERVE_E_UNSUPPORTED, "model", "%s does not generate text; it has /v1/embeddings",
+                          m->id);
+    snprintf(t->model, sizeof t->model, "%s", t->lora ? m->adapters.names[t->lora - 1] : m->id);
+    return 1;
+}
+
+static uint64_t salt_of(const serve_task *t)
+{
+    const serve_params *p = &t->p;
+    const int per_key = t->r->s->o.cache_per_key;
+    const void *const parts[] = {per_key ? &t->r->tenant : NULL, p->cache_salt, p->cache_key};
+    const size_t sizes[] = {sizeof t->r->tenant, p->cache_salt ? strlen(p->cache_salt) : 0,
+                            p->cache_key ? strlen(p->cache_key) : 0};
+    return per_key || p->cache_salt || p->cache_key ? serve_secret_hash(parts, sizes, 3) : 0;
+}
+
+int serve_task_begin(serve_task *t, serve_request *r, serve_form form)
+{
+    *t = (serve_task){.r = r, .is_chat = form == SERVE_FORM_CHAT};
+    serve_group_init(&t->group);
+    if (!serve_params_read(r, form, &t->p) || !check_model(t))
+        return 0;
+    t->salt = salt_of(t);
+    memcpy(t->id, t->is_chat ? "chatcmpl-" : "cmpl-", t->is_chat ? 10 : 6);
+    serve_random_letters(t->id + strlen(t->id), 24);
+    return 1;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static int check_length(serve_task *t, int32_t n)
+{
+    const serve_model *m = &t->r->s->m;
+    serve_error *e = &t->r->error;
+    const int32_t most = m->is_seq2seq ? m->n_source : m->n_context - 1, want = t->p.max_tokens,
+                  of_text = m->is_seq2seq ? m->n_start : n;
+    if (n <= most && (want < 0 || (int64_t)of_text + want <= m->n_context))
+        return 1;
+    e->n_prompt = n;
+    e->n_ctx = m->is_seq2seq && n > most ? m->n_source : m->n_context;
+    e->max_tokens = want;
+    if (want >= 0)
+        return serve_fail(e, SERVE_E_CONTEXT, "max_tokens",
+                          "the prompt has %d tokens and max_tokens is %d, the context holds %d", (int)n,
+                          (int)want, (int)e->n_ctx);
+    return serve_fail(e, SERVE_E_CONTEXT, t->is_chat ? "messages" : "prompt",
+                      "the prompt has %d tokens, the context holds %d, and one at least is generated", (int)n,
+                      (int)e->n_ctx);
+}
+
+static int make_run(serve_task *t, int32_t i)
+{
+    const serve_model *m = &t->r->s->m;
+    serve_choice *c = &t->choices[i];
+    serve_run *run = &t->runs[i];
+    c->prompt = i / t->p.n;
+    c->index = i;
+    c->task = t;
+    c->run = run;
+    const serve_prompt *prompt = &t->prompts[c->prompt];
+    const int as_given =
+        t->p.echo && t->p.logprobs && !m->is_seq2seq; /* the prompt's own logprobs are wanted */
+    clef_sampler_opts sampling = t->p.sampling;
+    sampling.biases = t->biases;
+    sampling.dry_breakers = t->breakers.opts.dry_breakers;
+    sampling.n_dry_breakers = t->breakers.opts.n_dry_breakers;
+    c->n_given = as_given ? prompt->n - 1 : 0;
+    c->has_first = as_given;
+    const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_given,
+                  n_max = t->p.max_tokens >= 0 ? t->p.max_tokens + c->n_given : 0;
+    run->group = &t->group;
+    run->request = (clef_request){
+        .ids = m->is_seq2seq ? m->start : prompt->ids,
+        .n = n_fed,
+        .source = m->is_seq2seq ? prompt->ids : NULL,
+        .n_source = m->is_seq2seq ? prompt->n : 0,
+        .n_max = n_max,
+        .n_min = t->p.min_tokens ? t->p.min_tokens + c->n_given : 0,
+        .ignore_eos = t->p.ignore_eos,
+        .stops = m->ends,
+        .n_stops = t->p.ignore_eos ? 0 : m->n_ends,
+        .sampling = sampling,
+        .stream = (uint32_t)(i % t->p.n),
+        .logprobs = t->p.logprobs,
+        .n_top = t->p.n_top,
+        .given = as_given ? prompt->ids + 1 : NULL,
+        .n_given = c->n_given,
+        .lora = t->lora,
+        .salt = t->salt,
+        .guide = t->has_guide ? &t->guide : NULL,
+    };
+    run->capacity = n_max ? n_max : m->n_context - n_fed;
+    run->tokens = malloc(((size_t)run->capacity + 1) * sizeof *run->tokens);
+    run->tops = malloc(((size_t)run->capacity * (size_t)t->p.n_top + 1) * sizeof *run->tops);
+    if (!run->tokens || !run->tops)
+        return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    if (t->p.max_tokens == 0 && !c->n_given) /* echo alone: nothing is computed */
+        run->state = SERVE_RUN_DONE;
+    run->finish = run->state == SERVE_RUN_DONE ? CLEF_FINISH_LENGTH : CLEF_FINISH_NONE;
+    run->n_prompt = m->is_seq2seq ? prompt->n : prompt->n - c->n_given;
+    return serve_choice_begin(c);
+}
+
+static int make_runs(serve_task *t)
+{
+    t->n_choices = t->n_prompts * t->p.n;
+    t->choices = calloc((size_t)t->n_choices + 1, sizeof *t->choices);
+    t->runs = calloc((size_t)t->n_choices + 1, sizeof *t->runs);
+    if (!t->choices || !t->runs) {
+        t->n_choices = 0;
+        return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    }
+    for (int32_t i = 0; i < t->n_prompts; i++)
+        if (!check_length(t, t->prompts[i].n))
+            return 0;
+    for (int32_t i = 0; i < t->n_choices; i++)
+        if (!make_run(t, i))
+            return 0;
+    return 1;
+}
+
+static int has_begun(const serve_task *t)
+{
+    for (int32_t i = 0; i < t->n_choices; i++)
+        if (t->runs[i].state != SERVE_RUN_WAITING)
+            return 1;
+    return 0;
+}
+
+static void note_prompt(serve_task *t)
+{
+    const serve_text *text = &t->prompts[0].text;
+    if (!t->r->s->log.prompts || !text->p)
+        return;
+    t->r->prompt = malloc(text->n + 1);
+    if (t->r->prompt)
+        memcpy(t->r->prompt, text->p, text->n + 1);
+}
+
+int serve_task_submit(serve_task *t)
+{
+    if (!make_runs(t))
+        return 0;
+    note_prompt(t);
+    t->last_sent = cli_terminal_seconds();
+    if (t->runs[0].state == SERVE_RUN_DONE) /* echo alone */
+        return 1;
+    if (!serve_engine_submit(t->r->s->engine, &t->group, t->runs, t->n_choices, &t->r->error))
+        return 0;
+    t->submitted = 1;
+    for (;;) {
+        pthread_mutex_lock(&t->group.lock);
+        const int begun = has_begun(t);
+        pthread_mutex_unlock(&t->group.lock);
+        if (begun)
+            break;
+        if (!serve_task_wait(t))
+            return 0;
+    }
+    for (int32_t i = 0; i < t->n_choices; i++) { /* refused as it began: its status is still free */
+        pthread_mutex_lock(&t->group.lock);
+        const serve_error error = t->runs[i].error;
+        pthread_mutex_unlock(&t->group.lock);
+        if (error.id) {
+            t->r->error = error;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+int serve_task_wait(serve_task *t)
+{
+    serve_request *r = t->r;
+    const serve_options *o = &r->s->o;
+    pthread_mutex_lock(&t->group.lock);
+    serve_group_wait(&t->group, t->seen, look_seconds);
+    t->seen = t->group.n_changes;
+    const int waits = !has_begun(t);
+    pthread_mutex_unlock(&t->group.lock);
+    const double now = cli_terminal_seconds();
+    if (now >= t->next_look) {
+        t->next_look = now + look_seconds;
+        if (serve_client_gone(r)) {
+            const int slow = serve_client_slow(r);
+            r->gone = 1;
+            r->why = slow ? "the client reads too slowly" : "the client has gone";
+            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED,
+                              slow ? SERVE_CANCELLED_SLOW : SERVE_CANCELLED_DISCONNECT);
+            return serve_fail(&r->error, SERVE_E_GONE, NULL, "%s", r->why);
+        }
+    }
+    const int late = now - r->began > (double)o->request_timeout,
+              queued = waits && now - t->group.submitted > (double)o->queue_timeout;
+    if (!late && !queued)
+        return 1;
+    serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
+    r->why = queued && !late ? "the queue's time is over" : "the request's time is over";
+    return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
+                      queued && !late ? "the request waited for %.0f s (--queue-timeout)"
+                                      : "the request took more than %.0f s (--request-timeout)",
+                      (double)(queued && !late ? o->queue_timeout : o->request_timeout));
+}
+
+int serve_task_take(serve_task *t)
+{
+    for (int32_t i = 0; i < t->n_choices; i++)
+        if (!serve_choice_take(&t->choices[i]))
+            return 0;
+    return 1;
+}
+
+int serve_task_done(const serve_task *t)
+{
+    for (int32_t i = 0; i < t->n_choices; i++)
+        if (!t->choices[i].finish)
+            return 0;
+    return 1;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void serve_task_end(serve_task *t)
+{
+    serve_request *r = t->r;
+    if (t->submitted) {
+        for (int32_t i = 0; i < t->n_choices; i++)
+            atomic_store(&t->runs[i].cancelled, 1);
+        for (int32_t i = 0; i < t->n_choices; i++)
+            serve_run_cancel(&t->runs[i]);
+        serve_engine_note(r->s->engine, cli_terminal_seconds() - t->group.submitted);
+    }
+    t->submitted = 0;
+}
+
+void serve_task_free(serve_task *t)
+{
+    serve_task_end(t);
+    for (int32_t i = 0; i < t->n_choices; i++) {
+        serve_choice_free(&t->choices[i]);
+        free(t->runs[i].tokens);
+        free(t->runs[i].tops);
+    }
+    for (int32_t i = 0; i < t->n_prompts; i++) {
+        if (t->prompts[i].own)
+            free(t->prompts[i].ids);
+        else
+            clef_tokens_free(t->prompts[i].ids);
+        serve_text_free(&t->prompts[i].text);
+    }
+    if (t->r)
+        serve_constraints_give(t->r->s->constraints, t->constraint);
+    free(t->prompts);
+    free(t->choices);
+    free(t->runs);
+    free(t->biases);
+    free(t->stops);
+    free(t->tools);
+    cli_sampler_finish(&t->breakers);
+    serve_text_free(&t->out);
+    serve_params_finish(&t->p);
+    serve_group_finish(&t->group);
+}

@@ -1,0 +1,119 @@
+/* A request for texts: its prompts, its choices, and the runs of the engine that generate them. */
+#ifndef CLEF_TOOLS_SERVE_TASK_H
+#define CLEF_TOOLS_SERVE_TASK_H
+
+#include <jansson.h>
+
+#include "tools/sampling.h"
+#include "tools/serve/engine.h"
+#include "tools/serve/http.h"
+#include "tools/serve/params.h"
+
+enum { SERVE_PING_SECONDS = 15 };
+
+/** Bytes that grow, with a NUL that is not counted. */
+typedef struct serve_text {
+    char *p;
+    size_t n, room;
+} serve_text;
+/** 0 when out of memory. */
+int serve_text_add(serve_text *t, const char *text, size_t n);
+void serve_text_free(serve_text *t);
+
+typedef struct serve_prompt {
+    int32_t *ids; /* [n], freed with clef_tokens_free() or free(), by own */
+    int32_t n, own;
+    int32_t starts_thinking;
+    serve_text text; /* for echo, and for the log */
+} serve_prompt;
+
+struct serve_task;
+
+/** What is kept of a token until its log-probability is told. */
+typedef struct serve_choice {
+    struct serve_task *task;
+    serve_run *run;
+    int32_t index, prompt, n_given; /* n_given: tokens of the prompt that the run computes, for echo */
+    clef_stream stream;
+    clef_stop *stop;
+    clef_reply_reader *reader;   /* NULL: all is content */
+    size_t *begins;              /* [capacity]: where in the text each token begins */
+    int32_t n_seen, n_told;      /* tokens that became text; of these, those whose logprobs were told */
+    int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */
+    size_t n_text, n_let;        /* bytes of text; of these, what stop strings let through */
+    clef_reply_kind kind;        /* of the last part */
+    serve_text content, reasoning;
+    size_t n_sent_content, n_sent_reasoning; /* by streams */
+    json_t *calls;                           /* OpenAI's tool_calls */
+    size_t n_sent_calls;
+    json_t *logprobs;   /* of tokens that were told and not sent yet; NULL: not asked for */
+    const char *finish; /* NULL: it goes on */
+    int32_t sent_finish, sent_role, stopped;
+    int32_t n_sent_ids, has_offset;
+    size_t offset;     /* of the next token, in characters */
+    int32_t has_first; /* the prompt's first id is to be told, with no log-probability */
+} serve_choice;
+
+typedef struct serve_task {
+    serve_request *r;
+    serve_params p;
+    serve_group group;
+    serve_prompt *prompts;
+    serve_choice *choices;
+    serve_run *runs;
+    int32_t n_prompts, n_choices, is_chat, submitted, has_guide;
+    char id[48], model[160];
+    clef_constraint *constraint;
+    clef_guide guide;
+    clef_logit_bias *biases;
+    cli_sampler breakers;
+    char **stops;
+    int32_t n_stops, lora, has_tools, may_think;
+    char *tools; /* JSON */
+    size_t n_tools;
+    uint64_t salt;
+    int32_t n_calls; /* calls before this message */
+    /* of streams */
+    serve_text out;
+    size_t n_out;              /* bytes of it that were taken */
+    int32_t ended, n_progress; /* n_progress: what was told last; -1: no more */
+    char late[1024];           /* an error under way */
+    double last_sent, next_look;
+    uint64_t seen; /* of the group's changes */
+} serve_task;
+
+/** The parts of a request; each returns 0 and sets its error where that fails. */
+int serve_task_begin(serve_task *t, serve_request *r, serve_form form);
+int serve_task_prompt_chat(serve_task *t);
+int serve_task_prompt_texts(serve_task *t);
+/** Samplers, constraint, stop strings, adapter. */
+int serve_task_set_picks(serve_task *t);
+/** Makes the choices, hands them to the engine, and waits until one of them has begun. */
+int serve_task_submit(serve_task *t);
+/** Waits until something new came; 0 when the request is over, with its error set, or the client gone. */
+int serve_task_wait(serve_task *t);
+/** Turns tokens that came into text. 0: an error. */
+int serve_task_take(serve_task *t);
+int serve_task_done(const serve_task *t);
+/** Ends what still runs, and notes what the request took. */
+void serve_task_end(serve_task *t);
+void serve_task_free(serve_task *t);
+
+/** Renders the messages of a request as the prompt's text. Free with clef_rendered_finish(). */
+int serve_render(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
+                 clef_rendered *out);
+
+int serve_choice_begin(serve_choice *c);
+int serve_choice_take(serve_choice *c);
+void serve_choice_free(serve_choice *c);
+/** A token as text, or its bytes: an entry of OpenAI's logprobs. */
+json_t *serve_token_entry(const serve_model *m, int32_t id, double logprob);
+
+/** {"prompt_tokens": ..}, and {"cache_n": ..}. */
+json_t *serve_task_usage(const serve_task *t);
+json_t *serve_task_timings(const serve_task *t);
+/** The whole reply; the stream. */
+void serve_task_reply(serve_task *t);
+void serve_task_stream(serve_task *t);
+
+#endif

@@ -1,0 +1,220 @@
+/* Prompts of /v1/completions, and texts as tokens and back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/json.h"
+#include "tools/serve/task.h"
+
+enum { MOST_PROMPTS = 64 };
+
+static int bad(serve_request *r, const char *path, const json_t *value, const char *wanted)
+{
+    return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
+                      serve_kind_of(value));
+}
+
+static int no_memory(serve_request *r)
+{
+    return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+/* A list of ids; 0 and an error that names the path of the first that is none. The caller frees *out. */
+static int read_ids(serve_request *r, const json_t *list, const char *path, int32_t **out, int32_t *n)
+{
+    const int32_t n_vocab = r->s->m.hparams->n_vocab;
+    const size_t size = json_array_size(list);
+    json_t *one;
+    size_t i;
+    *n = 0;
+    *out = malloc((size + 1) * sizeof **out);
+    if (!*out)
+        return no_memory(r);
+    json_array_foreach(list, i, one)
+    {
+        char at[128];
+        const json_int_t id = json_integer_value(one);
+        serve_path(at, "%s[%zu]", path, i);
+        if (!json_is_integer(one))
+            return bad(r, at, one, "a token id");
+        if (id < 0 || id >= n_vocab)
+            return serve_fail(&r->error, SERVE_E_INVALID_VALUE, at,
+                              "%s: expected an id from 0 to %d, got %lld", at, (int)n_vocab - 1,
+                              (long long)id);
+        (*out)[(*n)++] = (int32_t)id;
+    }
+    return 1;
+}
+
+/* An empty prompt stands for BOS. */
+static int add_bos(serve_request *r, serve_prompt *to, const char *path)
+{
+    const serve_model *m = &r->s->m;
+    const int32_t of_tokenizer = clef_tokenizer_bos(m->tok),
+                  bos = of_tokenizer >= 0 ? of_tokenizer : m->hparams->bos;
+    if (bos < 0 || bos >= m->hparams->n_vocab)
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path,
+                          "%s: it is empty, and the model has no BOS token", path);
+    to->ids = malloc(sizeof *to->ids);
+    if (!to->ids)
+        return no_memory(r);
+    to->own = 1;
+    to->ids[0] = bos;
+    to->n = 1;
+    return 1;
+}
+
+static int prompt_of_text(serve_request *r, const json_t *text, const char *path, serve_prompt *to)
+{
+    clef_error err = {0};
+    const char *p = json_string_value(text);
+    const size_t n = json_string_length(text);
+    if (!serve_text_add(&to->text, p, n))
+        return no_memory(r);
+    if (clef_tokenizer_encode(r->s->m.tok, p, n, CLEF_SPECIAL_ADD, &to->ids, &to->n, &err) != CLEF_OK)
+        return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
+    return to->n ? 1 : add_bos(r, to, path);
+}
+
+static int prompt_of_ids(serve_request *r, const json_t *list, const char *path, serve_prompt *to)
+{
+    char *text = NULL;
+    size_t n = 0;
+    to->own = 1;
+    if (!read_ids(r, list, path, &to->ids, &to->n))
+        return 0;
+    if (to->n == 0)
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
+    if (clef_tokenizer_decode(r->s->m.tok, to->ids, to->n, &text, &n, NULL) != CLEF_OK)
+        return no_memory(r);
+    const int ok = serve_text_add(&to->text, text, n);
+    clef_text_free(text);
+    return ok || no_memory(r);
+}
+
+/* 1 for a list of ids: its first item decides. */
+static int is_ids(const json_t *value)
+{
+    return json_is_array(value) && json_is_number(json_array_get(value, 0));
+}
+
+int serve_task_prompt_texts(serve_task *t)
+{
+    serve_request *r = t->r;
+    json_t *prompt = t->p.prompt;
+    const int is_one = json_is_string(prompt) || is_ids(prompt);
+    const size_t n = is_one ? 1 : json_array_size(prompt);
+    if (!is_one && !json_is_array(prompt))
+        return bad(r, "prompt", prompt, "a string, ids, or a list of either");
+    if (n < 1 || n > MOST_PROMPTS)
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "prompt",
+                          "prompt: expected 1 to %d prompts, got %zu", MOST_PROMPTS, n);
+    t->prompts = calloc(n, sizeof *t->prompts);
+    if (!t->prompts)
+        return no_memory(r);
+    for (size_t i = 0; i < n; i++) {
+        char path[128] = "prompt";
+        const json_t *one = is_one ? prompt : json_array_get(prompt, i);
+        if (!is_one)
+            serve_path(path, "prompt[%zu]", i);
+        t->n_prompts++;
+        if (json_is_string(one)  ? !prompt_of_text(r, one, path, &t->prompts[i])
+            : json_is_array(one) ? !prompt_of_ids(r, one, path, &t->prompts[i])
+                                 : !bad(r, path, one, "a string or ids"))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- /tokenize ------------------------------------------------------------------------------- */
+
+static int is_utf8(const char *bytes, size_t n)
+{
+    char own[CLEF_MAX_PIECE + 8];
+    if (n >= sizeof own)
+        return 0;
+    memcpy(own, bytes, n);
+    own[n] = '\0';
+    for (size_t i = 0; i < n;) {
+        const int length = cli_utf8_length(own + i);
+        if (!length)
+            return 0;
+        i += (size_t)length;
+    }
+    return 1;
+}
+
+static json_t *piece_of(const serve_model *m, int32_t id)
+{
+    size_t n = 0;
+    const char *bytes = clef_tokenizer_bytes(m->tok, id, &n);
+    if (!bytes || is_utf8(bytes, n))
+        return json_stringn(bytes ? bytes : "", n);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer((unsigned char)bytes[i]));
+    return list;
+}
+
+static int tokenize(serve_request *r, const serve_params *p)
+{
+    const serve_model *m = &r->s->m;
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 0;
+    if (!json_is_string(p->content))
+        return bad(r, "content", p->content, "a string");
+    const char *text = json_string_value(p->content);
+    const size_t n_text = json_string_length(p->content);
+    const clef_byte_span all = {0, n_text};
+    const clef_status s =
+        p->parse_special
+            ? clef_tokenizer_encode(m->tok, text, n_text,
+                                    p->add_special ? CLEF_SPECIAL_ADD : CLEF_SPECIAL_NONE, &ids, &n, &err)
+            : clef_tokenizer_encode_plain(m->tok, text, n_text, &all, 1, &ids, &n, &err);
+    if (s)
+        return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, "content");
+    json_t *tokens = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(
+            tokens, p->with_pieces ? json_pack("{s:i, s:o}", "id", (int)ids[i], "piece", piece_of(m, ids[i]))
+                                   : json_integer(ids[i]));
+    clef_tokens_free(ids);
+    serve_reply_json(r, json_pack("{s:o}", "tokens", tokens));
+    return 1;
+}
+
+void serve_answer_tokenize(serve_request *r)
+{
+    serve_params p;
+    if (serve_params_read(r, SERVE_FORM_TOKENS, &p))
+        tokenize(r, &p);
+    serve_params_finish(&p);
+}
+
+/* ---- /detokenize ----------------------------------------------------------------------------- */
+
+static int detokenize(serve_request *r, const serve_params *p)
+{
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 0;
+    char *text = NULL;
+    size_t n_text = 0;
+    int ok = json_is_array(p->tokens) ? read_ids(r, p->tokens, "tokens", &ids, &n)
+                                      : bad(r, "tokens", p->tokens, "a list of ids");
+    if (ok && clef_tokenizer_decode(r->s->m.tok, ids, n, &text, &n_text, &err) != CLEF_OK)
+        ok = serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, "tokens");
+    if (ok)
+        serve_reply_json(r, json_pack("{s:o}", "content", json_stringn(text ? text : "", n_text)));
+    clef_text_free(text);
+    free(ids);
+    return ok;
+}
+
+void serve_answer_detokenize(serve_request *r)
+{
+    serve_params p;
+    if (serve_params_read(r, SERVE_FORM_BACK, &p))
+        detokenize(r, &p);
+    serve_params_finish(&p);
+}
