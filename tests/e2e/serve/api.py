@@ -1,0 +1,194 @@
+"""OpenAI's endpoints: whole replies, streams, log-probabilities, tools, formats, embeddings, tokens."""
+import base64
+import json
+import math
+import os
+import struct
+import subprocess
+
+from serving import Server, check, events, finish, same
+
+CLEF = os.environ["CLEF"]
+
+
+def run(*args):
+    env = dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")
+    return subprocess.run([CLEF, *args], capture_output=True, text=True, env=env).stdout
+
+
+def content(reply):
+    return reply.json["choices"][0]["message"]["content"]
+
+
+def joined(stream):
+    return "".join(e["choices"][0]["delta"].get("content") or "" for e in stream if e["choices"])
+
+
+def completions(s):
+    prompt = "Once upon a time"
+    alone = run("run", "-p", prompt, "-n", "24", "--temp", "0", "-q").rstrip("\n")
+    r = s.text(prompt, max_tokens=24, temperature=0)
+    same("the text of clef run", alone, r.json["choices"][0]["text"])
+    same("object", "text_completion", r.json["object"])
+    same("tokens are counted", 24, r.json["usage"]["completion_tokens"])
+    same("finish length", "length", r.json["choices"][0]["finish_reason"])
+    check("ids", r.json["id"].startswith("cmpl-") and len(r.json["id"]) == 29)
+    again = s.text(prompt, max_tokens=24, temperature=0)
+    check("a cached prefix", again.json["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, again)
+    same("the same text from it", r.json["choices"][0]["text"], again.json["choices"][0]["text"])
+    a, b = (s.text(prompt, max_tokens=12, temperature=1, seed=7, n=3) for _ in range(2))
+    same("the same seed, the same choices", [c["text"] for c in a.json["choices"]],
+         [c["text"] for c in b.json["choices"]])
+    check("choices differ", len({c["text"] for c in a.json["choices"]}) > 1, a)
+    sampled = run("run", "-p", prompt, "-n", "12", "--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0",
+                  "--repeat-penalty", "1", "-q", "--seed", "7").rstrip("\n")
+    same("sampled as clef run does", sampled, a.json["choices"][0]["text"])
+    many = s.text([prompt, "The king"], max_tokens=6, temperature=0, n=2)
+    same("prompts first, then choices", [0, 1, 2, 3], [c["index"] for c in many.json["choices"]])
+    same("two prompts", many.json["choices"][0]["text"], many.json["choices"][1]["text"])
+    ids = s.post("/tokenize", {"content": prompt, "add_special": True}).json["tokens"]
+    by_ids = s.text(ids, max_tokens=24, temperature=0)
+    same("ids as the prompt", alone, by_ids.json["choices"][0]["text"])
+    echo = s.text(prompt, max_tokens=4, temperature=0, echo=True)
+    check("echo", echo.json["choices"][0]["text"].startswith(prompt), echo)
+    stop = s.text(prompt, max_tokens=24, temperature=0, stop=alone[5:8])
+    same("a stop string", alone.split(alone[5:8])[0], stop.json["choices"][0]["text"])
+    same("finish stop", "stop", stop.json["choices"][0]["finish_reason"])
+    long = s.text(prompt, max_tokens=8, temperature=0, min_tokens=8)
+    same("min_tokens", 8, long.json["usage"]["completion_tokens"])
+    ids = s.text(prompt, max_tokens=5, temperature=0, return_token_ids=True)
+    same("token ids", 5, len(ids.json["choices"][0]["token_ids"]))
+
+
+def streams(s):
+    prompt = "Once upon a time"
+    whole = s.text(prompt, max_tokens=16, temperature=0).json["choices"][0]["text"]
+    r = s.text(prompt, max_tokens=16, temperature=0, stream=True, stream_options={"include_usage": True})
+    same("a stream's type", "text/event-stream; charset=utf-8", r.headers["content-type"])
+    same("it is not cached", "no-cache", r.headers["cache-control"])
+    came = events(r.text)
+    same("a stream's text", whole, "".join(e["choices"][0]["text"] for e in came if e["choices"]))
+    check("it ends with [DONE]", r.text.endswith("data: [DONE]\n\n"))
+    same("the last event has no choices", [], came[-1]["choices"])
+    same("and the usage", 16, came[-1]["usage"]["completion_tokens"])
+    check("usage is null before", all(e["usage"] is None for e in came[:-1]))
+    chat = s.chat(max_tokens=12, temperature=0)
+    c = events(s.chat(max_tokens=12, temperature=0, stream=True).text)
+    same("the first event of a chat", {"role": "assistant", "content": None}, c[0]["choices"][0]["delta"])
+    same("a chat's stream", content(chat), joined(c))
+    same("the last delta is empty", {}, c[-1]["choices"][0]["delta"])
+    check("deltas between are not", all(e["choices"][0]["delta"] for e in c[:-1]))
+    check("no usage unasked", all("usage" not in e for e in c))
+    many = events(s.chat(max_tokens=6, temperature=1, n=3, stream=True).text)
+    same("choices of a stream", {0, 1, 2}, {e["choices"][0]["index"] for e in many})
+    p = s.chat("word " * 60, max_tokens=2, stream=True, return_progress=True)
+    check("progress", any("prompt_progress" in e for e in events(p.text)), p)
+
+
+def logprobs(s):
+    prompt = "Once upon a time"
+    r = s.text(prompt, max_tokens=5, temperature=0, logprobs=3).json["choices"][0]["logprobs"]
+    same("tokens of logprobs", 5, len(r["tokens"]))
+    check("the likeliest is the one picked", all(t == max(top, key=top.get) for t, top in zip(r["tokens"], r["top_logprobs"])), r)
+    check("logprobs are at most 0", all(x <= 0 for x in r["token_logprobs"]))
+    whole = s.text(prompt, max_tokens=0, echo=True, logprobs=1)
+    e = whole.json["choices"][0]["logprobs"]
+    check("echo: the first has none", e["token_logprobs"][0] is None and e["top_logprobs"][0] is None, whole)
+    same("echo: its tokens are the prompt", prompt, "".join(e["tokens"]))
+    same("echo: offsets", 0, e["text_offset"][0])
+    same("echo alone generates nothing", 0, whole.json["usage"]["completion_tokens"])
+    cut = s.text(prompt + "," , max_tokens=1, echo=True, logprobs=2, temperature=0)
+    check("echo: then the text", len(cut.json["choices"][0]["logprobs"]["tokens"]) ==
+          cut.json["usage"]["prompt_tokens"] + 1, cut)
+    c = s.chat(max_tokens=4, temperature=0, logprobs=True, top_logprobs=2)
+    entries = c.json["choices"][0]["logprobs"]["content"]
+    same("logprobs of a chat", content(c), "".join(x["token"] for x in entries))
+    same("their bytes", list(entries[0]["token"].encode()), entries[0]["bytes"])
+    same("their alternatives", 2, len(entries[0]["top_logprobs"]))
+    st = events(s.chat(max_tokens=4, temperature=0, logprobs=True, top_logprobs=2, stream=True).text)
+    got = [x for e in st for x in ((e["choices"][0]["logprobs"] or {}).get("content") or [])]
+    same("logprobs of a stream", [x["token"] for x in entries], [x["token"] for x in got])
+    bias = s.text(prompt, max_tokens=3, temperature=0, logit_bias={"17": 100}, return_token_ids=True)
+    same("a bias", [17, 17, 17], bias.json["choices"][0]["token_ids"])
+
+
+def formats(s):
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 7}, "b": {"enum": ["x", "y"]}},
+              "required": ["a", "b"], "additionalProperties": False}
+    r = s.chat(max_tokens=180, temperature=1, seed=1, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}})
+    value = json.loads(content(r))
+    check("a schema", 3 <= value["a"] <= 7 and value["b"] in "xy", r)
+    r = s.chat(max_tokens=180, temperature=1, seed=1, response_format={"type": "json_schema", "schema": schema})
+    check("a schema beside the type", json.loads(content(r))["b"] in "xy", r)
+    same("a choice", True, content(s.chat(max_tokens=20, choice=["yes", "no"])) in ("yes", "no"))
+    check("a pattern", content(s.chat(max_tokens=20, regex="[ab]{3}"))[0] in "ab")
+    check("a grammar", content(s.chat(max_tokens=20, grammar='root ::= "left" | "right"')) in ("left", "right"))
+    spec = s.chat(max_tokens=180, seed=1, temperature=1, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}, stream=True)
+    check("a schema's stream", json.loads(joined(events(spec.text)))["b"] in "xy", spec)
+    tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}}}]
+    r = s.chat(max_tokens=210, temperature=1, seed=3, tools=tools, tool_choice="required", parallel_tool_calls=False)
+    call = r.json["choices"][0]["message"]["tool_calls"][0]
+    same("a call", "add", call["function"]["name"])
+    check("its arguments", isinstance(json.loads(call["function"]["arguments"])["x"], int), r)
+    check("its id", call["id"].startswith("call_") and len(call["id"]) == 29 and "index" not in call, call)
+    same("finish tool_calls", "tool_calls", r.json["choices"][0]["finish_reason"])
+    same("no content", None, content(r))
+    st = events(s.chat(max_tokens=210, temperature=1, seed=3, tools=tools, tool_choice={"type": "function", "function": {"name": "add"}}, stream=True).text)
+    deltas = [d for e in st for d in e["choices"][0]["delta"].get("tool_calls", [])]
+    check("a call in a stream", deltas and deltas[0]["index"] == 0 and deltas[0]["function"]["name"] == "add", st)
+    none = s.chat(max_tokens=8, tools=tools, tool_choice="none")
+    check("tools that are not to be used", "tool_calls" not in none.json["choices"][0]["message"], none)
+
+
+def embeddings(s):
+    r = s.post("/v1/embeddings", {"input": ["a cat", "a dog and a cat", "x"], "model": "demo"})
+    same("embeddings", [0, 1, 2], [d["index"] for d in r.json["data"]])
+    one = s.post("/v1/embeddings", {"input": "a dog and a cat", "encoding_format": "base64"}).json["data"][0]["embedding"]
+    raw = base64.b64decode(one)
+    values = struct.unpack(f"<{len(raw) // 4}f", raw)
+    check("base64 is the same", all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in zip(values, r.json["data"][1]["embedding"])))
+    many = s.post("/v1/embeddings", {"input": [f"text number {i} " + "word " * (i % 40) for i in range(300)]})
+    same("300 inputs", 300, len(many.json["data"]))
+    long = s.post("/v1/embeddings", {"input": "word " * 4000})
+    same("too long", (400, "context_length_exceeded"), (long.status, long.code))
+    check("with numbers", long.json["error"]["n_prompt_tokens"] > long.json["error"]["n_ctx"] > 0, long)
+    same("dimensions", 400, s.post("/v1/embeddings", {"input": "x", "dimensions": 3}).status)
+
+
+def tokens(s):
+    text = "Hello, world ünï"
+    t = s.post("/tokenize", {"content": text}).json["tokens"]
+    same("there and back", text, s.post("/detokenize", {"tokens": t}).json["content"])
+    pieces = s.post("/tokenize", {"content": text, "with_pieces": True}).json["tokens"]
+    same("pieces", t, [p["id"] for p in pieces])
+    whole = b"".join(p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces)
+    same("their bytes", text.encode(), whole)
+    p = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}]}).json["prompt"]
+    check("a prompt", "Hi" in p and p.endswith("<|im_start|>assistant\n"), p)
+    c = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}], "continue_final_message": True}).json["prompt"]
+    check("continued", c.endswith("Well"), c)
+
+
+def told(s):
+    m = s.get("/v1/models").json["data"][0]
+    same("the model", ("model", "clef"), (m["object"], m["owned_by"]))
+    same("by its id", m["id"], s.get("/v1/models/" + m["id"]).json["id"])
+    same("HEAD", 200, s.send("HEAD", "/v1/models").status)
+    p = s.get("/props").json
+    check("props", p["clef_version"] and p["capabilities"]["chat"], p)
+    check("props have no paths", "/" not in p["model"] and os.environ["CLEF_BUILD"] not in json.dumps(p))
+    r = s.chat(max_tokens=1, nonsense=1, user="me")
+    same("unknown fields", "nonsense", r.headers.get("clef-ignored"))
+    same("a request's id", "my-id_1.2", s.send("GET", "/health", headers={"x-request-id": "my-id_1.2"}).headers["x-request-id"])
+    page = s.get("/")
+    check("the page", "<script>" in page.text and "default-src 'none'" in page.headers["content-security-policy"])
+    counted = sum(s.metric(f"clef_{n}_tokens_total") for n in ("prompt", "generation"))
+    check("tokens are counted in the metrics", counted > 100, counted)
+    check("pages: used are cached", s.until(lambda: s.metric("clef_kv_pages_used") == s.metric("clef_kv_pages_cached")))
+
+
+with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
+    for part in (completions, streams, logprobs, formats, embeddings, tokens, told):
+        part(server)
+    same("it ends with 0", 0, server.stop())
+finish()

@@ -1,0 +1,185 @@
+"""Starts `clef serve` for a test, and speaks HTTP with it. Standard library only.
+
+Each check prints a line, `ok NAME` or `FAIL NAME: WHY`, which tests/count.awk counts."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+failures = 0
+
+
+def ok(name):
+    print(f"ok {name}", flush=True)
+
+
+def fail(name, why):
+    global failures
+    failures += 1
+    print(f"FAIL {name}: {str(why)[:600]}", flush=True)
+
+
+def check(name, condition, why=""):
+    if condition:
+        ok(name)
+    else:
+        fail(name, why)
+
+
+def same(name, wanted, came):
+    check(name, wanted == came, f"expected {wanted!r}, got {came!r}")
+
+
+def finish():
+    sys.exit(failures > 0)
+
+
+class Reply:
+    """A status, headers, and a body: text, and JSON where it is some."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers = status, {k.lower(): v for k, v in headers}
+        self.body = body
+        self.text = body.decode("utf-8", "replace")
+        try:
+            self.json = json.loads(self.text)
+        except ValueError:
+            self.json = None
+
+    @property
+    def code(self):
+        return (self.json or {}).get("error", {}).get("code") if isinstance(self.json, dict) else None
+
+    def __repr__(self):
+        return f"{self.status} {self.text[:300]}"
+
+
+def events(text):
+    """The JSON of a stream's events, without [DONE]."""
+    return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
+
+
+class Server:
+    """A server on a port of its own; its log is in `log`. Ends with the `with` block."""
+
+    def __init__(self, *flags, model=None, env=None, wait=True):
+        self.folder = tempfile.mkdtemp(prefix="clef-serve-")
+        self.log_path = os.path.join(self.folder, "log")
+        command = [os.environ["CLEF"], "serve"] + ([model] if model else []) + ["--port", "0", *flags]
+        full = dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0", **(env or {}))
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=full)
+        line = self.process.stdout.readline().decode()
+        found = re.search(r":(\d+)$", line.strip())
+        self.port = int(found.group(1)) if found else 0
+        if wait and found:
+            self.wait_ready()
+
+    def wait_ready(self, seconds=600):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                if self.get("/health").status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise SystemExit(f"FAIL the server is not ready: {self.log[-2000:]}")
+
+    @property
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def send(self, method, path, body=None, headers=None, timeout=300):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        all_headers = {"Content-Type": "application/json"} if body is not None else {}
+        all_headers.update(headers or {})
+        try:
+            connection.request(method, path, body, all_headers)
+            reply = connection.getresponse()
+            return Reply(reply.status, reply.getheaders(), reply.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **more):
+        return self.send("GET", path, **more)
+
+    def post(self, path, value, **more):
+        body = value if isinstance(value, (str, bytes)) else json.dumps(value)
+        return self.send("POST", path, body.encode() if isinstance(body, str) else body, **more)
+
+    def chat(self, text="Hello", **fields):
+        return self.post("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], **fields})
+
+    def text(self, prompt="Once upon a time", **fields):
+        return self.post("/v1/completions", {"prompt": prompt, **fields})
+
+    def open(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def begin(self, path, value):
+        """Sends a request, and returns the socket without reading."""
+        body = json.dumps(value).encode()
+        s = self.open()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        s.sendall(head.encode() + body)
+        return s
+
+    def raw(self, data, seconds=20):
+        """Writes bytes and reads to the end, or for some seconds."""
+        s = self.open()
+        s.settimeout(seconds)
+        came = b""
+        try:
+            s.sendall(data)
+            while True:
+                piece = s.recv(65536)
+                if not piece:
+                    break
+                came += piece
+        except OSError:
+            pass
+        s.close()
+        return came
+
+    def metric(self, name, labels=""):
+        for line in self.get("/metrics").text.split("\n"):
+            if line.startswith(name + labels + " ") or (labels and line.startswith(name + "{") and labels in line):
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    def until(self, condition, seconds=60):
+        """Waits for a condition: how long that takes is the machine's affair."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return True
+            time.sleep(0.02)
+        return condition()
+
+    def idle(self):
+        return self.metric("clef_requests_running") == 0 and self.metric("clef_requests_waiting") == 0
+
+    def stop(self, number=signal.SIGTERM, seconds=60):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return "killed"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.process.stdout.close()
+        subprocess.run(["rm", "-rf", self.folder], check=False)
