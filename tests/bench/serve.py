@@ -23,8 +23,8 @@ count for nothing but the column "failed". The total counts the end of a round t
 nothing left to do: with more requests for each client it matters less.
 
 Every server and number of clients is warmed up first. Each of the --rounds then runs all of them, every
-second round in the opposite order, so that noise hits all alike. The numbers are those of all rounds together;
-behind a ratio stand the least and the greatest one of a single round.
+second round in the opposite order, so that noise hits all alike. The numbers are those of all rounds
+together; behind a ratio stand the least and the greatest one of a single round.
 
 --prefix N sends prompts that begin with the same N ids and end with 8 of their own, by one client, and tells
 how much sooner the first token comes once the server has seen the prefix. Each round has another prefix.

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -133,7 +134,7 @@ int serve_is_loopback(const char *host)
         return ntohl(v4.s_addr) >> 24 == 127;
     if (inet_pton(AF_INET6, own, &v6) == 1)
         return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcmp(own, "localhost") == 0;
+    return strcasecmp(own, "localhost") == 0;
 }
 
 static void text_of(const struct sockaddr *a, char out[64])
