@@ -260,31 +260,49 @@ static void describe_all(serve_engine *e)
     publish(e);
 }
 
-static int load(serve_engine *e)
+static void close_all(serve_engine *e)
 {
-    serve_server *s = e->s;
-    clef_error err = {0};
+    clef_batch_destroy(e->batch);
+    clef_embedder_destroy(e->embedder);
+    clef_device_close(e->device);
+    e->batch = NULL;
+    e->embedder = NULL;
+    e->device = NULL;
+    cli_progress_finish(&e->progress);
+}
+
+static clef_status open_all(serve_engine *e, clef_error *err)
+{
+    const serve_server *s = e->s;
     const clef_device_opts device = {.notice = cli_say_notice,
                                      .n_threads = s->o.n_threads,
                                      .pin = (clef_pin)s->o.pin,
                                      .progress = load_step,
                                      .progress_user = e};
-    cli_progress_init(&e->progress, s->o.quiet);
-    clef_status status = cli_devices_open(s->o.device, s->o.split, &device, &e->device, &err);
-    if (!status && !s->o.quiet)
-        cli_say_device(e->device);
+    clef_status status = cli_devices_open(s->o.device, s->o.split, &device, &e->device, err);
     if (!status && s->m.trie)
-        status = open_batch(e, &err);
-    if (!status)
-        status = open_embedder(e, s->m.trie ? NULL : &err);
+        status = open_batch(e, err);
+    if (!status) {
+        status = open_embedder(e, s->m.trie ? NULL : err);
+        status = s->m.trie ? CLEF_OK : status; /* it generates, and may have no embeddings */
+    }
     cli_progress_finish(&e->progress);
-    if (status && s->m.trie && e->batch) /* it generates, but has no embeddings */
-        status = CLEF_OK;
-    if (status && atomic_load(&s->state) < SERVE_DRAINING)
+    return status;
+}
+
+static int load(serve_engine *e)
+{
+    clef_error err = {0};
+    cli_progress_init(&e->progress, e->s->o.quiet);
+    const clef_status status = open_all(e, &err);
+    if (status && atomic_load(&e->s->state) < SERVE_DRAINING)
         cli_report(&err);
-    if (!status)
-        describe_all(e);
-    return status == CLEF_OK;
+    if (status)
+        return 0;
+    if (!e->s->o.quiet)
+        cli_say_device(e->device);
+    describe_all(e);
+    return 1;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -437,25 +455,28 @@ static void after_failure(serve_engine *e, const clef_error *err)
     serve_log_say(&e->s->log, "%s", text);
     const serve_error error = error_of(SERVE_E_UNAVAILABLE, text);
     fail_active(e, &error);
-    clef_batch_destroy(e->batch);
-    e->batch = NULL;
+    close_all(e);
     e->n_failures = 0;
     e->tried = cli_terminal_seconds();
+    pthread_mutex_lock(&e->lock);
+    e->stats.is_lost = 1;
+    pthread_mutex_unlock(&e->lock);
 }
 
 static void reopen(serve_engine *e)
 {
     clef_error err = {0};
     const double now = cli_terminal_seconds();
-    if (e->batch || !e->s->m.trie || now < e->tried + reopen_seconds)
+    if (e->device || now < e->tried + reopen_seconds)
         return;
     e->tried = now;
-    if (open_batch(e, &err) == CLEF_OK)
+    if (open_all(e, &err) == CLEF_OK) {
+        describe_all(e);
         serve_log_say(&e->s->log, "the device is back");
-    else
+    } else {
         serve_log_say(&e->s->log, "the device is not back: %s", err.text);
-    cli_progress_finish(&e->progress);
-    publish(e);
+        close_all(e);
+    }
 }
 
 static void run_step(serve_engine *e)
@@ -497,7 +518,9 @@ static void run_embeddings(serve_engine *e)
     while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= EMBED_TOKENS))
         n_tokens += w->n_ids[end++];
     serve_error error = {.id = SERVE_OK};
-    if (!atomic_load(&w->cancelled)) {
+    if (!e->embedder)
+        serve_fail(&error, SERVE_E_UNAVAILABLE, NULL, "the device was lost, and is not yet back");
+    else if (!atomic_load(&w->cancelled)) {
         const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;
         const clef_status s = clef_embed_ids(e->embedder, w->ids + w->n_done, w->n_ids + w->n_done,
                                              end - w->n_done, w->out + (size_t)w->n_done * d, &err);
@@ -556,10 +579,7 @@ static void *run_engine(void *user)
     const serve_error error = error_of(SERVE_E_UNAVAILABLE, "the server ends");
     fail_active(e, &error);
     fail_queue(e, &error);
-    clef_batch_destroy(e->batch);
-    clef_embedder_destroy(e->embedder);
-    clef_device_close(e->device);
-    cli_progress_finish(&e->progress);
+    close_all(e);
     return NULL;
 }
 
@@ -643,8 +663,7 @@ int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_
     if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
         ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
     else if (e->n_waiting >= most_waiting(e)) {
-        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "%d requests wait already, which is the most",
-                        (int)e->n_waiting);
+        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait", (int)e->n_waiting);
         error->retry_after = estimate(e);
     }
     for (int32_t i = 0; ok && i < n; i++) {
@@ -677,10 +696,8 @@ int serve_engine_embed(serve_engine *e, serve_embedding *w, serve_error *error)
         at = &(*at)->next;
     if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
         ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
-    else if (!e->embedder)
-        ok = serve_fail(error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings");
     else if (n > e->s->o.max_queue) {
-        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "%d requests wait already, which is the most", (int)n);
+        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait", (int)n);
         error->retry_after = estimate(e);
     } else {
         w->next = NULL;

@@ -87,6 +87,7 @@ typedef struct serve_engine_stats {
     clef_batch_stats batch;
     int32_t n_running, n_waiting; /* runs that are computed; requests in the queue */
     double mean_seconds;          /* of requests, lately; 0: none yet */
+    int32_t is_lost;              /* the device, and it is not yet back */
     int32_t n_dims, max_tokens;   /* of embeddings; 0: not known yet */
     char device[160], driver[288], kernels[512];
     const char *no_prefix_cache, *no_speculation; /* NULL: they work */

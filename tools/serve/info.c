@@ -14,13 +14,16 @@
 void serve_answer_health(serve_request *r)
 {
     const int state = atomic_load(&r->s->state);
-    if (state == SERVE_READY) {
+    const int is_lost = state == SERVE_READY && serve_engine_describe(r->s->engine).is_lost;
+    if (state == SERVE_READY && !is_lost) {
         serve_reply_json(r, json_pack("{s:s}", "status", "ok"));
         return;
     }
     serve_reply_json(r, json_pack("{s:{s:i, s:s, s:s}}", "error", "code", 503, "message",
-                                  state == SERVE_LOADING ? "Loading model" : "Draining", "type",
-                                  "unavailable_error"));
+                                  state == SERVE_LOADING ? "Loading model"
+                                  : is_lost              ? "The device is lost"
+                                                         : "Draining",
+                                  "type", "unavailable_error"));
     r->status = 503;
 }
 

@@ -105,7 +105,8 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
             return 0;
         *n_calls += (int32_t)json_array_size(calls);
     }
-    if (!json_is_string(json_object_get(message, "content")) && !json_is_array(json_object_get(message, "content")))
+    if (!json_is_string(json_object_get(message, "content")) &&
+        !json_is_array(json_object_get(message, "content")))
         json_object_set_new(message, "content", json_string("")); /* templates would write null as "None" */
     if (known == 1 && !knows_developer)
         json_object_set_new(message, "role", json_string("system"));

@@ -1,10 +1,12 @@
 """Starts `clef serve` for a test, and speaks HTTP with it. Standard library only.
 
 Each check prints a line, `ok NAME` or `FAIL NAME: WHY`, which tests/count.awk counts."""
+import atexit
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -58,6 +60,22 @@ class Reply:
 
     def __repr__(self):
         return f"{self.status} {self.text[:300]}"
+
+
+def long_model():
+    """A folder with a new model that knows nothing, but has 8192 positions and takes its time."""
+    folder = tempfile.mkdtemp(prefix="clef-serve-model-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    config, model = os.path.join(folder, "config.json"), os.path.join(folder, "long")
+    with open(config, "w", encoding="ascii") as f:
+        json.dump({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 512, "num_hidden_layers": 8,
+                   "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1024, "max_position_embeddings": 8192,
+                   "vocab_size": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": True, "hidden_act": "silu"}, f)
+    source = os.environ["CLEF_SOURCE"]
+    subprocess.run([os.environ["CLEF"], "train", "--new", config, "--tokenizer", os.path.join(source, "model", "demo"), "--data",
+                    os.path.join(source, "README.md"), "-n", "1", "-c", "64", "-b", "1", "-o", model, "-q", "--validation", "0"],
+                   check=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
+    return model
 
 
 def events(text):
