@@ -114,8 +114,8 @@ typedef struct cli_sampler {
  *  recommended, breakers are lists of ids ("3,4"), and options that were not given are off, the temperature
  *  is 1. CLI_GO_ON, or an exit code after a message. Free with cli_sampler_finish() in either case. */
 int  cli_sampler_make(const cli_sampling *flags, const char *command, clef_model *model, cli_sampler *out);
-/** Appends DRY's breakers of the texts (none: the usual ones) to the options, for a model that has a tokenizer. Texts
- *  of 1 to 40 bytes. CLI_GO_ON, or an exit code after a message. */
+/** Appends DRY's breakers of the texts (none: the usual ones) to the options, for a model that has a
+ *  tokenizer. Texts of 1 to 40 bytes. CLI_GO_ON, or an exit code after a message. */
 int  cli_dry_breakers(const cli_list *texts, clef_model *model, cli_sampler *out);
 /** Tells on stderr what the model recommended, if anything. */
 void cli_sampler_tell(const cli_sampler *sampler);

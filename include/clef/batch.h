@@ -137,8 +137,8 @@ typedef struct clef_batch_token {
 /** Moves up to `capacity` tokens that steps have picked to `out`, oldest first, and returns their number. */
 CLEF_API int32_t clef_batch_take(clef_batch *batch, clef_batch_token *out, int32_t capacity);
 
-/** How far a sequence is: 1 if it runs, 0 if it waits, -1 if there is none of that number. *n_past: its tokens
- *  in the cache now; *n_cached: of its prompt, found in the prefix cache when it began. */
+/** How far a sequence is: 1 if it runs, 0 if it waits, -1 if there is none of that number. *n_past: its
+ *  tokens in the cache now; *n_cached: of its prompt, found in the prefix cache when it began. */
 CLEF_API int32_t clef_batch_find(const clef_batch *batch, int64_t sequence, int32_t *n_past,
                                  int32_t *n_cached);
 
