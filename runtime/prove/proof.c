@@ -199,9 +199,9 @@ static void tell_used_anyway(const prover *p, const clef_proof *charge)
 static clef_status check_node(const prover *p, const clef_value *n, int32_t setting, clef_error *err)
 {
     const clef_proof *charge = find_charge(p, n, setting);
-    const char *device = p->plan->dev->info.name, *op = clef__ops[n->op]->name;
-    if (!charge)
+    if (!charge) /* as of inputs, which have no op */
         return CLEF_OK;
+    const char *device = p->plan->dev->info.name, *op = clef__ops[n->op]->name;
     if (!clef__proof_is_suspicion(charge))
         return clef__fail(
             err, CLEF_E_DEVICE,

@@ -213,7 +213,7 @@ static void describe_kernels(serve_engine *e, char *out, size_t room)
     out[0] = '\0';
     const int32_t n_launches = plan ? clef_plan_launches(plan, NULL, 0) : 0;
     clef_launch_info *launches = calloc((size_t)n_launches + 1, sizeof *launches);
-    if (launches)
+    if (launches && plan)
         clef_plan_launches(plan, launches, n_launches);
     for (int32_t i = 0; launches && i < n_launches; i++) {
         const char *name = launches[i].kernel;

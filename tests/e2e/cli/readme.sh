@@ -3,6 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 check "README.md is what scripts/readme makes of it" "$CLEF_SOURCE/scripts/readme" --check
+check "docs/serving.md is what scripts/serving makes of it" "$CLEF_SOURCE/scripts/serving" --check
 for link in $(grep -oE '\]\([^)#]+' "$CLEF_SOURCE/README.md" | cut -c 3-); do
   check "README links to $link" test -e "$CLEF_SOURCE/$link"
 done

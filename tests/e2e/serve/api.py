@@ -5,6 +5,7 @@ import math
 import os
 import struct
 import subprocess
+import tempfile
 
 from serving import Server, check, events, finish, same
 
@@ -187,8 +188,50 @@ def told(s):
     check("pages: used are cached", s.until(lambda: s.metric("clef_kv_pages_used") == s.metric("clef_kv_pages_cached")))
 
 
+def other_models():
+    fixtures = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fixtures")
+    t5, bert = os.path.join(fixtures, "tiny-t5"), os.path.join(fixtures, "tiny-bert")
+    with Server(model=t5) as s:
+        r = s.text("translate: hello", max_tokens=10, temperature=0)
+        same("an encoder-decoder's text", run("run", t5, "-p", "translate: hello", "-n", "10", "--temp", "0", "-q").rstrip("\n"),
+             r.json["choices"][0]["text"] if r.status == 200 else r)
+        same("it does not chat", 400, s.chat().status)
+    with Server(model=bert) as s:
+        vector = [float(x) for x in run("embed", bert, "a text", "-q").split()]
+        r = s.post("/v1/embeddings", {"input": ["another one, longer", "a text"]})
+        check("an encoder's vectors", r.status == 200 and all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
+                                                              for a, b in zip(vector, r.json["data"][1]["embedding"])), r)
+        same("it writes no text", (400, "unsupported_parameter"), (s.text().status, s.text().code))
+        same("nor does it chat", 400, s.chat().status)
+
+
+def adapters():
+    config = os.path.join(os.environ["CLEF_SOURCE"], "model", "demo")
+    with tempfile.TemporaryDirectory() as folder:
+        made = []
+        for i, name in enumerate("ab"):
+            path = os.path.join(folder, name)
+            run("train", config, "--lora", "4", "--data", os.path.join(os.environ["CLEF_SOURCE"], "README.md"), "-n", "6", "-c", "64", "-b", "4",
+                "--rate", "0.01", "--seed", str(i), "-o", path, "-q", "--validation", "0")
+            made.append(path)
+        alone = [run("run", "-p", "The king", "-n", "20", "--temp", "0", "-q", *flags).rstrip("\n")
+                 for flags in ([], ["--lora", made[0]], ["--lora", made[1]])]
+        check("adapters change the text", len(set(alone)) == 3, alone)
+        with Server("--lora", f"a={made[0]}", "--lora", f"b={made[1]}") as s:
+            same("adapters are models", ["demo", "a", "b"], [m["id"] for m in s.get("/v1/models").json["data"]])
+            for _ in range(2):
+                for name, want in zip(("demo", "a", "b"), alone):
+                    r = s.text("The king", model=name, max_tokens=20, temperature=0)
+                    same(f"as alone: {name}", want, r.json["choices"][0]["text"])
+            same("by the field lora", alone[2], s.text("The king", lora=[{"name": "b"}], max_tokens=20, temperature=0).json["choices"][0]["text"])
+            same("a scale of 0", alone[0], s.text("The king", model="a", lora=[{"name": "a", "scale": 0}], max_tokens=20, temperature=0).json["choices"][0]["text"])
+            same("another model", (404, "model_not_found"), (lambda r: (r.status, r.code))(s.text(model="../../x")))
+
+
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
     for part in (completions, streams, logprobs, formats, embeddings, tokens, told):
         part(server)
     same("it ends with 0", 0, server.stop())
+other_models()
+adapters()
 finish()
