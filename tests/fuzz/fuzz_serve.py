@@ -1,0 +1,177 @@
+"""Sends `clef serve` requests that are nearly right: mutated bodies, heads, chunks and lengths, halves and rubbish.
+
+usage: fuzz_serve.py PORT [REQUESTS [SEED]]
+
+Run the server of a build with AddressSanitizer, with `-q --header-timeout 1`. Prints how many were sent, and the
+statuses that came. Exit code 1 when a status 500 came or the server no longer answers."""
+import collections
+import json
+import multiprocessing
+import random
+import socket
+import sys
+
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health",
+         "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
+USER = [{"role": "user", "content": "Hi"}]
+TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
+SEEDS = [
+    {"messages": USER, "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "seed": 3, "logprobs": True, "top_logprobs": 2, "stop": ["a"]},
+    {"messages": USER, "max_tokens": 2, "stream": True, "stream_options": {"include_usage": True}, "n": 2},
+    {"messages": USER, "max_tokens": 3, "tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
+    {"messages": USER, "max_tokens": 3, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"enum": [1, "b"]}}}}}},
+    {"messages": USER + [{"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "4"}]}], "max_tokens": 1, "chat_template_kwargs": {"a": 1}},
+    {"prompt": "Once", "max_tokens": 2, "echo": True, "logprobs": 1, "logit_bias": {"5": -100}}, {"prompt": [1, 2, 3], "max_tokens": 1, "grammar": 'root ::= "a"'},
+    {"prompt": ["a", [5, 6]], "max_tokens": 2, "dry_multiplier": 1, "mirostat": 2, "samplers": ["top_k", "temperature"], "regex": "[ab]*"},
+    {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
+]
+VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
+
+
+def places(value, path=()):
+    yield path
+    if isinstance(value, dict):
+        for k in value:
+            yield from places(value[k], path + (k,))
+    elif isinstance(value, list):
+        for i in range(len(value)):
+            yield from places(value[i], path + (i,))
+
+
+def change(rng, value):
+    """Replaces, removes or copies one part."""
+    value = json.loads(json.dumps(value))
+    path = rng.choice(list(places(value)))
+    if not path:
+        return rng.choice(VALUES) if rng.random() < 0.05 else value
+    at = value
+    for k in path[:-1]:
+        at = at[k]
+    how = rng.random()
+    if how < 0.7:
+        at[path[-1]] = rng.choice(VALUES)
+    elif how < 0.8:
+        del at[path[-1]]
+    elif isinstance(at, dict):
+        at[rng.choice(["n", "seed", "lora", "min_tokens", "ignore_eos", "choice", "cache_salt", "return_token_ids", "new"])] = rng.choice(VALUES)
+    else:
+        at.extend([at[path[-1]]] * rng.randrange(1, 30))
+    return value
+
+
+def spoil(rng, data):
+    """Changes bytes."""
+    data = bytearray(data)
+    for _ in range(rng.randrange(1, 6)):
+        if data:
+            i = rng.randrange(len(data))
+            data[i:i + rng.randrange(0, 3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(0, 3)))
+    return bytes(data)
+
+
+def make(rng):
+    """A request as bytes, and whether a reply is to be expected on an open connection."""
+    seed = rng.choice(SEEDS)
+    for _ in range(rng.randrange(0, 4)):
+        seed = change(rng, seed) if isinstance(seed, (dict, list)) else seed
+    body = json.dumps(seed).encode()
+    if rng.random() < 0.1:
+        body = spoil(rng, body)
+    path = rng.choice(PATHS[:6] * 4 + PATHS)
+    method = rng.choice(["POST"] * 12 + ["GET", "PUT", "HEAD", "OPTIONS", "X" * 30])
+    heads = ["Host: localhost", "Content-Type: application/json"]
+    how = rng.random()
+    if how < 0.85:
+        heads.append(f"Content-Length: {len(body)}")
+    elif how < 0.95:
+        heads.append("Transfer-Encoding: chunked")
+        cut = rng.randrange(len(body) + 1)
+        parts = [p for p in (body[:cut], body[cut:]) if p]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in parts) + b"0\r\n\r\n"
+    else:
+        heads.append(rng.choice(["Content-Length: 99999999999999999999", "Content-Length: -1", "Content-Length: 0\r\nTransfer-Encoding: chunked", "Transfer-Encoding: x",
+                                 "Content-Length: 5\r\nContent-Length: 6"]))
+    if rng.random() < 0.05:
+        heads += [f"x-{i}: {'v' * rng.randrange(300)}" for i in range(rng.randrange(1, 130))]
+    if rng.random() < 0.03:
+        heads.append(rng.choice(["Origin: http://evil.example", "Authorization: Bearer " + "x" * 5000, "x-request-id: a\tb", "Expect: 100-continue", "Connection: close"]))
+    head = f"{method} {path} HTTP/1.1\r\n" + "\r\n".join(heads) + "\r\n\r\n"
+    data = head.encode("latin1") + body
+    whole = how < 0.95
+    if rng.random() < 0.06:
+        data, whole = spoil(rng, data), False
+    if rng.random() < 0.03:
+        data, whole = data[:rng.randrange(len(data))], False
+    return data, whole
+
+
+def read_reply(s, is_head=False):
+    """The status of one reply, which is read to its end; 0 where there is none."""
+    f = s.makefile("rb")
+    line = f.readline()
+    parts = line.split()
+    if len(parts) < 2 or not parts[1].isdigit():
+        return 0, False
+    status, length, chunked, close = int(parts[1]), 0, False, False
+    if status == 100:
+        return status, False
+    while (line := f.readline().strip()):
+        name, _, value = line.lower().partition(b":")
+        length = int(value) if name == b"content-length" else length
+        chunked |= name == b"transfer-encoding"
+        close |= name == b"connection" and b"close" in value
+    if is_head:
+        return status, False
+    if chunked:
+        while (n := int(f.readline().strip() or b"0", 16)):
+            f.read(n + 2)
+        f.readline()
+    else:
+        f.read(length)
+    return status, not close
+
+
+def work(port, n, seed, results):
+    rng, counts, s = random.Random(seed), collections.Counter(), None
+    for _ in range(n):
+        data, whole = make(rng)
+        is_head = data.startswith(b"HEAD")
+        try:
+            if s is None:
+                s = socket.create_connection(("127.0.0.1", port), timeout=30)
+            s.settimeout(5 if whole else 0.02)
+            s.sendall(data)
+            status, goes_on = read_reply(s, is_head)
+            counts[status] += 1
+            if not whole or is_head or not goes_on:
+                s.close()
+                s = None
+        except (OSError, ValueError):
+            counts["cut"] += 1
+            if s is not None:
+                s.close()
+            s = None
+    results.put(counts)
+
+
+def main():
+    port, total, seed = int(sys.argv[1]), int((sys.argv[2:] or [1000])[0]), int((sys.argv[3:] or [1])[0])
+    results, n_workers = multiprocessing.Queue(), 6
+    workers = [multiprocessing.Process(target=work, args=(port, total // n_workers, seed * 1000 + i, results)) for i in range(n_workers)]
+    for w in workers:
+        w.start()
+    counts = collections.Counter()
+    for _ in workers:
+        counts += results.get()
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            alive = read_reply(s)[0] == 200
+    except OSError:
+        alive = False
+    print(f"{sum(counts.values())} requests:", dict(counts.most_common()), "" if alive else "the server is gone")
+    sys.exit(not alive or counts[500] > 0)
+
+
+if __name__ == "__main__":
+    main()
