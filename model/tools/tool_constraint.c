@@ -398,8 +398,9 @@ static uint32_t text_or(maker *m, uint32_t start)
     const uint32_t text = free_text(m, texts, end);
     special.to = either(m, text, tags->is_bare ? start : end);
     const uint32_t token = clef__graph_add(&m->c->graph, special);
+    const uint32_t next = either(m, 0, token); /* first: it may move the nodes */
     if (!m->work->status)
-        m->c->graph.nodes[end].to = either(m, 0, token);
+        m->c->graph.nodes[end].to = next;
     return either(m, either(m, start, text), either(m, 0, token));
 }
 
