@@ -230,10 +230,16 @@ void serve_model_close(serve_model *m)
     clef_model_close(m->model);
 }
 
+/* A name that stands for a file, and for no model that a client could mean. */
+static int is_path(const char *name)
+{
+    return name[0] == '/' || name[0] == '\\' || name[0] == '~' || strstr(name, "..") != NULL;
+}
+
 int32_t serve_model_find(const serve_model *m, const serve_options *o, const char *name)
 {
     const int32_t adapter = cli_adapters_find(&m->adapters, name);
-    const int strict = o->strict_model || m->adapters.n > 0;
+    const int strict = o->strict_model || m->adapters.n > 0 || is_path(name);
     if (adapter)
         return adapter;
     return !strict || !strcmp(name, m->id) || !*name ? 0 : -1;

@@ -235,9 +235,13 @@ def lost_device():
 
 def salts():
     prompt = "word " * 120
-    with Server("-c", "512", "--cache-per-key", model=MODEL, env={"CLEF_API_KEY": "a"}) as s:
-        def cached(**more):
-            headers = {"X-Api-Key": "a"}
+    path = os.path.join(os.path.dirname(MODEL), "keys")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("b\n")
+    os.chmod(path, 0o600)
+    with Server("-c", "512", "--cache-per-key", "--api-key-file", path, model=MODEL, env={"CLEF_API_KEY": "a"}) as s:
+        def cached(key="a", **more):
+            headers = {"X-Api-Key": key}
             r = s.post("/v1/completions", {"prompt": prompt, "max_tokens": 4, "temperature": 0, **more}, headers=headers).json
             return r["usage"]["prompt_tokens_details"]["cached_tokens"], r["choices"][0]["text"]
         first, text = cached()
@@ -245,9 +249,11 @@ def salts():
         again, same_text = cached()
         check("the prefix is cached", again > 100, again)
         same("with the same text", text, same_text)
+        same("another key shares nothing", (0, text), cached("b"))
+        check("but with itself", cached("b")[0] > 100)
         same("a salt shares nothing", 0, cached(cache_salt="x")[0])
         same("a cache key neither", 0, cached(prompt_cache_key="x")[0])
-        check("but with itself", cached(cache_salt="x")[0] > 100)
+        check("a salt shares with itself", cached(cache_salt="x")[0] > 100)
 
 
 with Server("-c", "8192", "--chat-template", "chatml", "--header-timeout", "2", "--write-timeout", "2", "--spec", "ngram", model=MODEL) as server:

@@ -112,6 +112,7 @@ def bodies(s):
     refused("a long prompt", r, 400, "context_length_exceeded")
     check("its numbers", r.json["error"]["n_prompt_tokens"] > r.json["error"]["n_ctx"], r)
     refused("too many tokens", s.text("a", max_tokens=100000), 400, "context_length_exceeded")
+    refused("a path as the model", s.text("a", model="../../x"), 404, "model_not_found")
     same("a retry is in vain", "false", s.text("a", n=0).headers["x-should-retry"])
 
 
