@@ -163,7 +163,9 @@ void clef__os_guard(double seconds, const char *if_crashed, const char *if_hung)
     static int is_ready;
     if (!is_ready) {
         const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
-        sigaltstack(&other, NULL);
+        stack_t own;
+        if (sigaltstack(NULL, &own) == 0 && own.ss_flags & SS_DISABLE) /* the thread may have one */
+            sigaltstack(&other, NULL);
         atexit(note_crash); /* a driver that cannot continue calls exit() */
         start_watching();
         is_ready = 1;
