@@ -17,10 +17,13 @@ What is measured:
   TPOT      of a request: (end - first token) / (tokens - 1); the end is the last event of its text
   E2E       of a request: from writing it to the end of the reply (only in the file of --json)
   total     the tokens of all requests / the time from the first one's begin to the last one's end
+  together  the tokens that come while every client receives some / that time: no prompt is part of it, as in
+            the figures of `clef bench --batch`
   one       the tokens of all requests / the sum of their E2E: what one client sees
 Tokens are those of usage.completion_tokens; of a server that does not tell them, the events. Failed requests
 count for nothing but the column "failed". The total counts the end of a round too, when some clients have
-nothing left to do: with more requests for each client it matters less.
+nothing left to do: with more requests for each client it matters less. A request on a connection that the
+server has closed after the reply before is sent again on a new one, as HTTP clients do.
 
 Every server and number of clients is warmed up first. Each of the --rounds then runs all of them, every
 second round in the opposite order, so that noise hits all alike. The numbers are those of all rounds
@@ -50,6 +53,7 @@ from urllib.parse import urlsplit
 
 OWN_IDS = 8  # ids that each prompt of --prefix has for itself
 MOST_HEAD = 1 << 16  # bytes
+NO_REPLY = "the server closed the connection without a reply"
 WORDS = ("and the you that was for are with his they this have from one had word but not what all were "
          "when your can said there use each which she how their will other about out many then them "
          "these some her would make like him into time has look two more write see number way could "
@@ -150,7 +154,7 @@ class Connection(asyncio.Protocol):
         elif self.reply.status or self.buffer:
             self.end(Clock(), "the server closed the connection before the end of the reply")
         else:
-            self.end(Clock(), "the server closed the connection without a reply")
+            self.end(Clock(), NO_REPLY)
 
     async def ask(self, request: bytes, timeout: float) -> Reply:
         self.buffer.clear()
@@ -276,10 +280,14 @@ async def run_client(server: Server, connection: Connection | Reply, requests: l
     """Sends the requests one after another; connects again where the server has closed the connection."""
     replies = []
     for request in requests:
-        if isinstance(connection, Reply) or not connection.usable:
-            connection = await try_connect(server, timeout)
-        failed = isinstance(connection, Reply)
-        replies.append(connection if failed else await connection.ask(request, timeout))
+        was_used = bool(replies) and isinstance(connection, Connection) and connection.usable
+        reply = await connection.ask(request, timeout) if was_used else None
+        if reply is None or reply.problem == NO_REPLY:
+            if not isinstance(connection, Connection) or not connection.usable:
+                connection = await try_connect(server, timeout)
+            failed = isinstance(connection, Reply)
+            reply = connection if failed else await connection.ask(request, timeout)
+        replies.append(reply)
     if isinstance(connection, Connection):
         connection.close()
     return replies
@@ -461,6 +469,12 @@ class Case:
         return self.tokens / self.wall if self.wall else 0.0
 
     @property
+    def together(self) -> float | None:
+        parts = [together_of(samples, self.clients) for samples in self.rounds]
+        seconds = sum(part[1] for part in parts)
+        return sum(part[0] for part in parts) / seconds if seconds else None
+
+    @property
     def tokens(self) -> int:
         return sum(s.tokens for s in self.samples if not s.problem)
 
@@ -472,6 +486,19 @@ def wall_of(samples: list[Sample]) -> float:
 def total_of(samples: list[Sample]) -> float:
     wall = wall_of(samples)
     return sum(s.tokens for s in samples if not s.problem) / wall if wall else 0.0
+
+
+def together_of(samples: list[Sample], clients: int) -> tuple[int, float]:
+    """The tokens that came while all clients received some, and how long that was."""
+    good = [s for s in samples if not s.problem]
+    ends = sorted([(s.token_times[0], 1) for s in good] + [(s.text_end, -1) for s in good])
+    tokens, seconds, receiving, since = 0, 0.0, 0, 0.0
+    for now, change in ends:
+        if receiving == clients:
+            tokens += sum(since < t <= now for s in good for t in s.token_times)
+            seconds += now - since
+        receiving, since = receiving + change, now
+    return tokens, seconds
 
 
 def prompts_of(case: Case, options: argparse.Namespace, n: int) -> list[list[list[int]]]:
@@ -575,6 +602,7 @@ def row_of(case: Case) -> dict[str, Any]:
         "wall_s": case.wall,
         "total_tokens_per_s": case.total,
         "total_tokens_per_s_of_rounds": [total_of(samples) for samples in case.rounds],
+        "together_tokens_per_s": case.together,
         "client_tokens_per_s": ratio(float(case.tokens), sum(s.e2e for s in good)),
         **times_of(good),
         "own_cpu_share": ratio(case.own_seconds, case.wall),
@@ -652,14 +680,14 @@ def table_of(lines: list[list[str]], groups: list[tuple[str, int]]) -> str:
 
 
 def main_table(rows: list[dict[str, Any]]) -> str:
-    head = ["server", "clients", "requests", "failed", "prompt", "total", "one"]
+    head = ["server", "clients", "requests", "failed", "prompt", "total", "together", "one"]
     lines = [head + ["mean", "p50", "p99"] * 3]
     for r in rows:
         times = [number(x) for key in ("ttft_ms", "itl_ms", "tpot_ms") for x in r[key].values()]
         lines.append([r["server"], str(r["clients"]), str(r["requests"]), str(r["failed"]),
                       number(r["prompt_tokens"], 0), number(r["total_tokens_per_s"], 1),
-                      number(r["client_tokens_per_s"], 1), *times])
-    groups = [("", 1)] * 5 + [("tokens/s", 2), ("TTFT ms", 3), ("ITL ms", 3), ("TPOT ms", 3)]
+                      number(r["together_tokens_per_s"], 1), number(r["client_tokens_per_s"], 1), *times])
+    groups = [("", 1)] * 5 + [("tokens/s", 3), ("TTFT ms", 3), ("ITL ms", 3), ("TPOT ms", 3)]
     return table_of(lines, groups)
 
 

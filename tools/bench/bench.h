@@ -6,8 +6,8 @@
 
 #include "clef/batch.h"
 #include "tools/common.h"
-#include "tools/progress.h"
 #include "tools/inspect/trace.h"
+#include "tools/progress.h"
 #include "tools/prompts/speculation.h"
 
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
@@ -40,12 +40,12 @@ typedef struct bench {
     clef_batch *batch; /* with --batch */
     cli_progress progress;
     cli_trace trace;
-    FILE *to;                            /* output of profiles */
-    clef_device_speed speed;             /* with --profile: measured before the model is loaded */
-    int32_t *ids;                        /* the longest sequence that is fed at once */
+    FILE *to;                /* output of profiles */
+    clef_device_speed speed; /* with --profile: measured before the model is loaded */
+    int32_t *ids;            /* the longest sequence that is fed at once */
     int32_t n_prompt, n_gen, n_threads;
-    double load_seconds, first_seconds;  /* from the start until the session is open; until the logits of
-                                            the first token */
+    double load_seconds, first_seconds; /* from the start until the session is open; until the logits of
+                                           the first token */
     uint64_t peak_rss;
     bench_rate rates[2];
     int32_t n_rates;
@@ -76,27 +76,28 @@ typedef struct bench_product {
 } bench_product;
 /** Measures the products of --product on the device, alternately, and prints them with their share of its
  *  multiply-adds. Returns an exit code. */
-int  cli_bench_product(bench *b);
+int cli_bench_product(bench *b);
 void cli_bench_print_product(const bench *b, const bench_product *p, double limit);
 
 enum { BENCH_MAX_BATCH = 32 };
 /** A number of sequences that generate at once: the best of the rounds. */
 typedef struct bench_batch_row {
     int32_t n_sequences;
-    double  total;    /* tokens a second of all sequences, while all of them generate */
-    double  p50, p99; /* seconds between two tokens of a sequence */
+    double total;    /* tokens a second of all sequences, while all of them generate */
+    double whole;    /* all tokens generated / the time from the first prompt to the last token */
+    double p50, p99; /* seconds between two tokens of a sequence */
 } bench_batch_row;
 typedef struct bench_batch {
     bench_batch_row rows[BENCH_MAX_BATCH];
-    int32_t         n_rows, step_tokens;
-    int32_t         n_long;   /* tokens of a prompt that comes in beside a running text; 0: not measured */
-    double          gap;      /* the longest gap of that text, in seconds */
-    double          step;     /* the longest step of that prompt alone, which has step_tokens rows */
-    uint64_t        kv_bytes; /* of the pool and of states */
+    int32_t n_rows, step_tokens;
+    int32_t n_long;    /* tokens of a prompt that comes in beside a running text; 0: not measured */
+    double gap;        /* the longest gap of that text, in seconds */
+    double step;       /* the longest step of that prompt alone, which has step_tokens rows */
+    uint64_t kv_bytes; /* of the pool and of states */
 } bench_batch;
 /** Measures the numbers of sequences of --batch, and prints them. b has o and device. Returns an exit
  *  code. */
-int  cli_bench_batch(bench *b, const char *path);
+int cli_bench_batch(bench *b, const char *path);
 void cli_bench_print_batch(const bench *b, const bench_batch *batch);
 
 /** A text with speculation and without, one sequence: the best of the rounds. */
@@ -109,17 +110,17 @@ typedef struct bench_spec_row {
 enum { BENCH_SPEC_TEXTS = 2 };
 typedef struct bench_spec {
     bench_spec_row rows[BENCH_SPEC_TEXTS];
-    int32_t        n_rows;
-    const char    *off; /* NULL, or why nothing is suggested */
+    int32_t n_rows;
+    const char *off; /* NULL, or why nothing is suggested */
 } bench_spec;
 /** Measures what speculation gives, and prints it. b has o and device. Returns an exit code. */
-int  cli_bench_spec(bench *b, const char *path);
+int cli_bench_spec(bench *b, const char *path);
 void cli_bench_print_spec(const bench *b, const bench_spec *spec);
 
 /** Waits for the session's last step, and prints where it spent its time. b has o, model, session, speed and
  *  to. seconds: the step's time; 0: from the enqueueing of its first launch to the end of its last. Returns
  *  CLI_GO_ON or an exit code. */
-int  cli_profile_step(const bench *b, const char *title, double seconds);
+int cli_profile_step(const bench *b, const char *title, double seconds);
 /** Prints the limits that the shares refer to, as the line above the tables. */
 void cli_profile_limits(const bench *b);
 /** Profiles one prefill step and one decode step of the session (its device must measure times), and prints

@@ -153,6 +153,7 @@ static clef_status together(work *w, int32_t n, bench_batch_row *out, clef_error
     clef_status status = CLEF_OK;
     double first = 0, last = 0, took;
     int32_t least = 0, most = 0, n_rows = 1, n_steps = 0;
+    const double began = cli_terminal_seconds();
     for (int32_t i = 0; i < n && status == CLEF_OK; i++)
         status = add(w, w->b->n_prompt, w->b->n_gen, &w->streams[i], err);
     while (status == CLEF_OK && n_rows) {
@@ -165,7 +166,8 @@ static clef_status together(work *w, int32_t n, bench_batch_row *out, clef_error
             w->gaps[n_steps++] = took;
     }
     qsort(w->gaps, (size_t)n_steps, sizeof *w->gaps, by_value);
-    *out = (bench_batch_row){.n_sequences = n};
+    *out = (bench_batch_row){.n_sequences = n,
+                             .whole = (double)n * w->b->n_gen / (cli_terminal_seconds() - began)};
     if (n_steps && last > first) {
         out->total = (double)n * n_steps / (last - first);
         out->p50 = w->gaps[n_steps / 2];

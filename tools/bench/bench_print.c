@@ -245,6 +245,7 @@ static void print_batch_json(const bench *b, const bench_batch *batch)
         cli_json_member_number(stdout, &n, "sequences", row->n_sequences);
         cli_json_member_number(stdout, &n, "each", round_digits(row->total / row->n_sequences));
         cli_json_member_number(stdout, &n, "ratio", round_digits(row->total / batch->rows[0].total));
+        cli_json_member_number(stdout, &n, "with_prompts", round_digits(row->whole));
         cli_json_member_number(stdout, &n, "gap_p50_ms", round_digits(row->p50 * 1e3));
         cli_json_member_number(stdout, &n, "gap_p99_ms", round_digits(row->p99 * 1e3));
         cli_json_member_number(stdout, &n, "prompt", b->n_prompt);
@@ -264,23 +265,23 @@ static void print_batch_json(const bench *b, const bench_batch *batch)
 
 static void print_batch_table(const bench *b, const bench_batch *batch)
 {
-    const char *const row = b->o->md ? "| %" PRId32 " | %.2f | %.2f | %.2f | %.2f | %.2f |\n"
-                                     : "%9" PRId32 " %12.2f %12.2f %8.2f %10.2f %10.2f\n";
+    const char *const row = b->o->md ? "| %" PRId32 " | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n"
+                                     : "%9" PRId32 " %12.2f %12.2f %8.2f %10.2f %10.2f %14.2f\n";
     char text[24];
     printf("%s on ", file_name(clef_model_path(b->model)));
     print_device(b);
     printf(", prompts of %" PRId32 ", %" PRId32 " tokens each, best of %" PRId32 "\n", b->n_prompt, b->n_gen,
            b->o->n_rounds);
     if (b->o->md)
-        puts("\n| sequences | tok/s | of each | ratio | gap p50, ms | gap p99, ms "
-             "|\n|---|---|---|---|---|---|");
+        puts("\n| sequences | tok/s | of each | ratio | gap p50, ms | gap p99, ms | with prompts "
+             "|\n|---|---|---|---|---|---|---|");
     else
-        printf("%9s %12s %12s %8s %10s %10s\n", "sequences", "tok/s", "of each", "ratio", "gap p50",
-               "p99, ms");
+        printf("%9s %12s %12s %8s %10s %10s %14s\n", "sequences", "tok/s", "of each", "ratio", "gap p50",
+               "p99, ms", "with prompts");
     for (int32_t i = 0; i < batch->n_rows; i++) {
         const bench_batch_row *r = &batch->rows[i];
         printf(row, r->n_sequences, r->total, r->total / r->n_sequences, r->total / batch->rows[0].total,
-               r->p50 * 1e3, r->p99 * 1e3);
+               r->p50 * 1e3, r->p99 * 1e3, r->whole);
     }
     if (b->o->md)
         puts("");

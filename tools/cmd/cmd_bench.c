@@ -388,7 +388,9 @@ const cli_command cli_command_bench = {
         "products of bytes. --profile slows the device slightly.\n\n--batch: the tokens per second of all "
         "sequences "
         "together and of each while all of them generate, the ratio to the first row, and the time between "
-        "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer.\n\n--spec: one "
+        "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer. With prompts: all "
+        "tokens "
+        "generated, by the time from the first prompt's begin.\n\n--spec: one "
         "sequence, without and with suggestions "
         "in turn. ngram: the steps of a known text, so that the gain does not depend on what the model would "
         "write; draft: the model's own text after the same prompts.\n",

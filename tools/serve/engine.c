@@ -83,6 +83,15 @@ static void tell(serve_group *g)
     pthread_cond_broadcast(&g->changed);
 }
 
+/* Tells, and releases the group's lock. A thread that wakes finds the lock free. For groups with runs that go
+ * on: a group whose last run is done may be gone once its lock is free. */
+static void tell_and_unlock(serve_group *g)
+{
+    g->n_changes++;
+    pthread_mutex_unlock(&g->lock);
+    pthread_cond_broadcast(&g->changed);
+}
+
 /* ---- ends of runs ---------------------------------------------------------------------------- */
 
 /* The engine touches the run no more once it is done. */
@@ -329,8 +338,7 @@ static void begin_run(serve_engine *e, serve_run *r)
     pthread_mutex_lock(&r->group->lock);
     r->state = SERVE_RUN_RUNNING;
     r->began = now;
-    tell(r->group);
-    pthread_mutex_unlock(&r->group->lock);
+    tell_and_unlock(r->group);
 }
 
 static void begin_runs(serve_engine *e)
@@ -411,8 +419,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
             r->tops[(size_t)r->n_tokens * (size_t)r->request.n_top + (size_t)k] = t->top[k];
         r->tokens[r->n_tokens++] = (serve_token){t->id, t->logprob};
     }
-    tell(r->group);
-    pthread_mutex_unlock(&r->group->lock);
+    tell_and_unlock(r->group);
     if (!t->finish)
         return;
     e->active[i] = e->active[--e->n_active];
@@ -440,8 +447,7 @@ static void note_step(serve_engine *e, int32_t n_rows)
         pthread_mutex_lock(&r->group->lock);
         r->n_past = n_past;
         r->n_cached = n_cached;
-        tell(r->group);
-        pthread_mutex_unlock(&r->group->lock);
+        tell_and_unlock(r->group);
     }
 }
 
