@@ -24,10 +24,11 @@ struct serve_keys {
 
 static unsigned char process_secret[DIGEST];
 static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
+static int has_secret;
 
 static void make_secret(void)
 {
-    gnutls_rnd(GNUTLS_RND_KEY, process_secret, sizeof process_secret);
+    has_secret = serve_random_bytes(process_secret, sizeof process_secret);
 }
 
 /* Keys are compared by this: nobody outside can know which bytes of two digests are equal. */
@@ -71,7 +72,8 @@ void serve_random_letters(char *out, int32_t n)
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     for (int32_t i = 0; i < n;) {
         unsigned char bytes[32];
-        gnutls_rnd(GNUTLS_RND_NONCE, bytes, sizeof bytes);
+        if (!serve_random_bytes(bytes, sizeof bytes))
+            memset(bytes, 0, sizeof bytes); /* serve_keys_open() found that the system has some */
         for (size_t k = 0; k < sizeof bytes && i < n; k++)
             if (bytes[k] < 248) /* 4 x 62: each letter is as likely */
                 out[i++] = letters[bytes[k] % 62];
@@ -149,6 +151,9 @@ int serve_keys_open(const char *path, serve_keys **out)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
+    pthread_once(&secret_once, make_secret);
+    if (!has_secret)
+        return cli_fail(CLI_FAILED, "serve: the system gives no random bytes: %s", strerror(errno));
     (*out)->path = path;
     pthread_rwlock_init(&(*out)->lock, NULL);
     return read_all(*out);

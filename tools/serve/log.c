@@ -3,6 +3,7 @@
 #include "tools/serve/log.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void write_json(const serve_log_line *l, const char *when)
     escape(l->reason, reason, sizeof reason);
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:f}", "time", when, "id", l->id, "peer", l->peer, "method",
-                  l->method, "path", path, "status", (int)l->status, "ms", l->seconds * 1e3);
+                  l->method, "path", path, "status", (int)l->status, "ms", round(l->seconds * 1e6) / 1e3);
     if (o && l->n_prompt >= 0) {
         json_object_set_new(o, "prompt_tokens", json_integer(l->n_prompt));
         json_object_set_new(o, "cached_tokens", json_integer(l->n_cached));

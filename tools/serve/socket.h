@@ -1,5 +1,5 @@
-/* What the server needs from the system beyond libmicrohttpd: sockets, signals, private files. Each system
- * has one implementation (socket_posix.c). */
+/* What the server needs from the system beyond libmicrohttpd: sockets, signals, private files, random
+ * bytes. Each system has one implementation (socket_posix.c). */
 #ifndef CLEF_TOOLS_SERVE_SOCKET_H
 #define CLEF_TOOLS_SERVE_SOCKET_H
 
@@ -37,6 +37,8 @@ int serve_signals_catch(void);
 /** The next signal; 0 when `seconds` have passed. */
 int serve_signal_wait(double seconds);
 
+/** Fills memory with bytes that nobody can foresee, from the system. Returns 0 if it has none. */
+int serve_random_bytes(void *out, size_t n);
 /** Bytes of memory that the process has now; 0: unknown. */
 uint64_t serve_resident_bytes(void);
 /** Seconds since 1970. */
