@@ -5,7 +5,11 @@
 #include "clef/status.h"
 
 #if defined(__GNUC__)
-#  define CLEF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#  if defined(__MINGW32__) /* there, "printf" means Microsoft's, with other letters for long numbers */
+#    define CLEF_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
+#  else
+#    define CLEF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#  endif
 #else
 #  define CLEF_PRINTF(fmt, args)
 #endif

@@ -9,6 +9,16 @@
 
 #include "clef/status.h"
 
+/** Marks a function whose arguments are those of printf(): the number of the format, and of the first value.
+ *  Under MinGW "printf" means Microsoft's, with other letters for long numbers. */
+#if defined(__MINGW32__)
+#  define CLI_PRINTF(format_at, first) __attribute__((format(gnu_printf, format_at, first)))
+#elif defined(__GNUC__)
+#  define CLI_PRINTF(format_at, first) __attribute__((format(printf, format_at, first)))
+#else
+#  define CLI_PRINTF(format_at, first)
+#endif
+
 /** Exit codes of the process. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /** What cli_parse() returns when the command should run. */
@@ -84,9 +94,7 @@ void cli_help(const cli_command *command, FILE *to);
 const char *cli_nearest(const char *word, const void *names, size_t stride, char out[64]);
 
 /** Prints "clef: " and the sentence as one line on stderr. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+CLI_PRINTF(2, 3)
 int cli_fail(int exit_code, const char *format, ...);
 /** Prints an error of the library; returns CLI_FAILED (CLI_INTERRUPTED for CLEF_E_CANCELLED). */
 int cli_report(const clef_error *err);

@@ -118,9 +118,7 @@ clef_status cli_graph_tap(clef_graph *graph, const char *path, const cli_list *t
 int cli_read_file(const char *path, char **out, size_t *n_bytes);
 
 /** Fills err and returns the status, as the library does. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
+CLI_PRINTF(3, 4)
 clef_status cli_error(clef_error *err, clef_status status, const char *format, ...);
 
 /** The last part of a model's path, as a title. */

@@ -35,11 +35,8 @@ const char *cli_next_paragraph(const char **notes, size_t *n)
 }
 
 /* Appends to the `n` bytes in the buffer, like snprintf. Returns the new length, at most capacity - 1. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 4, 5)))
-#endif
-static size_t
-append_text(char *out, size_t capacity, size_t n, const char *format, ...)
+CLI_PRINTF(4, 5)
+static size_t append_text(char *out, size_t capacity, size_t n, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -1,10 +1,14 @@
 /* What the command needs from the operating system: terminals, interruption, files, a clock. Each system has
- * one implementation (terminal_posix.c); nothing else in tools/ includes a system header. */
+ * one implementation (terminal_posix.c, terminal_windows.c); nothing else in tools/ includes a system
+ * header. */
 #ifndef CLEF_TOOLS_TERMINAL_H
 #define CLEF_TOOLS_TERMINAL_H
 
 #include <stdint.h>
 
+/** Prepares the streams of the process. main() calls it first. Windows: bytes go in and out as they are, and
+ *  the console shows UTF-8 and colours. */
+void cli_terminal_start(void);
 /** 1 when stderr, or stdout, is a terminal. */
 int cli_terminal_stderr(void);
 int cli_terminal_stdout(void);

@@ -17,6 +17,10 @@
 static volatile sig_atomic_t interrupted;
 static int line_shown;
 
+void cli_terminal_start(void)
+{
+}
+
 int cli_terminal_stderr(void)
 {
     return isatty(STDERR_FILENO);

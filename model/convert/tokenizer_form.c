@@ -5,15 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/tokenizer/bpe.h"
 #include "model/tokenizer/read/gguf_pre.h"
 
 /* Notes what is lost; the first note counts. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static void
-note_loss(clef__tokenizer_form *form, const char *format, ...)
+CLEF_PRINTF(2, 3)
+static void note_loss(clef__tokenizer_form *form, const char *format, ...)
 {
     va_list args;
     if (form->lost[0])

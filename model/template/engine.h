@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "clef/template.h"
+#include "graph/fail.h"
 
 /** The limits of one template; beyond any of them is an error that names it. */
 enum {
@@ -163,7 +164,7 @@ void *clef__tpl_alloc(clef__tpl *t, size_t n_bytes);
 void  clef__tpl_finish(clef__tpl *t);
 /** Sets the error, unless there is one: "NAME: line N: ..". Returns an undefined value. */
 clef__value clef__tpl_fail(clef__tpl *t, clef_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    CLEF_PRINTF(3, 4);
 /** Counts steps, and fails beyond the limit. Returns 1 while all is well. */
 int clef__tpl_step(clef__tpl *t, int64_t n);
 

@@ -1,4 +1,5 @@
-/* Everything that depends on the operating system, with one implementation for each system (os_posix.c).
+/* Everything that depends on the operating system, with one implementation for each system (os_posix.c,
+ * os_windows.c).
  * Nothing else includes a system header. */
 #ifndef CLEF_RUNTIME_OS_H
 #define CLEF_RUNTIME_OS_H
@@ -101,6 +102,10 @@ int clef__os_cache_dir(char *out, size_t capacity);
 /** Writes the folder of the file with this code (the shared library, or the program) to `out`. Returns 0 when
  *  it is unknown. */
 int clef__os_library_dir(char *out, size_t capacity);
+/** Opens a shared library for the rest of the process; NULL if there is none. The address of one of its
+ *  functions; NULL if it has none of this name. */
+void *clef__os_library(const char *name);
+void *clef__os_symbol(void *library, const char *name);
 /** Asks the system to let this process use the tiles of x86 AMX (Linux: arch_prctl, ARCH_REQ_XCOMP_PERM).
  *  Returns 1 if it may. */
 int clef__os_allow_tiles(void);
@@ -133,7 +138,7 @@ int clef__os_was_killed(int code);
 void        clef__os_go_to_background(void);
 /** Ends a process, and waits until it has ended. */
 void        clef__os_kill(int64_t process);
-/** A process's journal, in which it notes what it tries (os_guard_posix.c). Open makes the file if it is
+/** A process's journal, in which it notes what it tries (os_guard_*.c). Open makes the file if it is
  *  missing, and waits while another process has it open. It stays open to the end of the process, which can
  *  have one journal. CLEF_E_IO. */
 clef_status clef__os_journal_open(const char *path, clef_error *err);

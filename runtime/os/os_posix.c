@@ -225,20 +225,6 @@ void clef__os_file_abort(clef_os_file *file)
     file_free(file);
 }
 
-clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, clef_error *err)
-{
-    clef_os_file *file = NULL;
-    clef_status status = clef__os_file_begin(path, &file, err);
-    if (status != CLEF_OK)
-        return status;
-    status = clef__os_file_write(file, data, n_bytes, err);
-    if (status != CLEF_OK) {
-        clef__os_file_abort(file);
-        return status;
-    }
-    return clef__os_file_commit(file, err);
-}
-
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 int clef__os_is_dir(const char *path)
@@ -310,6 +296,16 @@ int clef__os_library_dir(char *out, size_t capacity)
         snprintf(out, capacity, "%.*s", (int)(slash - whole), whole);
     free(whole);
     return fits;
+}
+
+void *clef__os_library(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+void *clef__os_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
                               int32_t n_hung, int32_t *n_steps, clef_error *err)
 {
     chosen *c = calloc(1, sizeof *c);
-    FILE *to = c ? fopen(path, "w") : NULL;
+    FILE *to = c ? fopen(path, "wb") : NULL;
     clef_status s = !c    ? clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for its case file")
                     : !to ? clef__fail(err, CLEF_E_IO, "%s: cannot be written", path)
                           : CLEF_OK;

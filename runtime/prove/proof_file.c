@@ -193,7 +193,7 @@ clef_status clef__trial_write_case(FILE *to, const clef_plan *plan, const clef_p
 clef_status clef__proof_write(const char *path, const clef_plan *plan, const clef_proof_units *units,
                               clef_error *err)
 {
-    FILE *to = fopen(path, "w");
+    FILE *to = fopen(path, "wb");
     if (!to)
         return clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
     fputs(clef__trial_head, to);

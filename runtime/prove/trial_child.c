@@ -87,7 +87,7 @@ static int claim_unit(const char *path, int32_t number)
 {
     char name[CLEF__TRIAL_PATH];
     snprintf(name, sizeof name, "%s.%d", path, (int)number);
-    FILE *file = fopen(name, "wx");
+    FILE *file = fopen(name, "wbx");
     if (file)
         fclose(file);
     return file != NULL;

@@ -133,7 +133,7 @@ clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit)
  * stays unknown. */
 static void note_end(clef__trials *t, child *c, int was_killed)
 {
-    FILE *journal = fopen(c->journal, "a"); /* so that the unit no longer counts as running */
+    FILE *journal = fopen(c->journal, "ab"); /* so that the unit no longer counts as running */
     if (journal) {
         fprintf(journal, "\ndone %d %s 0\n", (int)c->at,
                 was_killed ? "killed" : clef__verdict_names[CLEF_PROOF_CRASHED]);

@@ -70,6 +70,9 @@ static void greedy_own(void **state)
 static void greedy_clblast(void **state)
 {
     (void)state;
+#if !defined(CLEF_HAVE_CLBLAST)
+    skip(); /* this build has none */
+#endif
     greedy_is_pytorchs(CLEF_GEMM_CLBLAST, 0);
 }
 

@@ -319,6 +319,9 @@ static void test_damaged(void **state)
 static void test_memory(void **state)
 {
     (void)state;
+#if defined(_WIN32)
+    skip(); /* there the C library is part of the program, and its printf() would run out of memory too */
+#endif
     clef_error err;
     message m;
     for (int i = 0; i < N_EXAMPLES; i++) {

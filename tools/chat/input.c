@@ -15,8 +15,6 @@
 
 enum { MOST_HISTORY = 1000, MOST_BYTES = 1 << 20 };
 
-static const char paste_begin[] = "\x1b[200~", paste_end[] = "\x1b[201~";
-
 struct chat_input {
     char *path; /* of the history; NULL: none */
     const char *prompt;
@@ -47,6 +45,8 @@ static char *history_path(void)
 }
 
 #if defined(CLEF_HAVE_LIBEDIT)
+
+static const char paste_begin[] = "\x1b[200~", paste_end[] = "\x1b[201~";
 
 /* ---- libedit ------------------------------------------------------------------------------------- */
 

@@ -73,6 +73,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_terminal_start();
     cli_terminal_offer_prover();
     int rc = dispatch(argc, argv);
     errno = 0;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "clef/status.h"
+#include "tools/cli.h"
 
 typedef enum serve_error_id {
     SERVE_OK,
@@ -29,9 +30,7 @@ typedef struct serve_error {
 } serve_error;
 
 /** Fills an error unless it has one, and returns 0. param NULL: none. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 4, 5)))
-#endif
+CLI_PRINTF(4, 5)
 int serve_fail(serve_error *e, serve_error_id id, const char *param, const char *format, ...);
 /** Fills it from an error of the library. `otherwise` is what stands for a fault of the client. */
 int serve_fail_status(serve_error *e, const clef_error *err, serve_error_id otherwise, const char *param);

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "tools/cli.h"
+
 typedef enum serve_log_form { SERVE_LOG_TEXT, SERVE_LOG_JSON } serve_log_form;
 typedef struct serve_log {
     serve_log_form form;
@@ -21,9 +23,7 @@ typedef struct serve_log_line {
 /** Writes a line, control characters escaped. A log that cannot be written stops nothing. Any thread. */
 void serve_log_request(const serve_log *log, const serve_log_line *line);
 /** Writes "clef: " and the sentence; with SERVE_LOG_JSON as {"message": ..}. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+CLI_PRINTF(2, 3)
 void serve_log_say(const serve_log *log, const char *format, ...);
 
 #endif

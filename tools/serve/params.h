@@ -39,11 +39,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *out);
 void serve_params_finish(serve_params *p);
 
 /** A path for errors: "messages[2].content". */
-const char *serve_path(char out[128], const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
+const char *serve_path(char out[128], const char *format, ...) CLI_PRINTF(2, 3);
 /** "a string", "null", .. */
 const char *serve_kind_of(const json_t *value);
 /** Writes a line of Markdown's table for each field. */

@@ -55,7 +55,7 @@ int train_log_open(train_run *r)
     const int code = r->o->resume ? drop_cut_line(to) : CLI_GO_ON;
     if (code != CLI_GO_ON)
         return code;
-    r->log = fopen(to, r->o->resume || r->o->log ? "a" : "w"); /* another file may have lines to keep */
+    r->log = fopen(to, r->o->resume || r->o->log ? "ab" : "wb"); /* another file may have lines to keep */
     return r->log ? CLI_GO_ON : cli_fail(CLI_FAILED, "%s: cannot be written: %s", to, strerror(errno));
 }
 

@@ -1,0 +1,16 @@
+# Toolchain for Windows on x86-64 by MinGW-w64 (Debian: gcc-mingw-w64-x86-64). tools/windows uses it.
+set(CMAKE_SYSTEM_NAME Windows)
+set(CMAKE_SYSTEM_PROCESSOR AMD64)
+set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc)
+set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++)
+set(CMAKE_RC_COMPILER x86_64-w64-mingw32-windres)
+set(CMAKE_FIND_ROOT_PATH "$ENV{CLEF_WINDOWS_PREFIX}")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_LIBDIR} "$ENV{CLEF_WINDOWS_PREFIX}/lib/pkgconfig") # not the libraries of this machine
+find_program(CLEF_WINE NAMES wine64 wine PATHS /usr/lib/wine NO_CMAKE_FIND_ROOT_PATH) # runs the tests
+if(CLEF_WINE)
+  set(CMAKE_CROSSCOMPILING_EMULATOR "${CLEF_WINE}")
+endif()

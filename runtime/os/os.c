@@ -1,0 +1,16 @@
+/* The parts of runtime/os/os.h that are the same on all systems. */
+#include "runtime/os/os.h"
+
+clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, clef_error *err)
+{
+    clef_os_file *file = NULL;
+    clef_status status = clef__os_file_begin(path, &file, err);
+    if (status != CLEF_OK)
+        return status;
+    status = clef__os_file_write(file, data, n_bytes, err);
+    if (status != CLEF_OK) {
+        clef__os_file_abort(file);
+        return status;
+    }
+    return clef__os_file_commit(file, err);
+}

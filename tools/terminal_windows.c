@@ -1,0 +1,244 @@
+/* tools/terminal.h for Windows 10 and newer. The program's manifest makes UTF-8 the code page of the process,
+ * so that paths and arguments are UTF-8 in the functions of the C library too. */
+#define WIN32_LEAN_AND_MEAN
+#include "tools/terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <io.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+/* after windows.h */
+#include <psapi.h>
+
+static volatile LONG interrupted;
+static int line_shown, code_page_before;
+
+/* ---- the console ----------------------------------------------------------------------------- */
+
+static int is_terminal(FILE *file)
+{
+    DWORD mode;
+    return GetConsoleMode((HANDLE)_get_osfhandle(_fileno(file)), &mode) != 0;
+}
+
+int cli_terminal_stdin(void)
+{
+    return is_terminal(stdin);
+}
+
+int cli_terminal_stdout(void)
+{
+    return is_terminal(stdout);
+}
+
+int cli_terminal_stderr(void)
+{
+    return is_terminal(stderr);
+}
+
+/* A console that is left with another code page shows other programs' texts wrongly. */
+static void restore_console(void)
+{
+    if (code_page_before)
+        SetConsoleOutputCP((UINT)code_page_before);
+}
+
+static void understand_escapes(DWORD which)
+{
+    const HANDLE console = GetStdHandle(which);
+    DWORD mode;
+    if (GetConsoleMode(console, &mode))
+        SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+}
+
+void cli_terminal_start(void)
+{
+    _setmode(_fileno(stdin), _O_BINARY);
+    _setmode(_fileno(stdout), _O_BINARY);
+    _setmode(_fileno(stderr), _O_BINARY);
+    if (cli_terminal_stdout() || cli_terminal_stderr()) {
+        code_page_before = (int)GetConsoleOutputCP();
+        SetConsoleOutputCP(CP_UTF8);
+        atexit(restore_console);
+        understand_escapes(STD_OUTPUT_HANDLE);
+        understand_escapes(STD_ERROR_HANDLE);
+    }
+    if (cli_terminal_stdin())
+        SetConsoleCP(CP_UTF8);
+}
+
+void cli_terminal_use_utf8(void)
+{
+    setlocale(LC_CTYPE, ".UTF-8");
+}
+
+void cli_terminal_clear_line(void)
+{
+    if (line_shown)
+        fputs("\r\x1b[K", stderr); /* ECMA-48 EL: erase to the end of the line */
+    line_shown = 0;
+}
+
+void cli_terminal_show_line(const char *line)
+{
+    fprintf(stderr, "\r\x1b[K%s", line);
+    fflush(stderr);
+    line_shown = 1;
+}
+
+/* ---- interruption ---------------------------------------------------------------------------- */
+
+/* The system calls it in a thread of its own. 0: the default, which ends the process. */
+static BOOL WINAPI on_control(DWORD event)
+{
+    if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
+        return FALSE;
+    return InterlockedExchange(&interrupted, 1) == 0;
+}
+
+void cli_terminal_catch_interrupt(void)
+{
+    static int is_set;
+    if (!is_set)
+        SetConsoleCtrlHandler(on_control, TRUE);
+    is_set = 1;
+}
+
+int cli_terminal_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+void cli_terminal_forget_interrupt(void)
+{
+    InterlockedExchange(&interrupted, 0);
+    cli_terminal_catch_interrupt();
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static wchar_t *wide(const char *text)
+{
+    const int n = MultiByteToWideChar(CP_UTF8, 0, text, -1, NULL, 0);
+    wchar_t *out = n > 0 ? malloc((size_t)n * sizeof *out) : NULL;
+    if (out)
+        MultiByteToWideChar(CP_UTF8, 0, text, -1, out, n);
+    return out;
+}
+
+static DWORD attributes_of(const char *path)
+{
+    wchar_t *name = wide(path);
+    const DWORD a = name ? GetFileAttributesW(name) : INVALID_FILE_ATTRIBUTES;
+    free(name);
+    return a;
+}
+
+int cli_terminal_is_folder(const char *path)
+{
+    const DWORD a = attributes_of(path);
+    return a != INVALID_FILE_ATTRIBUTES && (a & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+int cli_terminal_make_folder(const char *path)
+{
+    wchar_t *name = wide(path);
+    const int made = name && CreateDirectoryW(name, NULL);
+    const DWORD code = GetLastError();
+    free(name);
+    if (made || cli_terminal_is_folder(path))
+        return 1;
+    errno = code == ERROR_PATH_NOT_FOUND ? ENOENT : code == ERROR_ALREADY_EXISTS ? EEXIST : EACCES;
+    return 0;
+}
+
+/* Files in a user's profile are private by the rights that they inherit. */
+int cli_terminal_make_private(const char *path)
+{
+    char folder[1024];
+    for (const char *at = path; *at; at++) {
+        const size_t n = (size_t)(at - path);
+        if ((*at != '/' && *at != '\\') || n == 0 || path[n - 1] == ':')
+            continue;
+        if (n >= sizeof folder)
+            return 0;
+        memcpy(folder, path, n);
+        folder[n] = '\0';
+        if (!cli_terminal_make_folder(folder))
+            return 0;
+    }
+    FILE *file = fopen(path, "ab");
+    return file && fclose(file) == 0;
+}
+
+int cli_terminal_can_replace(const char *path)
+{
+    const DWORD a = attributes_of(path);
+    if (a == INVALID_FILE_ATTRIBUTES)
+        return GetLastError() == ERROR_FILE_NOT_FOUND || GetLastError() == ERROR_PATH_NOT_FOUND;
+    return !(a & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT | FILE_ATTRIBUTE_DEVICE));
+}
+
+char *cli_terminal_link_target(const char *path)
+{
+    const DWORD a = attributes_of(path);
+    if (a == INVALID_FILE_ATTRIBUTES || !(a & FILE_ATTRIBUTE_REPARSE_POINT))
+        return NULL;
+    wchar_t *name = wide(path), target[4096];
+    char *out = NULL;
+    const HANDLE file = name ? CreateFileW(name, 0, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING,
+                                           FILE_FLAG_BACKUP_SEMANTICS, NULL)
+                             : INVALID_HANDLE_VALUE;
+    const DWORD room = sizeof target / sizeof *target,
+                n = file != INVALID_HANDLE_VALUE
+                        ? GetFinalPathNameByHandleW(file, target, room, FILE_NAME_NORMALIZED)
+                        : 0;
+    if (n > 0 && n < room) {
+        const int size = WideCharToMultiByte(CP_UTF8, 0, target, -1, NULL, 0, NULL, NULL);
+        out = size > 0 ? malloc((size_t)size) : NULL;
+        if (out)
+            WideCharToMultiByte(CP_UTF8, 0, target, -1, out, size, NULL, NULL);
+    }
+    if (file != INVALID_HANDLE_VALUE)
+        CloseHandle(file);
+    free(name);
+    return out;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+double cli_terminal_seconds(void)
+{
+    LARGE_INTEGER now, frequency;
+    QueryPerformanceFrequency(&frequency);
+    QueryPerformanceCounter(&now);
+    return (double)now.QuadPart / (double)frequency.QuadPart;
+}
+
+uint64_t cli_terminal_peak_rss(void)
+{
+    PROCESS_MEMORY_COUNTERS m = {.cb = sizeof m};
+    return GetProcessMemoryInfo(GetCurrentProcess(), &m, sizeof m) ? m.PeakWorkingSetSize : 0;
+}
+
+uint64_t cli_terminal_entropy(void)
+{
+    LARGE_INTEGER ticks;
+    FILETIME now;
+    QueryPerformanceCounter(&ticks);
+    GetSystemTimeAsFileTime(&now);
+    return ((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) * 1000000007u ^ (uint64_t)ticks.QuadPart ^
+           (uint64_t)GetCurrentProcessId() << 40;
+}
+
+void cli_terminal_offer_prover(void)
+{
+    char path[4096];
+    const DWORD n = GetModuleFileNameA(NULL, path, sizeof path);
+    if (n > 0 && n < sizeof path && !getenv("CLEF_PROVER"))
+        _putenv_s("CLEF_PROVER", path);
+}
