@@ -9,10 +9,9 @@
 #include "tools/common.h"
 #include "tools/terminal.h"
 
-static clef_status write_file(const char *name, const char *path, const char *mode, cli_writer write,
-                              void *user, clef_error *err)
+/* Writes to an open file, which may be NULL with errno set, and closes it. */
+static clef_status write_file(const char *name, FILE *to, cli_writer write, void *user, clef_error *err)
 {
-    FILE *to = fopen(path, mode);
     if (!to)
         return cli_error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
     clef_status status = write(user, to, err);
@@ -52,8 +51,8 @@ static clef_status replace_file(const char *name, const char *path, cli_writer w
     char *temporary = temporary_of(path);
     if (!temporary)
         return cli_error(err, CLEF_E_NOMEM, "out of host memory");
-    clef_status status = write_file(name, temporary, "wbx", write, user, err);
-    if (status == CLEF_OK && rename(temporary, path) != 0)
+    clef_status status = write_file(name, cli_terminal_create(temporary), write, user, err);
+    if (status == CLEF_OK && !cli_terminal_rename(temporary, path))
         status = cli_error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
     if (status != CLEF_OK)
         remove(temporary);
@@ -71,8 +70,9 @@ clef_status cli_output(const char *path, cli_writer write, void *user, clef_erro
     }
     char *linked = cli_terminal_link_target(path);
     const char *to = linked ? linked : path;
-    const clef_status status = cli_terminal_can_replace(to) ? replace_file(path, to, write, user, err)
-                                                            : write_file(path, path, "wb", write, user, err);
+    const clef_status status = cli_terminal_can_replace(to)
+                                   ? replace_file(path, to, write, user, err)
+                                   : write_file(path, fopen(path, "wb"), write, user, err);
     free(linked);
     return status;
 }
@@ -84,7 +84,7 @@ clef_status cli_output_check(const char *path, clef_error *err)
     char *temporary = temporary_of(path);
     if (!temporary)
         return cli_error(err, CLEF_E_NOMEM, "out of host memory");
-    FILE *to = fopen(temporary, "wbx");
+    FILE *to = cli_terminal_create(temporary);
     const clef_status status =
         to ? CLEF_OK : cli_error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
     if (to) {

@@ -5,6 +5,7 @@
 #define CLEF_TOOLS_TERMINAL_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 /** Prepares the streams of the process. main() calls it first. Windows: bytes go in and out as they are, and
  *  the console shows UTF-8 and colours. */
@@ -37,6 +38,10 @@ void cli_terminal_show_line(const char *line);
 /** 1 when a new file may be renamed to `path`: it is a plain file, or does not exist. 0 for devices, pipes,
  *  links and folders. */
 int cli_terminal_can_replace(const char *path);
+/** Makes a file that does not exist yet, and opens it for writing. NULL sets errno. */
+FILE *cli_terminal_create(const char *path);
+/** Renames a file, over another one if there is one. Returns 0 and sets errno when that fails. */
+int cli_terminal_rename(const char *from, const char *to);
 /** The file that a link names, which the caller frees; NULL if it is not a link, or names nothing. */
 char *cli_terminal_link_target(const char *path);
 /** 1 when `path` is a folder. */

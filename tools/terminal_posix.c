@@ -104,6 +104,16 @@ int cli_terminal_can_replace(const char *path)
     return lstat(path, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
 }
 
+FILE *cli_terminal_create(const char *path)
+{
+    return fopen(path, "wbx");
+}
+
+int cli_terminal_rename(const char *from, const char *to)
+{
+    return rename(from, to) == 0;
+}
+
 char *cli_terminal_link_target(const char *path)
 {
     struct stat st;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <windows.h>
 /* after windows.h */
 #include <psapi.h>
@@ -181,6 +182,26 @@ int cli_terminal_can_replace(const char *path)
     if (a == INVALID_FILE_ATTRIBUTES)
         return GetLastError() == ERROR_FILE_NOT_FOUND || GetLastError() == ERROR_PATH_NOT_FOUND;
     return !(a & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT | FILE_ATTRIBUTE_DEVICE));
+}
+
+FILE *cli_terminal_create(const char *path)
+{
+    wchar_t *name = wide(path);
+    const int file =
+        name ? _wopen(name, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE) : -1;
+    free(name);
+    return file >= 0 ? _fdopen(file, "wb") : NULL;
+}
+
+int cli_terminal_rename(const char *from, const char *to)
+{
+    wchar_t *a = wide(from), *b = wide(to);
+    const int done = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING);
+    const DWORD code = GetLastError();
+    free(a);
+    free(b);
+    errno = code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND ? ENOENT : EACCES;
+    return done;
 }
 
 char *cli_terminal_link_target(const char *path)

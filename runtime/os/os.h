@@ -72,6 +72,9 @@ int clef__os_is_dir(const char *path);
 int clef__os_is_file(const char *path);
 /** Makes a folder and its parents. CLEF_E_IO. */
 clef_status clef__os_make_dirs(const char *path, clef_error *err);
+/** Makes an empty file. Returns 0 where it exists, or cannot be made: of several processes one alone gets
+ *  1. */
+int         clef__os_create(const char *path);
 void        clef__os_remove(const char *path); /* removes a file; ignores a missing one */
 
 /** Calls visit() for each regular file of a folder until it returns another status than CLEF_OK, and returns

@@ -47,6 +47,16 @@ static void read_states(int64_t but, clef__os_usage *out)
     free(all);
 }
 
+static double thread_time(DWORD id)
+{
+    FILETIME began, ended, kernel, user;
+    const HANDLE thread = OpenThread(THREAD_QUERY_LIMITED_INFORMATION, FALSE, id);
+    const int is_known = thread && GetThreadTimes(thread, &began, &ended, &kernel, &user);
+    if (thread)
+        CloseHandle(thread);
+    return is_known ? clef__windows_seconds(kernel) + clef__windows_seconds(user) : 0;
+}
+
 /* Windows does not tell how long a thread was ready without a processor, so `waited` is 0. */
 void clef__os_usage_read(const char *folder, int64_t but, clef__os_usage *out)
 {
@@ -55,5 +65,7 @@ void clef__os_usage_read(const char *folder, int64_t but, clef__os_usage *out)
     *out = (clef__os_usage){0};
     if (GetProcessTimes(GetCurrentProcess(), &began, &ended, &kernel, &user))
         out->ran = clef__windows_seconds(kernel) + clef__windows_seconds(user);
+    if (but)
+        out->ran -= thread_time((DWORD)but);
     read_states(but, out);
 }

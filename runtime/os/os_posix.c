@@ -261,6 +261,14 @@ clef_status clef__os_make_dirs(const char *path, clef_error *err)
     return status;
 }
 
+int clef__os_create(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 void clef__os_remove(const char *path)
 {
     unlink(path);

@@ -342,6 +342,18 @@ clef_status clef__os_make_dirs(const char *path, clef_error *err)
     return status;
 }
 
+int clef__os_create(const char *path)
+{
+    wchar_t *wide = clef__windows_path(path);
+    const HANDLE file =
+        wide ? CreateFileW(wide, GENERIC_WRITE, SHARE_ALL, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL)
+             : INVALID_HANDLE_VALUE;
+    free(wide);
+    if (file != INVALID_HANDLE_VALUE)
+        CloseHandle(file);
+    return file != INVALID_HANDLE_VALUE;
+}
+
 void clef__os_remove(const char *path)
 {
     wchar_t *wide = clef__windows_path(path);

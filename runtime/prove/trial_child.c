@@ -87,10 +87,7 @@ static int claim_unit(const char *path, int32_t number)
 {
     char name[CLEF__TRIAL_PATH];
     snprintf(name, sizeof name, "%s.%d", path, (int)number);
-    FILE *file = fopen(name, "wbx");
-    if (file)
-        fclose(file);
-    return file != NULL;
+    return clef__os_create(name);
 }
 
 static clef_status try_cases(clef_device *dev, const char *path, const char **units, int32_t n, int32_t first,
