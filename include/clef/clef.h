@@ -2,6 +2,7 @@
 #ifndef CLEF_CLEF_H
 #define CLEF_CLEF_H
 
+#include "clef/batch.h"
 #include "clef/cache.h"
 #include "clef/classify.h"
 #include "clef/constrain.h"

@@ -13,15 +13,34 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #    include <cpuid.h>
 
-static int host_has_vnni(void)
+/* The bits of XCR0 that say which registers the system saves (Intel SDM vol. 1, 13.3): 1 and 2 those of AVX,
+ * 5 to 7 those of AVX-512. */
+enum { SAVES_AVX = 0x06, SAVES_AVX512 = 0xe6 };
+
+/* 1 if the system saves these registers. Not __builtin_cpu_supports(): it needs a library of the compiler,
+ * which not every linker finds. */
+static int system_saves(unsigned registers)
 {
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw");
+    unsigned a, b, c = 0, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) /* OSXSAVE */
+        return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & registers) == registers;
 }
 
+/* CPUID leaf 7, subleaf 0 (Intel SDM vol. 2A): AVX-512 F and BW, EBX bits 16 and 30; VNNI, ECX bit 11. */
+static int host_has_vnni(void)
+{
+    unsigned a, b = 0, c = 0, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 16 & 1) && (b >> 30 & 1) && (c >> 11 & 1) &&
+           system_saves(SAVES_AVX512);
+}
+
+/* CPUID leaf 7, subleaf 0, EBX bit 5. */
 static int host_has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") != 0;
+    unsigned a, b = 0, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 5 & 1) && system_saves(SAVES_AVX);
 }
 
 /* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM vol. 2A). AVX2 implies that the system saves the
@@ -43,7 +62,9 @@ static int host_has_amx(void)
 
 static int host_is_amd(void)
 {
-    return __builtin_cpu_is("amd") != 0;
+    static const char vendor[] = "AuthenticAMD"; /* CPUID leaf 0: EBX, EDX, ECX */
+    unsigned a, words[3] = {0};
+    return __get_cpuid(0, &a, &words[0], &words[2], &words[1]) && memcmp(words, vendor, sizeof words) == 0;
 }
 #else
 static int host_is_amd(void)

@@ -1,0 +1,146 @@
+"""The C library, its errors as exceptions, and the functions that it calls back."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ._clef import ffi, lib
+
+# The command that a wheel brings: it checks kernels (Device's `prover`).
+own_command = Path(__file__).parent / "_install" / "bin" / "clef"
+
+__all__ = ["Error", "call", "ffi", "lib", "text_of", "utf8"]
+
+
+class Error(Exception):
+    """A call of the library failed. `status` is its name ("E_IO"); `cl_code` the code of OpenCL, or 0. There is a
+    subclass for each status, so that `except clef.IOFailed` catches files that cannot be read."""
+
+    status = "E_UNKNOWN"
+    cl_code = 0
+
+
+class ArgumentError(Error, ValueError):
+    """An argument is out of range, or not allowed here."""
+
+
+class MemoryFailed(Error, MemoryError):
+    """There is no more host memory."""
+
+
+class IOFailed(Error, OSError):
+    """A file cannot be read or written."""
+
+
+class FormatError(Error, ValueError):
+    """A file or text is malformed."""
+
+
+class Unsupported(Error):
+    """Valid, but not supported here."""
+
+
+class ShapeError(Error, ValueError):
+    """Shapes or dtypes do not fit."""
+
+
+class NotFound(Error, LookupError):
+    """There is no such weight, label or head."""
+
+
+class LimitError(Error, ValueError):
+    """Beyond a limit of the model or the device."""
+
+
+class DeviceError(Error):
+    """There is no usable OpenCL device."""
+
+
+class BuildError(Error):
+    """An OpenCL program does not build."""
+
+
+class OpenCLError(Error):
+    """An OpenCL call failed."""
+
+
+class Cancelled(Error):
+    """The caller interrupted the call."""
+
+
+_of_status = {"E_ARG": ArgumentError, "E_NOMEM": MemoryFailed, "E_IO": IOFailed, "E_FORMAT": FormatError,
+              "E_UNSUPPORTED": Unsupported, "E_SHAPE": ShapeError, "E_NOT_FOUND": NotFound, "E_LIMIT": LimitError,
+              "E_DEVICE": DeviceError, "E_BUILD": BuildError, "E_CL": OpenCLError, "E_CANCELLED": Cancelled}
+
+
+def text_of(text: Any) -> str:
+    """A C string as str; "" for NULL."""
+    return ffi.string(text).decode("utf-8", "replace") if text else ""
+
+
+def utf8(text: str | bytes) -> bytes:
+    """Text as bytes of UTF-8. Lone surrogates, as paths may have them, keep their bytes."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+
+
+# ---- calls -------------------------------------------------------------------------------------------------
+
+_raised = threading.local()  # what a callback of this thread raised
+
+
+def call(function: Callable[..., int], *arguments: Any) -> None:
+    """Calls a function whose last parameter is a clef_error, and raises what it reports. What a callback raised
+    meanwhile is raised here; KeyboardInterrupt, too."""
+    error = ffi.new("clef_error *")
+    _raised.exception = None
+    status = function(*arguments, error)
+    exception, _raised.exception = _raised.exception, None
+    if exception is not None:
+        raise exception
+    if status == lib.CLEF_OK:
+        return
+    name = text_of(lib.clef_status_name(status))
+    new = _of_status.get(name, Error)(text_of(error.text) or text_of(lib.clef_status_text(status)))
+    new.status, new.cl_code = name, error.cl_code
+    raise new
+
+
+# ---- callbacks ---------------------------------------------------------------------------------------------
+
+
+def _keep(kind: Any, exception: BaseException, traceback: Any) -> Any:
+    """Keeps what a callback raised for call(), and lets C go on to its end."""
+    if getattr(_raised, "exception", None) is None:
+        _raised.exception = exception
+    return None
+
+
+@ffi.def_extern(onerror=_keep, error=1)
+def clef_py_progress(user: Any, what: Any, done: int, total: int) -> int:
+    report = ffi.from_handle(user) if user else None
+    if report is not None and report(text_of(what), done, total):
+        return 1
+    return 0
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_notice(user: Any, text: Any) -> None:
+    ffi.from_handle(user)(text_of(text))
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_entry(user: Any, key: Any, value: Any) -> None:
+    ffi.from_handle(user)[text_of(key)] = text_of(value)
+
+
+@ffi.def_extern(onerror=_keep, error=ffi.NULL)
+def clef_py_weight(user: Any, name: Any, dtype: Any, n_bytes: int) -> Any:
+    return ffi.from_handle(user).find(text_of(name), n_bytes)
+
+
+@ffi.def_extern(onerror=_keep, error=lib.CLEF_E_CANCELLED)
+def clef_py_part(user: Any, part: Any) -> int:
+    ffi.from_handle(user).append(part)
+    return lib.CLEF_OK

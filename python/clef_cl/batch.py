@@ -1,0 +1,132 @@
+"""Many texts at once, in steps that read the weights once for all of them."""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._native import call, ffi, lib
+from .model import Model, _as_ids, _kv_types
+from .sampling import Sampling
+
+_finishes = {lib.CLEF_FINISH_STOP: "stop", lib.CLEF_FINISH_LENGTH: "length", lib.CLEF_FINISH_FAILED: "failed"}
+
+
+@dataclass
+class Token:
+    """A token that a step gave: the number of its text, its id, the text that is known by it, and at the end of a
+    text "stop", "length" or "failed". The end token itself has an empty piece."""
+
+    text: int
+    id: int
+    piece: str
+    finish: str | None
+    logprob: float
+
+
+class Batch:
+    """Texts that run together on a model; texts with a common begin compute it once.
+
+        with clef.Batch(m) as b:
+            print(b.generate(["Once upon a time", "The end of"], max_tokens=20))
+
+    max_sequences  texts that run at once; more of them wait
+    context        positions that a text may have; 0: the model's
+    repeatable     a text does not depend on the others, not even in the last bits
+    """
+
+    def __init__(self, model: Model, *, max_sequences: int = 8, context: int = 0, kv_type: str = "f32",
+                 repeatable: bool = False) -> None:
+        self._model = model
+        self._streams: dict[int, Any] = {}
+        options = ffi.new("clef_batch_opts *", {
+            "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
+            "repeatable": int(repeatable), "compile": model._compile(), "loras": model._loras})
+        out = ffi.new("clef_batch **")
+        with model._working():
+            call(lib.clef_batch_create, model.device._pointer, model._model, options, out)
+        self._batch = out[0]
+        self._finalizer = weakref.finalize(self, lib.clef_batch_destroy, self._batch)
+        model._owned.append(self._finalizer)  # before the model
+
+    def add(self, prompt: str | Sequence[int], *, max_tokens: int = 0, ignore_eos: bool = False,
+            logprobs: bool = False, **sampling: Any) -> int:
+        """Adds a text and returns its number; step() computes it. Options as of Model.generate()."""
+        model = self._model
+        with model._working():
+            ids = model.tokenize(prompt) if isinstance(prompt, str) else prompt
+            pointer, n, _keep = _as_ids(ids)
+            chosen, _kept = Sampling(**sampling).new_options(model._model)
+            request = ffi.new("clef_request *", {
+                "n_max": max_tokens, "ignore_eos": int(ignore_eos), "sampling": chosen[0],
+                "logprobs": int(logprobs), "lora": int(model._loras != ffi.NULL)})
+            if model.is_encoder_decoder:
+                request.source, request.n_source = pointer, n
+                pointer = ffi.new("int32_t[2]")
+                n = lib.clef_session_start(model._session(), pointer)
+            request.ids, request.n = pointer, n
+            number = ffi.new("int64_t *")
+            call(lib.clef_batch_add, self._batch, request, number)
+            self._streams[number[0]] = ffi.new("clef_stream *", {"tok": model._tokenizer()})
+        return number[0]
+
+    def cancel(self, text: int) -> None:
+        """Forgets a text."""
+        with self._model._working():
+            call(lib.clef_batch_cancel, self._batch, text)
+            self._streams.pop(text, None)
+
+    def step(self) -> list[Token]:
+        """Runs one step of all texts. An empty list: prompts are still being read, or nothing is left (see
+        `is_idle`)."""
+        rows = ffi.new("int32_t *")
+        tokens = ffi.new("clef_batch_token[32]")
+        found: list[Token] = []
+        with self._model._working():
+            call(lib.clef_batch_step, self._batch, rows)
+            while n := lib.clef_batch_take(self._batch, tokens, 32):
+                found += [self._token(tokens[i]) for i in range(n)]
+        return found
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no text is left to compute."""
+        return not self._streams
+
+    def _token(self, token: Any) -> Token:
+        stream = self._streams[token.sequence]
+        buffer, n = ffi.new("char[]", lib.CLEF_MAX_PIECE), ffi.new("size_t *")
+        piece = b""
+        if token.finish not in (lib.CLEF_FINISH_STOP, lib.CLEF_FINISH_FAILED):
+            call(lib.clef_stream_push, stream, token.id, buffer, lib.CLEF_MAX_PIECE, n)
+            piece = ffi.buffer(buffer, n[0])[:]
+        if token.finish:
+            call(lib.clef_stream_finish, stream, buffer, lib.CLEF_MAX_PIECE, n)
+            piece += ffi.buffer(buffer, n[0])[:]
+            del self._streams[token.sequence]
+        return Token(token.sequence, token.id, piece.decode("utf-8", "replace"), _finishes.get(token.finish),
+                     token.logprob)
+
+    def __iter__(self) -> Iterator[Token]:
+        """The tokens of all texts that were added, as they come."""
+        while not self.is_idle:
+            yield from self.step()
+
+    def generate(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
+        """The texts that follow the prompts. Options as of add()."""
+        texts = {self.add(prompt, **options): "" for prompt in prompts}
+        for token in self:
+            if token.text in texts:
+                texts[token.text] += token.piece
+        return list(texts.values())
+
+    def close(self) -> None:
+        """Gives back its memory."""
+        self._finalizer()
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
