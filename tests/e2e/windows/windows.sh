@@ -14,11 +14,14 @@ win() { "$CLEF_WINE" "$CLEF" "$@"; }
 demo=$CLEF_SOURCE/model/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 
+# Wine's OpenCL cannot link programs: a first start says that the fused step is set aside, when its child has ended in time. So
+# starts with a new cache are compared by their ids alone.
+
 # ---- the same tokens and files
 
 want=$("$native" run "$demo" $greedy)
 same "the bundled model: the same ids" "$want" "$(win run "$demo" $greedy 2>"$tmp/err")"
-same "with nothing to say" "" "$(cat "$tmp/err")"
+same "with nothing to say" "" "$(grep -v "fused step" "$tmp/err")"
 same "a second start, from the cache" "$want" "$(win run "$demo" $greedy)"
 same "no carriage returns" 0 "$(win run "$demo" -p ROMEO: --temp 0 -n 40 -q | grep -c $'\r')"
 same "texts in UTF-8" "$("$native" tokenize "$demo" "héllo 日本 ☃")" "$(win tokenize "$demo" "héllo 日本 ☃")"
@@ -41,7 +44,7 @@ mkdir -p "$odd" && cp -r "$demo" "$odd/model"
 same "a path with spaces, umlauts and ${#odd} bytes" "$want" "$(win run "$odd/model" $greedy 2>&1)"
 check "a file is written there" win quantize "$odd/model" "$odd/new.gguf" q8_0 -q
 same "and read" "$("$native" run "$odd/new.gguf" $greedy)" "$(win run "$odd/new.gguf" $greedy 2>&1)"
-same "a cache there" "$want" "$(CLEF_CACHE_DIR=$odd/cache win run "$demo" $greedy 2>&1)"
+same "a cache there" "$want" "$(CLEF_CACHE_DIR=$odd/cache win run "$demo" $greedy 2>"$tmp/err")"
 check "is used" test -d "$odd/cache/proof"
 same "a path of Windows" "$want" "$(win run "Z:$(printf '%s' "$demo" | tr / '\\')" $greedy 2>&1)"
 refused "no such file" 1 "nowhere.gguf" win run "$tmp/nowhere.gguf" -p a
@@ -57,6 +60,7 @@ for how in wrong crash; do
   came=$(CLEF_BREAK=$variant=$how win run "$demo" $greedy 2>"$tmp/err")
   same "$how: the ids are the same" "$want" "$came"
   same "$how: one line says so" 1 "$(grep -c "${variant/./ } .*set aside" "$tmp/err")"
+  echo "$how: $(cat "$tmp/err")"
 done
 for how in hang spin; do
   rm -rf "$tmp/cache/proof"
@@ -67,12 +71,11 @@ done
 
 # ---- interruptions
 
-"$CLEF_WINE" "$CLEF" bench "$demo" -p 64 -n 180 -r 100 -q >"$tmp/out" 2>&1 &
+"$CLEF_WINE" "$CLEF" bench "$demo" --batch 1,2,4,8 -p 64 -n 150 -r 100 -q >"$tmp/out" 2>&1 & # half a minute
 sleep 3
 kill -INT $! # Wine hands it on as Ctrl-C
 wait $!
 same "Ctrl-C ends with 130" 130 $?
-# Wine's OpenCL cannot link programs: a first start says that the fused step is set aside. Only ids are compared.
 rm -rf "$tmp/cache"
 win run "$demo" $greedy >/dev/null 2>&1 &
 sleep 0.7
