@@ -177,6 +177,17 @@ static tally check_variant(const clef_op_def *op, const clef_variant *variant, d
     return count;
 }
 
+/* 1 for a variant that this build does not have. */
+static int is_left_out(const clef_variant *variant)
+{
+#if defined(CLEF_HAVE_CLBLAST)
+    (void)variant;
+    return 0;
+#else
+    return variant->clblast;
+#endif
+}
+
 /* Row i or a later one of the variants that run of the op; *i is set behind it. NULL behind the last. */
 static const clef_variant *next_variant(const clef_op_def *op, int32_t *i)
 {
@@ -184,7 +195,7 @@ static const clef_variant *next_variant(const clef_op_def *op, int32_t *i)
     const clef_variant *variant;
     clef_op of;
     while ((variant = clef__variant_row((*i)++, &of)))
-        if (clef__ops[of] == op && !(only && strcmp(only, variant->name) != 0))
+        if (clef__ops[of] == op && !is_left_out(variant) && !(only && strcmp(only, variant->name) != 0))
             return variant;
     return NULL;
 }
