@@ -7,20 +7,29 @@
 #   log        a file for the output
 prefix=$folder/prefix
 sources=$folder/sources
-pool=http://deb.debian.org/debian/pool/main
 mkdir -p "$sources"
+
+# has_sum FILE SHA256
+has_sum() { [ -f "$1" ] && echo "$2  $1" | sha256sum --check --quiet --status 2>/dev/null; }
+
+# download PATH SHA256 FILE: from the mirrors that apt uses on this machine, the first that has the file.
+download() {
+  local mirror
+  for mirror in $(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' | sort -u); do
+    curl --fail --silent --location --output "$3.part" "${mirror%/}/pool/main/$1" || continue
+    if has_sum "$3.part" "$2"; then
+      mv "$3.part" "$3"
+      return
+    fi
+  done
+  say "$1: expected a file with SHA-256 $2 on one of apt's mirrors, found none"
+  return 1
+}
 
 # fetch NAME PATH SHA256: unpacks a source package into sources/NAME.
 fetch() {
   local name=$1 file=$sources/${2##*/}
-  if ! [ -f "$file" ] || ! echo "$3  $file" | sha256sum --check --quiet --status; then
-    curl --fail --silent --show-error --location --output "$file.part" "$pool/$2"
-    if ! echo "$3  $file.part" | sha256sum --check --quiet --status; then
-      say "$pool/$2: expected SHA-256 $3, got $(sha256sum "$file.part" | cut -d' ' -f1)"
-      return 1
-    fi
-    mv "$file.part" "$file"
-  fi
+  has_sum "$file" "$3" || download "$2" "$3" "$file"
   rm -rf "${sources:?}/$name"
   mkdir "$sources/$name"
   tar --extract --file "$file" --strip-components=1 --directory "$sources/$name"

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
-static int line_shown;
 
 void cli_terminal_start(void)
 {
@@ -82,20 +81,6 @@ int cli_terminal_make_private(const char *path)
     }
     const int file = open(path, O_WRONLY | O_CREAT, 0600);
     return file >= 0 && fchmod(file, 0600) == 0 && close(file) == 0;
-}
-
-void cli_terminal_clear_line(void)
-{
-    if (line_shown)
-        fputs("\r\x1b[K", stderr); /* ECMA-48 EL: erase to the end of the line */
-    line_shown = 0;
-}
-
-void cli_terminal_show_line(const char *line)
-{
-    fprintf(stderr, "\r\x1b[K%s", line);
-    fflush(stderr);
-    line_shown = 1;
 }
 
 int cli_terminal_can_replace(const char *path)

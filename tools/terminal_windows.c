@@ -16,7 +16,7 @@
 #include <psapi.h>
 
 static volatile LONG interrupted;
-static int line_shown, code_page_before;
+static int code_page_before;
 
 /* ---- the console ----------------------------------------------------------------------------- */
 
@@ -75,20 +75,6 @@ void cli_terminal_start(void)
 void cli_terminal_use_utf8(void)
 {
     setlocale(LC_CTYPE, ".UTF-8");
-}
-
-void cli_terminal_clear_line(void)
-{
-    if (line_shown)
-        fputs("\r\x1b[K", stderr); /* ECMA-48 EL: erase to the end of the line */
-    line_shown = 0;
-}
-
-void cli_terminal_show_line(const char *line)
-{
-    fprintf(stderr, "\r\x1b[K%s", line);
-    fflush(stderr);
-    line_shown = 1;
 }
 
 /* ---- interruption ---------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* The parts of runtime/os/os.h that are the same on all systems. */
-#include "runtime/os/os.h"
+#include "runtime/os/os_job.h"
 
 clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, clef_error *err)
 {
@@ -13,4 +13,10 @@ clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, c
         return status;
     }
     return clef__os_file_commit(file, err);
+}
+
+void clef__os_job_work(clef__os_job *job)
+{
+    for (int32_t i; (i = atomic_fetch_add(&job->next, 1)) < job->n;)
+        job->work(job->user, i);
 }

@@ -2,19 +2,11 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
-#include "runtime/os/os.h"
+#include "runtime/os/os_job.h"
 
 enum { MAX_THREADS = 64 };
-
-typedef struct job {
-    void (*work)(void *user, int32_t i);
-    void *user;
-    int32_t n;
-    atomic_int next;
-} job;
 
 int32_t clef__os_n_cpus(void)
 {
@@ -29,22 +21,20 @@ int32_t clef__os_n_cpus(void)
 
 static void *take_turns(void *argument)
 {
-    job *j = argument;
-    for (int32_t i; (i = atomic_fetch_add(&j->next, 1)) < j->n;)
-        j->work(j->user, i);
+    clef__os_job_work(argument);
     return NULL;
 }
 
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user)
 {
     pthread_t threads[MAX_THREADS];
-    job j = {.work = work, .user = user, .n = n};
+    clef__os_job j = {.work = work, .user = user, .n = n};
     const int32_t wanted = n < clef__os_n_cpus() ? n : clef__os_n_cpus();
     int32_t made = 0;
     while (made + 1 < wanted && made < MAX_THREADS &&
            pthread_create(&threads[made], NULL, take_turns, &j) == 0)
         made++;
-    take_turns(&j);
+    clef__os_job_work(&j);
     while (made > 0)
         pthread_join(threads[--made], NULL);
 }

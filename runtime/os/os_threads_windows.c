@@ -1,18 +1,9 @@
 /* Runs work on all processors. */
 #include "runtime/os/os_windows.h"
 
-#include <stdatomic.h>
-
-#include "runtime/os/os.h"
+#include "runtime/os/os_job.h"
 
 enum { MAX_THREADS = 64 };
-
-typedef struct job {
-    void (*work)(void *user, int32_t i);
-    void *user;
-    int32_t n;
-    atomic_int next;
-} job;
 
 /* Those of its affinity. Of several groups of processors (over 64) only one counts, which is the default for
  * a process. */
@@ -29,22 +20,20 @@ int32_t clef__os_n_cpus(void)
 
 static DWORD WINAPI take_turns(void *argument)
 {
-    job *j = argument;
-    for (int32_t i; (i = atomic_fetch_add(&j->next, 1)) < j->n;)
-        j->work(j->user, i);
+    clef__os_job_work(argument);
     return 0;
 }
 
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user)
 {
     HANDLE threads[MAX_THREADS];
-    job j = {.work = work, .user = user, .n = n};
+    clef__os_job j = {.work = work, .user = user, .n = n};
     const int32_t wanted = n < clef__os_n_cpus() ? n : clef__os_n_cpus();
     int32_t made = 0;
     while (made + 1 < wanted && made < MAX_THREADS &&
            (threads[made] = CreateThread(NULL, 0, take_turns, &j, 0, NULL)) != NULL)
         made++;
-    take_turns(&j);
+    clef__os_job_work(&j);
     while (made > 0) {
         WaitForSingleObject(threads[--made], INFINITE);
         CloseHandle(threads[made]);
