@@ -12,7 +12,7 @@ static wide_ulong as_mask(wide_int mask)
     return TO(ulong)(TO(long)(mask));
 }
 
-static wide_int distance(float most, wide_float z, float scale)
+static wide_int distance_below(float most, wide_float z, float scale)
 {
     const wide_float x = (most - z) * scale;
     return select((wide_int)FAR, TO(int)(x * 16777216.0f), x < 40.0f);
@@ -35,7 +35,7 @@ static wide_ulong weight(wide_int far)
     return w & as_mask(MASK(far < (40 << 24)));
 }
 
-static ulong mix(ulong z)
+static ulong mix_bits(ulong z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9UL;
     z = (z ^ z >> 27) * 0x94d049bb133111ebUL;

@@ -25,7 +25,7 @@ static uint list_blocks(const sample_args *a, global const sample_options *o, ro
 {
     const uint n = a->blocks, lane = get_local_id(0);
     for (uint i = lane; i < n / WIDE; i += WG)
-        STORE_WIDE(distance(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
+        STORE_WIDE(distance_below(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
     GROUP_SYNC();
     int reach = (int)o->reach;
     /* runs even if it is off: a branch around barriers costs compilers more than this costs a device */
@@ -60,7 +60,7 @@ static void cut(const sample_args *a, global const sample_options *o, row_memory
         const wide_ulong mask =
             as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
         if (o->draw_scale > 0)
-            w = weight(distance(most, logits_at(a, m, i, z), o->draw_scale));
+            w = weight(distance_below(most, logits_at(a, m, i, z), o->draw_scale));
         STORE_WIDE(w & mask, i, m.weights);
     }
     GROUP_SYNC();
@@ -109,7 +109,7 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
         return first_of(a, m, z, most, s);
     const uint n = list_blocks(a, o, m, most, s) * BLOCK;
     for (uint i = lane; i < n / WIDE; i += WG) {
-        const wide_int far = distance(most, logits_at(a, m, i, z), o->scale);
+        const wide_int far = distance_below(most, logits_at(a, m, i, z), o->scale);
         STORE_WIDE(far, i, m.distances);
         STORE_WIDE(weight(far), i, m.weights);
     }
@@ -117,7 +117,7 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
     const limit in = limit_of(o, m, n, s);
     cut(a, o, m, in, n, most, z);
     const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo;
-    return draw(a, m, n, mix(seed + mix(stream) + number * 0x9e3779b97f4a7c15UL), s);
+    return draw(a, m, n, mix_bits(seed + mix_bits(stream) + number * 0x9e3779b97f4a7c15UL), s);
 }
 
 #endif

@@ -14,9 +14,9 @@ typedef struct clef_cache_key {
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
                                const char *options);
 
-/** The key of a program that is linked from these units (runtime/device/program.c). CLEF_E_NOMEM. */
-clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
-                           clef_error *err);
+/** The key of a program that is joined from these sources (runtime/device/program.c). CLEF_E_NOMEM. */
+clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
+                             clef_error *err);
 
 /** Reads an entry. Returns 1 when it is there and whole: *binary is malloced. Returns 0 when there is none,
  *  or it is damaged, foreign or without its code; then it is removed. */

@@ -10,6 +10,7 @@
 #include "graph/embedded.h"
 #include "graph/fail.h"
 #include "graph/launch.h"
+#include "runtime/device/source.h"
 
 typedef struct clef_program clef_program; /* one source with one set of -D constants, built
                                              (runtime/device/program.c) */
@@ -84,17 +85,12 @@ clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject
  *  $CLEF_CL_DIR). CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL;
  *  CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
-/** A complete source with its build options, which is compiled alone and then linked with others. */
-typedef struct clef_unit {
-    const char *text;
-    size_t      n_bytes;
-    const char *options;
-} clef_unit;
-/** Creates a kernel of a program that is linked from several sources; launch->source and ->kernel name it.
- *  CLEF_LINK_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not built yet. */
-typedef enum clef_link { CLEF_LINK_BUILD, CLEF_LINK_FOUND } clef_link;
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
-                              clef_link how, cl_kernel *out, clef_error *err);
+/** Creates a kernel of a program that is joined from several sources (clef__source_join); launch->source and
+ *  ->kernel name it. CLEF_JOIN_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not built
+ *  yet. */
+typedef enum clef_joining { CLEF_JOIN_BUILD, CLEF_JOIN_FOUND } clef_joining;
+clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_joining how, cl_kernel *out, clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant.
  *  CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);

@@ -253,10 +253,10 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
     return clef__cl_fail(err, "clCreateKernel", subject, code);
 }
 
-/* ---- linking --------------------------------------------------------------------------------- */
+/* ---- several sources in one ------------------------------------------------------------------- */
 
 /* A text that distinguishes this program from any other. */
-static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
+static char *key_text(const clef_unit *units, int32_t n, size_t *n_bytes)
 {
     size_t room = 1, at = 0;
     for (int32_t i = 0; i < n; i++)
@@ -271,64 +271,33 @@ static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
     return text;
 }
 
-static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const clef_launch *launch,
-                                cl_program *out, clef_error *err)
+static clef_status build_joined(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n,
+                                const clef_launch *launch, clef_error *err)
 {
-    clef_program p = {.program = NULL};
-    cl_int code;
-    const char *text = unit->text;
-    *out = p.program = clCreateProgramWithSource(dev->context, 1, &text, &unit->n_bytes, &code);
-    if (!*out)
-        return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
-    const clef_cache_key key = clef__cache_key(dev, text, unit->n_bytes, unit->options);
-    const int lock = clef__cache_lock(dev, &key);
-    code = clCompileProgram(*out, 1, &dev->id, unit->options, 0, NULL, NULL, NULL, NULL);
-    clef__os_unlock(lock);
-    if (!code)
-        return CLEF_OK;
-    snprintf(p.options, sizeof p.options, "%s", unit->options);
-    return is_build_error(code) ? fail_build(dev, &p, launch, code, err)
-                                : clef__cl_fail(err, "clCompileProgram", launch->source, code);
-}
-
-static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n,
-                              const clef_launch *launch, clef_error *err)
-{
-    cl_program *objects = calloc((size_t)n, sizeof *objects);
-    clef_status s = objects
-                        ? CLEF_OK
-                        : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
-    cl_int code = CL_SUCCESS;
-    for (int32_t i = 0; i < n && !s; i++) {
-        s = compile_unit(dev, &units[i], launch, &objects[i], err);
-        clef__os_guard_step();
-    }
-    const int lock = s ? -1 : clef__cache_lock(dev, &p->key);
+    char *text = NULL;
+    size_t n_bytes = 0;
+    clef_status s = clef__source_join(units, n, &text, &n_bytes, err);
     if (!s)
-        p->program = clLinkProgram(dev->context, 1, &dev->id, NULL, (cl_uint)n, objects, NULL, NULL, &code);
-    clef__os_unlock(lock);
-    if (!s && code)
-        s = clef__cl_fail(err, "clLinkProgram", launch->source, code);
-    for (int32_t i = 0; i < n && objects; i++)
-        if (objects[i])
-            clReleaseProgram(objects[i]);
-    free(objects);
+        s = build_program(dev, p, launch, text, n_bytes, err);
+    free(text);
     return s;
 }
 
-static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
-                              const clef_cache_key *key, clef_link how, clef_program **out, clef_error *err)
+static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              const clef_cache_key *key, clef_joining how, clef_program **out,
+                              clef_error *err)
 {
     clef_program *p = calloc(1, sizeof *p);
     if (!p)
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     p->source = launch->source;
     p->key = *key;
-    const int is_cached = load_binary(dev, p);
-    const clef_status s = is_cached ? CLEF_OK
-                          : how == CLEF_LINK_FOUND
-                              ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
-                              : link_units(dev, p, units, n, launch, err);
+    clef_status s = clef__program_options(launch, p->options, sizeof p->options, err);
+    const int is_cached = !s && load_binary(dev, p);
+    if (!s && !is_cached)
+        s = how == CLEF_JOIN_FOUND
+                ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
+                : build_joined(dev, p, units, n, launch, err);
     if (s) {
         program_free(p);
         return s;
@@ -340,30 +309,30 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
     return CLEF_OK;
 }
 
-clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
-                           clef_error *err)
+clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
+                             clef_error *err)
 {
     size_t n_bytes = 0;
-    char *text = joined_text(units, n, &n_bytes);
+    char *text = key_text(units, n, &n_bytes);
     if (!text)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
-    *out = clef__cache_key(dev, text, n_bytes, "linked");
+    *out = clef__cache_key(dev, text, n_bytes, "joined 1"); /* counts the ways of joining */
     free(text);
     return CLEF_OK;
 }
 
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
-                              clef_link how, cl_kernel *out, clef_error *err)
+clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_joining how, cl_kernel *out, clef_error *err)
 {
     clef_cache_key key;
     *out = NULL;
-    clef_status s = clef__link_key(dev, units, n, &key, err);
+    clef_status s = clef__joined_key(dev, units, n, &key, err);
     if (s)
         return s;
     clef_program *p = dev->programs;
     while (p && memcmp(&p->key, &key, sizeof key) != 0)
         p = p->next;
-    s = p ? CLEF_OK : add_linked(dev, units, n, launch, &key, how, &p, err);
+    s = p ? CLEF_OK : add_joined(dev, units, n, launch, &key, how, &p, err);
     cl_int code = CL_SUCCESS;
     if (!s)
         *out = clCreateKernel(p->program, launch->kernel, &code);

@@ -163,9 +163,9 @@ static clef_status make_empty(clef_plan *plan, int32_t n, clef__execution *e, cl
 }
 
 /* Gets the program: from memory or disk, or by building it here. */
-static clef_status load_program(clef_plan *plan, fused_step *r, clef_link how, clef_error *err)
+static clef_status load_program(clef_plan *plan, fused_step *r, clef_joining how, clef_error *err)
 {
-    const clef_status s = clef__fused_link(plan->dev, &r->kinds, how, &r->kernel, err);
+    const clef_status s = clef__fused_create(plan->dev, &r->kinds, how, &r->kernel, err);
     return s ? s : run_once(plan, r, err);
 }
 
@@ -179,7 +179,7 @@ static clef_status build_here(clef_plan *plan, fused_step *r, clef_error *err)
 {
     const clef_fused_trial step = {1, zero_states, plan};
     const int32_t built = plan->dev->n_built;
-    clef_status s = load_program(plan, r, CLEF_LINK_BUILD, err);
+    clef_status s = load_program(plan, r, CLEF_JOIN_BUILD, err);
     if (!s && plan->dev->n_built > built)
         s = plan->hooks->fused->check(plan, &step, err);
     if (s && r->kernel)
@@ -199,7 +199,7 @@ static clef_status build_in_child(clef_plan *plan, fused_step *r, clef_error *er
     const clef_fused_build build = by->poll(plan->dev, r->job);
     return build == CLEF_FUSED_BUILDING ? CLEF_OK
            : build == CLEF_FUSED_BUILT
-               ? load_program(plan, r, CLEF_LINK_FOUND, err)
+               ? load_program(plan, r, CLEF_JOIN_FOUND, err)
                : clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: set aside on %s", plan->dev->info.name);
 }
 
@@ -217,7 +217,7 @@ static clef_status make_step(clef_plan *plan, clef__execution *e, clef_error *er
     r->kinds = found.kinds;
     if (!plan->hooks->fused->uses_children(plan) || is_asked("CLEF_FUSED", "1"))
         return build_here(plan, r, err);
-    s = load_program(plan, r, CLEF_LINK_FOUND, err);
+    s = load_program(plan, r, CLEF_JOIN_FOUND, err);
     if (s == CLEF_E_NOT_FOUND)
         s = build_in_child(plan, r, err);
     return s == CLEF_E_NOT_FOUND || s == CLEF_E_IO /* no child can be started */ ? build_here(plan, r, err)
@@ -394,7 +394,7 @@ static void poll_child(clef_plan *plan, clef__execution *e)
     const clef_fused_build build = plan->hooks->fused->poll(plan->dev, r->job);
     if (build == CLEF_FUSED_BUILDING)
         return;
-    if (build == CLEF_FUSED_FAILED || load_program(plan, r, CLEF_LINK_FOUND, NULL))
+    if (build == CLEF_FUSED_FAILED || load_program(plan, r, CLEF_JOIN_FOUND, NULL))
         release_step(plan, e);
     else
         clef__plan_invalidate_executors(plan);
@@ -437,7 +437,7 @@ clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, i
         return s;
     r->kinds = *kinds;
     r->repeats = repeats;
-    return load_program(plan, r, CLEF_LINK_FOUND, err);
+    return load_program(plan, r, CLEF_JOIN_FOUND, err);
 }
 
 void clef__fused_detach(clef_plan *plan)

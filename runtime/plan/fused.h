@@ -42,8 +42,8 @@ int         clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out);
 int         clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b);
 /** Returns 1 when `kind` needs another kernel at other lengths, and describes it in *out. */
 int         clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out);
-clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out,
-                             clef_error *err);
+clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, clef_joining how,
+                               cl_kernel *out, clef_error *err);
 /** The key of the program in the disk cache. */
 clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out,
                             clef_error *err);
@@ -83,7 +83,7 @@ typedef struct clef__fused_builder {
     clef_status (*check)(clef_plan *plan, const clef_fused_trial *trial, clef_error *err);
 } clef__fused_builder;
 
-/** Gives the plan a fused step of these kinds, whose program is linked, for lists that run `repeats` times.
+/** Gives the plan a fused step of these kinds, whose program is built, for lists that run `repeats` times.
  *  clef__fused_detach() removes it again; the plan must be idle. */
 clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
                                clef_error *err);

@@ -1,5 +1,5 @@
-/* A fused step's program: each kind of substep is compiled from its kernel's own source and linked with
- * cl/fused_step.cl. */
+/* A fused step's program: the own source of each kind of substep, joined with cl/fused_step.cl into
+ * one source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,16 +99,16 @@ static clef_status texts_make(const clef_fused_kinds *kinds, texts **out, clef_e
     return s ? s : driver_text(t, kinds->n, err);
 }
 
-clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out,
-                             clef_error *err)
+clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, clef_joining how,
+                               cl_kernel *out, clef_error *err)
 {
     texts *t = NULL;
     *out = NULL;
     clef_status s = texts_make(kinds, &t, err);
-    if (!s && how == CLEF_LINK_BUILD && clef__broken_at("fused.build"))
+    if (!s && how == CLEF_JOIN_BUILD && clef__broken_at("fused.build"))
         s = clef__fail(err, CLEF_E_BUILD, "cl/fused_step.cl: broken on purpose");
     if (!s)
-        s = clef__kernel_link(dev, t->units, kinds->n + 1,
+        s = clef__kernel_join(dev, t->units, kinds->n + 1,
                               &(clef_launch){.source = "fused_step", .kernel = "fused_step"}, how, out, err);
     texts_free(t);
     return s;
@@ -120,7 +120,7 @@ clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, cle
     texts *t = NULL;
     clef_status s = texts_make(kinds, &t, err);
     if (!s)
-        s = clef__link_key(dev, t->units, kinds->n + 1, out, err);
+        s = clef__joined_key(dev, t->units, kinds->n + 1, out, err);
     texts_free(t);
     return s;
 }

@@ -240,7 +240,7 @@ static clef_status try_cases(clef_device *dev, const clef__fused_unit *u, clef_e
 clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, clef_error *err)
 {
     cl_kernel kernel = NULL;
-    clef_status s = clef__fused_link(dev, &u->kinds, CLEF_LINK_BUILD, &kernel, err);
+    clef_status s = clef__fused_create(dev, &u->kinds, CLEF_JOIN_BUILD, &kernel, err);
     if (!s)
         s = try_cases(dev, u, err);
     if (!s) {

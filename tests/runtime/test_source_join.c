@@ -1,0 +1,154 @@
+/* Sources that are joined into one: each keeps its constants, macros, types and functions. The device
+ * computes with them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clef/clef.h"
+#include "runtime/device/device.h"
+#include "runtime/device/source.h"
+
+enum { N_PARTS = 3 };
+
+/* Every way in which a kernel's source makes a name at file scope. The three parts differ in their constants
+ * alone. 100 A + 10 (B or 3) + ... is different for each. */
+static const char part[] =
+    "#ifndef GUARD\n"
+    "#define GUARD /* an apostrophe: don't */\n"
+    "#define JOIN_(a, b) a##b\n"
+    "#define JOIN(a, b) JOIN_(a, b)\n"
+    "enum { FIRST = A, SECOND };\n"
+    "#define LIST(X) X(one) X(two)\n"
+    "#define ENUMERATE(name) KIND_##name,\n"
+    "enum kinds { LIST(ENUMERATE) KINDS = 10 * A };\n"
+    "typedef struct pair { int x, y; } pair;\n"
+    "#if A > 1\n"
+    "static inline int twice(int x) { return 2 * x; }\n"
+    "#else\n"
+    "#define twice(x) \\\n"
+    "    ((x) + (x))\n"
+    "#endif\n"
+    "typedef float elem_0;\n"
+    "typedef int elem_1;\n"
+    "#define ELEM(type) JOIN(elem_, type)\n"
+    "#define DEFINE_ADD(N) static int add_##N(int x) { return x + N; }\n"
+    "DEFINE_ADD(4)\n"
+    "DEFINE_ADD(5)\n"
+    "#define DEFINE_NAMED(name, by) static int name(int x) { return x * by; }\n"
+    "DEFINE_NAMED(scaled, A)\n"
+    "static int q_16(int x) { return x + A; }\n"
+    "#define CALL(name, x) name##_16(x)\n"
+    "static int later(int x);\n"
+    "constant int table[2] = {A, A + 1}, other = 3;\n"
+    "#if A == 2\n"
+    "static int branch(int x)\n"
+    "{\n"
+    "#else\n"
+    "static int branch(int x)\n"
+    "{\n"
+    "    x++;\n"
+    "#endif\n"
+    "    return x;\n"
+    "}\n"
+    "static int later(int x) { pair p = {x, SECOND}; return p.x + p.y + KINDS + KIND_two; }\n"
+    "#endif\n"
+    "#define ENTRY_OF(i) fused_stage_##i\n"
+    "#define ENTRY(i) ENTRY_OF(i)\n"
+    "void ENTRY(STAGE)(global int *out);\n"
+    "void ENTRY(STAGE)(global int *out)\n"
+    "{\n"
+    "    const ELEM(TYPE) half_of_seven = (ELEM(TYPE))7 / 2;\n"
+    "    out[0] = later(0);\n"
+    "    out[1] = twice(FIRST) + add_4(1) + JOIN(add_, 5)(1);\n"
+    "    out[2] = scaled(10) + CALL(q, 1);\n"
+    "    out[3] = table[1] + other + branch(10);\n"
+    "    out[4] = (int)(half_of_seven * 10);\n"
+    "}\n";
+
+static const char driver[] = "void fused_stage_0(global int *out);\n"
+                             "void fused_stage_1(global int *out);\n"
+                             "void fused_stage_2(global int *out);\n"
+                             "#define GUARD 7\n"
+                             "static int later(int x) { return x + WIDTH + GUARD - 7; }\n"
+                             "kernel void joined(global int *got, global const int *a, global const int *b)\n"
+                             "{\n"
+                             "    fused_stage_0(got);\n"
+                             "    fused_stage_1(got + later(0));\n"
+                             "    fused_stage_2(got + later(5));\n"
+                             "}\n";
+
+static char *join(void)
+{
+    const clef_unit units[N_PARTS + 1] = {
+        {part, sizeof part - 1, "-cl-std=CL1.2 -D A=1 -D TYPE=0 -D STAGE=0"},
+        {part, sizeof part - 1, "-cl-std=CL1.2 -D A=2 -D TYPE=1 -D STAGE=1"},
+        {part, sizeof part - 1, "-cl-std=CL1.2 -D A=3 -D TYPE=0 -D STAGE=2"},
+        {driver, sizeof driver - 1, "-cl-std=CL1.2 -D WIDTH=5"}};
+    clef_error err = {0};
+    char *text = NULL;
+    size_t n = 0;
+    if (clef__source_join(units, N_PARTS + 1, &text, &n, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(strlen(text), n);
+    return text;
+}
+
+/* Fills want with what each part writes: A is its number plus 1. */
+static void expected(int32_t want[N_PARTS][5])
+{
+    for (int32_t i = 0; i < N_PARTS; i++) {
+        const int32_t a = i + 1;
+        want[i][0] = a + 1 + 10 * a + 1;
+        want[i][1] = 2 * a + 5 + 6;
+        want[i][2] = 10 * a + 1 + a;
+        want[i][3] = a + 1 + 3 + (a == 2 ? 10 : 11);
+        want[i][4] = a == 2 ? 30 : 35;
+    }
+}
+
+static void test_computes(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_device *dev;
+    int32_t want[N_PARTS][5], got[N_PARTS][5] = {{0}};
+    const clef_status s = clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &dev, &err);
+    if (s == CLEF_E_DEVICE)
+        skip();
+    if (s)
+        fail_msg("%s", err.text);
+    char *text = join(), log[4096] = "";
+    const char *one = text;
+    cl_int code[4];
+    const cl_program program = clCreateProgramWithSource(dev->context, 1, &one, NULL, &code[0]);
+    code[1] = clBuildProgram(program, 1, &dev->id, "-cl-std=CL1.2", NULL, NULL);
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
+    if (code[0] || code[1])
+        fail_msg("does not build: %s", log);
+    const cl_kernel kernel = clCreateKernel(program, "joined", &code[0]);
+    const cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, sizeof got, NULL, &code[1]);
+    const size_t once = 1;
+    for (cl_uint i = 0; i < 3; i++)
+        assert_int_equal(clSetKernelArg(kernel, i, sizeof mem, &mem), CL_SUCCESS);
+    code[2] = clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &once, &once, 0, NULL, NULL);
+    code[3] = clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(code[i], CL_SUCCESS);
+    expected(want);
+    assert_memory_equal(got, want, sizeof want);
+    clReleaseMemObject(mem);
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+    free(text);
+    clef_device_close(dev);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
