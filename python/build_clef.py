@@ -3,7 +3,8 @@ struct and function. The public headers are declared whole; nothing is written b
 
 CLEF_ROOT     the tree of clef (default: the folder above this one)
 CLEF_LIBRARY  the folder with libclef.so (default: build/ in the tree)
-CLEF_RPATH    where the module finds libclef.so.0 when it is loaded (default: the same folder)
+CLEF_RPATH    where the module finds libclef.so.0 when it is loaded (default: the same folder; "": in the system's
+              folders)
 """
 import os
 import re
@@ -46,9 +47,10 @@ def new_ffi() -> cffi.FFI:
     ffi = cffi.FFI()
     ffi.cdef(declarations() + CALLBACKS)
     library = Path(os.environ.get("CLEF_LIBRARY", ROOT / "build")).resolve()
+    rpath = os.environ.get("CLEF_RPATH", str(library))
     ffi.set_source("clef_cl._clef", '#include "clef/clef.h"', include_dirs=[str(INCLUDE)], py_limited_api=True,
                    libraries=["clef"], library_dirs=[str(library)],
-                   extra_link_args=[f"-Wl,-rpath,{os.environ.get('CLEF_RPATH', library)}"])
+                   extra_link_args=[f"-Wl,-rpath,{rpath}"] if rpath else [])
     return ffi
 
 
