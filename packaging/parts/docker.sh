@@ -1,1 +1,20 @@
 # shellcheck shell=bash
+# Sourced by tools/packages: the image of packaging/docker, built by buildah on the clean Debian.
+image() { "${as_root[@]}" buildah --storage-driver vfs --root "$folder/images" --runroot "$folder/images-run" "$@"; }
+
+check_docker() {
+  local base box
+  [ -f "$folder/deb/clef_$version"*.changes ] || make_deb "$folder/deb" || { failed "dpkg-buildpackage"; return; }
+  base_archive || { failed "a clean Debian 12"; return; }
+  base=$(image from scratch) && image add "$base" "$folder/base.tar" / >>"$log" 2>&1 && image commit "$base" clef-base >>"$log" 2>&1 ||
+    { failed "an image of the clean Debian"; return; }
+  check "the Dockerfile builds" image build --isolation chroot --build-arg BASE=localhost/clef-base -f packaging/docker/Dockerfile \
+    -t clef "$folder/deb"
+  box=$(image from localhost/clef 2>>"$log") || { failed "a container of the image"; return; }
+  check "clef devices in the image names PoCL" image run --isolation chroot "$box" -- sh -c 'clef devices | grep Portable'
+  check "clef run in the image" image run --isolation chroot "$box" -- sh -c 'test "$(clef run -n 20 --temp 0 -p ROMEO: | wc -c)" -gt 20'
+  check "import clef_cl in the image" image run --isolation chroot "$box" -- python3 -c 'import clef_cl; print(clef_cl.Model().generate("ROMEO:", max_tokens=5))'
+  image rm --all >>"$log" 2>&1
+  image rmi --all --force >>"$log" 2>&1
+  "${as_root[@]}" rm -rf "$folder/images" "$folder/images-run"
+}

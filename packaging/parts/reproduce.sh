@@ -1,1 +1,28 @@
 # shellcheck shell=bash
+# Sourced by tools/packages: two builds that differ in all that must not matter give the same bytes.
+
+# compare_folders NAME A B
+compare_folders() {
+  local path sum
+  for path in "$2"/*; do
+    case $path in *.buildinfo | *.changes) continue ;; esac # they name the machine and its packages
+    sum=$(sha256sum <"$path")
+    same "$1: ${path##*/}" "$sum" "$(sha256sum <"$3/${path##*/}")"
+  done
+}
+
+check_reproducible() {
+  local here=$folder/again there far
+  far=$(mktemp -d)
+  there=$far/a/folder-with-a-longer-name
+  if (export CLEF_JOBS=1 CCACHE_DISABLE=1; umask 022; make_deb "$here/deb" "$here/work" && make_tar "$here/tar" "$here/work-tar") &&
+    (export CLEF_JOBS=2 CCACHE_DISABLE=1 LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo HOME=/nonexistent; umask 077; sleep 61
+      make_deb "$far/deb" "$there/work" && make_tar "$far/tar" "$there/work-tar"); then
+    passed "all packages are built twice"
+    compare_folders "two builds give the same bytes" "$here/deb" "$far/deb"
+    compare_folders "two builds give the same bytes" "$here/tar" "$far/tar"
+  else
+    failed "all packages are built twice"
+  fi
+  if [ $n_failed -eq 0 ]; then rm -rf "$here" "$far"; else say "the two builds are kept: ${here#"$root"/} and $far"; fi
+}
