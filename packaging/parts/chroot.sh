@@ -29,6 +29,7 @@ inside() {
     root=$1 archives=$2
     shift 2
     mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys" # PoCL reads the processor from it
     mount --rbind /dev "$root/dev"
     mount --bind "$archives" "$root/var/cache/apt/archives"
     cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
@@ -42,7 +43,7 @@ apt_inside() { inside apt-get -y "$@"; }
 
 # All files but those that apt, dpkg and ldconfig keep for themselves.
 files_inside() {
-  "${as_root[@]}" find "$chroot" -xdev -path "$chroot/proc" -prune -o -path "$chroot/dev" -prune -o -path "$chroot/tmp" -prune -o \
+  "${as_root[@]}" find "$chroot" -xdev -path "$chroot/proc" -prune -o -path "$chroot/dev" -prune -o -path "$chroot/sys" -prune -o -path "$chroot/tmp" -prune -o \
     -path "$chroot/var/cache" -prune -o -path "$chroot/var/log" -prune -o -path "$chroot/var/lib/apt" -prune -o \
     -path "$chroot/var/lib/dpkg" -prune -o -printf '%y %P\n' | LC_ALL=C sort
 }

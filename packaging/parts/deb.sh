@@ -10,7 +10,7 @@ make_deb() {
   rm -rf "$into"
   mkdir -p "$into"
   for part in deb dsc changes buildinfo debian.tar.xz orig.tar.gz; do cp "$work"/*."$part" "$into"; done
-  say "${into#"$root"/}: $(cd "$into" && ls ./*.deb | wc -l) packages"
+  say "${into#"$root"/}: $(find "$into" -name '*.deb' | wc -l) packages"
 }
 
 # check_lintian FOLDER: no error and no warning.

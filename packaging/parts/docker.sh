@@ -4,7 +4,7 @@ image() { "${as_root[@]}" buildah --storage-driver vfs --root "$folder/images" -
 
 check_docker() {
   local base box
-  [ -f "$folder/deb/clef_$version"*.changes ] || make_deb "$folder/deb" || { failed "dpkg-buildpackage"; return; }
+  compgen -G "$folder/deb/clef_$version*.changes" >/dev/null || make_deb "$folder/deb" || { failed "dpkg-buildpackage"; return; }
   base_archive || { failed "a clean Debian 12"; return; }
   base=$(image from scratch) && image add "$base" "$folder/base.tar" / >>"$log" 2>&1 && image commit "$base" clef-base >>"$log" 2>&1 ||
     { failed "an image of the clean Debian"; return; }
