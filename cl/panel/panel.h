@@ -21,12 +21,19 @@
  *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d
  *
  * The x86 instructions multiply unsigned bytes of w by signed bytes of x, hence the + 128.
- *   -D DOT  how bytes are multiplied: 0 plain C, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2 */
+ *   -D DOT  how bytes are multiplied: 0 plain C, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2, 4 Arm's sdot,
+ *           5 Arm's usdot and usmmla */
 #ifndef CLEF_CL_PANEL_H
 #define CLEF_CL_PANEL_H
 
+#if DOT == 4 || DOT == 5
+#  include "arm.h"
+#  define ARM_BYTES (DOT == 4 ? ARM_SDOT : ARM_USDOT)
+#endif
+
 /* DOT4(acc, w, x): adds to each lane of acc the four products of its bytes of w with the bytes of *x. Bytes
- * of w are unsigned (with DOT 3 up to 128), bytes of *x are signed and over -128. PoCL targets a processor
+ * of w are unsigned (with DOT 3 up to 128, with DOT 4 up to 127, as both are signed there), bytes of *x are
+ * signed and over -128. PoCL targets a processor
  * without these instructions, so they are written in assembly. The capabilities show that the processor has
  * them. */
 #if DOT == 1
@@ -58,6 +65,12 @@ static inline int8 pairs_sum8(int8 pairs)
 
 #    define DOT4(acc, w, x)                                                                                  \
         acc += (int16)(pairs_sum8(pairs8((w).lo, (int8) * (x))), pairs_sum8(pairs8((w).hi, (int8) * (x))))
+#elif DOT == 4 || DOT == 5
+#  define DOT4(acc, w, x)                    \
+      do {                                   \
+          const int4 x_ = *(x);              \
+          ARM_DOT16(ARM_BYTES, acc, w, x_);  \
+      } while (0)
 #else
 #  define DOT4(acc, w, x) acc = dot4(acc, w, *(x))
 static inline int16 dot4(int16 acc, int16 w, int x)

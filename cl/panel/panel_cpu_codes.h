@@ -11,8 +11,8 @@
 #include "panel_format.h"
 #include "weights.h"
 
-/* 1: codes are too large as unsigned bytes for DOT 3, so their offset is subtracted before a product. */
-#define SIGNED_CODES (DOT == 3 && MOST > 127)
+/* 1: codes are too large as unsigned bytes for DOT 3 and 4, so their offset is subtracted before a product. */
+#define SIGNED_CODES ((DOT == 3 || DOT == 4) && MOST > 127)
 
 typedef struct tile_ptrs {
     global const int16 *codes;
@@ -50,6 +50,13 @@ static inline int16 look_up(int16 nibbles)
     __asm__("vpshufb %1, %2, %0" : "=x"(lo) : "x"(nibbles.lo), "x"(tables));
     __asm__("vpshufb %1, %2, %0" : "=x"(hi) : "x"(nibbles.hi), "x"(tables));
     return (int16)(lo, hi);
+#  elif DOT == 4 || DOT == 5
+    const uint4 table = {TABLE};
+    int4 v[4] = {nibbles.s0123, nibbles.s4567, nibbles.s89ab, nibbles.scdef};
+#    pragma unroll
+    for (int i = 0; i < 4; i++)
+        __asm__("tbl %0.16b, {%1.16b}, %2.16b" : "=w"(v[i]) : "w"(table), "w"(v[i]));
+    return (int16)(v[0], v[1], v[2], v[3]);
 #  else /* a binary tree of selections, lowest bit first */
     const uint words[4] = {TABLE};
     uint16 v[16];

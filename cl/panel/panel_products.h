@@ -40,7 +40,7 @@ static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
 }
 
 /* dots16(): sum + the products of four vectors of codes, which are 16 columns, with 16 quants of x. */
-#if SIGNED_CODES
+#if SIGNED_CODES && DOT == 3
 static inline int8 signed8(int8 w, int x)
 {
     int8 magnitude, with_sign;
@@ -75,6 +75,16 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
     return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x),
                          dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
 }
+#elif DOT == 4 || DOT == 5
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+    const int4 quants = vload4(0, x);
+    ARM_DOT16(ARM_BYTES + ARM_LANE(0), sum, v[0], quants);
+    ARM_DOT16(ARM_BYTES + ARM_LANE(1), sum, v[1], quants);
+    ARM_DOT16(ARM_BYTES + ARM_LANE(2), sum, v[2], quants);
+    ARM_DOT16(ARM_BYTES + ARM_LANE(3), sum, v[3], quants);
+    return sum;
+}
 #else
 static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 {
@@ -86,11 +96,44 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 }
 #endif
 
+/* usmmla multiplies eight columns of two rows by those of two tokens, so tokens are taken in pairs. NT is 1 or
+ * even. */
+#define TOKEN_PAIRS (DOT == 5 && NT % 2 == 0)
+#if TOKEN_PAIRS
+/* Orders the codes of 16 columns for dots_pair(): of each two vectors, which are eight columns of 16 rows, the
+ * first then holds the eight columns of rows 0 to 7, row by row, and the second those of rows 8 to 15. */
+static inline void join_columns(int16 v[4])
+{
+#  pragma unroll
+    for (int g = 0; g < 4; g += 2) {
+        const int16 a = v[g], b = v[g + 1];
+        v[g] = (int16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6,
+                       a.s7, b.s7);
+        v[g + 1] = (int16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se,
+                           b.se, a.sf, b.sf);
+    }
+}
+
+/* sums[t] = the products of 16 columns, ordered by join_columns(), with 16 quants of x[t], for two tokens. */
+static inline void dots_pair(int16 sums[2], const int16 v[4], X_SPACE const int *x0, X_SPACE const int *x1)
+{
+    int16 rows[2] = {0, 0}; /* of each row the sum of either token */
+#  pragma unroll
+    for (int g = 0; g < 4; g += 2) {
+        const int4 quants = (int4)(vload2(0, x0 + g), vload2(0, x1 + g));
+        ARM_DOT16(ARM_USMMLA, rows[0], v[g], quants);
+        ARM_DOT16(ARM_USMMLA, rows[1], v[g + 1], quants);
+    }
+    sums[0] = (int16)(rows[0].even, rows[1].even);
+    sums[1] = (int16)(rows[0].odd, rows[1].odd);
+}
+#endif
+
 /* ---- codes as products need them ------------------------------------------------------------- */
 
 /* For few tokens the high nibble is not shifted. Its products are 16 times too large, which a shift of their
  * sum corrects. */
-#define HIGH_IN_PLACE (NT < 4 && DOT != 3 && CODE_VECTORS == 4 && CODE_TABLE == TABLE_NONE)
+#define HIGH_IN_PLACE (NT < 4 && DOT != 3 && DOT != 4 && CODE_VECTORS == 4 && CODE_TABLE == TABLE_NONE)
 #if HIGH_IN_PLACE
 #  define HIGH_SUM(sum) ((sum) >> 4)
 #else
@@ -278,20 +321,37 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
         int16 v[8];
         float16 scale[2], more;
         int begins[BEGINS * NT];
+#  if TOKEN_PAIRS
+        int16 first[2], second[2];
+#  endif
         find_begins(x, b, begins);
         fetch_block(p, b);
         product_codes(p, b, v);
         block_scales(p, b, scale, &more);
+#  if TOKEN_PAIRS
+        join_columns(v);
+        join_columns(v + 4);
+#  endif
 #  pragma unroll
         for (int t = 0; t < NT; t++) {
             const uint at = b * NT + t;
+            int16 i, j; /* the products of both halves, in two chains, since each instruction waits for the one
+                           before it in its chain */
+#  if TOKEN_PAIRS
+            if (t % 2 == 0) {
+                dots_pair(first, v, x->q + at * 8, x->q + (at + 1) * 8);
+                dots_pair(second, v + 4, x->q + at * 8 + 4, x->q + (at + 1) * 8 + 4);
+            }
+            i = first[t % 2] + begins[BEGINS * t];
+            j = HALF_SCALES ? second[t % 2] + begins[BEGINS * t + BEGINS - 1] : second[t % 2];
+#  else
+            i = dots16(broadcast(begins + BEGINS * t), v, x->q + at * 8);
+            j = dots16(HALF_SCALES ? broadcast(begins + BEGINS * t + BEGINS - 1) : (int16)0, v + 4,
+                       x->q + at * 8 + 4);
+#  endif
 #  if HALF_SCALES
-            const int16 i = dots16(broadcast(begins + 2 * t), v, x->q + at * 8),
-                        j = dots16(broadcast(begins + 2 * t + 1), v + 4, x->q + at * 8 + 4);
             acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
-#  else /* two chains, since each instruction waits for the one before it in its chain */
-            const int16 i = dots16(broadcast(begins + t), v, x->q + at * 8),
-                        j = dots16(0, v + 4, x->q + at * 8 + 4);
+#  else
             acc[t] = fma(convert_float16(i + HIGH_SUM(j)) * x->d[at], scale[0], acc[t]);
 #  endif
 #  if HAS_MINIMA

@@ -30,4 +30,14 @@ kernel void probe_dot4(global int16 *out, global const int16 *w, global const in
     DOT4(acc, *w, x);
     *out = acc;
 }
+
+#if DOT == 5
+kernel void probe_usmmla(global int16 *out, global const int16 *w, global const int4 *x)
+{
+    int16 acc = 1;
+    const int4 both = *x;
+    ARM_DOT16(ARM_USMMLA, acc, *w, both);
+    *out = acc;
+}
+#endif
 #endif

@@ -29,7 +29,14 @@ int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 enum { PANEL_NO_PREFETCH = 1, PANEL_PREFETCH };
 
 /** The instructions that multiply bytes: -D DOT of cl/panel/panel.h. */
-typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
+typedef enum clef_dot {
+    CLEF_DOT_PORTABLE,
+    CLEF_DOT_VNNI,
+    CLEF_DOT_AVXVNNI,
+    CLEF_DOT_AVX2,
+    CLEF_DOT_SDOT,
+    CLEF_DOT_I8MM
+} clef_dot;
 
 /** The instructions that multiply signed bytes on GPUs: -D INT_DOT of cl/panel/dot.h. */
 typedef enum clef_int_dot {

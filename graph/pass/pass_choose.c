@@ -34,12 +34,13 @@ static clef_panel_activations rounding_of_blocks(const wishes *wanted)
 }
 
 /* How a product with another weight (of k columns) rounds x: like the weight, if a unit multiplies matrices
- * of its type. */
+ * of its type, or a CPU has an instruction for it. */
 static clef_panel_activations rounding_of_floats(const wishes *wanted, clef_dtype dtype, int64_t k)
 {
     const int32_t type = dtype == CLEF_F16 ? CLEF_MATRIX_HALVES : dtype == CLEF_BF16 ? CLEF_MATRIX_BF16 : 0;
-    const int rounds = type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 &&
-                       clef__matrix_multiplies(wanted->caps, type);
+    const int multiplies = wanted->caps->is_cpu ? dtype == CLEF_BF16 && wanted->caps->arm64_bf16
+                                                : type && clef__matrix_multiplies(wanted->caps, type);
+    const int rounds = multiplies && !wanted->exact && k % 32 == 0;
     return rounds ? CLEF_PANEL_HALF : CLEF_PANEL_F32;
 }
 

@@ -39,7 +39,7 @@ typedef struct clef_caps {
     clef_subgroup_support subgroups; /* from extensions */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
-    /* The fields from here to x86_amx are tested on the device when it is opened: a probe's results were
+    /* The fields from here to arm64_bf16 are tested on the device when it is opened: a probe's results were
      * right. In a list of devices they are 0. */
     int32_t  subgroup_size;    /* work-items of a subgroup, as reported to a kernel; 0: no subgroups, or
                                   wrong ones */
@@ -59,6 +59,9 @@ typedef struct clef_caps {
     int32_t  x86_avx2;         /* AVX2, likewise; tested only without x86_vnni and x86_avxvnni */
     int32_t  x86_amx;          /* AMX with bf16, likewise, if the system lets the process use tiles; may be
                                   set together with x86_vnni */
+    int32_t  arm64_i8mm;       /* an Arm CPU with usdot and usmmla, likewise */
+    int32_t  arm64_sdot;       /* an Arm CPU with sdot, likewise; tested only without arm64_i8mm */
+    int32_t  arm64_bf16;       /* an Arm CPU with bfdot, likewise */
     int32_t  x86_amd;          /* a CPU by AMD: its own prefetcher does better than a kernel's hints */
     int32_t  short_loops;      /* the driver ends loops of a kernel after some 65,000 rounds; such a CPU is
                                   treated as a GPU */

@@ -277,6 +277,8 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
     const clef_dot dot = caps->x86_vnni      ? CLEF_DOT_VNNI
                          : caps->x86_avxvnni ? CLEF_DOT_AVXVNNI
                          : caps->x86_avx2    ? CLEF_DOT_AVX2
+                         : caps->arm64_i8mm  ? CLEF_DOT_I8MM
+                         : caps->arm64_sdot  ? CLEF_DOT_SDOT
                                              : CLEF_DOT_PORTABLE;
     const int32_t chains = caps->x86_vnni ? 12 : 4; /* there are 32 registers of 64 bytes, or few and small
                                                        ones */

@@ -8,6 +8,7 @@
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device.h"
 #include "runtime/os/os.h"
+#include "runtime/os/os_cpu.h"
 
 /* What CPUID says about this processor; a CPU device is this processor. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -93,7 +94,7 @@ static int host_has_avxvnni(void)
 }
 #endif
 
-enum { LANES = 16 };
+enum { LANES = 16, ARM_FLOATS = 4 /* of a vector of 16 bytes */ };
 
 int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
                     const void *b, size_t b_bytes, void *got, size_t got_bytes)
@@ -127,8 +128,9 @@ int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const
 static int dot_works(clef_device *dev, clef_dot dot)
 {
     const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
-    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it uses */
-    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
+    const uint32_t taken =
+        dot == CLEF_DOT_AVX2 || dot == CLEF_DOT_SDOT ? 0x7f7f7f7fu : ~0u; /* the bits of w that it uses */
+    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};          /* -127, -2, 3, 127 */
     for (uint32_t i = 0; i < LANES; i++)
         w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
     int works = clef__probe_run(dev, &launch, 1, w, sizeof w, &x, sizeof x, got, sizeof got);
@@ -138,6 +140,44 @@ static int dot_works(clef_device *dev, clef_dot dot)
             want += (int32_t)((uint32_t)w[i] >> 8 * k & 255u) * (int8_t)((uint32_t)x >> 8 * k & 255u);
         works &= got[i] == want;
     }
+    return works;
+}
+
+/* Multiplies rows of 8 bytes by usmmla of cl/panel/arm.h: sums[4 q + 2 i + j] is row 2 q + i of w times token
+ * j of x. */
+static int i8mm_works(clef_device *dev)
+{
+    enum { COLUMNS = 8 };
+    const clef_launch launch = {
+        .source = "probe", .kernel = "probe_usmmla", .defs = {{"DOT", (int32_t)CLEF_DOT_I8MM}}};
+    uint8_t w[LANES / 2 * COLUMNS];
+    int8_t x[2 * COLUMNS];
+    int32_t got[LANES] = {0};
+    for (int i = 0; i < (int)sizeof w; i++)
+        w[i] = (uint8_t)(255 - i * 3);
+    for (int i = 0; i < (int)sizeof x; i++)
+        x[i] = (int8_t)(i * 17 - 127);
+    int works = clef__probe_run(dev, &launch, 1, w, sizeof w, x, sizeof x, got, sizeof got);
+    for (int i = 0; i < LANES; i++) {
+        int32_t want = 1;
+        for (int k = 0; k < COLUMNS; k++)
+            want += w[i / 2 * COLUMNS + k] * x[i % 2 * COLUMNS + k];
+        works &= got[i] == want;
+    }
+    return works;
+}
+
+/* Multiplies pairs of bf16 by bfdot of cl/panel/arm.h: small integers, whose sums are exact. */
+static int bfdot_works(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe_bfdot", .kernel = "probe_bfdot"};
+    float w[2 * LANES], got[LANES] = {0};
+    const float x[4] = {3, -5, 7, 0.5f}; /* of which the kernel takes the second pair */
+    for (int i = 0; i < 2 * LANES; i++)
+        w[i] = (float)(i * 7 % 31 - 15);
+    int works = clef__probe_run(dev, &launch, 1, w, sizeof w, x, sizeof x, got, sizeof got);
+    for (int i = 0; i < LANES; i++)
+        works &= got[i] == 1 + w[2 * i] * x[2] + w[2 * i + 1] * x[3];
     return works;
 }
 
@@ -213,6 +253,9 @@ static const cap_name maskable[] = {
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
     {"x86_avx2", offsetof(clef_caps, x86_avx2)},
     {"x86_amx", offsetof(clef_caps, x86_amx)},
+    {"arm64_i8mm", offsetof(clef_caps, arm64_i8mm)},
+    {"arm64_sdot", offsetof(clef_caps, arm64_sdot)},
+    {"arm64_bf16", offsetof(clef_caps, arm64_bf16)},
     {"x86_amd", offsetof(clef_caps, x86_amd)},
     {"float_width", offsetof(clef_caps, float_width)},
 };
@@ -249,8 +292,8 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
                 err, CLEF_E_ARG,
                 "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
                 "subgroups subgroup_shuffle int_dot nv_asm "
-                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx x86_amd "
-                "float_width, or +mma, +wmma, +dpas",
+                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx arm64_i8mm "
+                "arm64_sdot arm64_bf16 x86_amd float_width, or +mma, +wmma, +dpas",
                 (int)n, at);
         if (cap)
             *cap = 0;
@@ -284,6 +327,10 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
     caps->x86_amx = caps->is_cpu && host_has_amx();
     caps->x86_amd = caps->is_cpu && host_is_amd();
+    const clef__os_arm arm = clef__os_arm_query();
+    caps->arm64_i8mm = caps->is_cpu && arm.i8mm;
+    caps->arm64_sdot = caps->is_cpu && arm.sdot;
+    caps->arm64_bf16 = caps->is_cpu && arm.bf16;
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     if (!caps->is_cpu && !caps->matrix) /* CLEF_AMD_DOT_*: the compiler knows which one */
         caps->matrix = CLEF_MATRIX_MMA;
@@ -298,11 +345,18 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */
         caps->short_loops = loops_are_short(dev);
     if (caps->short_loops) /* in groups the work-items share the rounds */
-        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx = 0;
+        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx =
+            caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;
+    if (caps->is_cpu && arm.is_arm &&
+        caps->float_width == 1) /* PoCL says 1 where LLVM does not know the core */
+        caps->float_width = ARM_FLOATS;
     caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
     caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
     caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);
     caps->x86_amx = caps->x86_amx && caps->x86_vnni && amx_works(dev);
+    caps->arm64_i8mm = caps->arm64_i8mm && dot_works(dev, CLEF_DOT_I8MM) && i8mm_works(dev);
+    caps->arm64_sdot = !caps->arm64_i8mm && caps->arm64_sdot && dot_works(dev, CLEF_DOT_SDOT);
+    caps->arm64_bf16 = caps->arm64_bf16 && bfdot_works(dev);
     clef__probe_gpu(dev);
     return CLEF_OK;
 }

@@ -796,7 +796,7 @@ int main(void)
     if (!mkdtemp(scratch))
         return 1;
     setenv("POCL_DEVICES", "pthread basic", 0); /* two devices on one platform, so that a name can fit both */
-    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2,-x86_amd",
+    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2,-x86_amd,-arm64_i8mm,-arm64_sdot,-arm64_bf16",
            1); /* trying one at opening would build a program more than the tests count */
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_sha256),

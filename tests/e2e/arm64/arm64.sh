@@ -1,0 +1,72 @@
+# clef for Arm by qemu, beside the command of this machine: the processors' products of bytes are found and used, and the greedy
+# tokens and the quantised files are the same.
+. "$(dirname "$0")/../lib.sh"
+: "${CLEF_EMULATOR:?}"
+native=${CLEF_NATIVE:-$CLEF_SOURCE/build/clef}
+[ -x "$native" ] || skip "no clef for this machine in $native: build it first"
+# Proofs and fused steps start further processes, each of which would compile for itself.
+export CLEF_TUNE=0 CLEF_FUSED=0
+unset CLEF_CAPS CLEF_PROOF CLEF_BREAK CLEF_PROVER QEMU_CPU
+
+# arm PROCESSOR ARGUMENTS...: clef on that processor. native_run: on this one, with a cache of its own.
+arm() { QEMU_CPU=$1 $CLEF_EMULATOR "$CLEF" "${@:2}"; }
+native_run() { CLEF_CACHE_DIR=$tmp/cache "$native" run "$@"; }
+demo=$CLEF_SOURCE/model/demo
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids --no-proof"
+
+# ---- files
+
+for type in q4_0 q8_0 q4_k_m; do
+  "$native" quantize "$demo" "$tmp/$type.gguf" $type -q && arm max quantize "$demo" "$tmp/arm.gguf" $type -q
+  check "quantize $type: the same bytes" cmp "$tmp/$type.gguf" "$tmp/arm.gguf"
+done
+same "tokenize: the same ids" "$("$native" tokenize "$demo" "héllo 日本 ☃")" "$(arm max tokenize "$demo" "héllo 日本 ☃")"
+
+# ---- machines that are refused when CMake configures
+
+# configure FLAG: what CMake says of Arm with that flag of the compiler
+configure() {
+  rm -rf "$tmp/configured"
+  cmake -S "$CLEF_SOURCE" -B "$tmp/configured" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+    "-DCMAKE_C_FLAGS=$1" -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY 2>&1 | tr -s ' \n' ' '
+}
+for case in "-mbig-endian:clef needs a little-endian machine" "-mabi=ilp32:clef needs a 64-bit machine"; do
+  case $(configure "${case%%:*}") in
+    *"${case#*:}"*) ok "${case%%:*}: ${case#*:}" ;;
+    *) fail "${case%%:*}: $(configure "${case%%:*}" | tail -c 300)" ;;
+  esac
+done
+
+# ---- instructions
+
+# runs PROCESSOR VARIANT CAPS: what `clef devices` says about a variant of panel_matmul
+runs() { CLEF_CAPS=$3 arm "$1" devices --variants | sed -n "/panel_matmul/,/^ *attention/p" | grep -E "\b$2\b" | head -n 1; }
+for case in max:i8mm: max:bfdot: max:sdot:-arm64_i8mm cortex-a53:portable:; do
+  IFS=: read -r cpu variant caps <<<"$case"
+  line=$(runs "$cpu" "$variant" "$caps")
+  case $line in
+    "" | *needs*) fail "$cpu has $variant: '$line'" ;;
+    *) ok "$cpu has $variant" ;;
+  esac
+done
+for variant in i8mm sdot bfdot; do
+  case $(runs cortex-a53 $variant "") in
+    *"needs an Arm CPU with "*) ok "cortex-a53 has no $variant" ;;
+    *) fail "cortex-a53 has no $variant: $(runs cortex-a53 $variant "")" ;;
+  esac
+done
+case $(CLEF_CAPS=-arm64_i8mm arm max devices) in
+  *"float vectors of 4"*) ok "vectors of 16 bytes" ;;
+  *) fail "vectors of 16 bytes: $(arm max devices)" ;;
+esac
+
+# ---- tokens
+
+same "the bundled model: the same ids" "$(native_run "$demo" $greedy)" "$(arm max run "$demo" $greedy 2>&1)"
+for type in q4_0 q8_0; do
+  want=$(CLEF_CAPS=-x86_amx native_run "$tmp/$type.gguf" $greedy) # AMX rounds activations otherwise
+  same "$type, usdot and usmmla: the same ids" "$want" "$(arm max run "$tmp/$type.gguf" $greedy 2>&1)"
+  same "$type, sdot: the same ids" "$want" "$(CLEF_CAPS=-arm64_i8mm arm max run "$tmp/$type.gguf" $greedy 2>&1)"
+  same "$type, plain C: the same ids" "$want" "$(arm cortex-a53 run "$tmp/$type.gguf" $greedy 2>&1)"
+done
+finish
