@@ -60,7 +60,7 @@ static clef_status lower_bf16(clef_lowering *lo, const clef_value *n, clef_error
     launch.args = &args;
     launch.args_bytes = sizeof args;
     launch.n_bufs = sizeof bufs / sizeof *bufs;
-    for (int32_t i = 0; i < launch.n_bufs; i++)
+    for (uint32_t i = 0; i < launch.n_bufs; i++)
         launch.bufs[i] = bufs[i];
     launch.groups[0] = clef__ceil_div(args.m, TOKENS);
     launch.groups[1] = clef__ceil_div(args.n, PANEL_ROWS);
