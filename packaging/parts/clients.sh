@@ -27,5 +27,7 @@ check_clients() {
   check "examples/ci runs as on a runner" inside sh -c 'cd /tmp/ci && bash /tmp/workflow.sh'
   tail -n 1 "$folder/check.out"
   check "and a wrong sum is refused" inside sh -c \
-    'sed -i "s/^./x/" /tmp/release/SHA256SUMS && ! env CLEF_PACKAGES=file:///tmp/release CLEF_PYTHON=true CLEF_DEVELOPMENT=true /tmp/action/install'
+    'sed -i "s/^[0-9]/f/; t; s/^[a-f]/0/" /tmp/release/SHA256SUMS &&
+    ! CLEF_PACKAGES=file:///tmp/release CLEF_PYTHON=true CLEF_DEVELOPMENT=true /tmp/action/install 2>/tmp/refused &&
+    grep "did NOT match" /tmp/refused'
 }
