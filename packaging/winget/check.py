@@ -1,4 +1,4 @@
-"""Checks winget manifests against the fields of the schema 1.6.0 (aka.ms/winget-manifest.TYPE.1.6.0.schema.json) that
+"""Checks winget manifests against the fields of the schema 1.10.0 (aka.ms/winget-manifest.TYPE.1.10.0.schema.json) that
 clef's use: required fields, patterns, lists of allowed values, and that no field is unknown.
 usage: check.py FOLDER"""
 import re
@@ -9,14 +9,15 @@ import yaml
 
 URL = r"(?i)https?://.+"
 ALL = {"PackageIdentifier": r"[^.\s\\/:*?\"<>|]{1,32}(\.[^.\s\\/:*?\"<>|]{1,32}){1,7}",
-       "PackageVersion": r"[^\\/:*?\"<>|\s]{1,128}", "ManifestType": r".+", "ManifestVersion": r"1\.6\.0"}
+       "PackageVersion": r"[^\\/:*?\"<>|\s]{1,128}", "ManifestType": r".+", "ManifestVersion": r"1\.10\.0"}
 LOCALE = r"[a-zA-Z]{2,3}(-[a-zA-Z]{1,8})*"
 # Of each type: its required fields, then its others.
 TYPES = {
     "version": ({**ALL, "DefaultLocale": LOCALE}, {}),
     "installer": ({**ALL, "Installers": list},
                   {"Platform": list, "MinimumOSVersion": r"\d+(\.\d+){0,3}", "InstallerType": r"zip|exe|msi|portable",
-                   "NestedInstallerType": r"portable|exe|msi", "NestedInstallerFiles": list}),
+                   "NestedInstallerType": r"portable|exe|msi", "ArchiveBinariesDependOnPath": r"True|False",
+                   "NestedInstallerFiles": list}),
     "defaultLocale": ({**ALL, "PackageLocale": LOCALE, "Publisher": r".{2,256}", "PackageName": r".{2,256}",
                        "License": r".{3,512}", "ShortDescription": r".{3,256}"},
                       {"PackageUrl": URL, "Description": r"(?s).{3,10000}", "Tags": list}),
