@@ -1,5 +1,5 @@
-# Toolchain for Linux with an old glibc, by the compiler of zig. tools/wheel sets the variables and makes the wrappers.
-set(CMAKE_SYSTEM_NAME Linux)
+# Toolchain for another system by the compiler of zig. tools/zig.sh sets the variables and makes the wrappers.
+set(CMAKE_SYSTEM_NAME "$ENV{CLEF_ZIG_SYSTEM}")
 set(CMAKE_SYSTEM_PROCESSOR "$ENV{CLEF_ZIG_MACHINE}")
 set(CMAKE_C_COMPILER "$ENV{CLEF_ZIG_BIN}/cc")
 set(CMAKE_AR "$ENV{CLEF_ZIG_BIN}/ar" CACHE FILEPATH "")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tools/windows and tools/wheel: static libraries that clef needs, from the source packages of Debian 12, for another
+# Sourced by tools/windows, tools/wheel and tools/ports: static libraries that clef needs, from the source packages of Debian 12, for another
 # system. The caller sets:
 #   folder     where everything is built; the libraries are installed into $folder/prefix
 #   toolchain  the flag of cmake that names the toolchain file
@@ -86,7 +86,7 @@ cmocka() {
   fetch cmocka c/cmocka/cmocka_1.1.5.orig.tar.xz f0ccd8242d55e2fd74b16ba518359151f6f8383ff8aef4976e48393f77bba8b6
   by_cmake cmocka -DWITH_STATIC_LIB=ON -DUNIT_TESTING=OFF -DWITH_EXAMPLES=OFF
   mv "$prefix/lib/libcmocka-static.a" "$prefix/lib/libcmocka.a"
-  rm "$prefix/lib/libcmocka.dll.a"
+  rm -f "$prefix/lib/libcmocka.dll.a" # links the DLL
 }
 
 # The headers of OpenCL are the same for all systems.

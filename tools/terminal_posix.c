@@ -1,4 +1,5 @@
 #define _XOPEN_SOURCE 700
+#define _DARWIN_C_SOURCE /* ru_maxrss on macOS */
 #include "tools/terminal.h"
 
 #include <errno.h>
@@ -13,6 +14,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#    include <mach-o/dyld.h>
+#endif
 
 static volatile sig_atomic_t interrupted;
 
@@ -142,12 +146,24 @@ uint64_t cli_terminal_entropy(void)
     return (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec << 20 ^ (uint64_t)getpid();
 }
 
+/* The path of the program that runs. Returns 0 where it is unknown or does not fit. */
+static int own_path(char *out, size_t capacity)
+{
+#ifdef __APPLE__
+    uint32_t n_bytes = (uint32_t)capacity;
+    return _NSGetExecutablePath(out, &n_bytes) == 0;
+#else
+    const ssize_t n = readlink("/proc/self/exe", out, capacity - 1);
+    if (n <= 0 || n >= (ssize_t)capacity - 1)
+        return 0;
+    out[n] = 0;
+    return 1;
+#endif
+}
+
 void cli_terminal_offer_prover(void)
 {
     char path[512];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0 || n >= (ssize_t)sizeof path - 1)
-        return;
-    path[n] = 0;
-    setenv("CLEF_PROVER", path, 0);
+    if (own_path(path, sizeof path))
+        setenv("CLEF_PROVER", path, 0);
 }

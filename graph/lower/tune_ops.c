@@ -118,11 +118,11 @@ const clef__tune_op clef__tune_matmul = {.key = matmul_key,
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return (clef_tune_key){.dtype = o->dtype,
+    return (clef_tune_key){.dtype = (int32_t)o->dtype,
                            .n = (int32_t)clef__panel_rows(o),
                            .k = o->k,
                            .rows = o->batch_invariant ? CLEF_ROWS_MANY : rows_class(clef__rows(lo, n)),
-                           .form = o->activations};
+                           .form = (int32_t)o->activations};
 }
 
 static int panel_matmul_write(const clef_tune_key *key, int32_t n, int32_t i, char *text, size_t room)

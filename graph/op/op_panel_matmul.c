@@ -132,7 +132,7 @@ static void quantise_row(double *x, int64_t k)
     }
 }
 
-static double apply(int32_t act, double x)
+static double apply(clef_panel_act act, double x)
 {
     switch (act) {
     case CLEF_PANEL_GELU:

@@ -62,9 +62,9 @@ static clef_value *choose_panels(clef_value *n, const void *user)
         quantised ? rounding_of_blocks(wanted) : rounding_of_floats(wanted, w->dtype, columns);
     const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
                                          .k = (int32_t)columns,
-                                         .dtype = (int32_t)w->dtype,
+                                         .dtype = w->dtype,
                                          .alpha = o->alpha,
-                                         .activations = (int32_t)activations};
+                                         .activations = activations};
     clef_value *packed = clef__pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }

@@ -112,7 +112,7 @@ static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
     return clef__panel_matmul(n->graph, gate->in[PANEL_X], packed, &(clef_panel_inputs){.bias = bias}, &opts);
 }
 
-static clef_value *activate_product(clef_value *n, int32_t act)
+static clef_value *activate_product(clef_value *n, clef_panel_act act)
 {
     const clef_value *p = n->in[0];
     if (!only_product(p) || opts_of(p)->act || p->in[PANEL_RESIDUAL] || !still_reads(p))

@@ -46,7 +46,7 @@ uint32_t clef__read_count(clef__schema *s, const json_t *schema, const char *key
         expected(s, schema, keyword, "an integer of 0 or more");
         return missing;
     }
-    if (x > CLEF__MAX_REPEATS) {
+    if (x > (double)CLEF__MAX_REPEATS) {
         if (!strncmp(keyword, "max", 3))
             return UINT32_MAX - 1 < x ? UINT32_MAX : (uint32_t)x;
         clef__schema_fail(s, path_of(s, schema), keyword, CLEF_E_LIMIT, "%.0f, expected %d at most", x,
@@ -217,7 +217,7 @@ static const clef__dfa *read_multiple(clef__schema *s, const json_t *schema, con
         expected(s, schema, "multipleOf", "a number of more than 0");
         return dfa;
     }
-    if (m != floor(m) || m > MOST_MULTIPLE) {
+    if (m != floor(m) || m > (double)MOST_MULTIPLE) {
         refuse(s, schema, "multipleOf", "only integers up to 100000 are supported");
         return dfa;
     }

@@ -85,7 +85,7 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(value, names[i].name) == 0) {
-            hp->activation = (int32_t)names[i].is;
+            hp->activation = names[i].is;
             return;
         }
     f->status =

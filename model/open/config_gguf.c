@@ -206,7 +206,7 @@ static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
         return;
     }
     if (factor > 1 || types[i].type == CLEF_ROPE_LONGROPE)
-        r->type = (int32_t)types[i].type;
+        r->type = types[i].type;
     r->factor = factor > 1 ? factor : 1;
     r->attention_factor = clef__key_float(k, "rope.scaling.attn_factor", 0, 1e6, 0);
     r->beta_fast = clef__key_float(k, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);

@@ -24,7 +24,7 @@ static void read_type(clef_json_fields *f, clef_rope_params *r)
     while (i < sizeof types / sizeof *types && strcmp(type, types[i].name) != 0)
         i++;
     if (i < sizeof types / sizeof *types)
-        r->type = (int32_t)types[i].type;
+        r->type = types[i].type;
     else
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
                                "%s: %s.rope_type %.40s is not supported, known are: default linear dynamic "

@@ -24,7 +24,7 @@ static void set_plan(clef_embedder *e, clef_device *dev)
     e->plan = (clef_sequence_plan){
         .dev = dev,
         .model = e->model,
-        .build = {.pooling = (int32_t)e->info.pooling, .normalize = e->info.normalize},
+        .build = {.pooling = e->info.pooling, .normalize = e->info.normalize},
         .opts = {.compile = e->opts.compile},
         .output = "embedding",
         .n_batch = e->opts.n_batch,

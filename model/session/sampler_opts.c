@@ -37,7 +37,7 @@ static clef_status check_numbers(const clef_sampler_opts *o, clef_error *err)
         {"presence-penalty", o->presence_penalty, -100, 100, "-100 to 100"},
         {"frequency-penalty", o->frequency_penalty, -100, 100, "-100 to 100"},
         {"dry-multiplier", o->dry_multiplier, 0, -1, "0 (off) or more"},
-        {"dry-base", o->dry_base ? o->dry_base : 1, 1, -1, "1 or more"},
+        {"dry-base", o->dry_base != 0 ? o->dry_base : 1, 1, -1, "1 or more"},
         {"xtc-probability", o->xtc_probability, 0, 1, "0 to 1"},
         {"xtc-threshold", o->xtc_threshold, 0, 1, "0 to 1"},
         {"typical", o->typical, 0, 1, "0 to 1"},
@@ -125,17 +125,17 @@ void clef__sampler_defaults(clef_sampler_opts *o)
         if (clef__chain_has(o, (clef_sampler_kind)order[i]) &&
             (!o->mirostat || counts_with_mirostat(order[i])))
             o->samplers[n++] = order[i];
-    if (!o->dry_base)
+    if (o->dry_base == 0)
         o->dry_base = 1.75f;
     if (!o->dry_allowed_length)
         o->dry_allowed_length = 2;
     if (!o->dry_last_n)
         o->dry_last_n = -1;
-    if (!o->xtc_threshold)
+    if (o->xtc_threshold == 0)
         o->xtc_threshold = 0.1f;
-    if (!o->mirostat_tau)
+    if (o->mirostat_tau == 0)
         o->mirostat_tau = 5;
-    if (!o->mirostat_eta)
+    if (o->mirostat_eta == 0)
         o->mirostat_eta = 0.1f;
 }
 

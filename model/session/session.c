@@ -9,7 +9,7 @@
 #include "runtime/plan/bounded.h"
 
 /* Rows of the plan's first run; an encoder reads its source in one run. */
-static int32_t first_rows(const clef_session *s, int32_t part)
+static int32_t first_rows(const clef_session *s, clef_part part)
 {
     return part == CLEF_PART_ENCODER || s->opts.n_prompt < s->n_batch ? s->opts.n_prompt : s->n_batch;
 }

@@ -2,14 +2,11 @@
 #ifndef CLEF_RUNTIME_DEVICE_H
 #define CLEF_RUNTIME_DEVICE_H
 
-#define CL_TARGET_OPENCL_VERSION 120
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#include <CL/cl.h>
-
 #include "clef/device.h"
 #include "graph/embedded.h"
 #include "graph/fail.h"
 #include "graph/launch.h"
+#include "runtime/device/opencl.h"
 #include "runtime/device/source.h"
 
 typedef struct clef_program clef_program; /* one source with one set of -D constants, built

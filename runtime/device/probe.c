@@ -298,7 +298,7 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
         if (cap)
             *cap = 0;
         if (plain) {
-            caps->matrix = (int32_t)plain;
+            caps->matrix = (clef_matrix)plain;
             caps->matrix_plain = 1;
         }
         at += n + (at[n] == ',');

@@ -55,7 +55,7 @@ int32_t clef__matrix_works(clef_device *dev)
     const clef_launch launch = {.source = "probe_matrix",
                                 .kernel = "probe_matrix",
                                 .c_version = clef__matrix_c_version(caps),
-                                .defs = {{"MATRIX", caps->matrix},
+                                .defs = {{"MATRIX", (int32_t)caps->matrix},
                                          {"MATRIX_PLAIN", caps->matrix_plain},
                                          {"SUBGROUPS", clef__matrix_subgroups(caps)},
                                          {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)}}};

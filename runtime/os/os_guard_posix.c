@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#    include <sys/syscall.h>
+#endif
 
 #include "graph/fail.h"
 #include "runtime/os/os.h"

@@ -1,8 +1,9 @@
 /* Folders that are written as a whole: beside their place, then put into it. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE /* syscall */
-#define _GNU_SOURCE     /* renameat2's number and flag */
+#define _DEFAULT_SOURCE  /* syscall */
+#define _GNU_SOURCE      /* renameat2's number and flag */
+#define _DARWIN_C_SOURCE /* flock and renamex_np on macOS */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -260,6 +261,8 @@ static int exchange(const char *a, const char *b)
 #if defined(__linux__) && defined(SYS_renameat2)
     enum { EXCHANGE = 2 }; /* RENAME_EXCHANGE of <linux/fs.h> */
     return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, EXCHANGE) == 0;
+#elif defined(__APPLE__)
+    return renamex_np(a, b, RENAME_SWAP) == 0;
 #else
     (void)a;
     (void)b;

@@ -161,7 +161,7 @@ static int check_leaf(const gradient_case *c, int k)
     for (int64_t i = 0; i < n && d; i++)
         most = fmax(most, fabs(c->oracle.results[d->id].x[i]));
     for (int64_t s = 0; s < SAMPLES && s < n; s++) {
-        const int64_t at = n <= SAMPLES ? s : (int64_t)((double)n * (double)s / SAMPLES + 7) % n;
+        const int64_t at = n <= SAMPLES ? s : (int64_t)((double)n * (double)s / (double)SAMPLES + 7) % n;
         const double want = slope_at(c, leaf->id, at), got = d ? c->oracle.results[d->id].x[at] : 0;
         /* a loss that is NaN has no slope; 0 is right for what it does not depend on */
         const int is_nan = isnan(want) && (isnan(got) || got == 0);

@@ -91,7 +91,7 @@ static void matrix_units(void **state)
                                .max_items = {256, 256, 256},
                                .n_units = 4,
                                .local_bytes = 48 << 10,
-                               .matrix = unit,
+                               .matrix = (clef_matrix)unit,
                                .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
         clef_caps less = all;
         assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), all, 512), "panel_gpu_gemm_mma");

@@ -208,7 +208,7 @@ static void test_longest_prefix(void **state)
     ok(clef__pages_create(&opts, &pages, &err), &err);
     for (int32_t k = 0; k < N; k++) {
         const int32_t like = (int32_t)(clef__random_uniform(&random) * k),
-                      same = (int32_t)(clef__random_uniform(&random) * LENGTH);
+                      same = (int32_t)(clef__random_uniform(&random) * (double)LENGTH);
         int32_t longest = 0;
         for (int32_t i = 0; i < LENGTH; i++)
             tokens[k][i] = k && i < same ? tokens[like][i] : (int32_t)(clef__random_uniform(&random) * 3);

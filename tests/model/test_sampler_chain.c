@@ -274,7 +274,7 @@ static void draws_follow_the_distribution(void **state)
             count[clef_sampler_pick(s, logits)]++;
         clef_sampler_destroy(s);
         for (int i = 0; i < MOST; i++) {
-            const double want = all.p[all.n - 1][i] * N;
+            const double want = all.p[all.n - 1][i] * (double)N;
             assert_true(want > 0 || count[i] == 0);
             chi += want > 0 ? (count[i] - want) * (count[i] - want) / want : 0;
             left += want > 0;
@@ -297,7 +297,7 @@ static void xtc_by_chance(void **state)
     for (int i = 0; i < N; i++)
         likely += clef_sampler_pick(s, logits) == 0;
     clef_sampler_destroy(s);
-    assert_true(fabs(likely / (double)N - 0.35) < 4 * sqrt(0.35 * 0.65 / N));
+    assert_true(fabs(likely / (double)N - 0.35) < 4 * sqrt(0.35 * 0.65 / (double)N));
 }
 
 /* The mean surprise comes to tau. */
@@ -322,8 +322,8 @@ static void mirostat_holds_the_surprise(void **state)
         bits -= log2(p[id] / sum);
     }
     clef_sampler_destroy(s);
-    assert_true(bits / N > 3 &&
-                bits / N < 4.5); /* a little above tau, since what is left adds up to less than 1 */
+    assert_true(bits / (double)N > 3 &&
+                bits / (double)N < 4.5); /* a little above tau, since what is left adds up to less than 1 */
 }
 
 /* ---- masks, texts ---------------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ static void compare(int32_t pieces, const clef_train_opts *opts, double toleranc
     result whole, cut;
     run(1, opts, &whole);
     run(pieces, opts, &cut);
-    assert_true(whole.loss > ROWS); /* there is something to compare */
+    assert_true(whole.loss > (double)ROWS); /* there is something to compare */
     assert_true(fabs(cut.loss - whole.loss) < tolerance * whole.loss);
     assert_true(fabs(cut.evaluated - whole.evaluated) < 1e-5 * whole.evaluated);
     for (int i = 0; i < N_PARAMETERS; i++) {

@@ -43,19 +43,26 @@ static void init_condition(pthread_cond_t *c)
 {
     pthread_condattr_t a;
     pthread_condattr_init(&a);
+#ifndef __APPLE__
     pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+#endif
     pthread_cond_init(c, &a);
     pthread_condattr_destroy(&a);
 }
 
 static void wait_seconds(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
 {
+#ifdef __APPLE__ /* its conditions know only the time of day */
+    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    pthread_cond_timedwait_relative_np(c, lock, &t);
+#else
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     const int64_t ns = (int64_t)t.tv_nsec + (int64_t)(seconds * 1e9);
     t.tv_sec += (time_t)(ns / 1000000000);
     t.tv_nsec = (long)(ns % 1000000000);
     pthread_cond_timedwait(c, lock, &t);
+#endif
 }
 
 void serve_group_init(serve_group *g)
