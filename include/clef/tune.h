@@ -40,7 +40,7 @@ typedef struct clef_clblast_report {
 /** Tries parameters of CLBlast's GEMM kernels with CLBlastOverrideParameters(). Each set is first compared
  *  with a product in double, at sizes that need padding and one that does not, then timed. The best set is
  *  used and kept in the database; if none is both right and faster, CLBlast keeps its own. On PoCL each set
- *  takes 5 to 10 s to compile. CLEF_E_UNSUPPORTED (built without CLBlast), else as clef_tune(). */
+ *  takes 5 to 10 s to compile. CLEF_E_UNSUPPORTED (no CLBlast), else as clef_tune(). */
 CLEF_API clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef_clblast_report *out,
                                        clef_error *err);
 

@@ -4,7 +4,7 @@
 #include "runtime/device/clblast.h"
 
 #ifdef CLEF_HAVE_CLBLAST
-#    include <clblast_c.h>
+#    include "runtime/device/clblast_loader.h"
 
 static clef_status override_kernel(clef_device *dev, const clef_clblast_kernel *k, clef_error *err)
 {
@@ -14,8 +14,11 @@ static clef_status override_kernel(clef_device *dev, const clef_clblast_kernel *
         names[i] = k->names[i];
         values[i] = (size_t)k->values[i];
     }
+    const clef__clblast *lib = clef__clblast_functions();
+    if (!lib)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: CLBlast is not installed", k->name);
     const CLBlastStatusCode code =
-        CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
+        lib->CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
     return code == CLBlastSuccess ? CLEF_OK
                                   : clef__cl_fail(err, "CLBlastOverrideParameters", k->name, (int32_t)code);
 }
@@ -34,18 +37,22 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
 {
     const CLBlastTranspose ta = call->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose tb = call->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const clef__clblast *lib = clef__clblast_functions();
     CLBlastStatusCode code;
+    if (!lib)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: CLBlast is not installed",
+                          (unsigned)call->m, (unsigned)call->n, (unsigned)call->k);
     void (*before)(clef_device *) = dev->before_clblast;
     dev->before_clblast = NULL;
     if (before)
         before(dev);
     dev->used_clblast = 1;
     if (call->batch == 1)
-        code = CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a,
-                            call->a_offset, call->a_ld, b, call->b_offset, call->b_ld, call->beta, c,
-                            call->c_offset, call->c_ld, &dev->queue, event);
+        code = lib->CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a,
+                                 call->a_offset, call->a_ld, b, call->b_offset, call->b_ld, call->beta, c,
+                                 call->c_offset, call->c_ld, &dev->queue, event);
     else
-        code = CLBlastSgemmStridedBatched(
+        code = lib->CLBlastSgemmStridedBatched(
             CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset,
             call->a_ld, call->a_stride, b, call->b_offset, call->b_ld, call->b_stride, call->beta, c,
             call->c_offset, call->c_ld, call->c_stride, call->batch, &dev->queue, event);
@@ -62,14 +69,14 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
  * so other devices must rebuild their programs. */
 void clef__clblast_release(clef_device *dev)
 {
-    if (dev->used_clblast)
-        CLBlastClearCache();
+    if (dev->used_clblast) /* so it is there */
+        clef__clblast_functions()->CLBlastClearCache();
     dev->used_clblast = 0;
 }
 
 int clef__clblast_present(void)
 {
-    return 1;
+    return clef__clblast_functions() != NULL;
 }
 
 #else

@@ -117,7 +117,7 @@ double clef__programs_unsaved_seconds(const clef_device *dev);
 void clef__programs_release(clef_device *dev);
 
 /** Enqueues c = alpha a b + beta c through CLBlast. CLEF_E_CL with the name of its code; CLEF_E_UNSUPPORTED
- *  when built without CLBlast. */
+ *  without CLBlast. */
 clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
                                cl_event *event, clef_error *err);
 /** Releases what CLBlast holds for the device; does nothing if CLBlast was not used. clef_device_close()
@@ -136,7 +136,9 @@ int32_t clef__matrix_works(clef_device *dev);
 int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
                     const void *b, size_t b_bytes, void *got, size_t got_bytes);
 
-/** 1 when CLBlast was compiled in. */
+/** 1 when CLBlast was compiled in and is there (runtime/device/clblast_loader.h). */
 int clef__clblast_present(void);
+/** NULL when the OpenCL loader is there, else the reason why not. Only with CLEF_DLOPEN_OPENCL. */
+const char *clef__opencl_missing(void);
 
 #endif

@@ -216,6 +216,16 @@ clef_status clef__find_one(const clef_found_list *list, const char *which, const
                            clef_error *err)
 {
     *out = NULL;
+#ifdef CLEF_DLOPEN_OPENCL
+    const char *missing = list->n_platforms == 0 ? clef__opencl_missing() : NULL;
+    if (missing)
+        return clef__fail(
+            err, CLEF_E_DEVICE,
+            "no OpenCL loader (%s): install one (on Debian: the package ocl-icd-libopencl1) and an "
+            "OpenCL driver (for a GPU: its vendor's; for a CPU: the package pocl-opencl-icd), or "
+            "name its file in CLEF_OPENCL",
+            missing);
+#endif
     if (list->n_platforms == 0)
         return clef__fail(err, CLEF_E_DEVICE,
                           "no OpenCL platform: install an OpenCL driver (for a GPU: its vendor's; for a CPU: "

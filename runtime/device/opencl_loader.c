@@ -1,11 +1,10 @@
 /* OpenCL's functions without a loader at link time (CLEF_DLOPEN_OPENCL): the loader is opened when the first
  * of them is called, so that a program starts on a machine without OpenCL, where it finds no device. Each
  * function here has the name and the parameters of the one in <CL/cl.h> and calls the loader's. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime/device/device.h"
-#include "runtime/os/os.h"
+#include "runtime/device/library.h"
 
 /* ---- the loader ------------------------------------------------------------------------------ */
 
@@ -19,22 +18,14 @@ static const char *const places[] = {
     "libOpenCL.so.1",
     "libOpenCL.so",
 #    if defined(__ANDROID__)
+    "libOpenCL-pixel.so", /* Google's Pixel phones */
     "/vendor/lib64/libOpenCL.so",
     "/system/vendor/lib64/libOpenCL.so",
-    "/vendor/lib64/egl/libGLES_mali.so",
     "/system/lib64/libOpenCL.so",
+    "/vendor/lib64/egl/libGLES_mali.so", /* Arm's driver is one library for all interfaces */
 #    endif
 #endif
     NULL};
-
-static void *open_loader(void)
-{
-    const char *own = clef__os_env("CLEF_OPENCL");
-    void *loader = own ? clef__os_library(own) : NULL;
-    for (int i = 0; !own && places[i] && !loader; i++)
-        loader = clef__os_library(places[i]);
-    return loader;
-}
 
 /* The functions, in the order of the calls below. */
 enum {
@@ -44,30 +35,23 @@ enum {
     N_FUNCTIONS
 };
 
-static void *functions[N_FUNCTIONS];
-
-/* Fills the table in the first thread that comes; the others wait. */
-static void *find(int i)
-{
-    enum { CLOSED, OPENING, OPEN };
-    static const char *const names[] = {
+static const char *const function_names[N_FUNCTIONS] = {
 #define NAME(name) #name,
 #include "runtime/device/opencl_names.def"
 #undef NAME
-    };
-    static atomic_int state;
-    int expected = CLOSED;
-    if (atomic_load_explicit(&state, memory_order_acquire) == OPEN)
-        return functions[i];
-    if (atomic_compare_exchange_strong(&state, &expected, OPENING)) {
-        void *loader = open_loader();
-        for (int k = 0; loader && k < N_FUNCTIONS; k++)
-            functions[k] = clef__os_symbol(loader, names[k]);
-        atomic_store_explicit(&state, OPEN, memory_order_release);
-    }
-    while (atomic_load_explicit(&state, memory_order_acquire) != OPEN)
-        clef__os_sleep(1);
-    return functions[i];
+};
+static void *functions[N_FUNCTIONS];
+static clef__library loader = {
+    .variable = "CLEF_OPENCL", .places = places, .names = function_names, .functions = functions, .n = N_FUNCTIONS};
+
+static void *find(int i)
+{
+    return clef__library_open(&loader) ? functions[i] : NULL;
+}
+
+const char *clef__opencl_missing(void)
+{
+    return clef__library_open(&loader) ? NULL : loader.why;
 }
 
 /* ---- the functions --------------------------------------------------------------------------- */

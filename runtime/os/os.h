@@ -105,9 +105,10 @@ int clef__os_cache_dir(char *out, size_t capacity);
 /** Writes the folder of the file with this code (the shared library, or the program) to `out`. Returns 0 when
  *  it is unknown. */
 int clef__os_library_dir(char *out, size_t capacity);
-/** Opens a shared library for the rest of the process; NULL if there is none. The address of one of its
- *  functions; NULL if it has none of this name. */
-void *clef__os_library(const char *name);
+/** Opens a shared library for the rest of the process. Returns NULL when that fails; err (or NULL) then has
+ *  the name and the system's reason. */
+void *clef__os_library(const char *name, clef_error *err);
+/** The address of a function of a library; NULL if it has none of this name. */
 void *clef__os_symbol(void *library, const char *name);
 /** Asks the system to let this process use the tiles of x86 AMX (Linux: arch_prctl, ARCH_REQ_XCOMP_PERM).
  *  Returns 1 if it may. */

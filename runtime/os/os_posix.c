@@ -306,9 +306,14 @@ int clef__os_library_dir(char *out, size_t capacity)
     return fits;
 }
 
-void *clef__os_library(const char *name)
+void *clef__os_library(const char *name, clef_error *err)
 {
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const char *why = library ? NULL : dlerror(); /* most systems name the file in it */
+    if (why)
+        clef__fail(err, CLEF_E_IO, "%s%s%s", strstr(why, name) ? "" : name, strstr(why, name) ? "" : ": ",
+                   why);
+    return library;
 }
 
 void *clef__os_symbol(void *library, const char *name)

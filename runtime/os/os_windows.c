@@ -393,11 +393,13 @@ int clef__os_library_dir(char *out, size_t capacity)
 
 /* A plain name is looked for in the system's own folder alone: a file of that name in the current folder is
  * not the system's. */
-void *clef__os_library(const char *name)
+void *clef__os_library(const char *name, clef_error *err)
 {
     const int is_path = strpbrk(name, "/\\") != NULL;
     wchar_t *wide = clef__windows_wide(name);
     void *library = wide ? LoadLibraryExW(wide, NULL, is_path ? 0 : LOAD_LIBRARY_SEARCH_SYSTEM32) : NULL;
+    if (!library)
+        clef__fail(err, CLEF_E_IO, "%s: cannot be loaded: error %lu", name, (unsigned long)GetLastError());
     free(wide);
     return library;
 }

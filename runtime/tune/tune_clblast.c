@@ -273,7 +273,9 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
     clef_clblast_tuning best = {0};
     *out = (clef_clblast_report){0};
     if (!clef__clblast_present())
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "this clef was built without CLBlast");
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "this clef has no CLBlast: it was built without it, or CLBlast is not "
+                          "installed");
     clef_status s = clef__tune_db_open(dev, &db, err);
     if (s)
         return s;

@@ -169,7 +169,7 @@ static void sort_by_length(work *w)
 }
 
 /* Waits for the engine, and looks for the client. */
-static int wait(work *w)
+static int wait_for(work *w)
 {
     serve_request *r = w->r;
     for (;;) {
@@ -207,7 +207,7 @@ static int compute(work *w)
     w->run.out = malloc((size_t)w->n * (size_t)w->n_dims * sizeof *w->run.out);
     if (!w->run.out)
         return no_memory(w->r);
-    return serve_engine_embed(w->r->s->engine, &w->run, &w->r->error) && wait(w);
+    return serve_engine_embed(w->r->s->engine, &w->run, &w->r->error) && wait_for(w);
 }
 
 /* ---- the reply ------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* The engine's thread. */
 #define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
+#define _DARWIN_C_SOURCE        /* waiting for a span of time on macOS */
 #include "tools/serve/engine.h"
 
 #include <stdio.h>

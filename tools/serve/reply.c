@@ -412,7 +412,7 @@ static size_t read_stream(void *user, char *out, size_t room)
             break;
         if (!serve_task_wait(t))
             put_error(t);
-        else if (cli_terminal_seconds() - t->last_sent > SERVE_PING_SECONDS)
+        else if (cli_terminal_seconds() - t->last_sent > (double)SERVE_PING_SECONDS)
             serve_text_add(&t->out, ": ping\n\n", 8);
     }
     const size_t n = t->out.n - t->n_out < room ? t->out.n - t->n_out : room;

@@ -18,14 +18,35 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#    include <mach/mach.h>
+#    include <sys/random.h>
+#endif
 
 #include "tools/cli.h"
 
 #ifndef POLLRDHUP
 #    define POLLRDHUP 0
 #endif
+#ifndef MSG_NOSIGNAL
+#    define MSG_NOSIGNAL 0 /* serve_signals_catch() ignores the signal */
+#endif
 
 enum { BACKLOG = 1024 };
+
+/* A program that this one starts does not get it. */
+static int close_on_exec(int fd)
+{
+    return fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static int make_socket(int family, int type, int protocol)
+{
+    const int fd = socket(family, type, protocol);
+    if (fd >= 0)
+        close_on_exec(fd);
+    return fd;
+}
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
@@ -41,7 +62,7 @@ static int32_t port_of(int fd)
 
 static int listen_at(const struct addrinfo *at)
 {
-    const int one = 1, fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+    const int one = 1, fd = make_socket(at->ai_family, at->ai_socktype, at->ai_protocol);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -80,7 +101,7 @@ static void remove_stale(const struct sockaddr_un *a)
     struct stat info;
     if (stat(a->sun_path, &info) != 0 || !S_ISSOCK(info.st_mode))
         return;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = make_socket(AF_UNIX, SOCK_STREAM, 0);
     if (fd < 0)
         return;
     if (connect(fd, (const struct sockaddr *)a, sizeof *a) != 0 && errno == ECONNREFUSED)
@@ -98,7 +119,7 @@ int serve_listen_unix(const char *path)
     }
     memcpy(a.sun_path, path, strlen(path) + 1);
     remove_stale(&a);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = make_socket(AF_UNIX, SOCK_STREAM, 0);
     const mode_t before = umask(0077);
     const int bound = fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof a) == 0;
     umask(before);
@@ -210,11 +231,21 @@ static void note_signal(int number)
     errno = why;
 }
 
+static int make_pipe(void)
+{
+    if (pipe(signal_pipe) != 0)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        if (close_on_exec(signal_pipe[i]) != 0 || fcntl(signal_pipe[i], F_SETFL, O_NONBLOCK) != 0)
+            return 0;
+    return 1;
+}
+
 int serve_signals_catch(void)
 {
     static const int caught[] = {SIGTERM, SIGINT, SIGHUP};
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
-    if (signal_pipe[0] < 0 && pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (signal_pipe[0] < 0 && !make_pipe())
         return 0;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
@@ -249,6 +280,12 @@ int serve_random_bytes(void *out, size_t n)
 
 uint64_t serve_resident_bytes(void)
 {
+#ifdef __APPLE__
+    mach_task_basic_info_data_t info;
+    mach_msg_type_number_t n = MACH_TASK_BASIC_INFO_COUNT;
+    const kern_return_t why = task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &n);
+    return why == KERN_SUCCESS ? info.resident_size : 0;
+#else
     unsigned long long size = 0, resident = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     if (!f)
@@ -256,6 +293,7 @@ uint64_t serve_resident_bytes(void)
     const int n = fscanf(f, "%llu %llu", &size, &resident);
     fclose(f);
     return n == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+#endif
 }
 
 double serve_time(void)
