@@ -3,6 +3,7 @@
 
 #include "tools/serve/endpoints.h"
 #include "tools/serve/error.h"
+#include "tools/serve/http.h"
 #include "tools/serve/params.h"
 #include "tools/serve/serve.h"
 
@@ -169,6 +170,10 @@ static int serve_run(const void *options, int32_t n_args, char **args)
         return list(o->list);
     if (!o->tls_cert != !o->tls_key)
         return cli_fail(CLI_USAGE, "serve: expected --tls-cert and --tls-key together");
+    if (o->tls_cert && !serve_http_has_tls())
+        return cli_fail(CLI_USAGE,
+                        "serve --tls-cert: this clef was built without TLS; a proxy in front of it "
+                        "can have it");
     const int rc = cli_speculation_parse(&o->speculation, "serve", 1, &probe);
     if (rc != CLI_GO_ON)
         return rc;

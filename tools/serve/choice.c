@@ -241,12 +241,12 @@ int serve_choice_take(serve_choice *c)
     serve_run *run = c->run;
     if (c->finish)
         return 1;
-    pthread_mutex_lock(&t->group.lock);
+    serve_lock_take(&t->group.lock);
     const int32_t n = run->n_tokens;
     const serve_run_state state = run->state;
     const clef_finish finish = run->finish;
     const serve_error error = run->error;
-    pthread_mutex_unlock(&t->group.lock);
+    serve_lock_release(&t->group.lock);
     if (error.id) {
         t->r->error = error;
         return 0;

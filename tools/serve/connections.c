@@ -7,6 +7,7 @@
 
 #include "tools/serve/error.h"
 #include "tools/serve/socket.h"
+#include "tools/serve/thread.h"
 #include "tools/terminal.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */
@@ -15,8 +16,8 @@ static const double look_seconds = 0.1;
 
 struct serve_connections {
     serve_server *s;
-    pthread_mutex_t lock;
-    pthread_t thread;
+    serve_lock lock;
+    serve_thread thread;
     int started, ends;
     serve_connection *first;
     int32_t n;
@@ -65,24 +66,23 @@ static void end(const serve_server *s, serve_connection *c)
     c->ended = 1;
     if (c->phase == SERVE_PHASE_ANSWERING)
         c->slow = 1;
-    serve_socket_end(c->fd, text[0] ? text : NULL, strlen(text));
+    serve_socket_end(c->socket, text[0] ? text : NULL, strlen(text));
 }
 
-static void *watch(void *user)
+static void watch(void *user)
 {
     serve_connections *all = user;
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     while (!all->ends) {
         const double now = cli_terminal_seconds();
         for (serve_connection *c = all->first; c; c = c->next)
             if (!c->ended && is_late(&all->s->o, c, now))
                 end(all->s, c);
-        pthread_mutex_unlock(&all->lock);
+        serve_lock_release(&all->lock);
         serve_sleep(look_seconds);
-        pthread_mutex_lock(&all->lock);
+        serve_lock_take(&all->lock);
     }
-    pthread_mutex_unlock(&all->lock);
-    return NULL;
+    serve_lock_release(&all->lock);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -93,8 +93,8 @@ serve_connections *serve_connections_create(serve_server *s)
     if (!all)
         return NULL;
     all->s = s;
-    pthread_mutex_init(&all->lock, NULL);
-    all->started = pthread_create(&all->thread, NULL, watch, all) == 0;
+    serve_lock_init(&all->lock);
+    all->started = serve_thread_start(&all->thread, watch, all);
     if (all->started)
         return all;
     serve_connections_destroy(all);
@@ -105,14 +105,14 @@ void serve_connections_destroy(serve_connections *all)
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     all->ends = 1;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     if (all->started)
-        pthread_join(all->thread, NULL);
+        serve_thread_join(all->thread);
     while (all->first)
         serve_connections_remove(all, all->first);
-    pthread_mutex_destroy(&all->lock);
+    serve_lock_finish(&all->lock);
     free(all);
 }
 
@@ -140,17 +140,17 @@ static int32_t count_of(const serve_connections *all, const char *peer)
     return n;
 }
 
-serve_connection *serve_connections_add(serve_connections *all, int fd, const char *peer)
+serve_connection *serve_connections_add(serve_connections *all, serve_socket socket, const char *peer)
 {
     serve_connection *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->fd = fd;
+    c->socket = socket;
     c->is_first = 1;
     c->since = c->begun = cli_terminal_seconds();
     snprintf(c->peer, sizeof c->peer, "%s", peer);
-    serve_socket_tune(fd);
-    pthread_mutex_lock(&all->lock);
+    serve_socket_tune(socket);
+    serve_lock_take(&all->lock);
     const char *of = count_of(all, peer) >= all->s->o.max_per_address   ? peer
                      : count_of(all, NULL) >= all->s->o.max_connections ? NULL
                                                                         : "";
@@ -163,24 +163,24 @@ serve_connection *serve_connections_add(serve_connections *all, int fd, const ch
         c->next->at = &c->next;
     all->first = c;
     all->n++;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     return c;
 }
 
 void serve_connections_remove(serve_connections *all, serve_connection *c)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     *c->at = c->next;
     if (c->next)
         c->next->at = c->at;
     all->n--;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     free(c);
 }
 
 void serve_connection_enter(serve_connections *all, serve_connection *c, serve_phase phase)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     const double now = cli_terminal_seconds();
     if (phase == SERVE_PHASE_HEADERS && !c->is_first)
         c->begun = now;
@@ -190,50 +190,50 @@ void serve_connection_enter(serve_connections *all, serve_connection *c, serve_p
     c->phase = phase;
     c->since = now;
     c->reader_left = 0;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
 }
 
 void serve_connection_body(serve_connections *all, serve_connection *c, size_t n)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     c->n_body += n;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
 }
 
 void serve_connection_writes(serve_connections *all, serve_connection *c, int writes)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     c->reader_left = writes ? cli_terminal_seconds() : 0;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
 }
 
 int serve_connections_full(serve_connections *all, const serve_connection *c)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     const int full =
         count_of(all, c->peer) > all->s->o.max_per_address || count_of(all, NULL) > all->s->o.max_connections;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     return full;
 }
 
 int32_t serve_connections_count(serve_connections *all, int32_t *n_answering)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     const int32_t n = all->n;
     *n_answering = 0;
     for (const serve_connection *c = all->first; c; c = c->next)
         *n_answering += c->phase == SERVE_PHASE_ANSWERING;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     return n;
 }
 
 void serve_connections_end(serve_connections *all)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     for (serve_connection *c = all->first; c; c = c->next)
         if (!c->ended) {
             c->ended = 1;
-            serve_socket_end(c->fd, NULL, 0);
+            serve_socket_end(c->socket, NULL, 0);
         }
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
 }

@@ -3,11 +3,11 @@
 #ifndef CLEF_TOOLS_SERVE_CONNECTIONS_H
 #define CLEF_TOOLS_SERVE_CONNECTIONS_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "tools/serve/serve.h"
+#include "tools/serve/socket.h"
 
 typedef enum serve_phase {
     SERVE_PHASE_IDLE,    /* between two requests */
@@ -18,7 +18,8 @@ typedef enum serve_phase {
 
 typedef struct serve_connection {
     struct serve_connection *next, **at;
-    int fd, ended, is_first; /* is_first: no request was read from it yet */
+    serve_socket socket;
+    int ended, is_first; /* is_first: no request was read from it yet */
     char peer[64];
     serve_phase phase;
     double since;       /* when the phase began */
@@ -35,7 +36,7 @@ serve_connections *serve_connections_create(serve_server *s);
 void serve_connections_destroy(serve_connections *all);
 /** Adds a connection, and makes room by ending one that is idle, or slow with its request. NULL when out of
  * memory. */
-serve_connection *serve_connections_add(serve_connections *all, int fd, const char *peer);
+serve_connection *serve_connections_add(serve_connections *all, serve_socket socket, const char *peer);
 void serve_connections_remove(serve_connections *all, serve_connection *c);
 void serve_connection_enter(serve_connections *all, serve_connection *c, serve_phase phase);
 void serve_connection_body(serve_connections *all, serve_connection *c, size_t n);

@@ -2,10 +2,11 @@
  * delays nobody else. */
 #include "tools/serve/constraints.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/serve/thread.h"
 
 enum { MOST_KEPT = 128 };
 static const size_t most_bytes = (size_t)128 << 20;
@@ -19,7 +20,7 @@ typedef struct entry {
 } entry;
 
 struct serve_constraints {
-    pthread_mutex_t lock;
+    serve_lock lock;
     serve_metrics *metrics;
     entry *at;
     int32_t n, room;
@@ -32,7 +33,7 @@ serve_constraints *serve_constraints_create(serve_metrics *metrics)
     if (!all)
         return NULL;
     all->metrics = metrics;
-    pthread_mutex_init(&all->lock, NULL);
+    serve_lock_init(&all->lock);
     return all;
 }
 
@@ -49,7 +50,7 @@ void serve_constraints_destroy(serve_constraints *all)
         return;
     while (all->n)
         remove_entry(all, all->n - 1);
-    pthread_mutex_destroy(&all->lock);
+    serve_lock_finish(&all->lock);
     free(all->at);
     free(all);
 }
@@ -90,7 +91,7 @@ static clef_constraint *use(serve_constraints *all, entry *e)
 /* Keeps what was compiled; takes `key`. Another thread may have been first. */
 static clef_constraint *put(serve_constraints *all, char *key, size_t n_key, clef_constraint *made)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     entry *e = find(all, key, n_key);
     if (e) {
         clef_constraint_destroy(made);
@@ -114,16 +115,16 @@ static clef_constraint *put(serve_constraints *all, char *key, size_t n_key, cle
             made = NULL;
         }
     }
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     return made;
 }
 
 static clef_constraint *take_known(serve_constraints *all, const char *key, size_t n_key)
 {
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     entry *e = find(all, key, n_key);
     clef_constraint *found = e ? use(all, e) : NULL;
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
     if (found)
         serve_count_label(all->metrics, SERVE_LABEL_COMPILES, SERVE_COMPILE_CACHED);
     return found;
@@ -216,12 +217,12 @@ void serve_constraints_give(serve_constraints *all, clef_constraint *constraint)
 {
     if (!constraint)
         return;
-    pthread_mutex_lock(&all->lock);
+    serve_lock_take(&all->lock);
     for (int32_t i = 0; i < all->n; i++) {
         entry *e = &all->at[i];
         if (e->constraint == constraint && --e->n_users == 0)
             e->n_bytes = e->n_key + clef_constraint_bytes(constraint);
     }
     make_room(all);
-    pthread_mutex_unlock(&all->lock);
+    serve_lock_release(&all->lock);
 }

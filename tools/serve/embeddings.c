@@ -173,12 +173,12 @@ static int wait_for(work *w)
 {
     serve_request *r = w->r;
     for (;;) {
-        pthread_mutex_lock(&w->group.lock);
+        serve_lock_take(&w->group.lock);
         const uint64_t seen = w->group.n_changes;
         if (w->run.state != SERVE_RUN_DONE)
             serve_group_wait(&w->group, seen, look_seconds);
         const int done = w->run.state == SERVE_RUN_DONE;
-        pthread_mutex_unlock(&w->group.lock);
+        serve_lock_release(&w->group.lock);
         if (done)
             break;
         if (serve_client_gone(r)) {

@@ -1,12 +1,9 @@
 /* The engine's thread. */
-#define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
-#define _DARWIN_C_SOURCE        /* waiting for a span of time on macOS */
 #include "tools/serve/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/progress.h"
 #include "tools/serve/socket.h"
@@ -18,7 +15,7 @@ static const double reopen_seconds = 2;
 
 struct serve_engine {
     serve_server *s;
-    pthread_t thread;
+    serve_thread thread;
     int started;
     clef_device *device;
     clef_batch *batch; /* NULL: none, or lost */
@@ -29,8 +26,8 @@ struct serve_engine {
     double tried; /* when the batch was last made anew */
     clef_batch_stats before;
     /* under the lock */
-    pthread_mutex_t lock;
-    pthread_cond_t work;
+    serve_lock lock;
+    serve_condition work;
     serve_run *first, *last; /* the queue */
     serve_embedding *embeddings;
     int32_t n_waiting, ends, failed;
@@ -40,55 +37,29 @@ struct serve_engine {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static void init_condition(pthread_cond_t *c)
-{
-    pthread_condattr_t a;
-    pthread_condattr_init(&a);
-#ifndef __APPLE__
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-#endif
-    pthread_cond_init(c, &a);
-    pthread_condattr_destroy(&a);
-}
-
-static void wait_seconds(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
-{
-#ifdef __APPLE__ /* its conditions know only the time of day */
-    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    pthread_cond_timedwait_relative_np(c, lock, &t);
-#else
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    const int64_t ns = (int64_t)t.tv_nsec + (int64_t)(seconds * 1e9);
-    t.tv_sec += (time_t)(ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    pthread_cond_timedwait(c, lock, &t);
-#endif
-}
-
 void serve_group_init(serve_group *g)
 {
     *g = (serve_group){.submitted = 0};
-    pthread_mutex_init(&g->lock, NULL);
-    init_condition(&g->changed);
+    serve_lock_init(&g->lock);
+    serve_condition_init(&g->changed);
 }
 
 void serve_group_finish(serve_group *g)
 {
-    pthread_mutex_destroy(&g->lock);
-    pthread_cond_destroy(&g->changed);
+    serve_lock_finish(&g->lock);
+    serve_condition_finish(&g->changed);
 }
 
 void serve_group_wait(serve_group *g, uint64_t seen, double seconds)
 {
     if (g->n_changes == seen)
-        wait_seconds(&g->changed, &g->lock, seconds);
+        serve_condition_wait_seconds(&g->changed, &g->lock, seconds);
 }
 
 static void tell(serve_group *g)
 {
     g->n_changes++;
-    pthread_cond_broadcast(&g->changed);
+    serve_condition_broadcast(&g->changed);
 }
 
 /* Tells, and releases the group's lock. A thread that wakes finds the lock free. For groups with runs that go
@@ -96,8 +67,8 @@ static void tell(serve_group *g)
 static void tell_and_unlock(serve_group *g)
 {
     g->n_changes++;
-    pthread_mutex_unlock(&g->lock);
-    pthread_cond_broadcast(&g->changed);
+    serve_lock_release(&g->lock);
+    serve_condition_broadcast(&g->changed);
 }
 
 /* ---- ends of runs ---------------------------------------------------------------------------- */
@@ -106,24 +77,24 @@ static void tell_and_unlock(serve_group *g)
 static void finish_run(serve_run *r, clef_finish finish, const serve_error *error)
 {
     serve_group *g = r->group;
-    pthread_mutex_lock(&g->lock);
+    serve_lock_take(&g->lock);
     r->state = SERVE_RUN_DONE;
     r->finish = finish;
     if (error)
         r->error = *error;
     tell(g);
-    pthread_mutex_unlock(&g->lock);
+    serve_lock_release(&g->lock);
 }
 
 static void finish_embedding(serve_embedding *w, const serve_error *error)
 {
     serve_group *g = w->group;
-    pthread_mutex_lock(&g->lock);
+    serve_lock_take(&g->lock);
     w->state = SERVE_RUN_DONE;
     if (error)
         w->error = *error;
     tell(g);
-    pthread_mutex_unlock(&g->lock);
+    serve_lock_release(&g->lock);
 }
 
 static serve_error error_of(serve_error_id id, const char *text)
@@ -166,12 +137,12 @@ static void fail_active(serve_engine *e, const serve_error *error)
 static void fail_queue(serve_engine *e, const serve_error *error)
 {
     for (;;) {
-        pthread_mutex_lock(&e->lock);
+        serve_lock_take(&e->lock);
         serve_run *r = e->first ? pop(e) : NULL;
         serve_embedding *w = r ? NULL : e->embeddings;
         if (w)
             e->embeddings = w->next;
-        pthread_mutex_unlock(&e->lock);
+        serve_lock_release(&e->lock);
         if (r)
             finish_run(r, CLEF_FINISH_NONE, error);
         else if (w)
@@ -247,11 +218,11 @@ static void describe_kernels(serve_engine *e, char *out, size_t room)
 
 static void publish(serve_engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     if (e->batch)
         e->stats.batch = clef_batch_describe(e->batch);
     e->stats.n_running = e->n_active;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
 }
 
 static void describe_all(serve_engine *e)
@@ -271,9 +242,9 @@ static void describe_all(serve_engine *e)
         s.n_dims = clef_embedder_describe(e->embedder).n_dims;
         s.max_tokens = clef_embedder_describe(e->embedder).max_tokens;
     }
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->stats = s;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     publish(e);
 }
 
@@ -343,7 +314,7 @@ static void begin_run(serve_engine *e, serve_run *r)
     }
     e->active[e->n_active++] = r;
     serve_observe(&e->s->metrics, SERVE_TIME_QUEUE, now - r->group->submitted);
-    pthread_mutex_lock(&r->group->lock);
+    serve_lock_take(&r->group->lock);
     r->state = SERVE_RUN_RUNNING;
     r->began = now;
     tell_and_unlock(r->group);
@@ -352,10 +323,10 @@ static void begin_run(serve_engine *e, serve_run *r)
 static void begin_runs(serve_engine *e)
 {
     for (;;) {
-        pthread_mutex_lock(&e->lock);
+        serve_lock_take(&e->lock);
         const int dead = e->first && atomic_load(&e->first->cancelled);
         serve_run *r = e->first && (dead || e->n_active < e->max_seqs) ? pop(e) : NULL;
-        pthread_mutex_unlock(&e->lock);
+        serve_lock_release(&e->lock);
         if (!r)
             return;
         if (dead)
@@ -375,7 +346,7 @@ static void drop_cancelled(serve_engine *e)
             drop_active(e, i);
             finish_run(r, CLEF_FINISH_NONE, NULL);
         }
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     while (*at) {
         serve_run *r = *at;
         if (!atomic_load(&r->cancelled)) {
@@ -392,7 +363,7 @@ static void drop_cancelled(serve_engine *e)
         dead = r;
     }
     e->last = last;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     while (dead) {
         serve_run *r = dead;
         dead = r->next;
@@ -415,7 +386,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
         serve_observe(&e->s->metrics, SERVE_TIME_PREFILL, now - r->began);
         serve_observe(&e->s->metrics, SERVE_TIME_TTFT, now - r->group->submitted);
     }
-    pthread_mutex_lock(&r->group->lock);
+    serve_lock_take(&r->group->lock);
     r->first = r->first > 0 ? r->first : now;
     r->last = now;
     r->n_prompt = t->n_prompt;
@@ -452,7 +423,7 @@ static void note_step(serve_engine *e, int32_t n_rows)
         int32_t n_past, n_cached;
         if (r->last > 0 || clef_batch_find(e->batch, r->sequence, &n_past, &n_cached) < 0)
             continue;
-        pthread_mutex_lock(&r->group->lock);
+        serve_lock_take(&r->group->lock);
         r->n_past = n_past;
         r->n_cached = n_cached;
         tell_and_unlock(r->group);
@@ -472,9 +443,9 @@ static void after_failure(serve_engine *e, const clef_error *err)
     close_all(e);
     e->n_failures = 0;
     e->tried = cli_terminal_seconds();
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->stats.is_lost = 1;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
 }
 
 static void reopen(serve_engine *e)
@@ -522,9 +493,9 @@ static void run_step(serve_engine *e)
 static void run_embeddings(serve_engine *e)
 {
     clef_error err = {0};
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     serve_embedding *w = e->embeddings;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     if (!w)
         return;
     int64_t n_tokens = 0;
@@ -546,9 +517,9 @@ static void run_embeddings(serve_engine *e)
     }
     if (!error.id && !atomic_load(&w->cancelled) && w->n_done < w->n)
         return;
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->embeddings = w->next;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     finish_embedding(w, error.id ? &error : NULL);
 }
 
@@ -557,13 +528,13 @@ static void run_embeddings(serve_engine *e)
 /* Waits for work. Returns 0 when the engine is to end. */
 static int wait_for_work(serve_engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     while (!e->ends && !e->fail_all && !e->n_active && !e->first && !e->embeddings)
-        pthread_cond_wait(&e->work, &e->lock);
+        serve_condition_wait(&e->work, &e->lock);
     const int goes_on = !e->ends;
     const char *why = e->fail_all;
     e->fail_all = NULL;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     if (why) {
         const serve_error error = error_of(SERVE_E_UNAVAILABLE, why);
         fail_active(e, &error);
@@ -572,14 +543,14 @@ static int wait_for_work(serve_engine *e)
     return goes_on;
 }
 
-static void *run_engine(void *user)
+static void run_engine(void *user)
 {
     serve_engine *e = user;
     int ready = load(e), expected = SERVE_LOADING;
     if (!ready) {
-        pthread_mutex_lock(&e->lock);
+        serve_lock_take(&e->lock);
         e->failed = 1;
-        pthread_mutex_unlock(&e->lock);
+        serve_lock_release(&e->lock);
     } else
         atomic_compare_exchange_strong(&e->s->state, &expected, SERVE_READY);
     while (ready && wait_for_work(e)) {
@@ -594,7 +565,6 @@ static void *run_engine(void *user)
     fail_active(e, &error);
     fail_queue(e, &error);
     close_all(e);
-    return NULL;
 }
 
 int serve_engine_start(serve_server *server, serve_engine **out)
@@ -605,9 +575,9 @@ int serve_engine_start(serve_server *server, serve_engine **out)
     e->s = server;
     e->max_seqs = server->o.max_seqs;
     e->active = calloc((size_t)e->max_seqs, sizeof(serve_run *));
-    pthread_mutex_init(&e->lock, NULL);
-    init_condition(&e->work);
-    if (!e->active || pthread_create(&e->thread, NULL, run_engine, e) != 0)
+    serve_lock_init(&e->lock);
+    serve_condition_init(&e->work);
+    if (!e->active || !serve_thread_start(&e->thread, run_engine, e))
         return cli_fail(CLI_FAILED, "serve: no memory for a thread");
     e->started = 1;
     return CLI_GO_ON;
@@ -617,12 +587,12 @@ void serve_engine_stop(serve_engine *e)
 {
     if (!e)
         return;
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->ends = 1;
-    pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->lock);
+    serve_condition_signal(&e->work);
+    serve_lock_release(&e->lock);
     if (e->started)
-        pthread_join(e->thread, NULL);
+        serve_thread_join(e->thread);
     e->started = 0;
 }
 
@@ -630,26 +600,26 @@ void serve_engine_destroy(serve_engine *e)
 {
     if (!e)
         return;
-    pthread_mutex_destroy(&e->lock);
-    pthread_cond_destroy(&e->work);
+    serve_lock_finish(&e->lock);
+    serve_condition_finish(&e->work);
     free(e->active);
     free(e);
 }
 
 int serve_engine_failed(serve_engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     const int failed = e->failed;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     return failed;
 }
 
 void serve_engine_fail_all(serve_engine *e, const char *why)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->fail_all = why;
-    pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->lock);
+    serve_condition_signal(&e->work);
+    serve_lock_release(&e->lock);
 }
 
 /* ---- other threads --------------------------------------------------------------------------- */
@@ -673,7 +643,7 @@ int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_
 {
     int ok = 1;
     g->submitted = cli_terminal_seconds();
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
         ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
     else if (e->n_waiting >= most_waiting(e)) {
@@ -693,9 +663,9 @@ int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_
     if (ok) {
         g->is_waiting = 1;
         e->n_waiting++;
-        pthread_cond_signal(&e->work);
+        serve_condition_signal(&e->work);
     }
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     return ok;
 }
 
@@ -704,7 +674,7 @@ int serve_engine_embed(serve_engine *e, serve_embedding *w, serve_error *error)
     int ok = 1;
     int32_t n = 0;
     w->group->submitted = cli_terminal_seconds();
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     serve_embedding **at = &e->embeddings;
     for (; *at; n++)
         at = &(*at)->next;
@@ -716,18 +686,18 @@ int serve_engine_embed(serve_engine *e, serve_embedding *w, serve_error *error)
     } else {
         w->next = NULL;
         *at = w;
-        pthread_cond_signal(&e->work);
+        serve_condition_signal(&e->work);
     }
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     return ok;
 }
 
 static void wait_until_done(serve_group *g, const serve_run_state *state)
 {
-    pthread_mutex_lock(&g->lock);
+    serve_lock_take(&g->lock);
     while (*state != SERVE_RUN_DONE)
-        pthread_cond_wait(&g->changed, &g->lock);
-    pthread_mutex_unlock(&g->lock);
+        serve_condition_wait(&g->changed, &g->lock);
+    serve_lock_release(&g->lock);
 }
 
 void serve_run_cancel(serve_run *run)
@@ -744,18 +714,18 @@ void serve_embedding_cancel(serve_embedding *w)
 
 serve_engine_stats serve_engine_describe(serve_engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     serve_engine_stats s = e->stats;
     s.n_waiting = e->n_waiting;
     for (const serve_embedding *w = e->embeddings; w; w = w->next)
         s.n_running++;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
     return s;
 }
 
 void serve_engine_note(serve_engine *e, double seconds)
 {
-    pthread_mutex_lock(&e->lock);
+    serve_lock_take(&e->lock);
     e->stats.mean_seconds = e->stats.mean_seconds > 0 ? 0.9 * e->stats.mean_seconds + 0.1 * seconds : seconds;
-    pthread_mutex_unlock(&e->lock);
+    serve_lock_release(&e->lock);
 }

@@ -3,19 +3,19 @@
 #ifndef CLEF_TOOLS_SERVE_ENGINE_H
 #define CLEF_TOOLS_SERVE_ENGINE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "clef/clef.h"
 #include "tools/serve/error.h"
 #include "tools/serve/serve.h"
+#include "tools/serve/thread.h"
 
 typedef struct serve_engine serve_engine;
 
 /** What the runs of a request share. */
 typedef struct serve_group {
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* tokens came, a run began or ended */
+    serve_lock lock;
+    serve_condition changed; /* tokens came, a run began or ended */
     uint64_t n_changes;
     int32_t is_waiting; /* none of its runs has begun; the engine's */
     double submitted;   /* seconds, monotonic */

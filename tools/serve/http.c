@@ -60,7 +60,7 @@ int serve_client_slow(serve_request *r)
 
 int serve_client_gone(serve_request *r)
 {
-    return serve_client_slow(r) || serve_socket_gone(r->connection->fd);
+    return serve_client_slow(r) || serve_socket_gone(r->connection->socket);
 }
 
 static void reply_error(serve_request *r)
@@ -213,7 +213,7 @@ static void check(exchange *x, struct MHD_Connection *connection, const char *ur
     serve_request *r = &x->r;
     x->checked = 1;
     x->head.long_uri = x->long_uri;
-    x->head.fd = r->connection->fd;
+    x->head.socket = r->connection->socket;
     x->head.is_full = serve_connections_full(x->http->connections, r->connection);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &x->head);
     serve_rules_check(r, &x->head, url, method);
@@ -391,7 +391,12 @@ static int read_tls(serve_http *http)
     return rc == CLI_GO_ON;
 }
 
-serve_http *serve_http_start(serve_server *s, int listening)
+int serve_http_has_tls(void)
+{
+    return MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES;
+}
+
+serve_http *serve_http_start(serve_server *s, serve_socket listening)
 {
     /* A limit beyond ours: a connection too many is told so, and one for /health gets through. */
     const unsigned limit = (unsigned)s->o.max_connections + 128;

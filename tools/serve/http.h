@@ -7,6 +7,7 @@
 #include "tools/serve/endpoints.h"
 #include "tools/serve/error.h"
 #include "tools/serve/serve.h"
+#include "tools/serve/socket.h"
 
 typedef struct serve_http serve_http;
 struct serve_connection;
@@ -57,8 +58,10 @@ int serve_client_gone(serve_request *r);
 /** 1 if its connection was ended since it reads too slowly. */
 int serve_client_slow(serve_request *r);
 
+/** 1 if this build's libmicrohttpd can do TLS. */
+int serve_http_has_tls(void);
 /** Begins to answer on a socket. NULL after a message. */
-serve_http *serve_http_start(serve_server *s, int listening);
+serve_http *serve_http_start(serve_server *s, serve_socket listening);
 /** Ends all connections, and waits for their threads. Accepts NULL. */
 void serve_http_stop(serve_http *http);
 int32_t serve_http_n_connections(serve_http *http);

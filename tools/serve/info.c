@@ -1,5 +1,4 @@
 /* What the server says of itself: health, models, limits, metrics, and its page. */
-#define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,30 +153,23 @@ void serve_answer_metrics(serve_request *r)
     serve_server *s = r->s;
     const serve_engine_stats e = serve_engine_describe(s->engine);
     double gauges[SERVE_N_GAUGES] = {0};
-    char *text = NULL, *build = NULL;
-    size_t n = 0, n_build = 0;
+    serve_buffer build = {0}, all = {0};
     const char *const labels[][2] = {{"version=\"", clef_version()},
                                      {"\",model=\"", s->m.id},
                                      {"\",device=\"", e.device},
                                      {"\",driver=\"", e.driver}};
-    FILE *line = open_memstream(&build, &n_build);
-    for (size_t i = 0; line && i < sizeof labels / sizeof *labels; i++) {
-        fputs(labels[i][0], line);
-        serve_label_text(labels[i][1], line);
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        serve_buffer_print(&build, "%s", labels[i][0]);
+        serve_label_text(labels[i][1], &build);
     }
-    if (line)
-        fputc('"', line), fclose(line);
+    serve_buffer_print(&build, "\"");
     read_gauges(s, &e, gauges);
-    FILE *to = build ? open_memstream(&text, &n) : NULL;
-    if (to) {
-        serve_metrics_write(&s->metrics, gauges, build, to);
-        fclose(to);
-    }
-    free(build);
-    r->reply = text;
-    r->n_reply = n;
+    serve_metrics_write(&s->metrics, gauges, build.failed ? "" : build.text, &all);
+    free(build.text);
+    r->reply = all.text;
+    r->n_reply = all.n;
     r->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    if (!text)
+    if (build.failed || all.failed)
         serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 

@@ -1,70 +1,66 @@
 /* API keys. */
-#define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
 #include "tools/serve/keys.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/serve/crypto.h"
 #include "tools/serve/socket.h"
+#include "tools/serve/thread.h"
 
-enum { DIGEST = 32, MOST_KEYS = 65536, MOST_KEY_BYTES = 4096 };
+enum { DIGEST = SERVE_DIGEST_BYTES, MOST_KEYS = 65536, MOST_KEY_BYTES = 4096, MOST_PARTS = 8 };
 
 struct serve_keys {
     const char *path;
-    pthread_rwlock_t lock;
+    serve_lock lock;
     unsigned char (*digests)[DIGEST];
     int32_t n;
 };
 
-static unsigned char process_secret[DIGEST];
-static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
-static int has_secret;
+static unsigned char process_secret[DIGEST]; /* serve_keys_open() draws it */
 
-static void make_secret(void)
+/* Keys are compared by this: nobody outside can know which bytes of two digests are equal. Returns 0 when out
+ * of memory. */
+static int digest_of(const char *key, size_t n, unsigned char out[DIGEST])
 {
-    has_secret = serve_random_bytes(process_secret, sizeof process_secret);
-}
-
-/* Keys are compared by this: nobody outside can know which bytes of two digests are equal. */
-static void digest_of(const char *key, size_t n, unsigned char out[DIGEST])
-{
-    pthread_once(&secret_once, make_secret);
-    gnutls_hmac_fast(GNUTLS_MAC_SHA256, process_secret, sizeof process_secret, key, n, out);
+    const serve_bytes all = {key, n};
+    return serve_hmac(process_secret, sizeof process_secret, &all, 1, out);
 }
 
 uint64_t serve_secret_hash(const void *const *parts, const size_t *n_bytes, int32_t n)
 {
-    unsigned char out[DIGEST] = {0};
-    gnutls_hmac_hd_t h;
-    uint64_t hash = 0;
-    pthread_once(&secret_once, make_secret);
-    if (gnutls_hmac_init(&h, GNUTLS_MAC_SHA256, process_secret, sizeof process_secret) < 0)
-        return 0;
-    for (int32_t i = 0; i < n; i++) {
-        const uint64_t size = parts[i] ? n_bytes[i] : UINT64_MAX;
-        gnutls_hmac(h, &size, sizeof size);
-        if (parts[i])
-            gnutls_hmac(h, parts[i], n_bytes[i]);
+    unsigned char out[DIGEST];
+    uint64_t hash = 0, sizes[MOST_PARTS];
+    serve_bytes all[2 * MOST_PARTS];
+    for (int32_t i = 0; i < n && i < MOST_PARTS; i++) {
+        sizes[i] = parts[i] ? n_bytes[i] : UINT64_MAX;
+        all[2 * i] = (serve_bytes){&sizes[i], sizeof sizes[i]};
+        all[2 * i + 1] = (serve_bytes){parts[i], parts[i] ? n_bytes[i] : 0};
     }
-    gnutls_hmac_deinit(h, out);
+    if (n > MOST_PARTS || !serve_hmac(process_secret, sizeof process_secret, all, 2 * n, out))
+        return 0;
     memcpy(&hash, out, sizeof hash);
     return hash;
 }
 
 void serve_policy_hash(const char *text, size_t n, char out[64])
 {
-    unsigned char digest[DIGEST];
-    gnutls_datum_t data = {digest, sizeof digest}, base64 = {NULL, 0};
-    gnutls_hash_fast(GNUTLS_DIG_SHA256, text, n, digest);
-    gnutls_base64_encode2(&data, &base64);
-    snprintf(out, 64, "sha256-%.*s", (int)base64.size, base64.data ? (const char *)base64.data : "");
-    gnutls_free(base64.data);
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char digest[DIGEST + 1] = {0}; /* 11 times 3 bytes */
+    char base64[(DIGEST + 1) / 3 * 4 + 1];
+    size_t k = 0;
+    serve_sha256(text, n, digest);
+    for (size_t i = 0; i < sizeof digest; i += 3) {
+        const uint32_t v = (uint32_t)digest[i] << 16 | (uint32_t)digest[i + 1] << 8 | digest[i + 2];
+        for (int shift = 18; shift >= 0; shift -= 6)
+            base64[k++] = letters[v >> shift & 63];
+    }
+    base64[k - 1] = '='; /* for the byte beyond the digest */
+    base64[k] = '\0';
+    snprintf(out, 64, "sha256-%s", base64);
 }
 
 void serve_random_letters(char *out, int32_t n)
@@ -89,7 +85,9 @@ static int add_key(serve_keys *k, const char *key, size_t n)
     if (!grown)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     k->digests = grown;
-    digest_of(key, n, k->digests[k->n++]);
+    if (!digest_of(key, n, k->digests[k->n]))
+        return cli_fail(CLI_FAILED, "serve: out of host memory");
+    k->n++;
     return CLI_GO_ON;
 }
 
@@ -131,15 +129,16 @@ static int read_all(serve_keys *k)
     if (rc != CLI_GO_ON || !k->path)
         return rc;
     if (!serve_file_is_private(k->path))
-        return cli_fail(CLI_FAILED, "%s: others than its owner can read it: %s (chmod 600)", k->path,
-                        errno ? strerror(errno) : "expected a file that only its owner reads");
+        return cli_fail(CLI_FAILED, "%s: others than its owner can read it: %s (%s)", k->path,
+                        errno ? strerror(errno) : "expected a file that only its owner reads",
+                        serve_private_advice());
     rc = cli_read_file(k->path, &text, &n);
     if (rc == CLI_GO_ON && strlen(text) != n)
         rc = cli_fail(CLI_FAILED, "%s: a NUL byte, expected a key a line", k->path);
     if (rc == CLI_GO_ON)
         rc = read_lines(k, text);
     if (text)
-        gnutls_memset(text, 0, n);
+        serve_wipe(text, n);
     free(text);
     if (rc == CLI_GO_ON && k->n == 0)
         rc = cli_fail(CLI_FAILED, "%s: expected a key a line, it has none", k->path);
@@ -151,11 +150,10 @@ int serve_keys_open(const char *path, serve_keys **out)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
-    pthread_once(&secret_once, make_secret);
-    if (!has_secret)
+    if (!serve_crypto_start() || !serve_random_bytes(process_secret, sizeof process_secret))
         return cli_fail(CLI_FAILED, "serve: the system gives no random bytes: %s", strerror(errno));
     (*out)->path = path;
-    pthread_rwlock_init(&(*out)->lock, NULL);
+    serve_lock_init(&(*out)->lock);
     return read_all(*out);
 }
 
@@ -163,7 +161,7 @@ void serve_keys_close(serve_keys *k)
 {
     if (!k)
         return;
-    pthread_rwlock_destroy(&k->lock);
+    serve_lock_finish(&k->lock);
     free(k->digests);
     free(k);
 }
@@ -175,31 +173,31 @@ void serve_keys_reload(serve_keys *k)
         free(fresh.digests);
         return;
     }
-    pthread_rwlock_wrlock(&k->lock);
+    serve_lock_take(&k->lock);
     free(k->digests);
     k->digests = fresh.digests;
     k->n = fresh.n;
-    pthread_rwlock_unlock(&k->lock);
+    serve_lock_release(&k->lock);
 }
 
 int32_t serve_keys_count(serve_keys *k)
 {
-    pthread_rwlock_rdlock(&k->lock);
+    serve_lock_take(&k->lock);
     const int32_t n = k->n;
-    pthread_rwlock_unlock(&k->lock);
+    serve_lock_release(&k->lock);
     return n;
 }
 
 int32_t serve_keys_find(serve_keys *k, const char *key, uint64_t *tenant)
 {
-    unsigned char own[DIGEST];
+    unsigned char own[DIGEST] = {0};
     int32_t found = 0;
-    digest_of(key ? key : "", key ? strlen(key) : 0, own);
-    pthread_rwlock_rdlock(&k->lock);
+    const int known = digest_of(key ? key : "", key ? strlen(key) : 0, own);
+    serve_lock_take(&k->lock);
     for (int32_t i = 0; i < k->n; i++) /* all of them, so that the place tells nothing either */
-        if (gnutls_memcmp(own, k->digests[i], DIGEST) == 0 && key)
+        if (serve_equal(own, k->digests[i], DIGEST) && known && key)
             found = i + 1;
-    pthread_rwlock_unlock(&k->lock);
+    serve_lock_release(&k->lock);
     memcpy(tenant, own, sizeof *tenant);
     return found;
 }

@@ -1,5 +1,4 @@
 /* The server's log. */
-#define _POSIX_C_SOURCE 200809L /* clocks of conditions, read-write locks, streams in memory */
 #include "tools/serve/log.h"
 
 #include <jansson.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 
 #include "tools/json.h"
+#include "tools/serve/socket.h"
 
 /* Text that cannot move a terminal's cursor, nor begin a line: control characters become \xHH. */
 static void escape(const char *text, char *out, size_t room)
@@ -34,12 +34,11 @@ static void escape(const char *text, char *out, size_t room)
 
 static void time_text(char out[40])
 {
-    struct timespec now;
-    struct tm t;
-    timespec_get(&now, TIME_UTC);
-    gmtime_r(&now.tv_sec, &t);
+    const double now = serve_time(), whole = floor(now);
+    struct tm t = {0};
+    serve_utc((int64_t)whole, &t);
     const size_t n = strftime(out, 40, "%Y-%m-%dT%H:%M:%S", &t);
-    snprintf(out + n, 40 - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
+    snprintf(out + n, 40 - n, ".%03dZ", (int)((now - whole) * 1e3));
 }
 
 static void write_line(const char *text)

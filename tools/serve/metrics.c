@@ -72,24 +72,21 @@ static uint64_t load(const _Atomic uint64_t *x)
     return atomic_load_explicit((_Atomic uint64_t *)x, memory_order_relaxed);
 }
 
-static void head(const description *d, const char *type, FILE *to)
+static void head(const description *d, const char *type, serve_buffer *to)
 {
-    fprintf(to, "# HELP %s %s.\n# TYPE %s %s\n", d->name, d->help, d->name, type);
+    serve_buffer_print(to, "# HELP %s %s.\n# TYPE %s %s\n", d->name, d->help, d->name, type);
 }
 
-void serve_label_text(const char *text, FILE *to)
+void serve_label_text(const char *text, serve_buffer *to)
 {
-    for (; *text; text++) {
-        if (*text == '\\' || *text == '"')
-            fputc('\\', to);
+    for (; *text; text++)
         if (*text == '\n')
-            fputs("\\n", to);
+            serve_buffer_print(to, "\\n");
         else
-            fputc(*text, to);
-    }
+            serve_buffer_print(to, "%s%c", *text == '\\' || *text == '"' ? "\\" : "", *text);
 }
 
-static void write_requests(const serve_metrics *m, FILE *to)
+static void write_requests(const serve_metrics *m, serve_buffer *to)
 {
     static const description d = {"clef_requests_total", "Requests by endpoint and status", NULL, NULL};
     head(&d, "counter", to);
@@ -97,26 +94,26 @@ static void write_requests(const serve_metrics *m, FILE *to)
         for (int i = 0; i < SERVE_N_STATUSES; i++) {
             const uint64_t n = load(&m->requests[e][i]);
             if (n)
-                fprintf(to, "%s{endpoint=\"%s\",status=\"%d\"} %llu\n", d.name,
-                        e < serve_n_endpoints ? serve_endpoints[e].path : "other", (int)statuses[i],
-                        (unsigned long long)n);
+                serve_buffer_print(to, "%s{endpoint=\"%s\",status=\"%d\"} %llu\n", d.name,
+                                   e < serve_n_endpoints ? serve_endpoints[e].path : "other",
+                                   (int)statuses[i], (unsigned long long)n);
         }
 }
 
-static void write_labelled(const serve_metrics *m, int which, FILE *to)
+static void write_labelled(const serve_metrics *m, int which, serve_buffer *to)
 {
     const description *d = &labelled[which];
     int value = 0;
     head(d, "counter", to);
     for (const char *at = d->values; at; value++) {
         const size_t n = strcspn(at, "|");
-        fprintf(to, "%s{%s=\"%.*s\"} %llu\n", d->name, d->label, (int)n, at,
-                (unsigned long long)load(&m->labelled[which][value]));
+        serve_buffer_print(to, "%s{%s=\"%.*s\"} %llu\n", d->name, d->label, (int)n, at,
+                           (unsigned long long)load(&m->labelled[which][value]));
         at = at[n] ? at + n + 1 : NULL;
     }
 }
 
-static void write_histogram(const serve_metrics *m, int which, FILE *to)
+static void write_histogram(const serve_metrics *m, int which, serve_buffer *to)
 {
     const description *d = &histograms[which];
     const serve_histogram *h = &m->histograms[which];
@@ -127,16 +124,16 @@ static void write_histogram(const serve_metrics *m, int which, FILE *to)
     for (; bounds[n] > 0; n++) {
         const int i = n;
         total += load(&h->counts[i]);
-        fprintf(to, "%s_bucket{le=\"%g\"} %llu\n", d->name, bounds[i], (unsigned long long)total);
+        serve_buffer_print(to, "%s_bucket{le=\"%g\"} %llu\n", d->name, bounds[i], (unsigned long long)total);
     }
     total += load(&h->counts[n]);
-    fprintf(to, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.6f\n%s_count %llu\n", d->name,
-            (unsigned long long)total, d->name, (double)load(&h->sum) * 1e-6, d->name,
-            (unsigned long long)total);
+    serve_buffer_print(to, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.6f\n%s_count %llu\n", d->name,
+                       (unsigned long long)total, d->name, (double)load(&h->sum) * 1e-6, d->name,
+                       (unsigned long long)total);
 }
 
 void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], const char *build,
-                         FILE *to)
+                         serve_buffer *to)
 {
     static const description info = {"clef_build_info", "What runs; always 1", NULL, NULL};
     write_requests(m, to);
@@ -144,14 +141,14 @@ void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAU
         write_labelled(m, i, to);
     for (int i = 0; i < SERVE_N_COUNTERS; i++) {
         head(&counters[i], "counter", to);
-        fprintf(to, "%s %llu\n", counters[i].name, (unsigned long long)load(&m->counters[i]));
+        serve_buffer_print(to, "%s %llu\n", counters[i].name, (unsigned long long)load(&m->counters[i]));
     }
     for (int i = 0; i < SERVE_N_GAUGES; i++) {
         head(&gauges_of[i], "gauge", to);
-        fprintf(to, "%s %.15g\n", gauges_of[i].name, gauges[i]);
+        serve_buffer_print(to, "%s %.15g\n", gauges_of[i].name, gauges[i]);
     }
     head(&info, "gauge", to);
-    fprintf(to, "clef_build_info{%s} 1\n", build);
+    serve_buffer_print(to, "clef_build_info{%s} 1\n", build);
     for (int i = 0; i < SERVE_N_HISTOGRAMS; i++)
         write_histogram(m, i, to);
 }

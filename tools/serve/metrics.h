@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/serve/buffer.h"
+
 enum {
 #define COUNTER(id, name, help) SERVE_COUNT_##id,
 #include "tools/serve/metrics.def"
@@ -60,9 +62,9 @@ void serve_observe(serve_metrics *m, int histogram, double x);
 
 /** Writes all in Prometheus' text format 0.0.4. build: the labels of clef_build_info. */
 void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], const char *build,
-                         FILE *to);
+                         serve_buffer *to);
 /** Writes the text of a label's value, escaped. */
-void serve_label_text(const char *text, FILE *to);
+void serve_label_text(const char *text, serve_buffer *to);
 /** Writes a line of Markdown's table for each metric. */
 void serve_metrics_list(FILE *to);
 

@@ -23,7 +23,7 @@ static int32_t generated(const serve_choice *c)
 static counts count(const serve_task *t)
 {
     counts n = {0};
-    pthread_mutex_lock((pthread_mutex_t *)&t->group.lock);
+    serve_lock_take((serve_lock *)&t->group.lock);
     for (int32_t i = 0; i < t->n_choices; i++) {
         const serve_choice *c = &t->choices[i];
         const serve_run *run = c->run;
@@ -39,7 +39,7 @@ static counts count(const serve_task *t)
         n.first = run->first > 0 && (n.first <= 0 || run->first < n.first) ? run->first : n.first;
         n.last = run->last > n.last ? run->last : n.last;
     }
-    pthread_mutex_unlock((pthread_mutex_t *)&t->group.lock);
+    serve_lock_release((serve_lock *)&t->group.lock);
     return n;
 }
 
@@ -327,7 +327,7 @@ static int put_progress(serve_task *t)
     int32_t total = 0, cached = 0, done = 0;
     if (!t->p.return_progress || t->n_progress < 0)
         return 1;
-    pthread_mutex_lock(&t->group.lock);
+    serve_lock_take(&t->group.lock);
     int any = 0;
     for (int32_t i = 0; i < t->n_choices; i++) {
         const serve_run *run = &t->runs[i];
@@ -339,7 +339,7 @@ static int put_progress(serve_task *t)
         done += run->n_tokens ? run->request.n : run->n_past;
     }
     const double began = t->runs[0].began;
-    pthread_mutex_unlock(&t->group.lock);
+    serve_lock_release(&t->group.lock);
     if (done == t->n_progress && !any)
         return 1;
     t->n_progress = any ? -1 : done;

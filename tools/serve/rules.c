@@ -6,12 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "tools/serve/keys.h"
 #include "tools/serve/socket.h"
 
 enum { MOST_HEADERS = 100, MOST_HEAD_BYTES = 32768, MOST_ID = 64 };
+
+/* 1 if the first n bytes of two texts are the same, but for the case of ASCII letters, as HTTP compares them.
+ */
+static int same_bytes(const char *a, const char *b, size_t n)
+{
+    for (; n > 0 && *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); n--)
+        a++, b++;
+    return n == 0 || (!*a && !*b);
+}
+
+static int same_text(const char *a, const char *b)
+{
+    return same_bytes(a, b, SIZE_MAX);
+}
 
 void serve_head_add(serve_head *h, const char *name, const char *value)
 {
@@ -29,7 +42,7 @@ void serve_head_add(serve_head *h, const char *name, const char *value)
     h->n_headers++;
     h->n_bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcasecmp(name, known[i].name) && !*known[i].at)
+        if (same_text(name, known[i].name) && !*known[i].at)
             *known[i].at = value ? value : "";
 }
 
@@ -66,7 +79,7 @@ static int bare_host(const char *host, char out[256])
 static int in_list(const cli_list *list, const char *text)
 {
     for (int32_t i = 0; i < list->n; i++)
-        if (!strcasecmp(list->items[i], text))
+        if (same_text(list->items[i], text))
             return 1;
     return 0;
 }
@@ -82,20 +95,20 @@ static int host_allowed(const serve_request *r, const serve_head *h)
         return 0;
     if (serve_is_loopback(host) || in_list(&o->allow_hosts, host) || in_list(&o->allow_hosts, h->host))
         return 1;
-    if (o->host && bare_host(o->host, own) && !strcasecmp(own, host))
+    if (o->host && bare_host(o->host, own) && same_text(own, host))
         return 1;
-    serve_local_text(h->fd, local);
+    serve_local_text(h->socket, local);
     snprintf(own, sizeof own, "[%s]", local);
-    return local[0] && (!strcmp(local, host) || !strcasecmp(own, host));
+    return local[0] && (!strcmp(local, host) || same_text(own, host));
 }
 
 /* The page of this server itself is allowed, whatever it is called. */
 static int is_same_origin(const serve_head *h)
 {
-    const char *rest = !strncasecmp(h->origin, "http://", 7)    ? h->origin + 7
-                       : !strncasecmp(h->origin, "https://", 8) ? h->origin + 8
-                                                                : NULL;
-    return rest && h->host && !strcasecmp(rest, h->host);
+    const char *rest = same_bytes(h->origin, "http://", 7)    ? h->origin + 7
+                       : same_bytes(h->origin, "https://", 8) ? h->origin + 8
+                                                              : NULL;
+    return rest && h->host && same_text(rest, h->host);
 }
 
 static int check_host(serve_request *r, serve_head *h)
@@ -149,7 +162,7 @@ static int check_key(serve_request *r, const serve_head *h)
     const char *key = h->api_key;
     if (!serve_keys_count(r->s->keys) || (r->endpoint && r->endpoint->flags & SERVE_NO_KEY) || h->is_options)
         return 1;
-    if (h->authorization && !strncasecmp(h->authorization, "Bearer ", 7))
+    if (h->authorization && same_bytes(h->authorization, "Bearer ", 7))
         key = h->authorization + 7 + strspn(h->authorization + 7, " ");
     if (serve_keys_find(r->s->keys, key, &r->tenant))
         return 1;
@@ -163,8 +176,8 @@ static int check_key(serve_request *r, const serve_head *h)
 static int is_json_type(const char *type)
 {
     size_t n = strcspn(type, "; \t");
-    return (n == 16 && !strncasecmp(type, "application/json", n)) ||
-           (n > 17 && !strncasecmp(type, "application/", 12) && !strncasecmp(type + n - 5, "+json", 5));
+    return (n == 16 && same_bytes(type, "application/json", n)) ||
+           (n > 17 && same_bytes(type, "application/", 12) && same_bytes(type + n - 5, "+json", 5));
 }
 
 static int check_body(serve_request *r, serve_head *h, const char *method)

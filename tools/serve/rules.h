@@ -9,7 +9,8 @@ typedef struct serve_head {
     const char *host, *origin, *authorization, *api_key, *content_type, *length, *encoding, *request_id;
     int32_t n_headers;
     size_t n_bytes;
-    int fd, long_uri, is_full;
+    serve_socket socket;
+    int long_uri, is_full;
     /* what came of it */
     uint64_t n_body; /* as the head says; 0: it does not */
     int is_options, origin_allowed;

@@ -82,7 +82,7 @@ static void drain(serve_server *s)
             break;
 }
 
-static int run(serve_server *s, int listening, int32_t port)
+static int run(serve_server *s, serve_socket listening, int32_t port)
 {
     s->constraints = serve_constraints_create(&s->metrics);
     if (!s->constraints)
@@ -105,7 +105,7 @@ int serve_run_server(const serve_options *o, const char *path)
 {
     serve_server s = {.o = *o,
                       .log = {.form = (serve_log_form)o->log, .quiet = o->quiet, .prompts = o->log_prompts}};
-    int listening = -1;
+    serve_socket listening = SERVE_NO_SOCKET;
     s.start_time = serve_time();
     s.o.strict_model = o->strict_model;
     snprintf(s.fingerprint, sizeof s.fingerprint, "clef-%s-%s", clef_version(), CLEF_BUILD_ID);
@@ -116,7 +116,7 @@ int serve_run_server(const serve_options *o, const char *path)
         rc = serve_model_open(&s.m, &s.o, path);
     if (rc == CLI_GO_ON) {
         listening = o->unix_path ? serve_listen_unix(o->unix_path) : serve_listen_tcp(o->host, &s.o.port);
-        rc = listening < 0 ? CLI_FAILED : run(&s, listening, s.o.port);
+        rc = listening == SERVE_NO_SOCKET ? CLI_FAILED : run(&s, listening, s.o.port);
     }
     serve_engine_stop(s.engine); /* before the connections: none waits for it any more */
     serve_http_stop(s.http);
@@ -126,7 +126,7 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_constraints_destroy(s.constraints);
     serve_model_close(&s.m);
     serve_keys_close(s.keys);
-    if (o->unix_path && listening >= 0)
+    if (o->unix_path && listening != SERVE_NO_SOCKET)
         remove(o->unix_path);
     return rc == CLI_GO_ON ? CLI_OK : rc;
 }

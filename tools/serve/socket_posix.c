@@ -74,7 +74,7 @@ static int listen_at(const struct addrinfo *at)
     return -1;
 }
 
-int serve_listen_tcp(const char *host, int32_t *port)
+serve_socket serve_listen_tcp(const char *host, int32_t *port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
     char service[16];
@@ -82,7 +82,7 @@ int serve_listen_tcp(const char *host, int32_t *port)
     const int why = getaddrinfo(host, service, &hints, &found);
     if (why) {
         cli_fail(CLI_FAILED, "serve --host: '%.200s': %s", host, gai_strerror(why));
-        return -1;
+        return SERVE_NO_SOCKET;
     }
     int fd = -1;
     for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
@@ -109,7 +109,7 @@ static void remove_stale(const struct sockaddr_un *a)
     close(fd);
 }
 
-int serve_listen_unix(const char *path)
+serve_socket serve_listen_unix(const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof a.sun_path) {
@@ -131,7 +131,7 @@ int serve_listen_unix(const char *path)
     return -1;
 }
 
-void serve_socket_close(int fd)
+void serve_socket_close(serve_socket fd)
 {
     if (fd >= 0)
         close(fd);
@@ -179,7 +179,7 @@ void serve_peer_text(const struct sockaddr *address, char out[64])
         memcpy(out, "unix", 5);
 }
 
-void serve_local_text(int fd, char out[64])
+void serve_local_text(serve_socket fd, char out[64])
 {
     struct sockaddr_storage a;
     socklen_t n = sizeof a;
@@ -190,20 +190,20 @@ void serve_local_text(int fd, char out[64])
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-int serve_socket_gone(int fd)
+int serve_socket_gone(serve_socket fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
-void serve_socket_tune(int fd)
+void serve_socket_tune(serve_socket fd)
 {
     const int one = 1, waiting = 512 << 10; /* Linux doubles it */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof waiting);
 }
 
-void serve_socket_end(int fd, const char *text, size_t n)
+void serve_socket_end(serve_socket fd, const char *text, size_t n)
 {
     if (text)
         (void)!send(fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -219,6 +219,11 @@ int serve_file_is_private(const char *path)
         return 0;
     errno = 0;
     return (info.st_mode & 077) == 0 || !S_ISREG(info.st_mode);
+}
+
+const char *serve_private_advice(void)
+{
+    return "chmod 600";
 }
 
 static int signal_pipe[2] = {-1, -1};
@@ -264,20 +269,6 @@ int serve_signal_wait(double seconds)
     return read(signal_pipe[0], &c, 1) == 1 ? c : 0;
 }
 
-/* Not gnutls_rnd(): GnuTLS 3.7 keeps 200 bytes for each thread that ever called it, and each connection has a
- * thread. */
-int serve_random_bytes(void *out, size_t n)
-{
-    enum { MOST = 256 }; /* getentropy(3) */
-    unsigned char *at = out;
-    for (size_t piece; n > 0; at += piece, n -= piece) {
-        piece = n < MOST ? n : MOST;
-        if (getentropy(at, piece) != 0)
-            return 0;
-    }
-    return 1;
-}
-
 uint64_t serve_resident_bytes(void)
 {
 #ifdef __APPLE__
@@ -301,6 +292,12 @@ double serve_time(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void serve_utc(int64_t seconds, struct tm *out)
+{
+    const time_t t = (time_t)seconds;
+    gmtime_r(&t, out);
 }
 
 void serve_sleep(double seconds)

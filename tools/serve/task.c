@@ -195,18 +195,18 @@ int serve_task_submit(serve_task *t)
         return 0;
     t->submitted = 1;
     for (;;) {
-        pthread_mutex_lock(&t->group.lock);
+        serve_lock_take(&t->group.lock);
         const int begun = has_begun(t);
-        pthread_mutex_unlock(&t->group.lock);
+        serve_lock_release(&t->group.lock);
         if (begun)
             break;
         if (!serve_task_wait(t))
             return 0;
     }
     for (int32_t i = 0; i < t->n_choices; i++) { /* refused as it began: its status is still free */
-        pthread_mutex_lock(&t->group.lock);
+        serve_lock_take(&t->group.lock);
         const serve_error error = t->runs[i].error;
-        pthread_mutex_unlock(&t->group.lock);
+        serve_lock_release(&t->group.lock);
         if (error.id) {
             t->r->error = error;
             return 0;
@@ -221,11 +221,11 @@ int serve_task_wait(serve_task *t)
 {
     serve_request *r = t->r;
     const serve_options *o = &r->s->o;
-    pthread_mutex_lock(&t->group.lock);
+    serve_lock_take(&t->group.lock);
     serve_group_wait(&t->group, t->seen, look_seconds);
     t->seen = t->group.n_changes;
     const int waits = !has_begun(t);
-    pthread_mutex_unlock(&t->group.lock);
+    serve_lock_release(&t->group.lock);
     const double now = cli_terminal_seconds();
     if (now >= t->next_look) {
         t->next_look = now + look_seconds;
