@@ -47,14 +47,14 @@ void clef__os_journal_clear(void)
         clef__os_journal_write("\n");
 }
 
+/* In one step, because two threads may write: with this offset the end of the file is found and written to at
+ * once (WriteFile). A journal that cannot be written is ignored. */
 void clef__os_journal_write(const char *text)
 {
-    const DWORD size = (DWORD)strlen(text);
+    OVERLAPPED at_end = {.Offset = 0xFFFFFFFF, .OffsetHigh = 0xFFFFFFFF};
     DWORD done;
-    if (journal == INVALID_HANDLE_VALUE)
-        return;
-    SetFilePointer(journal, 0, NULL, FILE_END);
-    WriteFile(journal, text, size, &done, NULL); /* a journal that cannot be written is ignored */
+    if (journal != INVALID_HANDLE_VALUE)
+        WriteFile(journal, text, (DWORD)strlen(text), &done, &at_end);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

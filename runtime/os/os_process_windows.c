@@ -9,7 +9,10 @@
 #include "graph/fail.h"
 #include "runtime/os/os.h"
 
-enum { KILLED = 0x20636c66 };                  /* what clef__os_kill() lets a process exit with */
+enum {
+    KILLED = 0x20636c66,  /* what clef__os_kill() lets a process exit with */
+    KILLED_BY_OTHERS = 1, /* what the Task Manager and taskkill let it exit with */
+};
 static const DWORD CONTROL_C = 0xC000013A;     /* STATUS_CONTROL_C_EXIT of <ntstatus.h> */
 static const DWORD NO_MEMORY = 0xC0000017;     /* STATUS_NO_MEMORY */
 static const DWORD NO_COMMITMENT = 0xC000012D; /* STATUS_COMMITMENT_LIMIT */
@@ -119,6 +122,31 @@ static wchar_t *changed_environment(const char *const *changes)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* Says that a child inherits this handle and no other: files and sockets that the program has open would else
+ * stay open until the child ends. NULL: GetLastError() tells. Free with free_list(). */
+static LPPROC_THREAD_ATTRIBUTE_LIST list_of(HANDLE *handle)
+{
+    SIZE_T size = 0;
+    InitializeProcThreadAttributeList(NULL, 1, 0, &size);
+    LPPROC_THREAD_ATTRIBUTE_LIST list = malloc(size);
+    if (!list)
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
+    else if (!InitializeProcThreadAttributeList(list, 1, 0, &size)) {
+        free(list);
+        list = NULL;
+    } else
+        UpdateProcThreadAttribute(list, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handle, sizeof *handle, NULL,
+                                  NULL);
+    return list;
+}
+
+static void free_list(LPPROC_THREAD_ATTRIBUTE_LIST list)
+{
+    if (list)
+        DeleteProcThreadAttributeList(list);
+    free(list);
+}
+
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process,
                            clef_error *err)
 {
@@ -128,22 +156,26 @@ clef_status clef__os_spawn(const char *const *argv, const char *const *environme
             *variables = changed_environment(environment);
     HANDLE null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
                               &inherited, OPEN_EXISTING, 0, NULL);
-    STARTUPINFOW start = {.cb = sizeof start,
-                          .dwFlags = STARTF_USESTDHANDLES,
-                          .hStdInput = null,
-                          .hStdOutput = null,
-                          .hStdError = null};
+    STARTUPINFOEXW start = {.StartupInfo = {.cb = sizeof start,
+                                            .dwFlags = STARTF_USESTDHANDLES,
+                                            .hStdInput = null,
+                                            .hStdOutput = null,
+                                            .hStdError = null},
+                            .lpAttributeList = list_of(&null)};
     clef_status status = CLEF_OK;
     *process = 0;
     if (!program || !line || !variables)
         status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its environment", argv[0]);
-    else if (!CreateProcessW(program, line, NULL, NULL, TRUE, CREATE_UNICODE_ENVIRONMENT | CREATE_NO_WINDOW,
-                             variables, NULL, &start, &made))
+    else if (!start.lpAttributeList || null == INVALID_HANDLE_VALUE ||
+             !CreateProcessW(program, line, NULL, NULL, TRUE,
+                             CREATE_UNICODE_ENVIRONMENT | CREATE_NO_WINDOW | EXTENDED_STARTUPINFO_PRESENT,
+                             variables, NULL, &start.StartupInfo, &made))
         status = clef__windows_fail(err, "start it", argv[0]);
     else {
         CloseHandle(made.hThread);
         *process = (int64_t)(intptr_t)made.hProcess;
     }
+    free_list(start.lpAttributeList);
     if (null != INVALID_HANDLE_VALUE)
         CloseHandle(null);
     free(program);
@@ -184,8 +216,8 @@ int clef__os_was_interrupted(int code)
 
 int clef__os_was_killed(int code)
 {
-    return code == KILLED || code == CLEF_OS_EXIT_NO_MEMORY || (DWORD)code == NO_MEMORY ||
-           (DWORD)code == NO_COMMITMENT;
+    return code == KILLED || code == KILLED_BY_OTHERS || code == CLEF_OS_EXIT_NO_MEMORY ||
+           (DWORD)code == NO_MEMORY || (DWORD)code == NO_COMMITMENT;
 }
 
 void clef__os_go_to_background(void)

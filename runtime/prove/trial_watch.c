@@ -157,7 +157,10 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     if (!c->has_ended && !is_over)
         return CLEF_OK;
     c->runs = 0;
-    c->has_ended |= is_over && code == 0; /* its journal may be gone */
+    /* Its journal may be gone. If it is not, a process that ends within a unit did not come to its own end:
+     * Wine gives 0 for one that a signal ended. */
+    const int is_in_unit = c->at >= 0 && clef__os_is_file(c->journal);
+    c->has_ended |= is_over && code == 0 && !is_in_unit;
     if (c->has_ended) {
         if (!is_over)
             clef__os_leave(c->process);
