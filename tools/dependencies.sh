@@ -82,6 +82,23 @@ protobuf_c() {
     "Libs: -L$prefix/lib -lprotobuf-c" "Cflags: -I$prefix/include" >"$prefix/lib/pkgconfig/libprotobuf-c.pc"
 }
 
+# An HTTP server without TLS, for clef serve.
+libmicrohttpd() {
+  fetch libmicrohttpd libm/libmicrohttpd/libmicrohttpd_0.9.75.orig.tar.xz \
+    796e7e217a4802679fcac667a4e98501c53185dcf50ca0583870e84192620131
+  rm -rf "${folder:?}/libmicrohttpd"
+  mkdir "$folder/libmicrohttpd"
+  (
+    cd "$folder/libmicrohttpd"
+    logged "$log" "configuring libmicrohttpd" "$sources/libmicrohttpd/configure" --quiet --host="${target_cc%-gcc}" \
+      --prefix="$prefix" --disable-shared --disable-https --disable-doc --disable-examples --disable-curl --disable-bauth \
+      --disable-dauth --disable-postprocessor --disable-httpupgrade --disable-nls --enable-poll
+    logged "$log" "building libmicrohttpd" make --silent -C src/microhttpd -j "$(nproc)" install
+    logged "$log" "building libmicrohttpd" make --silent -C src/include install
+    logged "$log" "building libmicrohttpd" make --silent install-pkgconfigDATA
+  )
+}
+
 cmocka() {
   fetch cmocka c/cmocka/cmocka_1.1.5.orig.tar.xz f0ccd8242d55e2fd74b16ba518359151f6f8383ff8aef4976e48393f77bba8b6
   by_cmake cmocka -DWITH_STATIC_LIB=ON -DUNIT_TESTING=OFF -DWITH_EXAMPLES=OFF

@@ -7,14 +7,12 @@ import struct
 import subprocess
 import tempfile
 
-from serving import Server, check, events, finish, same
-
-CLEF = os.environ["CLEF"]
+from serving import COMMAND, Server, check, events, finish, same
 
 
 def run(*args):
     env = dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")
-    return subprocess.run([CLEF, *args], capture_output=True, text=True, env=env).stdout
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, env=env).stdout
 
 
 def content(reply):

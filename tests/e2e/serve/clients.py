@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 
-from serving import Server, check, finish, long_model, ok, same
+from serving import END, Server, check, finish, long_model, ok, same
 
 MODEL = long_model()
 LAYER = os.path.join(os.environ["CLEF_BUILD"], "tests", "count_layer.so")
@@ -146,19 +146,19 @@ def drains():
     with Server("-c", "8192", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"max_tokens": 900, "stream": True})
         s.until(lambda: s.metric("clef_requests_running") == 1)
-        s.process.send_signal(signal.SIGTERM)
+        s.process.send_signal(END)
         time.sleep(0.05)
         running.settimeout(60)
         came = b""
         while piece := running.recv(65536):
             came += piece
-        check("SIGTERM: what runs goes on", b"[DONE]" in came, came[-200:])
+        check("a signal to end: what runs goes on", b"[DONE]" in came, came[-200:])
         same("and it ends with 0", 0, s.process.wait(60))
     with Server("-c", "8192", "--drain-timeout", "0.3", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"stream": True, "max_tokens": 8000})
         whole = s.begin("/v1/completions", LONG | {"max_tokens": 8000})
         s.until(lambda: s.metric("clef_requests_running") == 2)
-        s.process.send_signal(signal.SIGTERM)
+        s.process.send_signal(END)
         late = s.open() if s.process.poll() is None else None
         if late:
             try:

@@ -1,14 +1,14 @@
 """Who is answered, and what is refused: hosts, origins, keys, methods, bodies, fields, heads."""
 import json
 import os
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 
-from serving import Server, check, fail, finish, ok, same
+from serving import COMMAND, ON_WINDOWS, Server, check, fail, finish, ok, same
 
-CLEF = os.environ["CLEF"]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
@@ -193,10 +193,10 @@ def keys():
         f.write("# a comment\nfirst-key\n\n  second-key  \n")
     os.chmod(path, 0o644)
     env = dict(os.environ)
-    p = subprocess.run([CLEF, "serve", "--port", "0", "--api-key-file", path], capture_output=True, text=True, env=env)
+    p = subprocess.run([*COMMAND, "serve", "--port", "0", "--api-key-file", path], capture_output=True, text=True, env=env)
     check("a key file that others can read", p.returncode == 1 and "others" in p.stderr, p.stderr)
     os.chmod(path, 0o600)
-    p = subprocess.run([CLEF, "serve", "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True, env=env)
+    p = subprocess.run([*COMMAND, "serve", "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True, env=env)
     check("others can reach it: it needs a key", p.returncode == 2 and "--no-auth" in p.stderr, p.stderr)
     with Server("--api-key-file", path, env={"CLEF_API_KEY": "third"}) as s:
         same("health needs no key", 200, s.get("/health").status)
@@ -206,8 +206,9 @@ def keys():
             same(f"{right}", 200, s.send("GET", "/metrics", headers=right).status)
         with open(path, "a", encoding="ascii") as f:
             f.write("fourth\n")
-        s.process.send_signal(1)
-        check("SIGHUP reads the keys again", s.until(lambda: s.send("GET", "/v1/models", headers={"X-Api-Key": "fourth"}).status == 200))
+        if not ON_WINDOWS:
+            s.process.send_signal(signal.SIGHUP)
+            check("SIGHUP reads the keys again", s.until(lambda: s.send("GET", "/v1/models", headers={"X-Api-Key": "fourth"}).status == 200))
         check("no key in the log", "first-key" not in s.log and "fourth" not in s.log)
         same("it ends with 0", 0, s.stop())
 
@@ -221,11 +222,18 @@ def starts():
     for name, args, word in (("a port that is taken", ["--port", port], port), ("no such model", ["/nonexistent.gguf", "--port", "0"], "nonexistent"),
                              ("no such key file", ["--api-key-file", "/nonexistent", "--port", "0"], "nonexistent"),
                              ("no such certificate", ["--tls-cert", "/nonexistent", "--tls-key", "/nonexistent", "--port", "0"], "nonexistent")):
-        p = subprocess.run([CLEF, "serve", *args], capture_output=True, text=True, env=env, timeout=300)
+        if ON_WINDOWS and "--tls-cert" in args:
+            continue  # serve.py beside windows.sh has what is said there
+        p = subprocess.run([*COMMAND, "serve", *args], capture_output=True, text=True, env=env, timeout=300)
         check(name, p.returncode == 1 and word in p.stderr and "listening" not in p.stdout, (p.returncode, p.stderr))
+    if not ON_WINDOWS:
+        unix_socket(env)
+
+
+def unix_socket(env):
     folder = tempfile.mkdtemp()
     path = os.path.join(folder, "s")
-    p = subprocess.Popen([CLEF, "serve", "--unix", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
+    p = subprocess.Popen([*COMMAND, "serve", "--unix", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
     p.stdout.readline()
     c = socket.socket(socket.AF_UNIX)
     c.connect(path)

@@ -14,6 +14,11 @@ import sys
 import tempfile
 import time
 
+# clef.exe runs under Wine, which hands SIGINT on as Ctrl-C. Windows has no other signals.
+ON_WINDOWS = "CLEF_WINE" in os.environ
+COMMAND = ([os.environ["CLEF_WINE"]] if ON_WINDOWS else []) + [os.environ["CLEF"]]
+END = signal.SIGINT if ON_WINDOWS else signal.SIGTERM
+
 failures = 0
 
 
@@ -72,7 +77,7 @@ def long_model():
                    "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1024, "max_position_embeddings": 8192,
                    "vocab_size": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": True, "hidden_act": "silu"}, f)
     source = os.environ["CLEF_SOURCE"]
-    subprocess.run([os.environ["CLEF"], "train", "--new", config, "--tokenizer", os.path.join(source, "model", "demo"), "--data",
+    subprocess.run([*COMMAND, "train", "--new", config, "--tokenizer", os.path.join(source, "model", "demo"), "--data",
                     os.path.join(source, "README.md"), "-n", "1", "-c", "64", "-b", "1", "-o", model, "-q", "--validation", "0"],
                    check=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
     return model
@@ -89,7 +94,7 @@ class Server:
     def __init__(self, *flags, model=None, env=None, wait=True):
         self.folder = tempfile.mkdtemp(prefix="clef-serve-")
         self.log_path = os.path.join(self.folder, "log")
-        command = [os.environ["CLEF"], "serve"] + ([model] if model else []) + ["--port", "0", *flags]
+        command = [*COMMAND, "serve"] + ([model] if model else []) + ["--port", "0", *flags]
         full = dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0", **(env or {}))
         if full.get("CLEF_SANITIZE"):  # the driver's leaks are known by their whole stacks
             full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "") + ":fast_unwind_on_malloc=0"
@@ -187,7 +192,7 @@ class Server:
     def idle(self):
         return self.metric("clef_requests_running") == 0 and self.metric("clef_requests_waiting") == 0
 
-    def stop(self, number=signal.SIGTERM, seconds=60):
+    def stop(self, number=END, seconds=60):
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:

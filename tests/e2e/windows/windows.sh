@@ -7,8 +7,10 @@ native=${CLEF_NATIVE:-$CLEF_SOURCE/build/clef}
 export WINEPREFIX=${WINEPREFIX:-$CLEF_BUILD/wine} WINEDEBUG=-all
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
 unset CLEF_PROOF CLEF_BREAK CLEF_PROVER
+# One server for all processes, unless there is one; it ends a minute after the last process. It is not killed here, because tests
+# beside this one may use it.
 server=$(dirname "$(readlink -f "$CLEF_WINE")")/wineserver
-[ -x "$server" ] && "$server" -p && trap '"$server" -k; rm -rf "$tmp"' EXIT # else each process would start its own
+[ -x "$server" ] && "$server" -p60 2>/dev/null
 
 win() { "$CLEF_WINE" "$CLEF" "$@"; }
 demo=$CLEF_SOURCE/model/demo
