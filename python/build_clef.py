@@ -25,6 +25,12 @@ extern "Python" void clef_py_notice(void *, const char *);
 extern "Python" void clef_py_entry(void *, const char *, const char *);
 extern "Python" clef_status clef_py_part(void *, const clef_reply_part *);
 extern "Python" const void *clef_py_weight(void *, const char *, clef_dtype, uint64_t);
+extern "Python" int clef_py_chooses(void *, const char *);
+extern "Python" clef_status clef_py_values(void *, const char *, uint64_t, const float **, clef_error *);
+extern "Python" void clef_py_distribution(void *, const char *, const double *, int32_t);
+extern "Python" void clef_py_selftest_row(void *, const clef_selftest_row *);
+extern "Python" void clef_py_cache_entry(void *, const clef_cache_entry *);
+extern "Python" void clef_py_cache_aside(void *, const clef_cache_aside *);
 """
 # Headers of C itself. cffi knows their types, FILE too.
 EMPTY = ("stddef.h", "stdint.h", "stdio.h", "stdbool.h")

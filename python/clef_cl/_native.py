@@ -11,7 +11,7 @@ from ._clef import ffi, lib
 # The command that a wheel brings: it checks kernels (Device's `prover`).
 own_command = Path(__file__).parent / "_install" / "bin" / "clef"
 
-__all__ = ["Error", "call", "ffi", "lib", "text_of", "utf8"]
+__all__ = ["Error", "call", "ffi", "fields_of", "lib", "text_of", "utf8"]
 
 
 class Error(Exception):
@@ -96,15 +96,33 @@ def call(function: Callable[..., int], *arguments: Any) -> None:
     error = ffi.new("clef_error *")
     _raised.exception = None
     status = function(*arguments, error)
-    exception, _raised.exception = _raised.exception, None
+    if status != lib.CLEF_OK or _raised.exception is not None:
+        raise_error(error)
+
+
+def raise_error(error: Any) -> None:
+    """Raises what a callback of this thread raised, else what a clef_error describes."""
+    exception = getattr(_raised, "exception", None)
+    _raised.exception = None
     if exception is not None:
         raise exception
-    if status == lib.CLEF_OK:
-        return
+    status = error.status
     name = text_of(lib.clef_status_name(status))
     new = _of_status.get(name, Error)(text_of(error.text) or text_of(lib.clef_status_text(status)))
     new.status, new.cl_code = name, error.cl_code
     raise new
+
+
+def fields_of(struct: Any) -> dict[str, Any]:
+    """The numbers and texts of a C struct, by name."""
+    found: dict[str, Any] = {}
+    for name, field in ffi.typeof(struct).fields:
+        kind = field.type
+        if kind.kind in ("primitive", "enum"):
+            found[name] = getattr(struct, name)
+        elif kind.cname.startswith("char[") or kind.cname == "char *":
+            found[name] = text_of(getattr(struct, name))
+    return found
 
 
 # ---- callbacks ---------------------------------------------------------------------------------------------
@@ -138,6 +156,37 @@ def clef_py_entry(user: Any, key: Any, value: Any) -> None:
 @ffi.def_extern(onerror=_keep, error=ffi.NULL)
 def clef_py_weight(user: Any, name: Any, dtype: Any, n_bytes: int) -> Any:
     return ffi.from_handle(user).find(text_of(name), n_bytes)
+
+
+@ffi.def_extern(onerror=_keep, error=0)
+def clef_py_chooses(user: Any, name: Any) -> int:
+    return int(bool(ffi.from_handle(user)(text_of(name))))
+
+
+@ffi.def_extern(onerror=_keep, error=lib.CLEF_E_CANCELLED)
+def clef_py_values(user: Any, name: Any, n: int, out: Any, error: Any) -> int:
+    out[0] = ffi.from_handle(user)(text_of(name), n)
+    return lib.CLEF_OK
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_distribution(user: Any, name: Any, p: Any, n_vocab: int) -> None:
+    ffi.from_handle(user)(text_of(name), ffi.buffer(p, 8 * n_vocab)[:])
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_selftest_row(user: Any, row: Any) -> None:
+    ffi.from_handle(user)(row)
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_cache_entry(user: Any, entry: Any) -> None:
+    ffi.from_handle(user).entry(entry)
+
+
+@ffi.def_extern(onerror=_keep)
+def clef_py_cache_aside(user: Any, aside: Any) -> None:
+    ffi.from_handle(user).aside(aside)
 
 
 @ffi.def_extern(onerror=_keep, error=lib.CLEF_E_CANCELLED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._native import call, ffi, lib
+from .device import DeviceLock
 from .model import Model, _as_ids, _kv_types
 from .sampling import Sampling
 
@@ -47,7 +48,7 @@ class Batch:
         with model._working():
             call(lib.clef_batch_create, model.device._pointer, model._model, options, out)
         self._batch = out[0]
-        self._finalizer = weakref.finalize(self, lib.clef_batch_destroy, self._batch)
+        self._finalizer = weakref.finalize(self, _destroy, self._batch, model._lock)
         model._owned.append(self._finalizer)  # before the model
 
     def add(self, prompt: str | Sequence[int], *, max_tokens: int = 0, ignore_eos: bool = False,
@@ -130,3 +131,7 @@ class Batch:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _destroy(batch: Any, lock: DeviceLock) -> None:
+    lock.close(lambda: lib.clef_batch_destroy(batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ._native import call, ffi, lib, utf8
+from ._native import call, ffi, lib, raise_error, utf8
 from .model import Model, _as_ids
 from .sampling import Sampling
 
@@ -25,9 +25,14 @@ class Generation(Iterator[str]):
         with model._working():
             self._session = model._session()
             self._ends = set() if ignore_eos else model._ends()
-            self._stop = self._new_stop(stop)
+            self._stop, self._has_stops = self._new_stop(stop), bool(stop)
+            self._n_context = lib.clef_session_n_context(self._session)
             self._stream = ffi.new("clef_stream *", {"tok": model._tokenizer()})
             self._buffer = ffi.new("char[]", lib.CLEF_MAX_PIECE)
+            # What each token needs is made once: a small model makes ten thousand of them a second.
+            self._error = ffi.new("clef_error *")
+            self._id, self._n = ffi.new("int32_t *"), ffi.new("size_t *")
+            self._text, self._n_text = ffi.new("const char **"), ffi.new("size_t *")
             self._begin(prompt, sampling, constraint)
         model._parts["generation"] = self  # the one that the session works for
 
@@ -75,7 +80,7 @@ class Generation(Iterator[str]):
 
     def __next__(self) -> str:
         while not self.finish:
-            with self._model._working():
+            with self._model._guard:
                 if self._model._parts.get("generation") is not self:
                     raise RuntimeError("another call of the model has ended this text")
                 piece = self._step()
@@ -83,38 +88,41 @@ class Generation(Iterator[str]):
                 return piece
         raise StopIteration
 
+    def run(self) -> None:
+        """Generates all of it; `ids` has the tokens."""
+        while not self.finish:
+            self._step()
+
     def _step(self) -> str:
         """Generates a token. Returns the text that is known by it."""
-        if self._is_full():
+        ids, error = self.ids, self._error
+        if self._max_tokens and len(ids) >= self._max_tokens:
             return self._end("length")
-        out = ffi.new("int32_t *")
-        call(lib.clef_session_next, self._session, out)
-        if out[0] in self._ends:
+        if lib.clef_session_n_past(self._session) >= self._n_context:
+            return self._end("length")
+        if lib.clef_session_next(self._session, self._id, error):
+            raise_error(error)
+        id = self._id[0]
+        if id in self._ends:
             return self._end("stop")
-        self.ids.append(out[0])
-        n = ffi.new("size_t *")
-        call(lib.clef_stream_push, self._stream, out[0], self._buffer, lib.CLEF_MAX_PIECE, n)
-        piece = self._through_stop(n[0])
-        if lib.clef_stop_found(self._stop) >= 0:
+        ids.append(id)
+        if lib.clef_stream_push(self._stream, id, self._buffer, lib.CLEF_MAX_PIECE, self._n, error):
+            raise_error(error)
+        piece = self._through_stop(self._n[0])
+        if self._has_stops and lib.clef_stop_found(self._stop) >= 0:
             self.finish = "stop"
         return piece
 
-    def _is_full(self) -> bool:
-        if self._max_tokens and len(self.ids) >= self._max_tokens:
-            return True
-        return lib.clef_session_n_past(self._session) >= lib.clef_session_n_context(self._session)
-
     def _through_stop(self, n: int) -> str:
-        text, n_text = ffi.new("const char **"), ffi.new("size_t *")
-        call(lib.clef_stop_push, self._stop, self._buffer, n, text, n_text)
-        return ffi.buffer(text[0], n_text[0])[:].decode("utf-8") if n_text[0] else ""
+        if lib.clef_stop_push(self._stop, self._buffer, n, self._text, self._n_text, self._error):
+            raise_error(self._error)
+        n = self._n_text[0]
+        return ffi.unpack(self._text[0], n).decode() if n else ""
 
     def _end(self, finish: str) -> str:
         """Gives what was held back."""
         self.finish = finish
-        n = ffi.new("size_t *")
-        call(lib.clef_stream_finish, self._stream, self._buffer, lib.CLEF_MAX_PIECE, n)
-        piece = self._through_stop(n[0])
-        text, n_text = ffi.new("const char **"), ffi.new("size_t *")
-        call(lib.clef_stop_finish, self._stop, text, n_text)
-        return piece + (ffi.buffer(text[0], n_text[0])[:].decode("utf-8") if n_text[0] else "")
+        call(lib.clef_stream_finish, self._stream, self._buffer, lib.CLEF_MAX_PIECE, self._n)
+        piece = self._through_stop(self._n[0])
+        call(lib.clef_stop_finish, self._stop, self._text, self._n_text)
+        return piece + (ffi.unpack(self._text[0], self._n_text[0]).decode() if self._n_text[0] else "")

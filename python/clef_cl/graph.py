@@ -1,23 +1,79 @@
 """Graphs: building them, looking at them, running them."""
 from __future__ import annotations
 
-import html
-import shutil
-import subprocess
+import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from ._native import call, ffi, lib, text_of, utf8
-from .device import Device
+from ._arrays import as_array, as_c_array
+from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._ops import Operand, Ops
+from ._pages import Profile, graph_html, graph_svg
+from .device import Device, Progress
 
-_dtypes = {"float32": "CLEF_F32", "float16": "CLEF_F16", "int32": "CLEF_I32", "int8": "CLEF_I8"}
+_dtypes = {"float32": "CLEF_F32", "float16": "CLEF_F16", "bfloat16": "CLEF_BF16", "int32": "CLEF_I32",
+           "int8": "CLEF_I8"}
 _numpy_types = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "i8": np.int8}
+
+
+def _dtype(name: Any) -> int:
+    """A dtype's number, by NumPy's name of it or clef's."""
+    text = name if isinstance(name, str) else np.dtype(name).name
+    if text in _dtypes:
+        return int(getattr(lib, _dtypes[text]))
+    for i in range(lib.CLEF_N_DTYPES):
+        if text_of(lib.clef_dtype_name(i)) == text:
+            return i
+    known = [text_of(lib.clef_dtype_name(i)) for i in range(lib.CLEF_N_DTYPES)]
+    raise ValueError(f"dtype: expected one of {', '.join([*_dtypes, *known])}, got {text}")
+
+
+def encode(array: Any, dtype: str) -> npt.NDArray[np.uint8]:
+    """Numbers in a dtype's own bytes: encode(w, "q8_0"). The elements are whole blocks of it."""
+    kind, data = _dtype(dtype), as_c_array(array, np.float32).ravel()
+    elems, n_bytes = lib.clef_dtype_block_elems(kind), lib.clef_dtype_block_bytes(kind)
+    if not lib.clef_dtype_encodes(kind):
+        raise ValueError(f"encode: clef does not write {dtype}")
+    if data.size % elems:
+        raise ValueError(f"encode: expected a multiple of {elems} elements for {dtype}, got {data.size}")
+    out = np.empty(data.size // elems * n_bytes, np.uint8)
+    lib.clef_dtype_encode(kind, ffi.cast("const float *", ffi.from_buffer(data)), data.size, ffi.from_buffer(out))
+    return out
+
+
+def decode(data: Any, dtype: str) -> npt.NDArray[np.float32]:
+    """The numbers in bytes of a dtype, float32: the inverse of encode()."""
+    kind, raw = _dtype(dtype), np.frombuffer(np.ascontiguousarray(as_array(data)), np.uint8)
+    elems, n_bytes = lib.clef_dtype_block_elems(kind), lib.clef_dtype_block_bytes(kind)
+    if raw.size % n_bytes:
+        raise ValueError(f"decode: expected a multiple of {n_bytes} bytes for {dtype}, got {raw.size}")
+    out = np.empty(raw.size // n_bytes * elems, np.float32)
+    lib.clef_dtype_decode(kind, ffi.from_buffer(raw), out.size, ffi.cast("float *", ffi.from_buffer(out)))
+    return out
+
+
+def ops() -> dict[str, str]:
+    """All ops by the names that a graph's text has for them, with their formulas. Those without a method on Graph are
+    made by the library itself: gradients, and kernels' own forms of other ops."""
+    found: dict[str, str] = {}
+    while (name := lib.clef_op_name(len(found))) != ffi.NULL:
+        found[text_of(name)] = text_of(lib.clef_op_formula(len(found)))
+    return found
+
+
+def passes() -> list[str]:
+    """The passes of Graph.optimize(), in their order."""
+    found: list[str] = []
+    while (name := lib.clef_pass_name(len(found))) != ffi.NULL:
+        found.append(text_of(name))
+    return found
 
 
 @dataclass(frozen=True)
@@ -45,6 +101,8 @@ Dim = Union[int, Symbol]
 class Value:
     """A value of a graph: an input, a weight, a constant, or what an op gives. `a @ b`, `a + b`, `-a` .. add ops."""
 
+    __array_ufunc__ = None  # array @ value is this class's, not NumPy's
+
     def __init__(self, graph: Graph, pointer: Any) -> None:
         self.graph, self._value = graph, pointer
 
@@ -58,7 +116,13 @@ class Value:
         return text_of(lib.clef_value_describe(self._value).op) or None
 
     @property
+    def kind(self) -> str:
+        """"input", "weight", "state", "constant" or "computed"."""
+        return ("input", "weight", "state", "constant", "computed")[lib.clef_value_describe(self._value).kind]
+
+    @property
     def dtype(self) -> str:
+        """clef's name of its dtype: "f32", "i32", "q4_0" .."""
         return text_of(lib.clef_dtype_name(lib.clef_value_describe(self._value).dtype))
 
     @property
@@ -67,11 +131,42 @@ class Value:
         shape = lib.clef_value_describe(self._value).shape
         return tuple(self.graph._dim_text(shape.dim[i]) for i in range(shape.rank))
 
+    @property
+    def ndim(self) -> int:
+        return int(lib.clef_value_describe(self._value).shape.rank)
+
+    @property
+    def inputs(self) -> list[Value | None]:
+        """What its op reads; None where an input is absent."""
+        n = ffi.new("int32_t *")
+        lib.clef_value_input(self._value, 0, n)
+        found = [lib.clef_value_input(self._value, i, ffi.NULL) for i in range(n[0])]
+        return [None if x == ffi.NULL else Value(self.graph, x) for x in found]
+
+    @property
+    def text(self) -> str:
+        """Its line of the graph's text."""
+        return _written(lib.clef_value_write_text, self._value).rstrip("\n")
+
+    def numbers_rows(self, i: int) -> bool:
+        """Whether input i numbers rows of a tensor, so that integers outside it are no error on the device, but read
+        zeros."""
+        return bool(lib.clef_value_row_range(self._value, i, ffi.new("clef_row_range *")))
+
+    def named(self, name: str) -> Value:
+        """Renames it, within the open scopes; a name that begins with "/" is taken without them."""
+        lib.clef_named(self._value, b"%s", ffi.new("char[]", utf8(name)))
+        self.graph._check()
+        return self
+
     def __repr__(self) -> str:
         return f"<clef.Value {self.name}: {self.dtype} [{', '.join(map(str, self.shape))}]>"
 
     def __matmul__(self, other: Operand) -> Value:
         return self.graph.matmul(self, other)
+
+    def __rmatmul__(self, other: Operand) -> Value:
+        return self.graph.matmul(other, self)
 
     def __add__(self, other: Operand) -> Value:
         return self.graph.add(self, other)
@@ -101,20 +196,29 @@ class Value:
         return self.graph.neg(self)
 
 
-Operand = Union[Value, float, npt.NDArray[Any]]
+def _written(function: Callable[..., int], pointer: Any, *arguments: Any) -> str:
+    """What a function writes to a FILE, which `...` stands for."""
+    with tempfile.TemporaryFile("w+b", buffering=0) as file:
+        call(function, pointer, *(file if x is ... else x for x in (arguments or (...,))))
+        file.seek(0)
+        return file.read().decode("utf-8")
 
 
-class Graph:
+class Graph(Ops):
     """A computation graph, built on the host without a device.
 
         g = clef.Graph()
         x = g.input("x", (clef.sym("T"), 64))
-        y = g.softmax(x @ g.weight("w", w))     # w: a NumPy array [64, 10]
+        y = g.softmax(x @ w)                     # w: an array [64, 10], or g.weight("w", array)
         g.output("y", y)
         result = g.run("auto", x=array)          # {"y": array [T, 10]}
 
-    Where an op takes a value it also takes a number or an array, which becomes a constant. An array's memory is
-    borrowed: a weight's must not change while the graph is used.
+    Where an op takes a value it also takes a number or an array, which becomes a constant. Arrays are NumPy's, or speak
+    DLPack, as PyTorch's tensors do. A weight's memory is borrowed: it must not change while the graph is used. Without
+    output(), the values that no other op reads are the results.
+
+    An op that does not fit raises an Error that names it. The graph keeps the error, as the library has it: build it
+    anew then.
     """
 
     def __init__(self) -> None:
@@ -127,7 +231,7 @@ class Graph:
         self._owner = owner  # the model whose weights it names
         self._weights: dict[str, npt.NDArray[Any]] = {}
         self._constants = 0
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[tuple[Any, ...], Plan] = {}
         self._finalizer = weakref.finalize(self, lib.clef_graph_destroy, pointer)
 
     @classmethod
@@ -137,12 +241,25 @@ class Graph:
         return graph
 
     @classmethod
-    def parse(cls, text: str, name: str = "graph") -> Graph:
-        """The graph of a text, as str(graph) gives it."""
+    def parse(cls, text: str, name: str = "graph", *, weights: Mapping[str, Any] | None = None) -> Graph:
+        """The graph of a text, as str(graph) gives it. weights: their arrays, by name."""
         data = utf8(text)
         out = ffi.new("clef_graph **")
         call(lib.clef_graph_parse, data, len(data), utf8(name), out)
-        return cls._of(out[0], None)
+        graph = cls._of(out[0], None)
+        for weight, array in (weights or {}).items():
+            kind = _numpy_types.get(graph[weight].dtype)
+            given = as_array(array, weight)
+            graph._weights[weight] = as_c_array(given, kind, weight) if kind else np.ascontiguousarray(given)
+        return graph
+
+    def copy_graph(self) -> Graph:
+        """A copy that shares nothing with the graph but the weights' arrays."""
+        copy = Graph._of(lib.clef_graph_clone(self._graph), self._owner)
+        copy._weights, copy._constants = dict(self._weights), self._constants
+        return copy
+
+    __copy__ = copy_graph
 
     # ---- leaves --------------------------------------------------------------------------------------------
 
@@ -175,176 +292,77 @@ class Graph:
         self._check()
         return Value(self, pointer)
 
-    def input(self, name: str, shape: Sequence[Dim], dtype: str = "float32") -> Value:
-        """A value that each run is given."""
+    def input(self, name: str, shape: Sequence[Dim], dtype: Any = "float32") -> Value:
+        """A value that each run is given: float32 or int32."""
         return self._new(lib.clef_input(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
 
-    def weight(self, name: str, array: npt.NDArray[Any]) -> Value:
-        """A value that every run reads: float32, float16, int32 or int8."""
-        array = np.ascontiguousarray(array)
-        value = self._new(lib.clef_weight(self._graph, utf8(name), _dtype(str(array.dtype)),
-                                          self._shape(array.shape)))
-        self._weights[name] = array
+    def weight(self, name: str, array: Any, dtype: str | None = None) -> Value:
+        """A value that every run reads: float32, float16, int32 or int8. dtype: another one, also a block format such as
+        "q8_0", to which the array is encoded."""
+        data = as_array(array, name)
+        shape = data.shape
+        if dtype is not None and dtype not in _numpy_dtypes:
+            data = encode(data, dtype)
+        elif dtype is not None or data.dtype.name not in _numpy_dtypes:
+            data = as_c_array(data, dtype or (np.int32 if data.dtype.kind in "iub" else np.float32), name)
+        data = np.ascontiguousarray(data)
+        value = self._new(lib.clef_weight(self._graph, utf8(name), _dtype(dtype or data.dtype), self._shape(shape)))
+        self._weights[name] = data
         return value
+
+    def state(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
+        """A value that is zero at first and keeps what ops write to it from run to run, such as a KV cache."""
+        return self._new(lib.clef_state(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
 
     def constant(self, data: Any, name: str | None = None) -> Value:
         """A copy of numbers: integers as int32, others as float32."""
-        array = np.asarray(data)
-        array = np.ascontiguousarray(array, np.int32 if array.dtype.kind in "iu" else np.float32)
+        array = as_array(data, name or "constant")
+        array = as_c_array(array, np.int32 if array.dtype.kind in "iub" else np.float32, name or "constant")
         self._constants += name is None
         return self._new(lib.clef_constant(self._graph, utf8(name or f"constant{self._constants}"),
-                                           _dtype(str(array.dtype)), self._shape(array.shape),
+                                           _dtype(array.dtype), self._shape(array.shape),
                                            ffi.from_buffer(array)))
 
     def output(self, name: str, value: Value) -> Value:
         """Marks a value as a result."""
-        lib.clef_output(self._graph, utf8(name), value._value)
+        lib.clef_output(self._graph, utf8(name), self._as_value(value))
         self._check()
         return value
 
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Values made within get "name." before their names. Scopes called "layer0", "layer1" .. are drawn as layers, and
+        several devices share them."""
+        lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", utf8(name)))
+        try:
+            yield
+        finally:
+            lib.clef_scope_pop(self._graph)
+
     def _as_value(self, x: Operand) -> Any:
         if isinstance(x, Value):
+            if x.graph is not self:
+                raise ValueError(f"{x.name}: expected a value of this graph, got one of another")
             return x._value
         if isinstance(x, (int, float)):
-            x = np.float32(x)  # type: ignore[assignment]
+            x = np.float32(x)
         return self.constant(x)._value
 
-    # ---- ops: their formulas stand in clef/graph.h -----------------------------------------------------------
+    # ---- gradients -----------------------------------------------------------------------------------------
 
-    def _op(self, function: Callable[..., Any], inputs: Sequence[Operand | None], struct: str = "",
-            **options: Any) -> Value:
-        pointers = [ffi.NULL if x is None else self._as_value(x) for x in inputs]
-        if struct:
-            pointers.append(ffi.new(f"{struct} *", options))
-        return self._new(function(self._graph, *pointers))
+    def gradients(self, loss: Value, of: Sequence[Value], *, recompute: bool = False) -> list[Value | None]:
+        """Adds what computes d loss / d x for each x in `of`; None where the loss does not depend on it. The loss has
+        one element. recompute: what a layer computes is not kept for the backward pass, but computed again."""
+        pointers = ffi.new("clef_value *[]", [self._as_value(x) for x in of])
+        out = ffi.new("clef_value *[]", len(of))
+        options = ffi.new("clef_gradient_opts *", {"recompute": int(recompute)})
+        call(lib.clef_graph_gradients, self._graph, self._as_value(loss), pointers, len(of), options, out)
+        return [None if x == ffi.NULL else Value(self, x) for x in out]
 
-    def matmul(self, a: Operand, b: Operand, bias: Operand | None = None, *, transpose_a: bool = False,
-               transpose_b: bool = False, alpha: float = 1.0) -> Value:
-        """alpha a b (+ bias); leading dims broadcast. transpose_b: b is [N, K], as torch.nn.Linear stores it."""
-        return self._op(lib.clef_matmul, (a, b, bias), "clef_matmul_opts", transpose_b=int(transpose_b), alpha=alpha,
-                        transpose_a=int(transpose_a))
-
-    def softmax(self, x: Operand, mask: Operand | None = None, *, scale: float = 1.0, softcap: float = 0.0,
-                causal: bool = False, window: int = 0, log: bool = False) -> Value:
-        """exp(z - max z) / sum exp(z - max z) over the last dim, with z = scale x + mask."""
-        return self._op(lib.clef_softmax, (x, mask, None), "clef_softmax_opts", scale=scale, softcap=softcap,
-                        causal=int(causal), window=window, log=int(log))
-
-    def attention(self, q: Operand, k: Operand, v: Operand, mask: Operand | None = None, *, scale: float = 1.0,
-                  causal: bool = False, window: int = 0, softcap: float = 0.0) -> Value:
-        """softmax(scale q k^T + mask) v of each head: q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E]; the result is
-        [B, T, H, E]."""
-        return self._op(lib.clef_attention, (q, k, v, mask, None), "clef_attention_opts", scale=scale,
-                        softcap=softcap, causal=int(causal), window=window)
-
-    def layer_norm(self, x: Operand, weight: Operand | None = None, bias: Operand | None = None, *,
-                   eps: float = 1e-5) -> Value:
-        """(x - mean) / sqrt(var + eps) weight + bias over the last dim."""
-        return self._op(lib.clef_layer_norm, (x, weight, bias), "clef_norm_opts", eps=eps)
-
-    def rms_norm(self, x: Operand, weight: Operand | None = None, *, eps: float = 1e-6) -> Value:
-        """x / sqrt(mean(x^2) + eps) weight over the last dim."""
-        return self._op(lib.clef_rms_norm, (x, weight), "clef_norm_opts", eps=eps)
-
-    def gather(self, table: Operand, ids: Operand, *, axis: int = 0) -> Value:
-        """Rows of a table along an axis, by ids; an embedding lookup has axis 0."""
-        return self._op(lib.clef_gather, (table, ids), "clef_gather_opts", axis=axis)
-
-    def reshape(self, x: Value, shape: Sequence[Dim]) -> Value:
-        """The same elements in another shape."""
-        return self._new(lib.clef_reshape(self._graph, x._value, self._shape(shape)))
-
-    def permute(self, x: Value, axes: Sequence[int]) -> Value:
-        """Dim i of the result is dim axes[i] of x."""
-        return self._op(lib.clef_permute, (x,), "clef_permute_opts", axes=list(axes))
-
-    def slice(self, x: Value, axis: int, start: int, size: Dim) -> Value:
-        """`size` elements of an axis from `start`; a negative start counts from its end."""
-        return self._op(lib.clef_slice, (x,), "clef_slice_opts", axis=axis, start=start, size=self._dim(size))
-
-    def sum(self, x: Operand) -> Value:
-        """The sum over the last dim, which becomes 1."""
-        return self._op(lib.clef_reduce, (x,), "clef_reduce_opts", kind=lib.CLEF_REDUCE_SUM)
-
-    def mean(self, x: Operand) -> Value:
-        """The mean over the last dim, which becomes 1."""
-        return self._op(lib.clef_reduce, (x,), "clef_reduce_opts", kind=lib.CLEF_REDUCE_MEAN)
-
-    def max(self, x: Operand) -> Value:
-        """The maximum over the last dim, which becomes 1."""
-        return self._op(lib.clef_reduce, (x,), "clef_reduce_opts", kind=lib.CLEF_REDUCE_MAX)
-
-    def argmax(self, x: Operand) -> Value:
-        """The index of the maximum in the last dim, int32; among equals the lowest."""
-        return self._op(lib.clef_argmax, (x,))
-
-    def topk(self, x: Operand, k: int) -> Value:
-        """The indices of the k largest in the last dim, int32; k is at most 64."""
-        return self._op(lib.clef_topk, (x,), "clef_topk_opts", k=k)
-
-    def add(self, a: Operand, b: Operand) -> Value:
-        """a + b; dims align from the right, and 1 stretches."""
-        return self._op(lib.clef_add, (a, b))
-
-    def sub(self, a: Operand, b: Operand) -> Value:
-        """a - b; dims as in add()."""
-        return self._op(lib.clef_sub, (a, b))
-
-    def mul(self, a: Operand, b: Operand) -> Value:
-        """a b of each pair of elements; dims as in add()."""
-        return self._op(lib.clef_mul, (a, b))
-
-    def div(self, a: Operand, b: Operand) -> Value:
-        """a / b; dims as in add()."""
-        return self._op(lib.clef_div, (a, b))
-
-    def gelu(self, x: Operand) -> Value:
-        """x Phi(x), by erf."""
-        return self._op(lib.clef_gelu, (x,))
-
-    def gelu_tanh(self, x: Operand) -> Value:
-        """GELU in its tanh form (arXiv:1606.08415)."""
-        return self._op(lib.clef_gelu_tanh, (x,))
-
-    def silu(self, x: Operand) -> Value:
-        """x sigmoid(x)."""
-        return self._op(lib.clef_silu, (x,))
-
-    def relu(self, x: Operand) -> Value:
-        """max(x, 0)."""
-        return self._op(lib.clef_relu, (x,))
-
-    def sigmoid(self, x: Operand) -> Value:
-        """1 / (1 + exp(-x))."""
-        return self._op(lib.clef_sigmoid, (x,))
-
-    def tanh(self, x: Operand) -> Value:
-        """The hyperbolic tangent."""
-        return self._op(lib.clef_tanh, (x,))
-
-    def exp(self, x: Operand) -> Value:
-        """e to the power of x."""
-        return self._op(lib.clef_exp, (x,))
-
-    def log(self, x: Operand) -> Value:
-        """The natural logarithm."""
-        return self._op(lib.clef_log, (x,))
-
-    def neg(self, x: Operand) -> Value:
-        """-x."""
-        return self._op(lib.clef_neg, (x,))
-
-    def sqrt(self, x: Operand) -> Value:
-        """The square root."""
-        return self._op(lib.clef_sqrt, (x,))
-
-    def rsqrt(self, x: Operand) -> Value:
-        """1 / sqrt(x)."""
-        return self._op(lib.clef_rsqrt, (x,))
-
-    def square(self, x: Operand) -> Value:
-        """x x."""
-        return self._op(lib.clef_square, (x,))
+    def weight_to_state(self, weight: Value) -> Value:
+        """Makes a weight a state in float32, which optimisers can change."""
+        call(lib.clef_weight_to_state, self._as_value(weight))
+        return weight
 
     # ---- looking -------------------------------------------------------------------------------------------
 
@@ -353,13 +371,17 @@ class Graph:
         return (Value(self, lib.clef_graph_value(self._graph, i)) for i in range(len(self)))
 
     def __len__(self) -> int:
-        return lib.clef_graph_n_values(self._graph)
+        return int(lib.clef_graph_n_values(self._graph))
 
     def __getitem__(self, name: str) -> Value:
         found = lib.clef_graph_find(self._graph, utf8(name))
         if found == ffi.NULL:
             raise KeyError(name)
         return Value(self, found)
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        return {value.name: value for value in self if value.kind == "input"}
 
     @property
     def outputs(self) -> dict[str, Value]:
@@ -369,72 +391,90 @@ class Graph:
             found[text_of(name[0])] = Value(self, value)
         return found
 
+    @property
+    def symbols(self) -> dict[str, int]:
+        """The symbols, and the most that each can be."""
+        found, bound = {}, ffi.new("int64_t *")
+        for i in range(1, lib.clef_graph_n_symbols(self._graph) + 1):
+            found[text_of(lib.clef_graph_symbol(self._graph, i, bound))] = int(bound[0])
+        return found
+
+    def set_bound(self, symbol: str, value: int) -> Graph:
+        """Lowers the most that a symbol can be."""
+        call(lib.clef_graph_set_bound, self._graph, utf8(symbol), value)
+        return self
+
+    def fix_symbols(self) -> Graph:
+        """Makes each symbol the number that is its bound. Gradients need that."""
+        call(lib.clef_graph_fix_symbols, self._graph)
+        return self
+
     def optimize(self, last: str | None = None) -> Graph:
         """Runs the passes in their order, up to `last` (None: all). Values that are removed must not be used."""
         call(lib.clef_graph_optimize, self._graph, utf8(last) if last else ffi.NULL)
         return self
 
-    def _written(self, function: Callable[..., int], *arguments: Any) -> str:
-        with tempfile.TemporaryFile("w+b", buffering=0) as file:
-            call(function, self._graph, *(file if x is ... else x for x in (arguments or (...,))))
-            file.seek(0)
-            return file.read().decode("utf-8")
-
     def __str__(self) -> str:
-        return self._written(lib.clef_graph_write_text)
+        return _written(lib.clef_graph_write_text, self._graph)
 
     def __repr__(self) -> str:
         return f"<clef.Graph of {len(self)} values>"
 
     def to_json(self) -> str:
         """The graph as JSON: {"format": "clef-graph", ..}."""
-        return self._written(lib.clef_graph_write_json)
+        return _written(lib.clef_graph_write_json, self._graph)
 
-    def to_dot(self, *, fold: bool = False) -> str:
-        """The graph for Graphviz. fold: each layer is one node."""
-        if fold:
-            return self._written(lib.clef_graph_write_folded_dot, ffi.NULL, 0, ...)
-        return self._written(lib.clef_graph_write_dot)
+    def to_dot(self, *, fold: bool = False, expand: Sequence[int] = ()) -> str:
+        """The graph for Graphviz. fold: each layer is one node, but for those whose numbers are in `expand`."""
+        if fold or expand:
+            return _written(lib.clef_graph_write_folded_dot, self._graph, list(expand), len(expand), ...)
+        return _written(lib.clef_graph_write_dot, self._graph)
 
-    def to_onnx(self, path: str) -> None:
-        """Writes the graph with its weights as an ONNX model of opset 18."""
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes | None:
+        """The graph with its weights as an ONNX model of opset 18: as bytes, or written to a file. The fused ops of
+        optimize("fuse") have no form in ONNX."""
         keep = _WeightSource(self)
         options = ffi.new("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
-        with open(path, "wb", buffering=0) as file:
+        with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
             call(lib.clef_graph_write_onnx, self._graph, file, options)
+            if path is not None:
+                return None
+            file.seek(0)
+            return file.read()
+
+    def diff(self, other: Graph) -> str:
+        """What differs: lines of "- " that only this graph has, "+ " that only the other has, "< " and "> " for values
+        that changed. Equal graphs give ""."""
+        return _written(lib.clef_graph_write_diff, self._graph, other._graph, ...,
+                        ffi.new("clef_graph_difference *"))
 
     def _repr_svg_(self) -> str | None:
         """For notebooks, where Graphviz's `dot` is installed."""
-        dot = shutil.which("dot")
-        if not dot or len(self) > 400:
-            return None
-        result = subprocess.run([dot, "-Tsvg"], input=self.to_dot().encode(), capture_output=True, check=False)
-        return result.stdout.decode() if result.returncode == 0 else None
+        return graph_svg(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return graph_html(self)
 
     # ---- running -------------------------------------------------------------------------------------------
 
-    def plan(self, device: str | Device = "auto", *, exact: bool = False) -> Plan:
-        """The graph, compiled for a device."""
-        return Plan(self, Device(device) if isinstance(device, str) else device, exact)
+    def plan(self, device: str | Device = "auto", *, exact: bool = False, batch_invariant: bool = False,
+             variants: str | None = None, progress: Progress | None = None) -> Plan:
+        """The graph, compiled for a device. exact: products with quantised weights keep their activations in float32.
+        variants: "OP=NAME,..": kernels to use wherever they fit."""
+        return Plan(self, Device(device) if isinstance(device, str) else device, exact=exact,
+                    batch_invariant=batch_invariant, variants=variants, progress=progress)
 
-    def run(self, device: str | Device = "auto", **inputs: Any) -> dict[str, npt.NDArray[Any]]:
-        """Runs the graph once. inputs: an array for each input, by name; their shapes bind the symbols. The plan is
-        kept for the next run on the same Device."""
-        if isinstance(device, str):
-            return self.plan(device).run(**inputs)
-        key = id(device)
-        if key not in self._plans:
+    def run(self, device: str | Device = "auto", /, **inputs: Any) -> dict[str, npt.NDArray[Any]]:
+        """Runs the graph once. inputs: an array for each input, by name, NumPy's or by DLPack; their shapes bind the
+        symbols. The plan is kept for the next run on the same device."""
+        key = (device if isinstance(device, str) else id(device), len(self), tuple(self.outputs))
+        if key not in self._plans or not self._plans[key]._finalizer.alive:
+            self._plans = {k: plan for k, plan in self._plans.items() if k[1:] == key[1:]}
             self._plans[key] = self.plan(device)
         return self._plans[key].run(**inputs)
 
 
-def _dtype(name: str) -> int:
-    if name not in _dtypes:
-        raise ValueError(f"dtype: expected one of {', '.join(_dtypes)}, got {name}")
-    return getattr(lib, _dtypes[name])
+_numpy_dtypes = ("float32", "float16", "int32", "int8")
 
 
 class _WeightSource:
@@ -444,7 +484,7 @@ class _WeightSource:
         self.owner = graph._owner
         self.arrays = dict(graph._weights)
         if self.owner is not None:
-            self.function, self.user = lib.clef_model_weight, ffi.cast("void *", self.owner._model)
+            self.function, self.user = self.owner._weight_source()
         else:
             self.function, self.user = lib.clef_py_weight, ffi.new_handle(self)
 
@@ -454,30 +494,47 @@ class _WeightSource:
 
 
 class Plan:
-    """A graph that was compiled for a device. It can run again and again; nothing is allocated then."""
+    """A graph that was compiled for a device. It can run again and again; nothing is allocated on the device then."""
 
-    def __init__(self, graph: Graph, device: Device, exact: bool = False) -> None:
+    def __init__(self, graph: Graph, device: Device, *, exact: bool = False, batch_invariant: bool = False,
+                 variants: str | None = None, progress: Progress | None = None) -> None:
         self.device = device
         self._source = _WeightSource(graph)
-        copy = lib.clef_graph_clone(graph._graph)
-        if copy == ffi.NULL:
-            raise MemoryError("no memory for a graph")
-        try:
-            call(lib.clef_graph_optimize, copy, ffi.NULL)
-            options = ffi.new("clef_plan_opts *", {"weights": self._source.function,
-                                                   "weights_user": self._source.user})
-            options.compile.exact = int(exact)
-            out = ffi.new("clef_plan **")
-            with device._lock:
-                call(lib.clef_plan_create, device._pointer, copy, options, out)
-        finally:
-            lib.clef_graph_destroy(copy)
+        handle = ffi.new_handle(progress)
+        chosen = ffi.new("char[]", utf8(variants)) if variants else ffi.NULL
+        copy = graph.copy_graph()
+        if not copy.outputs:
+            _name_outputs(copy)
+        outputs = {name: value.dtype for name, value in copy.outputs.items()}
+        call(lib.clef_graph_optimize, copy._graph, ffi.NULL)
+        options = ffi.new("clef_plan_opts *", {
+            "weights": self._source.function, "weights_user": self._source.user, "variants": chosen,
+            "batch_invariant": int(batch_invariant)})
+        options.compile.exact = int(exact)
+        options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handle
+        out = ffi.new("clef_plan **")
+        with device._lock:
+            call(lib.clef_plan_create, device._pointer, copy._graph, options, out)
         self._plan = out[0]
         self._inputs = _leaves(graph)
-        self._outputs = {name: value.dtype for name, value in graph.outputs.items()}
-        # The device is closed after its plans.
-        self._finalizer = weakref.finalize(self, _destroy, self._plan, device)
-        device._register(self._finalizer)
+        self._numbers = {name: lib.clef_plan_input(self._plan, utf8(name)) for name in self._inputs}
+        self._outputs = outputs
+        self._finalizer = weakref.finalize(self, _destroy, self._plan, device, (self._source, handle))
+        device._register(self._finalizer)  # the device is closed after its plans
+
+    def bind(self, **symbols: int) -> Plan:
+        """Sets symbols for the next runs. run() binds those that are in the shapes of inputs by itself."""
+        with self._working():
+            for symbol, n in symbols.items():
+                call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
+        return self
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        with self.device._lock:
+            if not self._finalizer.alive:
+                raise ValueError("the device of this plan was closed")
+            yield
 
     def run(self, **inputs: Any) -> dict[str, npt.NDArray[Any]]:
         """The outputs for these inputs, by name."""
@@ -485,20 +542,19 @@ class Plan:
         if wrong:
             raise ValueError(f"run: expected the inputs {', '.join(self._inputs) or 'none'}; "
                              f"{'missing' if wrong - inputs.keys() else 'unknown'}: {', '.join(sorted(wrong))}")
-        arrays = {name: np.ascontiguousarray(array, _numpy_types[self._inputs[name][0]])
+        arrays = {name: as_c_array(array, _numpy_types[self._inputs[name][0]], name)
                   for name, array in inputs.items()}
         lengths = self._lengths(arrays)
-        with self.device._lock:
-            if not self._finalizer.alive:
-                raise ValueError("the device of this plan was closed")
+        with self._working():
             return self._run(arrays, lengths)
 
     def _run(self, arrays: Mapping[str, npt.NDArray[Any]], lengths: Mapping[str, int]) -> dict[str, npt.NDArray[Any]]:
         for symbol, n in lengths.items():
             call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
         for name, array in arrays.items():
-            call(lib.clef_plan_write, self._plan, lib.clef_plan_input(self._plan, utf8(name)),
-                 ffi.from_buffer(array), array.nbytes)
+            number = self._numbers[name]
+            if number >= 0:  # an input that nothing reads is none of the plan
+                call(lib.clef_plan_write, self._plan, number, ffi.from_buffer(array), array.nbytes)
         call(lib.clef_plan_run, self._plan)
         return {name: self._read(name, dtype) for name, dtype in self._outputs.items()}
 
@@ -525,6 +581,81 @@ class Plan:
         call(lib.clef_plan_read, self._plan, number, ffi.from_buffer(out) if n_bytes else ffi.NULL, n_bytes)
         return out
 
+    def reset(self) -> None:
+        """Zeroes every state."""
+        with self._working():
+            call(lib.clef_plan_reset, self._plan)
+
+    @property
+    def graph(self) -> Graph:
+        """A copy of the graph as the plan runs it, after the passes that depend on the device."""
+        with self._working():
+            return Graph._of(lib.clef_graph_clone(lib.clef_plan_graph(self._plan)), self._source.owner)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Memory, launches and the work of a run, by the names of clef_plan_stats."""
+        with self._working():
+            return fields_of(lib.clef_plan_describe(self._plan))
+
+    def profile(self) -> Profile:
+        """The times of the last run's launches. The device was opened with profile=True."""
+        with self._working():
+            return profile_of(lib.clef_plan_profile, self._plan)
+
+    def launches(self) -> list[dict[str, Any]]:
+        """The launches of the last run: node, op, variant, source, kernel."""
+        with self._working():
+            n = lib.clef_plan_launches(self._plan, ffi.NULL, 0)
+            found = ffi.new("clef_launch_info[]", max(n, 1))
+            lib.clef_plan_launches(self._plan, found, n)
+            return [{**fields_of(found[i]), "groups": list(found[i].groups), "local": list(found[i].local)}
+                    for i in range(n)]
+
+    def tensors(self) -> list[dict[str, Any]]:
+        """The values in the arena: name, in_place_of, offset, bytes, first, last."""
+        with self._working():
+            stage = lib.clef_plan_stage(self._plan, 0)
+            n = lib.clef_plan_tensors(stage, ffi.NULL, 0)
+            found = ffi.new("clef_plan_tensor[]", max(n, 1))
+            lib.clef_plan_tensors(stage, found, n)
+            return [fields_of(found[i]) for i in range(n)]
+
+    def close(self) -> None:
+        """Gives back its memory."""
+        self._finalizer()
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def profile_of(function: Callable[..., int], pointer: Any) -> Profile:
+    """The launch times that a function of the library gives for a plan or a session."""
+    error = ffi.new("clef_error *")
+    n = function(pointer, ffi.NULL, 0, error)
+    times = ffi.new("clef_launch_time[]", max(n, 1))
+    n = min(function(pointer, times, n, error), n)
+    if error.status:
+        call(lambda err: _copy_error(error, err))
+    return Profile([fields_of(times[i]) for i in range(n)])
+
+
+def _copy_error(source: Any, target: Any) -> int:
+    target[0] = source[0]
+    return int(source.status)
+
+
+def _name_outputs(graph: Graph) -> None:
+    """Makes outputs of the values that no other value reads."""
+    values = [value for value in graph if value.op]
+    read = {x._value for value in values for x in value.inputs if x is not None}
+    for value in values:
+        if value._value not in read:
+            graph.output(value.name, value)
+
 
 def _leaves(graph: Graph) -> dict[str, tuple[str, list[tuple[int, str | None]]]]:
     """Of each input its dtype, and of each dim a number and a symbol."""
@@ -542,6 +673,9 @@ def _leaves(graph: Graph) -> dict[str, tuple[str, list[tuple[int, str | None]]]]
     return found
 
 
-def _destroy(plan: Any, device: Device) -> None:
-    lib.clef_plan_destroy(plan)
-    del device
+def _destroy(plan: Any, device: Device, keep: Any) -> None:
+    def close() -> None:
+        lib.clef_plan_destroy(plan)
+        keep  # noqa: B018  what the plan reads from lives until here
+
+    device._lock.close(close)

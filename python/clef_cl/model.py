@@ -4,14 +4,13 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ._native import call, ffi, lib, text_of, utf8
-from .device import Device, Progress
+from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
 
 Ids = npt.NDArray[np.int32]
@@ -31,6 +30,22 @@ def _floats(pointer: Any, *shape: int) -> Floats:
     """A view of memory of the library."""
     n = int(np.prod(shape))
     return np.frombuffer(ffi.buffer(pointer, 4 * n), dtype=np.float32).reshape(shape)
+
+
+class _Working:
+    """`with` it, a thread has the device for itself. The model must be open."""
+
+    def __init__(self, lock: DeviceLock, finalizer: Any, path: str) -> None:
+        self._lock, self._finalizer, self._path = lock, finalizer, path
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        if not self._finalizer.alive:
+            self._lock.__exit__()
+            raise ValueError(f"{self._path}: the model was closed")
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.__exit__()
 
 
 class Model:
@@ -63,16 +78,19 @@ class Model:
         self._lock = self.device._lock
         self._owned: list[Any] = []  # closers, the last one first
         # The device outlives what is on it: it is an argument, and was made before.
-        self._finalizer = weakref.finalize(self, _close_all, self._owned, self.device)
+        self._keep: list[Any] = []  # handles of callbacks
+        self._finalizer = weakref.finalize(self, _close_all, self._owned, self.device, self._keep)
         self.device._register(self._finalizer)
         out = ffi.new("clef_model **")
         call(lib.clef_model_open, utf8(path), out)
         self._model = self._own(out[0], lib.clef_model_close)
         self._loras = self._open_lora(lora, lora_scale) if lora else ffi.NULL
         self._progress = ffi.new_handle(progress)
+        self._keep.append(self._progress)
         self._context, self._kv_type, self._exact = context, kv_type, exact
         self._has_own_device = isinstance(device, str)
         self._parts: dict[str, Any] = {}
+        self._guard = _Working(self._lock, self._finalizer, self.path)
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -106,12 +124,8 @@ class Model:
     def __repr__(self) -> str:
         return f"<clef.Model {self.path}>"
 
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        with self._lock:
-            if not self._finalizer.alive:
-                raise ValueError(f"{self.path}: the model was closed")
-            yield
+    def _working(self) -> _Working:
+        return self._guard
 
     def _compile(self) -> dict[str, Any]:
         return {"exact": int(self._exact), "progress": lib.clef_py_progress, "progress_user": self._progress}
@@ -272,8 +286,7 @@ class Model:
                                     stop=[stop] if isinstance(stop, str) else stop,
                                     ignore_eos=options.pop("ignore_eos", False), sampling=Sampling(**options),
                                     constraint=constraint)
-            for _ in generation:
-                pass
+            generation.run()
         return np.array(generation.ids, np.int32)
 
     # ---- chat ----------------------------------------------------------------------------------------------
@@ -410,10 +423,13 @@ def _copy_error(source: Any, target: Any) -> int:
     return source.status
 
 
-def _close_all(closers: list[Any], device: Device) -> None:
-    while closers:
-        closers.pop()()
-    del device
+def _close_all(closers: list[Any], device: Device, keep: list[Any]) -> None:
+    def close() -> None:
+        while closers:
+            closers.pop()()
+        keep.clear()
+
+    device._lock.close(close)
 
 
 def _constraint_of(json_schema: Any, grammar: str | None, regex: str | None,
