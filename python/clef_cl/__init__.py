@@ -18,13 +18,18 @@ Model, Graph and Device have the documentation of what they do. Errors are subcl
 """
 from ._native import (ArgumentError, BuildError, Cancelled, DeviceError, Error, FormatError, IOFailed, LimitError,
                       MemoryFailed, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib, text_of as _text_of)
+from ._openai import openai
+from ._pages import Attention, History, Profile
 from .batch import Batch, Token
+from .dataset import Dataset
 from .device import Device, DeviceInfo, devices
 from .generation import Generation
-from .graph import Graph, Plan, Symbol, Value, sym
-from .model import Model
-from ._openai import openai
+from .graph import Graph, Plan, Symbol, Value, decode, encode, ops, passes, sym
+from .model import Model, architectures, quantize_types
 from .sampling import Sampling
+from .tokenizer import Tokenizer
+from .train import (ModelTrainer, Optimizer, Trainer, claim_folder, has_checkpoint, new_model, new_model_types, train,
+                    training_graph)
 
 __version__ = _text_of(_lib.clef_version())
 

@@ -2,28 +2,28 @@
 from __future__ import annotations
 
 import json
+import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._native import call, ffi, lib, text_of, utf8
+from ._arrays import as_c_array
+from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
+from .tokenizer import Ids, Tokenizer, as_ids, decode_with, encode_with
 
-Ids = npt.NDArray[np.int32]
+if TYPE_CHECKING:
+    from .graph import Graph
+
 Floats = npt.NDArray[np.float32]
 _kv_types = {"f32": "CLEF_F32", "f16": "CLEF_F16", "q8_0": "CLEF_Q8_0"}
-
-
-def _as_ids(ids: Sequence[int] | npt.NDArray[np.integer]) -> tuple[Any, int, Ids]:
-    """Ids as C takes them, and the array that must live as long."""
-    array = np.ascontiguousarray(ids, dtype=np.int32)
-    if array.ndim != 1:
-        raise ValueError(f"ids: expected a list of integers, got an array of shape {array.shape}")
-    return ffi.cast("const int32_t *", ffi.from_buffer(array)), len(array), array
+_poolings = {"mean": lib.CLEF_POOL_MEAN, "cls": lib.CLEF_POOL_CLS, "last": lib.CLEF_POOL_LAST}
+_as_ids = as_ids
 
 
 def _floats(pointer: Any, *shape: int) -> Floats:
@@ -57,6 +57,7 @@ class Model:
     kv_type   of the KV cache: "f32", "f16" or "q8_0"
     exact     products with quantised weights keep their activations in f32
     lora      the path of an adapter (PEFT's folder or a GGUF file) that all texts use
+    n_beams   beams() may use so many; generate(), logits() and the like need a model without
     progress  called with what, done and total during long work; a true result stops it
 
     The weights are mapped, not read. What a text, a batch or embeddings need on the device is made at their first
@@ -64,16 +65,16 @@ class Model:
     once. The GIL is released in every call that computes.
     """
 
-    def __init__(self, path: str | None = None, *, device: str | Device = "auto", context: int = 0,
-                 kv_type: str = "f32", exact: bool = False, lora: str | None = None, lora_scale: float = 1.0,
-                 progress: Progress | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, device: str | Device = "auto", context: int = 0,
+                 kv_type: str = "f32", exact: bool = False, lora: str | os.PathLike[str] | None = None,
+                 lora_scale: float = 1.0, n_beams: int = 0, progress: Progress | None = None) -> None:
         if kv_type not in _kv_types:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
         if path is None:
             path = text_of(lib.clef_demo_model())
             if not path:
                 raise FileNotFoundError("no path was given, and clef's own model is not installed")
-        self.path = path
+        self.path = os.fspath(path)
         self.device = Device(device) if isinstance(device, str) else device
         self._lock = self.device._lock
         self._owned: list[Any] = []  # closers, the last one first
@@ -82,14 +83,15 @@ class Model:
         self._finalizer = weakref.finalize(self, _close_all, self._owned, self.device, self._keep)
         self.device._register(self._finalizer)
         out = ffi.new("clef_model **")
-        call(lib.clef_model_open, utf8(path), out)
+        call(lib.clef_model_open, utf8(self.path), out)
         self._model = self._own(out[0], lib.clef_model_close)
-        self._loras = self._open_lora(lora, lora_scale) if lora else ffi.NULL
+        self._loras = self._open_lora(os.fspath(lora), lora_scale) if lora else ffi.NULL
         self._progress = ffi.new_handle(progress)
         self._keep.append(self._progress)
-        self._context, self._kv_type, self._exact = context, kv_type, exact
+        self._context, self._kv_type, self._exact, self._n_beams = context, kv_type, exact, n_beams
         self._has_own_device = isinstance(device, str)
         self._parts: dict[str, Any] = {}
+        self._kept: list[Any] = []
         self._guard = _Working(self._lock, self._finalizer, self.path)
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -136,10 +138,22 @@ class Model:
             self._parts[name] = make()
         return self._parts[name]
 
+    def _forget_sessions(self) -> None:
+        """Gives up what has the weights on the device; the next calls make it anew."""
+        self._parts.clear()
+        while len(self._owned) > 1 + (self._loras != ffi.NULL):
+            closer = self._owned.pop()
+            if isinstance(closer, weakref.finalize):
+                self._kept.append(closer)  # a batch or a trainer, which has weights of its own
+            else:
+                closer()
+        self._owned += self._kept
+        self._kept.clear()
+
     def _session(self) -> Any:
         def make() -> Any:
             options = ffi.new("clef_session_opts *", {
-                "n_context": self._context, "kv_type": getattr(lib, _kv_types[self._kv_type]),
+                "n_context": self._context, "n_beams": self._n_beams, "kv_type": getattr(lib, _kv_types[self._kv_type]),
                 "loras": self._loras, "lora": int(self._loras != ffi.NULL), "compile": self._compile()})
             out = ffi.new("clef_session **")
             call(lib.clef_session_create, self.device._pointer, self._model, options, out)
@@ -151,22 +165,56 @@ class Model:
     @property
     def hparams(self) -> dict[str, Any]:
         """The numbers and names of clef_hparams: arch, name, n_layers, d_model, n_vocab, n_context .."""
-        struct = lib.clef_model_hparams(self._model)[0]
-        found: dict[str, Any] = {}
-        for name, kind in ffi.typeof(struct).fields:
-            if kind.type.kind in ("primitive", "enum"):
-                found[name] = getattr(struct, name)
-            elif kind.type.cname.startswith("char["):
-                found[name] = text_of(getattr(struct, name))
-        return found
+        with self._working():
+            return fields_of(lib.clef_model_hparams(self._model)[0])
 
     @property
     def metadata(self) -> dict[str, str]:
         """The keys of the GGUF file or of config.json, and their values as text."""
         found: dict[str, str] = {}
         handle = ffi.new_handle(found)
-        lib.clef_model_metadata(self._model, lib.clef_py_entry, handle)
+        with self._working():
+            lib.clef_model_metadata(self._model, lib.clef_py_entry, handle)
         return found
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """The sampling options that the model's files recommend."""
+        found, value = {}, ffi.new("double *")
+        with self._working():
+            for name in ("temperature", "top_k", "top_p", "min_p", "typical", "repeat_penalty"):
+                if lib.clef_model_sampling(self._model, utf8(name), value):
+                    found[name] = float(value[0])
+        return found
+
+    def tensors(self) -> dict[str, dict[str, Any]]:
+        """The weights in the model's files: dtype, shape and bytes, by name."""
+        found = {}
+        with self._working():
+            for i in range(lib.clef_model_n_tensors(self._model)):
+                tensor = lib.clef_model_tensor(self._model, i)
+                found[text_of(tensor.name)] = {"dtype": text_of(lib.clef_dtype_name(tensor.dtype)),
+                                               "shape": tuple(tensor.dims[0 : tensor.rank]),
+                                               "n_bytes": tensor.n_bytes}
+        return found
+
+    def tensor(self, name: str) -> Floats:
+        """The numbers of a weight, float32, decoded."""
+        with self._working():
+            for i in range(lib.clef_model_n_tensors(self._model)):
+                tensor = lib.clef_model_tensor(self._model, i)
+                if text_of(tensor.name) == name:
+                    out = np.empty(tuple(tensor.dims[0 : tensor.rank]), np.float32)
+                    lib.clef_dtype_decode(tensor.dtype, tensor.data, out.size,
+                                          ffi.cast("float *", ffi.from_buffer(out)))
+                    return out
+        raise KeyError(name)
+
+    def _weight_source(self) -> tuple[Any, Any]:
+        """The clef_weight_source of its graphs, and that one's user."""
+        if self._loras != ffi.NULL:
+            return lib.clef_lora_set_weight, ffi.cast("void *", self._loras)
+        return lib.clef_model_weight, ffi.cast("void *", self._model)
 
     @property
     def is_encoder(self) -> bool:
@@ -190,27 +238,19 @@ class Model:
     def tokenize(self, text: str, *, special: bool = True) -> Ids:
         """The ids of a text, int32 [n]. special: with the tokens that the model puts before and after a text (BOS,
         [CLS] ..)."""
-        data = utf8(text)
-        out, n = ffi.new("int32_t **"), ffi.new("int32_t *")
         with self._working():
-            call(lib.clef_tokenizer_encode, self._tokenizer(), data, len(data),
-                 lib.CLEF_SPECIAL_ADD if special else lib.CLEF_SPECIAL_NONE, out, n)
-            try:
-                return np.frombuffer(ffi.buffer(out[0], 4 * n[0]), dtype=np.int32).copy() if n[0] else np.empty(
-                    0, np.int32)
-            finally:
-                lib.clef_tokens_free(out[0])
+            return encode_with(self._tokenizer(), text, special)
 
     def detokenize(self, ids: Sequence[int] | npt.NDArray[np.integer]) -> str:
         """The text of ids, without special tokens. Bytes that are no UTF-8 become U+FFFD."""
-        pointer, n, _keep = _as_ids(ids)
-        out, n_bytes = ffi.new("char **"), ffi.new("size_t *")
         with self._working():
-            call(lib.clef_tokenizer_decode, self._tokenizer(), pointer, n, out, n_bytes)
-            try:
-                return ffi.buffer(out[0], n_bytes[0])[:].decode("utf-8")
-            finally:
-                lib.clef_text_free(out[0])
+            return decode_with(self._tokenizer(), ids)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; it lives as long as the model."""
+        with self._working():
+            return Tokenizer._of(self._tokenizer(), self)
 
     def _ends(self) -> set[int]:
         hparams = lib.clef_model_hparams(self._model)
@@ -227,6 +267,7 @@ class Model:
         pointer, n, _keep = _as_ids(ids)
         out = ffi.new("const float **")
         with self._working():
+            self._parts.pop("generation", None)
             session = self._session()
             call(lib.clef_session_reset, session)
             if self.is_encoder_decoder:
@@ -234,11 +275,83 @@ class Model:
                 pointer = ffi.new("int32_t[2]")
                 n = lib.clef_session_start(session, pointer)
             call(lib.clef_session_feed, session, pointer, n, out)
-            view = _floats(out[0], lib.clef_model_hparams(self._model).n_vocab)
-            if copy:
-                return view.copy()
-            view.flags.writeable = False
-            return view
+            return self._logits_of(out[0], copy)
+
+    # ---- the session ---------------------------------------------------------------------------------------
+
+    def feed(self, ids: Sequence[int] | npt.NDArray[np.integer], *, copy: bool = True) -> Floats:
+        """Goes on with the text that the model has in its KV cache by `ids`, and returns the logits of the token after
+        them, as logits() does, which begins a new text."""
+        pointer, n, _keep = _as_ids(ids)
+        out = ffi.new("const float **")
+        with self._working():
+            self._parts.pop("generation", None)
+            call(lib.clef_session_feed, self._session(), pointer, n, out)
+            return self._logits_of(out[0], copy)
+
+    def _logits_of(self, pointer: Any, copy: bool) -> Floats:
+        view = _floats(pointer, lib.clef_model_hparams(self._model).n_vocab)
+        if copy:
+            return view.copy()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def cached_ids(self) -> Ids:
+        """The ids in the KV cache, int32 [n]."""
+        with self._working():
+            session = self._session()
+            n = lib.clef_session_n_past(session)
+            return np.array(ffi.unpack(lib.clef_session_ids(session), n), np.int32)
+
+    @property
+    def source_ids(self) -> Ids:
+        """The ids that the encoder of an encoder-decoder has read last."""
+        n = ffi.new("int32_t *")
+        with self._working():
+            ids = lib.clef_session_source(self._session(), n)
+            return np.array(ffi.unpack(ids, n[0]) if n[0] else [], np.int32)
+
+    def keep(self, n: int) -> None:
+        """Keeps the first n positions of the KV cache, from which feed() goes on."""
+        with self._working():
+            self._parts.pop("generation", None)
+            call(lib.clef_session_keep, self._session(), n)
+
+    def save_session(self, path: str | os.PathLike[str]) -> None:
+        """Writes the KV cache and its ids to a file, from which load_session() goes on."""
+        with self._working():
+            self._parts.pop("generation", None)
+            call(lib.clef_session_save, self._session(), utf8(os.fspath(path)))
+
+    def load_session(self, path: str | os.PathLike[str]) -> None:
+        """Replaces the KV cache by that of a file of the same model, which is checked first."""
+        with self._working():
+            self._parts.pop("generation", None)
+            call(lib.clef_session_check, self._model, getattr(lib, _kv_types[self._kv_type]), self._loras,
+                 int(self._loras != ffi.NULL), utf8(os.fspath(path)))
+            call(lib.clef_session_load, self._session(), utf8(os.fspath(path)))
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Memory, launches and work of a step, by the names of clef_plan_stats."""
+        with self._working():
+            return fields_of(lib.clef_session_describe(self._session()))
+
+    def profile(self) -> Profile:
+        """The times of the last step's launches. The device was opened with profile=True."""
+        from .graph import profile_of
+
+        with self._working():
+            return profile_of(lib.clef_session_profile, self._session())
+
+    def step_graph(self) -> Graph:
+        """A copy of the graph of a step as the device runs it."""
+        from .graph import Graph
+
+        with self._working():
+            plan = lib.clef_session_plan(self._session(), 0)
+            return Graph._of(lib.clef_graph_clone(lib.clef_plan_graph(plan)), self)
 
     # ---- text ----------------------------------------------------------------------------------------------
 
@@ -289,6 +402,32 @@ class Model:
             generation.run()
         return np.array(generation.ids, np.int32)
 
+    def beams(self, prompt: str | Sequence[int], *, max_tokens: int = 0, n_best: int = 1, length_penalty: float = 1.0,
+              early_stopping: bool = False, ignore_eos: bool = False) -> list[dict[str, Any]]:
+        """Beam search, as transformers' generate(num_beams=.., do_sample=False): the best texts, each with "text",
+        "ids", "score" and "ended". The model was opened with n_beams."""
+        if not self._n_beams:
+            raise ValueError("beams: expected a model that was opened with n_beams, got one without")
+        out, n = ffi.new("clef_hypothesis **"), ffi.new("int32_t *")
+        with self._working():
+            session = self._session()
+            ids = self.tokenize(prompt) if isinstance(prompt, str) else prompt
+            pointer, n_ids, _keep = _as_ids(ids)
+            if self.is_encoder_decoder:
+                call(lib.clef_session_encode, session, pointer, n_ids)
+                pointer = ffi.new("int32_t[2]")
+                n_ids = lib.clef_session_start(session, pointer)
+            options = ffi.new("clef_beam_opts *", {
+                "n_best": n_best, "length_penalty": length_penalty, "early_stopping": int(early_stopping),
+                "n_max": max_tokens, "ignore_eos": int(ignore_eos)})
+            call(lib.clef_session_beams, session, pointer, n_ids, options, out, n)
+            try:
+                found = [{"ids": np.array(ffi.unpack(out[0][i].ids, out[0][i].n), np.int32), "score": out[0][i].score,
+                          "ended": bool(out[0][i].ended)} for i in range(n[0])]
+            finally:
+                lib.clef_hypotheses_free(out[0], n[0])
+        return [{"text": self.detokenize(text["ids"]), **text} for text in found]
+
     # ---- chat ----------------------------------------------------------------------------------------------
 
     def chat(self, messages: Sequence[Mapping[str, Any]], *, stream: bool = False, **options: Any) -> Any:
@@ -320,26 +459,60 @@ class Model:
 
     # ---- embeddings, classes, masks ------------------------------------------------------------------------
 
-    def embed(self, texts: str | Sequence[str], *, truncate: bool = False) -> Floats:
-        """Embeddings, float32 [n, d], one row for each text; of one text [d]. Pooling and normalisation are those of
-        the model's files. truncate: texts that are too long lose their ends; else they raise LimitError."""
-        many = [texts] if isinstance(texts, str) else list(texts)
-        data = [ffi.from_buffer(utf8(text)) for text in many]
-        spans = ffi.new("clef_span[]", [{"text": d, "n_bytes": len(d)} for d in data])
+    def _embedder(self, pooling: str | None = None, normalize: bool | None = None) -> Any:
+        if pooling is not None and pooling not in _poolings:
+            raise ValueError(f"pooling: expected one of {', '.join(_poolings)}, got {pooling!r}")
 
         def make() -> Any:
             out = ffi.new("clef_embedder **")
-            call(lib.clef_embedder_create, self.device._pointer, self._model,
-                 ffi.new("clef_embed_opts *", {"compile": self._compile()}), out)
+            wanted = (lib.CLEF_NORMALIZE_MODEL if normalize is None
+                      else lib.CLEF_NORMALIZE_YES if normalize else lib.CLEF_NORMALIZE_NO)
+            options = ffi.new("clef_embed_opts *", {
+                "pooling": _poolings[pooling] if pooling else lib.CLEF_POOL_NONE, "normalize": wanted,
+                "compile": self._compile()})
+            call(lib.clef_embedder_create, self.device._pointer, self._model, options, out)
             return self._own(out[0], lib.clef_embedder_destroy)
 
+        return self._part(f"embedder {pooling} {normalize}", make)
+
+    def embed(self, texts: str | Sequence[Any], *, truncate: bool = False, pooling: str | None = None,
+              normalize: bool | None = None) -> Floats:
+        """Embeddings, float32 [n, d], one row for each text; of one text [d]. A list of lists of ids works too.
+
+        truncate   texts that are too long lose their ends; else they raise LimitError
+        pooling    "mean", "cls" or "last"; None: what the model's files say
+        normalize  whether rows have the length 1; None: what the model's files say
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
         with self._working():
-            embedder = self._part("embedder", make)
+            embedder = self._embedder(pooling, normalize)
             out = np.empty((len(many), lib.clef_embedder_describe(embedder).n_dims), np.float32)
             if many:
-                call(lib.clef_embed_texts, embedder, spans, len(many), int(truncate),
-                     ffi.cast("float *", ffi.from_buffer(out)), ffi.NULL)
+                self._embed(embedder, many, truncate, ffi.cast("float *", ffi.from_buffer(out)))
         return out[0] if isinstance(texts, str) else out
+
+    @staticmethod
+    def _embed(embedder: Any, many: list[Any], truncate: bool, out: Any) -> None:
+        if all(isinstance(text, str) for text in many):
+            data = [ffi.from_buffer(utf8(text)) for text in many]
+            spans = ffi.new("clef_span[]", [{"text": d, "n_bytes": len(d)} for d in data])
+            call(lib.clef_embed_texts, embedder, spans, len(many), int(truncate), out, ffi.NULL)
+            return
+        ids = [_as_ids(text) for text in many]
+        pointers = ffi.new("int32_t *[]", [ffi.cast("int32_t *", pointer) for pointer, _, _ in ids])
+        call(lib.clef_embed_ids, embedder, pointers, [n for _, n, _ in ids], len(many), out)
+
+    @property
+    def embedding_dims(self) -> int:
+        """The length of an embedding."""
+        with self._working():
+            return int(lib.clef_embedder_describe(self._embedder()).n_dims)
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of a text that embed() takes."""
+        with self._working():
+            return int(lib.clef_embedder_describe(self._embedder()).max_tokens)
 
     def _classifier(self, head: str) -> Any:
         def make() -> Any:
@@ -404,18 +577,102 @@ class Model:
 
     # ---- the graph -----------------------------------------------------------------------------------------
 
-    def graph(self, *, context: int = 0, batch: int = 0, optimize: str | None = "fuse") -> Any:
-        """The model's graph, after the passes up to `optimize` (None: none of them)."""
+    def graph(self, *, context: int = 0, batch: int = 0, sequences: int = 0, optimize: str | None = "fuse",
+              all_logits: bool = False, taps: Sequence[str] = (), train: bool = False, for_export: bool = False,
+              part: str = "whole") -> Graph:
+        """The model's graph, after the passes up to `optimize` (None: none of them).
+
+        context, batch, sequences  bounds of positions, of the tokens of a step, and of sequences; 0: the model's
+        all_logits  logits of every position, and not of the last one alone
+        taps        further outputs: "hidden_last", "attention_0" .., or any value's name
+        train       the graph ends with a loss
+        for_export  as Graph.to_onnx() wants it for the names of Optimum (optimize="drop")
+        part        of an encoder-decoder: "whole", "encoder" or "decoder"
+        """
         from .graph import Graph
 
+        parts = {"whole": lib.CLEF_PART_WHOLE, "encoder": lib.CLEF_PART_ENCODER, "decoder": lib.CLEF_PART_DECODER}
+        if part not in parts:
+            raise ValueError(f"part: expected one of {', '.join(parts)}, got {part!r}")
+        names = [ffi.new("char[]", utf8(name)) for name in taps]
+        tapped = ffi.new("char *[]", names) if names else ffi.NULL
         out = ffi.new("clef_graph **")
         with self._working():
-            options = ffi.new("clef_build_opts *", {"n_context": context or self._context, "n_batch": batch})
+            options = ffi.new("clef_build_opts *", {
+                "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
+                "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
+                "for_export": int(for_export), "part": parts[part]})
             call(lib.clef_model_build, self._model, options, out)
             graph = Graph._of(out[0], self)
             if optimize:
                 call(lib.clef_graph_optimize, out[0], utf8(optimize))
         return graph
+
+    def evaluate(self, ids: Any, *, target: Any = None, taps: Sequence[str] = ()) -> dict[str, Any]:
+        """Runs ids [T] or [B, T] once, without a cache between calls: "logits" of every position, and the taps, such as
+        "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids."""
+        rows = np.atleast_2d(as_c_array(ids, np.int32, "ids"))
+        inputs: dict[str, Any] = {"input_ids": rows}
+        if self.is_encoder_decoder:
+            if target is None:
+                raise ValueError("evaluate: an encoder-decoder needs a target")
+            inputs["decoder_input_ids"] = np.atleast_2d(as_c_array(target, np.int32, "target"))
+        n = max(array.shape[1] for array in inputs.values())
+        graph = self.graph(context=n, batch=n, sequences=len(rows), optimize=None, taps=taps,
+                           all_logits=not self.is_encoder_decoder)
+        if "pos" in graph.inputs:
+            inputs["pos"] = np.zeros(len(rows), np.int32)
+        with graph.plan(self.device, exact=self._exact, progress=ffi.from_handle(self._progress)) as plan:
+            return plan.run(**inputs)
+
+    def attention(self, text: str | Sequence[int], *, target: str | Sequence[int] | None = None,
+                  layers: Sequence[int] | None = None) -> Attention:
+        """Where each token of a text looks, for all layers and heads or for some layers. In a notebook it is a picture.
+        target: of an encoder-decoder: the decoder's own text; the result is then its cross-attention to `text`."""
+        ids = self.tokenize(text) if isinstance(text, str) else np.asarray(text, np.int32)
+        hparams = self.hparams
+        wanted: Any = None
+        if target is not None:
+            wanted = self.tokenize(target) if isinstance(target, str) else np.asarray(target, np.int32)
+        n_layers = hparams["n_decoder_layers"] if self.is_encoder_decoder else hparams["n_layers"]
+        chosen = list(range(n_layers)) if layers is None else list(layers)
+        prefix = "cross_attention" if self.is_encoder_decoder else "attention"
+        found = self.evaluate(ids, target=wanted, taps=[f"{prefix}_{i}" for i in chosen])
+        weights = np.stack([found[f"{prefix}_{i}"][0] for i in chosen])
+        tokenizer = self.tokenizer
+        names = [[tokenizer.token(i).decode("utf-8", "replace") for i in row]
+                 for row in (ids if wanted is None else wanted, ids)]
+        return Attention(names[0], weights, names[1], chosen)
+
+    def quantize(self, path: str | os.PathLike[str], type: str, *, tokenizer: bool = True,
+                 progress: Progress | None = None, note: Callable[[str], Any] | None = None) -> None:
+        """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types())."""
+        handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))
+        name = ffi.new("char[]", utf8(type))
+        options = ffi.new("clef_quantize_opts *", {
+            "type": name, "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
+            "progress_user": handles[0], "note": lib.clef_py_notice, "note_user": handles[1]})
+        with self._working():
+            if not lib.clef_quantize_knows(name):
+                raise ValueError(f"type: expected one of {', '.join(quantize_types())}, got {type!r}")
+            call(lib.clef_model_quantize, self._model, utf8(os.fspath(path)), options)
+
+
+def quantize_types() -> list[str]:
+    """The types that Model.quantize() writes."""
+    return _names(lib.clef_quantize_type)
+
+
+def architectures() -> list[str]:
+    """The architectures that clef knows."""
+    return _names(lib.clef_arch_name)
+
+
+def _names(function: Callable[[int], Any]) -> list[str]:
+    found: list[str] = []
+    while (name := function(len(found))) != ffi.NULL:
+        found.append(text_of(name))
+    return found
 
 
 def _copy_error(source: Any, target: Any) -> int:
