@@ -7,8 +7,8 @@
 #ifndef CLEF_CL_ARM_H
 #define CLEF_CL_ARM_H
 
-/* Of each lane of the sum: its four products of bytes with those of lane 0 of x. ARM_LANE(i), added to the word,
- * takes lane i. sdot multiplies signed bytes, usdot unsigned ones of w with signed ones of x. */
+/* Of each lane of the sum: its four products of bytes with those of lane 0 of x. ARM_LANE(i), added to the
+ * word, takes lane i. sdot multiplies signed bytes, usdot unsigned ones of w with signed ones of x. */
 #define ARM_SDOT  0x4f80e000
 #define ARM_USDOT 0x4f80f000
 /* The sums are a matrix [2, 2]: rows 0 and 1 of 8 unsigned bytes of w times rows 0 and 1 of 8 signed bytes of
@@ -18,7 +18,8 @@
 #define ARM_BFDOT 0x4f40f000
 #define ARM_LANE(i) (((i) & 1) << 21 | ((i) & 2) << 10)
 
-/* Symbols that turn a register's name, as the compiler inserts it, into its number. Defined once a program. */
+/* Symbols that turn a register's name, as the compiler inserts it, into its number; defined once a
+ * program. */
 #define ARM_NUMBERS                                                                          \
     ".ifndef .Lclef_v0\n\t"                                                                  \
     ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29," \

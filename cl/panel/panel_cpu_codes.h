@@ -11,7 +11,7 @@
 #include "panel_format.h"
 #include "weights.h"
 
-/* 1: codes are too large as unsigned bytes for DOT 3 and 4, so their offset is subtracted before a product. */
+/* 1: codes are too large for DOT 3 and 4, so their offset is subtracted before a product. */
 #define SIGNED_CODES ((DOT == 3 || DOT == 4) && MOST > 127)
 
 typedef struct tile_ptrs {

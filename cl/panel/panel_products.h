@@ -96,12 +96,12 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 }
 #endif
 
-/* usmmla multiplies eight columns of two rows by those of two tokens, so tokens are taken in pairs. NT is 1 or
- * even. */
+/* usmmla multiplies eight columns of two rows by those of two tokens, so tokens are taken in pairs. NT is 1
+ * or even. */
 #define TOKEN_PAIRS (DOT == 5 && NT % 2 == 0)
 #if TOKEN_PAIRS
-/* Orders the codes of 16 columns for dots_pair(): of each two vectors, which are eight columns of 16 rows, the
- * first then holds the eight columns of rows 0 to 7, row by row, and the second those of rows 8 to 15. */
+/* Orders the codes of 16 columns for dots_pair(): of each two vectors, which are eight columns of 16 rows,
+ * the first then holds the eight columns of rows 0 to 7, row by row, and the second those of rows 8 to 15. */
 static inline void join_columns(int16 v[4])
 {
 #  pragma unroll
@@ -335,7 +335,7 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
 #  pragma unroll
         for (int t = 0; t < NT; t++) {
             const uint at = b * NT + t;
-            int16 i, j; /* the products of both halves, in two chains, since each instruction waits for the one
+            int16 i, j; /* the products of both halves: two chains, since each instruction waits for the one
                            before it in its chain */
 #  if TOKEN_PAIRS
             if (t % 2 == 0) {

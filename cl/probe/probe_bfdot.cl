@@ -1,5 +1,5 @@
-/* Tests Arm's bfdot (runtime/device/probe.c): out[i] = 1 + w[2 i] x[2] + w[2 i + 1] x[3], with numbers that bf16
- * represents exactly. Launch: one work-item. */
+/* Tests Arm's bfdot (runtime/device/probe.c): out[i] = 1 + w[2 i] x[2] + w[2 i + 1] x[3], with numbers that
+ * bf16 represents exactly. Launch: one work-item. */
 #include "arm.h"
 
 kernel void probe_bfdot(global float *out, global const float *w, global const float *x)
