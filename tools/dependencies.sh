@@ -106,6 +106,12 @@ cmocka() {
   rm -f "$prefix/lib/libcmocka.dll.a" # links the DLL
 }
 
+# CLBlast is opened where it is installed: its header suffices.
+clblast_header() {
+  mkdir -p "$prefix/include"
+  cp /usr/include/clblast_c.h "$prefix/include"
+}
+
 # The headers of OpenCL are the same for all systems.
 opencl_headers() {
   mkdir -p "$prefix/include"

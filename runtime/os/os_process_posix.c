@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,6 +13,14 @@
 
 #include "graph/fail.h"
 #include "runtime/os/os.h"
+
+/* Android has posix_spawn() since API 28. */
+#if defined(__ANDROID_API__) && __ANDROID_API__ < 28
+#    define HAS_SPAWN 0
+#else
+#    define HAS_SPAWN 1
+#    include <spawn.h>
+#endif
 
 extern char **environ;
 
@@ -59,6 +66,40 @@ void clef__os_leave(int64_t process)
     pthread_mutex_unlock(&lock);
 }
 
+/* Starts the program with the null device for its standard streams. Returns an errno code. */
+#if HAS_SPAWN
+static int start_program(const char *const *argv, char *const *variables, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int code = posix_spawn_file_actions_init(&actions);
+    if (code)
+        return code;
+    code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    for (int to = STDOUT_FILENO; to <= STDERR_FILENO && !code; to++)
+        code = posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_WRONLY, 0);
+    if (!code)
+        code = posix_spawn(pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, variables);
+    posix_spawn_file_actions_destroy(&actions);
+    return code;
+}
+#else
+/* The child calls only what a signal handler may call, since other threads may hold locks of the C library. A
+ * program that cannot be executed is a child that ends with the code 127, as in a shell. */
+static int start_program(const char *const *argv, char *const *variables, pid_t *pid)
+{
+    *pid = fork();
+    if (*pid != 0)
+        return *pid < 0 ? errno : 0;
+    const int null = open("/dev/null", O_RDWR);
+    for (int to = STDIN_FILENO; to <= STDERR_FILENO && null >= 0; to++)
+        dup2(null, to);
+    if (null > STDERR_FILENO)
+        close(null);
+    execve(argv[0], (char *const *)(uintptr_t)argv, variables);
+    _exit(127);
+}
+#endif
+
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process,
                            clef_error *err)
 {
@@ -66,17 +107,8 @@ clef_status clef__os_spawn(const char *const *argv, const char *const *environme
     clef__os_leave(0);
     if (!variables)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its environment", argv[0]);
-    posix_spawn_file_actions_t actions;
     pid_t pid = 0;
-    int code = posix_spawn_file_actions_init(&actions);
-    if (!code) {
-        code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        for (int to = STDOUT_FILENO; to <= STDERR_FILENO && !code; to++)
-            code = posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_WRONLY, 0);
-        if (!code)
-            code = posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, variables);
-        posix_spawn_file_actions_destroy(&actions);
-    }
+    const int code = start_program(argv, variables, &pid);
     free(variables);
     *process = (int64_t)pid;
     return code ? clef__fail(err, CLEF_E_IO, "%s: cannot be started: %s", argv[0], strerror(code)) : CLEF_OK;

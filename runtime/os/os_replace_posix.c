@@ -258,7 +258,7 @@ clef_status clef__os_folder_keep(clef_os_folder *f, const char *name, clef_error
 /* Both names change places in one step. Returns 0 where the system cannot. */
 static int exchange(const char *a, const char *b)
 {
-#if defined(__linux__) && defined(SYS_renameat2)
+#if defined(__linux__) && !defined(__ANDROID__) && defined(SYS_renameat2) /* Android filters system calls */
     enum { EXCHANGE = 2 }; /* RENAME_EXCHANGE of <linux/fs.h> */
     return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, EXCHANGE) == 0;
 #elif defined(__APPLE__)

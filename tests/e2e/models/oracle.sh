@@ -4,7 +4,7 @@
 gemm=${gemm:-own}
 check_py=${CLEF_SHARED:-}/oracle/check.py
 [ -f "$check_py" ] || skip "no oracle models here (CLEF_SHARED)"
-if [ "$gemm" = clblast ] && ! nm -D "$CLEF_BUILD/libclef.so" | grep -q CLBlast; then skip "built without CLBlast"; fi
+if [ "$gemm" = clblast ] && ! grep -qa CLBlastSgemm "$CLEF_BUILD/libclef.so"; then skip "built without CLBlast"; fi
 python=$(find_python) || skip "no Python with numpy and safetensors"
 
 families="gpt2 llama llama3 qwen2 qwen3 mistral"

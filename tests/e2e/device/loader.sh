@@ -1,0 +1,24 @@
+# Builds that open the OpenCL loader when they first need it (CLEF_DLOPEN_OPENCL): without one the command starts and says what is
+# missing; CLBlast is opened in the same way.
+. "$(dirname "$0")/../lib.sh"
+if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"; then skip "this build links the OpenCL loader"; fi
+demo=$CLEF_SOURCE/model/demo
+run() { "$CLEF" run -m "$demo" -p ROMEO: -n 5 --temp 0 --no-tune "$@"; }
+
+check "the libraries of the command have no OpenCL loader among them" test -z "$(ldd "$CLEF" | grep -i opencl)"
+check "ops without a loader" env CLEF_OPENCL="$tmp/none.so" "$CLEF" ops
+check "info without a loader" env CLEF_OPENCL="$tmp/none.so" "$CLEF" info -m "$demo"
+refused "no loader" 1 "no OpenCL loader $tmp/none.so ocl-icd-libopencl1 pocl-opencl-icd CLEF_OPENCL" \
+  env CLEF_OPENCL="$tmp/none.so" "$CLEF" run -m "$demo" -p a
+echo text >"$tmp/text.so"
+refused "a loader that is no library" 1 "no OpenCL loader $tmp/text.so" env CLEF_OPENCL="$tmp/text.so" "$CLEF" run -m "$demo" -p a
+loader=$(ldconfig -p | sed -n 's/.*libOpenCL\.so\.1 .* => //p' | head -1)
+[ -n "$loader" ] || { fail "expected libOpenCL.so.1 on this machine, found none"; finish; }
+same "the loader named by CLEF_OPENCL" "$(run)" "$(CLEF_OPENCL=$loader run)"
+
+if grep -qa CLBlastSgemm "$CLEF_BUILD/libclef.so" && ldconfig -p | grep -q "libclblast\.so\.1 "; then
+  same "CLBlast, opened at run time" "$(run --gemm own)" "$(run --gemm clblast)"
+  refused "CLBlast beside another loader" 1 "CLBlast not installed" env CLEF_OPENCL="$loader" \
+    "$CLEF" run -m "$demo" -p a --gemm clblast
+fi
+finish
