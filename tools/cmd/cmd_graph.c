@@ -135,7 +135,7 @@ static cli_graph_source source_of(const graph_options *o)
                                         .n_sequences = o->n_sequences,
                                         .all_logits = o->all_logits,
                                         .padding_mask = o->padding_mask,
-                                        .part = o->part,
+                                        .part = (clef_part)o->part,
                                         .for_export = is_onnx,
                                         .taps = o->taps.items,
                                         .n_taps = o->taps.n},

@@ -369,7 +369,7 @@ static clef_status measure_steps(train_run *r, double *seconds, clef_error *err)
     const double begun = cli_terminal_seconds();
     for (int i = 0; i < MEASURED && !s; i++)
         s = step_once(r, &result, err);
-    *seconds = (cli_terminal_seconds() - begun) / MEASURED;
+    *seconds = (cli_terminal_seconds() - begun) / (double)MEASURED;
     return s;
 }
 
