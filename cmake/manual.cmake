@@ -2,6 +2,9 @@
 #
 # A cross build cannot run the command that it has built. It needs CMAKE_CROSSCOMPILING_EMULATOR, or a clef of
 # the same version that runs here: -DCLEF_MANUAL_COMMAND=/path/to/clef. With neither, they are left out.
+if(WIN32)
+  return() # it has no man, and none of these shells
+endif()
 set(CLEF_MANUAL_COMMAND "" CACHE FILEPATH "For a cross build: a clef that runs here, to write the man pages")
 if(CLEF_MANUAL_COMMAND)
   set(manual_command "${CLEF_MANUAL_COMMAND}")

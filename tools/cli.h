@@ -11,7 +11,7 @@
 
 /** Marks a function whose arguments are those of printf(): the number of the format, and of the first value.
  *  Under MinGW "printf" means Microsoft's, with other letters for long numbers. */
-#if defined(__MINGW32__)
+#if defined(__MINGW32__) && defined(__GNUC__)
 #  define CLI_PRINTF(format_at, first) __attribute__((format(gnu_printf, format_at, first)))
 #elif defined(__GNUC__)
 #  define CLI_PRINTF(format_at, first) __attribute__((format(printf, format_at, first)))

@@ -90,7 +90,8 @@ libmicrohttpd() {
   mkdir "$folder/libmicrohttpd"
   (
     cd "$folder/libmicrohttpd"
-    logged "$log" "configuring libmicrohttpd" "$sources/libmicrohttpd/configure" --quiet --host="${target_cc%-gcc}" \
+    # By a relative path: the library holds the names of its source files.
+    logged "$log" "configuring libmicrohttpd" ../sources/libmicrohttpd/configure --quiet --host="${target_cc%-gcc}" \
       --prefix="$prefix" --disable-shared --disable-https --disable-doc --disable-examples --disable-curl --disable-bauth \
       --disable-dauth --disable-postprocessor --disable-httpupgrade --disable-nls --enable-poll
     logged "$log" "building libmicrohttpd" make --silent -C src/microhttpd -j "$(nproc)" install

@@ -117,9 +117,31 @@ static wchar_t *wide(const char *text)
     return out;
 }
 
+/* A path as the system wants it. One that is longer than MAX_PATH allows must be whole, and behind \\?\; this
+ * one leaves those alone that name a share or are behind it already. */
+static wchar_t *wide_path(const char *path)
+{
+    enum { SAFE = MAX_PATH - 12 }; /* a folder's name may have 12 characters less */
+    static const wchar_t mark[] = L"\\\\?\\";
+    const size_t n_mark = sizeof mark / sizeof *mark - 1;
+    wchar_t *name = wide(path);
+    const DWORD n = name && wcsncmp(name, L"\\\\", 2) != 0 ? GetFullPathNameW(name, 0, NULL, NULL) : 0;
+    if (n < SAFE)
+        return name;
+    wchar_t *out = malloc((n_mark + n) * sizeof *out);
+    const DWORD got = out ? GetFullPathNameW(name, n, out + n_mark, NULL) : 0;
+    free(name);
+    if (got > 0 && got < n) {
+        memcpy(out, mark, n_mark * sizeof *out);
+        return out;
+    }
+    free(out);
+    return NULL;
+}
+
 static DWORD attributes_of(const char *path)
 {
-    wchar_t *name = wide(path);
+    wchar_t *name = wide_path(path);
     const DWORD a = name ? GetFileAttributesW(name) : INVALID_FILE_ATTRIBUTES;
     free(name);
     return a;
@@ -133,7 +155,7 @@ int cli_terminal_is_folder(const char *path)
 
 int cli_terminal_make_folder(const char *path)
 {
-    wchar_t *name = wide(path);
+    wchar_t *name = wide_path(path);
     const int made = name && CreateDirectoryW(name, NULL);
     const DWORD code = GetLastError();
     free(name);
@@ -172,7 +194,7 @@ int cli_terminal_can_replace(const char *path)
 
 FILE *cli_terminal_create(const char *path)
 {
-    wchar_t *name = wide(path);
+    wchar_t *name = wide_path(path);
     const int file =
         name ? _wopen(name, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE) : -1;
     free(name);
@@ -181,7 +203,7 @@ FILE *cli_terminal_create(const char *path)
 
 int cli_terminal_rename(const char *from, const char *to)
 {
-    wchar_t *a = wide(from), *b = wide(to);
+    wchar_t *a = wide_path(from), *b = wide_path(to);
     const int done = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING);
     const DWORD code = GetLastError();
     free(a);
@@ -195,7 +217,7 @@ char *cli_terminal_link_target(const char *path)
     const DWORD a = attributes_of(path);
     if (a == INVALID_FILE_ATTRIBUTES || !(a & FILE_ATTRIBUTE_REPARSE_POINT))
         return NULL;
-    wchar_t *name = wide(path), target[4096];
+    wchar_t *name = wide_path(path), target[4096];
     char *out = NULL;
     const HANDLE file = name ? CreateFileW(name, 0, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING,
                                            FILE_FLAG_BACKUP_SEMANTICS, NULL)

@@ -260,6 +260,20 @@ clef_status clef__os_file_write(clef_os_file *file, const void *data, size_t n_b
     return CLEF_OK;
 }
 
+/* A virus scanner, or a process that reads the old file, may keep others from replacing it for a moment. */
+static int replace_file(const wchar_t *from, const wchar_t *to)
+{
+    enum { TRIES = 6, FIRST_MS = 10 }; /* 10, 20, 40 ...: a third of a second in all */
+    for (int i = 0;; i++) {
+        if (MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+            return 1;
+        const DWORD code = GetLastError();
+        if (i + 1 == TRIES || (code != ERROR_ACCESS_DENIED && code != ERROR_SHARING_VIOLATION))
+            return 0;
+        Sleep(FIRST_MS << i);
+    }
+}
+
 clef_status clef__os_file_commit(clef_os_file *file, clef_error *err)
 {
     clef_status status = CLEF_OK;
@@ -267,8 +281,7 @@ clef_status clef__os_file_commit(clef_os_file *file, clef_error *err)
         status = clef__windows_fail(err, "flush", file->path);
     if (!CloseHandle(file->handle) && !status)
         status = clef__windows_fail(err, "close", file->path);
-    if (!status &&
-        !MoveFileExW(file->temporary, file->to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+    if (!status && !replace_file(file->temporary, file->to))
         status = clef__windows_fail(err, "rename over", file->path);
     if (status)
         DeleteFileW(file->temporary);
