@@ -92,6 +92,7 @@ class Model:
         self._has_own_device = isinstance(device, str)
         self._parts: dict[str, Any] = {}
         self._kept: list[Any] = []
+        self._published: Any = None  # the trainer whose weights it has
         self._guard = _Working(self._lock, self._finalizer, self.path)
 
     # ---- life ----------------------------------------------------------------------------------------------

@@ -353,11 +353,21 @@ class ModelTrainer(_Parameters):
         return float(total[0]), int(labels[0])
 
     def publish(self) -> None:
-        """Copies the present weights, an adapter merged, into the open model, which generates with them from then on."""
+        """Copies the present weights, an adapter merged, into the open model, which generates with them from then on.
+        They are the trainer's: after close() the model has its own weights again."""
         with self.model._working():
             self._open()
             call(lib.clef_model_trainer_publish, self._pointer)
             self.model._forget_sessions()
+            self.model._published = self
+
+    def close(self) -> None:
+        """Gives back its memory. A model that it was published to has its own weights again."""
+        with self.model._lock:
+            if self.model._published is self:
+                self.model._published = None
+                self.model._forget_sessions()
+            self._finalizer()
 
     def _save_options(self, dtype: str, note: Callable[[str], Any] | None) -> tuple[Any, Any]:
         handle = ffi.new_handle(note or (lambda text: None))
@@ -450,7 +460,7 @@ def train(model: Model, data: Dataset | Paths, *, epochs: float = 1.0, max_steps
     warmup = min(100, steps // 10) if warmup is None else warmup
     trainer = ModelTrainer(model, n_tokens=n_tokens, n_rows=n_rows, seed=seed, lr=lr, warmup=warmup, steps=steps,
                            schedule=schedule, final=final, **options)
-    try:
+    try:  # a trainer that published its weights stays open as long as its model
         trainer.set_data(dataset)
         if out is not None:
             trainer.check_save(out, dtype=dtype)
@@ -463,7 +473,8 @@ def train(model: Model, data: Dataset | Paths, *, epochs: float = 1.0, max_steps
             trainer.publish()
         return trainer.history
     finally:
-        trainer.close()
+        if model._published is not trainer:
+            trainer.close()
 
 
 def _run(trainer: ModelTrainer, dataset: Dataset, steps: int, checkpoints: Any, checkpoint_every: int,
