@@ -14,19 +14,38 @@
     g.output("y", g.softmax(x @ w))
     g.run("auto", x=array)["y"]
 
-Model, Graph and Device have the documentation of what they do. Errors are subclasses of clef_cl.Error.
+    clef.train(m, ["plays.txt"], lora_rank=8, out="adapter")
+
+Models      Model, Batch, Sampling, from_pretrained
+Interfaces  openai(m), SentenceTransformer, langchain
+Graphs      Graph, Value, Plan, sym
+Training    train, Trainer, ModelTrainer, Dataset, Optimizer
+Parts       Tokenizer, Template, Constraint, Sampler, Adapter, files
+Devices     devices, Device, check, cache
+
+Errors are subclasses of clef_cl.Error. docs/python.md is the guide.
 """
+from __future__ import annotations
+
+import os as _os
+from typing import Any as _Any
+
+from . import cache, check, files
 from ._native import (ArgumentError, BuildError, Cancelled, DeviceError, Error, FormatError, IOFailed, LimitError,
                       MemoryFailed, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib, text_of as _text_of)
 from ._openai import openai
 from ._pages import Attention, History, Profile
+from .adapter import Adapter, save_adapter
 from .batch import Batch, Token
+from .constraint import Constraint
+from .conversation import Template, template_names, tool_formats
 from .dataset import Dataset
 from .device import Device, DeviceInfo, devices
 from .generation import Generation
 from .graph import Graph, Plan, Symbol, Value, decode, encode, ops, passes, sym
 from .model import Model, architectures, quantize_types
-from .sampling import Sampling
+from .sampling import Sampler, Sampling, sampler_names
+from .sentence import SentenceTransformer
 from .tokenizer import Tokenizer
 from .train import (ModelTrainer, Optimizer, Trainer, claim_folder, has_checkpoint, new_model, new_model_types, train,
                     training_graph)
@@ -34,11 +53,27 @@ from .train import (ModelTrainer, Optimizer, Trainer, claim_folder, has_checkpoi
 __version__ = _text_of(_lib.clef_version())
 
 
-def from_pretrained(folder: str, **options: object) -> Model:
+def from_pretrained(folder: str | _os.PathLike[str], **options: _Any) -> Model:
     """Model(folder, ..), by the name that transformers has for it. The folder is a local one; nothing is fetched."""
-    return Model(folder, **options)  # type: ignore[arg-type]
+    if not _os.path.exists(folder):
+        raise FileNotFoundError(f"from_pretrained: expected a local folder or GGUF file, got {_os.fspath(folder)!r}, "
+                                "which does not exist; clef fetches nothing")
+    return Model(folder, **options)
 
 
-__all__ = ["ArgumentError", "Batch", "BuildError", "Cancelled", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError",
-           "Generation", "Graph", "IOFailed", "LimitError", "MemoryFailed", "Model", "NotFound", "OpenCLError",
-           "Plan", "Sampling", "ShapeError", "Symbol", "Token", "Unsupported", "Value", "devices", "from_pretrained", "openai", "sym"]
+def __getattr__(name: str) -> _Any:
+    if name == "langchain":  # it imports langchain-core, which takes a second
+        import importlib
+
+        return importlib.import_module(f"{__name__}.langchain")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "Constraint", "Dataset", "Device",
+    "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History", "IOFailed", "LimitError",
+    "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer", "Plan", "Profile", "Sampler",
+    "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token", "Tokenizer", "Trainer",
+    "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode", "devices", "encode", "files",
+    "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai", "ops", "passes", "quantize_types",
+    "sampler_names", "save_adapter", "sym", "template_names", "tool_formats", "train", "training_graph"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import call, ffi, lib
+from ._native import call, ffi, fields_of, lib, text_of
 from .device import DeviceLock
 from .model import Model, _as_ids, _kv_types
 from .sampling import Sampling
@@ -35,15 +35,20 @@ class Batch:
     max_sequences  texts that run at once; more of them wait
     context        positions that a text may have; 0: the model's
     repeatable     a text does not depend on the others, not even in the last bits
+    prefix_cache   False: every prompt is computed from its first token
+    ngram_max      above 0: what followed the last tokens earlier in a text is tried first (speculation)
+    draft          a small Model of the same vocabulary that suggests draft_tokens tokens
     """
 
     def __init__(self, model: Model, *, max_sequences: int = 8, context: int = 0, kv_type: str = "f32",
-                 repeatable: bool = False) -> None:
-        self._model = model
+                 repeatable: bool = False, prefix_cache: bool = True, ngram_max: int = 0,
+                 draft: Model | None = None, draft_tokens: int = 0) -> None:
+        self._model, self._draft = model, draft
         self._streams: dict[int, Any] = {}
         options = ffi.new("clef_batch_opts *", {
             "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
-            "repeatable": int(repeatable), "compile": model._compile(), "loras": model._loras})
+            "repeatable": int(repeatable), "no_prefix_cache": int(not prefix_cache), "ngram_max": ngram_max,
+            "draft": draft._model if draft is not None else ffi.NULL, "draft_tokens": draft_tokens, "compile": model._compile(), "loras": model._loras})
         out = ffi.new("clef_batch **")
         with model._working():
             call(lib.clef_batch_create, model.device._pointer, model._model, options, out)
@@ -89,6 +94,36 @@ class Batch:
             while n := lib.clef_batch_take(self._batch, tokens, 32):
                 found += [self._token(tokens[i]) for i in range(n)]
         return found
+
+    def find(self, text: int) -> dict[str, Any] | None:
+        """How far a text is: is_running, n_past, n_cached (of its prompt, found in the prefix cache); None: there is no
+        such text."""
+        n_past, n_cached = ffi.new("int32_t *"), ffi.new("int32_t *")
+        with self._model._working():
+            state = lib.clef_batch_find(self._batch, text, n_past, n_cached)
+        return None if state < 0 else {"is_running": bool(state), "n_past": n_past[0], "n_cached": n_cached[0]}
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Counts of texts, steps, tokens and pages, by the names of clef_batch_stats."""
+        with self._model._working():
+            return fields_of(lib.clef_batch_describe(self._batch))
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why there is no prefix cache, or no speculation although it was asked for."""
+        with self._model._working():
+            found = (lib.clef_batch_no_prefix_cache(self._batch), lib.clef_batch_no_speculation(self._batch))
+            return [text_of(text) for text in found if text != ffi.NULL]
+
+    @property
+    def step_graph(self) -> Any:
+        """A copy of the graph of a step as the device runs it."""
+        from .graph import Graph
+
+        with self._model._working():
+            plan = lib.clef_batch_plan(self._batch, 0)
+            return Graph._of(lib.clef_graph_clone(lib.clef_plan_graph(plan)), self._model)
 
     @property
     def is_idle(self) -> bool:

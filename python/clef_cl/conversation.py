@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ._native import call, ffi, lib, text_of, utf8
@@ -17,28 +18,90 @@ def _open_template(model: Model, template: str | None, has_tools: bool) -> Any:
     return ffi.gc(out[0], lib.clef_template_destroy)
 
 
+class Template:
+    """A chat template: a model's own, a built-in one ("chatml" ..), or Template.parse(source).
+
+        clef.Template(name="chatml").render([{"role": "user", "content": "Hello"}])
+    """
+
+    def __init__(self, model: str | None = None, name: str | None = None, *, with_tools: bool = False) -> None:
+        out = ffi.new("clef_template **")
+        call(lib.clef_template_open, utf8(model) if model else ffi.NULL, utf8(name) if name else ffi.NULL,
+             int(with_tools), out)
+        self._template = ffi.gc(out[0], lib.clef_template_destroy)
+
+    @classmethod
+    def parse(cls, source: str, name: str = "template") -> Template:
+        """The template of a source in Jinja."""
+        data, out = utf8(source), ffi.new("clef_template **")
+        call(lib.clef_template_parse, data, len(data), utf8(name), out)
+        template = cls.__new__(cls)
+        template._template = ffi.gc(out[0], lib.clef_template_destroy)
+        return template
+
+    @property
+    def source(self) -> str:
+        n = ffi.new("size_t *")
+        source = lib.clef_template_source(self._template, n)
+        return bytes(ffi.buffer(source, n[0])[:]).decode("utf-8", "replace")
+
+    @property
+    def tool_format(self) -> str:
+        """How it writes calls of tools: one of tool_formats()."""
+        data = utf8(self.source)
+        return text_of(lib.clef_tool_format_name(lib.clef_tool_format_of_template(data, len(data))))
+
+    def render(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None,
+               add_generation_prompt: bool = True, **arguments: Any) -> str:
+        """The text of a conversation. arguments: further variables of the template."""
+        with _rendered(self._template, "", messages, tools, arguments, add_generation_prompt) as out:
+            return bytes(ffi.buffer(out.text, out.n_bytes)[:]).decode("utf-8")
+
+
+def template_names() -> dict[str, str]:
+    """The built-in templates and their sources."""
+    found: dict[str, str] = {}
+    while (name := lib.clef_template_builtin_name(len(found))) != ffi.NULL:
+        found[text_of(name)] = text_of(lib.clef_template_builtin(name))
+    return found
+
+
+def tool_formats() -> dict[str, str]:
+    """How families of models write calls of tools: names, and an example of each."""
+    return {text_of(lib.clef_tool_format_name(i)): text_of(lib.clef_tool_format_example(i))
+            for i in range(lib.CLEF_N_TOOL_FORMATS)}
+
+
+@contextmanager
+def _rendered(template: Any, path: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None,
+              arguments: Mapping[str, Any], add_generation_prompt: bool) -> Iterator[Any]:
+    """A clef_rendered. path: the model whose special tokens the template may name; "": none."""
+    said = utf8(json.dumps(list(messages)))
+    known = utf8(json.dumps(list(tools))) if tools else None
+    keep = [ffi.new("char[]", utf8(text)) for item in arguments.items() for text in (item[0], json.dumps(item[1]))]
+    args = ffi.new("clef_template_arg[]", [{"name": keep[i], "json": keep[i + 1]} for i in range(0, len(keep), 2)])
+    strings = [ffi.new("char[]", text) for text in (said, known or b"", utf8(path))]
+    options = ffi.new("clef_template_opts *", {
+        "messages": strings[0], "messages_bytes": len(said), "model": strings[2] if path else ffi.NULL, "args": args,
+        "n_args": len(arguments), "no_generation_prompt": int(not add_generation_prompt)})
+    if known is not None:
+        options.tools, options.tools_bytes = strings[1], len(known)
+    out = ffi.new("clef_rendered *")
+    call(lib.clef_template_render, template, options, out)
+    try:
+        yield out
+    finally:
+        lib.clef_rendered_finish(out)
+
+
 class Rendered:
     """A conversation as text. `ids` are its tokens; what messages say makes no special token."""
 
     def __init__(self, model: Model, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None,
                  template: str | None, arguments: Mapping[str, Any], add_generation_prompt: bool = True) -> None:
         self.template = _open_template(model, template, bool(tools))
-        said = utf8(json.dumps(list(messages)))
-        known = utf8(json.dumps(list(tools))) if tools else None
-        keep = [ffi.new("char[]", utf8(text)) for item in arguments.items() for text in (item[0], json.dumps(item[1]))]
-        args = ffi.new("clef_template_arg[]", [{"name": keep[i], "json": keep[i + 1]} for i in range(0, len(keep), 2)])
-        strings = [ffi.new("char[]", text) for text in (said, known or b"", utf8(model.path))]
-        options = ffi.new("clef_template_opts *", {
-            "messages": strings[0], "messages_bytes": len(said), "model": strings[2], "args": args,
-            "n_args": len(arguments), "no_generation_prompt": int(not add_generation_prompt)})
-        if known is not None:
-            options.tools, options.tools_bytes = strings[1], len(known)
-        out = ffi.new("clef_rendered *")
-        call(lib.clef_template_render, self.template, options, out)
-        try:
+        with _rendered(self.template, model.path, messages, tools, arguments, add_generation_prompt) as out:
             self._read(model, out)
-        finally:
-            lib.clef_rendered_finish(out)
 
     def _read(self, model: Model, out: Any) -> None:
         self.text = ffi.buffer(out.text, out.n_bytes)[:].decode("utf-8")

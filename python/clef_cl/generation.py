@@ -46,6 +46,7 @@ class Generation(Iterator[str]):
         model, session = self._model, self._session
         ids = model.tokenize(prompt) if isinstance(prompt, str) else prompt
         pointer, n, _keep = _as_ids(ids)
+        self.prompt_tokens = n
         call(lib.clef_session_reset, session)
         if model.is_encoder_decoder:
             call(lib.clef_session_encode, session, pointer, n)

@@ -659,6 +659,31 @@ class Model:
             call(lib.clef_model_quantize, self._model, utf8(os.fspath(path)), options)
 
 
+    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Any], *, dtype: str = "float32") -> None:
+        """Writes the model with other numbers in some of its weights, as a folder or a .gguf file."""
+        dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "bfloat16": lib.CLEF_BF16}
+        if dtype not in dtypes:
+            raise ValueError(f"dtype: expected one of {', '.join(dtypes)}, got {dtype!r}")
+        arrays = {name: as_c_array(array, np.float32, name) for name, array in weights.items()}
+        unknown = arrays.keys() - self.tensors().keys()
+        if unknown:
+            raise KeyError(f"{', '.join(sorted(unknown))}: the model has no such weight")
+
+        def read(name: str, n: int) -> Any:
+            array = arrays.get(name)
+            if array is None:
+                return ffi.NULL
+            if array.size != n:
+                raise ValueError(f"{name}: expected {n} numbers, got {array.size}")
+            return ffi.cast("const float *", ffi.from_buffer(array))
+
+        handle = ffi.new_handle(read)
+        values = ffi.new("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
+        options = ffi.new("clef_save_opts *", {"dtype": dtypes[dtype]})
+        with self._working():
+            call(lib.clef_model_save, self._model, utf8(os.fspath(path)), options, values)
+
+
 def quantize_types() -> list[str]:
     """The types that Model.quantize() writes."""
     return _names(lib.clef_quantize_type)

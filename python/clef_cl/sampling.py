@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._native import ffi, lib, utf8
+import numpy as np
+import numpy.typing as npt
+
+from ._arrays import as_c_array
+from ._native import call, ffi, lib, text_of, utf8
 
 # Where neither the caller nor the model's files say anything, as in `clef run`.
 _defaults = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical": 1.0, "repeat_penalty": 1.0}
@@ -61,8 +65,76 @@ class Sampling:
         own = getattr(self, name)
         told = ffi.new("double *")
         if own is not None:
-            return own
+            return float(own)
+        if model is None:
+            return default
         return told[0] if lib.clef_model_sampling(model, utf8(name), told) else default
+
+
+class Sampler:
+    """Picks tokens from logits in a loop of one's own; generate() has one by itself.
+
+        s = clef.Sampler(len(logits), temperature=0.7, seed=1)
+        id = s.pick(logits)
+        s.accept(id)                                         # for the penalties
+    """
+
+    def __init__(self, n_vocab: int, **sampling: Any) -> None:
+        options, _keep = Sampling(**sampling).new_options(None)
+        out = ffi.new("clef_sampler **")
+        call(lib.clef_sampler_create, n_vocab, options, out)
+        self.n_vocab = n_vocab
+        self.on_device = bool(lib.clef_sampler_on_device(options))  # whether a session picks so on the device
+        self._sampler = ffi.gc(out[0], lib.clef_sampler_destroy)
+
+    def accept(self, id: int) -> None:
+        """Tells it of a token of the text, of the prompt too."""
+        if not 0 <= id < self.n_vocab:
+            raise ValueError(f"accept: expected an id below {self.n_vocab}, got {id}")
+        lib.clef_sampler_accept(self._sampler, id)
+
+    def _arrays(self, logits: Any, mask: Any) -> tuple[Any, Any, list[Any]]:
+        array = as_c_array(logits, np.float32, "logits")
+        if array.shape != (self.n_vocab,):
+            raise ValueError(f"logits: expected the shape [{self.n_vocab}], got {list(array.shape)}")
+        keep: list[Any] = [array]
+        bits = ffi.NULL
+        if mask is not None:
+            allowed = np.asarray(mask, bool)
+            if allowed.shape != (self.n_vocab,):
+                raise ValueError(f"mask: expected the shape [{self.n_vocab}], got {list(allowed.shape)}")
+            packed = np.packbits(allowed, bitorder="little")
+            keep.append(np.concatenate([packed, np.zeros(-len(packed) % 4, np.uint8)]))
+            bits = ffi.cast("const uint32_t *", ffi.from_buffer(keep[1]))
+        return ffi.cast("const float *", ffi.from_buffer(array)), bits, keep
+
+    def pick(self, logits: Any, mask: Any = None) -> int:
+        """The next id, of logits [n_vocab]; mask: bool [n_vocab], which ids are allowed. Without one allowed it raises."""
+        numbers, bits, _keep = self._arrays(logits, mask)
+        if mask is None:
+            return int(lib.clef_sampler_pick(self._sampler, numbers))
+        found = int(lib.clef_sampler_pick_masked(self._sampler, numbers, bits))
+        if found < 0:
+            raise ValueError("mask: expected an id that is allowed, got none")
+        return found
+
+    def explain(self, logits: Any, mask: Any = None) -> dict[str, npt.NDArray[np.float64]]:
+        """The probabilities before and after each sampler, float64 [n_vocab], by its name; the pick draws from the last
+        one."""
+        numbers, bits, _keep = self._arrays(logits, mask)
+        found: dict[str, npt.NDArray[np.float64]] = {}
+
+        def report(name: str, p: bytes) -> None:
+            found[name] = np.frombuffer(p, np.float64)
+
+        handle = ffi.new_handle(report)
+        call(lib.clef_sampler_explain, self._sampler, numbers, bits, lib.clef_py_distribution, handle)
+        return found
+
+
+def sampler_names() -> list[str]:
+    """The samplers, in their default order."""
+    return [text_of(lib.clef_sampler_name(kind)) for kind in range(1, lib.CLEF_N_SAMPLERS)]
 
 
 def _kind(name: str) -> int:
