@@ -41,8 +41,11 @@ static const char *const function_names[N_FUNCTIONS] = {
 #undef NAME
 };
 static void *functions[N_FUNCTIONS];
-static clef__library loader = {
-    .variable = "CLEF_OPENCL", .places = places, .names = function_names, .functions = functions, .n = N_FUNCTIONS};
+static clef__library loader = {.variable = "CLEF_OPENCL",
+                               .places = places,
+                               .names = function_names,
+                               .functions = functions,
+                               .n = N_FUNCTIONS};
 
 static void *find(int i)
 {
@@ -146,6 +149,9 @@ CALL(clEnqueueWriteBufferRect,
      (q, b, wait, b_origin, h_origin, region, b_row, b_slice, h_row, h_slice, data, n_waits, waits, e))
 CALL(clFinish, (cl_command_queue q), (q))
 CALL(clFlush, (cl_command_queue q), (q))
+CALL(clGetCommandQueueInfo,
+     (cl_command_queue q, cl_command_queue_info what, size_t room, void *out, size_t *size_out),
+     (q, what, room, out, size_out))
 CALL(clGetDeviceIDs,
      (cl_platform_id platform, cl_device_type type, cl_uint room, cl_device_id *devices, cl_uint *n),
      (platform, type, room, devices, n))
