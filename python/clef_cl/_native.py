@@ -15,11 +15,13 @@ __all__ = ["Error", "call", "ffi", "fields_of", "lib", "text_of", "utf8"]
 
 
 class Error(Exception):
-    """A call of the library failed. `status` is its name ("E_IO"); `cl_code` the code of OpenCL, or 0. There is a
-    subclass for each status, so that `except clef.IOFailed` catches files that cannot be read."""
+    """A call of the library failed. `status` is its name ("E_IO"); `cl_code` the code of OpenCL, or 0; `is_lost` says
+    whether the device was lost, or had no resources for a while. There is a subclass for each status, so that
+    `except clef.IOFailed` catches files that cannot be read."""
 
     status = "E_UNKNOWN"
     cl_code = 0
+    is_lost = False
 
 
 class ArgumentError(Error, ValueError):
@@ -109,7 +111,7 @@ def raise_error(error: Any) -> None:
     status = error.status
     name = text_of(lib.clef_status_name(status))
     new = _of_status.get(name, Error)(text_of(error.text) or text_of(lib.clef_status_text(status)))
-    new.status, new.cl_code = name, error.cl_code
+    new.status, new.cl_code, new.is_lost = name, error.cl_code, bool(lib.clef_error_is_lost(error))
     raise new
 
 

@@ -396,7 +396,8 @@ class Graph(Ops):
         """The symbols, and the most that each can be."""
         found, bound = {}, ffi.new("int64_t *")
         for i in range(1, lib.clef_graph_n_symbols(self._graph) + 1):
-            found[text_of(lib.clef_graph_symbol(self._graph, i, bound))] = int(bound[0])
+            name = text_of(lib.clef_graph_symbol(self._graph, i, bound))
+            found[name] = int(bound[0])
         return found
 
     def set_bound(self, symbol: str, value: int) -> Graph:

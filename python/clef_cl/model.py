@@ -27,9 +27,9 @@ _as_ids = as_ids
 
 
 def _floats(pointer: Any, *shape: int) -> Floats:
-    """A view of memory of the library."""
+    """A read-only view of memory of the library."""
     n = int(np.prod(shape))
-    return np.frombuffer(ffi.buffer(pointer, 4 * n), dtype=np.float32).reshape(shape)
+    return np.frombuffer(memoryview(ffi.buffer(pointer, 4 * n)).toreadonly(), dtype=np.float32).reshape(shape)
 
 
 class _Working:
@@ -292,10 +292,7 @@ class Model:
 
     def _logits_of(self, pointer: Any, copy: bool) -> Floats:
         view = _floats(pointer, lib.clef_model_hparams(self._model).n_vocab)
-        if copy:
-            return view.copy()
-        view.flags.writeable = False
-        return view
+        return view.copy() if copy else view
 
     @property
     def cached_ids(self) -> Ids:
@@ -580,7 +577,7 @@ class Model:
 
     def graph(self, *, context: int = 0, batch: int = 0, sequences: int = 0, optimize: str | None = "fuse",
               all_logits: bool = False, taps: Sequence[str] = (), train: bool = False, for_export: bool = False,
-              part: str = "whole") -> Graph:
+              part: str = "whole", padding_mask: bool = False) -> Graph:
         """The model's graph, after the passes up to `optimize` (None: none of them).
 
         context, batch, sequences  bounds of positions, of the tokens of a step, and of sequences; 0: the model's
@@ -589,6 +586,7 @@ class Model:
         train       the graph ends with a loss
         for_export  as Graph.to_onnx() wants it for the names of Optimum (optimize="drop")
         part        of an encoder-decoder: "whole", "encoder" or "decoder"
+        padding_mask  a further input attention_mask, where 0 marks padding
         """
         from .graph import Graph
 
@@ -602,25 +600,30 @@ class Model:
             options = ffi.new("clef_build_opts *", {
                 "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
                 "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
-                "for_export": int(for_export), "part": parts[part]})
+                "for_export": int(for_export), "part": parts[part],
+                "padding_mask": int(padding_mask)})
             call(lib.clef_model_build, self._model, options, out)
             graph = Graph._of(out[0], self)
             if optimize:
                 call(lib.clef_graph_optimize, out[0], utf8(optimize))
         return graph
 
-    def evaluate(self, ids: Any, *, target: Any = None, taps: Sequence[str] = ()) -> dict[str, Any]:
+    def evaluate(self, ids: Any, *, target: Any = None, attention_mask: Any = None,
+                 taps: Sequence[str] = ()) -> dict[str, Any]:
         """Runs ids [T] or [B, T] once, without a cache between calls: "logits" of every position, and the taps, such as
-        "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids."""
+        "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids. attention_mask: as ids; 0 marks
+        padding."""
         rows = np.atleast_2d(as_c_array(ids, np.int32, "ids"))
         inputs: dict[str, Any] = {"input_ids": rows}
         if self.is_encoder_decoder:
             if target is None:
                 raise ValueError("evaluate: an encoder-decoder needs a target")
             inputs["decoder_input_ids"] = np.atleast_2d(as_c_array(target, np.int32, "target"))
+        if attention_mask is not None:
+            inputs["attention_mask"] = np.atleast_2d(as_c_array(attention_mask, np.int32, "attention_mask"))
         n = max(array.shape[1] for array in inputs.values())
         graph = self.graph(context=n, batch=n, sequences=len(rows), optimize=None, taps=taps,
-                           all_logits=not self.is_encoder_decoder)
+                           all_logits=not self.is_encoder_decoder, padding_mask=attention_mask is not None)
         if "pos" in graph.inputs:
             inputs["pos"] = np.zeros(len(rows), np.int32)
         with graph.plan(self.device, exact=self._exact, progress=ffi.from_handle(self._progress)) as plan:

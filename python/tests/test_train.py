@@ -1,0 +1,115 @@
+"""Training of graphs and of models."""
+import numpy as np
+import pytest
+
+import clef_cl as clef
+
+
+def line_graph():
+    g = clef.Graph()
+    x, y = g.input("x", (64, 2)), g.input("y", (64, 1))
+    e = g.square(g.linear(x, g.weight("w", np.zeros((1, 2), np.float32)), g.weight("b", np.zeros(1, np.float32))) - y)
+    g.output("loss", g.affine(g.reshape(g.sum(e, axes=[0, 1]), ()), 1 / 64))
+    return g
+
+
+def batch(rng):
+    x = rng.random((64, 2)) * 2 - 1
+    return {"x": x, "y": 2 * x[:, :1] - 3 * x[:, 1:] + 0.5}
+
+
+def test_trainer_finds_a_line(device):
+    rng = np.random.default_rng(0)
+    t = clef.Trainer(line_graph(), device=device, lr=0.05, weight_decay=0)
+    for _ in range(200):
+        t.step(**batch(rng))
+    assert t.history[0]["loss"] > 1 and t.history[-1]["loss"] < 1e-4 and t.n_steps == 200
+    assert np.abs(t.parameters["w"] - [[2, -3]]).max() < 0.01 and abs(t.parameters["b"][0] - 0.5) < 0.01
+    assert t.history._repr_svg_().startswith("<svg")
+    t.set_parameter("b", [1.5])
+    assert t.parameter("b").tolist() == [1.5] and t.evaluate(**batch(rng)) > 0.5
+    t.close()
+    with pytest.raises(ValueError, match="closed"):
+        t.step(**batch(rng))
+
+
+def test_sgd_step_is_numpys(device):
+    rng = np.random.default_rng(1)
+    given = batch(rng)
+    t = clef.Trainer(line_graph(), device=device, kind="sgd", lr=0.1, betas=(0, 0), weight_decay=0, clip=0)
+    t.step(**given)
+    gradient = -2 / 64 * given["y"].T @ given["x"]
+    assert np.abs(t.parameters["w"] + 0.1 * gradient).max() < 1e-5
+    t.close()
+
+
+def test_trains_chooses(device):
+    t = clef.Trainer(line_graph(), device=device, trains=lambda name: name == "b", lr=0.1)
+    t.step(**batch(np.random.default_rng(2)))
+    assert list(t.parameters) == ["b"]
+    t.close()
+
+
+def test_a_callback_that_raises(device):
+    def trains(name):
+        raise RuntimeError("from the callback")
+
+    with pytest.raises(RuntimeError, match="from the callback"):
+        clef.Trainer(line_graph(), device=device, trains=trains)
+
+
+def test_errors(device):
+    with pytest.raises(clef.NotFound, match="nothing"):
+        clef.Trainer(line_graph(), "nothing", device=device)
+    with pytest.raises(ValueError, match="kind"):
+        clef.Trainer(line_graph(), device=device, kind="adam")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("To be, or not to be, that is the question.\nROMEO: hello there my friend.\n" * 100)
+    return path
+
+
+def test_dataset(demo, text):
+    with clef.Dataset(text, demo, n_tokens=16) as data:
+        rows = data.rows(0, 2)
+        assert rows["input_ids"].shape == (2, 16)
+        assert (rows["labels"][0, :-1] == rows["input_ids"][0, 1:])[rows["labels"][0, :-1] >= 0].all()
+        assert data.info["training"]["n_tokens"] > data.info["validation"]["n_tokens"] > 0
+        assert len(data.info["fingerprint"]) == 64 and data.n_steps(1, 4) > 1
+
+
+def test_train_an_adapter(device, text, tmp_path):
+    options = {"n_tokens": 32, "n_rows": 4, "lora_rank": 4, "lr": 1e-2, "seed": 1}
+    with clef.Model(device=device) as model:
+        ids = model.tokenize("ROMEO:")
+        before = model.logits(ids)
+        history = clef.train(model, text, max_steps=10, out=tmp_path / "adapter", checkpoints=tmp_path / "ck", **options)
+        assert history[-1]["loss"] < history[0]["loss"] and history[-1]["validation_loss"] > 0
+        published = model.logits(ids)
+        assert np.abs(published - before).max() > 0.1
+        with clef.Model(device=device, lora=tmp_path / "adapter") as other:
+            assert np.abs(other.logits(ids) - published).max() < 0.05
+        adapter = clef.Adapter(tmp_path / "adapter", model)
+        assert all(down.shape[0] == up.shape[0] == 4 for down, up in adapter.targets.values())
+    assert clef.has_checkpoint(tmp_path / "ck")
+    with clef.Model(device=device) as model:
+        more = clef.ModelTrainer(model, lora_rank=4, n_tokens=32, n_rows=4, seed=1, lr=1e-2)
+        more.resume(tmp_path / "ck")
+        assert more.n_steps == 10
+        more.close()
+
+
+def test_on_step_can_end_it_or_raise(device, text):
+    with clef.Model(device=device) as model:
+        options = {"n_tokens": 32, "n_rows": 2, "lora_rank": 2, "validation": 0, "publish": False}
+        assert len(clef.train(model, text, max_steps=9, on_step=lambda row: row["step"] == 2, **options)) == 2
+
+        def raises(row):
+            raise KeyError("own")
+
+        with pytest.raises(KeyError, match="own"):
+            clef.train(model, text, max_steps=9, on_step=raises, **options)
+        assert len(model.generate_ids("ROMEO:", max_tokens=3, temperature=0)) == 3
