@@ -2,7 +2,7 @@
 # The packages in debian/, which tools/packages builds, are the finer ones.
 set(CPACK_PACKAGE_NAME clef)
 set(CPACK_PACKAGE_VENDOR "the clef project")
-set(CPACK_PACKAGE_CONTACT "The clef maintainers <maintainers@users.noreply.a-seed-1f1e21d5.example>")
+set(CPACK_PACKAGE_CONTACT "The clef maintainers <maintainers@clef.example>")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 string(TOLOWER "${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}" system)
 set(CPACK_PACKAGE_FILE_NAME "clef-${PROJECT_VERSION}-${system}")

@@ -69,8 +69,9 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
  * so other devices must rebuild their programs. */
 void clef__clblast_release(clef_device *dev)
 {
-    if (dev->used_clblast) /* so it is there */
-        clef__clblast_functions()->CLBlastClearCache();
+    const clef__clblast *clblast = dev->used_clblast ? clef__clblast_functions() : NULL;
+    if (clblast)
+        clblast->CLBlastClearCache();
     dev->used_clblast = 0;
 }
 

@@ -221,9 +221,14 @@ clef_status clef__find_one(const clef_found_list *list, const char *which, const
     if (missing)
         return clef__fail(
             err, CLEF_E_DEVICE,
+#    if defined(_WIN32) || defined(__APPLE__) || defined(__ANDROID__)
+            "no OpenCL loader (%s): install the driver of your GPU, which brings one, or name its file in "
+            "CLEF_OPENCL",
+#    else
             "no OpenCL loader (%s): install one (on Debian: the package ocl-icd-libopencl1) and an "
             "OpenCL driver (for a GPU: its vendor's; for a CPU: the package pocl-opencl-icd), or "
             "name its file in CLEF_OPENCL",
+#    endif
             missing);
 #endif
     if (list->n_platforms == 0)

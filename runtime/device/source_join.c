@@ -33,6 +33,7 @@ typedef struct joined {
     char *text;
     size_t n, room;
     int failed; /* out of memory */
+    int too_deep;
 } joined;
 
 /* What a source's text declares. */
@@ -41,6 +42,7 @@ typedef struct names {
     words macros, declared;
     words families; /* the beginnings of names that ## makes */
     int failed;     /* out of memory */
+    int too_deep;   /* more than MAX_NESTING levels of #if */
 } names;
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -251,6 +253,8 @@ static void scan_directive(scan *s)
     if (is_word(what, "if") || is_word(what, "ifdef") || is_word(what, "ifndef")) {
         if (s->n_saved < MAX_NESTING)
             s->saved[s->n_saved] = s->now;
+        else
+            s->all->too_deep = 1;
         s->n_saved++;
     } else if ((is_word(what, "else") || is_word(what, "elif")) && s->n_saved && s->n_saved <= MAX_NESTING) {
         s->now = s->saved[s->n_saved - 1];
@@ -436,6 +440,7 @@ static void put_unit(joined *out, const clef_unit *unit, int32_t number)
     put_undef(out, &all, prefix, &all.macros);
     put_undef(out, &all, prefix, &all.constants);
     out->failed |= all.failed;
+    out->too_deep |= all.too_deep;
     names_free(&all);
 }
 
@@ -445,10 +450,15 @@ clef_status clef__source_join(const clef_unit *units, int32_t n, char **text, si
     joined out = {0};
     for (int32_t i = 0; i < n; i++)
         put_unit(&out, &units[i], i + 1 < n ? i : -1);
-    *text = out.failed ? NULL : out.text;
-    *n_bytes = out.failed ? 0 : out.n;
-    if (!out.failed)
-        return CLEF_OK;
-    free(out.text);
-    return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
+    clef_status s = CLEF_OK;
+    if (out.failed)
+        s = clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
+    else if (out.too_deep)
+        s = clef__fail(err, CLEF_E_LIMIT, "kernel sources to be joined: #if is nested more than %d deep",
+                       MAX_NESTING);
+    *text = s ? NULL : out.text;
+    *n_bytes = s ? 0 : out.n;
+    if (s)
+        free(out.text);
+    return s;
 }

@@ -91,8 +91,9 @@ static int start_program(const char *const *argv, char *const *variables, pid_t 
     if (*pid != 0)
         return *pid < 0 ? errno : 0;
     const int null = open("/dev/null", O_RDWR);
-    for (int to = STDIN_FILENO; to <= STDERR_FILENO && null >= 0; to++)
-        dup2(null, to);
+    for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
+        if (null < 0 || dup2(null, to) < 0)
+            _exit(127);
     if (null > STDERR_FILENO)
         close(null);
     execve(argv[0], (char *const *)(uintptr_t)argv, variables);

@@ -134,9 +134,14 @@ static LPPROC_THREAD_ATTRIBUTE_LIST list_of(HANDLE *handle)
     else if (!InitializeProcThreadAttributeList(list, 1, 0, &size)) {
         free(list);
         list = NULL;
-    } else
-        UpdateProcThreadAttribute(list, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handle, sizeof *handle, NULL,
-                                  NULL);
+    } else if (!UpdateProcThreadAttribute(list, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handle, sizeof *handle,
+                                          NULL, NULL)) {
+        const DWORD why = GetLastError();
+        DeleteProcThreadAttributeList(list);
+        free(list);
+        list = NULL;
+        SetLastError(why);
+    }
     return list;
 }
 
@@ -161,12 +166,12 @@ clef_status clef__os_spawn(const char *const *argv, const char *const *environme
                                             .hStdInput = null,
                                             .hStdOutput = null,
                                             .hStdError = null},
-                            .lpAttributeList = list_of(&null)};
+                            .lpAttributeList = null != INVALID_HANDLE_VALUE ? list_of(&null) : NULL};
     clef_status status = CLEF_OK;
     *process = 0;
     if (!program || !line || !variables)
         status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its environment", argv[0]);
-    else if (!start.lpAttributeList || null == INVALID_HANDLE_VALUE ||
+    else if (!start.lpAttributeList ||
              !CreateProcessW(program, line, NULL, NULL, TRUE,
                              CREATE_UNICODE_ENVIRONMENT | CREATE_NO_WINDOW | EXTENDED_STARTUPINFO_PRESENT,
                              variables, NULL, &start.StartupInfo, &made))

@@ -15,7 +15,7 @@
 enum { N_PARTS = 3 };
 
 /* Every way in which a kernel's source makes a name at file scope. The three parts differ in their constants
- * alone. 100 A + 10 (B or 3) + ... is different for each. */
+ * alone. */
 static const char part[] =
     "#ifndef GUARD\n"
     "#define GUARD /* an apostrophe: don't */\n"

@@ -5,6 +5,9 @@
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#    include <sys/random.h>
+#endif
 
 int serve_crypto_start(void)
 {

@@ -150,7 +150,9 @@ int serve_keys_open(const char *path, serve_keys **out)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
-    if (!serve_crypto_start() || !serve_random_bytes(process_secret, sizeof process_secret))
+    if (!serve_crypto_start())
+        return cli_fail(CLI_FAILED, "serve: the system's cryptography does not start");
+    if (!serve_random_bytes(process_secret, sizeof process_secret))
         return cli_fail(CLI_FAILED, "serve: the system gives no random bytes: %s", strerror(errno));
     (*out)->path = path;
     serve_lock_init(&(*out)->lock);

@@ -20,7 +20,6 @@
 #include <unistd.h>
 #ifdef __APPLE__
 #    include <mach/mach.h>
-#    include <sys/random.h>
 #endif
 
 #include "tools/cli.h"
