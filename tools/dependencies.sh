@@ -93,7 +93,7 @@ libmicrohttpd() {
     # By a relative path: the library holds the names of its source files.
     logged "$log" "configuring libmicrohttpd" ../sources/libmicrohttpd/configure --quiet --host="${target_cc%-gcc}" \
       --prefix="$prefix" --disable-shared --disable-https --disable-doc --disable-examples --disable-curl --disable-bauth \
-      --disable-dauth --disable-postprocessor --disable-httpupgrade --disable-nls --enable-poll
+      --disable-dauth --disable-postprocessor --disable-httpupgrade --disable-nls --enable-poll CFLAGS=-O2
     logged "$log" "building libmicrohttpd" make --silent -C src/microhttpd -j "$(nproc)" install
     logged "$log" "building libmicrohttpd" make --silent -C src/include install
     logged "$log" "building libmicrohttpd" make --silent install-pkgconfigDATA
