@@ -4,7 +4,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ._clef import ffi, lib
 
@@ -79,7 +79,7 @@ _of_status = {"E_ARG": ArgumentError, "E_NOMEM": MemoryFailed, "E_IO": IOFailed,
 
 def text_of(text: Any) -> str:
     """A C string as str; "" for NULL."""
-    return ffi.string(text).decode("utf-8", "replace") if text else ""
+    return str(ffi.string(text).decode("utf-8", "replace")) if text else ""
 
 
 def utf8(text: str | bytes) -> bytes:
@@ -129,6 +129,13 @@ def fields_of(struct: Any) -> dict[str, Any]:
 
 # ---- callbacks ---------------------------------------------------------------------------------------------
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _called_by_c(**options: Any) -> Callable[[_Function], _Function]:
+    """ffi.def_extern() with a type."""
+    return cast("Callable[[_Function], _Function]", ffi.def_extern(**options))
+
 
 def _keep(kind: Any, exception: BaseException, traceback: Any) -> Any:
     """Keeps what a callback raised for call(), and lets C go on to its end."""
@@ -137,7 +144,7 @@ def _keep(kind: Any, exception: BaseException, traceback: Any) -> Any:
     return None
 
 
-@ffi.def_extern(onerror=_keep, error=1)
+@_called_by_c(onerror=_keep, error=1)
 def clef_py_progress(user: Any, what: Any, done: int, total: int) -> int:
     report = ffi.from_handle(user) if user else None
     if report is not None and report(text_of(what), done, total):
@@ -145,53 +152,53 @@ def clef_py_progress(user: Any, what: Any, done: int, total: int) -> int:
     return 0
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_notice(user: Any, text: Any) -> None:
     ffi.from_handle(user)(text_of(text))
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_entry(user: Any, key: Any, value: Any) -> None:
     ffi.from_handle(user)[text_of(key)] = text_of(value)
 
 
-@ffi.def_extern(onerror=_keep, error=ffi.NULL)
+@_called_by_c(onerror=_keep, error=ffi.NULL)
 def clef_py_weight(user: Any, name: Any, dtype: Any, n_bytes: int) -> Any:
     return ffi.from_handle(user).find(text_of(name), n_bytes)
 
 
-@ffi.def_extern(onerror=_keep, error=0)
+@_called_by_c(onerror=_keep, error=0)
 def clef_py_chooses(user: Any, name: Any) -> int:
     return int(bool(ffi.from_handle(user)(text_of(name))))
 
 
-@ffi.def_extern(onerror=_keep, error=lib.CLEF_E_CANCELLED)
+@_called_by_c(onerror=_keep, error=lib.CLEF_E_CANCELLED)
 def clef_py_values(user: Any, name: Any, n: int, out: Any, error: Any) -> int:
     out[0] = ffi.from_handle(user)(text_of(name), n)
-    return lib.CLEF_OK
+    return int(lib.CLEF_OK)
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_distribution(user: Any, name: Any, p: Any, n_vocab: int) -> None:
     ffi.from_handle(user)(text_of(name), ffi.buffer(p, 8 * n_vocab)[:])
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_selftest_row(user: Any, row: Any) -> None:
     ffi.from_handle(user)(row)
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_cache_entry(user: Any, entry: Any) -> None:
     ffi.from_handle(user).entry(entry)
 
 
-@ffi.def_extern(onerror=_keep)
+@_called_by_c(onerror=_keep)
 def clef_py_cache_aside(user: Any, aside: Any) -> None:
     ffi.from_handle(user).aside(aside)
 
 
-@ffi.def_extern(onerror=_keep, error=lib.CLEF_E_CANCELLED)
+@_called_by_c(onerror=_keep, error=lib.CLEF_E_CANCELLED)
 def clef_py_part(user: Any, part: Any) -> int:
     ffi.from_handle(user).append(part)
-    return lib.CLEF_OK
+    return int(lib.CLEF_OK)

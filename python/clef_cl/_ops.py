@@ -94,12 +94,13 @@ class Ops:
                   batch_invariant: bool = False) -> Value:
         """softmax(scale q k^T + mask) v of each head: q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E]; the result is
         [B, T, H, E]. sinks [H]: attention sinks. first [B, T]: documents packed into rows, and where each begins."""
+        inputs: tuple[Operand | None, ...]
         if first is not None:
             if pos is not None or sinks is not None:
                 raise ValueError("attention: first excludes pos and sinks")
             function, inputs = lib.clef_attention_of_documents, (q, k, v, mask, first)
         elif sinks is not None:
-            function, inputs = lib.clef_attention_with_sinks, (q, k, v, mask, pos, sinks)  # type: ignore[assignment]
+            function, inputs = lib.clef_attention_with_sinks, (q, k, v, mask, pos, sinks)
         else:
             function, inputs = lib.clef_attention, (q, k, v, mask, pos)
         return self._op(function, inputs, "clef_attention_opts", scale=scale, softcap=softcap, causal=int(causal),
@@ -257,7 +258,13 @@ class Ops:
         """The sum over the last dim, or over these axes; they become 1."""
         if axes is None:
             return self._op(lib.clef_reduce, (x,), "clef_reduce_opts", kind=lib.CLEF_REDUCE_SUM)
-        return self._op(lib.clef_sum_axes, (x,), "clef_sum_axes_opts", axes=sum(1 << axis for axis in {axis % len(x.shape) for axis in axes}))  # type: ignore[union-attr]
+        rank = x.ndim if hasattr(x, "ndim") else 0
+        bits = 0
+        for axis in axes:
+            if not -rank <= axis < rank:
+                raise ValueError(f"sum: expected axes of {rank} dims, got {axis}")
+            bits |= 1 << axis % rank
+        return self._op(lib.clef_sum_axes, (x,), "clef_sum_axes_opts", axes=bits)
 
     def mean(self, x: Operand) -> Value:
         """The mean over the last dim, which becomes 1."""

@@ -75,7 +75,7 @@ class Batch:
             number = ffi.new("int64_t *")
             call(lib.clef_batch_add, self._batch, request, number)
             self._streams[number[0]] = ffi.new("clef_stream *", {"tok": model._tokenizer()})
-        return number[0]
+        return int(number[0])
 
     def cancel(self, text: int) -> None:
         """Forgets a text."""

@@ -120,10 +120,10 @@ def _format_of(template: Any, name: str | None) -> int:
     if name is not None:
         out = ffi.new("clef_tool_format *")
         call(lib.clef_tool_format_find, utf8(name), out)
-        return out[0]
+        return int(out[0])
     n = ffi.new("size_t *")
     source = lib.clef_template_source(template, n)
-    return lib.clef_tool_format_of_template(source, n[0])
+    return int(lib.clef_tool_format_of_template(source, n[0]))
 
 
 class _Parts:

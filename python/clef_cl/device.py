@@ -148,7 +148,7 @@ class Device:
     @property
     def parts(self) -> list[DeviceInfo]:
         """The devices that were opened as one; a single device is its own part."""
-        found = []
+        found: list[DeviceInfo] = []
         while (part := lib.clef_device_part(self._pointer, len(found))) != ffi.NULL:
             found.append(_info_of(lib.clef_device_describe(part)))
         return found

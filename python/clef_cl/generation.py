@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ._native import call, ffi, lib, raise_error, utf8
 from .model import Model, _as_ids
@@ -86,7 +86,7 @@ class Generation(Iterator[str]):
                     raise RuntimeError("another call of the model has ended this text")
                 piece = self._step()
             if piece:
-                return piece
+                return str(piece)
         raise StopIteration
 
     def run(self) -> None:
@@ -118,7 +118,7 @@ class Generation(Iterator[str]):
         if lib.clef_stop_push(self._stop, self._buffer, n, self._text, self._n_text, self._error):
             raise_error(self._error)
         n = self._n_text[0]
-        return ffi.unpack(self._text[0], n).decode() if n else ""
+        return cast(str, ffi.unpack(self._text[0], n).decode()) if n else ""
 
     def _end(self, finish: str) -> str:
         """Gives what was held back."""
@@ -126,4 +126,4 @@ class Generation(Iterator[str]):
         call(lib.clef_stream_finish, self._stream, self._buffer, lib.CLEF_MAX_PIECE, self._n)
         piece = self._through_stop(self._n[0])
         call(lib.clef_stop_finish, self._stop, self._text, self._n_text)
-        return piece + (ffi.unpack(self._text[0], self._n_text[0]).decode() if self._n_text[0] else "")
+        return piece + (str(ffi.unpack(self._text[0], self._n_text[0]), "utf-8") if self._n_text[0] else "")

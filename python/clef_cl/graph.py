@@ -344,9 +344,7 @@ class Graph(Ops):
             if x.graph is not self:
                 raise ValueError(f"{x.name}: expected a value of this graph, got one of another")
             return x._value
-        if isinstance(x, (int, float)):
-            x = np.float32(x)
-        return self.constant(x)._value
+        return self.constant(np.float32(x) if isinstance(x, (int, float)) else x)._value
 
     # ---- gradients -----------------------------------------------------------------------------------------
 
@@ -636,9 +634,11 @@ class Plan:
 def profile_of(function: Callable[..., int], pointer: Any) -> Profile:
     """The launch times that a function of the library gives for a plan or a session."""
     error = ffi.new("clef_error *")
-    n = function(pointer, ffi.NULL, 0, error)
-    times = ffi.new("clef_launch_time[]", max(n, 1))
-    n = min(function(pointer, times, n, error), n)
+    capacity = n = 256
+    while n == capacity:  # it tells no more launches than there is room for
+        capacity *= 4
+        times = ffi.new("clef_launch_time[]", capacity)
+        n = function(pointer, times, capacity, error)
     if error.status:
         call(lambda err: _copy_error(error, err))
     return Profile([fields_of(times[i]) for i in range(n)])

@@ -104,7 +104,7 @@ if has_langchain:
                     **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             for part in self.model.chat(messages_of(messages), stream=True, stop=stop or (),
                                         **{**self.options, **kwargs}):
-                calls = [{"name": call["function"]["name"], "args": call["function"]["arguments"], "id": call["id"],
+                calls: Any = [{"name": call["function"]["name"], "args": call["function"]["arguments"], "id": call["id"],
                           "index": call["index"], "type": "tool_call_chunk"} for call in part.get("tool_calls", ())]
                 chunk = AIMessageChunk(content=part.get("content") or "", tool_call_chunks=calls)
                 if run_manager:

@@ -18,6 +18,7 @@ from .sampling import Sampling
 from .tokenizer import Ids, Tokenizer, as_ids, decode_with, encode_with
 
 if TYPE_CHECKING:
+    from .generation import Generation
     from .graph import Graph
 
 Floats = npt.NDArray[np.float32]
@@ -225,7 +226,7 @@ class Model:
     @property
     def is_encoder_decoder(self) -> bool:
         """Whether it reads a source and writes a target, as T5."""
-        return lib.clef_model_hparams(self._model).n_decoder_layers > 0
+        return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
 
     # ---- tokens --------------------------------------------------------------------------------------------
 
@@ -356,12 +357,12 @@ class Model:
     @overload
     def generate(self, prompt: str | Sequence[int], *, stream: Literal[False] = False, **options: Any) -> str: ...
     @overload
-    def generate(self, prompt: str | Sequence[int], *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
+    def generate(self, prompt: str | Sequence[int], *, stream: Literal[True], **options: Any) -> Generation: ...
 
     def generate(self, prompt: str | Sequence[int], *, stream: bool = False, max_tokens: int = 0,
                  stop: str | Sequence[str] = (), ignore_eos: bool = False, json_schema: Any = None,
                  grammar: str | None = None, regex: str | None = None, choice: Sequence[str] | None = None,
-                 **sampling: Any) -> str | Iterator[str]:
+                 **sampling: Any) -> str | Generation:
         """The text that follows a prompt.
 
         prompt      a text, or ids, to which nothing is added
@@ -453,7 +454,7 @@ class Model:
         """The text that the chat template makes of a conversation."""
         from .conversation import Rendered
 
-        return Rendered(self, messages, tools, template, arguments or {}, add_generation_prompt).text
+        return str(Rendered(self, messages, tools, template, arguments or {}, add_generation_prompt).text)
 
     # ---- embeddings, classes, masks ------------------------------------------------------------------------
 
@@ -706,7 +707,7 @@ def _names(function: Callable[[int], Any]) -> list[str]:
 
 def _copy_error(source: Any, target: Any) -> int:
     target[0] = source[0]
-    return source.status
+    return int(source.status)
 
 
 def _close_all(closers: list[Any], device: Device, keep: list[Any]) -> None:

@@ -46,7 +46,7 @@ def decode_with(tokenizer: Any, ids: Any) -> str:
     out, n_bytes = ffi.new("char **"), ffi.new("size_t *")
     call(lib.clef_tokenizer_decode, tokenizer, pointer, n, out, n_bytes)
     try:
-        return ffi.buffer(out[0], n_bytes[0])[:].decode("utf-8")
+        return str(ffi.buffer(out[0], n_bytes[0])[:], "utf-8")
     finally:
         lib.clef_text_free(out[0])
 

@@ -96,10 +96,10 @@ def test_train_an_adapter(device, text, tmp_path):
         assert all(down.shape[0] == up.shape[0] == 4 for down, up in adapter.targets.values())
     assert clef.has_checkpoint(tmp_path / "ck")
     with clef.Model(device=device) as model:
-        more = clef.ModelTrainer(model, lora_rank=4, n_tokens=32, n_rows=4, seed=1, lr=1e-2)
-        more.resume(tmp_path / "ck")
-        assert more.n_steps == 10
-        more.close()
+        more = clef.train(model, text, max_steps=12, checkpoints=tmp_path / "ck", resume=True, publish=False, **options)
+        assert [row["step"] for row in more] == [11, 12]
+        with pytest.raises(clef.ArgumentError, match="other options"):
+            clef.train(model, text, max_steps=12, checkpoints=tmp_path / "ck", resume=True, **{**options, "seed": 2})
 
 
 def test_on_step_can_end_it_or_raise(device, text):
