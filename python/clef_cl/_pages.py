@@ -41,15 +41,17 @@ def graph_svg(graph: Graph) -> str | None:
 
 
 def graph_html(graph: Graph) -> str:
-    """The graph's values in a table that can be folded."""
+    """The graph's values in a table that can be folded, below a picture of a small graph."""
     rows = []
     for value in graph:
         inputs = ", ".join("-" if x is None else x.name for x in value.inputs)
         shape = ", ".join(map(str, value.shape))
         rows.append([html.escape(value.name), html.escape(value.op or value.kind), f"{value.dtype} [{shape}]",
                      html.escape(inputs)])
-    is_open = " open" if len(rows) <= 40 else ""
-    return (f"<details{is_open}><summary>graph of {len(rows)} values; outputs: "
+    is_small = len(rows) <= 40
+    picture = graph_svg(graph) if is_small else None
+    is_open = " open" if is_small and not picture else ""
+    return (f"{picture or ''}<details{is_open}><summary>graph of {len(rows)} values; outputs: "
             f"{html.escape(', '.join(graph.outputs) or 'none')}</summary>"
             f"{_table(['value', 'op', 'type', 'inputs'], rows)}</details>")
 
