@@ -22,10 +22,12 @@ check_abi() {
   check "the interface is that which is recorded in cmake/abi" scripts/abi check "$build/libclef.so"
   rm -rf "$tree/.unchanged"
   mkdir "$tree/.unchanged"
-  (cd "$tree" && cp --parents include/clef/tune.h cmake/exports.map model/about.c CMakeLists.txt .unchanged)
+  (cd "$tree" && cp --parents include/clef/tune.h cmake/exports.map model/about.c model/session/stop.c CMakeLists.txt .unchanged)
 
   sed -i 's/^} clef_tune_opts;/    int32_t more;\n&/' "$tree/include/clef/tune.h"
   change_and_check "a struct with one more field is refused" 1 "Expected another CLEF_ABI"
+  sed -i 's/^struct clef_stop {/&\n    int more;/' "$tree/model/session/stop.c"
+  change_and_check "a struct of which users see only the name may change" 0 "the interface is that of"
   sed -i 's/local: \*;/local: clef_demo_model; *;/' "$tree/cmake/exports.map"
   change_and_check "a function that is gone is refused" 1 "Expected another CLEF_ABI"
   echo 'CLEF_API int clef_more(void); int clef_more(void) { return 1; }' >>"$tree/model/about.c"
