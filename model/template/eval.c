@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/template/checked.h"
 #include "model/template/engine.h"
 
 static clef__value name_value(clef__tpl *t, const clef__node *n)
@@ -179,9 +180,9 @@ static clef__value int_power(clef__tpl *t, int64_t a, int64_t b)
         return a ? clef__float(pow((double)a, (double)b))
                  : clef__tpl_fail(t, CLEF_E_FORMAT, "0 to a negative power");
     for (; b && !t->status; b >>= 1) {
-        if ((b & 1) && __builtin_mul_overflow(out, a, &out))
+        if ((b & 1) && clef__multiply_checked(out, a, &out))
             return overflow(t);
-        if (b > 1 && __builtin_mul_overflow(a, a, &a))
+        if (b > 1 && clef__multiply_checked(a, a, &a))
             return overflow(t);
     }
     return clef__int(out);
@@ -195,11 +196,11 @@ static clef__value of_ints(clef__tpl *t, int32_t op, int64_t a, int64_t b)
         return b ? overflow(t) : clef__tpl_fail(t, CLEF_E_FORMAT, "division by zero");
     switch (op) {
     case '+':
-        return __builtin_add_overflow(a, b, &out) ? overflow(t) : clef__int(out);
+        return clef__add_checked(a, b, &out) ? overflow(t) : clef__int(out);
     case '-':
-        return __builtin_sub_overflow(a, b, &out) ? overflow(t) : clef__int(out);
+        return clef__subtract_checked(a, b, &out) ? overflow(t) : clef__int(out);
     case '*':
-        return __builtin_mul_overflow(a, b, &out) ? overflow(t) : clef__int(out);
+        return clef__multiply_checked(a, b, &out) ? overflow(t) : clef__int(out);
     case '%':
         return clef__int(a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0));
     case '/' | '/' << 8:

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/template/checked.h"
 #include "model/template/engine.h"
 
 #define ARGS(function, names)                                                                                \
@@ -26,7 +27,7 @@ static clef__value g_range(clef__tpl *t, clef__value self, const clef__args *arg
         if (out.l->n == CLEF__TPL_MAX_RANGE)
             return clef__tpl_fail(t, CLEF_E_LIMIT, "range() has more than %d items", CLEF__TPL_MAX_RANGE);
         clef__list_add(t, out.l, clef__int(i));
-        if (__builtin_add_overflow(i, step, &(int64_t){0}))
+        if (clef__add_checked(i, step, &(int64_t){0}))
             break;
     }
     return out;

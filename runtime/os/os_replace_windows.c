@@ -230,7 +230,10 @@ static clef_status put_into_place(clef_os_folder *f, clef_error *err)
     f->lock = INVALID_HANDLE_VALUE;
     if (rename_folder(f->temporary, f->path)) /* there was nothing */
         return CLEF_OK;
-    if (!clef__os_is_dir(f->path))
+    const DWORD why = GetLastError();
+    const int is_there = clef__os_is_dir(f->path);
+    SetLastError(why);
+    if (!is_there)
         return clef__windows_fail(err, "put the new folder into its place", f->path);
     if (!rename_folder(f->path, f->old))
         return clef__windows_fail(err, "rename", f->path);

@@ -454,15 +454,59 @@ int clef__os_allow_tiles(void)
     return enable && enable(1ull << TILE_DATA); /* since Windows 11 */
 }
 
+/* The values that were ever asked for. They stay, because callers keep the pointers. */
+typedef struct variable {
+    struct variable *next;
+    char *name, *value;
+} variable;
+
+/* The entry of this name and value: an old one, or one that takes over `value`. NULL: out of memory. */
+static const variable *keep_variable(const char *name, char *value)
+{
+    static SRWLOCK lock = SRWLOCK_INIT;
+    static variable *all;
+    AcquireSRWLockExclusive(&lock);
+    variable *v = all;
+    while (v && (strcmp(v->name, name) != 0 || strcmp(v->value, value) != 0))
+        v = v->next;
+    if (v)
+        free(value);
+    else if ((v = malloc(sizeof *v)) != NULL && (v->name = _strdup(name)) != NULL) {
+        v->value = value;
+        v->next = all;
+        all = v;
+    } else {
+        free(v);
+        free(value);
+        v = NULL;
+    }
+    ReleaseSRWLockExclusive(&lock);
+    return v;
+}
+
+/* Not getenv(): it gives UTF-8 in programs alone whose manifest says so, which is clef.exe, but not every
+ * program that uses the library. */
 const char *clef__os_env(const char *name)
 {
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
+    wchar_t *wide_name = clef__windows_wide(name), *wide = NULL;
+    DWORD n = wide_name ? GetEnvironmentVariableW(wide_name, NULL, 0) : 0;
+    if (n > 1) /* the NUL counts */
+        wide = malloc(n * sizeof *wide);
+    const DWORD got = wide ? GetEnvironmentVariableW(wide_name, wide, n) : 0;
+    char *value = got > 0 && got < n ? clef__windows_narrow(wide) : NULL;
+    free(wide);
+    free(wide_name);
+    const variable *v = value ? keep_variable(name, value) : NULL;
+    return v ? v->value : NULL;
 }
 
 void clef__os_set_env(const char *name, const char *value)
 {
-    _putenv_s(name, value);
+    wchar_t *a = clef__windows_wide(name), *b = clef__windows_wide(value);
+    if (a && b)
+        _wputenv_s(a, b);
+    free(a);
+    free(b);
 }
 
 int clef__os_has_all_cpus(void)
