@@ -1,5 +1,5 @@
-/* Sums and products of 64-bit integers, checked without what only some compilers have. Each sets *out and returns
- * 0, or returns 1 where the result does not fit; then *out is left alone. */
+/* Sums and products of 64-bit integers, checked without what only some compilers have. Each sets *out and
+ * returns 0, or returns 1 where the result does not fit; then *out is left alone. */
 #ifndef CLEF_MODEL_TEMPLATE_CHECKED_H
 #define CLEF_MODEL_TEMPLATE_CHECKED_H
 

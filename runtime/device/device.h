@@ -83,8 +83,8 @@ clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject
  *  CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** Creates a kernel of a program that is joined from several sources (clef__source_join); launch->source and
- *  ->kernel name it. CLEF_JOIN_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not built
- *  yet. */
+ *  ->kernel name it. CLEF_JOIN_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not
+ *  built yet. */
 typedef enum clef_joining { CLEF_JOIN_BUILD, CLEF_JOIN_FOUND } clef_joining;
 clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
                               clef_joining how, cl_kernel *out, clef_error *err);
