@@ -14,7 +14,7 @@ class Generation(Iterator[str]):
     or a constraint ended it) or "length". Another call of the same model ends it."""
 
     def __init__(self, model: Model, prompt: str | Sequence[int], *, max_tokens: int, stop: Sequence[str],
-                 ignore_eos: bool, sampling: Sampling, constraint: Any = None) -> None:
+                 ignore_eos: bool, sampling: Sampling, constraint: Any = None, has_text: bool = True) -> None:
         if max_tokens < 0:
             raise ValueError(f"max_tokens: expected a number from 0, got {max_tokens}")
         self.ids: list[int] = []
@@ -27,7 +27,8 @@ class Generation(Iterator[str]):
             self._ends = set() if ignore_eos else model._ends()
             self._stop, self._has_stops = self._new_stop(stop), bool(stop)
             self._n_context = lib.clef_session_n_context(self._session)
-            self._stream = ffi.new("clef_stream *", {"tok": model._tokenizer()})
+            self._has_text = has_text
+            self._stream = ffi.new("clef_stream *", {"tok": model._tokenizer()} if has_text else {})
             self._buffer = ffi.new("char[]", lib.CLEF_MAX_PIECE)
             # What each token needs is made once: a small model makes ten thousand of them a second.
             self._error = ffi.new("clef_error *")
@@ -107,6 +108,8 @@ class Generation(Iterator[str]):
         if id in self._ends:
             return self._end("stop")
         ids.append(id)
+        if not self._has_text:
+            return ""
         if lib.clef_stream_push(self._stream, id, self._buffer, lib.CLEF_MAX_PIECE, self._n, error):
             raise_error(error)
         piece = self._through_stop(self._n[0])
@@ -123,6 +126,8 @@ class Generation(Iterator[str]):
     def _end(self, finish: str) -> str:
         """Gives what was held back."""
         self.finish = finish
+        if not self._has_text:
+            return ""
         call(lib.clef_stream_finish, self._stream, self._buffer, lib.CLEF_MAX_PIECE, self._n)
         piece = self._through_stop(self._n[0])
         call(lib.clef_stop_finish, self._stop, self._text, self._n_text)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._native import NotFound, call, ffi, fields_of, lib, text_of, utf8
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
@@ -257,7 +257,10 @@ class Model:
     def _ends(self) -> set[int]:
         hparams = lib.clef_model_hparams(self._model)
         ends = {hparams.eos, *hparams.eos_more[0 : hparams.n_eos_more]}
-        ends.add(lib.clef_tokenizer_eos(self._tokenizer()))
+        try:
+            ends.add(lib.clef_tokenizer_eos(self._tokenizer()))
+        except NotFound:
+            pass  # a model without a tokenizer generates ids
         return ends - {-1}
 
     # ---- logits --------------------------------------------------------------------------------------------
@@ -387,7 +390,8 @@ class Model:
             return generation if stream else "".join(generation)
 
     def generate_ids(self, prompt: str | Sequence[int], **options: Any) -> Ids:
-        """As generate(), but the new tokens' ids, int32 [n]. The end token is not one of them."""
+        """As generate(), but the new tokens' ids, int32 [n]. The end token is not one of them. With ids as the prompt the
+        model needs no tokenizer."""
         from .generation import Generation
 
         stop = options.pop("stop", ())
@@ -397,7 +401,7 @@ class Model:
             generation = Generation(self, prompt, max_tokens=options.pop("max_tokens", 0),
                                     stop=[stop] if isinstance(stop, str) else stop,
                                     ignore_eos=options.pop("ignore_eos", False), sampling=Sampling(**options),
-                                    constraint=constraint)
+                                    constraint=constraint, has_text=bool(stop))
             generation.run()
         return np.array(generation.ids, np.int32)
 
@@ -624,7 +628,7 @@ class Model:
             inputs["attention_mask"] = np.atleast_2d(as_c_array(attention_mask, np.int32, "attention_mask"))
         n = max(array.shape[1] for array in inputs.values())
         graph = self.graph(context=n, batch=n, sequences=len(rows), optimize=None, taps=taps,
-                           all_logits=not self.is_encoder_decoder, padding_mask=attention_mask is not None)
+                           all_logits=True, padding_mask=attention_mask is not None)
         if "pos" in graph.inputs:
             inputs["pos"] = np.zeros(len(rows), np.int32)
         with graph.plan(self.device, exact=self._exact, progress=ffi.from_handle(self._progress)) as plan:
