@@ -60,8 +60,8 @@ def graph_html(graph: Graph) -> str:
 
 
 class Profile(list[dict[str, Any]]):
-    """The launches of a run, each with node, op, kernel, us (its time), flops, bytes, queued_us and start_us. A notebook
-    shows them by op."""
+    """The launches of a run, each with node, op, kernel, us (its time), flops, bytes, queued_us and start_us. A
+    notebook shows them by op."""
 
     @property
     def total_us(self) -> float:
@@ -141,8 +141,8 @@ class Attention:
 
 
 class History(list[dict[str, Any]]):
-    """The steps of a training, each with step, loss, grad_norm and rate; some with validation_loss. A notebook shows the
-    losses as a curve."""
+    """The steps of a training, each with step, loss, grad_norm and rate; some with validation_loss. A notebook shows
+    the losses as a curve."""
 
     def _series(self, name: str) -> list[tuple[float, float]]:
         found = [(float(row["step"]), float(row[name])) for row in self if row.get(name) is not None]
@@ -171,5 +171,6 @@ class History(list[dict[str, Any]]):
         if validation:
             marks.append(f"<text x='525' y='16' text-anchor='end' fill='#b04a00' {text}>validation loss</text>")
         lines = self._line(loss, box, "#1f4e79") + (self._line(validation, box, "#b04a00") if validation else "")
-        return (f"<svg xmlns='http://www.w3.org/2000/svg' width='600' height='245'>"
-                f"<rect x='50' y='20' width='520' height='200' fill='none' stroke='#bbb'/>{lines}{''.join(marks)}</svg>")
+        frame = "<rect x='50' y='20' width='520' height='200' fill='none' stroke='#bbb'/>"
+        return (f"<svg xmlns='http://www.w3.org/2000/svg' width='600' height='245'>{frame}{lines}{''.join(marks)}"
+                "</svg>")

@@ -41,8 +41,8 @@ def _matrix(pointer: Any, rows: int, columns: int) -> Any:
 
 def save_adapter(model: Model, path: str | os.PathLike[str], matrices: Mapping[str, tuple[Any, Any]], *,
                  alpha: float = 0.0, dtype: str = "float32", base: str | None = None) -> None:
-    """Writes an adapter as PEFT's folder. matrices: for each weight A [rank, n_in] and B [n_out, rank], all of one rank;
-    the product becomes x W^T + (alpha / rank) (x A^T) B^T. alpha 0: rank."""
+    """Writes an adapter as PEFT's folder. matrices: for each weight A [rank, n_in] and B [n_out, rank], all of one
+    rank; the product becomes x W^T + (alpha / rank) (x A^T) B^T. alpha 0: rank."""
     arrays = {name: (as_c_array(a, np.float32, name), as_c_array(b, np.float32, name))
               for name, (a, b) in matrices.items()}
     ranks = {a.shape[0] for a, _ in arrays.values()} | {b.shape[1] for _, b in arrays.values()}

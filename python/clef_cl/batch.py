@@ -48,7 +48,8 @@ class Batch:
         options = ffi.new("clef_batch_opts *", {
             "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
             "repeatable": int(repeatable), "no_prefix_cache": int(not prefix_cache), "ngram_max": ngram_max,
-            "draft": draft._model if draft is not None else ffi.NULL, "draft_tokens": draft_tokens, "compile": model._compile(), "loras": model._loras})
+            "draft": draft._model if draft is not None else ffi.NULL, "draft_tokens": draft_tokens,
+            "compile": model._compile(), "loras": model._loras})
         out = ffi.new("clef_batch **")
         with model._working():
             call(lib.clef_batch_create, model.device._pointer, model._model, options, out)

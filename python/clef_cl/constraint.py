@@ -21,8 +21,8 @@ class Constraint:
         c = clef.Constraint(json_schema={"type": "integer"})
         c.matches("12")                                     # True
 
-    With a tokenizer it also masks tokens: mask() says which may come, accept() goes on by one. any_order: of a schema, to
-    judge texts of others: members in any order, any white space. strict: unknown formats are errors.
+    With a tokenizer it also masks tokens: mask() says which may come, accept() goes on by one. any_order: of a schema,
+    to judge texts of others: members in any order, any white space. strict: unknown formats are errors.
     """
 
     def __init__(self, *, tokenizer: Tokenizer | None = None, ends: Sequence[int] = (), strict: bool = False,

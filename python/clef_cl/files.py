@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_array
-from ._native import call, ffi, lib, text_of, utf8
+from ._native import Error, call, ffi, lib, text_of, utf8
 
 _dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "int32": lib.CLEF_I32, "int8": lib.CLEF_I8}
 
@@ -24,7 +24,9 @@ def load_file(path: str | os.PathLike[str], *names: str) -> dict[str, npt.NDArra
     for i in numbers:
         info = lib.clef_tensor_file_get(file, i)
         # Dtypes that clef does not have are converted: integers are tried first, since a float refuses that.
-        kinds = {lib.CLEF_I32: ["i32"], lib.CLEF_I8: ["i32"], lib.CLEF_N_DTYPES: ["i32", "f32"]}.get(info.dtype, ["f32"])
+        kinds = ["i32"] if info.dtype in (lib.CLEF_I32, lib.CLEF_I8) else ["f32"]
+        if info.dtype == lib.CLEF_N_DTYPES:
+            kinds = ["i32", "f32"]
         found[text_of(info.name)] = _read(file, i, info, kinds)
     return found
 
@@ -44,7 +46,7 @@ def _read(file: Any, i: int, info: Any, kinds: list[str]) -> npt.NDArray[Any]:
             call(lib.clef_tensor_file_read, file, i, lib.CLEF_I32 if kind == "i32" else lib.CLEF_F32,
                  ffi.from_buffer(array), array.size)
             return array
-        except Exception:
+        except Error:
             if kind == kinds[-1]:
                 raise
     raise AssertionError("unreachable")

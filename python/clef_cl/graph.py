@@ -297,8 +297,8 @@ class Graph(Ops):
         return self._new(lib.clef_input(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
 
     def weight(self, name: str, array: Any, dtype: str | None = None) -> Value:
-        """A value that every run reads: float32, float16, int32 or int8. dtype: another one, also a block format such as
-        "q8_0", to which the array is encoded."""
+        """A value that every run reads: float32, float16, int32 or int8. dtype: another one, also a block format such
+        as "q8_0", to which the array is encoded."""
         data = as_array(array, name)
         shape = data.shape
         if dtype is not None and dtype not in _numpy_dtypes:
@@ -331,8 +331,8 @@ class Graph(Ops):
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Values made within get "name." before their names. Scopes called "layer0", "layer1" .. are drawn as layers, and
-        several devices share them."""
+        """Values made within get "name." before their names. Scopes called "layer0", "layer1" .. are drawn as layers,
+        and several devices share them."""
         lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", utf8(name)))
         try:
             yield
@@ -565,7 +565,8 @@ class Plan:
             if array.ndim != len(dims):
                 raise ValueError(f"{name}: expected {len(dims)} dims, got an array of shape {array.shape}")
             for n, (times, symbol) in zip(array.shape, dims):
-                if symbol is None and n != times or symbol and (n % times or found.get(symbol, n // times) != n // times):
+                is_wrong = n != times if symbol is None else n % times or found.get(symbol, n // times) != n // times
+                if is_wrong:
                     wanted = [str(t) if s is None else s if t == 1 else f"{t} {s}" for t, s in dims]
                     raise ValueError(f"{name}: expected the shape [{', '.join(wanted)}], got {list(array.shape)}")
                 if symbol:

@@ -1,7 +1,7 @@
 """LangChain's interfaces: models of text, chat models, embeddings.
 
-With langchain-core installed the classes are LangChain's own, so that `prompt | llm | parser` works. Without it they are
-plain classes with the same methods: invoke(), stream(), batch(), embed_documents(), embed_query().
+With langchain-core installed the classes are LangChain's own, so that `prompt | llm | parser` works. Without it they
+are plain classes with the same methods: invoke(), stream(), batch(), embed_documents(), embed_query().
 """
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ if has_langchain:
                     **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             for part in self.model.chat(messages_of(messages), stream=True, stop=stop or (),
                                         **{**self.options, **kwargs}):
-                calls: Any = [{"name": call["function"]["name"], "args": call["function"]["arguments"], "id": call["id"],
-                          "index": call["index"], "type": "tool_call_chunk"} for call in part.get("tool_calls", ())]
+                calls: Any = [{"name": call["function"]["name"], "args": call["function"]["arguments"],
+                               "id": call["id"], "index": call["index"], "type": "tool_call_chunk"} for call in part.get("tool_calls", ())]
                 chunk = AIMessageChunk(content=part.get("content") or "", tool_call_chunks=calls)
                 if run_manager:
                     run_manager.on_llm_new_token(chunk.content)

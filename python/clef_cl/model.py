@@ -390,8 +390,8 @@ class Model:
             return generation if stream else "".join(generation)
 
     def generate_ids(self, prompt: str | Sequence[int], **options: Any) -> Ids:
-        """As generate(), but the new tokens' ids, int32 [n]. The end token is not one of them. With ids as the prompt the
-        model needs no tokenizer."""
+        """As generate(), but the new tokens' ids, int32 [n]. The end token is not one of them. With ids as the prompt
+        the model needs no tokenizer."""
         from .generation import Generation
 
         stop = options.pop("stop", ())
@@ -616,8 +616,8 @@ class Model:
     def evaluate(self, ids: Any, *, target: Any = None, attention_mask: Any = None,
                  taps: Sequence[str] = ()) -> dict[str, Any]:
         """Runs ids [T] or [B, T] once, without a cache between calls: "logits" of every position, and the taps, such as
-        "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids. attention_mask: as ids; 0 marks
-        padding."""
+        "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids. attention_mask: as ids; 0
+        marks padding."""
         rows = np.atleast_2d(as_c_array(ids, np.int32, "ids"))
         inputs: dict[str, Any] = {"input_ids": rows}
         if self.is_encoder_decoder:

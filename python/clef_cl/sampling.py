@@ -109,7 +109,7 @@ class Sampler:
         return ffi.cast("const float *", ffi.from_buffer(array)), bits, keep
 
     def pick(self, logits: Any, mask: Any = None) -> int:
-        """The next id, of logits [n_vocab]; mask: bool [n_vocab], which ids are allowed. Without one allowed it raises."""
+        """The next id, of logits [n_vocab]; mask: bool [n_vocab], which ids are allowed; one at least."""
         numbers, bits, _keep = self._arrays(logits, mask)
         if mask is None:
             return int(lib.clef_sampler_pick(self._sampler, numbers))

@@ -429,8 +429,8 @@ def validate(trainer: ModelTrainer, dataset: Dataset) -> float:
 def train(model: Model, data: Dataset | Paths, *, epochs: float = 1.0, max_steps: int = 0,
           out: str | os.PathLike[str] | None = None, checkpoints: str | os.PathLike[str] | None = None,
           checkpoint_every: int = 0, resume: bool = False, validate_every: int = 0, validation: float | Paths = 0.05,
-          n_tokens: int = 0, n_rows: int = 0, dtype: str = "float32", lr: float | None = None, warmup: int | None = None,
-          schedule: str = "cosine", final: float = 0.1, seed: int = 0, publish: bool = True,
+          n_tokens: int = 0, n_rows: int = 0, dtype: str = "float32", lr: float | None = None,
+          warmup: int | None = None, schedule: str = "cosine", final: float = 0.1, seed: int = 0, publish: bool = True,
           on_step: Callable[[dict[str, Any]], Any] | None = None, **options: Any) -> History:
     """Trains a model on texts, as the command `clef train` does, and returns the history of its losses.
 
@@ -497,8 +497,8 @@ def _run(trainer: ModelTrainer, dataset: Dataset, steps: int, checkpoints: Any, 
 
 def new_model(config: str | os.PathLike[str], tokenizer: str | os.PathLike[str], out: str | os.PathLike[str], *,
               seed: int = 0) -> None:
-    """Writes a model folder with weights as at the begin of a training: of a config.json, or a folder with one, and of a
-    tokenizer's folder."""
+    """Writes a model folder with weights as at the begin of a training: of a config.json, or a folder with one, and of
+    a tokenizer's folder."""
     call(lib.clef_train_check_folder, utf8(os.fspath(out)))
     call(lib.clef_model_create_new, utf8(os.fspath(config)), utf8(os.fspath(tokenizer)), utf8(os.fspath(out)), seed)
 

@@ -151,8 +151,9 @@ def main():
         after = resident()
         has_failed = after - before > options.growth
         failed += has_failed
-        print(f"{part.__name__}: {n} in {time.perf_counter() - begin:.1f} s, {before:.1f} MiB at first, {after:.1f} MiB "
-              f"at the end: {'grew too much' if has_failed else 'passed'}", flush=True)
+        seconds = time.perf_counter() - begin
+        print(f"{part.__name__}: {n} in {seconds:.1f} s, {before:.1f} MiB at first, {after:.1f} MiB at the end: "
+              f"{'grew too much' if has_failed else 'passed'}", flush=True)
     print(f"{4 - failed} passed, {failed} failed" if not failed else f"{failed} failed")
     return 1 if failed else 0
 

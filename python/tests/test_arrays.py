@@ -32,8 +32,8 @@ def double(device):
     return g.plan(device)
 
 
-@pytest.mark.parametrize("make", [np.asarray, OnlyDLPack, lambda x: x.tolist(), lambda x: memoryview(x), np.asfortranarray,
-                                  lambda x: x.astype(np.float64), lambda x: np.repeat(x, 2, 0)[::2]])
+@pytest.mark.parametrize("make", [np.asarray, OnlyDLPack, lambda x: x.tolist(), lambda x: memoryview(x),
+                                  np.asfortranarray, lambda x: x.astype(np.float64), lambda x: np.repeat(x, 2, 0)[::2]])
 def test_inputs(double, make):
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     assert (double.run(x=make(x))["y"] == 2 * x).all()

@@ -132,7 +132,7 @@ def test_ctrl_c(what, tmp_path):
                              str(ROOT / "tests/fixtures/tiny-bert")], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     word, seconds = result.stdout.split()[-2:]
-    assert word == "after" and float(seconds) < (6 if what == "build" else 1), result.stdout
+    assert word == "after" and float(seconds) < 1, result.stdout
 
 
 def test_exceptions_of_callbacks_come_through(tmp_path):
@@ -155,7 +155,10 @@ ENDINGS = {
     "a daemon thread that computes": """
 import threading, time
 m = clef.Model(); m.generate('a', max_tokens=2)
-threading.Thread(target=lambda: [m.generate('a', max_tokens=200, ignore_eos=True) for _ in range(1000)], daemon=True).start()
+def work():
+    while True:
+        m.generate('a', max_tokens=200, ignore_eos=True)
+threading.Thread(target=work, daemon=True).start()
 time.sleep(0.3)""",
     "an open batch and a plan": """
 m = clef.Model(); b = clef.Batch(m); b.add('a'); b.step()

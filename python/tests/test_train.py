@@ -86,7 +86,8 @@ def test_train_an_adapter(device, text, tmp_path):
     with clef.Model(device=device) as model:
         ids = model.tokenize("ROMEO:")
         before = model.logits(ids)
-        history = clef.train(model, text, max_steps=10, out=tmp_path / "adapter", checkpoints=tmp_path / "ck", **options)
+        history = clef.train(model, text, max_steps=10, out=tmp_path / "adapter", checkpoints=tmp_path / "ck",
+                             **options)
         assert history[-1]["loss"] < history[0]["loss"] and history[-1]["validation_loss"] > 0
         published = model.logits(ids)
         assert np.abs(published - before).max() > 0.1
