@@ -1,5 +1,4 @@
-/* The executor of command buffers where the system's OpenCL does not declare them (macOS): it runs nothing.
- */
+/* The executor of command buffers where OpenCL's headers do not declare them (macOS): it runs nothing. */
 #include "runtime/plan/plan.h"
 
 const char *clef_device_command_buffers(clef_device *dev)
