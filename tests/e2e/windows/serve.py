@@ -12,13 +12,15 @@ PROMPTS = ["ROMEO:", "Once upon a time", "The king", "Hello"]
 
 
 def native(prompt):
-    return subprocess.run([NATIVE, "run", "-p", prompt, "-n", "32", "--temp", "0", "-q", "--ignore-eos"], check=True, capture_output=True,
-                          text=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")).stdout.removesuffix("\n")
+    """The ids that this machine's command picks."""
+    ids = subprocess.run([NATIVE, "run", "-p", prompt, "-n", "32", "--temp", "0", "-q", "--ignore-eos", "--print-ids"], check=True,
+                         capture_output=True, text=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")).stdout
+    return [int(i) for i in ids.split(",")]
 
 
-def text(s, prompt):
-    r = s.text(prompt, max_tokens=32, temperature=0, ignore_eos=True)
-    return r.json["choices"][0]["text"] if r.status == 200 else r
+def picked(s, prompt):
+    r = s.text(prompt, max_tokens=32, temperature=0, ignore_eos=True, return_token_ids=True)
+    return r.json["choices"][0]["token_ids"] if r.status == 200 else r
 
 
 def refusals():
@@ -32,18 +34,18 @@ wanted = [native(prompt) for prompt in PROMPTS]
 with Server("--chat-template", "chatml") as server:
     check("models", server.get("/v1/models").json["data"][0]["object"] == "model")
     for prompt, want in zip(PROMPTS, wanted):
-        same(f"{prompt} as on Linux", want, text(server, prompt))
+        same(f"{prompt} as on Linux", want, picked(server, prompt))
     came = [None] * len(PROMPTS)
 
     def ask(i):
-        came[i] = text(server, PROMPTS[i])
+        came[i] = picked(server, PROMPTS[i])
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(PROMPTS))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    same("clients at once: the same texts", wanted, came)
+    same("clients at once: the same", wanted, came)
     stream = server.chat("Hello", max_tokens=8, temperature=0, stream=True)
     whole = server.chat("Hello", max_tokens=8, temperature=0).json["choices"][0]["message"]["content"]
     pieces = [e["choices"][0]["delta"].get("content") or "" for e in events(stream.text) if e["choices"]]
