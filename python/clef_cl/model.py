@@ -624,6 +624,8 @@ class Model:
             if target is None:
                 raise ValueError("evaluate: an encoder-decoder needs a target")
             inputs["decoder_input_ids"] = np.atleast_2d(as_c_array(target, np.int32, "target"))
+        if attention_mask is not None and np.all(attention_mask):
+            attention_mask = None  # nothing is padding; linear attention has no mask
         if attention_mask is not None:
             inputs["attention_mask"] = np.atleast_2d(as_c_array(attention_mask, np.int32, "attention_mask"))
         n = max(array.shape[1] for array in inputs.values())
