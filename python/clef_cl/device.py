@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import weakref
@@ -120,8 +121,8 @@ class Device:
                  background: bool = True) -> None:
         self._notice = ffi.new_handle(notice or _say)
         self._progress = ffi.new_handle(progress)
-        if prover is None and "CLEF_PROVER" not in os.environ and own_command.exists():
-            prover = str(own_command)
+        if prover is None and "CLEF_PROVER" not in os.environ:
+            prover = str(own_command) if own_command.exists() else shutil.which("clef")
         self._strings = [ffi.new("char[]", utf8(os.fspath(text))) if text is not None else ffi.NULL
                          for text in (prover, cache_dir)]
         self._shares = ffi.new("float[]", shares or [])
