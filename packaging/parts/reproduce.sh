@@ -15,6 +15,9 @@ check_reproducible() {
   local here=$folder/again there far
   far=$(mktemp -d)
   there=$far/a/folder-with-a-longer-name
+  rm -rf "$here"
+  copy_tree "$here/tree" # both build the same, even if someone works on the tree meanwhile
+  local root=$here/tree
   if (export CLEF_JOBS=1 CCACHE_DISABLE=1; umask 022; make_deb "$here/deb" "$here/work" && make_tar "$here/tar" "$here/work-tar") &&
     (export CLEF_JOBS=2 CCACHE_DISABLE=1 LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo HOME=/nonexistent; umask 077; sleep 61
       make_deb "$far/deb" "$there/work" && make_tar "$far/tar" "$there/work-tar"); then
@@ -24,5 +27,5 @@ check_reproducible() {
   else
     failed "all packages are built twice"
   fi
-  if [ $n_failed -eq 0 ]; then rm -rf "$here" "$far"; else say "the two builds are kept: ${here#"$root"/} and $far"; fi
+  if [ $n_failed -eq 0 ]; then rm -rf "$here" "$far"; else say "the two builds are kept: $here and $far"; fi
 }

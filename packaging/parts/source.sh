@@ -7,7 +7,7 @@ copy_tree() {
   if [ -e "$root/.git" ]; then
     git -C "$root" ls-files -z --cached --others --exclude-standard
   else
-    find . -path './build*' -prune -o -type f -printf '%P\0'
+    find "$root" -path "$root/build*" -prune -o -type f -printf '%P\0'
   fi | while IFS= read -r -d '' path; do
     if [ -e "$root/$path" ]; then printf '%s\0' "$path"; fi # one that is deleted and not yet committed
   done | tar --create --directory "$root" --null --files-from - | tar --extract --directory "$1"
