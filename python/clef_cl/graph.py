@@ -635,11 +635,10 @@ class Plan:
 def profile_of(function: Callable[..., int], pointer: Any) -> Profile:
     """The launch times that a function of the library gives for a plan or a session."""
     error = ffi.new("clef_error *")
-    capacity = n = 256
-    while n == capacity:  # it tells no more launches than there is room for
-        capacity *= 4
-        times = ffi.new("clef_launch_time[]", capacity)
-        n = function(pointer, times, capacity, error)
+    n = function(pointer, ffi.NULL, 0, error)
+    times = ffi.new("clef_launch_time[]", max(n, 1))
+    if n:
+        function(pointer, times, n, error)
     if error.status:
         call(lambda err: _copy_error(error, err))
     return Profile([fields_of(times[i]) for i in range(n)])
