@@ -1,6 +1,7 @@
 """The C library, its errors as exceptions, and the functions that it calls back."""
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from ._clef import ffi, lib
 # The command that a wheel brings: it checks kernels (Device's `prover`).
 own_command = Path(__file__).parent / "_install" / "bin" / "clef"
 
-__all__ = ["Error", "call", "ffi", "fields_of", "lib", "text_of", "utf8"]
+__all__ = ["ClosedError", "Error", "c_text", "call", "ffi", "fields_of", "lib", "path_bytes", "text_of", "utf8"]
 
 
 class Error(Exception):
@@ -26,6 +27,12 @@ class Error(Exception):
 
 class ArgumentError(Error, ValueError):
     """An argument is out of range, or not allowed here."""
+
+
+class ClosedError(ArgumentError):
+    """What is used was closed, or what it belongs to was: a model, a device, a batch .."""
+
+    status = "E_ARG"
 
 
 class MemoryFailed(Error, MemoryError):
@@ -84,7 +91,24 @@ def text_of(text: Any) -> str:
 
 def utf8(text: str | bytes) -> bytes:
     """Text as bytes of UTF-8. Lone surrogates, as paths may have them, keep their bytes."""
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text (str), got {type(text).__name__}")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def c_text(text: str | bytes) -> bytes:
+    """Text for C, which takes it to end at the first zero byte: there must be none."""
+    data = utf8(text)
+    if b"\0" in data:
+        raise ValueError(f"expected a text without zero bytes, got {text!r}")
+    return data
+
+
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A path for C."""
+    return c_text(os.fspath(path))
 
 
 # ---- calls -------------------------------------------------------------------------------------------------

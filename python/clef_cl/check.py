@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._native import c_text, call, ffi, fields_of, lib, text_of
 from .device import Device, Progress
 from .graph import Graph
 
@@ -38,7 +38,7 @@ def selftest(device: Device, op: str | None = None, *, all: bool = False,
         found.append(Result(text_of(row.op), text_of(row.variant), _states[row.state], bool(row.used), row.cases,
                             row.failed, row.worst, text_of(row.why)))
 
-    name = ffi.new("char[]", utf8(op)) if op else ffi.NULL
+    name = ffi.new("char[]", c_text(op)) if op else ffi.NULL
     handles = ffi.new_handle(row), ffi.new_handle(progress)
     options = ffi.new("clef_selftest_opts *", {
         "all": int(all), "op": name, "row": lib.clef_py_selftest_row, "user": handles[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from ._native import call, ffi, lib, raise_error, utf8
+from ._native import c_text, call, ffi, lib, raise_error, utf8
 from .model import Model, _as_ids
 from .sampling import Sampling
 
@@ -38,7 +38,7 @@ class Generation(Iterator[str]):
         model._parts["generation"] = self  # the one that the session works for
 
     def _new_stop(self, stop: Sequence[str]) -> Any:
-        texts = [ffi.new("char[]", utf8(text)) for text in stop]
+        texts = [ffi.new("char[]", c_text(text)) for text in stop]
         out = ffi.new("clef_stop **")
         call(lib.clef_stop_create, ffi.new("char *[]", texts) if texts else ffi.NULL, len(texts), out)
         return ffi.gc(out[0], lib.clef_stop_destroy)
@@ -92,8 +92,9 @@ class Generation(Iterator[str]):
 
     def run(self) -> None:
         """Generates all of it; `ids` has the tokens."""
-        while not self.finish:
-            self._step()
+        with self._model._guard:
+            while not self.finish:
+                self._step()
 
     def _step(self) -> str:
         """Generates a token. Returns the text that is known by it."""

@@ -5,15 +5,15 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_array, as_c_array
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, text_of, utf8
 from ._ops import Operand, Ops
 from ._pages import Profile, graph_html, graph_svg
 from .device import Device, Progress
@@ -155,7 +155,8 @@ class Value:
 
     def named(self, name: str) -> Value:
         """Renames it, within the open scopes; a name that begins with "/" is taken without them."""
-        lib.clef_named(self._value, b"%s", ffi.new("char[]", utf8(name)))
+        self.graph._plans.clear()
+        lib.clef_named(self._value, b"%s", ffi.new("char[]", c_text(name)))
         self.graph._check()
         return self
 
@@ -245,7 +246,7 @@ class Graph(Ops):
         """The graph of a text, as str(graph) gives it. weights: their arrays, by name."""
         data = utf8(text)
         out = ffi.new("clef_graph **")
-        call(lib.clef_graph_parse, data, len(data), utf8(name), out)
+        call(lib.clef_graph_parse, data, len(data), c_text(name), out)
         graph = cls._of(out[0], None)
         for weight, array in (weights or {}).items():
             kind = _numpy_types.get(graph[weight].dtype)
@@ -265,7 +266,7 @@ class Graph(Ops):
 
     def _dim(self, dim: Dim) -> Any:
         if isinstance(dim, Symbol):
-            found = lib.clef_symbol(self._graph, utf8(dim.name), dim.bound)
+            found = lib.clef_symbol(self._graph, c_text(dim.name), dim.bound)
             self._check()
             found.n *= dim.times
             return found
@@ -294,7 +295,7 @@ class Graph(Ops):
 
     def input(self, name: str, shape: Sequence[Dim], dtype: Any = "float32") -> Value:
         """A value that each run is given: float32 or int32."""
-        return self._new(lib.clef_input(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
+        return self._new(lib.clef_input(self._graph, c_text(name), _dtype(dtype), self._shape(shape)))
 
     def weight(self, name: str, array: Any, dtype: str | None = None) -> Value:
         """A value that every run reads: float32, float16, int32 or int8. dtype: another one, also a block format such
@@ -306,26 +307,26 @@ class Graph(Ops):
         elif dtype is not None or data.dtype.name not in _numpy_dtypes:
             data = as_c_array(data, dtype or (np.int32 if data.dtype.kind in "iub" else np.float32), name)
         data = np.ascontiguousarray(data)
-        value = self._new(lib.clef_weight(self._graph, utf8(name), _dtype(dtype or data.dtype), self._shape(shape)))
+        value = self._new(lib.clef_weight(self._graph, c_text(name), _dtype(dtype or data.dtype), self._shape(shape)))
         self._weights[name] = data
         return value
 
     def state(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
         """A value that is zero at first and keeps what ops write to it from run to run, such as a KV cache."""
-        return self._new(lib.clef_state(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
+        return self._new(lib.clef_state(self._graph, c_text(name), _dtype(dtype), self._shape(shape)))
 
     def constant(self, data: Any, name: str | None = None) -> Value:
         """A copy of numbers: integers as int32, others as float32."""
         array = as_array(data, name or "constant")
         array = as_c_array(array, np.int32 if array.dtype.kind in "iub" else np.float32, name or "constant")
         self._constants += name is None
-        return self._new(lib.clef_constant(self._graph, utf8(name or f"constant{self._constants}"),
+        return self._new(lib.clef_constant(self._graph, c_text(name or f"constant{self._constants}"),
                                            _dtype(array.dtype), self._shape(array.shape),
                                            ffi.from_buffer(array)))
 
     def output(self, name: str, value: Value) -> Value:
         """Marks a value as a result."""
-        lib.clef_output(self._graph, utf8(name), self._as_value(value))
+        lib.clef_output(self._graph, c_text(name), self._as_value(value))
         self._check()
         return value
 
@@ -333,7 +334,7 @@ class Graph(Ops):
     def scope(self, name: str) -> Iterator[None]:
         """Values made within get "name." before their names. Scopes called "layer0", "layer1" .. are drawn as layers,
         and several devices share them."""
-        lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", utf8(name)))
+        lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", c_text(name)))
         try:
             yield
         finally:
@@ -372,7 +373,7 @@ class Graph(Ops):
         return int(lib.clef_graph_n_values(self._graph))
 
     def __getitem__(self, name: str) -> Value:
-        found = lib.clef_graph_find(self._graph, utf8(name))
+        found = lib.clef_graph_find(self._graph, c_text(name))
         if found == ffi.NULL:
             raise KeyError(name)
         return Value(self, found)
@@ -400,17 +401,20 @@ class Graph(Ops):
 
     def set_bound(self, symbol: str, value: int) -> Graph:
         """Lowers the most that a symbol can be."""
-        call(lib.clef_graph_set_bound, self._graph, utf8(symbol), value)
+        self._plans.clear()  # they are of the graph as it was
+        call(lib.clef_graph_set_bound, self._graph, c_text(symbol), value)
         return self
 
     def fix_symbols(self) -> Graph:
         """Makes each symbol the number that is its bound. Gradients need that."""
+        self._plans.clear()
         call(lib.clef_graph_fix_symbols, self._graph)
         return self
 
     def optimize(self, last: str | None = None) -> Graph:
         """Runs the passes in their order, up to `last` (None: all). Values that are removed must not be used."""
-        call(lib.clef_graph_optimize, self._graph, utf8(last) if last else ffi.NULL)
+        self._plans.clear()
+        call(lib.clef_graph_optimize, self._graph, c_text(last) if last else ffi.NULL)
         return self
 
     def __str__(self) -> str:
@@ -434,12 +438,13 @@ class Graph(Ops):
         optimize("fuse") have no form in ONNX."""
         keep = _WeightSource(self)
         options = ffi.new("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
-        with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
-            call(lib.clef_graph_write_onnx, self._graph, file, options)
-            if path is not None:
-                return None
-            file.seek(0)
-            return file.read()
+        with keep.working():
+            with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
+                call(lib.clef_graph_write_onnx, self._graph, file, options)
+                if path is not None:
+                    return None
+                file.seek(0)
+                return file.read()
 
     def diff(self, other: Graph) -> str:
         """What differs: lines of "- " that only this graph has, "+ " that only the other has, "< " and "> " for values
@@ -487,6 +492,10 @@ class _WeightSource:
         else:
             self.function, self.user = lib.clef_py_weight, ffi.new_handle(self)
 
+    def working(self) -> AbstractContextManager[None]:
+        """The model is open, and stays so."""
+        return nullcontext() if self.owner is None else cast("AbstractContextManager[None]", self.owner._working())
+
     def find(self, name: str, n_bytes: int) -> Any:
         array = self.arrays.get(name)
         return ffi.from_buffer(array) if array is not None and array.nbytes == n_bytes else ffi.NULL
@@ -500,7 +509,7 @@ class Plan:
         self.device = device
         self._source = _WeightSource(graph)
         handle = ffi.new_handle(progress)
-        chosen = ffi.new("char[]", utf8(variants)) if variants else ffi.NULL
+        chosen = ffi.new("char[]", c_text(variants)) if variants else ffi.NULL
         copy = graph.copy_graph()
         if not copy.outputs:
             _name_outputs(copy)
@@ -512,27 +521,29 @@ class Plan:
         options.compile.exact = int(exact)
         options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handle
         out = ffi.new("clef_plan **")
-        with device._lock:
+        with self._source.working(), device._lock:
             call(lib.clef_plan_create, device._pointer, copy._graph, options, out)
         self._plan = out[0]
         self._inputs = _leaves(graph)
-        self._numbers = {name: lib.clef_plan_input(self._plan, utf8(name)) for name in self._inputs}
+        self._numbers = {name: lib.clef_plan_input(self._plan, c_text(name)) for name in self._inputs}
         self._outputs = outputs
         self._finalizer = weakref.finalize(self, _destroy, self._plan, device, (self._source, handle))
         device._register(self._finalizer)  # the device is closed after its plans
+        if self._source.owner is not None:
+            self._source.owner._register(self._finalizer, device._lock)
 
     def bind(self, **symbols: int) -> Plan:
         """Sets symbols for the next runs. run() binds those that are in the shapes of inputs by itself."""
         with self._working():
             for symbol, n in symbols.items():
-                call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
+                call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, c_text(symbol)), n)
         return self
 
     @contextmanager
     def _working(self) -> Iterator[None]:
         with self.device._lock:
             if not self._finalizer.alive:
-                raise ValueError("the device of this plan was closed")
+                raise ClosedError("the plan was closed, or its device or model")
             yield
 
     def run(self, **inputs: Any) -> dict[str, npt.NDArray[Any]]:
@@ -549,7 +560,7 @@ class Plan:
 
     def _run(self, arrays: Mapping[str, npt.NDArray[Any]], lengths: Mapping[str, int]) -> dict[str, npt.NDArray[Any]]:
         for symbol, n in lengths.items():
-            call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
+            call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, c_text(symbol)), n)
         for name, array in arrays.items():
             number = self._numbers[name]
             if number >= 0:  # an input that nothing reads is none of the plan
@@ -575,7 +586,7 @@ class Plan:
 
     def _read(self, name: str, dtype: str) -> npt.NDArray[Any]:
         rank, dims = ffi.new("int32_t *"), ffi.new("int64_t[4]")
-        number = lib.clef_plan_output(self._plan, utf8(name))
+        number = lib.clef_plan_output(self._plan, c_text(name))
         n_bytes = lib.clef_plan_output_bytes(self._plan, number, rank, dims)
         out = np.empty([dims[i] for i in range(rank[0])], _numpy_types[dtype])
         call(lib.clef_plan_read, self._plan, number, ffi.from_buffer(out) if n_bytes else ffi.NULL, n_bytes)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array
-from ._native import NotFound, call, ffi, fields_of, lib, text_of, utf8
+from ._native import ClosedError, NotFound, c_text, call, ffi, fields_of, lib, path_bytes, text_of, utf8
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
@@ -41,9 +41,16 @@ class _Working:
 
     def __enter__(self) -> None:
         self._lock.__enter__()
-        if not self._finalizer.alive:
+        try:
+            self.check()
+        except ClosedError:
             self._lock.__exit__()
-            raise ValueError(f"{self._path}: the model was closed")
+            raise
+
+    def check(self) -> None:
+        """Raises, if the model was closed."""
+        if not self._finalizer.alive:
+            raise ClosedError(f"{self._path}: the model was closed")
 
     def __exit__(self, *exception: object) -> None:
         self._lock.__exit__()
@@ -79,20 +86,21 @@ class Model:
         self.device = Device(device) if isinstance(device, str) else device
         self._lock = self.device._lock
         self._owned: list[Any] = []  # closers, the last one first
+        self._users: list[tuple[Any, DeviceLock]] = []  # finalizers of batches, plans .. on it, closed before it
         # The device outlives what is on it: it is an argument, and was made before.
         self._keep: list[Any] = []  # handles of callbacks
-        self._finalizer = weakref.finalize(self, _close_all, self._owned, self.device, self._keep)
+        self._finalizer = weakref.finalize(self, _close_all, self._users, self._owned, self.device, self._keep)
         self.device._register(self._finalizer)
         out = ffi.new("clef_model **")
-        call(lib.clef_model_open, utf8(self.path), out)
+        call(lib.clef_model_open, c_text(self.path), out)
         self._model = self._own(out[0], lib.clef_model_close)
         self._loras = self._open_lora(os.fspath(lora), lora_scale) if lora else ffi.NULL
+        self._lora = (os.fspath(lora), lora_scale) if lora else None
         self._progress = ffi.new_handle(progress)
         self._keep.append(self._progress)
         self._context, self._kv_type, self._exact, self._n_beams = context, kv_type, exact, n_beams
         self._has_own_device = isinstance(device, str)
         self._parts: dict[str, Any] = {}
-        self._kept: list[Any] = []
         self._published: Any = None  # the trainer whose weights it has
         self._guard = _Working(self._lock, self._finalizer, self.path)
 
@@ -104,7 +112,7 @@ class Model:
 
     def _open_lora(self, path: str, scale: float) -> Any:
         adapter, out = ffi.new("clef_lora **"), ffi.new("clef_lora_set **")
-        call(lib.clef_lora_open, utf8(path), self._model, scale, adapter)
+        call(lib.clef_lora_open, c_text(path), self._model, scale, adapter)
         try:
             call(lib.clef_lora_set_create, self._model, adapter, 1, out)
         finally:
@@ -131,6 +139,10 @@ class Model:
     def _working(self) -> _Working:
         return self._guard
 
+    def _settings(self) -> dict[str, Any]:
+        """What its answers depend on beside its path."""
+        return {"context": self._context, "kv_type": self._kv_type, "exact": self._exact, "lora": self._lora}
+
     def _compile(self) -> dict[str, Any]:
         return {"exact": int(self._exact), "progress": lib.clef_py_progress, "progress_user": self._progress}
 
@@ -144,13 +156,12 @@ class Model:
         """Gives up what has the weights on the device; the next calls make it anew."""
         self._parts.clear()
         while len(self._owned) > 1 + (self._loras != ffi.NULL):
-            closer = self._owned.pop()
-            if isinstance(closer, weakref.finalize):
-                self._kept.append(closer)  # a batch or a trainer, which has weights of its own
-            else:
-                closer()
-        self._owned += self._kept
-        self._kept.clear()
+            self._owned.pop()()
+
+    def _register(self, finalizer: Any, lock: DeviceLock) -> None:
+        """Notes what is to be closed before the model: a weakref.finalize, and the lock of what it frees."""
+        self._users[:] = [user for user in self._users if user[0].alive]
+        self._users.append((finalizer, lock))
 
     def _session(self) -> Any:
         def make() -> Any:
@@ -185,7 +196,7 @@ class Model:
         found, value = {}, ffi.new("double *")
         with self._working():
             for name in ("temperature", "top_k", "top_p", "min_p", "typical", "repeat_penalty"):
-                if lib.clef_model_sampling(self._model, utf8(name), value):
+                if lib.clef_model_sampling(self._model, c_text(name), value):
                     found[name] = float(value[0])
         return found
 
@@ -213,7 +224,8 @@ class Model:
         raise KeyError(name)
 
     def _weight_source(self) -> tuple[Any, Any]:
-        """The clef_weight_source of its graphs, and that one's user."""
+        """The clef_weight_source of its graphs, and that one's user. The model must be open, and outlive both."""
+        self._guard.check()
         if self._loras != ffi.NULL:
             return lib.clef_lora_set_weight, ffi.cast("void *", self._loras)
         return lib.clef_model_weight, ffi.cast("void *", self._model)
@@ -221,12 +233,14 @@ class Model:
     @property
     def is_encoder(self) -> bool:
         """Whether all tokens see each other, as in BERT."""
-        return bool(lib.clef_model_is_encoder(self._model))
+        with self._working():
+            return bool(lib.clef_model_is_encoder(self._model))
 
     @property
     def is_encoder_decoder(self) -> bool:
         """Whether it reads a source and writes a target, as T5."""
-        return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
+        with self._working():
+            return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
 
     # ---- tokens --------------------------------------------------------------------------------------------
 
@@ -295,7 +309,9 @@ class Model:
             return self._logits_of(out[0], copy)
 
     def _logits_of(self, pointer: Any, copy: bool) -> Floats:
-        view = _floats(pointer, lib.clef_model_hparams(self._model).n_vocab)
+        # The view holds the model: its memory goes no earlier.
+        kept = ffi.gc(ffi.cast("float *", pointer), lambda _, model=self: None)
+        view = _floats(kept, lib.clef_model_hparams(self._model).n_vocab)
         return view.copy() if copy else view
 
     @property
@@ -324,15 +340,15 @@ class Model:
         """Writes the KV cache and its ids to a file, from which load_session() goes on."""
         with self._working():
             self._parts.pop("generation", None)
-            call(lib.clef_session_save, self._session(), utf8(os.fspath(path)))
+            call(lib.clef_session_save, self._session(), path_bytes(path))
 
     def load_session(self, path: str | os.PathLike[str]) -> None:
         """Replaces the KV cache by that of a file of the same model, which is checked first."""
         with self._working():
             self._parts.pop("generation", None)
             call(lib.clef_session_check, self._model, getattr(lib, _kv_types[self._kv_type]), self._loras,
-                 int(self._loras != ffi.NULL), utf8(os.fspath(path)))
-            call(lib.clef_session_load, self._session(), utf8(os.fspath(path)))
+                 int(self._loras != ffi.NULL), path_bytes(path))
+            call(lib.clef_session_load, self._session(), path_bytes(path))
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -453,7 +469,7 @@ class Model:
             return answer if stream else answer.message()
 
     def apply_template(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None,
-                       template: str | None = None, arguments: Mapping[str, Any] | None = None,
+                       template: str | os.PathLike[str] | None = None, arguments: Mapping[str, Any] | None = None,
                        add_generation_prompt: bool = True) -> str:
         """The text that the chat template makes of a conversation."""
         from .conversation import Rendered
@@ -598,7 +614,7 @@ class Model:
         parts = {"whole": lib.CLEF_PART_WHOLE, "encoder": lib.CLEF_PART_ENCODER, "decoder": lib.CLEF_PART_DECODER}
         if part not in parts:
             raise ValueError(f"part: expected one of {', '.join(parts)}, got {part!r}")
-        names = [ffi.new("char[]", utf8(name)) for name in taps]
+        names = [ffi.new("char[]", c_text(name)) for name in taps]
         tapped = ffi.new("char *[]", names) if names else ffi.NULL
         out = ffi.new("clef_graph **")
         with self._working():
@@ -610,7 +626,7 @@ class Model:
             call(lib.clef_model_build, self._model, options, out)
             graph = Graph._of(out[0], self)
             if optimize:
-                call(lib.clef_graph_optimize, out[0], utf8(optimize))
+                call(lib.clef_graph_optimize, out[0], c_text(optimize))
         return graph
 
     def evaluate(self, ids: Any, *, target: Any = None, attention_mask: Any = None,
@@ -659,14 +675,14 @@ class Model:
                  progress: Progress | None = None, note: Callable[[str], Any] | None = None) -> None:
         """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types())."""
         handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))
-        name = ffi.new("char[]", utf8(type))
+        name = ffi.new("char[]", c_text(type))
         options = ffi.new("clef_quantize_opts *", {
             "type": name, "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
             "progress_user": handles[0], "note": lib.clef_py_notice, "note_user": handles[1]})
         with self._working():
             if not lib.clef_quantize_knows(name):
                 raise ValueError(f"type: expected one of {', '.join(quantize_types())}, got {type!r}")
-            call(lib.clef_model_quantize, self._model, utf8(os.fspath(path)), options)
+            call(lib.clef_model_quantize, self._model, path_bytes(path), options)
 
 
     def save(self, path: str | os.PathLike[str], weights: Mapping[str, Any], *, dtype: str = "float32") -> None:
@@ -691,7 +707,7 @@ class Model:
         values = ffi.new("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
         options = ffi.new("clef_save_opts *", {"dtype": dtypes[dtype]})
         with self._working():
-            call(lib.clef_model_save, self._model, utf8(os.fspath(path)), options, values)
+            call(lib.clef_model_save, self._model, path_bytes(path), options, values)
 
 
 def quantize_types() -> list[str]:
@@ -716,8 +732,12 @@ def _copy_error(source: Any, target: Any) -> int:
     return int(source.status)
 
 
-def _close_all(closers: list[Any], device: Device, keep: list[Any]) -> None:
+def _close_all(users: list[tuple[Any, DeviceLock]], closers: list[Any], device: Device, keep: list[Any]) -> None:
     def close() -> None:
+        while users:
+            finalizer, lock = users.pop()
+            with lock:  # not while it computes
+                finalizer()
         while closers:
             closers.pop()()
         keep.clear()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, path_bytes, text_of
 from ._pages import History, Profile
 from .dataset import Dataset, Paths, choose
 from .device import Device, Progress
@@ -78,7 +78,7 @@ class _Parameters:
 
     def _open(self) -> Any:
         if not self._finalizer.alive:
-            raise ValueError("the trainer was closed")
+            raise ClosedError("the trainer was closed, or its device or model")
         return self._trainer
 
     def _numbers(self) -> dict[str, int]:
@@ -198,7 +198,7 @@ class Trainer(_Parameters):
         self.history = History()
         self._arrays = dict(graph._weights)
         self._owner = graph._owner
-        names = [ffi.new("char[]", utf8(name)) for name in taps]
+        names = [ffi.new("char[]", c_text(name)) for name in taps]
         tapped = ffi.new("char *[]", names) if names else ffi.NULL
         handles = [ffi.new_handle(x) for x in (self._arrays_source(graph), trains, progress)]
         options = Optimizer(**optimizer).new_options()
@@ -211,13 +211,15 @@ class Trainer(_Parameters):
         options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handles[2]
         out = ffi.new("clef_trainer **")
         with self.device._lock:
-            call(lib.clef_trainer_create, self.device._pointer, graph._graph, utf8(loss), options, out)
+            call(lib.clef_trainer_create, self.device._pointer, graph._graph, c_text(loss), options, out)
         self._trainer = out[0]
         self._inputs = _leaves(graph)
         self._taps = {name: i for i, name in enumerate(taps)}
         self._finalizer = weakref.finalize(self, _destroy, lib.clef_trainer_destroy, self._trainer, self.device,
                                            (handles, graph))
         self.device._register(self._finalizer)
+        if graph._owner is not None:
+            graph._owner._register(self._finalizer, self.device._lock)
 
     def _arrays_source(self, graph: Graph) -> Any:
         from .graph import _WeightSource
@@ -231,7 +233,7 @@ class Trainer(_Parameters):
                 raise ValueError(f"write: expected one of {', '.join(self._inputs)}, got {name}")
             array = as_c_array(data, _numpy_types[self._inputs[name][0]], name)
             with self.device._lock:
-                call(lib.clef_trainer_write, self._open(), utf8(name), ffi.from_buffer(array), array.nbytes)
+                call(lib.clef_trainer_write, self._open(), c_text(name), ffi.from_buffer(array), array.nbytes)
 
     def add(self, **inputs: Any) -> None:
         """Adds a part to the step: its loss, and its gradients."""
@@ -289,7 +291,7 @@ class ModelTrainer(_Parameters):
                  progress: Progress | None = None, **optimizer: Any) -> None:
         self.model, self.device = model, model.device
         self.history = History()
-        targets = ffi.new("char[]", utf8(",".join(lora_targets))) if lora_targets else ffi.NULL
+        targets = ffi.new("char[]", c_text(",".join(lora_targets))) if lora_targets else ffi.NULL
         handle = ffi.new_handle(progress)
         options = ffi.new("clef_model_train_opts *", {
             "n_tokens": n_tokens, "n_rows": n_rows, "n_parts": n_parts, "dropout": dropout, "seed": seed,
@@ -304,7 +306,7 @@ class ModelTrainer(_Parameters):
         self._trainer = lib.clef_model_trainer_graph(self._pointer)
         self._finalizer = weakref.finalize(self, _destroy, lib.clef_model_trainer_destroy, self._pointer, self.device,
                                            handle)
-        model._owned.append(self._finalizer)  # before the model
+        model._register(self._finalizer, self.device._lock)
 
     @property
     def n_tokens(self) -> int:
@@ -321,7 +323,7 @@ class ModelTrainer(_Parameters):
     def set_data(self, dataset: Dataset) -> None:
         """Notes the data, so that a checkpoint is not resumed with other data."""
         self._open()
-        lib.clef_model_trainer_set_data(self._pointer, utf8(dataset.info["fingerprint"]))
+        lib.clef_model_trainer_set_data(self._pointer, c_text(dataset.info["fingerprint"]))
 
     @staticmethod
     def _rows(rows: dict[str, Any]) -> tuple[Any, int, list[npt.NDArray[np.int32]]]:
@@ -354,7 +356,8 @@ class ModelTrainer(_Parameters):
 
     def publish(self) -> None:
         """Copies the present weights, an adapter merged, into the open model, which generates with them from then on.
-        They are the trainer's: after close() the model has its own weights again."""
+        Of several trainers the one that published last counts. Once it is closed, the model has the weights of its
+        files again. A Batch keeps the weights with which it was made."""
         with self.model._working():
             self._open()
             call(lib.clef_model_trainer_publish, self._pointer)
@@ -380,27 +383,27 @@ class ModelTrainer(_Parameters):
         options, _keep = self._save_options(dtype, note)
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_save, self._pointer, utf8(os.fspath(path)), options)
+            call(lib.clef_model_trainer_save, self._pointer, path_bytes(path), options)
 
     def check_save(self, path: str | os.PathLike[str], *, dtype: str = "float32") -> None:
         """Raises what save() would raise whatever the weights will be. To be called before a long training."""
         options, _keep = self._save_options(dtype, None)
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_check_save, self._pointer, utf8(os.fspath(path)), options)
+            call(lib.clef_model_trainer_check_save, self._pointer, path_bytes(path), options)
 
     def checkpoint(self, folder: str | os.PathLike[str], *, keep: int = 2) -> None:
         """Writes folder/ckpt-STEP.clef, from which resume() goes on to the same weights."""
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_checkpoint, self._pointer, utf8(os.fspath(folder)), keep)
+            call(lib.clef_model_trainer_checkpoint, self._pointer, path_bytes(folder), keep)
 
     def resume(self, folder: str | os.PathLike[str], *, note: Callable[[str], Any] | None = None) -> None:
         """Goes on from the newest sound checkpoint in a folder."""
         handle = ffi.new_handle(note or (lambda text: None))
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_resume, self._pointer, utf8(os.fspath(folder)), lib.clef_py_notice, handle)
+            call(lib.clef_model_trainer_resume, self._pointer, path_bytes(folder), lib.clef_py_notice, handle)
 
 
 def _destroy(function: Callable[[Any], None], pointer: Any, device: Device, keep: Any) -> None:
@@ -413,7 +416,7 @@ def _destroy(function: Callable[[Any], None], pointer: Any, device: Device, keep
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder has a checkpoint, sound or not."""
-    return bool(lib.clef_train_has_checkpoint(utf8(os.fspath(folder))))
+    return bool(lib.clef_train_has_checkpoint(path_bytes(folder)))
 
 
 def validate(trainer: ModelTrainer, dataset: Dataset) -> float:
@@ -499,8 +502,8 @@ def new_model(config: str | os.PathLike[str], tokenizer: str | os.PathLike[str],
               seed: int = 0) -> None:
     """Writes a model folder with weights as at the begin of a training: of a config.json, or a folder with one, and of
     a tokenizer's folder."""
-    call(lib.clef_train_check_folder, utf8(os.fspath(out)))
-    call(lib.clef_model_create_new, utf8(os.fspath(config)), utf8(os.fspath(tokenizer)), utf8(os.fspath(out)), seed)
+    call(lib.clef_train_check_folder, path_bytes(out))
+    call(lib.clef_model_create_new, path_bytes(config), path_bytes(tokenizer), path_bytes(out), seed)
 
 
 def new_model_types() -> list[str]:
@@ -510,11 +513,11 @@ def new_model_types() -> list[str]:
 
 def claim_folder(path: str | os.PathLike[str]) -> None:
     """Makes a folder for the files of a training, unless something else is there."""
-    call(lib.clef_train_claim_folder, utf8(os.fspath(path)))
+    call(lib.clef_train_claim_folder, path_bytes(path))
 
 
 def training_graph(graph: Graph, loss: str = "loss", **optimizer: Any) -> Graph:
     """The graph that a Trainer runs: loss, gradients, and the states that sum them up. Nothing is run."""
     out = ffi.new("clef_graph **")
-    call(lib.clef_train_graph, graph._graph, utf8(loss), Optimizer(**optimizer).new_options(), out)
+    call(lib.clef_train_graph, graph._graph, c_text(loss), Optimizer(**optimizer).new_options(), out)
     return Graph._of(out[0], graph._owner)
