@@ -71,10 +71,11 @@ def __getattr__(name: str) -> _Any:
 
 
 __all__ = [
-    "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint", "Dataset",
-    "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History", "IOFailed", "LimitError",
-    "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer", "Plan", "Profile", "Sampler",
-    "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token", "Tokenizer", "Trainer",
-    "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode", "devices", "encode", "files",
-    "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai", "ops", "passes", "quantize_types",
-    "sampler_names", "save_adapter", "sym", "template_names", "tool_formats", "train", "training_graph"]
+    "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint",
+    "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
+    "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer",
+    "Plan", "Profile", "Sampler", "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token",
+    "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode",
+    "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai",
+    "ops", "passes", "quantize_types", "sampler_names", "save_adapter", "sym", "template_names", "tool_formats",
+    "train", "training_graph"]

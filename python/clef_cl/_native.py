@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from ._clef import ffi, lib
 
 # The command that a wheel brings: it checks kernels (Device's `prover`).
 own_command = Path(__file__).parent / "_install" / "bin" / "clef"
 
-__all__ = ["ClosedError", "Error", "c_text", "call", "ffi", "fields_of", "lib", "path_bytes", "text_of", "utf8"]
+__all__ = ["ClosedError", "Error", "c_text", "call", "ffi", "fields_of", "lib", "new_struct", "path_bytes", "text_of",
+           "utf8"]
 
 
 class Error(Exception):
@@ -109,6 +112,25 @@ def c_text(text: str | bytes) -> bytes:
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
     """A path for C."""
     return c_text(os.fspath(path))
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as Python's own number, of which C cuts nothing off."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def new_struct(kind: str, fields: Mapping[str, Any]) -> Any:
+    """A struct of C. A field that does not fit is named."""
+    given = {name: _plain(value) for name, value in fields.items()}
+    try:
+        return ffi.new(kind, given)
+    except (TypeError, OverflowError):
+        for name, value in given.items():
+            try:
+                ffi.new(kind, {name: value})
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"{name}: {error}, got {value!r}") from None
+        raise
 
 
 # ---- calls -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import as_c_array
-from ._native import c_text, call, ffi, lib, path_bytes, text_of
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, text_of
 from .model import Model
 
 _dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "bfloat16": lib.CLEF_BF16}
@@ -55,7 +55,7 @@ def save_adapter(model: Model, path: str | os.PathLike[str], matrices: Mapping[s
         {"weight": name, "a": ffi.cast("const float *", ffi.from_buffer(a)),
          "b": ffi.cast("const float *", ffi.from_buffer(b))} for name, (a, b) in zip(names, arrays.values())])
     base_name = ffi.new("char[]", c_text(base)) if base else ffi.NULL
-    options = ffi.new("clef_lora_save_opts *", {"rank": ranks.pop(), "alpha": alpha, "dtype": _dtypes[dtype],
+    options = new_struct("clef_lora_save_opts *", {"rank": ranks.pop(), "alpha": alpha, "dtype": _dtypes[dtype],
                                                 "base": base_name})
     with model._working():
         call(lib.clef_lora_save, model._model, path_bytes(path), options, structs, len(arrays))

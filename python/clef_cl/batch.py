@@ -7,7 +7,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import ClosedError, Error, call, ffi, fields_of, lib, text_of
+from ._arrays import whole
+from ._native import ClosedError, Error, call, ffi, fields_of, lib, new_struct, text_of
 from .device import DeviceLock
 from .model import Model, _as_ids, _kv_types
 from .sampling import Sampling
@@ -49,7 +50,7 @@ class Batch:
         self._model, self._draft = model, draft
         self._streams: dict[int, Any] = {}
         self._others: list[Token] = []  # of texts of add(), which came while generate() ran
-        options = ffi.new("clef_batch_opts *", {
+        options = new_struct("clef_batch_opts *", {
             "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
             "repeatable": int(repeatable), "no_prefix_cache": int(not prefix_cache), "ngram_max": ngram_max,
             "draft": draft._model if draft is not None else ffi.NULL, "draft_tokens": draft_tokens,
@@ -78,8 +79,8 @@ class Batch:
             ids = model.tokenize(prompt) if isinstance(prompt, str) else prompt
             pointer, n, _keep = _as_ids(ids)
             chosen, _kept = Sampling(**sampling).new_options(model._model)
-            request = ffi.new("clef_request *", {
-                "n_max": max_tokens, "ignore_eos": int(ignore_eos), "sampling": chosen[0],
+            request = new_struct("clef_request *", {
+                "n_max": whole("max_tokens", max_tokens, 0), "ignore_eos": int(ignore_eos), "sampling": chosen[0],
                 "logprobs": int(logprobs), "lora": int(model._loras != ffi.NULL)})
             if model.is_encoder_decoder:
                 request.source, request.n_source = pointer, n
@@ -88,7 +89,7 @@ class Batch:
             request.ids, request.n = pointer, n
             number = ffi.new("int64_t *")
             call(lib.clef_batch_add, self._batch, request, number)
-            self._streams[number[0]] = ffi.new("clef_stream *", {"tok": model._tokenizer()})
+            self._streams[number[0]] = new_struct("clef_stream *", {"tok": model._tokenizer()})
         return int(number[0])
 
     def cancel(self, text: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ._native import call, ffi, lib, path_bytes, text_of
+from ._native import call, ffi, lib, new_struct, path_bytes, text_of
 
 _kinds = {"program": lib.CLEF_CACHE_PROGRAM, "fused_step": lib.CLEF_CACHE_FUSED_STEP, "proofs": lib.CLEF_CACHE_PROOFS,
           "tuning": lib.CLEF_CACHE_TUNING, "speed": lib.CLEF_CACHE_SPEED, "tokens": lib.CLEF_CACHE_TOKENS,
@@ -74,7 +74,7 @@ def _folder(path: _Path) -> bytes:
 def _report(path: _Path, verify: bool) -> _Report:
     report = _Report()
     handle = ffi.new_handle(report)
-    struct = ffi.new("clef_cache_report *", {"verify": int(verify), "entry": lib.clef_py_cache_entry,
+    struct = new_struct("clef_cache_report *", {"verify": int(verify), "entry": lib.clef_py_cache_entry,
                                              "aside": lib.clef_py_cache_aside, "user": handle})
     call(lib.clef_cache_list, _folder(path), struct)
     return report

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._native import call, ffi, lib, utf8
+from ._arrays import whole
+from ._native import call, ffi, lib, new_struct, utf8
 from .tokenizer import Tokenizer
 
 _kinds = {"grammar": lib.CLEF_CONSTRAIN_GBNF, "json_schema": lib.CLEF_CONSTRAIN_SCHEMA,
@@ -48,7 +49,7 @@ class Constraint:
             yield pointer
 
     def _compile(self, kind: int, text: str, pointer: Any, ends: list[int], strict: bool, any_order: bool) -> None:
-        options = ffi.new("clef_constraint_opts *", {"strict": int(strict), "any_order": int(any_order),
+        options = new_struct("clef_constraint_opts *", {"strict": int(strict), "any_order": int(any_order),
                                                      "tok": pointer})
         out, problem = ffi.new("clef_constraint **"), ffi.new("clef_constraint_problem *")
         data = utf8(text)
@@ -102,7 +103,7 @@ class Constraint:
     def accept(self, id: int) -> None:
         """Goes on by a token. One that is not allowed raises ArgumentError."""
         with self._use():
-            call(lib.clef_constraint_accept, self._constraint, self._tokens(), self._state, id)
+            call(lib.clef_constraint_accept, self._constraint, self._tokens(), self._state, whole("id", id))
 
     @property
     def n_bytes(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Union
 
-from ._native import c_text, call, ffi, lib, path_bytes, text_of, utf8
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, text_of, utf8
 from .generation import Generation
 from .model import Model, _constraint_of
 from .sampling import Sampling
@@ -104,7 +104,7 @@ def _rendered(template: Any, path: str, messages: Sequence[Mapping[str, Any]], t
     keep = [ffi.new("char[]", c_text(text)) for item in arguments.items() for text in (item[0], json.dumps(item[1]))]
     args = ffi.new("clef_template_arg[]", [{"name": keep[i], "json": keep[i + 1]} for i in range(0, len(keep), 2)])
     strings = [ffi.new("char[]", text) for text in (said, known or b"", c_text(path))]
-    options = ffi.new("clef_template_opts *", {
+    options = new_struct("clef_template_opts *", {
         "messages": strings[0], "messages_bytes": len(said), "model": strings[2] if path else ffi.NULL, "args": args,
         "n_args": len(arguments), "no_generation_prompt": int(not add_generation_prompt)})
     if known is not None:
@@ -182,8 +182,8 @@ class Answer(Iterator[dict[str, Any]]):
                  tool_choice: str | Mapping[str, Any] = "auto", parallel_tool_calls: bool = True,
                  template: _Path = None, tool_format: str | None = None,
                  arguments: Mapping[str, Any] | None = None, max_tokens: int = 0, stop: str | Sequence[str] = (),
-                 ignore_eos: bool = False, json_schema: Any = None, grammar: str | None = None, regex: str | None = None,
-                 choice: Sequence[str] | None = None, **sampling: Any) -> None:
+                 ignore_eos: bool = False, json_schema: Any = None, grammar: str | None = None,
+                 regex: str | None = None, choice: Sequence[str] | None = None, **sampling: Any) -> None:
         name = _choice(plain(tool_choice))
         tools = None if name == "none" else plain(tools)
         rendered = Rendered(model, messages, tools, template, arguments or {})
@@ -208,7 +208,7 @@ class Answer(Iterator[dict[str, Any]]):
             name, lib.CLEF_TOOL_CHOICE_NAMED)
         data = ffi.new("char[]", utf8(json.dumps(list(tools))))
         function = ffi.new("char[]", c_text(name))
-        options = ffi.new("clef_tool_constraint_opts *", {
+        options = new_struct("clef_tool_constraint_opts *", {
             "format": self._format, "tools": data, "tools_bytes": len(data) - 1, "choice": choice, "name": function,
             "parallel": int(parallel), "tok": model._tokenizer()})
         out = ffi.new("clef_constraint **")
@@ -217,7 +217,7 @@ class Answer(Iterator[dict[str, Any]]):
 
     def _new_reader(self, tools: Sequence[Any] | None, starts_thinking: bool) -> Any:
         data = ffi.new("char[]", utf8(json.dumps(list(tools or ()))))
-        options = ffi.new("clef_reply_opts *", {"format": self._format, "starts_thinking": int(starts_thinking)})
+        options = new_struct("clef_reply_opts *", {"format": self._format, "starts_thinking": int(starts_thinking)})
         if tools:
             options.tools, options.tools_bytes = data, len(data) - 1
         out = ffi.new("clef_reply_reader **")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import ClosedError, c_text, call, ffi, fields_of, lib, own_command, path_bytes, text_of
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, own_command, path_bytes, text_of
 
 Progress = Callable[[str, int, int], Any]
 
@@ -120,6 +120,8 @@ class Device:
                  shares: list[float] | None = None, prover: str | None = None, cache_dir: str | None = None,
                  notice: Callable[[str], Any] | None = None, progress: Progress | None = None,
                  background: bool = True) -> None:
+        if threads < 0:
+            raise ValueError(f"threads: expected a number from 0, got {threads}")
         self._notice = ffi.new_handle(notice or _say)
         self._progress = ffi.new_handle(progress)
         if prover is None and "CLEF_PROVER" not in os.environ:
@@ -127,7 +129,7 @@ class Device:
         self._strings = [ffi.new("char[]", path_bytes(text)) if text is not None else ffi.NULL
                          for text in (prover, cache_dir)]
         self._shares = ffi.new("float[]", shares or [])
-        options = ffi.new("clef_device_opts *", {
+        options = new_struct("clef_device_opts *", {
             "profile": int(profile), "n_threads": threads, "several": 1, "prover": self._strings[0],
             "cache_dir": self._strings[1], "pin": lib.CLEF_PIN_AUTO, "notice": lib.clef_py_notice,
             "notice_user": self._notice, "progress": lib.clef_py_progress, "progress_user": self._progress,

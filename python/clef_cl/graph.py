@@ -12,8 +12,8 @@ from typing import Any, Union, cast
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_array, as_c_array
-from ._native import ClosedError, c_text, call, ffi, fields_of, lib, text_of, utf8
+from ._arrays import as_array, as_c_array, whole
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, text_of, utf8
 from ._ops import Operand, Ops
 from ._pages import Profile, graph_html, graph_svg
 from .device import Device, Progress
@@ -85,7 +85,7 @@ class Symbol:
     times: int = 1
 
     def __mul__(self, n: int) -> Symbol:
-        return Symbol(self.name, self.bound, self.times * n)
+        return Symbol(self.name, self.bound, self.times * whole("times", n, 1))
 
     __rmul__ = __mul__
 
@@ -266,11 +266,11 @@ class Graph(Ops):
 
     def _dim(self, dim: Dim) -> Any:
         if isinstance(dim, Symbol):
-            found = lib.clef_symbol(self._graph, c_text(dim.name), dim.bound)
+            found = lib.clef_symbol(self._graph, c_text(dim.name), whole("bound", dim.bound, most=2**63 - 1))
             self._check()
             found.n *= dim.times
             return found
-        return ffi.new("clef_dim *", {"n": dim, "symbol": 0})[0]
+        return new_struct("clef_dim *", {"n": whole("shape", dim, most=2**63 - 1), "symbol": 0})[0]
 
     def _dim_text(self, dim: Any) -> int | str:
         if not dim.symbol:
@@ -279,9 +279,11 @@ class Graph(Ops):
         return name if dim.n == 1 else f"{dim.n} {name}"
 
     def _shape(self, shape: Sequence[Dim]) -> Any:
+        if isinstance(shape, (int, str, bytes, Symbol)):
+            raise TypeError(f"shape: expected a tuple of lengths, got {shape!r}")
         if len(shape) > lib.CLEF_MAX_DIMS:
             raise ValueError(f"shape: expected at most {lib.CLEF_MAX_DIMS} dims, got {len(shape)}")
-        out = ffi.new("clef_shape *", {"rank": len(shape)})
+        out = new_struct("clef_shape *", {"rank": len(shape)})
         for i, dim in enumerate(shape):
             out.dim[i] = self._dim(dim)
         return out[0]
@@ -354,7 +356,7 @@ class Graph(Ops):
         one element. recompute: what a layer computes is not kept for the backward pass, but computed again."""
         pointers = ffi.new("clef_value *[]", [self._as_value(x) for x in of])
         out = ffi.new("clef_value *[]", len(of))
-        options = ffi.new("clef_gradient_opts *", {"recompute": int(recompute)})
+        options = new_struct("clef_gradient_opts *", {"recompute": int(recompute)})
         call(lib.clef_graph_gradients, self._graph, self._as_value(loss), pointers, len(of), options, out)
         return [None if x == ffi.NULL else Value(self, x) for x in out]
 
@@ -437,7 +439,7 @@ class Graph(Ops):
         """The graph with its weights as an ONNX model of opset 18: as bytes, or written to a file. The fused ops of
         optimize("fuse") have no form in ONNX."""
         keep = _WeightSource(self)
-        options = ffi.new("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
+        options = new_struct("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
         with keep.working():
             with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
                 call(lib.clef_graph_write_onnx, self._graph, file, options)
@@ -515,7 +517,7 @@ class Plan:
             _name_outputs(copy)
         outputs = {name: value.dtype for name, value in copy.outputs.items()}
         call(lib.clef_graph_optimize, copy._graph, ffi.NULL)
-        options = ffi.new("clef_plan_opts *", {
+        options = new_struct("clef_plan_opts *", {
             "weights": self._source.function, "weights_user": self._source.user, "variants": chosen,
             "batch_invariant": int(batch_invariant)})
         options.compile.exact = int(exact)

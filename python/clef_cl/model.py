@@ -4,14 +4,14 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import ClosedError, NotFound, c_text, call, ffi, fields_of, lib, path_bytes, text_of, utf8
+from ._arrays import as_c_array, whole
+from ._native import ClosedError, NotFound, c_text, call, ffi, fields_of, lib, new_struct, path_bytes, text_of, utf8
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
@@ -78,6 +78,8 @@ class Model:
                  lora_scale: float = 1.0, n_beams: int = 0, progress: Progress | None = None) -> None:
         if kv_type not in _kv_types:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
+        if not abs(lora_scale) < float("inf"):
+            raise ValueError(f"lora_scale: expected a finite number, got {lora_scale}")
         if path is None:
             path = text_of(lib.clef_demo_model())
             if not path:
@@ -165,7 +167,7 @@ class Model:
 
     def _session(self) -> Any:
         def make() -> Any:
-            options = ffi.new("clef_session_opts *", {
+            options = new_struct("clef_session_opts *", {
                 "n_context": self._context, "n_beams": self._n_beams, "kv_type": getattr(lib, _kv_types[self._kv_type]),
                 "loras": self._loras, "lora": int(self._loras != ffi.NULL), "compile": self._compile()})
             out = ffi.new("clef_session **")
@@ -334,7 +336,7 @@ class Model:
         """Keeps the first n positions of the KV cache, from which feed() goes on."""
         with self._working():
             self._parts.pop("generation", None)
-            call(lib.clef_session_keep, self._session(), n)
+            call(lib.clef_session_keep, self._session(), whole("n", n))
 
     def save_session(self, path: str | os.PathLike[str]) -> None:
         """Writes the KV cache and its ids to a file, from which load_session() goes on."""
@@ -436,7 +438,7 @@ class Model:
                 call(lib.clef_session_encode, session, pointer, n_ids)
                 pointer = ffi.new("int32_t[2]")
                 n_ids = lib.clef_session_start(session, pointer)
-            options = ffi.new("clef_beam_opts *", {
+            options = new_struct("clef_beam_opts *", {
                 "n_best": n_best, "length_penalty": length_penalty, "early_stopping": int(early_stopping),
                 "n_max": max_tokens, "ignore_eos": int(ignore_eos)})
             call(lib.clef_session_beams, session, pointer, n_ids, options, out, n)
@@ -486,7 +488,7 @@ class Model:
             out = ffi.new("clef_embedder **")
             wanted = (lib.CLEF_NORMALIZE_MODEL if normalize is None
                       else lib.CLEF_NORMALIZE_YES if normalize else lib.CLEF_NORMALIZE_NO)
-            options = ffi.new("clef_embed_opts *", {
+            options = new_struct("clef_embed_opts *", {
                 "pooling": _poolings[pooling] if pooling else lib.CLEF_POOL_NONE, "normalize": wanted,
                 "compile": self._compile()})
             call(lib.clef_embedder_create, self.device._pointer, self._model, options, out)
@@ -502,6 +504,8 @@ class Model:
         pooling    "mean", "cls" or "last"; None: what the model's files say
         normalize  whether rows have the length 1; None: what the model's files say
         """
+        if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
+            raise TypeError(f"embed: expected a text, or a list of texts or of ids, got {type(texts).__name__}")
         many = [texts] if isinstance(texts, str) else list(texts)
         with self._working():
             embedder = self._embedder(pooling, normalize)
@@ -536,7 +540,7 @@ class Model:
     def _classifier(self, head: str) -> Any:
         def make() -> Any:
             out = ffi.new("clef_classifier **")
-            options = ffi.new("clef_classifier_opts *", {"head": getattr(lib, head), "compile": self._compile()})
+            options = new_struct("clef_classifier_opts *", {"head": getattr(lib, head), "compile": self._compile()})
             call(lib.clef_classifier_create, self.device._pointer, self._model, options, out)
             return self._own(out[0], lib.clef_classifier_destroy)
         return self._part(head, make)
@@ -581,6 +585,7 @@ class Model:
     def fill_mask(self, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
         """What a masked language model expects at each mask token of a text: a list for each mask of
         {"token", "text", "score"}, the likeliest first."""
+        top = whole("top", top, 1)
         with self._working():
             mask = lib.clef_tokenizer_role(self._tokenizer(), lib.CLEF_ROLE_MASK)
             ids, rows = self._run_classifier(self._classifier("CLEF_HEAD_MASKED"), text, None)
@@ -618,7 +623,7 @@ class Model:
         tapped = ffi.new("char *[]", names) if names else ffi.NULL
         out = ffi.new("clef_graph **")
         with self._working():
-            options = ffi.new("clef_build_opts *", {
+            options = new_struct("clef_build_opts *", {
                 "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
                 "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
                 "for_export": int(for_export), "part": parts[part],
@@ -629,17 +634,27 @@ class Model:
                 call(lib.clef_graph_optimize, out[0], c_text(optimize))
         return graph
 
+    def _rows_of(self, ids: Any, name: str) -> Ids:
+        """Ids of the vocabulary, [B, T]. A graph of its own reads zeros for others."""
+        rows = np.atleast_2d(as_c_array(ids, np.int32, name))
+        n_vocab = self.hparams["n_vocab"]
+        if rows.ndim != 2 or rows.size == 0:
+            raise ValueError(f"{name}: expected ids [T] or [B, T], got an array of shape {list(np.shape(ids))}")
+        if rows.min() < 0 or rows.max() >= n_vocab:
+            raise ValueError(f"{name}: expected ids from 0 to {n_vocab - 1}, got {rows.min()} to {rows.max()}")
+        return rows
+
     def evaluate(self, ids: Any, *, target: Any = None, attention_mask: Any = None,
                  taps: Sequence[str] = ()) -> dict[str, Any]:
         """Runs ids [T] or [B, T] once, without a cache between calls: "logits" of every position, and the taps, such as
         "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids. attention_mask: as ids; 0
         marks padding."""
-        rows = np.atleast_2d(as_c_array(ids, np.int32, "ids"))
+        rows = self._rows_of(ids, "ids")
         inputs: dict[str, Any] = {"input_ids": rows}
         if self.is_encoder_decoder:
             if target is None:
                 raise ValueError("evaluate: an encoder-decoder needs a target")
-            inputs["decoder_input_ids"] = np.atleast_2d(as_c_array(target, np.int32, "target"))
+            inputs["decoder_input_ids"] = self._rows_of(target, "target")
         if attention_mask is not None and np.all(attention_mask):
             attention_mask = None  # nothing is padding; linear attention has no mask
         if attention_mask is not None:
@@ -656,13 +671,15 @@ class Model:
                   layers: Sequence[int] | None = None) -> Attention:
         """Where each token of a text looks, for all layers and heads or for some layers. In a notebook it is a picture.
         target: of an encoder-decoder: the decoder's own text; the result is then its cross-attention to `text`."""
-        ids = self.tokenize(text) if isinstance(text, str) else np.asarray(text, np.int32)
+        ids = self.tokenize(text) if isinstance(text, str) else _as_ids(text)[2]
         hparams = self.hparams
         wanted: Any = None
         if target is not None:
-            wanted = self.tokenize(target) if isinstance(target, str) else np.asarray(target, np.int32)
+            wanted = self.tokenize(target) if isinstance(target, str) else _as_ids(target)[2]
         n_layers = hparams["n_decoder_layers"] if self.is_encoder_decoder else hparams["n_layers"]
-        chosen = list(range(n_layers)) if layers is None else list(layers)
+        chosen = list(range(n_layers)) if layers is None else [whole("layers", i, 0, n_layers - 1) for i in layers]
+        if not chosen:
+            raise ValueError("layers: expected at least one, got none")
         prefix = "cross_attention" if self.is_encoder_decoder else "attention"
         found = self.evaluate(ids, target=wanted, taps=[f"{prefix}_{i}" for i in chosen])
         weights = np.stack([found[f"{prefix}_{i}"][0] for i in chosen])
@@ -676,7 +693,7 @@ class Model:
         """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types())."""
         handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))
         name = ffi.new("char[]", c_text(type))
-        options = ffi.new("clef_quantize_opts *", {
+        options = new_struct("clef_quantize_opts *", {
             "type": name, "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
             "progress_user": handles[0], "note": lib.clef_py_notice, "note_user": handles[1]})
         with self._working():
@@ -704,8 +721,8 @@ class Model:
             return ffi.cast("const float *", ffi.from_buffer(array))
 
         handle = ffi.new_handle(read)
-        values = ffi.new("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
-        options = ffi.new("clef_save_opts *", {"dtype": dtypes[dtype]})
+        values = new_struct("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
+        options = new_struct("clef_save_opts *", {"dtype": dtypes[dtype]})
         with self._working():
             call(lib.clef_model_save, self._model, path_bytes(path), options, values)
 

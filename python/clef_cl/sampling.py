@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array
-from ._native import c_text, call, ffi, lib, text_of
+from ._native import c_text, call, ffi, lib, new_struct, text_of
 
 # Where neither the caller nor the model's files say anything, as in `clef run`.
 _defaults = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical": 1.0, "repeat_penalty": 1.0}
@@ -48,8 +48,10 @@ class Sampling:
 
     def new_options(self, model: Any) -> tuple[Any, list[Any]]:
         """A clef_sampler_opts, and what it points to, which must live as long."""
+        if not isinstance(self.logit_bias, Mapping):
+            raise TypeError(f"logit_bias: expected a dict of ids and numbers, got {type(self.logit_bias).__name__}")
         biases = ffi.new("clef_logit_bias[]", [{"id": _id(i), "bias": b} for i, b in self.logit_bias.items()])
-        options = ffi.new("clef_sampler_opts *", {
+        options = new_struct("clef_sampler_opts *", {
             name: getattr(self, name)
             for name in ("repeat_last_n", "presence_penalty", "frequency_penalty", "top_n_sigma", "xtc_probability",
                          "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_last_n",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import c_text, call, ffi, lib, path_bytes, utf8
+from ._arrays import as_c_array, whole
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, utf8
 from .device import Progress
 
 Ids = npt.NDArray[np.int32]
@@ -89,7 +89,7 @@ class Tokenizer:
         texts, keep = new_strings(paths_of(files))
         names, keep_names = new_strings(special)
         handle = ffi.new_handle(progress)
-        options = ffi.new("clef_tokenizer_train_opts *", {
+        options = new_struct("clef_tokenizer_train_opts *", {
             "files": texts, "n_files": len(keep), "n_vocab": n_vocab, "min_frequency": min_frequency,
             "special": names, "n_special": len(keep_names), "progress": lib.clef_py_progress,
             "progress_user": handle})
@@ -112,7 +112,7 @@ class Tokenizer:
 
     def token(self, id: int) -> bytes:
         """The bytes that a token stands for; they need not be whole characters."""
-        n = ffi.new("size_t *")
+        id, n = whole("id", id), ffi.new("size_t *")
         with self._use() as tokenizer:
             data = lib.clef_tokenizer_bytes(tokenizer, id, n)
             if data == ffi.NULL:
@@ -127,7 +127,7 @@ class Tokenizer:
 
     def is_special(self, id: int) -> bool:
         with self._use() as tokenizer:
-            return bool(lib.clef_tokenizer_is_special(tokenizer, id))
+            return bool(lib.clef_tokenizer_is_special(tokenizer, whole("id", id)))
 
     @property
     def special(self) -> dict[str, int]:

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import ClosedError, c_text, call, ffi, fields_of, lib, path_bytes, text_of
+from ._arrays import as_c_array, whole
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, path_bytes, text_of
 from ._pages import History, Profile
 from .dataset import Dataset, Paths, choose
 from .device import Device, Progress
@@ -53,12 +53,20 @@ class Optimizer:
 
     def new_options(self) -> Any:
         """A clef_train_opts."""
+        for name in ("lr", "weight_decay", "clip", "warmup", "steps", "final", "loss_scale", "eps"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < float("inf"):
+                raise ValueError(f"{name}: expected a number from 0, got {value!r}")
+        if not (isinstance(self.betas, (tuple, list)) and len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas)):
+            raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas!r}")
         options = ffi.new("clef_train_opts *", lib.clef_train_defaults())
         options.optimizer = choose("kind", _optimizers, self.kind)
         options.rate, (options.beta1, options.beta2), options.eps = self.lr, self.betas, self.eps
         options.decay, options.clip = self.weight_decay, self.clip
         options.schedule = choose("schedule", _schedules, self.schedule)
-        options.n_warmup, options.n_steps, options.final_rate = self.warmup, self.steps, self.final
+        most = 2**63 - 1
+        options.n_warmup, options.n_steps = whole("warmup", self.warmup, 0, most), whole("steps", self.steps, 0, most)
+        options.final_rate = self.final
         options.compute = choose("compute", _precisions, self.compute)
         options.loss_scale, options.recompute = self.loss_scale, int(self.recompute)
         return options
@@ -124,7 +132,7 @@ class _Parameters:
 
     @n_steps.setter
     def n_steps(self, n: int) -> None:
-        lib.clef_trainer_set_step(self._open(), n)
+        lib.clef_trainer_set_step(self._open(), whole("n_steps", n, 0, 2**63 - 1))
 
     @property
     def loss_scale(self) -> tuple[float, int]:
@@ -134,7 +142,7 @@ class _Parameters:
 
     @loss_scale.setter
     def loss_scale(self, value: tuple[float, int]) -> None:
-        scale = ffi.new("clef_train_scale *", {"scale": value[0], "n_updates": value[1]})
+        scale = new_struct("clef_train_scale *", {"scale": value[0], "n_updates": value[1]})
         call(lib.clef_trainer_set_scale, self._open(), scale[0])
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
@@ -213,7 +221,7 @@ class Trainer(_Parameters):
         with self.device._lock:
             call(lib.clef_trainer_create, self.device._pointer, graph._graph, c_text(loss), options, out)
         self._trainer = out[0]
-        self._inputs = _leaves(graph)
+        self._inputs, self._bounds = _leaves(graph), graph.symbols
         self._taps = {name: i for i, name in enumerate(taps)}
         self._finalizer = weakref.finalize(self, _destroy, lib.clef_trainer_destroy, self._trainer, self.device,
                                            (handles, graph))
@@ -231,7 +239,11 @@ class Trainer(_Parameters):
         for name, data in inputs.items():
             if name not in self._inputs:
                 raise ValueError(f"write: expected one of {', '.join(self._inputs)}, got {name}")
-            array = as_c_array(data, _numpy_types[self._inputs[name][0]], name)
+            dtype, dims = self._inputs[name]
+            array = as_c_array(data, _numpy_types[dtype], name)
+            wanted = [times * self._bounds[symbol] if symbol else times for times, symbol in dims]
+            if list(array.shape) != wanted:
+                raise ValueError(f"{name}: expected the shape {wanted}, got {list(array.shape)}")
             with self.device._lock:
                 call(lib.clef_trainer_write, self._open(), c_text(name), ffi.from_buffer(array), array.nbytes)
 
@@ -293,7 +305,7 @@ class ModelTrainer(_Parameters):
         self.history = History()
         targets = ffi.new("char[]", c_text(",".join(lora_targets))) if lora_targets else ffi.NULL
         handle = ffi.new_handle(progress)
-        options = ffi.new("clef_model_train_opts *", {
+        options = new_struct("clef_model_train_opts *", {
             "n_tokens": n_tokens, "n_rows": n_rows, "n_parts": n_parts, "dropout": dropout, "seed": seed,
             "lora_rank": lora_rank, "lora_alpha": lora_alpha, "lora_targets": targets})
         options.optimizer = Optimizer(**optimizer).new_options()[0]
@@ -325,14 +337,22 @@ class ModelTrainer(_Parameters):
         self._open()
         lib.clef_model_trainer_set_data(self._pointer, c_text(dataset.info["fingerprint"]))
 
-    @staticmethod
-    def _rows(rows: dict[str, Any]) -> tuple[Any, int, list[npt.NDArray[np.int32]]]:
+    def _rows(self, rows: dict[str, Any]) -> tuple[Any, int, list[npt.NDArray[np.int32]]]:
+        if not isinstance(rows, Mapping):
+            raise TypeError(f"rows: expected a dict of arrays, got {type(rows).__name__}")
         known = ("input_ids", "attention_mask", "labels", "first", "positions", "decoder_input_ids")
         unknown = rows.keys() - set(known)
         if unknown:
             raise ValueError(f"rows: expected some of {', '.join(known)}, got {', '.join(sorted(unknown))}")
+        missing = {"input_ids", "labels"} - rows.keys()
+        if missing:
+            raise ValueError(f"rows: expected input_ids and labels, got no {' and no '.join(sorted(missing))}")
         arrays = {name: as_c_array(array, np.int32, name) for name, array in rows.items()}
-        struct = ffi.new("clef_rows *", {name: ffi.cast("int32_t *", ffi.from_buffer(array))
+        shape = [len(arrays["input_ids"]) if arrays["input_ids"].ndim else 0, self.n_tokens]
+        for name, array in arrays.items():
+            if list(array.shape) != shape:
+                raise ValueError(f"{name}: expected the shape {shape}, got {list(array.shape)}")
+        struct = new_struct("clef_rows *", {name: ffi.cast("int32_t *", ffi.from_buffer(array))
                                          for name, array in arrays.items()})
         return struct, len(arrays["input_ids"]), list(arrays.values())
 
@@ -374,7 +394,7 @@ class ModelTrainer(_Parameters):
 
     def _save_options(self, dtype: str, note: Callable[[str], Any] | None) -> tuple[Any, Any]:
         handle = ffi.new_handle(note or (lambda text: None))
-        return ffi.new("clef_save_opts *", {"dtype": choose("dtype", _precisions, dtype), "note": lib.clef_py_notice,
+        return new_struct("clef_save_opts *", {"dtype": choose("dtype", _precisions, dtype), "note": lib.clef_py_notice,
                                             "note_user": handle}), handle
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32",

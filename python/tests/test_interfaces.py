@@ -156,7 +156,8 @@ def test_prompts_of_sentences(bert, device, tmp_path):
         s.encode("cat", prompt_name="none")
     a = s.encode(["cat", "dogs"])
     assert same(s.similarity(a, a), a @ a.T) and same(s.similarity_pairwise(a, a), (a * a).sum(1))
-    given = clef.SentenceTransformer(bert, prompts={"p": "two "}, default_prompt_name="p", similarity_fn_name="euclidean")
+    given = clef.SentenceTransformer(bert, prompts={"p": "two "}, default_prompt_name="p",
+                                     similarity_fn_name="euclidean")
     assert same(given.encode("cat"), plain.encode("two cat"))
     assert same(given.similarity(a, a)[0, 1], -np.linalg.norm(a[0] - a[1]))
     (folder / "1_Pooling").mkdir(exist_ok=True)
