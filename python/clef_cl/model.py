@@ -283,8 +283,8 @@ class Model:
 
     def logits(self, ids: Sequence[int] | npt.NDArray[np.integer], *, copy: bool = True) -> Floats:
         """The logits of the token after `ids`, float32 [n_vocab]. copy=False: a read-only view of the library's own
-        memory, which the next call overwrites, and close() frees. Of an encoder-decoder, ids are the source, and the logits those of
-        the target's first token."""
+        memory, which the next call overwrites, and close() frees. Of an encoder-decoder, ids are the source, and the
+        logits those of the target's first token."""
         pointer, n, _keep = _as_ids(ids)
         out = ffi.new("const float **")
         with self._working():
