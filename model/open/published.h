@@ -20,10 +20,10 @@ clef_tensor_info *clef__tensor_at(const clef_model *model, size_t i);
 clef_status clef__publisher_begin(clef_model *model, clef__publisher *p, clef_error *err);
 /** If p published last, the model has the data of its files again. Accepts a publisher that has not begun. */
 void        clef__publisher_end(clef_model *model, clef__publisher *p);
-/** Makes p the one whose values the model has: the data of each tensor is that with which p began. */
+/** Makes p the one whose values the model has: each tensor has the data with which p began. */
 clef_status clef__publisher_enter(clef_model *model, clef__publisher *p, clef_error *err);
-/** The memory of p for the values of tensor i, which becomes the tensor's data. It belongs to the model, lives
- *  as long as that, and may be another publisher's later. NULL: no memory. */
+/** The memory of p for the values of tensor i, which becomes the tensor's data. It belongs to the model,
+ *  lives as long, and may be another publisher's later. NULL: no memory. */
 void       *clef__publisher_room(clef_model *model, clef__publisher *p, size_t i);
 /** Frees the memory of all published values. */
 void        clef__published_finish(clef_model *model);
