@@ -161,9 +161,9 @@ typedef struct clef_plan_stats {
 CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
 
 /** Device times of the last run's launches, on a device that was opened with .profile. Waits for the run.
- *  Writes at most `capacity` entries and returns how many launches there are. The operations and bytes of a
- *  node (at the current symbols) are given with its longest launch; its other launches have 0. The texts
- *  live as long as the plan. */
+ *  Writes at most `capacity` entries and returns how many launches there are; 0 on failure, which err then
+ *  describes. The operations and bytes of a node (at the current symbols) are given with its longest launch
+ *  among those written; its other launches have 0. The texts live as long as the plan. */
 typedef struct clef_launch_time {
     const char *node, *op, *kernel;
     double      us, flops, bytes;

@@ -56,7 +56,10 @@ CLEF_API clef_status clef_model_trainer_evaluate(clef_model_trainer *t, const cl
                                                  clef_error *err);
 
 /** Copies the present weights (with an adapter: merged) into the open model, rounded to its dtypes. Sessions
- *  that are made afterwards use them. */
+ *  that are made afterwards use them; earlier ones are to be made anew. Of several trainers of a model the
+ *  one that published last counts; when it is destroyed, the model has the weights of its files again. A
+ *  trainer begins with the weights that the model has when it is made, and its adapter is merged into these.
+ *  The memory for the copies is the model's: it is used again, and freed with the model. */
 CLEF_API clef_status clef_model_trainer_publish(clef_model_trainer *t, clef_error *err);
 
 /** Writes the trained model (clef_model_save()), or the adapter (clef_lora_save()). */

@@ -9,6 +9,7 @@
 #include "model/file/tensor_index.h"
 #include "model/open/config.h"
 #include "model/open/joined.h"
+#include "model/open/published.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -298,6 +299,7 @@ void clef_model_close(clef_model *model)
     if (!model)
         return;
     clef_tokenizer_close(model->tokenizer);
+    clef__published_finish(model);
     clef__joined_finish(model);
     free(model->by_name);
     free(model->tensors);

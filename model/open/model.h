@@ -32,6 +32,7 @@ struct clef_model {
     clef_tokenizer          *tokenizer; /* opened at the first request */
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
+    struct clef__published  *published; /* NULL, or what trainers published (model/open/published.h) */
 };
 
 /** model/open/sampling_defaults.c: reads the options of clef_model_sampling(). */

@@ -58,10 +58,15 @@ static clef_status build(const clef_model_trainer *t, clef_graph **out, clef_err
     return clef_model_build(t->model, &opts, out, err);
 }
 
-/* A clef_weight_source: the model's weights, and new matrices of an adapter. */
+/* A clef_weight_source: the model's weights as the training began, whatever was published since, and new
+ * matrices of an adapter. */
 static const void *begin_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     clef_model_trainer *t = user;
+    const clef_tensor_info *stored = clef__is_lora(name) ? NULL : clef__model_find(t->model, name);
+    if (stored && stored->dtype == dtype && stored->n_bytes == n_bytes &&
+        clef__model_trainer_begin(t, stored))
+        return clef__model_trainer_begin(t, stored);
     if (!clef__is_lora(name))
         return clef_model_weight(t->model, name, dtype, n_bytes);
     free(t->begin);
@@ -187,12 +192,12 @@ clef_status clef_model_trainer_create(clef_device *dev, clef_model *model, const
     write_fingerprint(model, t->fingerprint);
     clef_status s = check_opts(&t->opts, model, err);
     if (!s)
+        s = clef__publisher_begin(model, &t->publisher, err);
+    if (!s)
         s = make_trainer(t, dev, err);
     if (!s) {
         t->ids = calloc((size_t)t->opts.n_rows * (size_t)t->opts.n_tokens, N_ARRAYS * sizeof *t->ids);
-        t->published = calloc((size_t)model->n_tensors + model->n_joined + 1, sizeof *t->published);
-        t->stored = calloc((size_t)model->n_tensors + model->n_joined + 1, sizeof *t->stored);
-        if (!t->ids || !t->published || !t->stored)
+        if (!t->ids)
             s = clef__fail(err, CLEF_E_NOMEM, "training: no memory for its rows");
     }
     if (s)
@@ -207,13 +212,11 @@ void clef_model_trainer_destroy(clef_model_trainer *t)
     if (!t)
         return;
     clef_trainer_destroy(t->trainer);
-    clef__model_trainer_withdraw(t);
+    clef__publisher_end(t->model, &t->publisher);
     free(t->ids);
     free(t->values);
     free(t->begin);
     free(t->lora);
-    free(t->published);
-    free(t->stored);
     free(t);
 }
 

@@ -5,6 +5,7 @@
 #include "clef/train_model.h"
 #include "model/open/fingerprint.h"
 #include "model/open/model.h"
+#include "model/open/published.h"
 
 /** The matrices of one weight's adapter: numbers of the graph trainer's parameters. */
 typedef struct clef__lora_parameters {
@@ -24,9 +25,7 @@ struct clef_model_trainer {
     float        *begin;    /* while the trainer is made: what the graph reads last from the source */
     clef__lora_parameters *lora;
     int32_t       n_lora;
-    /* By tensor of the model, joined ones last: NULL, or present values, which took the place of the data */
-    void        **published;
-    const void  **stored;  /* that data */
+    clef__publisher publisher;
     char          data[CLEF__FINGERPRINT_TEXT]; /* the fingerprint of the data, or "" */
     char          fingerprint[CLEF__FINGERPRINT_TEXT]; /* of the model as it was opened */
 };
@@ -38,8 +37,9 @@ clef_status clef__model_trainer_read(clef_model_trainer *t, int32_t i, clef_trai
  *  trained. */
 clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n, const float **out,
                                        clef_error *err);
-/** Puts the file's data back in the place of published values. */
-void        clef__model_trainer_withdraw(clef_model_trainer *t);
+/** The data of a tensor when the trainer was made, whatever was published since; NULL: of a joined one that
+ *  was not read before. */
+const void *clef__model_trainer_begin(const clef_model_trainer *t, const clef_tensor_info *info);
 /** The parameter called `name`, -1 if there is none. */
 int32_t     clef__model_trainer_find(const clef_model_trainer *t, const char *name);
 

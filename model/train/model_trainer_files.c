@@ -81,13 +81,13 @@ static clef_status merge_lora(clef_model_trainer *t, const clef__lora_parameters
     return s;
 }
 
-/* The data of a tensor as the model was opened, whatever was published since; NULL if it is joined. */
-static const void *data_at_begin(const clef_model_trainer *t, const clef_tensor_info *info)
+const void *clef__model_trainer_begin(const clef_model_trainer *t, const clef_tensor_info *info)
 {
-    for (int32_t i = 0; i < t->model->n_tensors; i++)
-        if (info == &t->model->tensors[i])
-            return t->published[i] ? t->stored[i] : info->data;
-    return NULL;
+    const size_t n = clef__n_all_tensors(t->model);
+    size_t i = 0;
+    while (i < n && clef__tensor_at(t->model, i) != info)
+        i++;
+    return i < n ? t->publisher.begin[i] : NULL;
 }
 
 clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n, const float **out,
@@ -99,11 +99,11 @@ clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, 
     if (at >= 0)
         return clef__model_trainer_read(t, at, CLEF_TRAIN_WEIGHT, out, err);
     for (int32_t i = 0; i < t->n_lora; i++)
-        if (strcmp(t->lora[i].weight, name) == 0 && stored && data_at_begin(t, stored)) {
+        if (strcmp(t->lora[i].weight, name) == 0 && stored && clef__model_trainer_begin(t, stored)) {
             clef_status s = grow_values(t, (size_t)n, err);
             if (s)
                 return s;
-            clef_dtype_decode(stored->dtype, data_at_begin(t, stored), (size_t)n, t->values);
+            clef_dtype_decode(stored->dtype, clef__model_trainer_begin(t, stored), (size_t)n, t->values);
             *out = t->values;
             return merge_lora(t, &t->lora[i], err);
         }
@@ -111,28 +111,6 @@ clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, 
 }
 
 /* ---- publishing ---------------------------------------------------------------------------------- */
-
-/* Tensor i of those that the model's file has and, after them, of those that are joined from several. */
-static clef_tensor_info *tensor_at(const clef_model *model, size_t i)
-{
-    const size_t n = (size_t)model->n_tensors;
-    return i < n ? &model->tensors[i] : &model->joined_infos[i - n];
-}
-
-static size_t n_all_tensors(const clef_model *model)
-{
-    return (size_t)model->n_tensors + model->n_joined;
-}
-
-void clef__model_trainer_withdraw(clef_model_trainer *t)
-{
-    for (size_t i = 0; t->published && t->stored && i < n_all_tensors(t->model); i++)
-        if (t->published[i]) {
-            tensor_at(t->model, i)->data = t->stored[i];
-            free(t->published[i]);
-            t->published[i] = NULL;
-        }
-}
 
 static uint64_t elements(const clef_tensor_info *info)
 {
@@ -142,10 +120,10 @@ static uint64_t elements(const clef_tensor_info *info)
     return n;
 }
 
-/* Puts present values in the place of tensor i's data. */
+/* Puts present values in the place of tensor i's data, if it is trained. */
 static clef_status publish_tensor(clef_model_trainer *t, size_t i, clef_error *err)
 {
-    clef_tensor_info *info = tensor_at(t->model, i);
+    const clef_tensor_info *info = clef__tensor_at(t->model, i);
     const uint64_t n = elements(info);
     const float *values;
     const clef_status s = clef__model_trainer_weight(t, info->name, n, &values, err);
@@ -154,21 +132,17 @@ static clef_status publish_tensor(clef_model_trainer *t, size_t i, clef_error *e
     if (!clef_dtype_encodes(info->dtype))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: clef cannot write %s", info->name,
                           clef_dtype_name(info->dtype));
-    if (!t->published[i]) {
-        t->stored[i] = info->data;
-        t->published[i] = malloc((size_t)info->n_bytes);
-        if (!t->published[i])
-            return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its present values", info->name);
-    }
-    clef_dtype_encode(info->dtype, values, (size_t)n, t->published[i]);
-    info->data = t->published[i];
+    void *room = clef__publisher_room(t->model, &t->publisher, i);
+    if (!room)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its present values", info->name);
+    clef_dtype_encode(info->dtype, values, (size_t)n, room);
     return CLEF_OK;
 }
 
 clef_status clef_model_trainer_publish(clef_model_trainer *t, clef_error *err)
 {
-    clef_status s = CLEF_OK;
-    for (size_t i = 0; i < n_all_tensors(t->model) && !s; i++)
+    clef_status s = clef__publisher_enter(t->model, &t->publisher, err);
+    for (size_t i = 0; i < clef__n_all_tensors(t->model) && !s; i++)
         s = publish_tensor(t, i, err);
     return s;
 }

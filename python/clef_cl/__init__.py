@@ -31,8 +31,9 @@ import os as _os
 from typing import Any as _Any
 
 from . import cache, check, files
-from ._native import (ArgumentError, BuildError, Cancelled, DeviceError, Error, FormatError, IOFailed, LimitError,
-                      MemoryFailed, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib, text_of as _text_of)
+from ._native import (ArgumentError, BuildError, Cancelled, ClosedError, DeviceError, Error, FormatError, IOFailed,
+                      LimitError, MemoryFailed, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib,
+                      text_of as _text_of)
 from ._openai import openai
 from ._pages import Attention, History, Profile
 from .adapter import Adapter, save_adapter
@@ -70,10 +71,11 @@ def __getattr__(name: str) -> _Any:
 
 
 __all__ = [
-    "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "Constraint", "Dataset", "Device",
-    "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History", "IOFailed", "LimitError",
-    "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer", "Plan", "Profile", "Sampler",
-    "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token", "Tokenizer", "Trainer",
-    "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode", "devices", "encode", "files",
-    "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai", "ops", "passes", "quantize_types",
-    "sampler_names", "save_adapter", "sym", "template_names", "tool_formats", "train", "training_graph"]
+    "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint",
+    "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
+    "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer",
+    "Plan", "Profile", "Sampler", "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token",
+    "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode",
+    "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai",
+    "ops", "passes", "quantize_types", "sampler_names", "save_adapter", "sym", "template_names", "tool_formats",
+    "train", "training_graph"]

@@ -1,6 +1,7 @@
 """Arrays of others as NumPy arrays: DLPack, the buffer protocol, the array interface, lists."""
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,17 @@ def as_array(data: Any, name: str = "array") -> npt.NDArray[Any]:
             data = data.detach()  # a tensor of torch that records gradients refuses DLPack
         return np.from_dlpack(data)
     return np.asarray(data)
+
+
+def whole(name: str, value: Any, least: int = -(2**31), most: int = 2**31 - 1) -> int:
+    """A whole number between bounds; by default any that fits int32."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name}: expected {least} to {most}, got {number}")
+    return number
 
 
 def as_c_array(data: Any, dtype: Any, name: str = "array") -> npt.NDArray[Any]:

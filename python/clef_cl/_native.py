@@ -1,17 +1,21 @@
 """The C library, its errors as exceptions, and the functions that it calls back."""
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from ._clef import ffi, lib
 
 # The command that a wheel brings: it checks kernels (Device's `prover`).
 own_command = Path(__file__).parent / "_install" / "bin" / "clef"
 
-__all__ = ["Error", "call", "ffi", "fields_of", "lib", "text_of", "utf8"]
+__all__ = ["ClosedError", "Error", "c_text", "call", "ffi", "fields_of", "lib", "new_struct", "path_bytes", "text_of",
+           "utf8"]
 
 
 class Error(Exception):
@@ -26,6 +30,12 @@ class Error(Exception):
 
 class ArgumentError(Error, ValueError):
     """An argument is out of range, or not allowed here."""
+
+
+class ClosedError(ArgumentError):
+    """What is used was closed, or what it belongs to was: a model, a device, a batch .."""
+
+    status = "E_ARG"
 
 
 class MemoryFailed(Error, MemoryError):
@@ -84,7 +94,43 @@ def text_of(text: Any) -> str:
 
 def utf8(text: str | bytes) -> bytes:
     """Text as bytes of UTF-8. Lone surrogates, as paths may have them, keep their bytes."""
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text (str), got {type(text).__name__}")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def c_text(text: str | bytes) -> bytes:
+    """Text for C, which takes it to end at the first zero byte: there must be none."""
+    data = utf8(text)
+    if b"\0" in data:
+        raise ValueError(f"expected a text without zero bytes, got {text!r}")
+    return data
+
+
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A path for C."""
+    return c_text(os.fspath(path))
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as Python's own number, of which C cuts nothing off."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def new_struct(kind: str, fields: Mapping[str, Any]) -> Any:
+    """A struct of C. A field that does not fit is named."""
+    given = {name: _plain(value) for name, value in fields.items()}
+    try:
+        return ffi.new(kind, given)
+    except (TypeError, OverflowError):
+        for name, value in given.items():
+            try:
+                ffi.new(kind, {name: value})
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"{name}: {error}, got {value!r}") from None
+        raise
 
 
 # ---- calls -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from .model import Model
 _renamed = {"max_completion_tokens": "max_tokens"}
 _ignored = {"model", "user", "metadata", "store", "service_tier", "stream_options", "n", "timeout", "extra_headers",
             "extra_query", "logprobs", "top_logprobs", "echo", "suffix", "best_of"}
+_ignored_of_embeddings = {"model", "user", "timeout", "extra_headers", "extra_query"}
 
 
 def _options_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,24 +39,33 @@ def _usage(prompt: int, completion: int) -> dict[str, int]:
 
 class _Object(SimpleNamespace):
     """An object with attributes, as the client's own; model_dump() and to_dict() give a dict, model_dump_json() and
-    to_json() its text."""
+    to_json() its text. exclude_none leaves out the fields that are None."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return self.model_dump()
+    def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
+        return {name: _plain(value, exclude_none) for name, value in vars(self).items()
+                if value is not None or not exclude_none}
 
-    def model_dump_json(self, *, indent: int | None = None) -> str:
-        return json.dumps(self.model_dump(), indent=indent, ensure_ascii=False)
+    to_dict = model_dump
+
+    def model_dump_json(self, *, indent: int | None = None, exclude_none: bool = False) -> str:
+        return json.dumps(self.model_dump(exclude_none=exclude_none), indent=indent, ensure_ascii=False)
 
     to_json = model_dump_json
 
-    def model_dump(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in vars(self).items()}
 
-
-def _plain(value: Any) -> Any:
+def _plain(value: Any, exclude_none: bool) -> Any:
     if isinstance(value, _Object):
-        return value.model_dump()
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+        return value.model_dump(exclude_none=exclude_none)
+    return [_plain(item, exclude_none) for item in value] if isinstance(value, list) else value
+
+
+def _is_ids(value: Any) -> bool:
+    """Whether a prompt or an input is one list of ids."""
+    return not isinstance(value, str) and len(value) > 0 and isinstance(value[0], (int, np.integer))
+
+
+def _with_usage(options: Mapping[str, Any]) -> bool:
+    return bool((options.get("stream_options") or {}).get("include_usage"))
 
 
 def _objects(value: Any) -> Any:
@@ -68,11 +78,12 @@ class _Completions:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def create(self, *, messages: Sequence[Mapping[str, Any]], stream: bool = False,
+    def create(self, *, messages: Sequence[Any], stream: bool = False,
                response_format: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """As client.chat.completions.create(): the fields that Model.chat() has, and response_format."""
+        """As client.chat.completions.create(): the fields that Model.chat() has, and response_format. Messages may be
+        those of earlier answers."""
         given = _options_of(options)
-        with_usage = bool((options.get("stream_options") or {}).get("include_usage"))
+        with_usage = _with_usage(options)
         kind = (response_format or {}).get("type", "text")
         if kind == "json_schema":
             given["json_schema"] = response_format["json_schema"]["schema"]  # type: ignore[index]
@@ -137,11 +148,14 @@ class _TextCompletions:
         given = {"max_tokens": 16, **_options_of(options)}
         head = {"id": f"cmpl-{uuid.uuid4().hex[:24]}", "object": "text_completion", "created": int(time.time()),
                 "model": self._model.path}
-        many: list[Any] = [prompt] if isinstance(prompt, str) or prompt and isinstance(prompt[0], int) else list(prompt)
+        many: list[Any] = [prompt] if isinstance(prompt, str) or _is_ids(prompt) else list(prompt)
+        if not many:
+            raise ValueError("prompt: expected a text, ids, or a list of texts, got an empty list")
         if stream:
             if len(many) != 1:
                 raise ValueError(f"prompt: expected one text with stream=True, got {len(many)}")
-            return _Stream(self._chunks(head, self._model.generate(many[0], stream=True, **given)))
+            return _Stream(self._chunks(head, self._model.generate(many[0], stream=True, **given),
+                                        _with_usage(options)))
         return self._whole(head, many, given)
 
     def _whole(self, head: dict[str, Any], prompts: Sequence[Any], given: dict[str, Any]) -> Any:
@@ -155,7 +169,7 @@ class _TextCompletions:
         return _objects({**head, "choices": choices, "usage": _usage(n_prompt, n_new)})
 
     @staticmethod
-    def _chunks(head: dict[str, Any], text: Any) -> Iterator[Any]:
+    def _chunks(head: dict[str, Any], text: Any, with_usage: bool) -> Iterator[Any]:
         def chunk(piece: str, finish: str | None = None) -> Any:
             return _objects({**head, "usage": None, "choices": [
                 {"index": 0, "text": piece, "finish_reason": finish, "logprobs": None}]})
@@ -163,6 +177,8 @@ class _TextCompletions:
         for piece in text:
             yield chunk(piece)
         yield chunk("", text.finish)
+        if with_usage:
+            yield _objects({**head, "choices": [], "usage": _usage(text.prompt_tokens, len(text.ids))})
 
 
 class _Models:
@@ -179,16 +195,21 @@ class _Embeddings:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def create(self, *, input: str | Sequence[Any], encoding_format: str = "float", **options: Any) -> Any:
+    def create(self, *, input: str | Sequence[Any], encoding_format: str = "float", dimensions: int | None = None,
+               extra_body: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """As client.embeddings.create(): texts or lists of ids. encoding_format: "float", or "base64" for the bytes of
-        float32."""
+        float32. extra_body: options of Model.embed()."""
+        unknown = options.keys() - _ignored_of_embeddings
+        if unknown:
+            raise TypeError(f"embeddings.create: unknown arguments: {', '.join(sorted(unknown))}")
         if encoding_format not in ("float", "base64"):
             raise ValueError(f"encoding_format: expected float or base64, got {encoding_format!r}")
-        is_one = isinstance(input, str) or bool(input) and isinstance(input[0], int)
-        many: list[Any] = [input] if is_one else list(input)
-        rows = self._model.embed(many)
-        if options.get("dimensions"):
-            rows = rows[:, : options["dimensions"]]
+        many: list[Any] = [input] if isinstance(input, str) or _is_ids(input) else list(input)
+        rows = self._model.embed(many, **(extra_body or {}))
+        if dimensions is not None:
+            if not 1 <= dimensions <= rows.shape[1]:
+                raise ValueError(f"dimensions: expected 1 to {rows.shape[1]}, got {dimensions}")
+            rows = rows[:, :dimensions]
             rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         n = sum(len(self._model.tokenize(text)) if isinstance(text, str) else len(text) for text in many)
         return _objects({

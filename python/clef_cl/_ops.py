@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy.typing as npt
 
-from ._native import ffi, lib
+from ._arrays import whole
+from ._native import ffi, lib, new_struct
 
 if TYPE_CHECKING:
     from .graph import Dim, Value
@@ -45,14 +46,14 @@ class Ops:
             **options: Any) -> Value:
         pointers = [ffi.NULL if x is None else self._as_value(x) for x in inputs]
         if struct:
-            pointers.append(ffi.new(f"{struct} *", options))
+            pointers.append(new_struct(f"{struct} *", options))
         return self._new(function(self._graph, *pointers))
 
     def _op_of_struct(self, function: Callable[..., Any], inputs: str, values: dict[str, Operand | None], struct: str,
                       **options: Any) -> Value:
         """An op that takes its inputs in a struct."""
         given = {name: self._as_value(x) for name, x in values.items() if x is not None}
-        return self._new(function(self._graph, ffi.new(f"{inputs} *", given), ffi.new(f"{struct} *", options)))
+        return self._new(function(self._graph, new_struct(f"{inputs} *", given), new_struct(f"{struct} *", options)))
 
     # ---- products ------------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class Ops:
 
     def permute(self, x: Value, axes: Sequence[int]) -> Value:
         """Dim i of the result is dim axes[i] of x."""
-        return self._op(lib.clef_permute, (x,), "clef_permute_opts", axes=list(axes))
+        return self._op(lib.clef_permute, (x,), "clef_permute_opts", axes=[whole("axes", axis) for axis in axes])
 
     def slice(self, x: Value, axis: int, start: int, size: Dim) -> Value:
         """`size` elements of an axis from `start`; a negative start counts from its end."""
@@ -260,7 +261,7 @@ class Ops:
             return self._op(lib.clef_reduce, (x,), "clef_reduce_opts", kind=lib.CLEF_REDUCE_SUM)
         rank = x.ndim if hasattr(x, "ndim") else 0
         bits = 0
-        for axis in axes:
+        for axis in [whole("axes", axis) for axis in axes]:
             if not -rank <= axis < rank:
                 raise ValueError(f"sum: expected axes of {rank} dims, got {axis}")
             bits |= 1 << axis % rank

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import as_c_array
-from ._native import call, ffi, lib, text_of, utf8
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, text_of
 from .model import Model
 
 _dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "bfloat16": lib.CLEF_BF16}
@@ -24,7 +24,7 @@ class Adapter:
     def __init__(self, path: str | os.PathLike[str], model: Model, scale: float = 1.0) -> None:
         out = ffi.new("clef_lora **")
         with model._working():
-            call(lib.clef_lora_open, utf8(os.fspath(path)), model._model, scale, out)
+            call(lib.clef_lora_open, path_bytes(path), model._model, scale, out)
             adapter = ffi.gc(out[0], lib.clef_lora_close)
             self.path, self.scale = text_of(lib.clef_lora_path(adapter)), float(lib.clef_lora_scale(adapter))
             self.targets = {}
@@ -50,12 +50,12 @@ def save_adapter(model: Model, path: str | os.PathLike[str], matrices: Mapping[s
         raise ValueError(f"matrices: expected one rank, got {sorted(ranks)}")
     if dtype not in _dtypes:
         raise ValueError(f"dtype: expected one of {', '.join(_dtypes)}, got {dtype!r}")
-    names = [ffi.new("char[]", utf8(name)) for name in arrays]
+    names = [ffi.new("char[]", c_text(name)) for name in arrays]
     structs = ffi.new("clef_lora_matrices[]", [
         {"weight": name, "a": ffi.cast("const float *", ffi.from_buffer(a)),
          "b": ffi.cast("const float *", ffi.from_buffer(b))} for name, (a, b) in zip(names, arrays.values())])
-    base_name = ffi.new("char[]", utf8(base)) if base else ffi.NULL
-    options = ffi.new("clef_lora_save_opts *", {"rank": ranks.pop(), "alpha": alpha, "dtype": _dtypes[dtype],
+    base_name = ffi.new("char[]", c_text(base)) if base else ffi.NULL
+    options = new_struct("clef_lora_save_opts *", {"rank": ranks.pop(), "alpha": alpha, "dtype": _dtypes[dtype],
                                                 "base": base_name})
     with model._working():
-        call(lib.clef_lora_save, model._model, utf8(os.fspath(path)), options, structs, len(arrays))
+        call(lib.clef_lora_save, model._model, path_bytes(path), options, structs, len(arrays))

@@ -1,11 +1,12 @@
 """The cache folder: built programs, proofs, tuning, tokens."""
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
-from ._native import call, ffi, lib, text_of, utf8
+from ._native import call, ffi, lib, new_struct, path_bytes, text_of
 
 _kinds = {"program": lib.CLEF_CACHE_PROGRAM, "fused_step": lib.CLEF_CACHE_FUSED_STEP, "proofs": lib.CLEF_CACHE_PROOFS,
           "tuning": lib.CLEF_CACHE_TUNING, "speed": lib.CLEF_CACHE_SPEED, "tokens": lib.CLEF_CACHE_TOKENS,
@@ -63,26 +64,33 @@ def limit() -> int:
     return int(out[0])
 
 
-def _report(path: str | None, verify: bool) -> _Report:
+_Path = Union[str, "os.PathLike[str]", None]
+
+
+def _folder(path: _Path) -> bytes:
+    return path_bytes(folder() if path is None else path)
+
+
+def _report(path: _Path, verify: bool) -> _Report:
     report = _Report()
     handle = ffi.new_handle(report)
-    struct = ffi.new("clef_cache_report *", {"verify": int(verify), "entry": lib.clef_py_cache_entry,
+    struct = new_struct("clef_cache_report *", {"verify": int(verify), "entry": lib.clef_py_cache_entry,
                                              "aside": lib.clef_py_cache_aside, "user": handle})
-    call(lib.clef_cache_list, utf8(path or folder()), struct)
+    call(lib.clef_cache_list, _folder(path), struct)
     return report
 
 
-def entries(path: str | None = None, *, verify: bool = False) -> list[Entry]:
+def entries(path: _Path = None, *, verify: bool = False) -> list[Entry]:
     """The files of the cache. verify: each is read and checked."""
     return _report(path, verify).entries
 
 
-def set_aside(path: str | None = None) -> list[Aside]:
+def set_aside(path: _Path = None) -> list[Aside]:
     """The kernels that are set aside."""
     return _report(path, False).asides
 
 
-def clear(kinds: Sequence[str] | None = None, path: str | None = None) -> int:
+def clear(kinds: Sequence[str] | None = None, path: _Path = None) -> int:
     """Removes files, of some kinds or all; returns how many."""
     bits = 0
     for kind in _kinds if kinds is None else kinds:
@@ -90,12 +98,12 @@ def clear(kinds: Sequence[str] | None = None, path: str | None = None) -> int:
             raise ValueError(f"kinds: expected some of {', '.join(_kinds)}, got {kind!r}")
         bits |= 1 << _kinds[kind]
     n = ffi.new("int32_t *")
-    call(lib.clef_cache_clear, utf8(path or folder()), bits, n)
+    call(lib.clef_cache_clear, _folder(path), bits, n)
     return int(n[0])
 
 
-def forget_aside(path: str | None = None) -> int:
+def forget_aside(path: _Path = None) -> int:
     """Forgets what is set aside, so that the next start tries it again; returns how many kernels."""
     n = ffi.new("int32_t *")
-    call(lib.clef_cache_clear_aside, utf8(path or folder()), n)
+    call(lib.clef_cache_clear_aside, _folder(path), n)
     return int(n[0])

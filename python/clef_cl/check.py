@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._native import c_text, call, ffi, fields_of, lib, new_struct, text_of
 from .device import Device, Progress
 from .graph import Graph
 
@@ -38,9 +38,9 @@ def selftest(device: Device, op: str | None = None, *, all: bool = False,
         found.append(Result(text_of(row.op), text_of(row.variant), _states[row.state], bool(row.used), row.cases,
                             row.failed, row.worst, text_of(row.why)))
 
-    name = ffi.new("char[]", utf8(op)) if op else ffi.NULL
+    name = ffi.new("char[]", c_text(op)) if op else ffi.NULL
     handles = ffi.new_handle(row), ffi.new_handle(progress)
-    options = ffi.new("clef_selftest_opts *", {
+    options = new_struct("clef_selftest_opts *", {
         "all": int(all), "op": name, "row": lib.clef_py_selftest_row, "user": handles[0],
         "progress": lib.clef_py_progress, "progress_user": handles[1]})
     n = ffi.new("int32_t *")
@@ -54,7 +54,7 @@ def tune(device: Device, graph: Graph | None = None, *, seconds: float = 0, agai
     """Measures the variants of a graph's products and attention, and keeps the results in the cache. None: the common
     shapes of language models."""
     handle = ffi.new_handle(progress)
-    options = ffi.new("clef_tune_opts *", {"seconds": seconds, "again": int(again), "progress": lib.clef_py_progress,
+    options = new_struct("clef_tune_opts *", {"seconds": seconds, "again": int(again), "progress": lib.clef_py_progress,
                                            "progress_user": handle})
     with device._lock:
         call(lib.clef_tune, device._pointer, graph._graph if graph else ffi.NULL, ffi.NULL, options)
@@ -63,7 +63,7 @@ def tune(device: Device, graph: Graph | None = None, *, seconds: float = 0, agai
 def tune_clblast(device: Device, *, seconds: float = 0, progress: Progress | None = None) -> dict[str, Any]:
     """Tries parameters of CLBlast's kernels; returns gflops_before, gflops_after, params .."""
     handle = ffi.new_handle(progress)
-    options = ffi.new("clef_tune_opts *", {"seconds": seconds, "progress": lib.clef_py_progress,
+    options = new_struct("clef_tune_opts *", {"seconds": seconds, "progress": lib.clef_py_progress,
                                            "progress_user": handle})
     out = ffi.new("clef_clblast_report *")
     with device._lock:

@@ -2,39 +2,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Union
 
-from ._native import call, ffi, lib, text_of, utf8
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, text_of, utf8
 from .generation import Generation
 from .model import Model, _constraint_of
 from .sampling import Sampling
 
 
-def _open_template(model: Model, template: str | None, has_tools: bool) -> Any:
+_Path = Union[str, "os.PathLike[str]", None]
+
+
+def _open_template(model: _Path, template: _Path, has_tools: bool) -> Any:
     out = ffi.new("clef_template **")
-    call(lib.clef_template_open, utf8(model.path), utf8(template) if template else ffi.NULL, int(has_tools), out)
+    call(lib.clef_template_open, path_bytes(model) if model else ffi.NULL,
+         path_bytes(template) if template else ffi.NULL, int(has_tools), out)
     return ffi.gc(out[0], lib.clef_template_destroy)
 
 
+def plain(value: Any) -> Any:
+    """A message as JSON has it: of dicts and lists, and of objects with model_dump(), as the `openai` client and
+    clef.openai() give them, whose empty fields are left out."""
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return plain(value.model_dump(exclude_none=True)) if hasattr(value, "model_dump") else value
+
+
+def _messages(messages: Any) -> list[Any]:
+    """The messages of a conversation; each has a role."""
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
+        raise TypeError(f"messages: expected a list of messages, got {type(messages).__name__}")
+    found = [plain(message) for message in messages]
+    for i, message in enumerate(found):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ValueError(f'messages: expected {{"role": .., "content": ..}} as message {i}, got {message!r}')
+    return found
+
+
 class Template:
-    """A chat template: a model's own, a built-in one ("chatml" ..), or Template.parse(source).
+    """A chat template: a model's own, of its path; a built-in one ("chatml" ..) or a file; or Template.parse(source).
 
         clef.Template(name="chatml").render([{"role": "user", "content": "Hello"}])
     """
 
-    def __init__(self, model: str | None = None, name: str | None = None, *, with_tools: bool = False) -> None:
-        out = ffi.new("clef_template **")
-        call(lib.clef_template_open, utf8(model) if model else ffi.NULL, utf8(name) if name else ffi.NULL,
-             int(with_tools), out)
-        self._template = ffi.gc(out[0], lib.clef_template_destroy)
+    def __init__(self, model: _Path = None, name: _Path = None, *, with_tools: bool = False) -> None:
+        self._template = _open_template(model, name, with_tools)
 
     @classmethod
     def parse(cls, source: str, name: str = "template") -> Template:
         """The template of a source in Jinja."""
         data, out = utf8(source), ffi.new("clef_template **")
-        call(lib.clef_template_parse, data, len(data), utf8(name), out)
+        call(lib.clef_template_parse, data, len(data), c_text(name), out)
         template = cls.__new__(cls)
         template._template = ffi.gc(out[0], lib.clef_template_destroy)
         return template
@@ -76,12 +99,12 @@ def tool_formats() -> dict[str, str]:
 def _rendered(template: Any, path: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None,
               arguments: Mapping[str, Any], add_generation_prompt: bool) -> Iterator[Any]:
     """A clef_rendered. path: the model whose special tokens the template may name; "": none."""
-    said = utf8(json.dumps(list(messages)))
-    known = utf8(json.dumps(list(tools))) if tools else None
-    keep = [ffi.new("char[]", utf8(text)) for item in arguments.items() for text in (item[0], json.dumps(item[1]))]
+    said = utf8(json.dumps(_messages(messages)))
+    known = utf8(json.dumps(plain(tools))) if tools else None
+    keep = [ffi.new("char[]", c_text(text)) for item in arguments.items() for text in (item[0], json.dumps(item[1]))]
     args = ffi.new("clef_template_arg[]", [{"name": keep[i], "json": keep[i + 1]} for i in range(0, len(keep), 2)])
-    strings = [ffi.new("char[]", text) for text in (said, known or b"", utf8(path))]
-    options = ffi.new("clef_template_opts *", {
+    strings = [ffi.new("char[]", text) for text in (said, known or b"", c_text(path))]
+    options = new_struct("clef_template_opts *", {
         "messages": strings[0], "messages_bytes": len(said), "model": strings[2] if path else ffi.NULL, "args": args,
         "n_args": len(arguments), "no_generation_prompt": int(not add_generation_prompt)})
     if known is not None:
@@ -98,8 +121,8 @@ class Rendered:
     """A conversation as text. `ids` are its tokens; what messages say makes no special token."""
 
     def __init__(self, model: Model, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None,
-                 template: str | None, arguments: Mapping[str, Any], add_generation_prompt: bool = True) -> None:
-        self.template = _open_template(model, template, bool(tools))
+                 template: _Path, arguments: Mapping[str, Any], add_generation_prompt: bool = True) -> None:
+        self.template = _open_template(model.path, template, bool(tools))
         with _rendered(self.template, model.path, messages, tools, arguments, add_generation_prompt) as out:
             self._read(model, out)
 
@@ -119,7 +142,7 @@ class Rendered:
 def _format_of(template: Any, name: str | None) -> int:
     if name is not None:
         out = ffi.new("clef_tool_format *")
-        call(lib.clef_tool_format_find, utf8(name), out)
+        call(lib.clef_tool_format_find, c_text(name), out)
         return int(out[0])
     n = ffi.new("size_t *")
     source = lib.clef_template_source(template, n)
@@ -142,18 +165,27 @@ class _Parts:
             self.deltas.append({name: ffi.buffer(part.text, part.n_bytes)[:].decode("utf-8", "replace")})
 
 
+def _choice(choice: Any) -> str:
+    """"auto", "none", "required" or the name of a function."""
+    name = (choice.get("function") or {}).get("name") if isinstance(choice, Mapping) else choice
+    if not isinstance(name, str):
+        raise ValueError('tool_choice: expected "auto", "none", "required", the name of a function, or '
+                         f'{{"type": "function", "function": {{"name": ..}}}}, got {choice!r}')
+    return name
+
+
 class Answer(Iterator[dict[str, Any]]):
     """An answer while it comes: parts as OpenAI's streams have them as "delta". `finish` is "stop", "length" or
     "tool_calls" at the end."""
 
     def __init__(self, model: Model, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None,
                  tool_choice: str | Mapping[str, Any] = "auto", parallel_tool_calls: bool = True,
-                 template: str | None = None, tool_format: str | None = None,
+                 template: _Path = None, tool_format: str | None = None,
                  arguments: Mapping[str, Any] | None = None, max_tokens: int = 0, stop: str | Sequence[str] = (),
-                 json_schema: Any = None, grammar: str | None = None, regex: str | None = None,
-                 choice: Sequence[str] | None = None, **sampling: Any) -> None:
-        name = tool_choice["function"]["name"] if isinstance(tool_choice, Mapping) else tool_choice
-        tools = None if name == "none" else tools
+                 ignore_eos: bool = False, json_schema: Any = None, grammar: str | None = None,
+                 regex: str | None = None, choice: Sequence[str] | None = None, **sampling: Any) -> None:
+        name = _choice(plain(tool_choice))
+        tools = None if name == "none" else plain(tools)
         rendered = Rendered(model, messages, tools, template, arguments or {})
         self.prompt_tokens = len(rendered.ids)
         self._format = _format_of(rendered.template, tool_format) if tools else lib.CLEF_TOOLS_NONE
@@ -161,7 +193,7 @@ class Answer(Iterator[dict[str, Any]]):
         if tools and constraint is None:
             constraint = self._tool_constraint(model, tools, name, parallel_tool_calls)
         self._text = Generation(model, rendered.ids, max_tokens=max_tokens,
-                                stop=[stop] if isinstance(stop, str) else stop, ignore_eos=False,
+                                stop=[stop] if isinstance(stop, str) else stop, ignore_eos=ignore_eos,
                                 sampling=Sampling(**sampling), constraint=constraint)
         self._reader = self._new_reader(tools, rendered.text.rstrip().endswith("<think>"))
         self._parts = _Parts()
@@ -175,8 +207,8 @@ class Answer(Iterator[dict[str, Any]]):
         choice = {"auto": lib.CLEF_TOOL_CHOICE_AUTO, "required": lib.CLEF_TOOL_CHOICE_REQUIRED}.get(
             name, lib.CLEF_TOOL_CHOICE_NAMED)
         data = ffi.new("char[]", utf8(json.dumps(list(tools))))
-        function = ffi.new("char[]", utf8(name))
-        options = ffi.new("clef_tool_constraint_opts *", {
+        function = ffi.new("char[]", c_text(name))
+        options = new_struct("clef_tool_constraint_opts *", {
             "format": self._format, "tools": data, "tools_bytes": len(data) - 1, "choice": choice, "name": function,
             "parallel": int(parallel), "tok": model._tokenizer()})
         out = ffi.new("clef_constraint **")
@@ -185,7 +217,7 @@ class Answer(Iterator[dict[str, Any]]):
 
     def _new_reader(self, tools: Sequence[Any] | None, starts_thinking: bool) -> Any:
         data = ffi.new("char[]", utf8(json.dumps(list(tools or ()))))
-        options = ffi.new("clef_reply_opts *", {"format": self._format, "starts_thinking": int(starts_thinking)})
+        options = new_struct("clef_reply_opts *", {"format": self._format, "starts_thinking": int(starts_thinking)})
         if tools:
             options.tools, options.tools_bytes = data, len(data) - 1
         out = ffi.new("clef_reply_reader **")

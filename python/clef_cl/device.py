@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ._native import call, ffi, fields_of, lib, own_command, text_of, utf8
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, own_command, path_bytes, text_of
 
 Progress = Callable[[str, int, int], Any]
 
@@ -105,7 +105,8 @@ class Device:
     which     "auto" (the best one), "P:D" (device D of platform P), a number, or a part of a name; several with commas
               between ("0:0,1:0") run a model's layers in turn
     profile   the device measures the time of each launch: Model.profile() and Plan.profile() need it
-    threads   of a CPU device through PoCL; 0: the driver's choice. It counts for the first device of the process
+    threads   how many threads a CPU device of PoCL computes with; 0: the driver chooses. PoCL reads it once, so that
+              only the first device that a process opens can set it
     shares    of several devices: each one's share of the layers. None: by their measured speed
     prover    the path of the command `clef`, which then checks kernels that this device never ran before, in child
               processes. None: $CLEF_PROVER, else the command of the wheel; without one no kernel is checked
@@ -119,21 +120,23 @@ class Device:
                  shares: list[float] | None = None, prover: str | None = None, cache_dir: str | None = None,
                  notice: Callable[[str], Any] | None = None, progress: Progress | None = None,
                  background: bool = True) -> None:
+        if threads < 0:
+            raise ValueError(f"threads: expected a number from 0, got {threads}")
         self._notice = ffi.new_handle(notice or _say)
         self._progress = ffi.new_handle(progress)
         if prover is None and "CLEF_PROVER" not in os.environ:
             prover = str(own_command) if own_command.exists() else shutil.which("clef")
-        self._strings = [ffi.new("char[]", utf8(os.fspath(text))) if text is not None else ffi.NULL
+        self._strings = [ffi.new("char[]", path_bytes(text)) if text is not None else ffi.NULL
                          for text in (prover, cache_dir)]
         self._shares = ffi.new("float[]", shares or [])
-        options = ffi.new("clef_device_opts *", {
+        options = new_struct("clef_device_opts *", {
             "profile": int(profile), "n_threads": threads, "several": 1, "prover": self._strings[0],
             "cache_dir": self._strings[1], "pin": lib.CLEF_PIN_AUTO, "notice": lib.clef_py_notice,
             "notice_user": self._notice, "progress": lib.clef_py_progress, "progress_user": self._progress,
             "no_background": int(not background), "shares": self._shares if shares else ffi.NULL,
             "n_shares": len(shares or ())})
         out = ffi.new("clef_device **")
-        call(lib.clef_device_open, utf8(str(which)), options, out)
+        call(lib.clef_device_open, c_text(str(which)), options, out)
         self._device = out[0]
         self._lock = DeviceLock()
         self._users: list[Any] = []  # what closes the models and plans on it
@@ -182,7 +185,7 @@ class Device:
     @property
     def _pointer(self) -> Any:
         if not self._finalizer.alive:
-            raise ValueError("the device was closed")
+            raise ClosedError("the device was closed")
         return self._device
 
     def _register(self, closer: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_array
-from ._native import Error, call, ffi, lib, text_of, utf8
+from ._native import Error, c_text, call, ffi, lib, path_bytes, text_of
 
 _dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "int32": lib.CLEF_I32, "int8": lib.CLEF_I8}
 
@@ -17,7 +17,7 @@ _dtypes = {"float32": lib.CLEF_F32, "float16": lib.CLEF_F16, "int32": lib.CLEF_I
 def load_file(path: str | os.PathLike[str], *names: str) -> dict[str, npt.NDArray[Any]]:
     """The tensors of a .safetensors file as float32 or int32, by name; all, or those named."""
     out = ffi.new("clef_tensor_file **")
-    call(lib.clef_tensor_file_open, utf8(os.fspath(path)), out)
+    call(lib.clef_tensor_file_open, path_bytes(path), out)
     file = ffi.gc(out[0], lib.clef_tensor_file_close)
     numbers = range(lib.clef_tensor_file_count(file)) if not names else [_number(file, name) for name in names]
     found = {}
@@ -32,7 +32,7 @@ def load_file(path: str | os.PathLike[str], *names: str) -> dict[str, npt.NDArra
 
 
 def _number(file: Any, name: str) -> int:
-    number = int(lib.clef_tensor_file_find(file, utf8(name)))
+    number = int(lib.clef_tensor_file_find(file, c_text(name)))
     if number < 0:
         raise KeyError(name)
     return number
@@ -60,16 +60,16 @@ def save_file(tensors: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         if array.dtype.name not in _dtypes:
             raise ValueError(f"{name}: expected one of {', '.join(_dtypes)}, got {array.dtype}")
         arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
-    names = [ffi.new("char[]", utf8(name)) for name in arrays]
+    names = [ffi.new("char[]", c_text(name)) for name in arrays]
     infos = ffi.new("clef_tensor_info[]", [
         {"name": name, "dtype": _dtypes[array.dtype.name], "rank": array.ndim, "dims": list(array.shape),
          "n_bytes": array.nbytes, "data": ffi.from_buffer(array)} for name, array in zip(names, arrays.values())])
-    call(lib.clef_tensor_file_write, utf8(os.fspath(path)), infos, len(arrays))
+    call(lib.clef_tensor_file_write, path_bytes(path), infos, len(arrays))
 
 
 def gguf_metadata(path: str | os.PathLike[str]) -> tuple[dict[str, str], int]:
     """The keys of a GGUF file with their values as text, and the number of its tensors. It need not be a model."""
     found: dict[str, str] = {}
     handle, n = ffi.new_handle(found), ffi.new("uint64_t *")
-    call(lib.clef_gguf_metadata, utf8(os.fspath(path)), lib.clef_py_entry, handle, n)
+    call(lib.clef_gguf_metadata, path_bytes(path), lib.clef_py_entry, handle, n)
     return found, int(n[0])

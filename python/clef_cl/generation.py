@@ -4,7 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from ._native import call, ffi, lib, raise_error, utf8
+from ._arrays import whole
+from ._native import c_text, call, ffi, lib, new_struct, raise_error, utf8
 from .model import Model, _as_ids
 from .sampling import Sampling
 
@@ -15,8 +16,7 @@ class Generation(Iterator[str]):
 
     def __init__(self, model: Model, prompt: str | Sequence[int], *, max_tokens: int, stop: Sequence[str],
                  ignore_eos: bool, sampling: Sampling, constraint: Any = None, has_text: bool = True) -> None:
-        if max_tokens < 0:
-            raise ValueError(f"max_tokens: expected a number from 0, got {max_tokens}")
+        max_tokens = whole("max_tokens", max_tokens, 0)
         self.ids: list[int] = []
         self.finish: str | None = None
         self._model = model
@@ -28,7 +28,7 @@ class Generation(Iterator[str]):
             self._stop, self._has_stops = self._new_stop(stop), bool(stop)
             self._n_context = lib.clef_session_n_context(self._session)
             self._has_text = has_text
-            self._stream = ffi.new("clef_stream *", {"tok": model._tokenizer()} if has_text else {})
+            self._stream = new_struct("clef_stream *", {"tok": model._tokenizer()} if has_text else {})
             self._buffer = ffi.new("char[]", lib.CLEF_MAX_PIECE)
             # What each token needs is made once: a small model makes ten thousand of them a second.
             self._error = ffi.new("clef_error *")
@@ -38,7 +38,7 @@ class Generation(Iterator[str]):
         model._parts["generation"] = self  # the one that the session works for
 
     def _new_stop(self, stop: Sequence[str]) -> Any:
-        texts = [ffi.new("char[]", utf8(text)) for text in stop]
+        texts = [ffi.new("char[]", c_text(text)) for text in stop]
         out = ffi.new("clef_stop **")
         call(lib.clef_stop_create, ffi.new("char *[]", texts) if texts else ffi.NULL, len(texts), out)
         return ffi.gc(out[0], lib.clef_stop_destroy)
@@ -66,7 +66,7 @@ class Generation(Iterator[str]):
         compiled, trie = ffi.new("clef_constraint **"), ffi.new("clef_token_trie **")
         if isinstance(constraint, tuple):
             data = utf8(constraint[1])
-            options = ffi.new("clef_constraint_opts *", {"tok": tokenizer})
+            options = new_struct("clef_constraint_opts *", {"tok": tokenizer})
             call(lib.clef_constraint_create, getattr(lib, constraint[0]), data, len(data), options, compiled,
                  ffi.NULL)
             constraint = ffi.gc(compiled[0], lib.clef_constraint_destroy)
@@ -75,7 +75,7 @@ class Generation(Iterator[str]):
         call(lib.clef_token_trie_create, tokenizer, ends, len(ends), trie)
         self._trie = ffi.gc(trie[0], lib.clef_token_trie_destroy)
         self._ends = set(ends)
-        return ffi.new("clef_guide *", {"constraint": self._constraint, "trie": self._trie})
+        return new_struct("clef_guide *", {"constraint": self._constraint, "trie": self._trie})
 
     def __iter__(self) -> Generation:
         return self
@@ -92,8 +92,9 @@ class Generation(Iterator[str]):
 
     def run(self) -> None:
         """Generates all of it; `ids` has the tokens."""
-        while not self.finish:
-            self._step()
+        with self._model._guard:
+            while not self.finish:
+                self._step()
 
     def _step(self) -> str:
         """Generates a token. Returns the text that is known by it."""

@@ -5,15 +5,15 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_array, as_c_array
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._arrays import as_array, as_c_array, whole
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, text_of, utf8
 from ._ops import Operand, Ops
 from ._pages import Profile, graph_html, graph_svg
 from .device import Device, Progress
@@ -85,7 +85,7 @@ class Symbol:
     times: int = 1
 
     def __mul__(self, n: int) -> Symbol:
-        return Symbol(self.name, self.bound, self.times * n)
+        return Symbol(self.name, self.bound, self.times * whole("times", n, 1))
 
     __rmul__ = __mul__
 
@@ -155,7 +155,8 @@ class Value:
 
     def named(self, name: str) -> Value:
         """Renames it, within the open scopes; a name that begins with "/" is taken without them."""
-        lib.clef_named(self._value, b"%s", ffi.new("char[]", utf8(name)))
+        self.graph._plans.clear()
+        lib.clef_named(self._value, b"%s", ffi.new("char[]", c_text(name)))
         self.graph._check()
         return self
 
@@ -245,7 +246,7 @@ class Graph(Ops):
         """The graph of a text, as str(graph) gives it. weights: their arrays, by name."""
         data = utf8(text)
         out = ffi.new("clef_graph **")
-        call(lib.clef_graph_parse, data, len(data), utf8(name), out)
+        call(lib.clef_graph_parse, data, len(data), c_text(name), out)
         graph = cls._of(out[0], None)
         for weight, array in (weights or {}).items():
             kind = _numpy_types.get(graph[weight].dtype)
@@ -265,11 +266,11 @@ class Graph(Ops):
 
     def _dim(self, dim: Dim) -> Any:
         if isinstance(dim, Symbol):
-            found = lib.clef_symbol(self._graph, utf8(dim.name), dim.bound)
+            found = lib.clef_symbol(self._graph, c_text(dim.name), whole("bound", dim.bound, most=2**63 - 1))
             self._check()
             found.n *= dim.times
             return found
-        return ffi.new("clef_dim *", {"n": dim, "symbol": 0})[0]
+        return new_struct("clef_dim *", {"n": whole("shape", dim, most=2**63 - 1), "symbol": 0})[0]
 
     def _dim_text(self, dim: Any) -> int | str:
         if not dim.symbol:
@@ -278,9 +279,11 @@ class Graph(Ops):
         return name if dim.n == 1 else f"{dim.n} {name}"
 
     def _shape(self, shape: Sequence[Dim]) -> Any:
+        if isinstance(shape, (int, str, bytes, Symbol)):
+            raise TypeError(f"shape: expected a tuple of lengths, got {shape!r}")
         if len(shape) > lib.CLEF_MAX_DIMS:
             raise ValueError(f"shape: expected at most {lib.CLEF_MAX_DIMS} dims, got {len(shape)}")
-        out = ffi.new("clef_shape *", {"rank": len(shape)})
+        out = new_struct("clef_shape *", {"rank": len(shape)})
         for i, dim in enumerate(shape):
             out.dim[i] = self._dim(dim)
         return out[0]
@@ -294,7 +297,7 @@ class Graph(Ops):
 
     def input(self, name: str, shape: Sequence[Dim], dtype: Any = "float32") -> Value:
         """A value that each run is given: float32 or int32."""
-        return self._new(lib.clef_input(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
+        return self._new(lib.clef_input(self._graph, c_text(name), _dtype(dtype), self._shape(shape)))
 
     def weight(self, name: str, array: Any, dtype: str | None = None) -> Value:
         """A value that every run reads: float32, float16, int32 or int8. dtype: another one, also a block format such
@@ -306,26 +309,26 @@ class Graph(Ops):
         elif dtype is not None or data.dtype.name not in _numpy_dtypes:
             data = as_c_array(data, dtype or (np.int32 if data.dtype.kind in "iub" else np.float32), name)
         data = np.ascontiguousarray(data)
-        value = self._new(lib.clef_weight(self._graph, utf8(name), _dtype(dtype or data.dtype), self._shape(shape)))
+        value = self._new(lib.clef_weight(self._graph, c_text(name), _dtype(dtype or data.dtype), self._shape(shape)))
         self._weights[name] = data
         return value
 
     def state(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
         """A value that is zero at first and keeps what ops write to it from run to run, such as a KV cache."""
-        return self._new(lib.clef_state(self._graph, utf8(name), _dtype(dtype), self._shape(shape)))
+        return self._new(lib.clef_state(self._graph, c_text(name), _dtype(dtype), self._shape(shape)))
 
     def constant(self, data: Any, name: str | None = None) -> Value:
         """A copy of numbers: integers as int32, others as float32."""
         array = as_array(data, name or "constant")
         array = as_c_array(array, np.int32 if array.dtype.kind in "iub" else np.float32, name or "constant")
         self._constants += name is None
-        return self._new(lib.clef_constant(self._graph, utf8(name or f"constant{self._constants}"),
+        return self._new(lib.clef_constant(self._graph, c_text(name or f"constant{self._constants}"),
                                            _dtype(array.dtype), self._shape(array.shape),
                                            ffi.from_buffer(array)))
 
     def output(self, name: str, value: Value) -> Value:
         """Marks a value as a result."""
-        lib.clef_output(self._graph, utf8(name), self._as_value(value))
+        lib.clef_output(self._graph, c_text(name), self._as_value(value))
         self._check()
         return value
 
@@ -333,7 +336,7 @@ class Graph(Ops):
     def scope(self, name: str) -> Iterator[None]:
         """Values made within get "name." before their names. Scopes called "layer0", "layer1" .. are drawn as layers,
         and several devices share them."""
-        lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", utf8(name)))
+        lib.clef_scope_push(self._graph, b"%s", ffi.new("char[]", c_text(name)))
         try:
             yield
         finally:
@@ -353,7 +356,7 @@ class Graph(Ops):
         one element. recompute: what a layer computes is not kept for the backward pass, but computed again."""
         pointers = ffi.new("clef_value *[]", [self._as_value(x) for x in of])
         out = ffi.new("clef_value *[]", len(of))
-        options = ffi.new("clef_gradient_opts *", {"recompute": int(recompute)})
+        options = new_struct("clef_gradient_opts *", {"recompute": int(recompute)})
         call(lib.clef_graph_gradients, self._graph, self._as_value(loss), pointers, len(of), options, out)
         return [None if x == ffi.NULL else Value(self, x) for x in out]
 
@@ -372,7 +375,7 @@ class Graph(Ops):
         return int(lib.clef_graph_n_values(self._graph))
 
     def __getitem__(self, name: str) -> Value:
-        found = lib.clef_graph_find(self._graph, utf8(name))
+        found = lib.clef_graph_find(self._graph, c_text(name))
         if found == ffi.NULL:
             raise KeyError(name)
         return Value(self, found)
@@ -400,17 +403,20 @@ class Graph(Ops):
 
     def set_bound(self, symbol: str, value: int) -> Graph:
         """Lowers the most that a symbol can be."""
-        call(lib.clef_graph_set_bound, self._graph, utf8(symbol), value)
+        self._plans.clear()  # they are of the graph as it was
+        call(lib.clef_graph_set_bound, self._graph, c_text(symbol), value)
         return self
 
     def fix_symbols(self) -> Graph:
         """Makes each symbol the number that is its bound. Gradients need that."""
+        self._plans.clear()
         call(lib.clef_graph_fix_symbols, self._graph)
         return self
 
     def optimize(self, last: str | None = None) -> Graph:
         """Runs the passes in their order, up to `last` (None: all). Values that are removed must not be used."""
-        call(lib.clef_graph_optimize, self._graph, utf8(last) if last else ffi.NULL)
+        self._plans.clear()
+        call(lib.clef_graph_optimize, self._graph, c_text(last) if last else ffi.NULL)
         return self
 
     def __str__(self) -> str:
@@ -433,13 +439,14 @@ class Graph(Ops):
         """The graph with its weights as an ONNX model of opset 18: as bytes, or written to a file. The fused ops of
         optimize("fuse") have no form in ONNX."""
         keep = _WeightSource(self)
-        options = ffi.new("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
-        with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
-            call(lib.clef_graph_write_onnx, self._graph, file, options)
-            if path is not None:
-                return None
-            file.seek(0)
-            return file.read()
+        options = new_struct("clef_onnx_opts *", {"weights": keep.function, "weights_user": keep.user})
+        with keep.working():
+            with tempfile.TemporaryFile("w+b", buffering=0) if path is None else open(path, "w+b", buffering=0) as file:
+                call(lib.clef_graph_write_onnx, self._graph, file, options)
+                if path is not None:
+                    return None
+                file.seek(0)
+                return file.read()
 
     def diff(self, other: Graph) -> str:
         """What differs: lines of "- " that only this graph has, "+ " that only the other has, "< " and "> " for values
@@ -487,6 +494,10 @@ class _WeightSource:
         else:
             self.function, self.user = lib.clef_py_weight, ffi.new_handle(self)
 
+    def working(self) -> AbstractContextManager[None]:
+        """The model is open, and stays so."""
+        return nullcontext() if self.owner is None else cast("AbstractContextManager[None]", self.owner._working())
+
     def find(self, name: str, n_bytes: int) -> Any:
         array = self.arrays.get(name)
         return ffi.from_buffer(array) if array is not None and array.nbytes == n_bytes else ffi.NULL
@@ -500,39 +511,41 @@ class Plan:
         self.device = device
         self._source = _WeightSource(graph)
         handle = ffi.new_handle(progress)
-        chosen = ffi.new("char[]", utf8(variants)) if variants else ffi.NULL
+        chosen = ffi.new("char[]", c_text(variants)) if variants else ffi.NULL
         copy = graph.copy_graph()
         if not copy.outputs:
             _name_outputs(copy)
         outputs = {name: value.dtype for name, value in copy.outputs.items()}
         call(lib.clef_graph_optimize, copy._graph, ffi.NULL)
-        options = ffi.new("clef_plan_opts *", {
+        options = new_struct("clef_plan_opts *", {
             "weights": self._source.function, "weights_user": self._source.user, "variants": chosen,
             "batch_invariant": int(batch_invariant)})
         options.compile.exact = int(exact)
         options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handle
         out = ffi.new("clef_plan **")
-        with device._lock:
+        with self._source.working(), device._lock:
             call(lib.clef_plan_create, device._pointer, copy._graph, options, out)
         self._plan = out[0]
         self._inputs = _leaves(graph)
-        self._numbers = {name: lib.clef_plan_input(self._plan, utf8(name)) for name in self._inputs}
+        self._numbers = {name: lib.clef_plan_input(self._plan, c_text(name)) for name in self._inputs}
         self._outputs = outputs
         self._finalizer = weakref.finalize(self, _destroy, self._plan, device, (self._source, handle))
         device._register(self._finalizer)  # the device is closed after its plans
+        if self._source.owner is not None:
+            self._source.owner._register(self._finalizer, device._lock)
 
     def bind(self, **symbols: int) -> Plan:
         """Sets symbols for the next runs. run() binds those that are in the shapes of inputs by itself."""
         with self._working():
             for symbol, n in symbols.items():
-                call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
+                call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, c_text(symbol)), n)
         return self
 
     @contextmanager
     def _working(self) -> Iterator[None]:
         with self.device._lock:
             if not self._finalizer.alive:
-                raise ValueError("the device of this plan was closed")
+                raise ClosedError("the plan was closed, or its device or model")
             yield
 
     def run(self, **inputs: Any) -> dict[str, npt.NDArray[Any]]:
@@ -549,7 +562,7 @@ class Plan:
 
     def _run(self, arrays: Mapping[str, npt.NDArray[Any]], lengths: Mapping[str, int]) -> dict[str, npt.NDArray[Any]]:
         for symbol, n in lengths.items():
-            call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, utf8(symbol)), n)
+            call(lib.clef_plan_bind, self._plan, lib.clef_plan_symbol(self._plan, c_text(symbol)), n)
         for name, array in arrays.items():
             number = self._numbers[name]
             if number >= 0:  # an input that nothing reads is none of the plan
@@ -575,7 +588,7 @@ class Plan:
 
     def _read(self, name: str, dtype: str) -> npt.NDArray[Any]:
         rank, dims = ffi.new("int32_t *"), ffi.new("int64_t[4]")
-        number = lib.clef_plan_output(self._plan, utf8(name))
+        number = lib.clef_plan_output(self._plan, c_text(name))
         n_bytes = lib.clef_plan_output_bytes(self._plan, number, rank, dims)
         out = np.empty([dims[i] for i in range(rank[0])], _numpy_types[dtype])
         call(lib.clef_plan_read, self._plan, number, ffi.from_buffer(out) if n_bytes else ffi.NULL, n_bytes)
@@ -635,11 +648,10 @@ class Plan:
 def profile_of(function: Callable[..., int], pointer: Any) -> Profile:
     """The launch times that a function of the library gives for a plan or a session."""
     error = ffi.new("clef_error *")
-    capacity = n = 256
-    while n == capacity:  # it tells no more launches than there is room for
-        capacity *= 4
-        times = ffi.new("clef_launch_time[]", capacity)
-        n = function(pointer, times, capacity, error)
+    n = function(pointer, ffi.NULL, 0, error)
+    times = ffi.new("clef_launch_time[]", max(n, 1))
+    if n:
+        function(pointer, times, n, error)
     if error.status:
         call(lambda err: _copy_error(error, err))
     return Profile([fields_of(times[i]) for i in range(n)])

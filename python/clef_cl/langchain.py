@@ -24,7 +24,35 @@ except ImportError:
     has_langchain = False
 
 _roles = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "user": "user",
-          "assistant": "assistant"}
+          "assistant": "assistant", "developer": "developer", "HumanMessageChunk": "user",
+          "AIMessageChunk": "assistant", "SystemMessageChunk": "system", "ToolMessageChunk": "tool"}
+
+
+def _role_of(message: Any) -> str:
+    """A message's role as OpenAI's API has it."""
+    if message.type in ("chat", "ChatMessageChunk"):  # it names its role itself
+        return _roles.get(message.role, str(message.role))
+    if message.type not in _roles:
+        raise ValueError(f"messages: expected one of {', '.join(_roles)} or chat, got {message.type}")
+    return _roles[message.type]
+
+
+def _content_of(content: Any) -> Any:
+    """The content of a message; parts that are all texts become one."""
+    if not isinstance(content, list):
+        return content
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+    if any(part.get("type") != "text" for part in parts):
+        return content
+    return "".join(str(part["text"]) for part in parts)
+
+
+def _options_with(options: dict[str, Any], stop: Sequence[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call: those of the object, over them those of the call. The stop texts of all count."""
+    stops: list[str] = []
+    for given in (options.get("stop"), kwargs.get("stop"), stop):
+        stops += [given] if isinstance(given, str) else given or ()
+    return {**options, **kwargs, "stop": list(dict.fromkeys(stops))}
 
 
 def _message_of(message: Any) -> dict[str, Any]:
@@ -34,8 +62,10 @@ def _message_of(message: Any) -> dict[str, Any]:
     if isinstance(message, str):
         return {"role": "user", "content": message}
     if isinstance(message, tuple):
+        if len(message) != 2 or message[0] not in _roles:
+            raise ValueError(f"messages: expected (role, text) with one of {', '.join(_roles)}, got {message!r}")
         return {"role": _roles[message[0]], "content": message[1]}
-    found: dict[str, Any] = {"role": _roles.get(message.type, message.type), "content": message.content}
+    found: dict[str, Any] = {"role": _role_of(message), "content": _content_of(message.content)}
     if getattr(message, "tool_calls", None):
         found["tool_calls"] = [{"id": call["id"], "type": "function", "function": {
             "name": call["name"], "arguments": json.dumps(call["args"])}} for call in message.tool_calls]
@@ -56,6 +86,11 @@ def _calls_of(calls: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
              "id": call["id"], "type": "tool_call"} for call in calls]
 
 
+def _params_of(model: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """What an answer depends on, by which LangChain's caches tell models apart."""
+    return {"model_name": model.path, **model._settings(), **options}
+
+
 def _text_of(prompt: Any) -> str:
     return str(prompt.to_string()) if hasattr(prompt, "to_string") else str(prompt)
 
@@ -72,13 +107,17 @@ if has_langchain:
         def _llm_type(self) -> str:
             return "clef"
 
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return _params_of(self.model, self.options)
+
         def _call(self, prompt: str, stop: list[str] | None = None,
                   run_manager: CallbackManagerForLLMRun | None = None, **kwargs: Any) -> str:
-            return str(self.model.generate(prompt, stop=stop or (), **{**self.options, **kwargs}))
+            return str(self.model.generate(prompt, **_options_with(self.options, stop, kwargs)))
 
         def _stream(self, prompt: str, stop: list[str] | None = None,
                     run_manager: CallbackManagerForLLMRun | None = None, **kwargs: Any) -> Iterator[GenerationChunk]:
-            for piece in self.model.generate(prompt, stream=True, stop=stop or (), **{**self.options, **kwargs}):
+            for piece in self.model.generate(prompt, stream=True, **_options_with(self.options, stop, kwargs)):
                 if run_manager:
                     run_manager.on_llm_new_token(piece)
                 yield GenerationChunk(text=piece)
@@ -93,29 +132,37 @@ if has_langchain:
         def _llm_type(self) -> str:
             return "clef-chat"
 
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return _params_of(self.model, self.options)
+
         def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None,
                       run_manager: CallbackManagerForLLMRun | None = None, **kwargs: Any) -> ChatResult:
-            answer = self.model.chat(messages_of(messages), stop=stop or (), **{**self.options, **kwargs})
+            answer = self.model.chat(messages_of(messages), **_options_with(self.options, stop, kwargs))
             message = AIMessage(content=answer["content"] or "", tool_calls=_calls_of(answer.get("tool_calls", ())))
             return ChatResult(generations=[ChatGeneration(message=message)])
 
         def _stream(self, messages: list[BaseMessage], stop: list[str] | None = None,
                     run_manager: CallbackManagerForLLMRun | None = None,
                     **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-            for part in self.model.chat(messages_of(messages), stream=True, stop=stop or (),
-                                        **{**self.options, **kwargs}):
+            options = _options_with(self.options, stop, kwargs)
+            for part in self.model.chat(messages_of(messages), stream=True, **options):
                 calls: Any = [{"name": call["function"]["name"], "args": call["function"]["arguments"],
-                               "id": call["id"], "index": call["index"], "type": "tool_call_chunk"} for call in part.get("tool_calls", ())]
+                               "id": call["id"], "index": call["index"], "type": "tool_call_chunk"}
+                              for call in part.get("tool_calls", ())]
                 chunk = AIMessageChunk(content=part.get("content") or "", tool_call_chunks=calls)
                 if run_manager:
                     run_manager.on_llm_new_token(chunk.content)
                 yield ChatGenerationChunk(message=chunk)
 
         def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
-            """The same model with tools, as LangChain has them."""
+            """The same model with tools, as LangChain has them. tool_choice: "auto", "none", the name of a tool, or
+            "any", "required" or True: some tool is called."""
             from langchain_core.utils.function_calling import convert_to_openai_tool
 
-            choice = {"tool_choice": {"any": "required"}.get(tool_choice, tool_choice)} if tool_choice else {}
+            if tool_choice is True or tool_choice == "any":
+                tool_choice = "required"
+            choice = {"tool_choice": tool_choice} if tool_choice else {}
             return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **choice, **kwargs)
 
     _Base: Any = _Embeddings

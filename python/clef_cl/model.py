@@ -4,14 +4,14 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import NotFound, call, ffi, fields_of, lib, text_of, utf8
+from ._arrays import as_c_array, whole
+from ._native import ClosedError, NotFound, c_text, call, ffi, fields_of, lib, new_struct, path_bytes, text_of, utf8
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
@@ -41,9 +41,16 @@ class _Working:
 
     def __enter__(self) -> None:
         self._lock.__enter__()
-        if not self._finalizer.alive:
+        try:
+            self.check()
+        except ClosedError:
             self._lock.__exit__()
-            raise ValueError(f"{self._path}: the model was closed")
+            raise
+
+    def check(self) -> None:
+        """Raises, if the model was closed."""
+        if not self._finalizer.alive:
+            raise ClosedError(f"{self._path}: the model was closed")
 
     def __exit__(self, *exception: object) -> None:
         self._lock.__exit__()
@@ -71,6 +78,8 @@ class Model:
                  lora_scale: float = 1.0, n_beams: int = 0, progress: Progress | None = None) -> None:
         if kv_type not in _kv_types:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
+        if not abs(lora_scale) < float("inf"):
+            raise ValueError(f"lora_scale: expected a finite number, got {lora_scale}")
         if path is None:
             path = text_of(lib.clef_demo_model())
             if not path:
@@ -79,20 +88,21 @@ class Model:
         self.device = Device(device) if isinstance(device, str) else device
         self._lock = self.device._lock
         self._owned: list[Any] = []  # closers, the last one first
+        self._users: list[tuple[Any, DeviceLock]] = []  # finalizers of batches, plans .. on it, closed before it
         # The device outlives what is on it: it is an argument, and was made before.
         self._keep: list[Any] = []  # handles of callbacks
-        self._finalizer = weakref.finalize(self, _close_all, self._owned, self.device, self._keep)
+        self._finalizer = weakref.finalize(self, _close_all, self._users, self._owned, self.device, self._keep)
         self.device._register(self._finalizer)
         out = ffi.new("clef_model **")
-        call(lib.clef_model_open, utf8(self.path), out)
+        call(lib.clef_model_open, c_text(self.path), out)
         self._model = self._own(out[0], lib.clef_model_close)
         self._loras = self._open_lora(os.fspath(lora), lora_scale) if lora else ffi.NULL
+        self._lora = (os.fspath(lora), lora_scale) if lora else None
         self._progress = ffi.new_handle(progress)
         self._keep.append(self._progress)
         self._context, self._kv_type, self._exact, self._n_beams = context, kv_type, exact, n_beams
         self._has_own_device = isinstance(device, str)
         self._parts: dict[str, Any] = {}
-        self._kept: list[Any] = []
         self._published: Any = None  # the trainer whose weights it has
         self._guard = _Working(self._lock, self._finalizer, self.path)
 
@@ -104,7 +114,7 @@ class Model:
 
     def _open_lora(self, path: str, scale: float) -> Any:
         adapter, out = ffi.new("clef_lora **"), ffi.new("clef_lora_set **")
-        call(lib.clef_lora_open, utf8(path), self._model, scale, adapter)
+        call(lib.clef_lora_open, c_text(path), self._model, scale, adapter)
         try:
             call(lib.clef_lora_set_create, self._model, adapter, 1, out)
         finally:
@@ -131,6 +141,10 @@ class Model:
     def _working(self) -> _Working:
         return self._guard
 
+    def _settings(self) -> dict[str, Any]:
+        """What its answers depend on beside its path."""
+        return {"context": self._context, "kv_type": self._kv_type, "exact": self._exact, "lora": self._lora}
+
     def _compile(self) -> dict[str, Any]:
         return {"exact": int(self._exact), "progress": lib.clef_py_progress, "progress_user": self._progress}
 
@@ -144,17 +158,16 @@ class Model:
         """Gives up what has the weights on the device; the next calls make it anew."""
         self._parts.clear()
         while len(self._owned) > 1 + (self._loras != ffi.NULL):
-            closer = self._owned.pop()
-            if isinstance(closer, weakref.finalize):
-                self._kept.append(closer)  # a batch or a trainer, which has weights of its own
-            else:
-                closer()
-        self._owned += self._kept
-        self._kept.clear()
+            self._owned.pop()()
+
+    def _register(self, finalizer: Any, lock: DeviceLock) -> None:
+        """Notes what is to be closed before the model: a weakref.finalize, and the lock of what it frees."""
+        self._users[:] = [user for user in self._users if user[0].alive]
+        self._users.append((finalizer, lock))
 
     def _session(self) -> Any:
         def make() -> Any:
-            options = ffi.new("clef_session_opts *", {
+            options = new_struct("clef_session_opts *", {
                 "n_context": self._context, "n_beams": self._n_beams, "kv_type": getattr(lib, _kv_types[self._kv_type]),
                 "loras": self._loras, "lora": int(self._loras != ffi.NULL), "compile": self._compile()})
             out = ffi.new("clef_session **")
@@ -185,7 +198,7 @@ class Model:
         found, value = {}, ffi.new("double *")
         with self._working():
             for name in ("temperature", "top_k", "top_p", "min_p", "typical", "repeat_penalty"):
-                if lib.clef_model_sampling(self._model, utf8(name), value):
+                if lib.clef_model_sampling(self._model, c_text(name), value):
                     found[name] = float(value[0])
         return found
 
@@ -213,7 +226,8 @@ class Model:
         raise KeyError(name)
 
     def _weight_source(self) -> tuple[Any, Any]:
-        """The clef_weight_source of its graphs, and that one's user."""
+        """The clef_weight_source of its graphs, and that one's user. The model must be open, and outlive both."""
+        self._guard.check()
         if self._loras != ffi.NULL:
             return lib.clef_lora_set_weight, ffi.cast("void *", self._loras)
         return lib.clef_model_weight, ffi.cast("void *", self._model)
@@ -221,12 +235,14 @@ class Model:
     @property
     def is_encoder(self) -> bool:
         """Whether all tokens see each other, as in BERT."""
-        return bool(lib.clef_model_is_encoder(self._model))
+        with self._working():
+            return bool(lib.clef_model_is_encoder(self._model))
 
     @property
     def is_encoder_decoder(self) -> bool:
         """Whether it reads a source and writes a target, as T5."""
-        return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
+        with self._working():
+            return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
 
     # ---- tokens --------------------------------------------------------------------------------------------
 
@@ -267,8 +283,8 @@ class Model:
 
     def logits(self, ids: Sequence[int] | npt.NDArray[np.integer], *, copy: bool = True) -> Floats:
         """The logits of the token after `ids`, float32 [n_vocab]. copy=False: a read-only view of the library's own
-        memory, which the next call overwrites. Of an encoder-decoder, ids are the source, and the logits those of
-        the target's first token."""
+        memory, which the next call overwrites, and close() frees. Of an encoder-decoder, ids are the source, and the
+        logits those of the target's first token."""
         pointer, n, _keep = _as_ids(ids)
         out = ffi.new("const float **")
         with self._working():
@@ -295,7 +311,9 @@ class Model:
             return self._logits_of(out[0], copy)
 
     def _logits_of(self, pointer: Any, copy: bool) -> Floats:
-        view = _floats(pointer, lib.clef_model_hparams(self._model).n_vocab)
+        # The view holds the model: its memory goes no earlier.
+        kept = ffi.gc(ffi.cast("float *", pointer), lambda _, model=self: None)
+        view = _floats(kept, lib.clef_model_hparams(self._model).n_vocab)
         return view.copy() if copy else view
 
     @property
@@ -318,21 +336,21 @@ class Model:
         """Keeps the first n positions of the KV cache, from which feed() goes on."""
         with self._working():
             self._parts.pop("generation", None)
-            call(lib.clef_session_keep, self._session(), n)
+            call(lib.clef_session_keep, self._session(), whole("n", n))
 
     def save_session(self, path: str | os.PathLike[str]) -> None:
         """Writes the KV cache and its ids to a file, from which load_session() goes on."""
         with self._working():
             self._parts.pop("generation", None)
-            call(lib.clef_session_save, self._session(), utf8(os.fspath(path)))
+            call(lib.clef_session_save, self._session(), path_bytes(path))
 
     def load_session(self, path: str | os.PathLike[str]) -> None:
         """Replaces the KV cache by that of a file of the same model, which is checked first."""
         with self._working():
             self._parts.pop("generation", None)
             call(lib.clef_session_check, self._model, getattr(lib, _kv_types[self._kv_type]), self._loras,
-                 int(self._loras != ffi.NULL), utf8(os.fspath(path)))
-            call(lib.clef_session_load, self._session(), utf8(os.fspath(path)))
+                 int(self._loras != ffi.NULL), path_bytes(path))
+            call(lib.clef_session_load, self._session(), path_bytes(path))
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -420,7 +438,7 @@ class Model:
                 call(lib.clef_session_encode, session, pointer, n_ids)
                 pointer = ffi.new("int32_t[2]")
                 n_ids = lib.clef_session_start(session, pointer)
-            options = ffi.new("clef_beam_opts *", {
+            options = new_struct("clef_beam_opts *", {
                 "n_best": n_best, "length_penalty": length_penalty, "early_stopping": int(early_stopping),
                 "n_max": max_tokens, "ignore_eos": int(ignore_eos)})
             call(lib.clef_session_beams, session, pointer, n_ids, options, out, n)
@@ -453,7 +471,7 @@ class Model:
             return answer if stream else answer.message()
 
     def apply_template(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None,
-                       template: str | None = None, arguments: Mapping[str, Any] | None = None,
+                       template: str | os.PathLike[str] | None = None, arguments: Mapping[str, Any] | None = None,
                        add_generation_prompt: bool = True) -> str:
         """The text that the chat template makes of a conversation."""
         from .conversation import Rendered
@@ -470,7 +488,7 @@ class Model:
             out = ffi.new("clef_embedder **")
             wanted = (lib.CLEF_NORMALIZE_MODEL if normalize is None
                       else lib.CLEF_NORMALIZE_YES if normalize else lib.CLEF_NORMALIZE_NO)
-            options = ffi.new("clef_embed_opts *", {
+            options = new_struct("clef_embed_opts *", {
                 "pooling": _poolings[pooling] if pooling else lib.CLEF_POOL_NONE, "normalize": wanted,
                 "compile": self._compile()})
             call(lib.clef_embedder_create, self.device._pointer, self._model, options, out)
@@ -486,6 +504,8 @@ class Model:
         pooling    "mean", "cls" or "last"; None: what the model's files say
         normalize  whether rows have the length 1; None: what the model's files say
         """
+        if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
+            raise TypeError(f"embed: expected a text, or a list of texts or of ids, got {type(texts).__name__}")
         many = [texts] if isinstance(texts, str) else list(texts)
         with self._working():
             embedder = self._embedder(pooling, normalize)
@@ -520,7 +540,7 @@ class Model:
     def _classifier(self, head: str) -> Any:
         def make() -> Any:
             out = ffi.new("clef_classifier **")
-            options = ffi.new("clef_classifier_opts *", {"head": getattr(lib, head), "compile": self._compile()})
+            options = new_struct("clef_classifier_opts *", {"head": getattr(lib, head), "compile": self._compile()})
             call(lib.clef_classifier_create, self.device._pointer, self._model, options, out)
             return self._own(out[0], lib.clef_classifier_destroy)
         return self._part(head, make)
@@ -565,6 +585,7 @@ class Model:
     def fill_mask(self, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
         """What a masked language model expects at each mask token of a text: a list for each mask of
         {"token", "text", "score"}, the likeliest first."""
+        top = whole("top", top, 1)
         with self._working():
             mask = lib.clef_tokenizer_role(self._tokenizer(), lib.CLEF_ROLE_MASK)
             ids, rows = self._run_classifier(self._classifier("CLEF_HEAD_MASKED"), text, None)
@@ -598,11 +619,11 @@ class Model:
         parts = {"whole": lib.CLEF_PART_WHOLE, "encoder": lib.CLEF_PART_ENCODER, "decoder": lib.CLEF_PART_DECODER}
         if part not in parts:
             raise ValueError(f"part: expected one of {', '.join(parts)}, got {part!r}")
-        names = [ffi.new("char[]", utf8(name)) for name in taps]
+        names = [ffi.new("char[]", c_text(name)) for name in taps]
         tapped = ffi.new("char *[]", names) if names else ffi.NULL
         out = ffi.new("clef_graph **")
         with self._working():
-            options = ffi.new("clef_build_opts *", {
+            options = new_struct("clef_build_opts *", {
                 "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
                 "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
                 "for_export": int(for_export), "part": parts[part],
@@ -610,20 +631,30 @@ class Model:
             call(lib.clef_model_build, self._model, options, out)
             graph = Graph._of(out[0], self)
             if optimize:
-                call(lib.clef_graph_optimize, out[0], utf8(optimize))
+                call(lib.clef_graph_optimize, out[0], c_text(optimize))
         return graph
+
+    def _rows_of(self, ids: Any, name: str) -> Ids:
+        """Ids of the vocabulary, [B, T]. A graph of its own reads zeros for others."""
+        rows = np.atleast_2d(as_c_array(ids, np.int32, name))
+        n_vocab = self.hparams["n_vocab"]
+        if rows.ndim != 2 or rows.size == 0:
+            raise ValueError(f"{name}: expected ids [T] or [B, T], got an array of shape {list(np.shape(ids))}")
+        if rows.min() < 0 or rows.max() >= n_vocab:
+            raise ValueError(f"{name}: expected ids from 0 to {n_vocab - 1}, got {rows.min()} to {rows.max()}")
+        return rows
 
     def evaluate(self, ids: Any, *, target: Any = None, attention_mask: Any = None,
                  taps: Sequence[str] = ()) -> dict[str, Any]:
         """Runs ids [T] or [B, T] once, without a cache between calls: "logits" of every position, and the taps, such as
         "hidden_last" and "attention_0". target: of an encoder-decoder, the decoder's ids. attention_mask: as ids; 0
         marks padding."""
-        rows = np.atleast_2d(as_c_array(ids, np.int32, "ids"))
+        rows = self._rows_of(ids, "ids")
         inputs: dict[str, Any] = {"input_ids": rows}
         if self.is_encoder_decoder:
             if target is None:
                 raise ValueError("evaluate: an encoder-decoder needs a target")
-            inputs["decoder_input_ids"] = np.atleast_2d(as_c_array(target, np.int32, "target"))
+            inputs["decoder_input_ids"] = self._rows_of(target, "target")
         if attention_mask is not None and np.all(attention_mask):
             attention_mask = None  # nothing is padding; linear attention has no mask
         if attention_mask is not None:
@@ -640,13 +671,15 @@ class Model:
                   layers: Sequence[int] | None = None) -> Attention:
         """Where each token of a text looks, for all layers and heads or for some layers. In a notebook it is a picture.
         target: of an encoder-decoder: the decoder's own text; the result is then its cross-attention to `text`."""
-        ids = self.tokenize(text) if isinstance(text, str) else np.asarray(text, np.int32)
+        ids = self.tokenize(text) if isinstance(text, str) else _as_ids(text)[2]
         hparams = self.hparams
         wanted: Any = None
         if target is not None:
-            wanted = self.tokenize(target) if isinstance(target, str) else np.asarray(target, np.int32)
+            wanted = self.tokenize(target) if isinstance(target, str) else _as_ids(target)[2]
         n_layers = hparams["n_decoder_layers"] if self.is_encoder_decoder else hparams["n_layers"]
-        chosen = list(range(n_layers)) if layers is None else list(layers)
+        chosen = list(range(n_layers)) if layers is None else [whole("layers", i, 0, n_layers - 1) for i in layers]
+        if not chosen:
+            raise ValueError("layers: expected at least one, got none")
         prefix = "cross_attention" if self.is_encoder_decoder else "attention"
         found = self.evaluate(ids, target=wanted, taps=[f"{prefix}_{i}" for i in chosen])
         weights = np.stack([found[f"{prefix}_{i}"][0] for i in chosen])
@@ -659,14 +692,14 @@ class Model:
                  progress: Progress | None = None, note: Callable[[str], Any] | None = None) -> None:
         """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types())."""
         handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))
-        name = ffi.new("char[]", utf8(type))
-        options = ffi.new("clef_quantize_opts *", {
+        name = ffi.new("char[]", c_text(type))
+        options = new_struct("clef_quantize_opts *", {
             "type": name, "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
             "progress_user": handles[0], "note": lib.clef_py_notice, "note_user": handles[1]})
         with self._working():
             if not lib.clef_quantize_knows(name):
                 raise ValueError(f"type: expected one of {', '.join(quantize_types())}, got {type!r}")
-            call(lib.clef_model_quantize, self._model, utf8(os.fspath(path)), options)
+            call(lib.clef_model_quantize, self._model, path_bytes(path), options)
 
 
     def save(self, path: str | os.PathLike[str], weights: Mapping[str, Any], *, dtype: str = "float32") -> None:
@@ -688,10 +721,10 @@ class Model:
             return ffi.cast("const float *", ffi.from_buffer(array))
 
         handle = ffi.new_handle(read)
-        values = ffi.new("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
-        options = ffi.new("clef_save_opts *", {"dtype": dtypes[dtype]})
+        values = new_struct("clef_weight_values *", {"read": lib.clef_py_values, "user": handle})
+        options = new_struct("clef_save_opts *", {"dtype": dtypes[dtype]})
         with self._working():
-            call(lib.clef_model_save, self._model, utf8(os.fspath(path)), options, values)
+            call(lib.clef_model_save, self._model, path_bytes(path), options, values)
 
 
 def quantize_types() -> list[str]:
@@ -716,8 +749,12 @@ def _copy_error(source: Any, target: Any) -> int:
     return int(source.status)
 
 
-def _close_all(closers: list[Any], device: Device, keep: list[Any]) -> None:
+def _close_all(users: list[tuple[Any, DeviceLock]], closers: list[Any], device: Device, keep: list[Any]) -> None:
     def close() -> None:
+        while users:
+            finalizer, lock = users.pop()
+            with lock:  # not while it computes
+                finalizer()
         while closers:
             closers.pop()()
         keep.clear()

@@ -1,6 +1,7 @@
 """How tokens are picked: the options of a text, as C takes them."""
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array
-from ._native import call, ffi, lib, text_of, utf8
+from ._native import c_text, call, ffi, lib, new_struct, text_of
 
 # Where neither the caller nor the model's files say anything, as in `clef run`.
 _defaults = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical": 1.0, "repeat_penalty": 1.0}
@@ -47,15 +48,18 @@ class Sampling:
 
     def new_options(self, model: Any) -> tuple[Any, list[Any]]:
         """A clef_sampler_opts, and what it points to, which must live as long."""
-        biases = ffi.new("clef_logit_bias[]", [{"id": i, "bias": b} for i, b in self.logit_bias.items()])
-        options = ffi.new("clef_sampler_opts *", {
+        if not isinstance(self.logit_bias, Mapping):
+            raise TypeError(f"logit_bias: expected a dict of ids and numbers, got {type(self.logit_bias).__name__}")
+        biases = ffi.new("clef_logit_bias[]", [{"id": _id(i), "bias": b} for i, b in self.logit_bias.items()])
+        options = new_struct("clef_sampler_opts *", {
             name: getattr(self, name)
             for name in ("repeat_last_n", "presence_penalty", "frequency_penalty", "top_n_sigma", "xtc_probability",
                          "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_last_n",
                          "mirostat", "mirostat_tau", "mirostat_eta")})
         for name, default in _defaults.items():
-            setattr(options, name, type(default)(self._value(model, name, default)))
-        options.seed = random.getrandbits(64) if self.seed is None else self.seed & 0xFFFFFFFFFFFFFFFF
+            value = self._value(model, name, default)
+            setattr(options, name, value if isinstance(default, float) else _whole(name, value))
+        options.seed = random.getrandbits(64) if self.seed is None else _seed(self.seed)
         options.biases, options.n_biases = biases, len(self.logit_bias)
         for i, name in enumerate(self.samplers):
             options.samplers[i] = _kind(name)
@@ -65,10 +69,35 @@ class Sampling:
         own = getattr(self, name)
         told = ffi.new("double *")
         if own is not None:
+            if isinstance(own, (str, bytes)):
+                raise TypeError(f"{name}: expected a number, got {own!r}")
             return float(own)
         if model is None:
             return default
-        return told[0] if lib.clef_model_sampling(model, utf8(name), told) else default
+        return told[0] if lib.clef_model_sampling(model, c_text(name), told) else default
+
+
+def _whole(name: str, value: float) -> int:
+    """A number as int32."""
+    if not (value == value and abs(value) < 2**31 and value == int(value)):
+        raise ValueError(f"{name}: expected a whole number below 2^31, got {value}")
+    return int(value)
+
+
+def _seed(seed: Any) -> int:
+    """A seed as uint64; negative ones wrap."""
+    number = operator.index(seed)
+    if not -(2**63) <= number < 2**64:
+        raise ValueError(f"seed: expected a number of 64 bits, got {seed}")
+    return number & 0xFFFFFFFFFFFFFFFF
+
+
+def _id(id: Any) -> int:
+    """A token's id, which JSON has as text."""
+    try:
+        return int(id) if isinstance(id, str) else operator.index(id)
+    except (TypeError, ValueError):
+        raise ValueError(f"logit_bias: expected ids of tokens, got {id!r}") from None
 
 
 class Sampler:

@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import call, ffi, lib, utf8
+from ._arrays import as_c_array, whole
+from ._native import c_text, call, ffi, lib, new_struct, path_bytes, utf8
 from .device import Progress
 
 Ids = npt.NDArray[np.int32]
@@ -60,12 +61,18 @@ class Tokenizer:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         out = ffi.new("clef_tokenizer **")
-        call(lib.clef_tokenizer_open, utf8(os.fspath(path)), out)
+        call(lib.clef_tokenizer_open, path_bytes(path), out)
         self._open(out[0])
         self._finalizer = weakref.finalize(self, lib.clef_tokenizer_close, self._pointer)
 
     def _open(self, pointer: Any, owner: Any = None) -> None:
         self._pointer, self._owner = pointer, owner
+
+    @contextmanager
+    def _use(self) -> Iterator[Any]:
+        """The clef_tokenizer. A model's one must be open, and stays so."""
+        with self._owner._working() if self._owner is not None else nullcontext():
+            yield self._pointer
 
     @classmethod
     def _of(cls, pointer: Any, owner: Any) -> Tokenizer:
@@ -82,43 +89,50 @@ class Tokenizer:
         texts, keep = new_strings(paths_of(files))
         names, keep_names = new_strings(special)
         handle = ffi.new_handle(progress)
-        options = ffi.new("clef_tokenizer_train_opts *", {
+        options = new_struct("clef_tokenizer_train_opts *", {
             "files": texts, "n_files": len(keep), "n_vocab": n_vocab, "min_frequency": min_frequency,
             "special": names, "n_special": len(keep_names), "progress": lib.clef_py_progress,
             "progress_user": handle})
-        call(lib.clef_tokenizer_train, options, utf8(os.fspath(folder)))
+        call(lib.clef_tokenizer_train, options, path_bytes(folder))
         return cls(folder)
 
     def __len__(self) -> int:
-        return int(lib.clef_tokenizer_n_tokens(self._pointer))
+        with self._use() as tokenizer:
+            return int(lib.clef_tokenizer_n_tokens(tokenizer))
 
     def encode(self, text: str, *, special: bool = True) -> Ids:
         """The ids of a text, int32 [n]. special: with the tokens that the model puts around a text."""
-        return encode_with(self._pointer, text, special)
+        with self._use() as tokenizer:
+            return encode_with(tokenizer, text, special)
 
     def decode(self, ids: Any) -> str:
         """The text of ids, without special tokens. Bytes that are no UTF-8 become U+FFFD."""
-        return decode_with(self._pointer, ids)
+        with self._use() as tokenizer:
+            return decode_with(tokenizer, ids)
 
     def token(self, id: int) -> bytes:
         """The bytes that a token stands for; they need not be whole characters."""
-        n = ffi.new("size_t *")
-        data = lib.clef_tokenizer_bytes(self._pointer, id, n)
-        if data == ffi.NULL:
-            raise IndexError(f"token: expected an id below {len(self)}, got {id}")
-        return bytes(ffi.buffer(data, n[0])[:])
+        id, n = whole("id", id), ffi.new("size_t *")
+        with self._use() as tokenizer:
+            data = lib.clef_tokenizer_bytes(tokenizer, id, n)
+            if data == ffi.NULL:
+                raise IndexError(f"token: expected an id from 0 to {len(self) - 1}, got {id}")
+            return bytes(ffi.buffer(data, n[0])[:])
 
     def find(self, token: str) -> int | None:
         """The id of a token by its text in the vocabulary; None: there is none."""
-        found = lib.clef_tokenizer_find(self._pointer, utf8(token))
+        with self._use() as tokenizer:
+            found = lib.clef_tokenizer_find(tokenizer, c_text(token))
         return found if found >= 0 else None
 
     def is_special(self, id: int) -> bool:
-        return bool(lib.clef_tokenizer_is_special(self._pointer, id))
+        with self._use() as tokenizer:
+            return bool(lib.clef_tokenizer_is_special(tokenizer, whole("id", id)))
 
     @property
     def special(self) -> dict[str, int]:
         """The ids of the special tokens by their roles: bos, eos, unk, sep, pad, cls, mask."""
-        found = {role: lib.clef_tokenizer_role(self._pointer, i) for i, role in enumerate(_roles)}
-        found["bos"], found["eos"] = lib.clef_tokenizer_bos(self._pointer), lib.clef_tokenizer_eos(self._pointer)
+        with self._use() as tokenizer:
+            found = {role: lib.clef_tokenizer_role(tokenizer, i) for i, role in enumerate(_roles)}
+            found["bos"], found["eos"] = lib.clef_tokenizer_bos(tokenizer), lib.clef_tokenizer_eos(tokenizer)
         return {role: id for role, id in found.items() if id >= 0}

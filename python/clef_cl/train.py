@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import as_c_array
-from ._native import call, ffi, fields_of, lib, text_of, utf8
+from ._arrays import as_c_array, whole
+from ._native import ClosedError, c_text, call, ffi, fields_of, lib, new_struct, path_bytes, text_of
 from ._pages import History, Profile
 from .dataset import Dataset, Paths, choose
 from .device import Device, Progress
@@ -53,12 +53,20 @@ class Optimizer:
 
     def new_options(self) -> Any:
         """A clef_train_opts."""
+        for name in ("lr", "weight_decay", "clip", "warmup", "steps", "final", "loss_scale", "eps"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < float("inf"):
+                raise ValueError(f"{name}: expected a number from 0, got {value!r}")
+        if not (isinstance(self.betas, (tuple, list)) and len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas)):
+            raise ValueError(f"betas: expected two numbers from 0 to below 1, got {self.betas!r}")
         options = ffi.new("clef_train_opts *", lib.clef_train_defaults())
         options.optimizer = choose("kind", _optimizers, self.kind)
         options.rate, (options.beta1, options.beta2), options.eps = self.lr, self.betas, self.eps
         options.decay, options.clip = self.weight_decay, self.clip
         options.schedule = choose("schedule", _schedules, self.schedule)
-        options.n_warmup, options.n_steps, options.final_rate = self.warmup, self.steps, self.final
+        most = 2**63 - 1
+        options.n_warmup, options.n_steps = whole("warmup", self.warmup, 0, most), whole("steps", self.steps, 0, most)
+        options.final_rate = self.final
         options.compute = choose("compute", _precisions, self.compute)
         options.loss_scale, options.recompute = self.loss_scale, int(self.recompute)
         return options
@@ -78,7 +86,7 @@ class _Parameters:
 
     def _open(self) -> Any:
         if not self._finalizer.alive:
-            raise ValueError("the trainer was closed")
+            raise ClosedError("the trainer was closed, or its device or model")
         return self._trainer
 
     def _numbers(self) -> dict[str, int]:
@@ -124,7 +132,7 @@ class _Parameters:
 
     @n_steps.setter
     def n_steps(self, n: int) -> None:
-        lib.clef_trainer_set_step(self._open(), n)
+        lib.clef_trainer_set_step(self._open(), whole("n_steps", n, 0, 2**63 - 1))
 
     @property
     def loss_scale(self) -> tuple[float, int]:
@@ -134,7 +142,7 @@ class _Parameters:
 
     @loss_scale.setter
     def loss_scale(self, value: tuple[float, int]) -> None:
-        scale = ffi.new("clef_train_scale *", {"scale": value[0], "n_updates": value[1]})
+        scale = new_struct("clef_train_scale *", {"scale": value[0], "n_updates": value[1]})
         call(lib.clef_trainer_set_scale, self._open(), scale[0])
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
@@ -198,7 +206,7 @@ class Trainer(_Parameters):
         self.history = History()
         self._arrays = dict(graph._weights)
         self._owner = graph._owner
-        names = [ffi.new("char[]", utf8(name)) for name in taps]
+        names = [ffi.new("char[]", c_text(name)) for name in taps]
         tapped = ffi.new("char *[]", names) if names else ffi.NULL
         handles = [ffi.new_handle(x) for x in (self._arrays_source(graph), trains, progress)]
         options = Optimizer(**optimizer).new_options()
@@ -211,13 +219,15 @@ class Trainer(_Parameters):
         options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handles[2]
         out = ffi.new("clef_trainer **")
         with self.device._lock:
-            call(lib.clef_trainer_create, self.device._pointer, graph._graph, utf8(loss), options, out)
+            call(lib.clef_trainer_create, self.device._pointer, graph._graph, c_text(loss), options, out)
         self._trainer = out[0]
-        self._inputs = _leaves(graph)
+        self._inputs, self._bounds = _leaves(graph), graph.symbols
         self._taps = {name: i for i, name in enumerate(taps)}
         self._finalizer = weakref.finalize(self, _destroy, lib.clef_trainer_destroy, self._trainer, self.device,
                                            (handles, graph))
         self.device._register(self._finalizer)
+        if graph._owner is not None:
+            graph._owner._register(self._finalizer, self.device._lock)
 
     def _arrays_source(self, graph: Graph) -> Any:
         from .graph import _WeightSource
@@ -229,9 +239,13 @@ class Trainer(_Parameters):
         for name, data in inputs.items():
             if name not in self._inputs:
                 raise ValueError(f"write: expected one of {', '.join(self._inputs)}, got {name}")
-            array = as_c_array(data, _numpy_types[self._inputs[name][0]], name)
+            dtype, dims = self._inputs[name]
+            array = as_c_array(data, _numpy_types[dtype], name)
+            wanted = [times * self._bounds[symbol] if symbol else times for times, symbol in dims]
+            if list(array.shape) != wanted:
+                raise ValueError(f"{name}: expected the shape {wanted}, got {list(array.shape)}")
             with self.device._lock:
-                call(lib.clef_trainer_write, self._open(), utf8(name), ffi.from_buffer(array), array.nbytes)
+                call(lib.clef_trainer_write, self._open(), c_text(name), ffi.from_buffer(array), array.nbytes)
 
     def add(self, **inputs: Any) -> None:
         """Adds a part to the step: its loss, and its gradients."""
@@ -289,9 +303,9 @@ class ModelTrainer(_Parameters):
                  progress: Progress | None = None, **optimizer: Any) -> None:
         self.model, self.device = model, model.device
         self.history = History()
-        targets = ffi.new("char[]", utf8(",".join(lora_targets))) if lora_targets else ffi.NULL
+        targets = ffi.new("char[]", c_text(",".join(lora_targets))) if lora_targets else ffi.NULL
         handle = ffi.new_handle(progress)
-        options = ffi.new("clef_model_train_opts *", {
+        options = new_struct("clef_model_train_opts *", {
             "n_tokens": n_tokens, "n_rows": n_rows, "n_parts": n_parts, "dropout": dropout, "seed": seed,
             "lora_rank": lora_rank, "lora_alpha": lora_alpha, "lora_targets": targets})
         options.optimizer = Optimizer(**optimizer).new_options()[0]
@@ -304,7 +318,7 @@ class ModelTrainer(_Parameters):
         self._trainer = lib.clef_model_trainer_graph(self._pointer)
         self._finalizer = weakref.finalize(self, _destroy, lib.clef_model_trainer_destroy, self._pointer, self.device,
                                            handle)
-        model._owned.append(self._finalizer)  # before the model
+        model._register(self._finalizer, self.device._lock)
 
     @property
     def n_tokens(self) -> int:
@@ -321,16 +335,24 @@ class ModelTrainer(_Parameters):
     def set_data(self, dataset: Dataset) -> None:
         """Notes the data, so that a checkpoint is not resumed with other data."""
         self._open()
-        lib.clef_model_trainer_set_data(self._pointer, utf8(dataset.info["fingerprint"]))
+        lib.clef_model_trainer_set_data(self._pointer, c_text(dataset.info["fingerprint"]))
 
-    @staticmethod
-    def _rows(rows: dict[str, Any]) -> tuple[Any, int, list[npt.NDArray[np.int32]]]:
+    def _rows(self, rows: dict[str, Any]) -> tuple[Any, int, list[npt.NDArray[np.int32]]]:
+        if not isinstance(rows, Mapping):
+            raise TypeError(f"rows: expected a dict of arrays, got {type(rows).__name__}")
         known = ("input_ids", "attention_mask", "labels", "first", "positions", "decoder_input_ids")
         unknown = rows.keys() - set(known)
         if unknown:
             raise ValueError(f"rows: expected some of {', '.join(known)}, got {', '.join(sorted(unknown))}")
+        missing = {"input_ids", "labels"} - rows.keys()
+        if missing:
+            raise ValueError(f"rows: expected input_ids and labels, got no {' and no '.join(sorted(missing))}")
         arrays = {name: as_c_array(array, np.int32, name) for name, array in rows.items()}
-        struct = ffi.new("clef_rows *", {name: ffi.cast("int32_t *", ffi.from_buffer(array))
+        shape = [len(arrays["input_ids"]) if arrays["input_ids"].ndim else 0, self.n_tokens]
+        for name, array in arrays.items():
+            if list(array.shape) != shape:
+                raise ValueError(f"{name}: expected the shape {shape}, got {list(array.shape)}")
+        struct = new_struct("clef_rows *", {name: ffi.cast("int32_t *", ffi.from_buffer(array))
                                          for name, array in arrays.items()})
         return struct, len(arrays["input_ids"]), list(arrays.values())
 
@@ -354,7 +376,8 @@ class ModelTrainer(_Parameters):
 
     def publish(self) -> None:
         """Copies the present weights, an adapter merged, into the open model, which generates with them from then on.
-        They are the trainer's: after close() the model has its own weights again."""
+        Of several trainers the one that published last counts. Once it is closed, the model has the weights of its
+        files again. A Batch keeps the weights with which it was made."""
         with self.model._working():
             self._open()
             call(lib.clef_model_trainer_publish, self._pointer)
@@ -371,7 +394,7 @@ class ModelTrainer(_Parameters):
 
     def _save_options(self, dtype: str, note: Callable[[str], Any] | None) -> tuple[Any, Any]:
         handle = ffi.new_handle(note or (lambda text: None))
-        return ffi.new("clef_save_opts *", {"dtype": choose("dtype", _precisions, dtype), "note": lib.clef_py_notice,
+        return new_struct("clef_save_opts *", {"dtype": choose("dtype", _precisions, dtype), "note": lib.clef_py_notice,
                                             "note_user": handle}), handle
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32",
@@ -380,27 +403,27 @@ class ModelTrainer(_Parameters):
         options, _keep = self._save_options(dtype, note)
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_save, self._pointer, utf8(os.fspath(path)), options)
+            call(lib.clef_model_trainer_save, self._pointer, path_bytes(path), options)
 
     def check_save(self, path: str | os.PathLike[str], *, dtype: str = "float32") -> None:
         """Raises what save() would raise whatever the weights will be. To be called before a long training."""
         options, _keep = self._save_options(dtype, None)
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_check_save, self._pointer, utf8(os.fspath(path)), options)
+            call(lib.clef_model_trainer_check_save, self._pointer, path_bytes(path), options)
 
     def checkpoint(self, folder: str | os.PathLike[str], *, keep: int = 2) -> None:
         """Writes folder/ckpt-STEP.clef, from which resume() goes on to the same weights."""
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_checkpoint, self._pointer, utf8(os.fspath(folder)), keep)
+            call(lib.clef_model_trainer_checkpoint, self._pointer, path_bytes(folder), keep)
 
     def resume(self, folder: str | os.PathLike[str], *, note: Callable[[str], Any] | None = None) -> None:
         """Goes on from the newest sound checkpoint in a folder."""
         handle = ffi.new_handle(note or (lambda text: None))
         with self.model._working():
             self._open()
-            call(lib.clef_model_trainer_resume, self._pointer, utf8(os.fspath(folder)), lib.clef_py_notice, handle)
+            call(lib.clef_model_trainer_resume, self._pointer, path_bytes(folder), lib.clef_py_notice, handle)
 
 
 def _destroy(function: Callable[[Any], None], pointer: Any, device: Device, keep: Any) -> None:
@@ -413,7 +436,7 @@ def _destroy(function: Callable[[Any], None], pointer: Any, device: Device, keep
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder has a checkpoint, sound or not."""
-    return bool(lib.clef_train_has_checkpoint(utf8(os.fspath(folder))))
+    return bool(lib.clef_train_has_checkpoint(path_bytes(folder)))
 
 
 def validate(trainer: ModelTrainer, dataset: Dataset) -> float:
@@ -499,8 +522,8 @@ def new_model(config: str | os.PathLike[str], tokenizer: str | os.PathLike[str],
               seed: int = 0) -> None:
     """Writes a model folder with weights as at the begin of a training: of a config.json, or a folder with one, and of
     a tokenizer's folder."""
-    call(lib.clef_train_check_folder, utf8(os.fspath(out)))
-    call(lib.clef_model_create_new, utf8(os.fspath(config)), utf8(os.fspath(tokenizer)), utf8(os.fspath(out)), seed)
+    call(lib.clef_train_check_folder, path_bytes(out))
+    call(lib.clef_model_create_new, path_bytes(config), path_bytes(tokenizer), path_bytes(out), seed)
 
 
 def new_model_types() -> list[str]:
@@ -510,11 +533,11 @@ def new_model_types() -> list[str]:
 
 def claim_folder(path: str | os.PathLike[str]) -> None:
     """Makes a folder for the files of a training, unless something else is there."""
-    call(lib.clef_train_claim_folder, utf8(os.fspath(path)))
+    call(lib.clef_train_claim_folder, path_bytes(path))
 
 
 def training_graph(graph: Graph, loss: str = "loss", **optimizer: Any) -> Graph:
     """The graph that a Trainer runs: loss, gradients, and the states that sum them up. Nothing is run."""
     out = ffi.new("clef_graph **")
-    call(lib.clef_train_graph, graph._graph, utf8(loss), Optimizer(**optimizer).new_options(), out)
+    call(lib.clef_train_graph, graph._graph, c_text(loss), Optimizer(**optimizer).new_options(), out)
     return Graph._of(out[0], graph._owner)

@@ -131,3 +131,22 @@ def test_evaluate_is_logits(demo):
     found = demo.evaluate(ids)["logits"]
     assert found.shape == (1, len(ids), demo.hparams["n_vocab"])
     assert np.abs(found[0, -1] - demo.logits(ids)).max() < 1e-3
+
+
+def test_a_changed_graph_is_compiled_anew(device):
+    g = clef.Graph()
+    g.output("y", g.relu(g.input("x", (clef.sym("T", 8), 2))))
+    assert g.run(device, x=np.ones((8, 2)))["y"].shape == (8, 2)
+    g.set_bound("T", 4)
+    assert g.run(device, x=np.ones((4, 2)))["y"].shape == (4, 2)
+    with pytest.raises(clef.Error, match="8"):
+        g.run(device, x=np.ones((8, 2)))
+    g.fix_symbols()
+    with pytest.raises(ValueError, match=r"expected the shape \[4, 2\]"):
+        g.run(device, x=np.ones((3, 2)))
+    g["x"].named("z")
+    assert g.run(device, z=np.ones((4, 2)))["y"].sum() == 8
+    kept = len(g._plans)
+    g.optimize()
+    assert kept == 1 and not g._plans
+    assert g.run(device, z=-np.ones((4, 2)))["y"].sum() == 0

@@ -1,6 +1,7 @@
 """The interfaces of openai, sentence-transformers and LangChain."""
 import base64
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -70,6 +71,115 @@ def test_objects_are_the_clients(demo, needs):
     Completion.model_validate(client.completions.create(prompt="ROMEO:", **GREEDY).model_dump())
 
 
+def test_answers_go_back_as_messages(demo):
+    client = clef.openai(demo)
+    chat = {"template": "chatml", "ignore_eos": True, **GREEDY}
+    message = client.chat.completions.create(messages=MESSAGES, **chat).choices[0].message
+    more = [*MESSAGES, message, {"role": "user", "content": "And?"}]
+    wanted = [*MESSAGES, {"role": "assistant", "content": message.content}, {"role": "user", "content": "And?"}]
+    assert client.chat.completions.create(messages=more, **chat).choices[0].message.content == \
+        demo.chat(wanted, **chat)["content"]
+    assert demo.apply_template(more, template="chatml") == demo.apply_template(wanted, template="chatml")
+    tool = {"type": "function", "function": {"name": "pick", "parameters": {
+        "type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"], "additionalProperties": False}}}
+    call = client.chat.completions.create(messages=MESSAGES, template="chatml", tool_format="hermes", tools=[tool],
+                                          tool_choice="required", parallel_tool_calls=False,
+                                          seed=3).choices[0].message
+    plain = call.model_dump(exclude_none=True)
+    assert plain["tool_calls"][0]["function"]["name"] == "pick" and "refusal" not in plain
+    assert call.model_dump()["refusal"] is None and "refusal" not in call.to_json(exclude_none=True)
+    source = "{{ messages[1].tool_calls[0].function.name }} {{ 'refusal' in messages[1] }}"
+    assert clef.Template.parse(source).render([*MESSAGES, call]) == "pick False"
+
+
+def test_the_clients_messages_are_taken(demo, needs):
+    needs("openai")
+    from openai.types.chat import ChatCompletionMessage
+
+    message = ChatCompletionMessage(role="assistant", content="Hi")
+    wanted = demo.apply_template([*MESSAGES, {"role": "assistant", "content": "Hi"}], template="chatml")
+    assert demo.apply_template([*MESSAGES, message], template="chatml") == wanted
+
+
+def test_options_of_the_client(demo, bert):
+    client = clef.openai(demo)
+    bias = {str(i): 100 for i in demo.tokenize("x")[-1:]}
+    text = client.completions.create(prompt="ROMEO:", logit_bias=bias, **GREEDY).choices[0].text
+    assert set(text) == {"x"}
+    with pytest.raises(ValueError, match="logit_bias"):
+        client.completions.create(prompt="ROMEO:", logit_bias={"x": 1})
+    chunks = list(client.completions.create(prompt="ROMEO:", stream=True, stream_options={"include_usage": True},
+                                            **GREEDY))
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == 8
+    assert all(chunk.usage is None for chunk in chunks[:-1])
+    end = next(iter(demo._ends()))
+    biased = {"messages": MESSAGES, "template": "chatml", "logit_bias": {str(end): 100}, **GREEDY}
+    assert client.chat.completions.create(**biased).usage.completion_tokens == 0
+    assert client.chat.completions.create(ignore_eos=True, **biased).usage.completion_tokens == 8
+    for refused in ({"reasoning_effort": "low"}, {"modalities": ["audio"]}):
+        with pytest.raises(TypeError, match=next(iter(refused))):
+            client.chat.completions.create(messages=MESSAGES, template="chatml", **refused)
+    client = clef.openai(bert)
+    with pytest.raises(TypeError, match="dimension"):
+        client.embeddings.create(input="a", dimension=3)
+    with pytest.raises(ValueError, match="dimensions: expected 1 to"):
+        client.embeddings.create(input="a", dimensions=0)
+    short = client.embeddings.create(model="any", input="a", dimensions=4, user="me").data[0].embedding
+    assert len(short) == 4 and abs(np.linalg.norm(short) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("messages", ["Hello", {"role": "user", "content": "a"}, [{"content": "a"}], ["Hello"], None,
+                                      [{"role": 1, "content": "a"}]])
+def test_messages_that_are_none(demo, messages):
+    with pytest.raises((ValueError, TypeError), match="messages"):
+        demo.chat(messages, template="chatml")
+
+
+def test_prompts_of_sentences(bert, device, tmp_path):
+    folder = tmp_path / "bert"
+    shutil.copytree(ROOT / "tests/fixtures/tiny-bert", folder)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({
+        "prompts": {"query": "two ", "passage": "dogs "}, "default_prompt_name": None, "similarity_fn_name": "dot"}))
+    s = clef.SentenceTransformer(folder, device=device)
+    plain = clef.SentenceTransformer(bert)
+    assert s.prompts == {"query": "two ", "passage": "dogs "} and plain.prompts == {}
+
+    def same(a, b):
+        return np.allclose(a, b, atol=1e-6)
+
+    assert same(s.encode("cat"), plain.encode("cat"))
+    assert same(s.encode("cat", prompt_name="query"), plain.encode("two cat"))
+    assert same(s.encode_query("cat"), plain.encode("two cat")) and same(plain.encode_query("cat"), plain.encode("cat"))
+    assert same(s.encode_document("cat"), plain.encode("dogs cat"))
+    assert same(s.encode_query("cat", prompt="a "), plain.encode("a cat"))
+    with pytest.raises(ValueError, match="prompt_name: expected one of query, passage, got 'none'"):
+        s.encode("cat", prompt_name="none")
+    a = s.encode(["cat", "dogs"])
+    assert same(s.similarity(a, a), a @ a.T) and same(s.similarity_pairwise(a, a), (a * a).sum(1))
+    given = clef.SentenceTransformer(bert, prompts={"p": "two "}, default_prompt_name="p",
+                                     similarity_fn_name="euclidean")
+    assert same(given.encode("cat"), plain.encode("two cat"))
+    assert same(given.similarity(a, a)[0, 1], -np.linalg.norm(a[0] - a[1]))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({
+        "word_embedding_dimension": a.shape[1], "pooling_mode_mean_tokens": True, "include_prompt": False}))
+    with pytest.raises(clef.Unsupported, match="prompt"):
+        clef.SentenceTransformer(folder, device=device).encode_query("cat")
+
+
+def test_options_of_sentences(bert):
+    s = clef.SentenceTransformer(bert, device=None)
+    assert s.encode("a", pool=None, chunk_size=None).shape == s.encode("a").shape
+    for wrong, error in (({"pool": 1}, TypeError), ({"precision": "int8"}, ValueError), ({"batch_size": 0}, ValueError),
+                         ({"truncate_dim": 0}, ValueError), ({"normalise": True}, TypeError)):
+        with pytest.raises(error, match=next(iter(wrong))):
+            s.encode("a", **wrong)
+    with pytest.raises(TypeError, match="sentences: expected texts, got int as number 1"):
+        s.encode(["a", 1])
+    rows = s.encode(["a", "b"], convert_to_numpy=False)
+    assert [type(row) for row in rows] == [np.ndarray, np.ndarray]
+
+
 def test_sentences_without_the_package(bert):
     s = clef.SentenceTransformer(bert)
     many = s.encode(["a cat", "two dogs", "a"], batch_size=2)
@@ -133,3 +243,64 @@ def test_langchain_chains(demo, needs):
     assert reply.content == demo.chat([{"role": "system", "content": "Be brief."}, *MESSAGES,
                                        {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "Who?"}],
                                       template="chatml", **GREEDY)["content"]
+
+
+def test_langchain_tells_models_apart(demo, device, needs):
+    needs("langchain_core")
+    from langchain_core.caches import InMemoryCache
+
+    lc = clef.langchain
+    short, long = (lc.LLM(model=demo, options={"temperature": 0, "max_tokens": n}, cache=InMemoryCache())
+                   for n in (3, 9))
+    long.cache = short.cache
+    assert short._identifying_params["model_name"] == demo.path and short._identifying_params["max_tokens"] == 3
+    for llm, n in ((short, 3), (long, 9), (short, 3)):
+        assert llm.invoke("ROMEO:") == demo.generate("ROMEO:", temperature=0, max_tokens=n)
+    chats = [lc.ChatModel(model=demo, options={"template": "chatml", "temperature": 0, "max_tokens": n},
+                          cache=short.cache) for n in (3, 9)]
+    assert chats[0].invoke("Hello").content != chats[1].invoke("Hello").content
+    with clef.Model(device=device, kv_type="f16") as other:
+        assert lc.LLM(model=other)._identifying_params != lc.LLM(model=demo)._identifying_params
+
+
+def test_langchain_stops_and_roles(demo, needs):
+    needs("langchain_core")
+    from langchain_core.messages import (AIMessageChunk, ChatMessage, HumanMessage, HumanMessageChunk,
+                                         SystemMessageChunk, ToolMessage)
+
+    lc = clef.langchain
+    whole = demo.generate("ROMEO:", temperature=0, max_tokens=20)
+    first, second = whole[5:7], whole[10:12]
+    for options, stop in (({"stop": second}, [first]), ({"stop": [second]}, first), ({}, [second, first])):
+        llm = lc.LLM(model=demo, options={"temperature": 0, "max_tokens": 20, **options})
+        stop = [stop] if isinstance(stop, str) else stop
+        assert llm.invoke("ROMEO:", stop=stop) == whole[:min(whole.index(first), whole.index(second))]
+        assert "".join(llm.stream("ROMEO:", stop=stop)) == llm.invoke("ROMEO:", stop=stop)
+    chat = lc.ChatModel(model=demo, options={"template": "chatml", "stop": ["a"], **GREEDY})
+    assert "a" not in chat.invoke("Hello", stop=["e"]).content + chat.invoke("Hello").content
+    found = lc.messages_of([
+        SystemMessageChunk(content="s"), HumanMessageChunk(content="h"), AIMessageChunk(content="a"),
+        ChatMessage(role="human", content="c"), ChatMessage(role="critic", content="c"),
+        ToolMessage("t", tool_call_id="1"), HumanMessage([{"type": "text", "text": "x"}, "y"]), ("human", "z")])
+    assert [message["role"] for message in found] == ["system", "user", "assistant", "user", "critic", "tool", "user",
+                                                      "user"]
+    assert found[6]["content"] == "xy"
+    with pytest.raises(ValueError, match="messages: expected"):
+        lc.messages_of([("nobody", "z")])
+
+
+@pytest.mark.parametrize("choice", [True, "any", "required", "pick"])
+def test_langchain_tools(demo, needs, choice):
+    needs("langchain_core")
+    pick = {"type": "function", "function": {"name": "pick", "description": "Picks.", "parameters": {
+        "type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"], "additionalProperties": False}}}
+    chat = clef.langchain.ChatModel(model=demo, options={"template": "chatml", "tool_format": "hermes", "seed": 3,
+                                                         "parallel_tool_calls": False})
+    bound = chat.bind_tools([pick], tool_choice=choice)
+    assert bound.invoke("Hello").tool_calls[0]["name"] == "pick"
+    merged = None
+    for chunk in bound.stream("Hello"):
+        merged = chunk if merged is None else merged + chunk
+    assert merged.tool_calls[0]["name"] == "pick"
+    again = clef.langchain.messages_of([merged])
+    assert again[0]["role"] == "assistant" and again[0]["tool_calls"][0]["function"]["name"] == "pick"

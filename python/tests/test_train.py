@@ -1,4 +1,7 @@
 """Training of graphs and of models."""
+import gc
+import json
+
 import numpy as np
 import pytest
 
@@ -114,3 +117,97 @@ def test_on_step_can_end_it_or_raise(device, text):
         with pytest.raises(KeyError, match="own"):
             clef.train(model, text, max_steps=9, on_step=raises, **options)
         assert len(model.generate_ids("ROMEO:", max_tokens=3, temperature=0)) == 3
+
+
+def test_trainings_one_after_another(device, text):
+    """Each training goes on from the last one; the model has what was published last, whichever trainer is closed."""
+    options = {"n_tokens": 16, "n_rows": 2, "validation": 0, "lr": 1e-2, "seed": 1}
+    with clef.Model(device=device) as model:
+        ids = model.tokenize("ROMEO:")
+        own = model.logits(ids)
+        seen = [own]
+        for more in ({}, {"lora_rank": 2}, {"lora_rank": 2}, {}):
+            clef.train(model, text, max_steps=2, **options, **more)
+            gc.collect()
+            assert len(model.generate_ids(ids, max_tokens=3, ignore_eos=True)) == 3
+            seen.append(model.logits(ids))
+            assert np.isfinite(seen[-1]).all() and np.abs(seen[-1] - seen[-2]).max() > 1e-3
+        model._published.close()
+        assert (model.logits(ids) == own).all()
+
+
+@pytest.mark.parametrize("first, ranks", [(0, (0, 2)), (1, (0, 2)), (0, (2, 0)), (1, (2, 0)), (0, (0, 0)), (1, (2, 2))])
+def test_trainers_are_closed_in_any_order(device, text, first, ranks):
+    with clef.Model(device=device) as model, clef.Dataset(text, model, n_tokens=16) as data:
+        ids = model.tokenize("ROMEO:")
+        own = model.logits(ids)
+        trainers, published = [], []
+        for rank in ranks:
+            trainers.append(clef.ModelTrainer(model, n_tokens=16, n_rows=2, lr=1e-2, lora_rank=rank))
+            for i in range(2):
+                trainers[-1].step(data.rows(i, 2))
+            trainers[-1].publish()
+            published.append(model.logits(ids))
+            batch = clef.Batch(model)
+        assert np.abs(published[0] - published[1]).max() > 1e-3
+        trainers[first].close()
+        assert (model.logits(ids) == (own if first == 1 else published[1])).all()
+        trainers[1 - first].publish()
+        assert (model.logits(ids) == published[1 - first]).all()
+        trainers[1 - first].close()
+        assert (model.logits(ids) == own).all() and model.generate(ids, max_tokens=3) is not None
+        assert len(batch.generate(["ROMEO:"], max_tokens=3)) == 1
+    for trainer in trainers:
+        with pytest.raises(clef.ClosedError):
+            trainer.publish()
+
+
+def test_new_model_and_tokenizer(device, text, tmp_path):
+    told = []
+    tokenizer = clef.Tokenizer.train([text], tmp_path / "tokenizer", n_vocab=300, special=["<|endoftext|>", "<|x|>"],
+                                     progress=lambda *what: told.append(what))
+    assert len(tokenizer) <= 300 and tokenizer.decode(tokenizer.encode("To be, hé 日")) == "To be, hé 日"
+    assert len(tokenizer.encode("To be, or not to be")) < len("To be, or not to be")
+    assert tokenizer.is_special(tokenizer.find("<|x|>")) and tokenizer.find("no such token") is None
+    with pytest.raises(clef.Error, match="n_vocab|token"):
+        clef.Tokenizer.train([text], tmp_path / "small", n_vocab=3)
+    assert "llama" in clef.new_model_types()
+    config = {"model_type": "llama", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
+              "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for seed in (1, 2):
+        clef.new_model(tmp_path / "config.json", tmp_path / "tokenizer", tmp_path / f"new{seed}", seed=seed)
+    with clef.Model(tmp_path / "new1", device=device) as one, clef.Model(tmp_path / "new2", device=device) as two:
+        assert one.hparams["n_layers"] == 2 and np.isfinite(one.logits([1, 2])).all()
+        assert np.abs(one.logits([1]) - two.logits([1])).max() > 0
+        history = clef.train(one, text, max_steps=3, n_tokens=16, n_rows=2, validation=0, out=tmp_path / "trained")
+        assert history[-1]["loss"] < history[0]["loss"]
+        assert len(one.generate_ids("To", max_tokens=2, ignore_eos=True)) == 2
+    (tmp_path / "full").write_text("a file")
+    with pytest.raises(clef.Error, match="full"):
+        clef.new_model(tmp_path / "config.json", tmp_path / "tokenizer", tmp_path / "full")
+
+
+def test_save(device, tmp_path):
+    with clef.Model(device=device) as model:
+        name = next(name for name, tensor in model.tensors().items() if len(tensor["shape"]) == 2)
+        weight = model.tensor(name)
+        changed = weight + np.float32(1)
+        path = tmp_path / "saved"
+        model.save(tmp_path / "saved.gguf", {})
+        with clef.Model(tmp_path / "saved.gguf", device=device) as other:
+            assert np.abs(other.logits([1, 2]) - model.logits([1, 2])).max() < 1e-2
+        model.save(path, {name: changed})
+        with clef.Model(path, device=device) as other:
+            assert np.abs(other.tensor(name) - changed).max() < 1e-2
+            same = {n for n in model.tensors() if n != name and (other.tensor(n) == model.tensor(n)).all()}
+            assert len(same) == len(model.tensors()) - 1
+            assert np.abs(other.logits([1, 2]) - model.logits([1, 2])).max() > 0
+        with pytest.raises(KeyError, match="nothing"):
+            model.save(path, {"nothing": weight})
+        with pytest.raises(ValueError, match="expected .* numbers"):
+            model.save(tmp_path / "wrong.gguf", {name: weight[:1]})
+        assert not (tmp_path / "wrong.gguf").exists()
+        with pytest.raises(ValueError, match="dtype"):
+            model.save(path, {}, dtype="float8")

@@ -330,7 +330,8 @@ static int32_t profile_stages(clef_plan *plan, clef_launch_time *times, int32_t 
     clef_error why = {0};
     int32_t n = 0;
     for (int32_t s = 0; s < plan->pipeline->n && !why.status; s++)
-        n += clef_plan_profile(plan->pipeline->stages[s], times + n, capacity - n, &why);
+        n += clef_plan_profile(plan->pipeline->stages[s], n < capacity ? times + n : NULL,
+                               n < capacity ? capacity - n : 0, &why);
     if (why.status && err)
         *err = why;
     return why.status ? 0 : n;

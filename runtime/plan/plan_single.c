@@ -231,7 +231,7 @@ static int32_t profile_plan(clef_plan *plan, clef_launch_time *times, int32_t ca
         clef__cl_fail(err, "clFinish", "profile", code);
         return 0;
     }
-    const int32_t n = plan->n_events < capacity ? plan->n_events : capacity;
+    const int32_t n = plan->n_events < capacity ? plan->n_events : capacity > 0 ? capacity : 0;
     for (int32_t i = 0; i < n; i++) {
         cl_ulong queued = 0, start = 0, end = 0;
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_QUEUED, sizeof queued, &queued, NULL);
@@ -246,7 +246,7 @@ static int32_t profile_plan(clef_plan *plan, clef_launch_time *times, int32_t ca
                                       .start_us = (double)start / 1e3};
     }
     add_costs(plan, times, n);
-    return n;
+    return plan->n_events;
 }
 
 static int has_variants(clef_op op)

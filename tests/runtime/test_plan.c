@@ -313,8 +313,11 @@ static void profile(void **state)
         s = make(&plan, &err);
     if (!s)
         s = run_once(plan, 64, y, &err);
+    clef_launch_time few[2] = {{0}};
+    few[1].node = "untouched";
     const int32_t n = s ? 0 : clef_plan_profile(plan, times, MOST, &err),
-                  one = s ? 0 : clef_plan_profile(plan, times, 1, &err);
+                  one = s ? 0 : clef_plan_profile(plan, few, 1, &err),
+                  none = s ? 0 : clef_plan_profile(plan, NULL, 0, &err);
     const clef_plan_stats stats = s ? (clef_plan_stats){0} : clef_plan_describe(plan);
     int named = 1;
     for (int32_t i = 0; i < n; i++) {
@@ -326,7 +329,8 @@ static void profile(void **state)
     clef_device_close(dev);
     dev = keep;
     ok(s, &err);
-    assert_true(n == stats.n_launches && one == 1 && n > 2);
+    assert_true(n == stats.n_launches && one == n && none == n && n > 2);
+    assert_true(few[0].node && strcmp(few[1].node, "untouched") == 0);
     assert_true(named && us > 0);
     assert_true(flops == stats.run_flops);
 }

@@ -127,6 +127,67 @@ static void test_experts(void **state)
     clef_model_close(model);
 }
 
+/* Trained for a step on what the model has, and published. */
+static clef_model_trainer *train_once(clef_model *model, int32_t lora_rank)
+{
+    clef_error err = {0};
+    clef_model_trainer *t = new_trainer(model, lora_rank);
+    make_step(t);
+    make_step(t);
+    ok(clef_model_trainer_publish(t, &err), &err);
+    return t;
+}
+
+/* The last of two trainers counts, in whatever order they are destroyed, and it keeps what it began with. */
+static void expect_two(int32_t first_rank, int32_t second_rank, int first_goes_first)
+{
+    static const char name[] = "model.layers.0.self_attn.q_proj.weight", rest[] = "model.embed_tokens.weight";
+    clef_error err = {0};
+    clef_model *model = open_model("training/llama");
+    const size_t n = bytes_of(model, name), n_rest = bytes_of(model, rest);
+    void *file = copy_of(model, name, n);
+    clef_model_trainer *first = train_once(model, first_rank);
+    void *one = copy_of(model, name, n), *rest_of_one = copy_of(model, rest, n_rest);
+    clef_model_trainer *second = train_once(model, second_rank);
+    void *two = copy_of(model, name, n), *rest_of_two = copy_of(model, rest, n_rest);
+    assert_memory_not_equal(one, two, n);
+    assert_int_equal(memcmp(rest_of_one, rest_of_two, n_rest) == 0, second_rank > 0);
+    if (first_goes_first) {
+        clef_model_trainer_destroy(first);
+        assert_memory_equal(two, clef_model_weight(model, name, CLEF_F32, n), n);
+        assert_memory_equal(rest_of_two, clef_model_weight(model, rest, CLEF_F32, n_rest), n_rest);
+        ok(clef_model_trainer_publish(second, &err), &err); /* what it began with is still there */
+        assert_memory_equal(two, clef_model_weight(model, name, CLEF_F32, n), n);
+    } else {
+        make_step(first);
+        ok(clef_model_trainer_publish(first, &err), &err);
+        ok(clef_model_trainer_publish(second, &err), &err);
+        assert_memory_equal(two, clef_model_weight(model, name, CLEF_F32, n), n);
+    }
+    clef_model_trainer_destroy(second);
+    assert_memory_equal(file, clef_model_weight(model, name, CLEF_F32, n), n);
+    if (!first_goes_first)
+        clef_model_trainer_destroy(first);
+    assert_memory_equal(file, clef_model_weight(model, name, CLEF_F32, n), n);
+    clef_model_close(model);
+    free(file);
+    free(one);
+    free(two);
+    free(rest_of_one);
+    free(rest_of_two);
+}
+
+static void test_two_trainers(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        expect_two(0, 0, k);
+        expect_two(0, 2, k);
+        expect_two(2, 0, k);
+        expect_two(2, 2, k);
+    }
+}
+
 /* ---- what is refused before a training ------------------------------------------------------------ */
 
 static void expect_refused(clef_model *model, clef_model_train_opts opts, const char *text)
@@ -204,8 +265,9 @@ static void test_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights), cmocka_unit_test(test_adapter), cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_options), cmocka_unit_test(test_memory),  cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_weights),      cmocka_unit_test(test_adapter), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_options),      cmocka_unit_test(test_memory),  cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_two_trainers),
     };
     char path[512];
     snprintf(path, sizeof path, "%s/oracle/training/llama/config.json",

@@ -188,7 +188,8 @@ int cli_profile_step(const bench *b, const char *title, double seconds)
     if (!times || !launches || !groups) {
         rc = cli_fail(CLI_FAILED, "--profile: out of host memory");
     } else {
-        const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+        const int32_t all = clef_session_profile(b->session, times, capacity, &err),
+                      n = all < capacity ? all : capacity;
         if (n && seconds <= 0)
             seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
         clef_plan_launches(plan, launches, n);

@@ -23,6 +23,7 @@ clef_status cli_graph_profile_run(cli_graph_profile *p, const char *device, int3
     clef_error why = {0};
     clef_plan_launches(p->plan, p->launches, n);
     p->n = clef_plan_profile(p->plan, p->times, n, &why);
+    p->n = p->n < n ? p->n : n;
     if (why.status && err)
         *err = why;
     return why.status;

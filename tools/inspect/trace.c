@@ -91,7 +91,8 @@ clef_status cli_trace_step(cli_trace *t, clef_session *session, const char *name
     clef_launch_time *times = calloc((size_t)capacity + 1, sizeof *times);
     if (!times)
         return cli_error(err, CLEF_E_NOMEM, "--trace: out of host memory");
-    const int32_t n = clef_session_profile(session, times, capacity, &why);
+    const int32_t all = clef_session_profile(session, times, capacity, &why),
+                  n = all < capacity ? all : capacity;
     const double end = cli_terminal_seconds();
     if (start < 0)
         start = end - (n ? times[n - 1].start_us + times[n - 1].us - times[0].queued_us : 0) * 1e-6;
