@@ -102,7 +102,7 @@ libmicrohttpd() {
 
 cmocka() {
   fetch cmocka c/cmocka/cmocka_1.1.5.orig.tar.xz f0ccd8242d55e2fd74b16ba518359151f6f8383ff8aef4976e48393f77bba8b6
-  by_cmake cmocka -DWITH_STATIC_LIB=ON -DUNIT_TESTING=OFF -DWITH_EXAMPLES=OFF
+  by_cmake cmocka -DWITH_STATIC_LIB=ON -DUNIT_TESTING=OFF -DWITH_EXAMPLES=OFF "-DCMAKE_C_FLAGS=${cmocka_flags:-}"
   mv "$prefix/lib/libcmocka-static.a" "$prefix/lib/libcmocka.a"
   rm -f "$prefix/lib/libcmocka.dll.a" # links the DLL
 }
