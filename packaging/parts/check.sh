@@ -44,7 +44,7 @@ check_sbom_inside() {
   sums=$("${as_root[@]}" python3 - "$chroot" <<'P'
 import hashlib, json, pathlib, sys
 root = pathlib.Path(sys.argv[1])
-sbom = json.loads((root / "usr/share/doc/libclef0/clef.spdx.json").read_text())
+sbom = json.loads((root / "usr/share/doc/clef/clef.spdx.json").read_text())
 for file in sbom["files"]:
     got = hashlib.sha256((root / "usr" / file["fileName"]).read_bytes()).hexdigest()
     expected = [c["checksumValue"] for c in file["checksums"] if c["algorithm"] == "SHA256"]
@@ -95,7 +95,7 @@ check_packages() {
   check_abi
   check_debs
   if make_tar "$folder/tar"; then passed "cpack"; else failed "cpack"; return; fi
-  check_sbom "$folder/work/clef-$version/debian/libclef0/usr/share/doc/libclef0/clef.spdx.json"
+  check_sbom "$folder/work/clef-$version/debian/clef/usr/share/doc/clef/clef.spdx.json"
   check_release
   check_tar
   check_clients

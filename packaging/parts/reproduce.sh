@@ -14,6 +14,7 @@ compare_folders() {
 check_reproducible() {
   local here=$folder/again there far
   far=$(mktemp -d)
+  temporary+=("$far")
   there=$far/a/folder-with-a-longer-name
   rm -rf "$here"
   copy_tree "$here/tree" # both build the same, even if someone works on the tree meanwhile
@@ -27,5 +28,10 @@ check_reproducible() {
   else
     failed "all packages are built twice"
   fi
-  if [ $n_failed -eq 0 ]; then rm -rf "$here" "$far"; else say "the two builds are kept: $here and $far"; fi
+  if [ $n_failed -eq 0 ]; then
+    rm -rf "$here" "$far"
+  else
+    temporary=()
+    say "the two builds are kept: $here and $far"
+  fi
 }
