@@ -16,7 +16,7 @@ check_debs() {
     'apt-get -y install --no-install-recommends /tmp/debs/clef_*.deb /tmp/debs/clef-data_*.deb /tmp/debs/libclef0_*.deb'
   version_line=$(inside clef --version 2>&1 || true)
   same "it starts without an OpenCL loader" "clef $version" "$version_line"
-  check "and says what is missing" inside sh -c 'clef run -n 1 -p a 2>&1 | grep -i "no OpenCL"'
+  check "and says what is missing" inside sh -c 'clef run -n 1 -p a 2>&1 | grep "no OpenCL loader"'
   check "apt-get install with what it recommends" inside sh -c \
     'apt-get -y install /tmp/debs/clef_*.deb /tmp/debs/clef-data_*.deb /tmp/debs/libclef0_*.deb pocl-opencl-icd ocl-icd-libopencl1'
   check "debian/tests/command" inside /tmp/tests/command
