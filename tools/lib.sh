@@ -30,7 +30,7 @@ logged() {
   } || code=$?
   [ "$code" -eq 0 ] && return 0
   tail -n 40 "$log" >&2
-  say "$what failed ($log has all of its output)"
+  say "$what failed; its whole output is in $log"
   return 1
 }
 

@@ -1,1 +1,1 @@
-"""Its presence puts this folder on the path of the tests, so that they can import model.py."""
+"""pytest puts the folder of this file on sys.path, so the tests can import model.py."""

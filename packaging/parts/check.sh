@@ -16,7 +16,7 @@ check_debs() {
     'apt-get -y install --no-install-recommends /tmp/debs/clef_*.deb /tmp/debs/clef-data_*.deb /tmp/debs/libclef0_*.deb'
   version_line=$(inside clef --version 2>&1 || true)
   same "it starts without an OpenCL loader" "clef $version" "$version_line"
-  check "and says what is missing" inside sh -c 'clef run -n 1 -p a 2>&1 | grep -i "no OpenCL"'
+  check "and says what is missing" inside sh -c 'clef run -n 1 -p a 2>&1 | grep "no OpenCL loader"'
   check "apt-get install with what it recommends" inside sh -c \
     'apt-get -y install /tmp/debs/clef_*.deb /tmp/debs/clef-data_*.deb /tmp/debs/libclef0_*.deb pocl-opencl-icd ocl-icd-libopencl1'
   check "debian/tests/command" inside /tmp/tests/command
@@ -44,7 +44,7 @@ check_sbom_inside() {
   sums=$("${as_root[@]}" python3 - "$chroot" <<'P'
 import hashlib, json, pathlib, sys
 root = pathlib.Path(sys.argv[1])
-sbom = json.loads((root / "usr/share/doc/libclef0/clef.spdx.json").read_text())
+sbom = json.loads((root / "usr/share/doc/clef/clef.spdx.json").read_text())
 for file in sbom["files"]:
     got = hashlib.sha256((root / "usr" / file["fileName"]).read_bytes()).hexdigest()
     expected = [c["checksumValue"] for c in file["checksums"] if c["algorithm"] == "SHA256"]
@@ -95,7 +95,7 @@ check_packages() {
   check_abi
   check_debs
   if make_tar "$folder/tar"; then passed "cpack"; else failed "cpack"; return; fi
-  check_sbom "$folder/work/clef-$version/debian/libclef0/usr/share/doc/libclef0/clef.spdx.json"
+  check_sbom "$folder/work/clef-$version/debian/clef/usr/share/doc/clef/clef.spdx.json"
   check_release
   check_tar
   check_clients

@@ -7,7 +7,7 @@ chroot=$folder/root
 # base_archive: a minimal Debian, made once.
 base_archive() {
   [ -f "$folder/base.tar" ] && return 0
-  logged "$log" "fetching a clean Debian" "${as_root[@]}" mmdebstrap --variant=minbase bookworm "$folder/base.tar.part" &&
+  logged "$log" "fetching a clean Debian" "${as_root[@]}" mmdebstrap --format=tar --variant=minbase bookworm "$folder/base.tar.part" &&
     mv "$folder/base.tar.part" "$folder/base.tar"
 }
 

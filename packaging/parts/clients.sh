@@ -30,4 +30,8 @@ check_clients() {
     'sed -i "s/^[0-9]/f/; t; s/^[a-f]/0/" /tmp/release/SHA256SUMS &&
     ! CLEF_PACKAGES=file:///tmp/release CLEF_PYTHON=true CLEF_DEVELOPMENT=true /tmp/action/install 2>/tmp/refused &&
     grep "did NOT match" /tmp/refused'
+  check "and another system is refused" inside sh -c \
+    'sed -i "s/^VERSION_ID=.*/VERSION_ID=13/" /usr/lib/os-release &&
+    ! CLEF_PACKAGES=file:///tmp/release CLEF_PYTHON=true CLEF_DEVELOPMENT=true /tmp/action/install 2>/tmp/refused &&
+    grep "expected Debian 12" /tmp/refused'
 }

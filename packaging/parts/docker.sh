@@ -2,6 +2,13 @@
 # Sourced by tools/packages: the image of packaging/docker, built by buildah on the clean Debian.
 image() { "${as_root[@]}" buildah --storage-driver vfs --root "$folder/images" --runroot "$folder/images-run" "$@"; }
 
+remove_images() {
+  [ -e "$folder/images" ] || return 0
+  image rm --all >>"$log" 2>&1 || true
+  image rmi --all --force >>"$log" 2>&1 || true
+  "${as_root[@]}" rm -rf "$folder/images" "$folder/images-run"
+}
+
 check_docker() {
   local base box
   compgen -G "$folder/deb/clef_$version*.changes" >/dev/null || make_deb "$folder/deb" || { failed "dpkg-buildpackage"; return; }
@@ -14,7 +21,5 @@ check_docker() {
   check "clef devices in the image names PoCL" image run --isolation chroot "$box" -- sh -c 'clef devices | grep Portable'
   check "clef run in the image" image run --isolation chroot "$box" -- sh -c 'test "$(clef run -n 20 --temp 0 -p ROMEO: | wc -c)" -gt 20'
   check "import clef_cl in the image" image run --isolation chroot "$box" -- python3 -c 'import clef_cl; print(clef_cl.Model().generate("ROMEO:", max_tokens=5))'
-  image rm --all >>"$log" 2>&1
-  image rmi --all --force >>"$log" 2>&1
-  "${as_root[@]}" rm -rf "$folder/images" "$folder/images-run"
+  remove_images
 }

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Sourced by tools/packages: two builds that differ in all that must not matter give the same bytes.
+# Sourced by tools/packages: builds everything twice and compares the bytes. The builds differ in what must not matter: folder,
+# locale, time zone, time, umask, home and number of processes.
 
-# compare_folders NAME A B
+# compare_folders NAME A B: each file of A is the same in B.
 compare_folders() {
   local path sum
   for path in "$2"/*; do
@@ -14,9 +15,10 @@ compare_folders() {
 check_reproducible() {
   local here=$folder/again there far
   far=$(mktemp -d)
+  temporary+=("$far")
   there=$far/a/folder-with-a-longer-name
   rm -rf "$here"
-  copy_tree "$here/tree" # both build the same, even if someone works on the tree meanwhile
+  copy_tree "$here/tree" # so that both build the same, even if somebody edits the tree meanwhile
   local root=$here/tree
   if (export CLEF_JOBS=1 CCACHE_DISABLE=1; umask 022; make_deb "$here/deb" "$here/work" && make_tar "$here/tar" "$here/work-tar") &&
     (export CLEF_JOBS=2 CCACHE_DISABLE=1 LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo HOME=/nonexistent; umask 077; sleep 61
@@ -27,5 +29,10 @@ check_reproducible() {
   else
     failed "all packages are built twice"
   fi
-  if [ $n_failed -eq 0 ]; then rm -rf "$here" "$far"; else say "the two builds are kept: $here and $far"; fi
+  if [ $n_failed -eq 0 ]; then
+    rm -rf "$here" "$far"
+  else
+    temporary=()
+    say "the two builds are kept: $here and $far"
+  fi
 }

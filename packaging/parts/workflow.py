@@ -1,8 +1,10 @@
 """Writes the steps of a GitHub workflow's job as one shell script, to run them without GitHub.
 usage: workflow.py WORKFLOW ACTION-FOLDER PLACE [INPUT=VALUE...]
 
-Steps with `run` are taken as they are. A step that uses clef's action becomes the action's steps, read from ACTION-FOLDER, as if the
-action were in PLACE; INPUT=VALUE replaces its inputs. Other actions (checkout, cache) are left out and named."""
+Steps with `run` are taken as they are. A step that uses clef's action becomes the action's steps, read from
+ACTION-FOLDER, as if the action were in PLACE; INPUT=VALUE replaces its inputs. Steps find PLACE in
+$GITHUB_ACTION_PATH alone: github.action_path is refused, because in a container it is a path of the host. Other
+actions (checkout, cache) are left out and named."""
 import re
 import shlex
 import sys
@@ -20,8 +22,9 @@ def substitute(text, values):
     return re.sub(r"\$\{\{(.*?)\}\}", value, text)
 
 
-def script(step, values):
-    exports = "".join(f"export {name}={shlex.quote(substitute(str(text), values))}\n" for name, text in step.get("env", {}).items())
+def script(step, values, environment=None):
+    variables = {**(environment or {}), **step.get("env", {})}
+    exports = "".join(f"export {name}={shlex.quote(substitute(str(text), values))}\n" for name, text in variables.items())
     run = exports + substitute(step["run"], values)
     return (f"echo {shlex.quote('## ' + step.get('name', step['run']).splitlines()[0])}\n"
             f"bash -eo pipefail -c {shlex.quote(run)}\n"
@@ -44,10 +47,10 @@ def main(workflow, folder, place, *pairs):
             if unknown:
                 sys.exit(f"workflow: the action has no input {', '.join(sorted(unknown))}")
             inputs.update({name: str(value) for name, value in given.items()})
-            values = {"github.action_path": place, "github.server_url": "https://github.com", "github.action_repository": "OWNER/clef",
-                      "github.action_ref": "v0", **{f"inputs.{name}": value for name, value in inputs.items()}}
+            values = {"github.server_url": "https://github.com", "github.action_repository": "OWNER/clef", "github.action_ref": "v0",
+                      **{f"inputs.{name}": value for name, value in inputs.items()}}
             for inner in action["runs"]["steps"]:
-                print(script(inner, values))
+                print(script(inner, values, {"GITHUB_ACTION_PATH": place}))
         else:
             print(f"echo {shlex.quote('## left out: ' + step['uses'])}")
     if not used:

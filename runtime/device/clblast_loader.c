@@ -16,7 +16,6 @@ const clef__clblast *clef__clblast_functions(void)
 #else
 
 #    include "runtime/device/library.h"
-#    include "runtime/os/os.h"
 
 /* Where the library is. Its name has the number of its interface, so a newer one is another file. */
 static const char *const places[] = {
@@ -40,13 +39,16 @@ static union {
     clef__clblast by_name;
     void *in_order[N_FUNCTIONS];
 } functions;
-static clef__library library = {
-    .places = places, .names = names, .functions = functions.in_order, .n = N_FUNCTIONS};
-
 /* CLBlast calls the system's loader, which does not know the objects of another one. */
+static clef__library library = {.unless = "CLEF_OPENCL",
+                                .places = places,
+                                .names = names,
+                                .functions = functions.in_order,
+                                .n = N_FUNCTIONS};
+
 const clef__clblast *clef__clblast_functions(void)
 {
-    if (clef__os_env("CLEF_OPENCL") || !clef__library_open(&library))
+    if (!clef__library_open(&library))
         return NULL;
     for (int i = 0; i < N_FUNCTIONS; i++)
         if (!functions.in_order[i])

@@ -11,6 +11,10 @@ static void *open_first(clef__library *l)
     const char *const only[] = {own, NULL};
     const char *const *at = own ? only : l->places;
     void *library = NULL;
+    if (l->unless && clef__os_env(l->unless)) {
+        snprintf(l->why, sizeof l->why, "%s is set", l->unless);
+        return NULL;
+    }
     for (int i = 0; at[i] && !library; i++) {
         clef_error err = {0};
         library = clef__os_library(at[i], &err);

@@ -9,6 +9,7 @@ enum { CLEF_LIBRARY_WHY = 160 };
 /** A library. It has static storage and is never closed. */
 typedef struct clef__library {
     const char        *variable;  /* the environment variable that names another file; NULL: none */
+    const char        *unless;    /* an environment variable with which it stays closed; NULL: none */
     const char *const *places;    /* file names, the usual one first; NULL ends the list */
     const char *const *names;     /* [n] names of functions */
     void             **functions; /* [n] their addresses; NULL for a name that the library lacks */
@@ -19,8 +20,8 @@ typedef struct clef__library {
                                                  was named, or else for the usual one */
 } clef__library;
 
-/** Opens the library when it is called for the first time; other threads wait meanwhile. Returns 1 if the
- *  library is open. */
+/** Opens the library when it is called for the first time; other threads wait meanwhile. The variables are
+ *  read then, and never again. Returns 1 if the library is open. */
 int clef__library_open(clef__library *l);
 
 #endif

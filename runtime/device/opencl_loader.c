@@ -85,11 +85,6 @@ CALL(clBuildProgram,
      (cl_program p, cl_uint n, const cl_device_id *devices, const char *options,
       void(CL_CALLBACK *notify)(cl_program, void *), void *user),
      (p, n, devices, options, notify, user))
-CALL(clCompileProgram,
-     (cl_program p, cl_uint n, const cl_device_id *devices, const char *options, cl_uint n_headers,
-      const cl_program *headers, const char **names, void(CL_CALLBACK *notify)(cl_program, void *),
-      void *user),
-     (p, n, devices, options, n_headers, headers, names, notify, user))
 MAKE(cl_mem, clCreateBuffer, (cl_context c, cl_mem_flags flags, size_t size, void *data, cl_int *code),
      (c, flags, size, data, code))
 MAKE(cl_command_queue, clCreateCommandQueue,
@@ -171,10 +166,6 @@ CALL(clGetProgramBuildInfo,
      (p, d, what, room, out, size_out))
 CALL(clGetProgramInfo, (cl_program p, cl_program_info what, size_t room, void *out, size_t *size_out),
      (p, what, room, out, size_out))
-MAKE(cl_program, clLinkProgram,
-     (cl_context c, cl_uint n, const cl_device_id *devices, const char *options, cl_uint n_programs,
-      const cl_program *programs, void(CL_CALLBACK *notify)(cl_program, void *), void *user, cl_int *code),
-     (c, n, devices, options, n_programs, programs, notify, user, code))
 CALL(clReleaseCommandQueue, (cl_command_queue q), (q))
 CALL(clReleaseContext, (cl_context c), (c))
 CALL(clReleaseEvent, (cl_event e), (e))

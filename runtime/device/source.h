@@ -24,7 +24,7 @@ typedef struct clef_unit {
     const char *options;
 } clef_unit;
 
-/** Makes one source of n complete ones, for drivers that cannot link programs. Each keeps its own
+/** Makes one source of n complete ones, so that one build gives one program. Each keeps its own
  *  constants (the -D of its options), macros and names, except functions whose name begins with
  *  fused_stage_: these are shared. The last source keeps its names as they are. A name that a source
  *  declares at file scope through ## must begin with a word that ends with _. *text is NUL-terminated and

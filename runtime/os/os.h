@@ -134,7 +134,8 @@ int         clef__os_ended(int64_t process, int *code);
  *  is started. Of more than 64 at once the rest stay in the system's process list until this process ends. */
 void        clef__os_leave(int64_t process);
 /** Reasons for an exit code that the process did not choose. Interrupted: by Ctrl-C, which reaches all
- *  processes of a terminal. Killed: by another process, or for lack of memory. */
+ *  processes of a terminal. Killed: by another process, or for lack of memory. On Windows only kills by
+ *  clef__os_kill() count: others leave code 1, as exit(1) does. */
 int clef__os_was_interrupted(int code);
 int clef__os_was_killed(int code);
 /** Moves this process to the background: detached from the terminal, with stderr on the null device, and only

@@ -9,10 +9,7 @@
 #include "graph/fail.h"
 #include "runtime/os/os.h"
 
-enum {
-    KILLED = 0x20636c66,  /* what clef__os_kill() lets a process exit with */
-    KILLED_BY_OTHERS = 1, /* what the Task Manager and taskkill let it exit with */
-};
+enum { KILLED = 0x20636c66 }; /* the exit code that clef__os_kill() gives a process; no program returns it */
 static const DWORD CONTROL_C = 0xC000013A;     /* STATUS_CONTROL_C_EXIT of <ntstatus.h> */
 static const DWORD NO_MEMORY = 0xC0000017;     /* STATUS_NO_MEMORY */
 static const DWORD NO_COMMITMENT = 0xC000012D; /* STATUS_COMMITMENT_LIMIT */
@@ -219,10 +216,12 @@ int clef__os_was_interrupted(int code)
     return code == EXIT_INTERRUPTED || (DWORD)code == CONTROL_C;
 }
 
+/* The Task Manager and taskkill end a process with code 1. So does a driver that calls exit(1), which is a
+ * fault of its own; the two cannot be told apart, and the fault is the more likely one. */
 int clef__os_was_killed(int code)
 {
-    return code == KILLED || code == KILLED_BY_OTHERS || code == CLEF_OS_EXIT_NO_MEMORY ||
-           (DWORD)code == NO_MEMORY || (DWORD)code == NO_COMMITMENT;
+    return code == KILLED || code == CLEF_OS_EXIT_NO_MEMORY || (DWORD)code == NO_MEMORY ||
+           (DWORD)code == NO_COMMITMENT;
 }
 
 void clef__os_go_to_background(void)

@@ -9,11 +9,11 @@
 #include "runtime/device/source.h"
 #include "runtime/plan/fused.h"
 
-enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24 };
+enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24, C_VERSION = 12 /* of cl/fused_step.cl */ };
 
 int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
 {
-    if (l->call != CLEF_CALL_KERNEL || l->c_version || l->local[0] > 1 || l->local[1] > 1 ||
+    if (l->call != CLEF_CALL_KERNEL || l->c_version > C_VERSION || l->local[0] > 1 || l->local[1] > 1 ||
         l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
         return 0;
     const clef__substep *substep = clef__substep_find(l->source, l->kernel);

@@ -37,7 +37,7 @@
     X(clReleaseMemObject) X(clGetMemObjectInfo) X(clCreateSampler) X(clRetainSampler) \
     X(clReleaseSampler) X(clCreateProgramWithSource) X(clCreateProgramWithBinary) \
     X(clCreateProgramWithIL) X(clRetainProgram) X(clReleaseProgram) X(clBuildProgram) \
-    X(clCompileProgram) X(clLinkProgram) X(clGetProgramInfo) X(clGetProgramBuildInfo) \
+    X(clGetProgramInfo) X(clGetProgramBuildInfo) \
     X(clCreateKernel) X(clRetainKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelInfo) \
     X(clGetKernelWorkGroupInfo) X(clWaitForEvents) X(clGetEventInfo) X(clGetEventProfilingInfo) \
     X(clCreateUserEvent) X(clRetainEvent) X(clReleaseEvent) X(clFlush) X(clFinish) \
@@ -177,11 +177,6 @@ PLAIN(clBuildProgram,
       (cl_program x, cl_uint n, const cl_device_id *devs, const char *options,
        void(CL_CALLBACK *done)(cl_program, void *), void *user),
       (x, n, devs, options, done, user))
-PLAIN(clCompileProgram,
-      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_headers,
-       const cl_program *headers, const char **names, void(CL_CALLBACK *done)(cl_program, void *),
-       void *user),
-      (x, n, devs, options, n_headers, headers, names, done, user))
 PLAIN(clSetKernelArg, (cl_kernel x, cl_uint i, size_t n, const void *value), (x, i, n, value))
 PLAIN(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
 PLAIN(clFlush, (cl_command_queue x), (x))
@@ -232,10 +227,6 @@ MAKE(cl_program, clCreateProgramWithBinary, program,
      (x, n, devs, sizes, binaries, codes, code))
 MAKE(cl_program, clCreateProgramWithIL, program, (cl_context x, const void *il, size_t n, cl_int *code),
      (x, il, n, code))
-MAKE(cl_program, clLinkProgram, program,
-     (cl_context x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_programs,
-      const cl_program *programs, void(CL_CALLBACK *done)(cl_program, void *), void *user, cl_int *code),
-     (x, n, devs, options, n_programs, programs, done, user, code))
 MAKE(cl_kernel, clCreateKernel, kernel, (cl_program x, const char *name, cl_int *code), (x, name, code))
 MAKE(cl_event, clCreateUserEvent, event, (cl_context x, cl_int *code), (x, code))
 

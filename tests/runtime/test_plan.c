@@ -532,7 +532,6 @@ static void count_generation(const char *path)
                                         "clCreateProgramWithSource",
                                         "clCreateProgramWithBinary",
                                         "clBuildProgram",
-                                        "clCompileProgram",
                                         NULL};
     enum { N = 200 };
     clef_error err = {0};

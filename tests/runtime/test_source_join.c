@@ -1,5 +1,5 @@
 /* Sources that are joined into one: each keeps its constants, macros, types and functions. The device
- * computes with them. */
+ * computes with them. Memory may run out at any place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,17 +81,22 @@ static const char driver[] = "void fused_stage_0(global int *out);\n"
                              "    fused_stage_2(got + later(5));\n"
                              "}\n";
 
-static char *join(void)
+static clef_status try_to_join(char **text, size_t *n, clef_error *err)
 {
     const clef_unit units[N_PARTS + 1] = {
         {part, sizeof part - 1, "-cl-std=CL1.2 -D A=1 -D TYPE=0 -D STAGE=0"},
         {part, sizeof part - 1, "-cl-std=CL1.2 -D A=2 -D TYPE=1 -D STAGE=1"},
         {part, sizeof part - 1, "-cl-std=CL1.2 -D A=3 -D TYPE=0 -D STAGE=2"},
         {driver, sizeof driver - 1, "-cl-std=CL1.2 -D WIDTH=5"}};
+    return clef__source_join(units, N_PARTS + 1, text, n, err);
+}
+
+static char *join(void)
+{
     clef_error err = {0};
     char *text = NULL;
     size_t n = 0;
-    if (clef__source_join(units, N_PARTS + 1, &text, &n, &err))
+    if (try_to_join(&text, &n, &err))
         fail_msg("%s", err.text);
     assert_int_equal(strlen(text), n);
     return text;
@@ -147,8 +152,55 @@ static void test_computes(void **state)
     clef_device_close(dev);
 }
 
+/* ---- memory that runs out ------------------------------------------------------------------------ */
+
+#ifndef __APPLE__ /* whose linker has no --wrap */
+static int n_allocations, fail_allocation;
+
+/* The linker gives every call of realloc to it (tests/CMakeLists.txt). */
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return ++n_allocations == fail_allocation ? NULL : __real_realloc(p, n);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    char *expected_text = join();
+    for (int i = 1;; i++) {
+        clef_error err = {0};
+        char untouched, *text = &untouched;
+        size_t n = 1;
+        n_allocations = 0;
+        fail_allocation = i;
+        const clef_status s = try_to_join(&text, &n, &err);
+        fail_allocation = 0;
+        if (n_allocations < i) {
+            assert_true(i > 2 * (N_PARTS + 1)); /* the names of each source, and the text */
+            assert_int_equal(s, CLEF_OK);
+            assert_string_equal(text, expected_text);
+            free(text);
+            break;
+        }
+        assert_int_equal(s, CLEF_E_NOMEM);
+        assert_string_equal(err.text, "no memory for the text of 4 sources");
+        assert_null(text);
+        assert_int_equal(n, 0);
+    }
+    free(expected_text);
+}
+#endif
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_computes),
+#ifndef __APPLE__
+        cmocka_unit_test(test_no_memory),
+#endif
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* What the server needs from the system beyond libmicrohttpd: sockets, signals, private files, clocks. Each
- * system has one implementation (socket_posix.c, socket_windows.c). */
+ * system has one implementation (socket_posix.c, socket_windows.c); address.c is for all of them. */
 #ifndef CLEF_TOOLS_SERVE_SOCKET_H
 #define CLEF_TOOLS_SERVE_SOCKET_H
 
@@ -16,6 +16,8 @@ typedef int serve_socket;
 #endif
 #define SERVE_NO_SOCKET ((serve_socket)-1)
 
+/** Comes before all that have to do with sockets and addresses. Returns 0 if the system has none. */
+int serve_sockets_start(void);
 /** Listens on a host (a name or an address) and port; port 0: any. *port is what it got. SERVE_NO_SOCKET
  * after a message. */
 serve_socket serve_listen_tcp(const char *host, int32_t *port);
@@ -25,6 +27,8 @@ serve_socket serve_listen_unix(const char *path);
 void serve_socket_close(serve_socket s);
 /** 1 for "localhost" and addresses of the loopback network, also in brackets. */
 int serve_is_loopback(const char *host);
+/** The port that a socket listens on; 0: unknown. */
+int32_t serve_local_port(serve_socket s);
 /** The address of a peer as text, "unix" for a Unix socket. */
 void serve_peer_text(const struct sockaddr *address, char out[64]);
 /** The address that a connection came to, as text without port; "" for a Unix socket. */

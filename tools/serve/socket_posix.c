@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "tools/serve/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -12,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -49,16 +47,6 @@ static int make_socket(int family, int type, int protocol)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-static int32_t port_of(int fd)
-{
-    struct sockaddr_storage a;
-    socklen_t n = sizeof a;
-    if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
-        return 0;
-    return a.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&a)->sin6_port)
-                                   : ntohs(((struct sockaddr_in *)&a)->sin_port);
-}
-
 static int listen_at(const struct addrinfo *at)
 {
     const int one = 1, fd = make_socket(at->ai_family, at->ai_socktype, at->ai_protocol);
@@ -71,6 +59,11 @@ static int listen_at(const struct addrinfo *at)
     close(fd);
     errno = why;
     return -1;
+}
+
+int serve_sockets_start(void)
+{
+    return 1;
 }
 
 serve_socket serve_listen_tcp(const char *host, int32_t *port)
@@ -90,7 +83,7 @@ serve_socket serve_listen_tcp(const char *host, int32_t *port)
     if (fd < 0)
         cli_fail(CLI_FAILED, "serve: cannot listen on %.200s port %d: %s", host, (int)*port, strerror(errno));
     else
-        *port = port_of(fd);
+        *port = serve_local_port(fd);
     return fd;
 }
 
@@ -134,57 +127,6 @@ void serve_socket_close(serve_socket fd)
 {
     if (fd >= 0)
         close(fd);
-}
-
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-int serve_is_loopback(const char *host)
-{
-    char own[64];
-    size_t n = strlen(host);
-    if (n > 2 && host[0] == '[' && host[n - 1] == ']')
-        host++, n -= 2;
-    if (n == 0 || n >= sizeof own)
-        return 0;
-    memcpy(own, host, n);
-    own[n] = '\0';
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, own, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, own, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(own, "localhost") == 0;
-}
-
-static void text_of(const struct sockaddr *a, char out[64])
-{
-    out[0] = '\0';
-    if (a && a->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, out, 64);
-    else if (a && a->sa_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        if (IN6_IS_ADDR_V4MAPPED(v6))
-            inet_ntop(AF_INET, v6->s6_addr + 12, out, 64);
-        else
-            inet_ntop(AF_INET6, v6, out, 64);
-    }
-}
-
-void serve_peer_text(const struct sockaddr *address, char out[64])
-{
-    text_of(address, out);
-    if (!out[0])
-        memcpy(out, "unix", 5);
-}
-
-void serve_local_text(serve_socket fd, char out[64])
-{
-    struct sockaddr_storage a;
-    socklen_t n = sizeof a;
-    out[0] = '\0';
-    if (getsockname(fd, (struct sockaddr *)&a, &n) == 0)
-        text_of((struct sockaddr *)&a, out);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

@@ -16,10 +16,10 @@
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-static void start_sockets(void)
+int serve_sockets_start(void)
 {
     WSADATA about;
-    WSAStartup(MAKEWORD(2, 2), &about); /* repeated calls only count */
+    return WSAStartup(MAKEWORD(2, 2), &about) == 0;
 }
 
 /* The system's words for an error, without a line end. */
@@ -33,16 +33,6 @@ static const char *reason_of(int code, char out[256])
     if (!n)
         snprintf(out, 256, "error %d of the system", code);
     return out;
-}
-
-static int32_t port_of(SOCKET s)
-{
-    struct sockaddr_storage a;
-    int n = sizeof a;
-    if (getsockname(s, (struct sockaddr *)&a, &n) != 0)
-        return 0;
-    return a.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&a)->sin6_port)
-                                   : ntohs(((struct sockaddr_in *)&a)->sin_port);
 }
 
 /* SO_REUSEADDR of Windows would let others listen on the same port. */
@@ -69,7 +59,6 @@ serve_socket serve_listen_tcp(const char *host, int32_t *port)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
     char service[16], reason[256];
     snprintf(service, sizeof service, "%d", (int)*port);
-    start_sockets();
     const int why = getaddrinfo(host, service, &hints, &found);
     if (why) {
         cli_fail(CLI_FAILED, "serve --host: '%.200s': %s", host, reason_of(why, reason));
@@ -84,7 +73,7 @@ serve_socket serve_listen_tcp(const char *host, int32_t *port)
         cli_fail(CLI_FAILED, "serve: cannot listen on %.200s port %d: %s", host, (int)*port,
                  reason_of(failed, reason));
     else
-        *port = port_of(s);
+        *port = serve_local_port(s);
     return s;
 }
 
@@ -98,56 +87,6 @@ void serve_socket_close(serve_socket s)
 {
     if (s != INVALID_SOCKET)
         closesocket(s);
-}
-
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-int serve_is_loopback(const char *host)
-{
-    char own[64];
-    size_t n = strlen(host);
-    if (n > 2 && host[0] == '[' && host[n - 1] == ']')
-        host++, n -= 2;
-    if (n == 0 || n >= sizeof own)
-        return 0;
-    memcpy(own, host, n);
-    own[n] = '\0';
-    struct in_addr v4;
-    struct in6_addr v6;
-    start_sockets();
-    if (inet_pton(AF_INET, own, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, own, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return _stricmp(own, "localhost") == 0;
-}
-
-static void text_of(const struct sockaddr *a, char out[64])
-{
-    out[0] = '\0';
-    if (a && a->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, out, 64);
-    else if (a && a->sa_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        if (IN6_IS_ADDR_V4MAPPED(v6))
-            inet_ntop(AF_INET, v6->s6_addr + 12, out, 64);
-        else
-            inet_ntop(AF_INET6, v6, out, 64);
-    }
-}
-
-void serve_peer_text(const struct sockaddr *address, char out[64])
-{
-    text_of(address, out);
-}
-
-void serve_local_text(serve_socket s, char out[64])
-{
-    struct sockaddr_storage a;
-    int n = sizeof a;
-    out[0] = '\0';
-    if (getsockname(s, (struct sockaddr *)&a, &n) == 0)
-        text_of((struct sockaddr *)&a, out);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

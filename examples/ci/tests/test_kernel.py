@@ -1,4 +1,4 @@
-"""The kernel beside clef's op on the same device, which clef has checked against its formula."""
+"""Compares the kernel with clef's op on the same device. clef has checked that op against its formula."""
 from pathlib import Path
 
 import clef_cl as clef

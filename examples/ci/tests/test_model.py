@@ -1,4 +1,4 @@
-"""The graph beside the same formula in NumPy, and a whole model beside its text."""
+"""Compares the graph with the same formula in NumPy, and a whole model with the text that it is known to write."""
 import clef_cl as clef
 import numpy as np
 import pytest
