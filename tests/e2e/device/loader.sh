@@ -18,7 +18,7 @@ same "the loader named by CLEF_OPENCL" "$(run)" "$(CLEF_OPENCL=$loader run)"
 
 if grep -qa CLBlastSgemm "$CLEF_BUILD/libclef.so" && ldconfig -p | grep -q "libclblast\.so\.1 "; then
   same "CLBlast, opened at run time" "$(run --gemm own)" "$(run --gemm clblast)"
-  refused "CLBlast beside another loader" 1 "CLBlast not installed" env CLEF_OPENCL="$loader" \
+  refused "CLBlast beside another loader" 1 "gemm clblast: libclblast.so.1 is not used while CLEF_OPENCL is set" env CLEF_OPENCL="$loader" \
     "$CLEF" run -m "$demo" -p a --gemm clblast
 fi
 finish
