@@ -47,8 +47,8 @@ int serve_file_is_private(const char *path);
 const char *serve_private_advice(void);
 
 /** From now on signals are noted, and end nothing: SIGTERM and SIGINT as 'e', SIGHUP as 'r'. SIGPIPE is
- *  ignored. On Windows Ctrl-C, Ctrl-Break, closing the console, and shutting the machine down are noted as
- *  'e'. Returns 0 if that fails. */
+ *  ignored. On Windows Ctrl-C, Ctrl-Break and closing the console are noted as 'e'; a service also gets the
+ *  system's shutdown. Returns 0 if that fails. */
 int serve_signals_catch(void);
 /** The next signal; 0 when `seconds` have passed. */
 int serve_signal_wait(double seconds);
