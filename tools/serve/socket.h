@@ -35,7 +35,7 @@ void serve_peer_text(const struct sockaddr *address, char out[64]);
 void serve_local_text(serve_socket s, char out[64]);
 /** 1 if the peer has closed its side. */
 int serve_socket_gone(serve_socket s);
-/** Small writes are sent at once, and about a MiB waits for a slow reader. */
+/** Lets the system send small writes at once, and hold about a MiB for a slow reader. */
 void serve_socket_tune(serve_socket s);
 /** Writes what the socket takes without waiting, and ends both directions. text NULL: nothing. */
 void serve_socket_end(serve_socket s, const char *text, size_t n);
