@@ -1,10 +1,10 @@
-/* A fused step: several kernels run as one launch. Each is a substep, a function made of the kernel's own
- * source (substep.h), with which fused_program.c joins this one. Every work-group executes the substeps in
- * order. From each substep it claims groups of work until none is left, then waits until all claimed groups
- * are done. A work-group only waits for work that another has begun. So work-groups need not run at the
- * same time: one that starts late finds no work left. A work-group that waits for long, because another
- * program has taken a core, yields its own core; it holds no unfinished work then. The last work-group to
- * leave resets the counters for the next launch.
+/* A fused step: several kernels run as one launch. Each is a substep, a function made from the kernel's own
+ * source (substep.h). fused_program.c joins these sources with this file. Every work-group executes the
+ * substeps in order. From each substep it claims groups of work until none is left, then waits until all
+ * claimed groups are done. A work-group only waits for work that another has begun. So work-groups need not
+ * run at the same time: one that starts late finds no work left. A work-group that waits for long, because
+ * another program has taken a core, yields its own core; it holds no unfinished work then. The last
+ * work-group to leave resets the counters for the next launch.
  * Launch: one work-item in a group, as many groups as cores. For CPUs.
  *   sync  two cache lines for each substep: groups claimed (and, after those of the first substep, the
  *         work-groups that have left), and groups done. All are 0 at first

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <wchar.h>
 #include <windows.h>
 /* after windows.h */
 #include <psapi.h>
@@ -117,24 +118,30 @@ static wchar_t *wide(const char *text)
     return out;
 }
 
-/* A path as the system wants it. One that is longer than MAX_PATH allows must be whole, and behind \\?\; this
- * one leaves those alone that name a share or are behind it already. */
+/* A path as the system wants it. One that is longer than MAX_PATH allows must be whole, and behind \\?\, or
+ * \\?\UNC\ if it names a share. */
 static wchar_t *wide_path(const char *path)
 {
     enum { SAFE = MAX_PATH - 12 }; /* a folder's name may have 12 characters less */
-    static const wchar_t mark[] = L"\\\\?\\";
-    const size_t n_mark = sizeof mark / sizeof *mark - 1;
+    static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";
     wchar_t *name = wide(path);
-    const DWORD n = name && wcsncmp(name, L"\\\\", 2) != 0 ? GetFullPathNameW(name, 0, NULL, NULL) : 0;
+    const DWORD n = name ? GetFullPathNameW(name, 0, NULL, NULL) : 0;
     if (n < SAFE)
         return name;
-    wchar_t *out = malloc((n_mark + n) * sizeof *out);
-    const DWORD got = out ? GetFullPathNameW(name, n, out + n_mark, NULL) : 0;
+    const size_t room = (size_t)n + sizeof share / sizeof *share;
+    wchar_t *whole = malloc((size_t)n * sizeof *whole), *out = malloc(room * sizeof *out);
+    const DWORD got = whole && out ? GetFullPathNameW(name, n, whole, NULL) : 0;
+    const int fits = got > 0 && got < n;
+    if (fits && wcsncmp(whole, local, 4) == 0)
+        swprintf(out, room, L"%ls", whole);
+    else if (fits && wcsncmp(whole, L"\\\\", 2) == 0)
+        swprintf(out, room, L"%ls%ls", share, whole + 2);
+    else if (fits)
+        swprintf(out, room, L"%ls%ls", local, whole);
+    free(whole);
     free(name);
-    if (got > 0 && got < n) {
-        memcpy(out, mark, n_mark * sizeof *out);
+    if (fits)
         return out;
-    }
     free(out);
     return NULL;
 }

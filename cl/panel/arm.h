@@ -2,19 +2,21 @@
  * for A-profile, "SDOT", "USDOT", "USMMLA", "BFDOT"). PoCL targets a processor without them, and LLVM's
  * assembler refuses them by name there, so they are written as numbers: an instruction's word with the
  * registers of %0 (the sum), %1 and %2.
- *   ARM_DOT(word, acc, w, x)   one instruction on int4 (acc and w) and x, acc is changed
- *   ARM_DOT16(word, acc, w, x) the same for each fourth of the int16 acc and w; x is shared */
+ *   ARM_DOT(word, acc, w, x)   one instruction. Adds to the int4 acc the products of the int4 w with x
+ *   ARM_DOT16(word, acc, w, x) four instructions, one for each quarter of the int16 acc and w, with one x */
 #ifndef CLEF_CL_ARM_H
 #define CLEF_CL_ARM_H
 
-/* Of each lane of the sum: its four products of bytes with those of lane 0 of x. ARM_LANE(i), added to the
- * word, takes lane i. sdot multiplies signed bytes, usdot unsigned ones of w with signed ones of x. */
+/* Adds to each lane of the sum the four products of its bytes of w with the four bytes of lane 0 of x. Adding
+ * ARM_LANE(i) to the word selects lane i instead. sdot multiplies signed bytes, usdot unsigned bytes of w
+ * with signed bytes of x. */
 #define ARM_SDOT  0x4f80e000
 #define ARM_USDOT 0x4f80f000
-/* The sums are a matrix [2, 2]: rows 0 and 1 of 8 unsigned bytes of w times rows 0 and 1 of 8 signed bytes of
- * x. */
+/* The sum is a 2 x 2 matrix: adds the product of w (2 rows of 8 unsigned bytes) and x transposed (2 rows of 8
+ * signed bytes). */
 #define ARM_USMMLA 0x4e80ac00
-/* Of each lane of the sum (a float): its two products of bf16 with those of lane 0 of x. */
+/* Adds to each lane of the sum, a float, the two products of its bf16 values of w with those of lane 0 of
+ * x. */
 #define ARM_BFDOT 0x4f40f000
 #define ARM_LANE(i) (((i) & 1) << 21 | ((i) & 2) << 10)
 

@@ -23,7 +23,7 @@ const clef_variant clef__panel_matmul_vnni = {
     .lower = clef__lower_panel_cpu};
 const clef_variant clef__panel_matmul_avxvnni = {
     .name = "avxvnni",
-    .device_text = "a CPU with AVX-VNNI, and none with AVX-512 VNNI, whose compiler takes it as assembly",
+    .device_text = "a CPU with AVX-VNNI but without AVX-512 VNNI, whose compiler takes it as assembly",
     .shape_text = "8-bit activations",
     .cap = CLEF_CAP(x86_avxvnni),
     .fits = has_int8_activations,
@@ -32,7 +32,7 @@ const clef_variant clef__panel_matmul_avxvnni = {
     .lower = clef__lower_panel_cpu};
 const clef_variant clef__panel_matmul_avx2 = {
     .name = "avx2",
-    .device_text = "a CPU with AVX2, and none with VNNI, whose compiler takes it as assembly",
+    .device_text = "a CPU with AVX2 but without VNNI, whose compiler takes it as assembly",
     .shape_text = "8-bit activations",
     .cap = CLEF_CAP(x86_avx2),
     .fits = has_int8_activations,
@@ -51,7 +51,7 @@ const clef_variant clef__panel_matmul_i8mm = {
 const clef_variant clef__panel_matmul_sdot = {
     .name = "sdot",
     .device_text =
-        "an Arm CPU with sdot (FEAT_DotProd), and none with FEAT_I8MM, whose compiler takes it as assembly",
+        "an Arm CPU with sdot (FEAT_DotProd) but without FEAT_I8MM, whose compiler takes it as assembly",
     .shape_text = "8-bit activations",
     .cap = CLEF_CAP(arm64_sdot),
     .fits = has_int8_activations,

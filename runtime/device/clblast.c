@@ -3,6 +3,11 @@
 
 #include "runtime/device/clblast.h"
 
+static clef_status refuse(clef_error *err)
+{
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: %s", clef__clblast_missing());
+}
+
 #ifdef CLEF_HAVE_CLBLAST
 #    include "runtime/device/clblast_loader.h"
 
@@ -16,7 +21,7 @@ static clef_status override_kernel(clef_device *dev, const clef_clblast_kernel *
     }
     const clef__clblast *lib = clef__clblast_functions();
     if (!lib)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: CLBlast is not installed", k->name);
+        return refuse(err);
     const CLBlastStatusCode code =
         lib->CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
     return code == CLBlastSuccess ? CLEF_OK
@@ -40,8 +45,7 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
     const clef__clblast *lib = clef__clblast_functions();
     CLBlastStatusCode code;
     if (!lib)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: CLBlast is not installed",
-                          (unsigned)call->m, (unsigned)call->n, (unsigned)call->k);
+        return refuse(err);
     void (*before)(clef_device *) = dev->before_clblast;
     dev->before_clblast = NULL;
     if (before)
@@ -75,26 +79,20 @@ void clef__clblast_release(clef_device *dev)
     dev->used_clblast = 0;
 }
 
-int clef__clblast_present(void)
-{
-    return clef__clblast_functions() != NULL;
-}
-
 #else
 
 clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
                                cl_event *event, clef_error *err)
 {
-    (void)dev, (void)c, (void)a, (void)b, (void)event;
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: this build has no CLBlast",
-                      (unsigned)call->m, (unsigned)call->n, (unsigned)call->k);
+    (void)dev, (void)call, (void)c, (void)a, (void)b, (void)event;
+    return refuse(err);
 }
 
 clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
                                 clef_error *err)
 {
     (void)dev, (void)kernels;
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "this build has no CLBlast");
+    return refuse(err);
 }
 
 void clef__clblast_release(clef_device *dev)
@@ -102,8 +100,8 @@ void clef__clblast_release(clef_device *dev)
     (void)dev;
 }
 
-int clef__clblast_present(void)
+const char *clef__clblast_missing(void)
 {
-    return 0;
+    return "this clef was built without CLBlast";
 }
 #endif

@@ -13,15 +13,18 @@ const clef__clblast *clef__clblast_functions(void)
     return &linked;
 }
 
+const char *clef__clblast_missing(void)
+{
+    return NULL;
+}
+
 #else
 
 #    include "runtime/device/library.h"
 
 /* Where the library is. Its name has the number of its interface, so a newer one is another file. */
 static const char *const places[] = {
-#    if defined(_WIN32)
-    "clblast.dll",
-#    elif defined(__APPLE__)
+#    if defined(__APPLE__)
     "libclblast.1.dylib",
 #    else
     "libclblast.so.1",
@@ -46,13 +49,18 @@ static clef__library library = {.unless = "CLEF_OPENCL",
                                 .functions = functions.in_order,
                                 .n = N_FUNCTIONS};
 
-const clef__clblast *clef__clblast_functions(void)
+const char *clef__clblast_missing(void)
 {
     if (!clef__library_open(&library))
-        return NULL;
+        return library.why;
     for (int i = 0; i < N_FUNCTIONS; i++)
         if (!functions.in_order[i])
-            return NULL;
-    return &functions.by_name;
+            return "the CLBlast that is installed lacks functions which clef calls";
+    return NULL;
+}
+
+const clef__clblast *clef__clblast_functions(void)
+{
+    return clef__clblast_missing() ? NULL : &functions.by_name;
 }
 #endif

@@ -13,8 +13,7 @@ typedef struct clef__clblast {
 #undef NAME
 } clef__clblast;
 
-/** NULL: CLBlast is not installed, it lacks one of these functions, or $CLEF_OPENCL names a loader that
- *  CLBlast would not use. */
+/** NULL where clef__clblast_missing() has a reason. */
 const clef__clblast *clef__clblast_functions(void);
 
 #endif

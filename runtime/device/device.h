@@ -136,8 +136,9 @@ int32_t clef__matrix_works(clef_device *dev);
 int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
                     const void *b, size_t b_bytes, void *got, size_t got_bytes);
 
-/** 1 when CLBlast was compiled in and is there (runtime/device/clblast_loader.h). */
-int clef__clblast_present(void);
+/** NULL when CLBlast is there, else the reason why not: it was not compiled in, it is not installed, it lacks
+ *  functions, or $CLEF_OPENCL names a loader that it would not use. */
+const char *clef__clblast_missing(void);
 /** NULL when the OpenCL loader is there, else the reason why not. Only with CLEF_DLOPEN_OPENCL. */
 const char *clef__opencl_missing(void);
 

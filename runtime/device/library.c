@@ -12,7 +12,7 @@ static void *open_first(clef__library *l)
     const char *const *at = own ? only : l->places;
     void *library = NULL;
     if (l->unless && clef__os_env(l->unless)) {
-        snprintf(l->why, sizeof l->why, "%s is set", l->unless);
+        snprintf(l->why, sizeof l->why, "%s is not used while %s is set", l->places[0], l->unless);
         return NULL;
     }
     for (int i = 0; at[i] && !library; i++) {

@@ -16,8 +16,9 @@ typedef struct clef__library {
     int32_t            n;
     atomic_int         state;
     int32_t            is_open;
-    char               why[CLEF_LIBRARY_WHY]; /* why it is not open: the system's words for the file that
-                                                 was named, or else for the usual one */
+    char               why[CLEF_LIBRARY_WHY]; /* why it is not open: the variable that keeps it closed, or the
+                                                 system's words for the file that was named, or else for
+                                                 the usual one */
 } clef__library;
 
 /** Opens the library when it is called for the first time; other threads wait meanwhile. The variables are

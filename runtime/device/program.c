@@ -317,7 +317,7 @@ clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int
     char *text = key_text(units, n, &n_bytes);
     if (!text)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
-    *out = clef__cache_key(dev, text, n_bytes, "joined 1"); /* raised when source_join.c writes other text */
+    *out = clef__cache_key(dev, text, n_bytes, "joined 2"); /* raised when source_join.c writes other text */
     free(text);
     return CLEF_OK;
 }

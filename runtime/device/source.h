@@ -24,11 +24,12 @@ typedef struct clef_unit {
     const char *options;
 } clef_unit;
 
-/** Makes one source of n complete ones, so that one build gives one program. Each keeps its own
- *  constants (the -D of its options), macros and names, except functions whose name begins with
- *  fused_stage_: these are shared. The last source keeps its names as they are. A name that a source
- *  declares at file scope through ## must begin with a word that ends with _. *text is NUL-terminated and
- *  *n_bytes long; the caller frees it. CLEF_E_LIMIT: #if is nested more than 32 deep. CLEF_E_NOMEM. */
+/** Makes one source of n complete ones, so that one build gives one program. Each keeps its own constants
+ *  (the -D of its options), macros, names and its own FP_CONTRACT, except the functions that it makes as
+ *  `fused_stage_##n`: these are shared. The last source keeps its names as they are. A name that a source
+ *  declares at file scope through ## must begin with a word that ends with _. #if must not test whether a
+ *  name is defined that the source declares. *text is NUL-terminated and *n_bytes long; the caller frees it.
+ *  CLEF_E_LIMIT: #if is nested more than 32 deep. CLEF_E_NOMEM. */
 clef_status clef__source_join(const clef_unit *units, int32_t n, char **text, size_t *n_bytes,
                               clef_error *err);
 

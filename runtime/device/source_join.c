@@ -6,6 +6,7 @@
  *   - at file scope, an identifier before ( [ = ; or , and one after struct, union or enum
  *   - in the braces of an enum, an identifier after { , or )
  *   - the first argument of a macro that is used at file scope: DEFINE_ROW(key_row, 16)
+ * None of these is part of a value, which begins with = and ends with , or ; or the braces of an enum.
  * These are renamed by macros, which reach the names that ## makes, too. Names that the text makes with ##
  * alone are found by their beginning: an identifier that ends with _ stands for all that begin with it
  * (load_##number, JOIN(load_, 7)). These are renamed in the text. */
@@ -225,17 +226,19 @@ static int is_one_of(word w, const char *const *list, size_t n)
     return 0;
 }
 
-/* Nesting of braces and parentheses. It is the same in all branches of an #if. */
-typedef struct nesting {
-    int braces, parens, in_enum; /* in_enum: the braces are those of an enum at file scope */
-} nesting;
+/* Where in the text a token is. All branches of an #if begin at the same place. */
+typedef struct place {
+    int braces, parens;
+    int in_enum;  /* the braces are those of an enum at file scope */
+    int in_value; /* after the = of a declaration or of an enum's constant */
+    token before; /* the last token that was no space and is no part of a directive */
+} place;
 
 typedef struct scan {
     names *all;
     const char *at, *end;
-    nesting now, saved[MAX_NESTING];
+    place now, saved[MAX_NESTING];
     int n_saved;
-    token before; /* the last token that was no space */
     int after_enum, after_tag, after_macro;
 } scan;
 
@@ -276,14 +279,15 @@ static void scan_directive(scan *s)
 static void scan_identifier(scan *s, word w)
 {
     scan_family(s, w);
-    const int at_file_scope = !s->now.braces && !s->now.parens;
+    const place *now = &s->now;
+    const int at_file_scope = !now->braces && !now->parens;
     const token after = peek(s->at, s->end, 0);
     const int is_declared = at_file_scope && (s->after_tag || is_sign(after, "([=;,"));
-    const int is_constant =
-        s->now.in_enum && s->now.braces == 1 && !s->now.parens && is_sign(s->before, "{,)");
-    const int is_argument = !s->now.braces && s->now.parens == 1 && s->after_macro &&
-                            is_sign(s->before, "(") && is_sign(after, ",)");
-    if ((is_declared || is_constant || is_argument) && !is_one_of(w, never, sizeof never / sizeof *never))
+    const int is_constant = now->in_enum && now->braces == 1 && !now->parens && is_sign(now->before, "{,)");
+    const int is_argument = !now->braces && now->parens == 1 && s->after_macro && is_sign(now->before, "(") &&
+                            is_sign(after, ",)");
+    if ((is_declared || is_constant || is_argument) && !now->in_value &&
+        !is_one_of(w, never, sizeof never / sizeof *never))
         add(s->all, &s->all->declared, w);
     s->after_tag = is_word(w, "struct") || is_word(w, "union") || is_word(w, "enum");
     if (at_file_scope)
@@ -294,7 +298,9 @@ static void scan_identifier(scan *s, word w)
 
 static void scan_sign(scan *s, token t)
 {
-    nesting *now = &s->now;
+    place *now = &s->now;
+    if (!now->parens && now->braces <= now->in_enum && is_sign(t, "=,;"))
+        now->in_value = is_sign(t, "=");
     if (is_sign(t, "{")) {
         if (!now->braces)
             now->in_enum = s->after_enum;
@@ -302,6 +308,8 @@ static void scan_sign(scan *s, token t)
         s->after_enum = 0;
     } else if (is_sign(t, "}")) {
         now->braces -= now->braces > 0;
+        if (now->in_enum && !now->braces)
+            now->in_enum = now->in_value = 0;
     } else if (is_sign(t, "(")) {
         now->parens++;
     } else if (is_sign(t, ")")) {
@@ -333,9 +341,10 @@ static void scan_unit(names *all, const clef_unit *unit)
             scan_identifier(&s, t.text);
         else if (t.kind == OTHER)
             scan_sign(&s, t);
-        at_line_start = t.kind == NEWLINE || (t.kind == HASH && at_line_start);
-        if (t.kind != NEWLINE)
-            s.before = t;
+        const int is_directive = t.kind == HASH && at_line_start;
+        at_line_start = t.kind == NEWLINE || is_directive;
+        if (t.kind != NEWLINE && !is_directive)
+            s.now.before = t;
     }
 }
 
@@ -428,6 +437,7 @@ static void put_unit(joined *out, const clef_unit *unit, int32_t number)
     if (number >= 0)
         snprintf(prefix, sizeof prefix, "s%d_", (int)number);
     scan_unit(&all, unit);
+    put_text(out, "#pragma OPENCL FP_CONTRACT DEFAULT\n"); /* a source before this one may have set it */
     put_constants(out, &all, prefix, unit->options);
     for (size_t i = 0; i < all.declared.n && number >= 0; i++)
         if (is_renamed(&all, all.declared.at[i])) {

@@ -158,6 +158,7 @@ enum { CLEF_OS_EXIT_NOTED = 70, CLEF_OS_EXIT_NO_MEMORY = 71 };
 void        clef__os_guard(double seconds, const char *if_crashed, const char *if_hung);
 void        clef__os_guard_is_cpu(int is_cpu); /* sets whether the device is a CPU; 1 before the first call */
 void        clef__os_guard_step(void);
+void        clef__os_guard_allow(double seconds); /* sets how long a step may take, for the running guard */
 void        clef__os_guard_end(void);
 /** 1 when this process cannot get 256 MiB more. */
 int         clef__os_memory_is_short(void);

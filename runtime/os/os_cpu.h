@@ -6,7 +6,7 @@
 
 /** Extensions of 64-bit Arm that all processors of the machine have. */
 typedef struct clef__os_arm {
-    int32_t is_arm; /* a 64-bit Arm processor: vectors of 16 bytes are part of it. 0: so are the others */
+    int32_t is_arm; /* a 64-bit Arm processor: it has vectors of 16 bytes. 0: the rest is 0, too */
     int32_t sdot;   /* FEAT_DotProd: sdot, products of signed bytes */
     int32_t i8mm;   /* FEAT_I8MM: usdot and usmmla, products of unsigned with signed bytes */
     int32_t bf16;   /* FEAT_BF16: bfdot and bfmmla */

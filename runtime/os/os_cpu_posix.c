@@ -1,5 +1,5 @@
-/* Instructions of Arm processors: Linux says them to each process (getauxval(3)), macOS when asked by name.
- */
+/* Which instructions an Arm processor has: Linux tells each process (getauxval(3)), macOS answers by name
+ * (sysctlbyname(3)). */
 #define _GNU_SOURCE
 #include "runtime/os/os_cpu.h"
 

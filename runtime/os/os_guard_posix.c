@@ -198,6 +198,13 @@ void clef__os_guard_step(void)
     clef__os_journal_write(".");
 }
 
+void clef__os_guard_allow(double seconds)
+{
+    pthread_mutex_lock(&lock);
+    allowed = seconds;
+    pthread_mutex_unlock(&lock);
+}
+
 void clef__os_guard_end(void)
 {
     pthread_mutex_lock(&lock);

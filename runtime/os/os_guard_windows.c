@@ -175,6 +175,13 @@ void clef__os_guard_step(void)
     clef__os_journal_write(".");
 }
 
+void clef__os_guard_allow(double seconds)
+{
+    AcquireSRWLockExclusive(&lock);
+    allowed = seconds;
+    ReleaseSRWLockExclusive(&lock);
+}
+
 void clef__os_guard_end(void)
 {
     AcquireSRWLockExclusive(&lock);

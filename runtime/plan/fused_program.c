@@ -1,5 +1,5 @@
-/* A fused step's program: the own source of each kind of substep, joined with cl/fused_step.cl into
- * one source. */
+/* A fused step's program: one source, joined from the sources of all kinds of substeps and
+ * cl/fused_step.cl. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

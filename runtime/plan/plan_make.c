@@ -22,11 +22,10 @@ static clef_status make_outputs_dense(clef_graph *g, clef_error *err)
 
 static clef_status settle_gemm(clef_plan *plan, clef_error *err)
 {
-    if (plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "gemm clblast: this clef has no CLBlast: it was built without it, or "
-                          "CLBlast is not installed");
-    if (plan->opts.compile.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
+    const char *missing = clef__clblast_missing();
+    if (plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && missing)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: %s", missing);
+    if (plan->opts.compile.gemm == CLEF_GEMM_AUTO && missing)
         plan->opts.compile.gemm = CLEF_GEMM_OWN;
     return CLEF_OK;
 }

@@ -102,7 +102,7 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
     if (s && to)
         clef__os_remove(path);
-    *n_steps = kinds->n + 1 + (c ? c->n : 0) + 1; /* compiled sources, cases, the saved program */
+    *n_steps = 1 + (c ? c->n : 0) + 1; /* the build, cases, the saved program */
     free(c);
     return s;
 }
@@ -241,8 +241,11 @@ clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, cl
 {
     cl_kernel kernel = NULL;
     clef_status s = clef__fused_create(dev, &u->kinds, CLEF_JOIN_BUILD, &kernel, err);
-    if (!s)
+    if (!s) {
+        clef__os_guard_step();
+        clef__os_guard_allow(clef__trial_seconds(u->n_hung));
         s = try_cases(dev, u, err);
+    }
     if (!s) {
         clef__program_keep(dev, kernel);
         clef__os_guard_step();

@@ -44,7 +44,8 @@ int         clef__trial_read_case(const char *start, clef_proof_entry *out);
 /* ---- the child: trial_child.c ---------------------------------------------------------------- */
 
 /** Seconds of its own time (os_clock.h) that a unit may take: $CLEF_PROOF_SECONDS, else 60, doubled for each
- *  start on which it hung. */
+ *  start on which it hung. A fused step may take so long for each of its kinds, together, to be built, and
+ *  for each of its cases. */
 double       clef__trial_seconds(int32_t n_hung);
 
 /* ---- the caller: trial_watch.c --------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static clef_verdict verdict_on(clef_status s, const clef_error *why, double wors
 
 /* ---- the journal ----------------------------------------------------------------------------- */
 
-static void note_begin(int32_t number, int32_t n_hung)
+static void note_begin(int32_t number, double seconds)
 {
     char begin[32], crashed[48], hung[48];
     snprintf(begin, sizeof begin, "begin %d\n", (int)number);
@@ -41,7 +41,7 @@ static void note_begin(int32_t number, int32_t n_hung)
              clef__verdict_names[CLEF_PROOF_CRASHED]);
     snprintf(hung, sizeof hung, "\ndone %d %s 0\n", (int)number, clef__verdict_names[CLEF_PROOF_HUNG]);
     clef__os_journal_write(begin);
-    clef__os_guard(clef__trial_seconds(n_hung), crashed, hung);
+    clef__os_guard(seconds, crashed, hung);
 }
 
 static void note_end(int32_t number, const char *verdict, double worst)
@@ -72,7 +72,7 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     double worst = 0;
     if (!clef__trial_read_case(unit, &e))
         return clef__fail(err, CLEF_E_FORMAT, "case %d is malformed", (int)number);
-    note_begin(number, e.n_hung);
+    note_begin(number, clef__trial_seconds(e.n_hung));
     clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, &why);
     e.c.graph = g;
     if (!s)
@@ -135,7 +135,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
         return s; /* another child has tried it meanwhile */
     clef_error why = {0};
     clef__os_journal_clear();
-    note_begin(0, u.n_hung);
+    note_begin(0, u.kinds.n * clef__trial_seconds(u.n_hung)); /* to build it; its cases have less */
     s = clef__fused_try_unit(dev, &u, &why);
     const int differs = s == CLEF_E_CL && !why.cl_code;
     const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : verdict_on(s, &why, 0);

@@ -157,8 +157,8 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     if (!c->has_ended && !is_over)
         return CLEF_OK;
     c->runs = 0;
-    /* Its journal may be gone. If it is not, a process that ends within a unit did not come to its own end:
-     * Wine gives 0 for one that a signal ended. */
+    /* Wine gives exit code 0 for a process that a signal ended. It was within a unit then, if its journal is
+     * still there. */
     const int is_in_unit = c->at >= 0 && clef__os_is_file(c->journal);
     c->has_ended |= is_over && code == 0 && !is_in_unit;
     if (c->has_ended) {

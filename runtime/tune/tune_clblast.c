@@ -272,10 +272,9 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
     clef_tune_db *db = NULL;
     clef_clblast_tuning best = {0};
     *out = (clef_clblast_report){0};
-    if (!clef__clblast_present())
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "this clef has no CLBlast: it was built without it, or CLBlast is not "
-                          "installed");
+    const char *missing = clef__clblast_missing();
+    if (missing)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: %s", missing);
     clef_status s = clef__tune_db_open(dev, &db, err);
     if (s)
         return s;

@@ -12,7 +12,11 @@
 #include "runtime/device/device.h"
 #include "runtime/device/source.h"
 
-enum { N_PARTS = 3 };
+enum { N_PARTS = 3, N_RESULTS = 7 };
+
+/* 1 in a single work-item where a product and a sum are contracted to one operation: 4097 * 4097 needs 25
+ * bits. */
+#define CONTRACTS "(4096.0f + get_global_size(0)) * (4096.0f + get_global_size(0)) - 16785408.0f == 1.0f"
 
 /* Every way in which a kernel's source makes a name at file scope. The three parts differ in their constants
  * alone. */
@@ -21,7 +25,21 @@ static const char part[] =
     "#define GUARD /* an apostrophe: don't */\n"
     "#define JOIN_(a, b) a##b\n"
     "#define JOIN(a, b) JOIN_(a, b)\n"
-    "enum { FIRST = A, SECOND };\n"
+    "enum { FIRST = A,\n"
+    "#if A == 3\n"
+    "    BETWEEN = (int)FIRST\n"
+    "#else\n"
+    "    BETWEEN_OTHERS\n"
+    "#endif\n"
+    "    , SECOND = FIRST + 1 };\n"
+    "enum { THIRD,\n"
+    "#if A == 3\n"
+    "    FOURTH = 4,\n"
+    "#endif\n"
+    "    FIFTH };\n"
+    "#if A == 1\n"
+    "#pragma OPENCL FP_CONTRACT OFF\n"
+    "#endif\n"
     "#define LIST(X) X(one) X(two)\n"
     "#define ENUMERATE(name) KIND_##name,\n"
     "enum kinds { LIST(ENUMERATE) KINDS = 10 * A };\n"
@@ -44,6 +62,13 @@ static const char part[] =
     "#define CALL(name, x) name##_16(x)\n"
     "static int later(int x);\n"
     "constant int table[2] = {A, A + 1}, other = 3;\n"
+    "constant float limit = FLT_MAX;\n"
+    "#if A == 2\n"
+    "constant int most = INT_MAX, least =\n"
+    "#else\n"
+    "constant int most = A, least =\n"
+    "#endif\n"
+    "    INT_MIN;\n"
     "#if A == 2\n"
     "static int branch(int x)\n"
     "{\n"
@@ -67,6 +92,8 @@ static const char part[] =
     "    out[2] = scaled(10) + CALL(q, 1);\n"
     "    out[3] = table[1] + other + branch(10);\n"
     "    out[4] = (int)(half_of_seven * 10);\n"
+    "    out[5] = FIFTH + (limit == FLT_MAX) + (most == INT_MAX) + (least == INT_MIN);\n"
+    "    out[6] = " CONTRACTS ";\n"
     "}\n";
 
 static const char driver[] = "void fused_stage_0(global int *out);\n"
@@ -74,12 +101,15 @@ static const char driver[] = "void fused_stage_0(global int *out);\n"
                              "void fused_stage_2(global int *out);\n"
                              "#define GUARD 7\n"
                              "static int later(int x) { return x + WIDTH + GUARD - 7; }\n"
-                             "kernel void joined(global int *got, global const int *a, global const int *b)\n"
+                             "kernel void joined(global int *got)\n"
                              "{\n"
                              "    fused_stage_0(got);\n"
-                             "    fused_stage_1(got + later(0));\n"
-                             "    fused_stage_2(got + later(5));\n"
+                             "    fused_stage_1(got + later(2));\n"
+                             "    fused_stage_2(got + later(9));\n"
+                             "    got[later(16)] = " CONTRACTS ";\n"
                              "}\n";
+/* What a source without a pragma does. */
+static const char alone[] = "kernel void contracts(global int *got) { *got = " CONTRACTS "; }\n";
 
 static clef_status try_to_join(char **text, size_t *n, clef_error *err)
 {
@@ -103,7 +133,7 @@ static char *join(void)
 }
 
 /* Fills want with what each part writes: A is its number plus 1. */
-static void expected(int32_t want[N_PARTS][5])
+static void expected(int32_t want[N_PARTS][N_RESULTS], int32_t contracts)
 {
     for (int32_t i = 0; i < N_PARTS; i++) {
         const int32_t a = i + 1;
@@ -112,7 +142,32 @@ static void expected(int32_t want[N_PARTS][5])
         want[i][2] = 10 * a + 1 + a;
         want[i][3] = a + 1 + 3 + (a == 2 ? 10 : 11);
         want[i][4] = a == 2 ? 30 : 35;
+        want[i][5] = (a == 3 ? 5 : 1) + 1 + (a == 2) + 1;
+        want[i][6] = a == 1 ? 0 : contracts;
     }
+}
+
+/* Runs a source's kernel in one work-item. */
+static void run(clef_device *dev, const char *text, const char *name, int32_t *got, size_t n_bytes)
+{
+    char log[4096] = "";
+    cl_int code[4];
+    const cl_program program = clCreateProgramWithSource(dev->context, 1, &text, NULL, &code[0]);
+    code[1] = clBuildProgram(program, 1, &dev->id, "-cl-std=CL1.2", NULL, NULL);
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
+    if (code[0] || code[1])
+        fail_msg("does not build: %s", log);
+    const cl_kernel kernel = clCreateKernel(program, name, &code[0]);
+    const cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code[1]);
+    const size_t once = 1;
+    assert_int_equal(clSetKernelArg(kernel, 0, sizeof mem, &mem), CL_SUCCESS);
+    code[2] = clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &once, &once, 0, NULL, NULL);
+    code[3] = clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, 0, n_bytes, got, 0, NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(code[i], CL_SUCCESS);
+    clReleaseMemObject(mem);
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
 }
 
 static void test_computes(void **state)
@@ -120,36 +175,45 @@ static void test_computes(void **state)
     (void)state;
     clef_error err = {0};
     clef_device *dev;
-    int32_t want[N_PARTS][5], got[N_PARTS][5] = {{0}};
+    int32_t want[N_PARTS][N_RESULTS], got[N_PARTS * N_RESULTS + 1] = {0}, contracts = -1;
     const clef_status s = clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &dev, &err);
     if (s == CLEF_E_DEVICE)
         skip();
     if (s)
         fail_msg("%s", err.text);
-    char *text = join(), log[4096] = "";
-    const char *one = text;
-    cl_int code[4];
-    const cl_program program = clCreateProgramWithSource(dev->context, 1, &one, NULL, &code[0]);
-    code[1] = clBuildProgram(program, 1, &dev->id, "-cl-std=CL1.2", NULL, NULL);
-    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
-    if (code[0] || code[1])
-        fail_msg("does not build: %s", log);
-    const cl_kernel kernel = clCreateKernel(program, "joined", &code[0]);
-    const cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, sizeof got, NULL, &code[1]);
-    const size_t once = 1;
-    for (cl_uint i = 0; i < 3; i++)
-        assert_int_equal(clSetKernelArg(kernel, i, sizeof mem, &mem), CL_SUCCESS);
-    code[2] = clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &once, &once, 0, NULL, NULL);
-    code[3] = clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(code[i], CL_SUCCESS);
-    expected(want);
+    char *text = join();
+    run(dev, text, "joined", got, sizeof got);
+    run(dev, alone, "contracts", &contracts, sizeof contracts);
+    expected(want, contracts);
     assert_memory_equal(got, want, sizeof want);
-    clReleaseMemObject(mem);
-    clReleaseKernel(kernel);
-    clReleaseProgram(program);
+    assert_int_equal(got[N_PARTS * N_RESULTS], contracts);
     free(text);
     clef_device_close(dev);
+}
+
+/* Joins a source with n levels of #if to another. */
+static clef_status join_nested(int n, char **text, clef_error *err)
+{
+    char nested[1024] = "";
+    size_t n_bytes = 0;
+    for (int i = 0; i < n; i++)
+        strcat(nested, "#if 1\n");
+    for (int i = 0; i < n; i++)
+        strcat(nested, "#endif\n");
+    const clef_unit units[2] = {{nested, strlen(nested), ""}, {alone, sizeof alone - 1, ""}};
+    return clef__source_join(units, 2, text, &n_bytes, err);
+}
+
+static void test_nests_too_deep(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    char *text = NULL;
+    assert_int_equal(join_nested(32, &text, &err), CLEF_OK);
+    free(text);
+    assert_int_equal(join_nested(33, &text, &err), CLEF_E_LIMIT);
+    assert_string_equal(err.text, "kernel sources to be joined: #if is nested more than 32 deep");
+    assert_null(text);
 }
 
 /* ---- memory that runs out ------------------------------------------------------------------------ */
@@ -198,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_computes),
+        cmocka_unit_test(test_nests_too_deep),
 #ifdef CLEF_LINKER_WRAPS
         cmocka_unit_test(test_no_memory),
 #endif

@@ -172,8 +172,8 @@ static int serve_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "serve: expected --tls-cert and --tls-key together");
     if (o->tls_cert && !serve_http_has_tls())
         return cli_fail(CLI_USAGE,
-                        "serve --tls-cert: this clef was built without TLS; a proxy in front of it "
-                        "can have it");
+                        "serve --tls-cert: this clef was built without TLS: put a proxy that has TLS in "
+                        "front of it");
     const int rc = cli_speculation_parse(&o->speculation, "serve", 1, &probe);
     if (rc != CLI_GO_ON)
         return rc;

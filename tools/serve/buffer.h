@@ -6,15 +6,19 @@
 
 #include "tools/cli.h"
 
-/** Zeroed, it is empty. The owner frees `text` with free(). */
+/** Zeroed, it is empty. */
 typedef struct serve_buffer {
-    char *text; /* ends with a NUL that is not counted; NULL while it is empty */
+    char *p; /* n bytes and a NUL; NULL: nothing was appended. free() or serve_buffer_free() frees it */
     size_t n, room;
-    int failed; /* 1: out of memory; the text is incomplete */
+    int failed; /* 1: memory ran out once, and something is missing */
 } serve_buffer;
 
+/** Appends n bytes. Returns 0 when out of memory. */
+int serve_buffer_add(serve_buffer *to, const char *text, size_t n);
 /** Appends as printf() does. */
 CLI_PRINTF(2, 3)
 void serve_buffer_print(serve_buffer *to, const char *format, ...);
+/** Empties it. */
+void serve_buffer_free(serve_buffer *b);
 
 #endif

@@ -36,7 +36,7 @@ int serve_choice_begin(serve_choice *c)
             return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "tools");
     }
     if (t->p.echo && !c->has_first &&
-        !serve_text_add(&c->content, prompt->text.p ? prompt->text.p : "", prompt->text.n))
+        !serve_buffer_add(&c->content, prompt->text.p ? prompt->text.p : "", prompt->text.n))
         return no_memory(c);
     return 1;
 }
@@ -45,8 +45,8 @@ void serve_choice_free(serve_choice *c)
 {
     clef_stop_destroy(c->stop);
     clef_reply_reader_destroy(c->reader);
-    serve_text_free(&c->content);
-    serve_text_free(&c->reasoning);
+    serve_buffer_free(&c->content);
+    serve_buffer_free(&c->reasoning);
     json_decref(c->calls);
     json_decref(c->logprobs);
     free(c->begins);
@@ -152,8 +152,8 @@ static clef_status take_part(void *user, const clef_reply_part *part)
     c->kind = part->kind;
     if (part->kind == CLEF_REPLY_CALL)
         return add_call(c, part);
-    serve_text *to = part->kind == CLEF_REPLY_REASONING ? &c->reasoning : &c->content;
-    return serve_text_add(to, part->text, part->n_bytes) ? CLEF_OK : CLEF_E_NOMEM;
+    serve_buffer *to = part->kind == CLEF_REPLY_REASONING ? &c->reasoning : &c->content;
+    return serve_buffer_add(to, part->text, part->n_bytes) ? CLEF_OK : CLEF_E_NOMEM;
 }
 
 /* Text that no stop string holds back. */
@@ -162,7 +162,7 @@ static int take_text(serve_choice *c, const char *text, size_t n)
     clef_error err = {0};
     c->n_let += n;
     if (!c->reader)
-        return serve_text_add(&c->content, text, n) ? 1 : no_memory(c);
+        return serve_buffer_add(&c->content, text, n) ? 1 : no_memory(c);
     if (clef_reply_read(c->reader, text, n, take_part, c, &err) == CLEF_OK)
         return 1;
     return no_memory(c);

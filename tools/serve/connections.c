@@ -7,6 +7,7 @@
 
 #include "tools/serve/error.h"
 #include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 #include "tools/serve/thread.h"
 #include "tools/terminal.h"
 

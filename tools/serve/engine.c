@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tools/progress.h"
-#include "tools/serve/socket.h"
 #include "tools/terminal.h"
 
 /* Embeddings yield to texts after so many tokens; a step that fails is tried so often. */

@@ -10,6 +10,7 @@
 #include "tools/serve/keys.h"
 #include "tools/serve/rules.h"
 #include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 #include "tools/terminal.h"
 
 enum { PIECE = 16384, MOST_URI = 8192, SMALL_BODY = 4096 };

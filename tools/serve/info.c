@@ -8,7 +8,7 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/keys.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 
 void serve_answer_health(serve_request *r)
 {
@@ -164,12 +164,13 @@ void serve_answer_metrics(serve_request *r)
     }
     serve_buffer_print(&build, "\"");
     read_gauges(s, &e, gauges);
-    serve_metrics_write(&s->metrics, gauges, build.failed ? "" : build.text, &all);
-    free(build.text);
-    r->reply = all.text;
+    const int failed = build.failed;
+    serve_metrics_write(&s->metrics, gauges, failed ? "" : build.p, &all);
+    serve_buffer_free(&build);
+    r->reply = all.p;
     r->n_reply = all.n;
     r->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    if (build.failed || all.failed)
+    if (failed || all.failed)
         serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 

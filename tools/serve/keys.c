@@ -8,7 +8,7 @@
 
 #include "tools/common.h"
 #include "tools/serve/crypto.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 #include "tools/serve/thread.h"
 
 enum { DIGEST = SERVE_DIGEST_BYTES, MOST_KEYS = 65536, MOST_KEY_BYTES = 4096, MOST_PARTS = 8 };

@@ -365,7 +365,7 @@ int serve_task_prompt_chat(serve_task *t)
     if (ok) {
         t->prompts[0].starts_thinking = ends_with_think(&text);
         t->may_think = t->prompts[0].starts_thinking || (r->s->m.has_think_tag && !t->p.continue_final);
-        ok = serve_text_add(&t->prompts[0].text, text.text, text.n_bytes) ||
+        ok = serve_buffer_add(&t->prompts[0].text, text.text, text.n_bytes) ||
              serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     }
     clef_rendered_finish(&text);

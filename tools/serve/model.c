@@ -5,7 +5,7 @@
 #include "tools/constraint.h"
 #include "tools/sampling.h"
 #include "tools/serve/serve.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 
 enum { MAX_DEFAULT_CONTEXT = 8192 };
 

@@ -107,7 +107,7 @@ static json_t *text_logprobs(serve_choice *c, const json_t *entries)
     const json_t *entry;
     size_t i;
     if (!c->has_offset) {
-        const serve_text *prompt = &t->prompts[c->prompt].text;
+        const serve_buffer *prompt = &t->prompts[c->prompt].text;
         c->has_offset = 1;
         c->offset = t->p.echo ? 0 : n_characters(prompt->p ? prompt->p : "", prompt->n);
     }
@@ -147,7 +147,7 @@ static json_t *new_object(const serve_task *t, const char *object)
                      t->r->s->fingerprint);
 }
 
-static json_t *text_of(const serve_text *t)
+static json_t *text_of(const serve_buffer *t)
 {
     return json_stringn(t->p ? t->p : "", t->n);
 }
@@ -222,7 +222,7 @@ void serve_task_reply(serve_task *t)
 
 static int put_text(serve_task *t, const char *text)
 {
-    return serve_text_add(&t->out, text, strlen(text)) ||
+    return serve_buffer_add(&t->out, text, strlen(text)) ||
            serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 
@@ -255,7 +255,7 @@ static json_t *chunk_of(serve_choice *c, json_t *delta, json_t *logprobs, const 
     return new_chunk(c->task, list);
 }
 
-static json_t *fresh_text(const serve_text *t, size_t *sent)
+static json_t *fresh_text(const serve_buffer *t, size_t *sent)
 {
     json_t *text = json_stringn(t->p ? t->p + *sent : "", t->n - *sent);
     *sent = t->n;
@@ -385,10 +385,10 @@ static void put_error(serve_task *t)
     note_counts(t);
     if (r->error.id != SERVE_E_GONE) {
         char *text = serve_error_json(&r->error);
-        serve_text_add(&t->out, "data: ", 6);
+        serve_buffer_add(&t->out, "data: ", 6);
         if (text)
-            serve_text_add(&t->out, text, strlen(text));
-        serve_text_add(&t->out, "\n\n", 2);
+            serve_buffer_add(&t->out, text, strlen(text));
+        serve_buffer_add(&t->out, "\n\n", 2);
         free(text);
     }
     r->why = r->why ? r->why : "an error under way";
@@ -413,7 +413,7 @@ static size_t read_stream(void *user, char *out, size_t room)
         if (!serve_task_wait(t))
             put_error(t);
         else if (cli_terminal_seconds() - t->last_sent > (double)SERVE_PING_SECONDS)
-            serve_text_add(&t->out, ": ping\n\n", 8);
+            serve_buffer_add(&t->out, ": ping\n\n", 8);
     }
     const size_t n = t->out.n - t->n_out < room ? t->out.n - t->n_out : room;
     if (n)

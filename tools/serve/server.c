@@ -6,6 +6,7 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/socket.h"
+#include "tools/serve/system.h"
 #include "tools/terminal.h"
 
 /* Requests that were failed write their last event within this time. */

@@ -1,5 +1,5 @@
-/* What the server needs from the system beyond libmicrohttpd: sockets, signals, private files, clocks. Each
- * system has one implementation (socket_posix.c, socket_windows.c); address.c is for all of them. */
+/* Sockets, beyond what libmicrohttpd does. Each system has one implementation (socket_posix.c,
+ * socket_windows.c); address.c is for all of them. */
 #ifndef CLEF_TOOLS_SERVE_SOCKET_H
 #define CLEF_TOOLS_SERVE_SOCKET_H
 
@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 struct sockaddr;
-struct tm;
 
 #ifdef _WIN32
 typedef uintptr_t serve_socket; /* SOCKET of <winsock2.h> */
@@ -35,30 +34,9 @@ void serve_peer_text(const struct sockaddr *address, char out[64]);
 void serve_local_text(serve_socket s, char out[64]);
 /** 1 if the peer has closed its side. */
 int serve_socket_gone(serve_socket s);
-/** Small writes are sent at once, and about a MiB waits for a slow reader. */
+/** Lets the system send small writes at once, and hold about a MiB for a slow reader. */
 void serve_socket_tune(serve_socket s);
 /** Writes what the socket takes without waiting, and ends both directions. text NULL: nothing. */
 void serve_socket_end(serve_socket s, const char *text, size_t n);
-
-/** 1 if only its owner, and who administers the system, can read the file. 0 sets errno, or clears it where
- *  others can. */
-int serve_file_is_private(const char *path);
-/** The command of this system that makes FILE so. */
-const char *serve_private_advice(void);
-
-/** From now on signals are noted, and end nothing: SIGTERM and SIGINT as 'e', SIGHUP as 'r'. SIGPIPE is
- *  ignored. On Windows Ctrl-C, Ctrl-Break, closing the console, and shutting the machine down are noted as
- *  'e'. Returns 0 if that fails. */
-int serve_signals_catch(void);
-/** The next signal; 0 when `seconds` have passed. */
-int serve_signal_wait(double seconds);
-
-/** Bytes of memory that the process has now; 0: unknown. */
-uint64_t serve_resident_bytes(void);
-/** Seconds since 1970. */
-double serve_time(void);
-/** The date and time of such a second in UTC. */
-void serve_utc(int64_t seconds, struct tm *out);
-void serve_sleep(double seconds);
 
 #endif

@@ -10,29 +10,6 @@
 /* How often a waiting thread looks for its client. */
 static const double look_seconds = 0.1;
 
-int serve_text_add(serve_text *t, const char *text, size_t n)
-{
-    if (t->n + n + 1 > t->room) {
-        const size_t room = 2 * (t->n + n) + 64;
-        char *grown = realloc(t->p, room);
-        if (!grown)
-            return 0;
-        t->p = grown;
-        t->room = room;
-    }
-    if (n)
-        memcpy(t->p + t->n, text, n);
-    t->n += n;
-    t->p[t->n] = '\0';
-    return 1;
-}
-
-void serve_text_free(serve_text *t)
-{
-    free(t->p);
-    *t = (serve_text){NULL, 0, 0};
-}
-
 /* ---- begin ----------------------------------------------------------------------------------- */
 
 static int check_model(serve_task *t)
@@ -175,7 +152,7 @@ static int has_begun(const serve_task *t)
 
 static void note_prompt(serve_task *t)
 {
-    const serve_text *text = &t->prompts[0].text;
+    const serve_buffer *text = &t->prompts[0].text;
     if (!t->r->s->log.prompts || !text->p)
         return;
     t->r->prompt = malloc(text->n + 1);
@@ -294,7 +271,7 @@ void serve_task_free(serve_task *t)
             free(t->prompts[i].ids);
         else
             clef_tokens_free(t->prompts[i].ids);
-        serve_text_free(&t->prompts[i].text);
+        serve_buffer_free(&t->prompts[i].text);
     }
     if (t->r)
         serve_constraints_give(t->r->s->constraints, t->constraint);
@@ -305,7 +282,7 @@ void serve_task_free(serve_task *t)
     free(t->stops);
     free(t->tools);
     cli_sampler_finish(&t->breakers);
-    serve_text_free(&t->out);
+    serve_buffer_free(&t->out);
     serve_params_finish(&t->p);
     serve_group_finish(&t->group);
 }

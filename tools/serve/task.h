@@ -5,26 +5,18 @@
 #include <jansson.h>
 
 #include "tools/sampling.h"
+#include "tools/serve/buffer.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/params.h"
 
 enum { SERVE_PING_SECONDS = 15 };
 
-/** Bytes that grow, with a NUL that is not counted. */
-typedef struct serve_text {
-    char *p;
-    size_t n, room;
-} serve_text;
-/** 0 when out of memory. */
-int serve_text_add(serve_text *t, const char *text, size_t n);
-void serve_text_free(serve_text *t);
-
 typedef struct serve_prompt {
     int32_t *ids; /* [n], freed with clef_tokens_free() or free(), by own */
     int32_t n, own;
     int32_t starts_thinking;
-    serve_text text; /* for echo, and for the log */
+    serve_buffer text; /* for echo, and for the log */
 } serve_prompt;
 
 struct serve_task;
@@ -42,7 +34,7 @@ typedef struct serve_choice {
     int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */
     size_t n_text, n_let;        /* bytes of text; of these, what stop strings let through */
     clef_reply_kind kind;        /* of the last part */
-    serve_text content, reasoning;
+    serve_buffer content, reasoning;
     size_t n_sent_content, n_sent_reasoning; /* by streams */
     json_t *calls;                           /* OpenAI's tool_calls */
     size_t n_sent_calls;
@@ -74,7 +66,7 @@ typedef struct serve_task {
     uint64_t salt;
     int32_t n_calls; /* calls before this message */
     /* of streams */
-    serve_text out;
+    serve_buffer out;
     size_t n_out;              /* bytes of it that were taken */
     int32_t ended, n_progress; /* n_progress: what was told last; -1: no more */
     char late[1024];           /* an error under way */

@@ -70,7 +70,7 @@ static int prompt_of_text(serve_request *r, const json_t *text, const char *path
     clef_error err = {0};
     const char *p = json_string_value(text);
     const size_t n = json_string_length(text);
-    if (!serve_text_add(&to->text, p, n))
+    if (!serve_buffer_add(&to->text, p, n))
         return no_memory(r);
     if (clef_tokenizer_encode(r->s->m.tok, p, n, CLEF_SPECIAL_ADD, &to->ids, &to->n, &err) != CLEF_OK)
         return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
@@ -88,7 +88,7 @@ static int prompt_of_ids(serve_request *r, const json_t *list, const char *path,
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
     if (clef_tokenizer_decode(r->s->m.tok, to->ids, to->n, &text, &n, NULL) != CLEF_OK)
         return no_memory(r);
-    const int ok = serve_text_add(&to->text, text, n);
+    const int ok = serve_buffer_add(&to->text, text, n);
     clef_text_free(text);
     return ok || no_memory(r);
 }

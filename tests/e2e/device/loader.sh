@@ -1,9 +1,17 @@
 # Builds that open the OpenCL loader when they first need it (CLEF_DLOPEN_OPENCL): without one the command starts and says what is
 # missing; CLBlast is opened in the same way.
 . "$(dirname "$0")/../lib.sh"
-if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"; then skip "this build links the OpenCL loader"; fi
+if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"; then # this build links the loader
+  if [ -n "${CLEF_SANITIZE:-}" ]; then skip "this build links the OpenCL loader, and another one with sanitizers would take long"; fi
+  generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$CLEF_BUILD/CMakeCache.txt")
+  check "a build that opens the loader" eval 'cmake -S "$CLEF_SOURCE" -B "$CLEF_BUILD/dlopen" -G "$generator" \
+    -DCMAKE_BUILD_TYPE=Debug -DCLEF_DLOPEN_OPENCL=ON && cmake --build "$CLEF_BUILD/dlopen" --target clef_command'
+  CLEF_BUILD=$CLEF_BUILD/dlopen
+  CLEF=$CLEF_BUILD/clef
+  if [ ! -x "$CLEF" ]; then finish; fi
+fi
 demo=$CLEF_SOURCE/model/demo
-run() { "$CLEF" run -m "$demo" -p ROMEO: -n 5 --temp 0 --no-tune "$@"; }
+run() { "$CLEF" run -m "$demo" -p ROMEO: -n 5 --temp 0 --no-tune -q "$@"; }
 
 check "the libraries of the command have no OpenCL loader among them" test -z "$(ldd "$CLEF" | grep -i opencl)"
 check "ops without a loader" env CLEF_OPENCL="$tmp/none.so" "$CLEF" ops
@@ -18,7 +26,7 @@ same "the loader named by CLEF_OPENCL" "$(run)" "$(CLEF_OPENCL=$loader run)"
 
 if grep -qa CLBlastSgemm "$CLEF_BUILD/libclef.so" && ldconfig -p | grep -q "libclblast\.so\.1 "; then
   same "CLBlast, opened at run time" "$(run --gemm own)" "$(run --gemm clblast)"
-  refused "CLBlast beside another loader" 1 "CLBlast not installed" env CLEF_OPENCL="$loader" \
-    "$CLEF" run -m "$demo" -p a --gemm clblast
+  refused "CLBlast beside another loader" 1 "gemm clblast: libclblast.so.1 is not used while CLEF_OPENCL is set" env CLEF_OPENCL="$loader" \
+    "$CLEF" run -m "$demo" -p a --gemm clblast -q
 fi
 finish

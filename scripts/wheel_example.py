@@ -1,5 +1,5 @@
 """Runs the example at the head of docs/python.md with an installed wheel, on the bundled model.
-usage: python readme_lines.py docs/python.md"""
+usage: python wheel_example.py docs/python.md (tools/wheel runs it)"""
 import re
 import sys
 from pathlib import Path
