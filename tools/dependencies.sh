@@ -74,7 +74,7 @@ protobuf_c() {
   fetch protobuf-c p/protobuf-c/protobuf-c_1.4.1.orig.tar.gz \
     4cc4facd508172f3e0a4d3a8736225d472418aee35b4ad053384b137b220339f
   local from=$sources/protobuf-c/protobuf-c
-  "$target_cc" -O2 -fPIC -c "$from/protobuf-c.c" -I"$sources/protobuf-c" -o "$folder/protobuf-c.o"
+  "$target_cc" -O2 -fPIC "-ffile-prefix-map=$root=." -c "$from/protobuf-c.c" -I"$sources/protobuf-c" -o "$folder/protobuf-c.o"
   mkdir -p "$prefix/include/protobuf-c" "$prefix/lib/pkgconfig"
   "$target_ar" rcs "$prefix/lib/libprotobuf-c.a" "$folder/protobuf-c.o"
   cp "$from/protobuf-c.h" "$prefix/include/protobuf-c"

@@ -184,6 +184,22 @@ static exchange *make_exchange(serve_http *http, struct MHD_Connection *connecti
     return x;
 }
 
+/* Where a thread that waits for a socket is not woken when another ends it, libmicrohttpd ends the connection, a
+ * little later: when nothing has come from the peer for so many seconds. */
+static unsigned silence(const serve_options *o, serve_phase phase)
+{
+    if (serve_socket_end_wakes || phase == SERVE_PHASE_ANSWERING)
+        return 0; /* no limit */
+    const float header = phase == SERVE_PHASE_BODY ? 2 * o->header_timeout : o->header_timeout;
+    return (unsigned)(phase == SERVE_PHASE_IDLE ? o->idle_timeout : header) + 2;
+}
+
+static void enter(serve_http *http, struct MHD_Connection *connection, serve_connection *c, serve_phase phase)
+{
+    serve_connection_enter(http->connections, c, phase);
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, silence(&http->s->o, phase));
+}
+
 static void *request_begins(void *user, const char *uri, struct MHD_Connection *connection)
 {
     serve_http *http = user;
@@ -191,7 +207,7 @@ static void *request_begins(void *user, const char *uri, struct MHD_Connection *
     if (!x)
         return NULL;
     x->long_uri = strlen(uri) > MOST_URI;
-    serve_connection_enter(http->connections, x->r.connection, SERVE_PHASE_HEADERS);
+    enter(http, connection, x->r.connection, SERVE_PHASE_HEADERS);
     return x;
 }
 
@@ -218,7 +234,7 @@ static void check(exchange *x, struct MHD_Connection *connection, const char *ur
     x->head.is_full = serve_connections_full(x->http->connections, r->connection);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &x->head);
     serve_rules_check(r, &x->head, url, method);
-    serve_connection_enter(x->http->connections, r->connection, SERVE_PHASE_BODY);
+    enter(x->http, connection, r->connection, SERVE_PHASE_BODY);
 }
 
 /* Adds a part of the body; returns 0 where no more of it is wanted. */
@@ -246,11 +262,11 @@ static int add_body(exchange *x, const char *data, size_t n)
     return 1;
 }
 
-static void answer(exchange *x)
+static void answer(exchange *x, struct MHD_Connection *connection)
 {
     serve_request *r = &x->r;
     x->complete = 1;
-    serve_connection_enter(x->http->connections, r->connection, SERVE_PHASE_ANSWERING);
+    enter(x->http, connection, r->connection, SERVE_PHASE_ANSWERING);
     if (r->error.id || x->head.is_options)
         return;
     if (r->body)
@@ -284,7 +300,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     }
     if (x->has_response)
         return MHD_YES;
-    answer(x);
+    answer(x, connection);
     return respond(x, connection);
 }
 
@@ -330,7 +346,6 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
 {
     exchange *x = *context;
     serve_http *http = user;
-    (void)connection;
     *context = NULL;
     if (!x)
         return;
@@ -353,7 +368,7 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
         }
         write_log(x);
     }
-    serve_connection_enter(http->connections, r->connection, SERVE_PHASE_IDLE);
+    enter(http, connection, r->connection, SERVE_PHASE_IDLE);
     free(r->body);
     free(r->reply);
     free(r->prompt);
@@ -419,7 +434,8 @@ serve_http *serve_http_start(serve_server *s, serve_socket listening)
             0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_NOTIFY_COMPLETED,
             request_ends, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changes, http,
             MHD_OPTION_URI_LOG_CALLBACK, request_begins, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-            NULL, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+            NULL, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
+            silence(&s->o, SERVE_PHASE_HEADERS), /* of a new connection */
             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)96 << 10, MHD_OPTION_STRICT_FOR_CLIENT, 1,
             MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
     }

@@ -38,5 +38,7 @@ int serve_socket_gone(serve_socket s);
 void serve_socket_tune(serve_socket s);
 /** Writes what the socket takes without waiting, and ends both directions. text NULL: nothing. */
 void serve_socket_end(serve_socket s, const char *text, size_t n);
+/** 1 if serve_socket_end() wakes a thread that waits for data of that socket. */
+extern const int serve_socket_end_wakes;
 
 #endif

@@ -139,6 +139,8 @@ void serve_socket_tune(serve_socket fd)
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &waiting, sizeof waiting);
 }
 
+const int serve_socket_end_wakes = 1;
+
 void serve_socket_end(serve_socket fd, const char *text, size_t n)
 {
     if (text)

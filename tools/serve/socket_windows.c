@@ -105,6 +105,8 @@ void serve_socket_tune(serve_socket s)
     setsockopt(s, SOL_SOCKET, SO_SNDBUF, (const char *)&waiting, sizeof waiting);
 }
 
+const int serve_socket_end_wakes = 0; /* WSAPoll() reports what the peer does */
+
 void serve_socket_end(serve_socket s, const char *text, size_t n)
 {
     WSAPOLLFD p = {.fd = s, .events = POLLWRNORM};
