@@ -184,8 +184,8 @@ static exchange *make_exchange(serve_http *http, struct MHD_Connection *connecti
     return x;
 }
 
-/* Where a thread that waits for a socket is not woken when another ends it, libmicrohttpd ends the connection, a
- * little later: when nothing has come from the peer for so many seconds. */
+/* Where a thread that waits for a socket is not woken when another ends it, libmicrohttpd ends the
+ * connection, a little later: when nothing has come from the peer for so many seconds. */
 static unsigned silence(const serve_options *o, serve_phase phase)
 {
     if (serve_socket_end_wakes || phase == SERVE_PHASE_ANSWERING)
