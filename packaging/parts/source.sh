@@ -15,6 +15,7 @@ copy_tree() {
 
 # make_source FOLDER: FOLDER/clef-VERSION, and the archive FOLDER/clef_VERSION.orig.tar.gz, which has no debian/.
 make_source() {
+  umask 022 # for all that is built from it, too: what is packed is for all users
   rm -rf "$1"
   mkdir -p "$1"
   copy_tree "$1/clef-$version"
