@@ -26,6 +26,7 @@ top=$(ls -d "$place"/clef-*-windows-x64)
 for file in clef.exe libclef.dll LICENSE README.md windows.md share/clef/demo/model.safetensors include/clef/clef.h; do
   check "it has $file" test -s "$top/$file"
 done
+check "its import library is that of libclef.dll" grep -qa __imp_clef_model_close "$top/lib/libclef.dll.a"
 for library in jansson libmicrohttpd mingw-w64 pcre2 protobuf-c utf8proc; do
   check "the licence of $library" test -s "$top/licences/$library.txt"
 done
