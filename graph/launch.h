@@ -10,7 +10,8 @@ enum { CLEF_MAX_BUFS = 15, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 14 };
 
 typedef enum clef_call {
     CLEF_CALL_KERNEL,      /* a kernel of cl/ */
-    CLEF_CALL_CLBLAST_GEMM /* args is a clef_gemm_call; bufs = {c, a, b} */
+    CLEF_CALL_CLBLAST_GEMM, /* args is a clef_gemm_call; bufs = {c, a, b} */
+    CLEF_CALL_EXCHANGE      /* args is a clef_exchange_call; bufs = {out, in}; ranks exchange values */
 } clef_call;
 
 /** A -D constant of a program: name (static) and value. A program is built once for each set of constants. */
@@ -53,5 +54,21 @@ typedef struct clef_gemm_call {
     uint32_t a_stride, b_stride, c_stride; /* elements from one batch to the next; 0 repeats */
     float    alpha, beta;
 } clef_gemm_call;
+
+/** What ranks exchange at a node of graph/op/collective.h. */
+typedef enum clef_exchange_kind {
+    CLEF_EXCHANGE_SUM,     /* out = the sum of `in` over the ranks of the stage */
+    CLEF_EXCHANGE_GATHER,  /* out = their parts of an axis */
+    CLEF_EXCHANGE_SEND,    /* `in` goes to the rank `peer` */
+    CLEF_EXCHANGE_RECEIVE  /* out comes from it */
+} clef_exchange_kind;
+typedef struct clef_exchange_call {
+    clef_exchange_kind kind;
+    int32_t  peer;
+    uint64_t n_bytes;      /* of out */
+    uint64_t offset_bytes; /* SEND, RECEIVE: where the value begins in its buffer */
+    uint32_t outer, size, grain; /* GATHER: out is [outer, size, inner_bytes]; parts are those of clef__part_of() */
+    uint64_t inner_bytes;
+} clef_exchange_call;
 
 #endif

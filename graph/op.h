@@ -107,6 +107,7 @@ typedef enum clef__proof_kind {
 
 struct clef__shrinker;
 struct clef__gradients;
+struct clef__way;
 
 typedef struct clef_op_def {
     const char          *name;
@@ -130,6 +131,13 @@ typedef struct clef_op_def {
      *  because it runs whenever a symbol is bound to a new value. */
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 
+    /** NULL, or how a part of the result is computed from parts of the inputs (graph/op/ways.h): returns 0 where
+     *  the result cannot be cut along `axis`. */
+    int (*way)(const clef_value *n, int32_t axis, struct clef__way *way);
+    /** NULL, or how the result is computed as a sum over ranks. `partial`: for each input, 1 where it can be such a
+     *  sum itself. Returns 0 where the result cannot. */
+    int (*sum)(const clef_value *n, const unsigned char *partial, struct clef__way *way);
+
     /** NULL, or adds the nodes of the gradient: d is that of n's result, F32, and has its shape. The function
      *  adds the gradients of the inputs that want one (graph/train/gradient.h). */
     void (*grad)(struct clef__gradients *gr, clef_value *n, clef_value *d);
@@ -139,6 +147,8 @@ typedef struct clef_op_def {
     int32_t view;     /* 1: the result is in in[0]'s memory (reshape, permute, slice; cache_write updates
                          it) */
     int32_t writes;   /* bit i: the node changes input i, which is a state or the result of its last write */
+    int32_t effect;   /* 1: the node does something besides its result (send), so it is never dropped or
+                         merged */
     int32_t in_place; /* bit i: the result may overwrite input i, if that is dense, of equal size and not
                          used later */
     int (*in_place_if)(const clef_value *n); /* NULL, or 0 for a node that may not do so */

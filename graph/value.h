@@ -19,10 +19,12 @@ enum {
     CLEF_MAX_VIEWS = 64    /* in a chain, because lowering walks them */
 };
 
-/** Describes a weight that is some rows of a weight in the file. */
+/** Describes a weight that is a part of a weight in the file: n_runs runs of run_bytes bytes each. The first begins
+ *  at `offset`, and each of the others `stride` bytes after the one before. */
 typedef struct clef_weight_part {
     const char *whole;
     uint64_t    whole_bytes, offset;
+    uint64_t    n_runs, run_bytes, stride;
 } clef_weight_part;
 
 struct clef_value {

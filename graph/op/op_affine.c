@@ -1,5 +1,6 @@
 /* affine: scale and shift by numbers. */
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 static const clef_attr_def affine_attrs[] = {
@@ -47,6 +48,8 @@ const clef_op_def clef__op_affine = {
     .attrs = affine_attrs,
     .attr_bytes = sizeof(clef_affine_opts),
     .infer = clef__infer_same,
+    .way = clef__way_elementwise,
+    .sum = clef__sum_affine,
     .ref = affine_ref,
     .cost = affine_cost,
     .lower = affine_lower,

@@ -5,6 +5,7 @@
 
 #include "graph/lower/attention_grad.h"
 #include "graph/op/paging.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 #include "graph/train/softmax_grad.h"
 
@@ -445,6 +446,7 @@ const clef_op_def clef__op_attention = {
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
     .infer = attention_infer,
+    .way = clef__way_attention,
     .ref = attention_ref,
     .cost = attention_cost,
     .lower = clef__lower_variant,

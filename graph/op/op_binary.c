@@ -1,9 +1,10 @@
 /* Elementwise functions of two inputs, with numpy's broadcasting. One line each at the end of this file. */
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 /* tol: one rounding (2.5 ulp for a quotient, OpenCL 1.2, 7.4) of 6e-8. */
-#define BINARY(name_, text, expression, gradient_a, gradient_b)                                              \
+#define BINARY(name_, text, expression, way_, sum_, gradient_a, gradient_b)                                  \
     clef_value *clef_##name_(clef_graph *g, clef_value *a, clef_value *b)                                    \
     {                                                                                                        \
         return clef__node(g, CLEF_OP_##name_, (clef_value *[]){a, b}, 2, NULL);                              \
@@ -41,6 +42,8 @@
         .n_max = 2,                                                                                          \
         .in = {CLEF_IN_FLOAT, CLEF_IN_FLOAT},                                                                \
         .infer = clef__infer_broadcast,                                                                      \
+        .way = way_,                                                                                         \
+        .sum = sum_,                                                                                         \
         .ref = name_##_ref,                                                                                  \
         .cost = name_##_cost,                                                                                \
         .lower = name_##_lower,                                                                              \
@@ -50,9 +53,12 @@
         .tol = 3e-7f,                                                                                        \
     };
 
-BINARY(add, "out = a + b, with broadcasting", a + b, d, d)
-BINARY(sub, "out = a - b, with broadcasting", a - b, d, clef_neg(n->graph, d))
-BINARY(mul, "out = a b, with broadcasting", a *b, clef_mul(n->graph, d, n->in[1]),
+BINARY(add, "out = a + b, with broadcasting", a + b, clef__way_gate, clef__sum_add, d, d)
+BINARY(sub, "out = a - b, with broadcasting", a - b, clef__way_gate, clef__sum_sub, d,
+       clef_neg(n->graph, d))
+BINARY(mul, "out = a b, with broadcasting", a *b, clef__way_elementwise, clef__sum_mul,
+       clef_mul(n->graph, d, n->in[1]),
        clef_mul(n->graph, d, n->in[0]))
-BINARY(div, "out = a / b, with broadcasting", a / b, clef_div(n->graph, d, n->in[1]),
+BINARY(div, "out = a / b, with broadcasting", a / b, clef__way_elementwise, clef__sum_div,
+       clef_div(n->graph, d, n->in[1]),
        clef_neg(n->graph, clef_div(n->graph, clef_mul(n->graph, d, n), n->in[1])))

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/op/ways.h"
 
 enum { MAX_BEAMS = 64 }; /* a work-item keeps a word of each beam */
 
@@ -115,6 +116,7 @@ const clef_op_def clef__op_cache_reorder = {
     .row_numbers = 1 << 1,
     .row_range = cache_reorder_rows,
     .infer = cache_reorder_infer,
+    .way = clef__way_first_input,
     .ref = cache_reorder_ref,
     .cost = cache_reorder_cost,
     .lower = cache_reorder_lower,

@@ -3,6 +3,7 @@
 
 #include "graph/lower/attention.h"
 #include "graph/op/paging.h"
+#include "graph/op/ways.h"
 
 enum { CACHE, X, POS, RUNS, PAGES, N_IN }; /* indices of the inputs */
 
@@ -166,6 +167,7 @@ const clef_op_def clef__op_cache_write = {
     .row_range = cache_write_rows,
     .draw = cache_write_draw,
     .infer = cache_write_infer,
+    .way = clef__way_cache_write,
     .ref = cache_write_ref,
     .cost = cache_write_cost,
     .lower = cache_write_lower,

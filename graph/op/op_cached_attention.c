@@ -4,6 +4,7 @@
 
 #include "graph/lower/attention.h"
 #include "graph/op/paging.h"
+#include "graph/op/ways.h"
 
 enum {
     Q,
@@ -561,6 +562,7 @@ const clef_op_def clef__op_cached_attention = {
     .row_numbers = 1 << POS,
     .row_range = cached_rows,
     .infer = cached_infer,
+    .way = clef__way_cached_attention,
     .ref = cached_ref,
     .cost = cached_cost,
     .lower = clef__lower_variant,

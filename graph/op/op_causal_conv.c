@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/op/paging.h"
+#include "graph/op/ways.h"
 
 enum { X, W, STATE, POS, RUNS, N_IN }; /* indices of the inputs */
 
@@ -144,6 +145,7 @@ const clef_op_def clef__op_causal_conv = {
            CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .draw = conv_draw,
     .infer = conv_infer,
+    .way = clef__way_causal_conv,
     .ref = conv_ref,
     .cost = conv_cost,
     .lower = conv_lower,

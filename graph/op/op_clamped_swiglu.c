@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 
 static const clef_attr_def clamped_attrs[] = {
     {"alpha", CLEF_ATTR_FLOAT, offsetof(clef_clamped_swiglu_opts, alpha), NULL},
@@ -46,6 +47,7 @@ const clef_op_def clef__op_clamped_swiglu = {
     .attrs = clamped_attrs,
     .attr_bytes = sizeof(clef_clamped_swiglu_opts),
     .infer = clef__infer_gate,
+    .way = clef__way_elementwise,
     .ref = clamped_ref,
     .cost = clamped_cost,
     .lower = clamped_lower,

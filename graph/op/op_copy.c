@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 clef_value *clef_copy(clef_graph *g, clef_value *x)
@@ -45,6 +46,8 @@ const clef_op_def clef__op_copy = {
     .n_max = 1,
     .in = {CLEF_IN_WEIGHT | CLEF_IN_MASK},
     .infer = copy_infer,
+    .way = clef__way_elementwise,
+    .sum = clef__sum_linear,
     .ref = copy_ref,
     .cost = copy_cost,
     .lower = copy_lower,
@@ -148,6 +151,7 @@ const clef_op_def clef__op_concat = {
     .attrs = concat_attrs,
     .attr_bytes = sizeof(clef_concat_opts),
     .infer = concat_infer,
+    .way = clef__way_concat,
     .ref = concat_ref,
     .cost = copy_cost,
     .lower = concat_lower,

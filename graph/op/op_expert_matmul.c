@@ -1,6 +1,7 @@
 /* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
 #include "graph/op.h"
+#include "graph/op/ways.h"
 #include "graph/train/expert_grad.h"
 #include "graph/train/gather_grad.h"
 #include "graph/train/gradient.h"
@@ -157,6 +158,8 @@ const clef_op_def clef__op_expert_matmul = {
     .row_numbers = 1 << 2,
     .row_range = expert_rows,
     .infer = expert_infer,
+    .way = clef__way_expert_matmul,
+    .sum = clef__sum_expert_matmul,
     .ref = expert_ref,
     .cost = expert_cost,
     .lower = expert_lower,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/op/paging.h"
+#include "graph/op/ways.h"
 
 enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, RUNS, N_IN };
 
@@ -188,6 +189,7 @@ const clef_op_def clef__op_gated_delta = {
     .attrs = delta_attrs,
     .attr_bytes = sizeof(clef_gated_delta_opts),
     .infer = delta_infer,
+    .way = clef__way_gated_delta,
     .ref = delta_ref,
     .cost = delta_cost,
     .lower = delta_lower,

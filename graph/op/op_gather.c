@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/op/ways.h"
 #include "graph/shrink.h"
 #include "graph/train/gather_grad.h"
 #include "graph/train/gradient.h"
@@ -154,6 +155,7 @@ const clef_op_def clef__op_gather = {
     .row_numbers = 1 << 1,
     .row_range = gather_rows,
     .infer = gather_infer,
+    .sum = clef__sum_gather,
     .ref = gather_ref,
     .cost = gather_cost,
     .lower = gather_lower,

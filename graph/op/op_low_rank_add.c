@@ -1,5 +1,6 @@
 /* low_rank_add: adds the product with two narrow matrices, which each sequence chooses (LoRA). */
 #include "graph/op.h"
+#include "graph/op/ways.h"
 
 clef_value *clef_low_rank_add(clef_graph *g, clef_value *y, clef_value *x, clef_value *down, clef_value *up,
                               clef_value *ids)
@@ -127,6 +128,8 @@ const clef_op_def clef__op_low_rank_add = {
     .row_numbers = 1 << 4,
     .row_range = low_rank_rows,
     .infer = low_rank_infer,
+    .way = clef__way_low_rank_add,
+    .sum = clef__sum_low_rank_add,
     .ref = low_rank_ref,
     .cost = low_rank_cost,
     .lower = low_rank_lower,

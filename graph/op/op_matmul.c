@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "graph/lower/variant.h"
+#include "graph/op/ways.h"
 #include "graph/shrink.h"
 #include "graph/train/gradient.h"
 
@@ -261,6 +262,8 @@ const clef_op_def clef__op_matmul = {
     .attr_bytes = sizeof(clef_matmul_opts),
     .with_views = vector_product,
     .infer = matmul_infer,
+    .way = clef__way_matmul,
+    .sum = clef__sum_matmul,
     .ref = matmul_ref,
     .cost = matmul_cost,
     .lower = clef__lower_variant,

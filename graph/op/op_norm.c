@@ -3,6 +3,7 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 #include "graph/train/norm_grad.h"
 
@@ -113,6 +114,7 @@ const clef_op_def clef__op_layer_norm = {
     .attrs = norm_attrs,
     .attr_bytes = sizeof(clef_norm_opts),
     .infer = norm_infer,
+    .way = clef__way_rows,
     .ref = norm_ref,
     .cost = norm_cost,
     .lower = clef__lower_variant,
@@ -130,6 +132,7 @@ const clef_op_def clef__op_rms_norm = {
     .attrs = norm_attrs,
     .attr_bytes = sizeof(clef_norm_opts),
     .infer = norm_infer,
+    .way = clef__way_rows,
     .ref = norm_ref,
     .cost = norm_cost,
     .lower = clef__lower_variant,

@@ -3,6 +3,7 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
@@ -107,6 +108,7 @@ const clef_op_def clef__op_reduce = {
     .attrs = reduce_attrs,
     .attr_bytes = sizeof(clef_reduce_opts),
     .infer = reduce_infer,
+    .way = clef__way_rows,
     .ref = reduce_ref,
     .cost = row_cost,
     .lower = clef__lower_variant,

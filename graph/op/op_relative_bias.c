@@ -1,5 +1,6 @@
 /* relative_bias: a value for each distance between a key and a query, laid out as a bias of the scores. */
 #include "graph/op.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 #include "graph/train/relative_bias_grad.h"
 
@@ -97,6 +98,7 @@ const clef_op_def clef__op_relative_bias = {
     .attrs = relative_bias_attrs,
     .attr_bytes = sizeof(clef_relative_bias_opts),
     .infer = relative_bias_infer,
+    .way = clef__way_relative_bias,
     .ref = relative_bias_ref,
     .cost = relative_bias_cost,
     .lower = relative_bias_lower,

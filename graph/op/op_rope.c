@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/lower/attention.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 const char *const clef__rope_pairings[] = {"halves", "interleaved", "interleaved_to_halves", NULL};
@@ -168,6 +169,7 @@ const clef_op_def clef__op_rope = {
     .attrs = rope_attrs,
     .attr_bytes = sizeof(clef_rope_opts),
     .infer = rope_infer,
+    .way = clef__way_rope,
     .ref = rope_ref,
     .cost = rope_cost,
     .lower = rope_lower,

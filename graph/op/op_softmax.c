@@ -3,6 +3,7 @@
 
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 #include "graph/train/softmax_grad.h"
 
@@ -177,6 +178,7 @@ const clef_op_def clef__op_softmax = {
     .attrs = softmax_attrs,
     .attr_bytes = sizeof(clef_softmax_opts),
     .infer = softmax_infer,
+    .way = clef__way_softmax,
     .ref = softmax_ref,
     .cost = softmax_cost,
     .lower = clef__lower_variant,

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 clef_value *clef_swiglu(clef_graph *g, clef_value *gate, clef_value *up)
@@ -54,6 +55,7 @@ const clef_op_def clef__op_swiglu = {
     .n_max = 2,
     .in = {CLEF_IN_F32, CLEF_IN_F32},
     .infer = clef__infer_gate,
+    .way = clef__way_elementwise,
     .ref = swiglu_ref,
     .cost = swiglu_cost,
     .lower = swiglu_lower,

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "graph/lower/elementwise.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 static const double SQRT_HALF = 0.70710678118654752440,
@@ -61,6 +62,7 @@ static clef_value *one_minus(clef_value *x)
         .n_max = 1,                                                                                          \
         .in = {CLEF_IN_F32},                                                                                 \
         .infer = clef__infer_same,                                                                           \
+        .way = clef__way_elementwise,                                                                        \
         .ref = name_##_ref,                                                                                  \
         .cost = name_##_cost,                                                                                \
         .lower = name_##_lower,                                                                              \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/op/ways.h"
 #include "graph/train/gradient.h"
 
 /* A view costs nothing, since it reads and writes nothing. */
@@ -89,6 +90,8 @@ const clef_op_def clef__op_reshape = {
     .in = {CLEF_IN_DENSE},
     .attr_bytes = sizeof(reshape_attr),
     .infer = reshape_infer,
+    .way = clef__way_reshape,
+    .sum = clef__sum_linear,
     .ref = reshape_ref,
     .cost = no_cost,
     .view = 1,
@@ -165,6 +168,8 @@ const clef_op_def clef__op_permute = {
     .attrs = permute_attrs,
     .attr_bytes = sizeof(clef_permute_opts),
     .infer = permute_infer,
+    .way = clef__way_permute,
+    .sum = clef__sum_linear,
     .ref = permute_ref,
     .cost = no_cost,
     .view = 1,
@@ -263,6 +268,8 @@ const clef_op_def clef__op_slice = {
     .attrs = slice_attrs,
     .attr_bytes = sizeof(clef_slice_opts),
     .infer = slice_infer,
+    .way = clef__way_slice,
+    .sum = clef__sum_linear,
     .ref = slice_ref,
     .cost = no_cost,
     .view = 1,

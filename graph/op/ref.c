@@ -24,8 +24,8 @@ static void take_constant(const clef_value *v, clef_ref_tensor *t)
                                        : (double)((const int32_t *)v->data)[i];
 }
 
-static clef_status evaluate_node(const clef_value *v, const int64_t *symbols, clef_ref_source leaves,
-                                 void *user, clef_ref_tensor *results, clef_error *err)
+clef_status clef__ref_value(const clef_value *v, const int64_t *symbols, clef_ref_source leaves, void *user,
+                            clef_ref_tensor *results, clef_error *err)
 {
     clef_ref_tensor in[CLEF_MAX_INPUTS] = {0}, *out = &results[v->id];
     const clef_status s = allocate_tensor(v, symbols, out, err);
@@ -49,7 +49,7 @@ clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref
 {
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values && !s; i++)
-        s = evaluate_node(g->values[i], symbols, leaves, user, results, err);
+        s = clef__ref_value(g->values[i], symbols, leaves, user, results, err);
     return s;
 }
 

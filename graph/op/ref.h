@@ -19,6 +19,9 @@ typedef clef_status (*clef_ref_source)(void *user, const clef_value *leaf, doubl
  *  CLEF_OK, CLEF_E_NOMEM, or what `leaves` returned. */
 clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref_source leaves, void *user,
                            clef_ref_tensor *results, clef_error *err);
+/** Evaluates one value, whose inputs have been evaluated. */
+clef_status clef__ref_value(const clef_value *v, const int64_t *symbols, clef_ref_source leaves, void *user,
+                            clef_ref_tensor *results, clef_error *err);
 /** Frees and zeroes the tensors of n results, not the array. */
 void        clef__ref_free(clef_ref_tensor *results, int32_t n);
 

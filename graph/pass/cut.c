@@ -216,7 +216,12 @@ static clef_status check_states(const clef_cut *cut, clef_error *err)
 
 /* ---- the values of each stage ------------------------------------------------------------------ */
 
-enum { WANTED = 1, CROSSES_IN = 2, CROSSES_OUT = 4 };
+enum { WANTED = CLEF__CUT_WANTED, CROSSES_IN = CLEF__CUT_IN, CROSSES_OUT = CLEF__CUT_OUT };
+
+int32_t clef__cut_stage_of(const clef_cut *cut, const clef_value *v)
+{
+    return cut->stage[v->id];
+}
 
 /* The stage of an output. A value that any stage could compute belongs to the first. */
 static int32_t home_of(const clef_cut *cut, const clef_value *v)

@@ -36,6 +36,16 @@ clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t 
 /** Gives every value its stage. CLEF_E_UNSUPPORTED: two stages would use one state. */
 clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, clef_error *err);
 
+/** What stage s has to do with value `id`. */
+typedef enum clef__cut_mark {
+    CLEF__CUT_WANTED = 1,   /* it needs the value */
+    CLEF__CUT_IN = 2,       /* and gets it from the value's own stage */
+    CLEF__CUT_OUT = 4       /* it computes the value for a later stage */
+} clef__cut_mark;
+/** The stage of a value; -1: every stage that needs it computes it. The stage of an output is that of its value, or
+ *  0 for -1. */
+int32_t clef__cut_stage_of(const clef_cut *cut, const clef_value *v);
+
 /** Makes stage s as a graph of its own, with all symbols. Stage 0 has all inputs, in their order; other
  *  stages have the inputs that they read. A value that an earlier stage computes is an input of its name. A
  *  value that a later stage reads is an output "cross:NAME", after this stage's outputs of the whole graph,

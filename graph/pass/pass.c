@@ -65,7 +65,7 @@ int clef__stands_for(const clef_value *x, const clef_value *n)
 
 int clef__has_effect(const clef_value *v)
 {
-    return v->op != CLEF_OP_NONE && clef__ops[v->op]->writes;
+    return v->op != CLEF_OP_NONE && (clef__ops[v->op]->writes || clef__ops[v->op]->effect);
 }
 
 void clef__count_uses(const clef_graph *g)

@@ -43,7 +43,7 @@ int clef__is_output(const clef_value *v);
 /** 1 when x may replace the node n, which only passes x's elements on. x must be dense, of n's dtype and no
  *  state, which may change between n and n's uses. It must also have few enough views behind it. */
 int clef__stands_for(const clef_value *x, const clef_value *n);
-/** 1 when the node changes a state. */
+/** 1 when the node changes a state or sends a value to another rank. */
 int clef__has_effect(const clef_value *v);
 
 #endif

@@ -55,7 +55,9 @@ static clef_value *part_of(clef_value *w, int64_t first, int64_t rows)
         return NULL;
     *part = (clef_weight_part){.whole = w->name,
                                .whole_bytes = (uint64_t)clef__bytes(w, NULL),
-                               .offset = (uint64_t)(clef__bytes(w, NULL) / w->shape.dim[0].n * first)};
+                               .offset = (uint64_t)(clef__bytes(w, NULL) / w->shape.dim[0].n * first),
+                               .n_runs = 1,
+                               .run_bytes = (uint64_t)clef__bytes(v, NULL)};
     v->part = part;
     return v;
 }
