@@ -37,20 +37,19 @@ static clef__cuttable cuttable_leaf(const clef_value *v, int32_t axis)
                             .by_inputs = v->kind == CLEF_WEIGHT || v->kind == CLEF_STATE};
 }
 
-/* Adds what input i demands. Returns 0 if the axis cannot be cut then. */
-static int add_input(const clef__sharding *s, const clef_value *n, int32_t i, const clef__way_in *in,
-                     clef__cuttable *c)
+/* Adds what input i demands. Returns 0 if the axis cannot be cut then. Attention is cut between any two heads: where
+ * its inputs are computed in larger units, it takes slices of them. */
+static int add_input(const clef__sharding *s, const clef_value *n, int32_t i, const clef__way *way, clef__cuttable *c)
 {
+    const clef__way_in *in = &way->in[i];
     const clef__cuttable *x = &s->cuttable[n->in[i]->id][in->axis];
-    if (in->div > 1 && in->mul == 1 && c->heads && x->grain > 1) /* shared heads */
-        return 0;
+    if (way->heads)
+        return 1;
     if (in->add % x->grain)
         return 0;
-    if (!(c->heads && in->mul == 1 && in->div > 1)) {
-        const int64_t wanted = x->grain * in->div;
-        c->grain = common_multiple(c->grain, wanted / common_divisor(wanted, in->mul));
-    }
-    if (!c->heads && x->heads) {
+    const int64_t wanted = x->grain * in->div;
+    c->grain = common_multiple(c->grain, wanted / common_divisor(wanted, in->mul));
+    if (x->heads) {
         c->heads = x->heads;
         c->kv_heads = x->kv_heads;
     }
@@ -68,7 +67,7 @@ static clef__cuttable cuttable_node(const clef__sharding *s, const clef_value *n
     for (int32_t i = 0; i < n->n_in; i++) {
         if (!n->in[i] || way.in[i].axis < 0)
             continue;
-        if (!add_input(s, n, i, &way.in[i], &c))
+        if (!add_input(s, n, i, &way, &c))
             return never;
         if (n->in[i]->kind == CLEF_COMPUTED) {
             computed++;
