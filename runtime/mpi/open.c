@@ -1,0 +1,193 @@
+/* Starts MPI, finds out where the ranks are, and ends it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "runtime/mpi/state.h"
+#include "runtime/mpi/system.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static const char *call_host(const clef__transport *t, int32_t rank)
+{
+    return clef__mpi_host(t->state, rank);
+}
+
+static const int32_t *call_nodes(const clef__transport *t)
+{
+    return ((const clef__mpi *)t->state)->nodes;
+}
+
+static void call_at(clef__transport *t, const char *what, int64_t number)
+{
+    clef__mpi *m = t->state;
+    atomic_store_explicit(&m->what, what, memory_order_relaxed);
+    atomic_store_explicit(&m->number, number, memory_order_relaxed);
+}
+
+static void call_abort(clef__transport *t, const char *message)
+{
+    clef__mpi_end(t->state, message);
+}
+
+static void release(clef__mpi *m)
+{
+    MPI_Comm *const communicators[] = {&m->world, &m->talk, &m->beat};
+    for (size_t i = 0; i < sizeof communicators / sizeof *communicators; i++)
+        if (*communicators[i] != MPI_COMM_NULL)
+            MPI_Comm_free(communicators[i]);
+    if (m->must_finalize)
+        MPI_Finalize();
+    free(m->nodes);
+    free(m->hosts);
+    free(m);
+}
+
+static void call_close(clef__transport *t)
+{
+    if (!t)
+        return;
+    clef__mpi *m = t->state;
+    clef__mpi_enter(m, CLEF__MPI_DOES_MESSAGE);
+    clef__mpi_outbox_free(m);
+    clef__mpi_request all = {.peer = -1};
+    clef__mpi_check(m, MPI_Ibarrier(m->world, &all.mpi), -1);
+    clef__mpi_finish(m, &all);
+    clef__mpi_heart_stop(m);
+    release(m);
+}
+
+static const clef__transport_calls calls = {.host = call_host,
+                                            .nodes = call_nodes,
+                                            .group = clef__mpi_group,
+                                            .group_free = clef__mpi_group_free,
+                                            .all_reduce = clef__mpi_all_reduce,
+                                            .all_gather = clef__mpi_all_gather,
+                                            .broadcast = clef__mpi_broadcast,
+                                            .send = clef__mpi_send,
+                                            .receive = clef__mpi_receive,
+                                            .at = call_at,
+                                            .abort = call_abort,
+                                            .close = call_close};
+
+/* ---- opening ---- */
+
+/* The heart sends messages from a thread of its own. */
+static clef_status start_mpi(clef__mpi *m, clef_error *err)
+{
+    int is_up = 0, is_down = 0, level = MPI_THREAD_SINGLE;
+    MPI_Finalized(&is_down);
+    if (is_down)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI cannot start twice in a process");
+    MPI_Initialized(&is_up);
+    if (is_up)
+        MPI_Query_thread(&level);
+    else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not start");
+    m->must_finalize = !is_up;
+    if (level < MPI_THREAD_MULTIPLE)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "transport: expected an MPI for several threads (MPI_THREAD_MULTIPLE), got level %d of %d", level,
+            MPI_THREAD_MULTIPLE);
+    return CLEF_OK;
+}
+
+static clef_status make_communicators(clef__mpi *m, clef_error *err)
+{
+    MPI_Comm *const communicators[] = {&m->world, &m->talk, &m->beat};
+    for (size_t i = 0; i < sizeof communicators / sizeof *communicators; i++) {
+        if (MPI_Comm_dup(MPI_COMM_WORLD, communicators[i]))
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI makes no communicator");
+        MPI_Comm_set_errhandler(*communicators[i], MPI_ERRORS_RETURN);
+    }
+    MPI_Comm_rank(m->world, &m->t.rank);
+    MPI_Comm_size(m->world, &m->t.size);
+    return CLEF_OK;
+}
+
+/* Whether the processors that the ranks of a node may use are at least as many as the ranks. */
+static int have_a_core_each(MPI_Comm node, int32_t n_ranks)
+{
+    unsigned char mask[CLEF__MPI_CORE_BYTES];
+    int32_t n_cores = 0;
+    clef__mpi_cores(mask);
+    if (MPI_Allreduce(MPI_IN_PLACE, mask, CLEF__MPI_CORE_BYTES, MPI_UNSIGNED_CHAR, MPI_BOR, node))
+        return 0;
+    for (int32_t i = 0; i < 8 * CLEF__MPI_CORE_BYTES; i++)
+        n_cores += mask[i / 8] >> i % 8 & 1;
+    return n_cores >= n_ranks;
+}
+
+/* Numbers the nodes by their first ranks. nodes[i] is the first rank on the node of rank i before. */
+static void number_nodes(clef__mpi *m)
+{
+    int32_t *nodes = m->nodes;
+    m->t.n_nodes = 0;
+    for (int32_t i = 0; i < m->t.size; i++)
+        nodes[i] = nodes[i] == i ? m->t.n_nodes++ : nodes[nodes[i]];
+    m->t.node = nodes[m->t.rank];
+}
+
+static clef_status find_places(clef__mpi *m, clef_error *err)
+{
+    clef__transport *t = &m->t;
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length;
+    MPI_Comm node;
+    m->hosts = calloc((size_t)t->size, MPI_MAX_PROCESSOR_NAME);
+    m->nodes = calloc((size_t)t->size, sizeof *m->nodes);
+    if (!m->hosts || !m->nodes)
+        return clef__fail(err, CLEF_E_NOMEM, "transport: no memory for %d ranks", t->size);
+    MPI_Get_processor_name(name, &length);
+    if (MPI_Allgather(name, sizeof name, MPI_CHAR, m->hosts, sizeof name, MPI_CHAR, m->world) ||
+        MPI_Comm_split_type(m->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say where the ranks are");
+    MPI_Comm_rank(node, &t->local_rank);
+    MPI_Comm_size(node, &t->local_size);
+    int32_t first = t->rank;
+    m->may_spin = have_a_core_each(node, t->local_size);
+    const int failed = MPI_Bcast(&first, 1, MPI_INT32_T, 0, node) ||
+                       MPI_Allgather(&first, 1, MPI_INT32_T, m->nodes, 1, MPI_INT32_T, m->world);
+    MPI_Comm_free(&node);
+    if (failed)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say where the ranks are");
+    number_nodes(m);
+    return CLEF_OK;
+}
+
+EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err);
+
+EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err)
+{
+    *out = NULL;
+    if (version != CLEF__TRANSPORT_VERSION)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "libclef_mpi: expected clef's version %d of transports, got %d: it is of another clef",
+            CLEF__TRANSPORT_VERSION, version);
+    clef__mpi *m = calloc(1, sizeof *m);
+    if (!m)
+        return clef__fail(err, CLEF_E_NOMEM, "transport: no memory");
+    m->world = m->talk = m->beat = MPI_COMM_NULL;
+    m->t.state = m;
+    m->t.calls = &calls;
+    atomic_flag_clear(&m->ending);
+    call_at(&m->t, "starting", -1);
+    clef_status s = start_mpi(m, err);
+    if (!s)
+        s = make_communicators(m, err);
+    if (!s)
+        s = find_places(m, err);
+    if (!s)
+        s = clef__mpi_outbox_make(m, err);
+    if (!s)
+        s = clef__mpi_heart_start(m, err);
+    if (s) {
+        free(m->outbox);
+        release(m);
+        return s;
+    }
+    *out = &m->t;
+    return CLEF_OK;
+}

@@ -1,0 +1,36 @@
+/* What the transport needs of the operating system. The library is one of its own, so it has no access to
+ * runtime/os/. */
+#ifndef CLEF_RUNTIME_MPI_SYSTEM_H
+#define CLEF_RUNTIME_MPI_SYSTEM_H
+
+#include <stdint.h>
+
+/** Seconds since an arbitrary start; monotonic. */
+double clef__mpi_seconds(void);
+/** Lets another thread have this core, if one is ready to run. */
+void clef__mpi_yield(void);
+void clef__mpi_nap(double seconds);
+/** Tells the core that this thread polls. */
+void clef__mpi_pause(void);
+
+/** The processors that this process may run on: a bit for each. All 0 where the system does not say it. */
+enum { CLEF__MPI_CORE_BYTES = 128 };
+void clef__mpi_cores(unsigned char mask[CLEF__MPI_CORE_BYTES]);
+
+/** An environment variable that holds a number from 0 on; `otherwise` where it is unset or no such number. */
+double clef__mpi_env_number(const char *name, double otherwise);
+
+/** Writes `line` and a line end to stderr in one piece. */
+void clef__mpi_write_line(const char *line);
+/** Ends this process with exit code 1 when `seconds` have passed, whatever its threads do then. */
+void clef__mpi_exit_after(unsigned seconds);
+/** Ends this process at once: nothing is flushed, and no handlers run. */
+_Noreturn void clef__mpi_exit_now(void);
+
+/** A thread that takes none of the process's signals. Returns NULL if it cannot be made. */
+typedef struct clef__mpi_thread clef__mpi_thread;
+clef__mpi_thread *clef__mpi_thread_start(void (*work)(void *user), void *user);
+/** Waits for the thread's end, and frees it. Accepts NULL. */
+void clef__mpi_thread_join(clef__mpi_thread *thread);
+
+#endif

@@ -1,0 +1,39 @@
+/* How a rank waits for others. */
+#include "runtime/mpi/state.h"
+#include "runtime/mpi/system.h"
+
+/* A sum of 16 KiB takes some microseconds, so polling pays for about as long as that. */
+static const double spin_seconds = 30e-6, yield_seconds = 2e-3;
+static const double first_nap = 20e-6, longest_nap = 500e-6;
+
+void clef__mpi_wait_step(clef__mpi *m, clef__mpi_wait *wait)
+{
+    if (wait->n++ == 0) {
+        wait->since = clef__mpi_seconds();
+        wait->nap = first_nap;
+    }
+    const double waited = clef__mpi_seconds() - wait->since;
+    if (m->may_spin && waited < spin_seconds) {
+        clef__mpi_pause();
+        return;
+    }
+    clef__mpi_outbox_move(m);
+    if (waited < yield_seconds) {
+        clef__mpi_yield();
+        return;
+    }
+    clef__mpi_nap(wait->nap);
+    wait->nap = wait->nap * 1.25 < longest_nap ? wait->nap * 1.25 : longest_nap;
+}
+
+void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request)
+{
+    clef__mpi_wait wait = {0};
+    for (;;) {
+        int done = 0;
+        clef__mpi_check(m, MPI_Test(&request->mpi, &done, MPI_STATUS_IGNORE), request->peer);
+        if (done)
+            return;
+        clef__mpi_wait_step(m, &wait);
+    }
+}
