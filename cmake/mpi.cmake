@@ -28,3 +28,5 @@ if(CLEF_HAVE_MPI_VERSION_SCRIPT)
   set_target_properties(clef_mpi PROPERTIES LINK_DEPENDS "${mpi_exports}")
 endif()
 install(TARGETS clef_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT clef)
+# libclef opens the module, which lies beside it.
+set_target_properties(clef PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")

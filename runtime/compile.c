@@ -1,6 +1,7 @@
 /* Compiles a graph into a plan: proves and measures the device's kernels as needed, then allocates memory and
  * builds them. */
 #include "runtime/plan/pipeline.h"
+#include "runtime/plan/ranked.h"
 #include "runtime/prove/trial.h"
 #include "runtime/tune/tune.h"
 
@@ -56,8 +57,16 @@ static clef_status compile_for_one(clef_device *dev, const clef_graph *graph, co
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                              clef_plan **out, clef_error *err)
 {
+    if (dev->ranks)
+        return clef__ranked_create(dev, graph, opts, compile_for_one, out, err);
     return dev->others ? clef__pipeline_create(dev, graph, opts, compile_for_one, out, err)
                        : compile_for_one(dev, graph, opts, out, err);
+}
+
+clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open, void *user,
+                              clef_error *err)
+{
+    return clef__follow(ranks, dev, open, user, compile_for_one, err);
 }
 
 /* ---- the tuner, which only runs proven kernels ----------------------------------------------- */

@@ -8,7 +8,8 @@
 
 /** Options of both commands; in their structs this member is called `common`. */
 typedef struct cli_classifier_options {
-    const char *device, *split;
+    const char *device;
+    cli_split   split;
     int32_t     truncate, json, n_threads, quiet;
     clef_compile_opts compile;
 } cli_classifier_options;

@@ -43,6 +43,8 @@ int32_t cli_format_of(const char *command, const char *const *names, const char 
     return -1;
 }
 
+const char *const cli_wire_names[] = {"f32", "f16", "q8", NULL};
+
 void cli_say_notice(void *user, const char *text)
 {
     (void)user;

@@ -16,6 +16,15 @@ extern const char *const cli_kv_type_names[];
  *  lost. */
 clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
 
+/** The flags that say how a model is divided. */
+typedef struct cli_split {
+    const char *shares;        /* of several devices; NULL: not given */
+    int32_t     width, stages; /* of several ranks; 0: not given */
+    int32_t     wire;          /* index in cli_wire_names */
+} cli_split;
+/** "f32", "f16", "q8". */
+extern const char *const cli_wire_names[];
+
 #define DEVICE_OPTION(options)                                                                       \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE",                          \
      .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                      \
@@ -27,8 +36,21 @@ clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
      .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                         \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "    \
              "devices`. A,B splits the layers over two devices"},                                       \
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split),          \
-     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"}
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split.shares),   \
+     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"}, \
+    RANKS_OPTIONS(offsetof(options, split))
+/* Options of commands that may run on several ranks; `at` is the offset of the cli_split. */
+#define RANKS_OPTIONS(at)                                                                                  \
+    {.names = "tp", .type = CLI_INT, .value = "N", .offset = (at) + offsetof(cli_split, width), .lo = 1,   \
+     .hi = 4096,                                                                                           \
+     .help = "under mpirun: ranks that share each layer (tensor parallelism) [those of a node]"},          \
+    {.names = "pp", .type = CLI_INT, .value = "N", .offset = (at) + offsetof(cli_split, stages), .lo = 1,  \
+     .hi = 16,                                                                                             \
+     .help = "under mpirun: groups of ranks with layers of their own (pipeline parallelism) [the nodes]"}, \
+    {.names = "wire", .type = CLI_CHOICE, .value = "TYPE", .offset = (at) + offsetof(cli_split, wire),     \
+     .choices = cli_wire_names,                                                                            \
+     .help = "under mpirun: number format of the sums that ranks exchange; f16 halves the bytes, q8 "      \
+             "quarters them, and both round"}
 #define GEMM_OPTION(options)                                                                         \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, compile.gemm), \
      .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"}
@@ -94,14 +116,16 @@ void cli_say_device(clef_device *device);
 /** Returns CLI_GO_ON if it is a single device. Else says that `what` needs one device, and returns an exit
  *  code. */
 int cli_one_device(clef_device *device, const char *command, const char *what);
-/** Opens what -d names, also several devices, and sets their shares from --split (NULL: not given). */
-clef_status cli_devices_open(const char *which, const char *split, const clef_device_opts *opts,
+/** Opens what -d names, also several devices, and sets their shares from --split. On several ranks each takes a device
+ *  of the list; rank 0 leads the others, which follow it here until it ends, and do not return. */
+clef_status cli_devices_open(const char *which, const cli_split *split, const clef_device_opts *opts,
                              clef_device **out, clef_error *err);
 
 struct cli_progress;
 /** The flags that say where a model runs. */
 typedef struct cli_place {
-    const char *device, *split;
+    const char *device;
+    cli_split   split;
     int32_t     n_threads, quiet;
 } cli_place;
 /** Opens a model that has a tokenizer, and the devices it runs on, which are named on stderr. `progress` is

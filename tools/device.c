@@ -6,9 +6,10 @@
 
 #include "tools/common.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 
-enum { MAX_SHARES = 64 };
+enum { MAX_SHARES = 64, MAX_NAME = 256 };
 
 /* Parses "60,40". */
 static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32_t *n, clef_error *err)
@@ -30,16 +31,32 @@ static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32
     }
 }
 
-clef_status cli_devices_open(const char *which, const char *split, const clef_device_opts *opts,
-                             clef_device **out, clef_error *err)
+static clef_status open_devices(const char *which, const cli_split *split, clef_device_opts *o, clef_device **out,
+                                clef_error *err)
 {
     float shares[MAX_SHARES];
+    const clef_status status = split->shares ? parse_split(split->shares, shares, &o->n_shares, err) : CLEF_OK;
+    o->several = 1;
+    o->shares = split->shares ? shares : NULL;
+    return status == CLEF_OK ? clef_device_open(which, o, out, err) : status;
+}
+
+clef_status cli_devices_open(const char *which, const cli_split *split, const clef_device_opts *opts,
+                             clef_device **out, clef_error *err)
+{
     clef_device_opts o = opts ? *opts : (clef_device_opts){0};
+    char own[MAX_NAME];
     *out = NULL;
-    const clef_status status = split ? parse_split(split, shares, &o.n_shares, err) : CLEF_OK;
-    o.several = 1;
-    o.shares = split ? shares : NULL;
-    return status == CLEF_OK ? clef_device_open(which, &o, out, err) : status;
+    if (clef_ranks_started() == 1)
+        return split->width > 1 || split->stages > 1
+                   ? cli_error(err, CLEF_E_ARG, "--tp and --pp are for several ranks: start them with mpirun -n N clef ..")
+                   : open_devices(which, split, &o, out, err);
+    clef_status s = cli_ranks_join(split, err);
+    if (!s)
+        s = cli_ranks_device(which, own, sizeof own, &o, err);
+    if (!s)
+        s = open_devices(*own ? own : NULL, split, &o, out, err);
+    return cli_ranks_begin(s, *out, err);
 }
 
 int cli_one_device(clef_device *device, const char *command, const char *what)
@@ -69,7 +86,7 @@ int cli_model_open(const char *path, const cli_place *place, cli_progress *progr
     cli_terminal_catch_interrupt();
     cli_progress_init(progress, place->quiet);
     if (clef_model_open(path, model, &err) != CLEF_OK || !clef_model_tokenizer(*model, &err) ||
-        cli_devices_open(place->device, place->split, &opts, device, &err) != CLEF_OK)
+        cli_devices_open(place->device, &place->split, &opts, device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!place->quiet)
         cli_say_device(*device);

@@ -7,7 +7,8 @@
 
 /** Options of both commands; their structs begin with these. */
 typedef struct cli_embedding_options {
-    const char *device, *split;
+    const char *device;
+    cli_split   split;
     int32_t     pooling, normalize, n_batch, truncate, n_threads, quiet;
     clef_compile_opts compile;
 } cli_embedding_options;

@@ -27,7 +27,7 @@ static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
 /* Rows of each part but the last; 0: the weight is not split. */
 static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
 {
-    if (w->kind != CLEF_WEIGHT || w->part || w->shape.rank != 2 || w->shape.dim[0].symbol ||
+    if (w->kind != CLEF_WEIGHT || w->shape.rank != 2 || w->shape.dim[0].symbol ||
         w->shape.dim[1].symbol)
         return 0;
     const int64_t n = w->shape.dim[0].n;
@@ -37,6 +37,23 @@ static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
     while (rows > 0 && (uint64_t)bytes_of_rows(w, rows, what) > most)
         rows -= rows > 64 * ROWS_STEP ? rows / 64 / ROWS_STEP * ROWS_STEP : ROWS_STEP;
     return rows > 0 && n / rows < MAX_PARTS ? rows : 0; /* not even a few rows fit: the plan reports that */
+}
+
+/* Where rows of w are in the file. w itself may be a part: some rows, or some columns of each row. */
+static clef_weight_part rows_of(const clef_value *w, int64_t first, int64_t rows)
+{
+    const uint64_t row = (uint64_t)(clef__bytes(w, NULL) / w->shape.dim[0].n);
+    if (w->part && w->part->n_runs > 1) {
+        clef_weight_part part = *w->part;
+        part.offset += (uint64_t)first * part.stride;
+        part.n_runs = (uint64_t)rows;
+        return part;
+    }
+    return (clef_weight_part){.whole = w->part ? w->part->whole : w->name,
+                              .whole_bytes = w->part ? w->part->whole_bytes : (uint64_t)clef__bytes(w, NULL),
+                              .offset = (w->part ? w->part->offset : 0) + row * (uint64_t)first,
+                              .n_runs = 1,
+                              .run_bytes = row * (uint64_t)rows};
 }
 
 /* Rows first .. first + rows - 1 of w; the same leaf for the same rows. */
@@ -53,11 +70,7 @@ static clef_value *part_of(clef_value *w, int64_t first, int64_t rows)
     clef_value *v = part ? clef_weight(g, name, w->dtype, clef_shape_2(clef_n(rows), w->shape.dim[1])) : NULL;
     if (!v)
         return NULL;
-    *part = (clef_weight_part){.whole = w->name,
-                               .whole_bytes = (uint64_t)clef__bytes(w, NULL),
-                               .offset = (uint64_t)(clef__bytes(w, NULL) / w->shape.dim[0].n * first),
-                               .n_runs = 1,
-                               .run_bytes = (uint64_t)clef__bytes(v, NULL)};
+    *part = rows_of(w, first, rows);
     v->part = part;
     return v;
 }

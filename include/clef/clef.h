@@ -16,6 +16,7 @@
 #include "clef/model.h"
 #include "clef/onnx.h"
 #include "clef/plan.h"
+#include "clef/ranks.h"
 #include "clef/sampler.h"
 #include "clef/selftest.h"
 #include "clef/status.h"

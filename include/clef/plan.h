@@ -73,6 +73,8 @@ typedef struct clef_plan_opts {
     clef_weight_source  weights;
     clef_weight_release release;         /* NULL: not called */
     void               *weights_user;
+    const char         *weights_name;    /* for several ranks (clef/ranks.h): what the others open to have the
+                                            same weights; NULL: the graph has none */
 } clef_plan_opts;
 
 typedef struct clef_plan clef_plan;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/ranks.h"
 #include "graph/fail.h"
 #include "graph/value.h"
 #include "model/batch/batch.h"
@@ -120,6 +121,7 @@ static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, 
                                                .batch_invariant = b->opts.repeatable,
                                                .weights = loras ? clef_lora_set_weight : clef_model_weight,
                                                .release = loras ? clef_lora_set_release : clef_model_release,
+                                               .weights_name = clef_model_weights_name(b->model, loras),
                                                .weights_user = loras ? (void *)loras : (void *)b->model},
                              out, err);
     clef_graph_destroy(g);

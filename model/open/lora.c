@@ -78,6 +78,7 @@ struct clef_lora_set {
     int32_t n;                /* adapters */
     clef__lora_stack *stacks; /* by weight; each owns its names and data */
     int32_t n_stacks;
+    char *sources;            /* clef__lora_set_sources() */
     char (*identities)[LORA_IDENTITY_BYTES]; /* [n] */
 };
 
@@ -186,6 +187,24 @@ const char *clef__lora_set_identity(const clef_lora_set *set, int32_t number)
     return set && number > 0 && number <= set->n ? set->identities[number - 1] : "";
 }
 
+/* "\n0.5 PATH" for each adapter; NULL when out of memory. */
+static char *list_sources(const clef_lora *const *loras, int32_t n)
+{
+    enum { SCALE_BYTES = 24 };
+    size_t room = 1, at = 0;
+    for (int32_t i = 0; i < n; i++)
+        room += SCALE_BYTES + strlen(loras[i]->path);
+    char *text = malloc(room);
+    for (int32_t i = 0; text && i < n; i++)
+        at += (size_t)snprintf(text + at, room - at, "\n%.9g %s", (double)loras[i]->scale, loras[i]->path);
+    return text;
+}
+
+const char *clef__lora_set_sources(const clef_lora_set *set)
+{
+    return set ? set->sources : "";
+}
+
 clef_status clef_lora_set_create(clef_model *model, const clef_lora *const *loras, int32_t n,
                                  clef_lora_set **out, clef_error *err)
 {
@@ -205,7 +224,9 @@ clef_status clef_lora_set_create(clef_model *model, const clef_lora *const *lora
         set->stacks = calloc(n_targets, sizeof *set->stacks);
         set->identities = calloc((size_t)n, sizeof *set->identities);
     }
-    if (!set || !set->stacks || !set->identities) {
+    if (set)
+        set->sources = list_sources(loras, n);
+    if (!set || !set->stacks || !set->identities || !set->sources) {
         clef_lora_set_destroy(set);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " adapters", n);
     }
@@ -241,6 +262,7 @@ void clef_lora_set_destroy(clef_lora_set *set)
     }
     free(set->stacks);
     free(set->identities);
+    free(set->sources);
     free(set);
 }
 

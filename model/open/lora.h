@@ -33,6 +33,8 @@ const clef__lora_stack *clef__lora_stack_of(const clef_lora_set *set, const char
  *  digits of the SHA-256 of the adapter's weights' names, ranks and matrices (in which the scale is), then a
  *  blank, its name and scale. "" for number 0. */
 enum { LORA_DIGEST_CHARS = 2 * CLEF_SHA256_BYTES, LORA_IDENTITY_BYTES = LORA_DIGEST_CHARS + 80 };
+/** A line for each adapter of the set, after a newline: its scale, a blank, its path. "" for NULL. */
+const char *clef__lora_set_sources(const clef_lora_set *set);
 const char *clef__lora_set_identity(const clef_lora_set *set, int32_t number);
 
 #endif

@@ -309,6 +309,7 @@ void clef_model_close(clef_model *model)
     free(model->shards);
     json_decref(model->config);
     free(model->path);
+    free(model->weights_name);
     free(model);
 }
 

@@ -30,6 +30,7 @@ struct clef_model {
     const clef_tensor_info **joined_by_name;
     size_t                   n_joined;
     clef_tokenizer          *tokenizer; /* opened at the first request */
+    char *weights_name; /* what clef__weights_name() gave last */
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
     struct clef__published  *published; /* NULL, or what trainers published (model/open/published.h) */

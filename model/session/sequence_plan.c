@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/ranks.h"
 #include "graph/fail.h"
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
@@ -63,6 +64,7 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     p->opts.weights = clef_model_weight;
     p->opts.release = clef_model_release;
     p->opts.weights_user = p->model;
+    p->opts.weights_name = clef_model_weights_name(p->model, NULL);
     const clef_status status = compile_plan(p, err);
     if (status != CLEF_OK)
         return status;

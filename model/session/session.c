@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clef/lora.h"
+#include "clef/ranks.h"
 #include "graph/fail.h"
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
@@ -50,6 +51,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                                .expected_length = first_rows(s, build->part),
                                                .weights = loras ? clef_lora_set_weight : clef_model_weight,
                                                .release = loras ? clef_lora_set_release : clef_model_release,
+                                               .weights_name = clef_model_weights_name(model, loras),
                                                .weights_user = loras ? (void *)loras : model},
                              out, err);
     if (!status && loras && !s->opts.describe_only)

@@ -378,6 +378,22 @@ int clef__os_has_all_cpus(void)
 #endif
 }
 
+void clef__os_share_cpus(int32_t part, int32_t parts)
+{
+#ifdef __linux__
+    const int32_t n = clef__os_n_cpus();
+    cpu_set_t mine;
+    if (parts < 2 || n < parts || !clef__os_has_all_cpus())
+        return;
+    CPU_ZERO(&mine);
+    for (int32_t i = n * part / parts; i < n * (part + 1) / parts; i++)
+        CPU_SET((size_t)i, &mine);
+    (void)sched_setaffinity(0, sizeof mine, &mine);
+#else
+    (void)part, (void)parts;
+#endif
+}
+
 #ifdef __linux__
 /* Tasks of the machine that run or are ready to, this one included; 0: unknown. */
 static int running_tasks(void)

@@ -515,6 +515,11 @@ int clef__os_has_all_cpus(void)
     return GetProcessAffinityMask(GetCurrentProcess(), &own, &all) && own == all;
 }
 
+void clef__os_share_cpus(int32_t part, int32_t parts)
+{
+    (void)part, (void)parts; /* no launcher of ranks is supported on Windows */
+}
+
 int clef__os_is_idle(void)
 {
     return 0; /* nothing tells how many threads are ready to run */

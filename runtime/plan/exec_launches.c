@@ -11,6 +11,11 @@ static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, 
 {
     const clef_launch *l = &plan->launches[i];
     clef_bound *b = plan->list[i];
+    if (l->call == CLEF_CALL_EXCHANGE) {
+        const clef_status s = how == ONE_GROUP ? CLEF_OK : clef__plan_exchange(plan, i, err);
+        const cl_int marked = !s && event ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event) : CL_SUCCESS;
+        return marked ? clef__cl_fail(err, "clEnqueueMarkerWithWaitList", l->node->name, marked) : s;
+    }
     if (!b)
         return clef__clblast_gemm(plan->dev, l->args, clef__plan_buffer_of(plan, l->bufs[0]),
                                   clef__plan_buffer_of(plan, l->bufs[1]),
@@ -57,7 +62,8 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
         s = clef__plan_progress(plan, "kernels", done + (uint64_t)i, total, err);
         if (!s)
             s = clef__plan_bind_launch(plan, i, err);
-        if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
+        if (s || plan->launches[i].call == CLEF_CALL_EXCHANGE ||
+            !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
             continue;
         s = enqueue_launch(plan, i, ONE_GROUP, NULL, err);
         const cl_int code = !s && plan->opts.compile.progress ? clFinish(plan->dev->queue)

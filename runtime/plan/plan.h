@@ -34,6 +34,7 @@ extern const clef__plan_kind clef__plan_single;    /* one device: plan_single.c 
 extern const clef__plan_kind clef__plan_described; /* one device, whose memory is not touched: plan_single.c
                                                       */
 extern const clef__plan_kind clef__plan_pipeline;  /* several devices: plan_pipeline.c */
+extern const clef__plan_kind clef__plan_ranked;    /* several ranks: plan_ranked.c */
 
 /** Where a plan's memory comes from: a device, or nothing for a plan that is only described
  *  (plan_storage.c). */
@@ -98,6 +99,9 @@ typedef struct clef_io {
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
+    struct clef_ranked *ranked; /* only for clef__plan_ranked, and for the plans that it consists of */
+    int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank alone, as
+                                   in trials */
     struct clef_pipeline *pipeline; /* only for clef__plan_pipeline, which otherwise uses graph, symbols
                                        and inputs alone */
     clef_graph     *graph;   /* the plan's own copy */
@@ -111,6 +115,7 @@ struct clef_plan {
     cl_mem          scratch;
     unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is
                                 made */
+    char          **gathered; /* by value id: a weight whose parts lie scattered in the file; NULL: none */
     void           *packed;  /* host memory of their results, on devices that share host memory */
     size_t          packed_bytes;
     clef_io        *inputs;
@@ -178,9 +183,16 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
                            uint64_t n_bytes,
                            cl_mem *out, clef_error *err);
 
-/** The bytes of a weight from the plan's source. CLEF_E_NOT_FOUND. */
+/* The bytes of weights: plan_weights.c. */
+
+/** The bytes of a weight from the plan's source. A weight that is scattered in the file is gathered in memory, until
+ *  clef__plan_weight_done() or the plan's end. CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
                                    clef_error *err);
+/** 1 for a weight that is gathered. */
+int         clef__plan_is_gathered(const clef_value *v);
+void        clef__plan_weight_done(const clef_plan *plan, const clef_value *v);
+void        clef__plan_free_gathered(clef_plan *plan);
 
 /* Nodes that run when the plan is made: plan_load.c. */
 
@@ -213,6 +225,9 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
 clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err);
 /** Enqueues every launch, one by one. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
+
+/** Runs launch i, an exchange between ranks, after all that was enqueued before it (plan_exchange.c). */
+clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *err);
 
 /** CLEF_E_UNSUPPORTED names the first node that would run by another kernel than asked for at the current
  *  symbols (strict.c). */

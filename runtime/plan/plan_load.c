@@ -121,6 +121,8 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err
         s = clef__cl_fail(err, "clFinish", l->node->name, code);
     if (source)
         clReleaseMemObject(source);
+    if (w)
+        clef__plan_weight_done(plan, w);
     if (w &&
         plan->opts
             .release) /* what was read is not needed in memory; what was not is read from the file again */
@@ -153,7 +155,7 @@ static void read_ahead(const clef_plan *plan, int32_t id)
         id++;
     for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in;
          k++)
-        if (g->values[id]->in[k]->kind == CLEF_WEIGHT &&
+        if (g->values[id]->in[k]->kind == CLEF_WEIGHT && !clef__plan_is_gathered(g->values[id]->in[k]) &&
             !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
             clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
 }

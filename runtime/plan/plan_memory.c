@@ -78,23 +78,6 @@ static int is_aligned(const clef_plan *plan, const clef_value *v, const void *da
     return (uintptr_t)data % to == 0;
 }
 
-clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
-                                   clef_error *err)
-{
-    const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
-    char shape[96];
-    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user,
-                                                   v->part ? v->part->whole : v->name, v->dtype, n_bytes)
-                              : NULL;
-    if (*out && v->part)
-        *out = (const char *)*out + v->part->offset;
-    return *out ? CLEF_OK
-                : clef__fail(err, CLEF_E_NOT_FOUND,
-                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source does not have it",
-                             v->name, clef_dtype_name(v->dtype),
-                             clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
-}
-
 typedef struct upload {
     cl_mem chunk;
     uint64_t used, size; /* of the current chunk */
@@ -123,7 +106,9 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
         return s;
     up->used += room;
     up->left -= room;
-    return plan->storage->upload(plan, plan->mem[v->id], v->name, n_bytes, data, err);
+    s = plan->storage->upload(plan, plan->mem[v->id], v->name, n_bytes, data, err);
+    clef__plan_weight_done(plan, v);
+    return s;
 }
 
 /* On a device that shares the host's memory, the mapped file is the buffer. Small weights are copied: reading
@@ -154,7 +139,8 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         const clef_value *v = plan->graph->values[i];
         if (!clef__plan_runs_with(plan, v))
             continue;
-        s = clef__plan_weight_data(plan, v, &data, err);
+        data = NULL; /* a weight that is gathered from the file will be aligned */
+        s = clef__plan_is_gathered(v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
         const uint64_t room = round_up((uint64_t)clef__bytes(v, NULL), align);
         up.total += room;
         up.left += !s && !can_map(plan, v, data) ? room : 0;
@@ -383,7 +369,8 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 {
     pool states = {0};
     plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
-    if (!plan->mem)
+    plan->gathered = calloc((size_t)plan->graph->n_values + 1, sizeof(char *));
+    if (!plan->mem || !plan->gathered)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
     clef_status s = clef__plan_find_load_nodes(plan, err);
     if (!s)
@@ -433,6 +420,7 @@ void clef__plan_release_memory(clef_plan *plan)
     if (plan->scratch)
         clReleaseMemObject(plan->scratch);
     clef__os_free_large(plan->packed, plan->packed_bytes);
+    clef__plan_free_gathered(plan);
     free(plan->at_load);
     free(plan->mem);
     free(plan->chunks);

@@ -208,6 +208,11 @@ static clef_plan_stats describe_plan(const clef_plan *plan)
     return stats;
 }
 
+static const char *kernel_name(const clef_launch *l)
+{
+    return l->call == CLEF_CALL_KERNEL ? l->kernel : l->call == CLEF_CALL_EXCHANGE ? "exchange" : "clblast";
+}
+
 /* Adds each node's cost to its longest launch. */
 static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
 {
@@ -240,7 +245,7 @@ static int32_t profile_plan(clef_plan *plan, clef_launch_time *times, int32_t ca
         const clef_launch *l = &plan->launches[i];
         times[i] = (clef_launch_time){.node = l->node->name,
                                       .op = clef__ops[l->node->op]->name,
-                                      .kernel = plan->list[i] ? l->kernel : "clblast",
+                                      .kernel = kernel_name(l),
                                       .us = (double)(end - start) / 1e3,
                                       .queued_us = (double)queued / 1e3,
                                       .start_us = (double)start / 1e3};
@@ -269,7 +274,7 @@ static int32_t list_launches(const clef_plan *plan, clef_launch_info *out, int32
                                     .op = clef__ops[l->node->op]->name,
                                     .variant = variant ? variant->name : NULL,
                                     .source = l->call == CLEF_CALL_KERNEL ? l->source : NULL,
-                                    .kernel = l->call == CLEF_CALL_KERNEL ? l->kernel : "clblast"};
+                                    .kernel = kernel_name(l)};
         for (int k = 0; k < 3; k++) {
             out[i].groups[k] = l->groups[k] ? l->groups[k] : 1;
             out[i].local[k] = l->local[k] ? l->local[k] : 1;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "runtime/plan/plan.h"
+#include "runtime/plan/ranked.h"
 
 int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
 {
@@ -26,6 +27,8 @@ int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capaci
 
 static clef_status check_memory(const clef__plan_state *state, clef_error *err)
 {
+    if (state->stage->ranked)
+        return CLEF_OK;
     if (state->stage->mem[state->value->id])
         return CLEF_OK;
     return clef__fail(err, CLEF_E_ARG, "state %s: the plan was made with describe_only: it has no memory",
@@ -77,6 +80,8 @@ clef_status clef__plan_state_read(const clef__plan_state *state, const clef__sta
     const clef_status s = check_rows(state, rows, err);
     if (s || !all_bytes(rows))
         return s;
+    if (state->stage->ranked)
+        return clef__ranked_refuse_state(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -97,6 +102,8 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
     const clef_status s = check_rows(state, rows, err);
     if (s || !all_bytes(rows))
         return s;
+    if (state->stage->ranked)
+        return clef__ranked_refuse_state(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -109,6 +116,15 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
         queue, mem, CL_TRUE, (size_t[3]){offset % pitch, offset / pitch, 0}, (size_t[3]){0},
         (size_t[3]){n_bytes, (size_t)rows->n_rows, 1}, pitch, 0, n_bytes, 0, data, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueWriteBufferRect", state->value->name, code) : CLEF_OK;
+}
+
+clef_status clef__plan_copy_within(const clef_plan *plan, const clef_value *state, uint64_t to, uint64_t from,
+                                   uint64_t n_bytes, clef_error *err)
+{
+    const cl_mem mem = plan->mem[state->id];
+    const cl_int code = clEnqueueCopyBuffer(plan->dev->queue, mem, mem, (size_t)from, (size_t)to, (size_t)n_bytes, 0,
+                                            NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueCopyBuffer", state->name, code) : CLEF_OK;
 }
 
 clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, uint64_t from, uint64_t n_bytes,
@@ -124,8 +140,7 @@ clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, ui
                           "state %s: a copy of %" PRIu64 " bytes from byte %" PRIu64 " to byte %" PRIu64
                           " overlaps itself",
                           state->value->name, n_bytes, from, to);
-    const cl_mem mem = state->stage->mem[state->value->id];
-    const cl_int code = clEnqueueCopyBuffer(state->stage->dev->queue, mem, mem, (size_t)from, (size_t)to,
-                                            (size_t)n_bytes, 0, NULL, NULL);
-    return code ? clef__cl_fail(err, "clEnqueueCopyBuffer", state->value->name, code) : CLEF_OK;
+    return state->stage->ranked ? clef__ranked_copy_state(state, to, from, n_bytes, err)
+                                : clef__plan_copy_within(state->stage, state->value, to, from, n_bytes,
+                                                         err);
 }

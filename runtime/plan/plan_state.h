@@ -39,4 +39,8 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
 clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, uint64_t from, uint64_t n_bytes,
                                   clef_error *err);
 
+/** The copy itself, in a state of a plan for one device. */
+clef_status clef__plan_copy_within(const clef_plan *plan, const clef_value *state, uint64_t to, uint64_t from,
+                                   uint64_t n_bytes, clef_error *err);
+
 #endif

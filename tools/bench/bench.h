@@ -13,7 +13,8 @@
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device, *split, *product, *trace, *batch;
+    const char *model, *device, *product, *trace, *batch;
+    cli_split split;
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
     int32_t json, md, profile, of_device, quiet, repeatable, step_tokens;

@@ -174,7 +174,7 @@ static int open_session(talk *t)
     t->n_context = t->o.n_context > 0 ? t->o.n_context : hp->n_context;
     if (t->n_context <= 0 || (t->o.n_context < 0 && t->n_context > MAX_DEFAULT_CONTEXT))
         t->n_context = MAX_DEFAULT_CONTEXT;
-    if (cli_devices_open(t->o.device, t->o.split, &device, &t->device, &err) != CLEF_OK)
+    if (cli_devices_open(t->o.device, &t->o.split, &device, &t->device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!t->o.quiet)
         cli_say_device(t->device);

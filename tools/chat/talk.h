@@ -7,6 +7,7 @@
 #include "clef/clef.h"
 #include "tools/chat/input.h"
 #include "tools/cli.h"
+#include "tools/common.h"
 #include "tools/constraint.h"
 #include "tools/progress.h"
 #include "tools/sampling.h"
@@ -14,8 +15,8 @@
 typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;
 
 typedef struct chat_options {
-    const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *split,
-        *date;
+    const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *date;
+    cli_split      split;
     cli_list       args, stops, loras;
     int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, thinking, drop_oldest;
     clef_compile_opts compile;

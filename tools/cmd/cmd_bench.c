@@ -54,8 +54,9 @@ static const cli_option bench_option_table[] = {
      .env = "CLEF_DEVICE",
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "
              "devices`. A,B splits the layers over two devices"},
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split.shares),
      .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},
+    RANKS_OPTIONS(offsetof(bench_options, split)),
     COMPILE_OPTIONS(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
@@ -74,7 +75,7 @@ static int open_device(bench *b)
                                    .pin = (clef_pin)b->o->pin,
                                    .progress = cli_progress_step,
                                    .progress_user = &b->progress};
-    if (cli_devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
+    if (cli_devices_open(b->o->device, &b->o->split, &opts, &b->device, &err) != CLEF_OK)
         return cli_report(&err);
     const char *alone = b->o->profile     ? "--profile"
                         : b->o->of_device ? "--device"

@@ -9,7 +9,8 @@
 #include "tools/inspect/values.h"
 
 typedef struct eval_options {
-    const char *model, *in, *out, *after, *device, *split;
+    const char *model, *in, *out, *after, *device;
+    cli_split split;
     cli_list taps;
     int32_t kv_type, stats, quiet;
     clef_compile_opts compile;
@@ -397,6 +398,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
         .compile = e->o->compile,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
+        .weights_name = e->model ? clef_model_weights_name(e->model, NULL) : NULL,
     };
     clef_plan_destroy(e->plan);
     e->plan = NULL;
@@ -438,7 +440,7 @@ static clef_status evaluate_graph(eval *e, clef_error *err)
     if (status == CLEF_OK)
         status = check_row_numbers(e, err);
     if (status == CLEF_OK)
-        status = cli_devices_open(o->device, o->split, &(clef_device_opts){.notice = cli_say_notice},
+        status = cli_devices_open(o->device, &o->split, &(clef_device_opts){.notice = cli_say_notice},
                                   &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         cli_say_device(e->device);

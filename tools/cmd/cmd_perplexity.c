@@ -16,7 +16,8 @@ typedef enum score { SCORE_ALL, SCORE_HALF } score;
 static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
-    const char *model, *device, *split, *curve;
+    const char *model, *device, *curve;
+    cli_split split;
     int32_t n_context, score, kv_type, json, quiet;
     clef_compile_opts compile;
 } perplexity_options;
@@ -148,12 +149,13 @@ static clef_status make_plan(work *w, clef_error *err)
         .compile = cli_compile_opts(&w->o->compile, &w->progress),
         .weights = clef_model_weight,
         .weights_user = w->model,
+        .weights_name = clef_model_weights_name(w->model, NULL),
     };
     clef_status status = clef_model_build(w->model, &build, &graph, err);
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = cli_devices_open(w->o->device, w->o->split,
+        status = cli_devices_open(w->o->device, &w->o->split,
                                   &(clef_device_opts){.notice = cli_say_notice,
                                                       .progress = cli_progress_step,
                                                       .progress_user = &w->progress},

@@ -9,7 +9,8 @@
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 
 typedef struct plan_options {
-    const char *model, *draft, *device, *split, *out;
+    const char *model, *draft, *device, *out;
+    cli_split split;
     int32_t n_context, n_batch, n_source, n_beams, kv_type, format;
     int32_t max_seqs, kv_tokens, step_tokens;
     clef_compile_opts compile;
@@ -197,7 +198,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
                                                                          : MAX_DEFAULT_CONTEXT;
     const clef_build_opts build = {
         .n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
-    status = cli_devices_open(o->device, o->split, NULL, &w->device, err);
+    status = cli_devices_open(o->device, &o->split, NULL, &w->device, err);
     w->plan.device = w->device;
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);

@@ -27,7 +27,8 @@ enum {
 };
 
 typedef struct run_options {
-    const char *model, *prompt, *file, *ids, *device, *split, *prompt_cache;
+    const char *model, *prompt, *file, *ids, *device, *prompt_cache;
+    cli_split split;
     int32_t n_predict, n_context, n_batch, n_threads, pin, kv_type;
     clef_compile_opts compile;
     cli_sampling sampling;
@@ -357,7 +358,7 @@ static int run_open(run *r)
                                      .pin = (clef_pin)o->pin,
                                      .progress = cli_progress_step,
                                      .progress_user = &r->progress};
-    if (cli_devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
+    if (cli_devices_open(o->device, &o->split, &device, &r->device, &err) != CLEF_OK)
         return cli_report(&err);
     const int one = o->trace || o->profile
                         ? cli_one_device(r->device, "run", o->trace ? "--trace" : "--profile")

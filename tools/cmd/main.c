@@ -5,6 +5,7 @@
 
 #include "clef/clef.h"
 #include "tools/manual/manual.h"
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 
 static const char *const command_names[] = {
@@ -75,7 +76,9 @@ int main(int argc, char **argv)
 {
     cli_terminal_start();
     cli_terminal_offer_prover();
+    cli_ranks_command_line(argc, argv);
     int rc = dispatch(argc, argv);
+    cli_ranks_end(rc);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CLI_OK) {
         rc = CLI_FAILED;

@@ -111,7 +111,7 @@ static clef_status check_ids(const cli_forward *f, const int32_t *ids, int32_t n
 static clef_status open_device(cli_forward *f, clef_error *err)
 {
     const clef_device_opts opts = {.progress = cli_progress_step, .progress_user = &f->progress};
-    return f->device ? CLEF_OK : cli_devices_open(f->o->device, f->o->split, &opts, &f->device, err);
+    return f->device ? CLEF_OK : cli_devices_open(f->o->device, &f->o->split, &opts, &f->device, err);
 }
 
 /* Generates the text that an encoder-decoder answers with, after the tokens that begin it. */
@@ -278,6 +278,7 @@ clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_er
         .compile = cli_compile_opts(&f->o->compile, &f->progress),
         .weights = f->loras ? clef_lora_set_weight : clef_model_weight,
         .weights_user = f->loras ? (void *)f->loras : f->model,
+        .weights_name = clef_model_weights_name(f->model, f->loras),
     };
     const int32_t first_adapter = 1;
     clef_status status = open_device(f, err);

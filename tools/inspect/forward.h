@@ -12,7 +12,8 @@ typedef struct cli_forward_opts {
                                              file as for `clef eval` */
     const char *target;                   /* an encoder-decoder's target text; NULL: what it generates, at
                                              most n_predict tokens */
-    const char *device, *split;
+    const char *device;
+    cli_split   split;
     const char *said;                        /* if target is NULL: decoder_input_ids of this .safetensors
                                                 file, if it has them */
     /* in place of all of these: ids, their mask or NULL, and the ids of an encoder-decoder's target */
@@ -44,8 +45,9 @@ typedef struct cli_forward_opts {
      .env = "CLEF_DEVICE",                                                                                 \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "       \
              "devices`"},                                                                                  \
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split),                     \
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split.shares),                     \
      .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},   \
+    RANKS_OPTIONS(offsetof(options, forward) + offsetof(cli_forward_opts, split)),                         \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, compile.gemm),               \
      .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"},      \
     {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_tune),                         \

@@ -199,7 +199,7 @@ static int open_batch(work *w)
                                      .pin = o->pin,
                                      .progress = cli_progress_step,
                                      .progress_user = &w->progress};
-    if (cli_devices_open(o->place.device, o->place.split, &device, &w->device, &err) != CLEF_OK)
+    if (cli_devices_open(o->place.device, &o->place.split, &device, &w->device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!o->place.quiet) {
         cli_say_device(w->device);

@@ -266,7 +266,7 @@ static clef_status open_all(serve_engine *e, clef_error *err)
                                      .pin = (clef_pin)s->o.pin,
                                      .progress = load_step,
                                      .progress_user = e};
-    clef_status status = cli_devices_open(s->o.device, s->o.split, &device, &e->device, err);
+    clef_status status = cli_devices_open(s->o.device, &s->o.split, &device, &e->device, err);
     if (!status && s->m.trie)
         status = open_batch(e, err);
     if (!status) {

@@ -15,7 +15,8 @@
 #include "tools/serve/metrics.h"
 
 typedef struct serve_options {
-    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *alias, *device, *split;
+    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *alias, *device;
+    cli_split split;
     const char *template, *tool_format, *samplers;
     cli_list allow_hosts, cors_origins, args, loras;
     int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;

@@ -1,0 +1,218 @@
+/* What the other ranks do: they carry out rank 0's commands on the plans of their own parts. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan/ranked.h"
+
+/* A plan of rank 0, as this rank has it. */
+typedef struct part {
+    struct part *next;
+    int32_t number;
+    clef_graph *whole;
+    clef_plan *plan;
+    clef_ranks_weights weights;
+    char *input; /* memory for an output on its way */
+    size_t n_input;
+} part;
+
+typedef struct follower {
+    clef_ranks *ranks;
+    clef_device *dev;
+    clef_ranks_open_weights open;
+    void *user;
+    clef__make_stage make;
+    part *parts;
+    int64_t steps;
+} follower;
+
+static part *find_part(const follower *f, int32_t number)
+{
+    part *p = f->parts;
+    while (p && p->number != number)
+        p = p->next;
+    return p;
+}
+
+static void free_part(part *p)
+{
+    clef_plan_destroy(p->plan);
+    if (p->weights.close)
+        p->weights.close(p->weights.close_user);
+    clef_graph_destroy(p->whole);
+    free(p->input);
+    free(p);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef_error *err)
+{
+    clef_graph *graph = NULL;
+    clef_status s = opts->weights_name ? f->open(f->user, opts->weights_name, &p->weights, err) : CLEF_OK;
+    if (!s)
+        s = clef__shard(p->whole, &f->ranks->layout, f->ranks->rank, NULL, &graph, err);
+    opts->weights = p->weights.weights;
+    opts->release = p->weights.release;
+    opts->weights_user = p->weights.user;
+    if (!s)
+        s = f->make(f->dev, graph, opts, &p->plan, err);
+    clef_graph_destroy(graph);
+    return s;
+}
+
+static clef_status create(follower *f, const clef__command *c, const void *data, clef_error *err)
+{
+    clef_error why = {0};
+    clef_plan_opts opts;
+    part *p = calloc(1, sizeof *p);
+    clef_status s = p ? clef__ranked_unpack(data, (size_t)c->n_bytes, &p->whole, &opts, &why)
+                      : clef__fail(&why, CLEF_E_NOMEM, "no memory for a plan");
+    if (!s)
+        s = make_plan(f, p, &opts, &why);
+    const clef_status all = clef__ranks_agree(f->ranks, s, &why, NULL);
+    if (!s && !all && p) {
+        p->number = c->plan;
+        p->plan->opts.variants = p->plan->opts.weights_name = NULL; /* they lay in the message */
+        p->next = f->parts;
+        f->parts = p;
+        return CLEF_OK;
+    }
+    if (p)
+        free_part(p);
+    (void)err; /* rank 0 has the reason */
+    return CLEF_OK;
+}
+
+static void destroy(follower *f, int32_t number)
+{
+    part **at = &f->parts;
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    part *p = *at;
+    if (!p) /* making it had failed */
+        return;
+    *at = p->next;
+    free_part(p);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* The input of this rank's plan that is the whole graph's input number i; -1: it has none. */
+static int32_t own_input(const part *p, int64_t i)
+{
+    int64_t n = 0;
+    for (int32_t k = 0; k < p->whole->n_values; k++)
+        if (p->whole->values[k]->kind == CLEF_INPUT && n++ == i)
+            return clef_plan_input(p->plan, p->whole->values[k]->name);
+    return -1;
+}
+
+static clef_status write_input(const part *p, const clef__command *c, const void *data, clef_error *err)
+{
+    const int32_t input = own_input(p, c->a);
+    return input < 0 ? CLEF_OK : clef_plan_write(p->plan, input, data, (size_t)c->n_bytes, err);
+}
+
+static clef_status run(follower *f, const part *p, clef_error *err)
+{
+    f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->steps);
+    p->plan->exchanging = 1;
+    const clef_status s = clef_plan_run(p->plan, err);
+    p->plan->exchanging = 0;
+    return s;
+}
+
+static clef_status send_output(const follower *f, part *p, int64_t i, clef_error *err)
+{
+    clef__transport *t = f->ranks->transport;
+    const int32_t output = clef_plan_output(p->plan, p->whole->outputs[i].name);
+    const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
+    int32_t home = -1;
+    int32_t *homes = malloc((size_t)p->whole->n_outputs * sizeof *homes);
+    clef_status s = homes ? clef__shard_home(p->whole, &f->ranks->layout, NULL, homes, err)
+                          : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " outputs", p->whole->n_outputs);
+    if (!s)
+        home = homes[i];
+    free(homes);
+    if (s || home != f->ranks->rank)
+        return s;
+    if (n_bytes > p->n_input) {
+        char *more = realloc(p->input, n_bytes);
+        if (!more)
+            return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes of an output", n_bytes);
+        p->input = more;
+        p->n_input = n_bytes;
+    }
+    s = clef_plan_read(p->plan, output, p->input, n_bytes, err);
+    return s ? s : t->calls->send(t, 0, p->input, n_bytes, err);
+}
+
+static clef_status copy_state(const part *p, const clef__command *c, const char *name, clef_error *err)
+{
+    const clef_value *state = clef_graph_find(p->plan->graph, name);
+    return state && state->kind == CLEF_STATE
+               ? clef__plan_copy_within(p->plan, state, (uint64_t)c->a, (uint64_t)c->b, (uint64_t)c->c, err)
+               : CLEF_OK;
+}
+
+static clef_status obey(follower *f, const clef__command *c, const void *data, clef_error *err)
+{
+    part *p = find_part(f, c->plan);
+    if (c->kind == CLEF__COMMAND_CREATE)
+        return create(f, c, data, err);
+    if (c->kind == CLEF__COMMAND_DESTROY) {
+        destroy(f, c->plan);
+        return CLEF_OK;
+    }
+    if (!p)
+        return clef__fail(err, CLEF_E_ARG, "plan number %" PRId32 ": this rank has none", c->plan);
+    switch ((clef__command_kind)c->kind) {
+    case CLEF__COMMAND_BIND:
+        return clef_plan_bind(p->plan, (int32_t)c->a, c->b, err);
+    case CLEF__COMMAND_WRITE:
+        return write_input(p, c, data, err);
+    case CLEF__COMMAND_RUN:
+        return run(f, p, err);
+    case CLEF__COMMAND_READ:
+        return send_output(f, p, c->a, err);
+    case CLEF__COMMAND_RESET:
+        return clef_plan_reset(p->plan, err);
+    case CLEF__COMMAND_COPY:
+        return copy_state(p, c, data, err);
+    default:
+        return clef__fail(err, CLEF_E_ARG, "command %" PRId32 " from rank 0", c->kind);
+    }
+}
+
+clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open, void *user,
+                         clef__make_stage make, clef_error *err)
+{
+    follower f = {.ranks = ranks, .dev = dev, .open = open, .user = user, .make = make};
+    char text[sizeof err->text + 128];
+    clef_error why = {0};
+    clef_status s = CLEF_OK;
+    dev->ranks = ranks;
+    while (!s) {
+        clef__command command;
+        const void *data;
+        ranks->transport->calls->at(ranks->transport, "waiting after step", f.steps);
+        s = clef__ranks_next(ranks, &command, &data, &why);
+        if (!s && command.kind == CLEF__COMMAND_END)
+            break;
+        if (!s)
+            s = obey(&f, &command, data, &why);
+    }
+    if (s) { /* the others wait for this rank */
+        snprintf(text, sizeof text, "clef: rank %" PRId32 " on %s: %s", ranks->rank,
+                 clef_ranks_host(ranks, ranks->rank), why.text);
+        clef_ranks_abort(ranks, text);
+    }
+    while (f.parts)
+        destroy(&f, f.parts->number);
+    dev->ranks = NULL;
+    if (s && err)
+        *err = why;
+    return s;
+}

@@ -1,0 +1,59 @@
+/* The fields of the ranks. */
+#ifndef CLEF_RUNTIME_RANKS_H
+#define CLEF_RUNTIME_RANKS_H
+
+#include "clef/ranks.h"
+#include "graph/pass/shard.h"
+#include "runtime/ranks/transport.h"
+
+struct clef_ranks {
+    clef__transport *transport;
+    clef_layout      layout;
+    int32_t          rank;      /* among those that run a model together */
+    clef__wire       wire;
+    clef__group     *all;       /* they, rank 0 first */
+    clef__group     *stage;     /* those of this rank's stage */
+    size_t          *counts;    /* [width]: for all_gather */
+    char            *staging;   /* host memory for values on their way */
+    size_t           n_staging;
+    char            *copies;    /* of values of a device with memory of its own */
+    size_t           n_copies;
+    int32_t          n_plans;   /* made so far: the next one's number */
+};
+
+/** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was asked for. NULL
+ *  when out of memory. */
+char *clef__ranks_staging(clef_ranks *ranks, size_t n_bytes);
+
+/** The same for copies of a device's values. */
+char *clef__ranks_copies(clef_ranks *ranks, size_t n_bytes);
+
+/* ---- what rank 0 tells the others ------------------------------------------------------------ */
+
+typedef enum clef__command_kind {
+    CLEF__COMMAND_END,
+    CLEF__COMMAND_CREATE,  /* a plan; data: its options, names and graph */
+    CLEF__COMMAND_DESTROY,
+    CLEF__COMMAND_BIND,    /* a: symbol, b: value */
+    CLEF__COMMAND_WRITE,   /* a: input; data */
+    CLEF__COMMAND_RUN,
+    CLEF__COMMAND_READ,    /* a: output; its home sends it to rank 0 */
+    CLEF__COMMAND_RESET,
+    CLEF__COMMAND_COPY     /* within a state: a: from, b: to, c: bytes; data: the state's name */
+} clef__command_kind;
+enum { CLEF__COMMAND_INLINE = 192 };
+typedef struct clef__command {
+    int32_t  kind, plan;
+    int64_t  a, b, c;
+    uint64_t n_bytes; /* of the data */
+    unsigned char data[CLEF__COMMAND_INLINE]; /* the data, if they are no more */
+} clef__command;
+
+/** On rank 0: sends a command with its data to all. */
+clef_status clef__ranks_command(clef_ranks *ranks, clef__command *command, const void *data, clef_error *err);
+/** On the others: waits for one. *data is valid until the next call. */
+clef_status clef__ranks_next(clef_ranks *ranks, clef__command *command, const void **data, clef_error *err);
+/** On all: CLEF_OK if `mine` is CLEF_OK on every rank; else the first rank's failure, with its number and host. */
+clef_status clef__ranks_agree(clef_ranks *ranks, clef_status mine, const clef_error *why, clef_error *err);
+
+#endif
