@@ -179,7 +179,7 @@ clef__mpi_way clef__mpi_choose(const clef__group *group, size_t n, clef__wire wi
  *
  *  All ranks take part in all rounds, in the same order. What was read stays until the next begin. A rank
  *  that has nothing to write or to read calls begin and raise alone. */
-enum { CLEF__MPI_SLOT = 65536 };
+enum { CLEF__MPI_SLOT = 131072 };
 /** Makes it if all ranks of the group are on one node and MPI has such memory; else group->shared stays NULL.
  *  All ranks come to the same. CLEF_E_NOMEM. */
 clef_status clef__mpi_shared_make(clef__group *group, clef_error *err);

@@ -2,8 +2,10 @@
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
 
-/* A sum of 16 KiB takes some microseconds, so polling pays for about as long as that. */
-static const double spin_seconds = 30e-6, yield_seconds = 2e-3;
+/* Ranks that come at the same time meet within some microseconds. To yield costs about one when no other
+ * thread wants the core. If the system has put two ranks on one core, though, every poll keeps the other from
+ * coming. */
+static const double spin_seconds = 1e-6, yield_seconds = 2e-3;
 static const double first_nap = 20e-6, longest_nap = 500e-6;
 
 void clef__mpi_wait_step(clef__mpi *m, clef__mpi_wait *wait)

@@ -42,10 +42,11 @@ static float of_bits(uint32_t u)
     return x;
 }
 
-static uint32_t choose(int condition, uint32_t yes, uint32_t no)
+/* `yes` where a < b, for numbers below 2^31; without a branch, which compilers would not make vectors of. */
+static uint32_t where_less(uint32_t a, uint32_t b, uint32_t yes, uint32_t no)
 {
-    const uint32_t mask = 0u - (uint32_t)condition;
-    return (yes & mask) | (no & ~mask);
+    const uint32_t mask = (uint32_t)((int32_t)(a - b) >> 31);
+    return no ^ ((yes ^ no) & mask);
 }
 
 /* IEEE binary16, rounded to nearest even. Beyond 65504 it is infinite. */
@@ -56,9 +57,9 @@ static uint16_t to_f16(float x)
     const uint32_t small = bits_of(of_bits(u) + 0.5f) - 0x3F000000u;
     const uint32_t normal =
         (u + 0xC8000FFFu + (u >> 13 & 1)) >> 13; /* exponent - 112, half a unit less one */
-    uint32_t h = choose(u < 0x38800000u, small, normal);
-    h = choose(u >= 0x477FF000u, 0x7C00u, h);
-    h = choose(u > 0x7F800000u, 0x7E00u, h);
+    uint32_t h = where_less(u, 0x38800000u, small, normal);
+    h = where_less(u, 0x477FF000u, h, 0x7C00u);
+    h = where_less(0x7F800000u, u, 0x7E00u, h);
     return (uint16_t)(h | sign >> 16);
 }
 
@@ -66,7 +67,7 @@ static float from_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = (uint32_t)(h & 0x7FFF) << 13;
     const float scaled = of_bits(magnitude) * 0x1p112f; /* exponent + 112; right for subnormals, too */
-    return of_bits(choose(magnitude >= 0x0F800000u, magnitude | 0x7F800000u, bits_of(scaled)) | sign);
+    return of_bits(where_less(magnitude, 0x0F800000u, bits_of(scaled), magnitude | 0x7F800000u) | sign);
 }
 
 static void pack_f16(const float *restrict x, size_t n, uint16_t *restrict out)

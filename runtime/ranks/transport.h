@@ -9,11 +9,12 @@
 #include "clef/status.h"
 
 /** How sums cross between ranks: as they are, or rounded to fewer bytes. Each rank's contribution is rounded
- *  once, this rank's own, too, and the rounded ones are added in f32. The error of a sum is at most the sum of
- *  the errors below over the ranks, and the rounding of the additions. NaN and infinity stay not finite. */
+ *  once, this rank's own, too, and the rounded ones are added in f32. The error of a sum is at most the sum
+ *  of the errors below over the ranks, and the rounding of the additions. NaN and infinity stay not
+ *  finite. */
 typedef enum clef__wire {
     CLEF__WIRE_F32, /* no error */
-    CLEF__WIRE_F16, /* half the bytes. |x| / 2048, or 2^-25 if that is more; beyond 65504 x becomes infinite */
+    CLEF__WIRE_F16, /* half the bytes. |x| / 2048, or 2^-25 if that is more; beyond 65504 it is infinite */
     CLEF__WIRE_Q8   /* 8 bits for an element, and a scale of 4 bytes for every 32, counted from the first.
                        max |x| / 253 of these 32. If max |x| is below 1e-36 they become 0; if one of them is
                        not finite they become NaN */
