@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "clef/ranks.h"
 #include "graph/pass/sharding.h"
 
 static clef_status cut_stages(const clef_graph *g, const clef_layout *layout, const int32_t *begin, clef_cut *cut,
@@ -84,6 +85,13 @@ clef_status clef__shard(const clef_graph *g, const clef_layout *layout, int32_t 
     }
     finish(&s);
     return status;
+}
+
+clef_status clef_graph_of_rank(const clef_graph *g, int32_t width, int32_t stages, int32_t rank, clef_graph **out,
+                               clef_error *err)
+{
+    const clef_layout layout = {width, stages};
+    return clef__shard(g, &layout, rank, NULL, out, err);
 }
 
 clef_status clef__shard_home(const clef_graph *g, const clef_layout *layout, const int32_t *begin, int32_t *homes,

@@ -77,6 +77,12 @@ CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weigh
 /** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its number and
  *  host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);
+/** The graph that one rank of a layout runs, as clef_ranks_lead() makes it: weights and states have only the rank's
+ *  part, and all_reduce, all_gather, send and receive exchange values with other ranks. Needs no ranks. The caller
+ *  destroys *out. CLEF_E_ARG; CLEF_E_UNSUPPORTED: the heads of attention do not divide by `width` (the text lists
+ *  widths that do), or there are fewer layers than stages; CLEF_E_NOMEM. */
+CLEF_API clef_status clef_graph_of_rank(const clef_graph *graph, int32_t width, int32_t stages, int32_t rank,
+                                        clef_graph **out, clef_error *err);
 /** Ends all ranks, after `message` was written to stderr. Does not return. */
 CLEF_API void        clef_ranks_abort(clef_ranks *ranks, const char *message);
 
