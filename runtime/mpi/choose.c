@@ -9,8 +9,8 @@
 
 static const size_t sizes[CLEF__MPI_N_SIZES] = {(size_t)1 << 10, (size_t)16 << 10, (size_t)128 << 10,
                                                 (size_t)1 << 20}; /* bytes of a contribution */
-static const double budget_seconds = 60e-3, seconds_for_size = 4e-3;
-enum { MAX_TRIES = 8 };
+static const double budget_seconds = 50e-3, seconds_for_size = 4e-3;
+enum { MIN_TRIES = 2, MAX_TRIES = 8 };
 
 static const char *const names[CLEF__MPI_N_WAYS] = {"messages", "messages-scatter", "shared",
                                                     "shared-scatter"};
@@ -43,8 +43,8 @@ static clef_status measure_one(clef__group *g, clef__mpi_way way, size_t n_bytes
         double took = clef__mpi_seconds() - begin;
         if (i == 0) {
             clef__mpi_agree_max(g, &took, 1);
-            n_tries =
-                took * MAX_TRIES < seconds_for_size ? MAX_TRIES : 1 + (int32_t)(seconds_for_size / took);
+            const double fit = took > 0 ? seconds_for_size / took : MAX_TRIES;
+            n_tries = fit >= MAX_TRIES ? MAX_TRIES : fit <= MIN_TRIES ? MIN_TRIES : (int32_t)fit;
             *spent += took * n_tries;
         }
         shortest = i == 0 || took < shortest ? took : shortest;
@@ -58,7 +58,7 @@ static clef_status measure_one(clef__group *g, clef__mpi_way way, size_t n_bytes
 static int has_time(const clef__mpi_costs *costs, int32_t way, int32_t size, double spent)
 {
     const double per_byte = size == 0 ? 0 : costs->seconds[way][size - 1] / (double)sizes[size - 1];
-    return spent + per_byte * (double)sizes[size] < budget_seconds;
+    return spent + MIN_TRIES * per_byte * (double)sizes[size] < budget_seconds;
 }
 
 clef_status clef__mpi_measure(clef__group *g, clef_error *err)

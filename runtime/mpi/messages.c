@@ -61,13 +61,14 @@ void clef__mpi_outbox_free(clef__mpi *m)
     m->outbox = NULL;
 }
 
+/* A message of any size may leave if no other is away: two ranks may send it to each other. */
 static int has_room(const clef__mpi_outbox *box, size_t n_bytes)
 {
     return box->n_away == 0 || (box->n_away < MAX_MESSAGES && box->bytes_away + n_bytes <= max_bytes);
 }
 
-/* The free message with the least memory that suffices; else a new one; else the largest free one, which
- * grows. There is one if fewer than MAX_MESSAGES are away. */
+/* The free message with the least memory that suffices; else the largest free one, which grows; else a new
+ * one. */
 static message *pick(clef__mpi_outbox *box, size_t n_bytes)
 {
     message *fitting = NULL, *largest = NULL;
@@ -88,8 +89,7 @@ static message *pick(clef__mpi_outbox *box, size_t n_bytes)
 static clef_status send_piece(clef__mpi *m, int32_t to, const void *data, size_t n_bytes, clef_error *err)
 {
     clef__mpi_outbox *box = m->outbox;
-    clef__mpi_outbox_move(m);
-    for (clef__mpi_wait wait = {0}; !has_room(box, n_bytes);)
+    for (clef__mpi_wait wait = {0}; box->n_away == MAX_MESSAGES;)
         clef__mpi_wait_step(m, &wait);
     message *out = pick(box, n_bytes);
     if (out->capacity < n_bytes) {
@@ -121,6 +121,9 @@ clef_status clef__mpi_send(clef__transport *t, int32_t to, const void *data, siz
     clef__mpi *m = t->state;
     clef_status s = check_rank(t, to, err);
     clef__mpi_enter(m, CLEF__MPI_DOES_MESSAGE);
+    clef__mpi_outbox_move(m);
+    for (clef__mpi_wait wait = {0}; !s && !has_room(m->outbox, n_bytes);)
+        clef__mpi_wait_step(m, &wait);
     for (size_t at = 0; !s && at < n_bytes;) {
         const size_t n = n_bytes - at < piece_bytes ? n_bytes - at : piece_bytes;
         s = send_piece(m, to, (const char *)data + at, n, err);
