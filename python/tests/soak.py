@@ -42,6 +42,8 @@ def calls(n):
         yield
         for i in range(n):
             kinds[order[i % 1000]]()
+            if (i + 1) % 50000 == 0:
+                print(f"calls: {i + 1} of {n}, {resident():.1f} MiB", flush=True)
 
 
 def refuse(model):

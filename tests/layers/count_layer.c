@@ -13,7 +13,7 @@
  * creations and retains less releases: references held by the program; an event counts when an enqueue hands
  * it out. What a driver calls inside itself is not seen.
  *
- * A test in the same process finds these functions by linking with the layer, or by
+ * A test in the same process finds these functions by tests/layers/count.h, by linking with the layer, or by
  * dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD) and dlsym() (the loader must have started: call any
  * cl function first): long clef_layer_count(const char *api)      calls of one API since the last reset;
  * NULL: of those numbered for failing; -1: unknown long clef_layer_live(const char *kind)      "context"

@@ -9,16 +9,14 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dlfcn.h>
 
 #include "run_graph.h"
+#include "tests/layers/count.h"
 #include "tests/model/batch_texts.h"
 
 enum { N_REQUESTS = 3, SHORT_PROMPT = 70 };
 
-static long (*layer_count)(const char *api);
-static long (*layer_live)(const char *kind);
-static void (*layer_fail)(const char *api, long n, int sticky);
+static count_layer layer;
 static clef_device *dev;
 static clef_model *model;
 static test_request requests[N_REQUESTS];
@@ -119,13 +117,13 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 static void count_live(long live[N_KINDS])
 {
     for (int i = 0; i < N_KINDS; i++)
-        live[i] = layer_live(kinds[i]);
+        live[i] = layer.live(kinds[i]);
 }
 
 static void check_live(const long live[N_KINDS])
 {
     for (int i = 0; i < N_KINDS; i++)
-        assert_int_equal(layer_live(kinds[i]), live[i]);
+        assert_int_equal(layer.live(kinds[i]), live[i]);
 }
 
 static void every_opencl_call_may_fail(void **state)
@@ -135,10 +133,10 @@ static void every_opencl_call_may_fail(void **state)
     count_live(live);
     for (int done = 0; !done; n += n < 400 ? 7 : 61) {
         clef_error err = {0};
-        layer_fail(NULL, n, 0);
+        layer.fail_at(NULL, n, 0);
         const clef_status s = run_with_faults(&err);
-        done = layer_count(NULL) < n;
-        layer_fail(NULL, 0, 0);
+        done = layer.count(NULL) < n;
+        layer.fail_at(NULL, 0, 0);
         failed += s != CLEF_OK;
         assert_true(!s || err.text[0]);
         check_live(live);
@@ -215,15 +213,8 @@ static int setup(void **state)
     setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
     setenv("CLEF_REPLAY", "0", 1);
     dev = test_device();
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!dev || !layer) {
-        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
+    if (!dev || !open_count_layer(&layer))
         return 1;
-    }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
-    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
     if (clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
         return 1;
     make_requests(clef_model_hparams(model), SHORT_PROMPT, requests, N_REQUESTS);
@@ -239,7 +230,7 @@ static int teardown(void **state)
     (void)state;
     clef_model_close(model);
     clef_device_close(dev);
-    return layer_live(NULL) ? 1 : 0;
+    return layer.live(NULL) ? 1 : 0;
 }
 
 int main(void)

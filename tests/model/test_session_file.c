@@ -6,19 +6,16 @@
 #define TEST_NAME "test-session-file"
 #include "tests/files.h"
 
-#include <dlfcn.h>
-
 #include "clef/lora.h"
 #include "model/file/gguf_write.h"
 #include "model/session/session_format.h"
 #include "run_graph.h"
 #include "tests/check.h"
+#include "tests/layers/count.h"
 
 enum { N_FED = 70, N_MORE = 5, MAX_FILE = 4 << 20, MAX_VOCAB = 4096 };
 
-static long (*layer_count)(const char *api);
-static long (*layer_live)(const char *kind);
-static void (*layer_fail)(const char *api, long n, int sticky);
+static count_layer layer;
 static clef_device *dev;
 static clef_model *model;
 static unsigned char *saved; /* a file of the bundled model */
@@ -106,15 +103,8 @@ static int setup(void **state)
     setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
     setenv("CLEF_REPLAY", "0", 1);
     dev = test_device();
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!dev || !layer) {
-        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
+    if (!dev || !open_count_layer(&layer))
         return 1;
-    }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
-    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
     if (make_temp_dir(state) || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
         return 1;
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
@@ -138,7 +128,7 @@ static int teardown(void **state)
     free(saved);
     clef_model_close(model);
     clef_device_close(dev);
-    return remove_temp_dir(state) || layer_live(NULL) ? 1 : 0;
+    return remove_temp_dir(state) || layer.live(NULL) ? 1 : 0;
 }
 
 /* ---- what was saved goes on ------------------------------------------------------------------ */
@@ -666,27 +656,27 @@ static void every_opencl_call_may_fail(void **state)
     ok(clef_session_save(s, temp_path("faults"), &err), &err);
     go_on(s, want);
     ok(clef_session_load(s, temp_path("faults"), &err), &err);
-    const long live = layer_live(NULL);
+    const long live = layer.live(NULL);
     long n = 1, failed = 0;
     for (int done = 0; !done; n++) {
         err = (clef_error){0};
-        layer_fail(NULL, n, 0);
+        layer.fail_at(NULL, n, 0);
         const clef_status status = save_and_load(s, &err);
-        done = layer_count(NULL) < n;
-        layer_fail(NULL, 0, 0);
+        done = layer.count(NULL) < n;
+        layer.fail_at(NULL, 0, 0);
         failed += status != CLEF_OK;
         assert_true(!done || !status);
-        assert_int_equal(layer_live(NULL), live);
+        assert_int_equal(layer.live(NULL), live);
         check_after(s, status, &err, want);
     }
     print_message("%ld calls, %ld statuses\n", n - 2, failed);
     assert_true(failed == n - 2 && failed >= 2 * 13);
     clef_session_destroy(other);
-    layer_fail("clEnqueueReadBufferRect", 2, 0); /* alone, it gets its device back */
+    layer.fail_at("clEnqueueReadBufferRect", 2, 0); /* alone, it gets its device back */
     ok(save_and_load(s, &err), &err);
-    layer_fail("clEnqueueWriteBufferRect", 2, 0);
+    layer.fail_at("clEnqueueWriteBufferRect", 2, 0);
     ok(save_and_load(s, &err), &err);
-    layer_fail(NULL, 0, 0);
+    layer.fail_at(NULL, 0, 0);
     go_on(s, want);
     clef_session_destroy(s);
 }

@@ -1,7 +1,6 @@
 /* The n-th OpenCL call fails, for each n until none did: loading a model, five tokens, freeing. Each time
  * there is a status with a text, or all went well without the call; no object is left, and the next use is as
  * good as the first. Runs under tests/layers/count_layer.c. */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,18 +12,17 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
+#include "tests/layers/count.h"
 
 enum { N_TOKENS = 5 };
 
-static long (*layer_count)(const char *api);
-static long (*layer_live)(const char *kind);
-static void (*layer_fail)(const char *api, long n, int sticky);
+static count_layer layer;
 static clef_device *dev;
 static clef_model *model;
 
 static int setup(void **state)
 {
-    const char *shared = getenv("CLEF_SHARED"), *layers = getenv("OPENCL_LAYERS");
+    const char *shared = getenv("CLEF_SHARED");
     char path[1024];
     clef_error err = {0};
     (void)state;
@@ -32,18 +30,13 @@ static int setup(void **state)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    void *layer = layers ? dlopen(layers, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!layer)
+    if (!open_count_layer(&layer))
         return 1;
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
-    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
     snprintf(path, sizeof path, "%s/data/stories260K/stories260K.gguf", shared ? shared : "");
     FILE *there = fopen(path, "r");
     if (there)
         fclose(there);
-    return clef_model_open(there ? path : clef_demo_model(), &model, &err) != CLEF_OK || !layer_count ||
-           !layer_live || !layer_fail;
+    return clef_model_open(there ? path : clef_demo_model(), &model, &err) != CLEF_OK;
 }
 
 static int teardown(void **state)
@@ -51,7 +44,7 @@ static int teardown(void **state)
     (void)state;
     clef_model_close(model);
     clef_device_close(dev);
-    return layer_live && layer_live(NULL) ? 1 : 0;
+    return layer.live && layer.live(NULL) ? 1 : 0;
 }
 
 /* A session, five tokens picked on the device, freed. */
@@ -73,7 +66,7 @@ static clef_status use(int32_t ids[N_TOKENS], clef_error *err)
  * that does not has nothing. */
 static long others_live(void)
 {
-    return layer_live(NULL) - layer_live("program") - layer_live("context") - layer_live("queue");
+    return layer.live(NULL) - layer.live("program") - layer.live("context") - layer.live("queue");
 }
 
 static void check_failure(clef_status s, const clef_error *err, long n, long live, const int32_t *want,
@@ -97,10 +90,10 @@ static void walk(int sticky, long step)
     long n = 1, failed = 0;
     for (int done = 0; !done; n += done ? 0 : step) {
         err = (clef_error){0};
-        layer_fail(NULL, n, sticky);
+        layer.fail_at(NULL, n, sticky);
         const clef_status s = use(ids, &err);
-        done = layer_count(NULL) < n; /* it was never reached */
-        layer_fail(NULL, 0, 0);
+        done = layer.count(NULL) < n; /* it was never reached */
+        layer.fail_at(NULL, 0, 0);
         failed += s != CLEF_OK;
         check_failure(s, &err, n, live, want, ids);
     }

@@ -1,7 +1,6 @@
 /* A fused step that a child builds: the plan takes it over while a text is being written, which stays the
  * same; later plans have it at once. Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, setenv */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,14 +13,14 @@
 
 #include "clef/generate.h"
 #include "clef/plan.h"
+#include "tests/layers/count.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
 #endif
 
 enum { N = 48, MAX_ROUNDS = 400, TOKEN_MS = 5 };
-static long (*layer_count)(const char *api);
-static void (*layer_reset)(void);
+static count_layer layer;
 static clef_model *model;
 static char dir[64], notice[400];
 
@@ -57,7 +56,7 @@ static long generate(clef_session *session, int32_t ids[N], long pause_ms)
     const struct timespec pause = {0, pause_ms * 1000000};
     const int32_t first = 3;
     clef_error err = {0};
-    layer_reset();
+    layer.reset();
     if (clef_session_reset(session, &err) || clef_session_generate(session, &first, 1, N, NULL, &err))
         fail_msg("%s", err.text);
     for (int i = 0; i < N; i++) {
@@ -65,7 +64,7 @@ static long generate(clef_session *session, int32_t ids[N], long pause_ms)
             fail_msg("%s", err.text);
         nanosleep(&pause, NULL);
     }
-    return layer_count("clEnqueueNDRangeKernel");
+    return layer.count("clEnqueueNDRangeKernel");
 }
 
 static int setup(void **state)
@@ -77,15 +76,11 @@ static int setup(void **state)
     if (clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
         return 1;
     clef_device_close(open_device()); /* the loader has started */
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!layer || !getenv("CLEF")) {
-        fprintf(stderr, "needs CLEF, and OPENCL_LAYERS naming the counting layer (ctest sets them)\n");
+    if (!getenv("CLEF")) {
+        fprintf(stderr, "needs CLEF, the command (ctest sets it)\n");
         return 1;
     }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_reset = dlsym(layer, "clef_layer_reset");
-    return !layer_count || !layer_reset;
+    return !open_count_layer(&layer);
 }
 
 static int teardown(void **state)

@@ -3,7 +3,6 @@
  * floats nearly, because the driver may round a product and its sum once in one program, and twice in
  * another. Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +15,14 @@
 #include "graph/substep.h"
 #include "run_graph.h"
 #include "runtime/plan/fused.h"
+#include "tests/layers/count.h"
 
 enum { RUNS = 2, MOST_TEXT = 8192, MOST_OUTPUTS = 16 };
 
 static const float TOLERANCE = 1e-6f; /* of the largest element of an output */
 
 static clef_device *dev;
-static long (*layer_count)(const char *api);
-static void (*layer_reset)(void);
+static count_layer layer;
 
 /* ---- what was a substep -------------------------------------------------------------------------- */
 
@@ -75,10 +74,10 @@ static void run(const clef_graph *g, clef__oracle *o, const char *fused, results
             ok(clef_plan_write(plan, input, o->leaves[id].bytes, o->leaves[id].n_bytes, &err), &err);
     }
     for (int i = 0; i < RUNS; i++) {
-        layer_reset();
+        layer.reset();
         ok(clef_plan_run(plan, &err), &err);
     }
-    out->n_enqueued = layer_count("clEnqueueNDRangeKernel");
+    out->n_enqueued = layer.count("clEnqueueNDRangeKernel");
     out->n = clef_graph_n_outputs(g);
     assert_true(out->n <= MOST_OUTPUTS);
     for (int32_t i = 0; i < out->n; i++) {
@@ -249,15 +248,7 @@ static int setup(void **state)
 {
     (void)state;
     dev = test_device();
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!dev || !layer) {
-        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
-        return 1;
-    }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_reset = dlsym(layer, "clef_layer_reset");
-    return !layer_count || !layer_reset;
+    return !dev || !open_count_layer(&layer);
 }
 
 static int teardown(void **state)

@@ -2,7 +2,6 @@
  * to fail once; and what a warm generation costs. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), and
  * with malloc wrapped by the linker. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
-#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include "graph/value.h"
 #include "run_graph.h"
 #include "tests/check.h"
+#include "tests/layers/count.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -54,10 +54,7 @@ void *__wrap_realloc(void *p, size_t n)
 
 /* ---- the layer ------------------------------------------------------------------------------- */
 
-static long (*layer_count)(const char *api);
-static long (*layer_live)(const char *kind);
-static void (*layer_fail)(const char *api, long n, int sticky);
-static void (*layer_reset)(void);
+static count_layer layer;
 
 static clef_device *dev;
 
@@ -67,17 +64,7 @@ static int setup(void **state)
     /* Calls are counted. Whether a command buffer replaces them depends on how fast it was measured to be. */
     setenv("CLEF_REPLAY", "0", 1);
     dev = test_device();
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!dev || !layer) {
-        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
-        return 1;
-    }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
-    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
-    *(void **)&layer_reset = dlsym(layer, "clef_layer_reset");
-    return !layer_count || !layer_live || !layer_fail || !layer_reset;
+    return !dev || !open_count_layer(&layer);
 }
 
 static int teardown(void **state)
@@ -85,8 +72,8 @@ static int teardown(void **state)
     (void)state;
     clef_device_close(dev);
     dev = NULL;
-    if (layer_live && layer_live(NULL)) {
-        fprintf(stderr, "%ld OpenCL objects are left\n", layer_live(NULL));
+    if (layer.live && layer.live(NULL)) {
+        fprintf(stderr, "%ld OpenCL objects are left\n", layer.live(NULL));
         return 1;
     }
     return 0;
@@ -408,20 +395,20 @@ static clef_status whole_use(clef_error *err)
 static void every_opencl_call_may_fail(void **state)
 {
     (void)state;
-    const long live = layer_live(NULL);
+    const long live = layer.live(NULL);
     long n = 1;
     for (int done = 0; !done; n++) {
         clef_error err = {0};
-        layer_fail(NULL, n, 0);
+        layer.fail_at(NULL, n, 0);
         const clef_status s = whole_use(&err);
-        done = layer_count(NULL) < n; /* call n was never reached: all of them succeeded */
-        layer_fail(NULL, 0, 0);
+        done = layer.count(NULL) < n; /* call n was never reached: all of them succeeded */
+        layer.fail_at(NULL, 0, 0);
         assert_true(
             s == CLEF_OK ||
             (err.status == s && *err.text)); /* some calls can fail without harm: the cache, a size hint */
         assert_true(!done || s == CLEF_OK);
-        if (layer_live(NULL) != live)
-            fail_msg("call %ld failed: %ld objects are left", n, layer_live(NULL) - live);
+        if (layer.live(NULL) != live)
+            fail_msg("call %ld failed: %ld objects are left", n, layer.live(NULL) - live);
     }
     assert_true(n > 20);
 }
@@ -429,7 +416,7 @@ static void every_opencl_call_may_fail(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    const long live = layer_live(NULL);
+    const long live = layer.live(NULL);
     long n = 1;
     for (int done = 0; !done; n++) {
         clef_error err = {0};
@@ -441,7 +428,7 @@ static void every_allocation_may_fail(void **state)
         if (s != CLEF_OK && s != CLEF_E_NOMEM)
             fail_msg("allocation %ld failed: %s: %s", n, clef_status_name(s), err.text);
         assert_true(!done || s == CLEF_OK);
-        assert_int_equal(layer_live(NULL), live);
+        assert_int_equal(layer.live(NULL), live);
     }
     assert_true(n > 20);
 }
@@ -452,7 +439,7 @@ static long count_all(const char *const *apis)
 {
     long n = 0;
     for (; *apis; apis++)
-        n += layer_count(*apis);
+        n += layer.count(*apis);
     return n;
 }
 
@@ -504,7 +491,7 @@ static void count_device_picks(clef_session *session, const char *const *makes)
         ok(clef_session_reset(session, &err), &err);
         ok(clef_session_generate(session, ids, PROMPT, N + 1, &opts, &err), &err);
         ok(clef_session_next(session, &id, &err), &err);
-        layer_reset();
+        layer.reset();
         n_allocations = 0;
         for (int i = 0; i < N; i++)
             ok(clef_session_next(session, &id, &err), &err);
@@ -513,13 +500,13 @@ static void count_device_picks(clef_session *session, const char *const *makes)
     assert_int_equal(n_allocations, 0);
     assert_int_equal(count_all(makes), 0);
     assert_int_equal(count_all(waits), 0);
-    assert_true(layer_count("clEnqueueWriteBuffer") <= N_TABLES);
-    assert_int_equal(layer_count("clEnqueueReadBuffer"),
+    assert_true(layer.count("clEnqueueWriteBuffer") <= N_TABLES);
+    assert_int_equal(layer.count("clEnqueueReadBuffer"),
                      N - 1); /* the first was under way; behind the last comes none */
-    assert_int_equal(layer_count("clWaitForEvents"), N);
-    assert_int_equal(layer_count("clReleaseEvent"), N);
-    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)(N - 1) * enqueues(n_launches));
-    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
+    assert_int_equal(layer.count("clWaitForEvents"), N);
+    assert_int_equal(layer.count("clReleaseEvent"), N);
+    assert_int_equal(layer.count("clEnqueueNDRangeKernel"), (long)(N - 1) * enqueues(n_launches));
+    assert_true(layer.count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
 }
 
 /* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and
@@ -543,16 +530,16 @@ static void count_generation(const char *path)
     ok(clef_session_create(dev, model, &(clef_session_opts){.n_batch = 64}, &session, &err), &err);
     ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &sampler, &err), &err);
     feed_prompts(session);
-    layer_reset();
+    layer.reset();
     n_allocations = 0;
     feed_prompts(session);
     assert_int_equal(n_allocations, 0);
     assert_int_equal(count_all(makes), 0);
-    assert_int_equal(layer_count("clEnqueueReadBuffer"), 2);
-    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 2 * 5); /* a step of 3; 64, 64, 64, 8 */
+    assert_int_equal(layer.count("clEnqueueReadBuffer"), 2);
+    assert_int_equal(layer.count("clEnqueueWriteBuffer"), 2 * 5); /* a step of 3; 64, 64, 64, 8 */
     int32_t id = 1;
     ok(clef_session_feed(session, &id, 1, &logits, &err), &err); /* warm */
-    layer_reset();
+    layer.reset();
     n_allocations = 0;
     for (int i = 0; i < N; i++) {
         id = clef_sampler_pick(sampler, logits);
@@ -561,14 +548,14 @@ static void count_generation(const char *path)
     }
     assert_int_equal(n_allocations, 0);
     assert_int_equal(count_all(makes), 0);
-    assert_int_equal(layer_count("clFinish"), 0);
-    assert_int_equal(layer_count("clWaitForEvents"), 0);
-    assert_int_equal(layer_count("clEnqueueReadBuffer"), N);
+    assert_int_equal(layer.count("clFinish"), 0);
+    assert_int_equal(layer.count("clWaitForEvents"), 0);
+    assert_int_equal(layer.count("clEnqueueReadBuffer"), N);
     const int32_t n_launches = clef_session_describe(session).n_launches;
-    assert_in_range(layer_count("clEnqueueWriteBuffer"), 2 * N, 2 * N + N_TABLES);
-    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)N * enqueues(n_launches));
+    assert_in_range(layer.count("clEnqueueWriteBuffer"), 2 * N, 2 * N + N_TABLES);
+    assert_int_equal(layer.count("clEnqueueNDRangeKernel"), (long)N * enqueues(n_launches));
     /* between the steps at which more of the cache comes into sight no argument changes */
-    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
+    assert_true(layer.count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
     clef_sampler_destroy(sampler);
     count_device_picks(session, makes);
     clef_session_destroy(session);
@@ -618,19 +605,19 @@ static void failed_feed(void **state)
     assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err), CLEF_E_CANCELLED);
     assert_null(logits);
     assert_int_equal(clef_session_n_past(session), 10);
-    layer_fail("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2,
-               0); /* in the second step */
+    layer.fail_at("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2,
+                  0); /* in the second step */
     assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err),
                      CLEF_E_CL); /* the other's plan would be lost with the context */
-    layer_fail(NULL, 0, 0);
+    layer.fail_at(NULL, 0, 0);
     assert_int_equal(clef_session_n_past(session), 10);
     ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
     assert_memory_equal(logits, want, sizeof want);
     clef_session_destroy(other);
-    layer_fail("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2,
-               0); /* alone, it gets its device back */
+    layer.fail_at("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2,
+                  0); /* alone, it gets its device back */
     ok(clef_session_feed(session, ids, 40, &logits, &err), &err);
-    layer_fail(NULL, 0, 0);
+    layer.fail_at(NULL, 0, 0);
     assert_int_equal(clef_session_n_past(session), 51);
     assert_int_equal(clef_device_reopen(dev, &err), CLEF_E_ARG);
     ok(clef_session_reset(session, &err), &err);

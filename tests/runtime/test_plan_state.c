@@ -1,7 +1,6 @@
 /* The states of a plan, read, written and copied: their bytes beside what the graph sees, ranges that do not
  * fit, several devices, and each OpenCL call made to fail once. Runs under tests/layers/count_layer.c
  * (OPENCL_LAYERS). */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,35 +14,25 @@
 #include "run_graph.h"
 #include "runtime/plan/plan_state.h"
 #include "tests/check.h"
+#include "tests/layers/count.h"
 
 enum { HEADS = 2, POSITIONS = 6, WIDTH = 3, N = HEADS * POSITIONS * WIDTH, LINE = WIDTH * 4 };
 
-static long (*layer_count)(const char *api);
-static long (*layer_live)(const char *kind);
-static void (*layer_fail)(const char *api, long n, int sticky);
+static count_layer layer;
 static clef_device *dev;
 
 static int setup(void **state)
 {
     (void)state;
     dev = test_device();
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!dev || !layer) {
-        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
-        return 1;
-    }
-    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
-    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
-    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
-    return !layer_count || !layer_live || !layer_fail;
+    return !dev || !open_count_layer(&layer);
 }
 
 static int teardown(void **state)
 {
     (void)state;
     clef_device_close(dev);
-    return layer_live && layer_live(NULL) ? 1 : 0;
+    return layer.live && layer.live(NULL) ? 1 : 0;
 }
 
 /* Two layers, each with a cache whose content is an output. */
@@ -258,17 +247,17 @@ static void every_call_may_fail(void **state)
     clef_plan *plan = make(dev, 0);
     clef__plan_state s;
     clef__plan_states(plan, &s, 1);
-    const long live = layer_live(NULL);
+    const long live = layer.live(NULL);
     long n = 1;
     for (int done = 0; !done; n++) {
         clef_error err = {0};
-        layer_fail(NULL, n, 0);
+        layer.fail_at(NULL, n, 0);
         const clef_status status = use(&s, &err);
-        done = layer_count(NULL) < n;
-        layer_fail(NULL, 0, 0);
+        done = layer.count(NULL) < n;
+        layer.fail_at(NULL, 0, 0);
         assert_int_equal(status, done ? CLEF_OK : CLEF_E_CL);
         assert_true(done || strstr(err.text, "layer0.k"));
-        assert_int_equal(layer_live(NULL), live);
+        assert_int_equal(layer.live(NULL), live);
     }
     assert_int_equal(n, 5 + 2); /* each use makes five calls */
     clef_plan_destroy(plan);

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <ctype.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/source.h"
 #include "runtime/os/os.h"
+#include "tests/layers/count.h"
 
 static char scratch[256]; /* a folder of this run */
 
@@ -687,32 +687,15 @@ static void test_clblast(void **state)
 
 /* ---- failing calls --------------------------------------------------------------------------- */
 
-typedef struct layer {
-    void *library;
-    long (*count)(const char *);
-    long (*live)(const char *);
-    void (*fail_at)(const char *, long, int);
-} layer;
-
-static int find_layer(layer *l)
+static int find_layer(count_layer *l)
 {
-    const char *path = getenv("OPENCL_LAYERS");
     cl_uint n;
     clGetPlatformIDs(0, NULL, &n); /* starts the loader */
-    *l = (layer){.library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL};
-    if (!l->library)
-        return 0;
-    /* ISO C has no cast from an object pointer to a function pointer; POSIX promises that the bytes agree. */
-    void *const symbols[3] = {dlsym(l->library, "clef_layer_count"), dlsym(l->library, "clef_layer_live"),
-                              dlsym(l->library, "clef_layer_fail")};
-    memcpy(&l->count, &symbols[0], sizeof(void *));
-    memcpy(&l->live, &symbols[1], sizeof(void *));
-    memcpy(&l->fail_at, &symbols[2], sizeof(void *));
-    return symbols[0] && symbols[1] && symbols[2];
+    return open_count_layer(l);
 }
 
 /* Open, build, save, close, with call n of all failing, for n = 1, 2, 3 .. until none is left to fail. */
-static void fail_each(const layer *l, const char *cache_dir, int sticky)
+static void fail_each(const count_layer *l, const char *cache_dir, int sticky)
 {
     for (long n = 1;; n++) {
         clef_device *dev = NULL;
@@ -740,7 +723,7 @@ static void fail_each(const layer *l, const char *cache_dir, int sticky)
 static void test_failing_calls(void **state)
 {
     (void)state;
-    layer l;
+    count_layer l;
     char dir[512];
     clef_device_close(open_device(NULL)); /* skips where there is none */
     if (!find_layer(&l))
@@ -749,14 +732,13 @@ static void test_failing_calls(void **state)
     fail_each(&l, "", 1);
     scratch_path("cache", dir); /* filled by test_cache */
     fail_each(&l, dir, 0);
-    dlclose(l.library);
 }
 
 /* A driver that refuses a stored binary, or gives none. */
 static void test_cache_refused(void **state)
 {
     (void)state;
-    layer l;
+    count_layer l;
     char dir[512];
     static const char *const loading[] = {"clCreateProgramWithBinary", "clBuildProgram"};
     clef_device_close(open_device(NULL));
@@ -773,20 +755,18 @@ static void test_cache_refused(void **state)
         l.fail_at(NULL, 0, 0);
         use_cache(dir, 0);
     }
-    dlclose(l.library);
 }
 
 static void test_nothing_left(void **state)
 {
     (void)state;
-    layer l;
+    count_layer l;
     if (!find_layer(&l))
         skip();
     static const char *const kinds[] = {"context", "queue", "mem", "program", "kernel", "event"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (l.live(kinds[i]) != 0)
             fail_msg("%ld references of kind %s are left", l.live(kinds[i]), kinds[i]);
-    dlclose(l.library);
 }
 
 int main(void)
