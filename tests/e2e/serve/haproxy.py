@@ -386,12 +386,20 @@ def one_by_one(proxy, servers, home, wanted):
     check("without a server: 503 in OpenAI's form", s.error and s.error.startswith(NO_SERVER), s)
 
 
-def parent(number):
-    try:
-        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as f:
-            return int(f.read().rsplit(")", 1)[1].split()[1])
-    except OSError: # it has ended
-        return 0
+def programs_of(number):
+    """The children of a process that are servers or HAProxy."""
+    found = []
+    for child in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{child}/stat", "rb") as f:
+                parent = int(f.read().rsplit(b")", 1)[1].split()[1])
+            with open(f"/proc/{child}/cmdline", "rb") as f:
+                words = f.read().split(b"\0")
+        except OSError: # it has ended
+            continue
+        if parent == number and (words[0] == b"haproxy" or words[1:2] == [b"serve"]):
+            found.append(int(child))
+    return found
 
 
 def script():
@@ -413,8 +421,11 @@ def script():
         os.kill(pids[1], signal.SIGKILL)
         line = process.stdout.readline()
         same("one that is killed is started again", "server b ended with code 137; it is started again\n", line)
-        children = [n for n in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(n) == process.pid]
-        check("three servers and HAProxy run", len(children) >= 4, children)
+        end, children = time.monotonic() + 60, []
+        while len(children) != 4 and time.monotonic() < end:
+            time.sleep(0.05)
+            children = programs_of(process.pid)
+        same("three servers and HAProxy run", 4, len(children))
         process.send_signal(signal.SIGINT)
         try:
             code = process.wait(300)
