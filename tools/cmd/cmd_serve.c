@@ -51,6 +51,9 @@ static const cli_option serve_option_table[] = {
      .help = "answer requests to this Host too; may be repeated"},
     {.names = "cors-origin", .type = CLI_LIST, .value = "ORIGIN", AT(cors_origins),
      .help = "let pages of this origin call the server; may be repeated"},
+    {.names = "proxy", .type = CLI_LIST, .value = "ADDRESS", AT(proxies),
+     .help = "the address of a proxy, or unix: the log has the client that its X-Forwarded-For names, and "
+             "--max-per-address does not count it; may be repeated"},
     {.names = "no-page", .type = CLI_SWITCH, AT(no_page), .help = "no page to chat at /"},
     {.names = "", .type = CLI_HEADING, .help = "The model"},
     {.names = "alias", .type = CLI_TEXT, .value = "NAME", AT(alias),

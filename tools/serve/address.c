@@ -48,6 +48,13 @@ int serve_is_loopback(const char *host)
     return is_localhost(own);
 }
 
+int serve_is_address(const char *text)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1;
+}
+
 int32_t serve_local_port(serve_socket s)
 {
     struct sockaddr_storage a;

@@ -141,6 +141,20 @@ static int32_t count_of(const serve_connections *all, const char *peer)
     return n;
 }
 
+static int is_proxy(const serve_options *o, const char *peer)
+{
+    for (int32_t i = 0; i < o->proxies.n; i++)
+        if (!strcmp(o->proxies.items[i], peer))
+            return 1;
+    return 0;
+}
+
+/* 1 if the peer has more connections than it may have, with n_new that are not in the list yet. */
+static int peer_has_too_many(const serve_connections *all, const serve_connection *c, int32_t n_new)
+{
+    return !c->is_proxy && count_of(all, c->peer) + n_new > all->s->o.max_per_address;
+}
+
 serve_connection *serve_connections_add(serve_connections *all, serve_socket socket, const char *peer)
 {
     serve_connection *c = calloc(1, sizeof *c);
@@ -150,9 +164,10 @@ serve_connection *serve_connections_add(serve_connections *all, serve_socket soc
     c->is_first = 1;
     c->since = c->begun = cli_terminal_seconds();
     snprintf(c->peer, sizeof c->peer, "%s", peer);
+    c->is_proxy = is_proxy(&all->s->o, peer);
     serve_socket_tune(socket);
     serve_lock_take(&all->lock);
-    const char *of = count_of(all, peer) >= all->s->o.max_per_address   ? peer
+    const char *of = peer_has_too_many(all, c, 1)                       ? peer
                      : count_of(all, NULL) >= all->s->o.max_connections ? NULL
                                                                         : "";
     serve_connection *victim = of && !of[0] ? NULL : least_wanted(all, of);
@@ -211,8 +226,7 @@ void serve_connection_writes(serve_connections *all, serve_connection *c, int wr
 int serve_connections_full(serve_connections *all, const serve_connection *c)
 {
     serve_lock_take(&all->lock);
-    const int full =
-        count_of(all, c->peer) > all->s->o.max_per_address || count_of(all, NULL) > all->s->o.max_connections;
+    const int full = peer_has_too_many(all, c, 0) || count_of(all, NULL) > all->s->o.max_connections;
     serve_lock_release(&all->lock);
     return full;
 }

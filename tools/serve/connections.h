@@ -20,6 +20,7 @@ typedef struct serve_connection {
     struct serve_connection *next, **at;
     serve_socket socket;
     int ended, is_first; /* is_first: no request was read from it yet */
+    int is_proxy;        /* its requests come from many clients */
     char peer[64];
     serve_phase phase;
     double since;       /* when the phase began */

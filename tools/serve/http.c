@@ -231,6 +231,7 @@ static void check(exchange *x, struct MHD_Connection *connection, const char *ur
     x->checked = 1;
     x->head.long_uri = x->long_uri;
     x->head.socket = r->connection->socket;
+    x->head.is_proxy = r->connection->is_proxy;
     x->head.is_full = serve_connections_full(x->http->connections, r->connection);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &x->head);
     serve_rules_check(r, &x->head, url, method);
@@ -366,7 +367,8 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
             serve_count(&r->s->metrics, SERVE_COUNT_CACHED_TOKENS, (uint64_t)r->n_cached);
             serve_count(&r->s->metrics, SERVE_COUNT_GENERATED_TOKENS, (uint64_t)r->n_generated);
         }
-        write_log(x);
+        if (r->status != 200 || !r->endpoint || !(r->endpoint->flags & SERVE_NO_LOG))
+            write_log(x);
     }
     enter(http, connection, r->connection, SERVE_PHASE_IDLE);
     free(r->body);

@@ -44,6 +44,8 @@ void serve_head_add(serve_head *h, const char *name, const char *value)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (same_text(name, known[i].name) && !*known[i].at)
             *known[i].at = value ? value : "";
+    if (same_text(name, "x-forwarded-for"))
+        h->forwarded_for = value;
 }
 
 static void set_id(serve_request *r, const char *given)
@@ -58,6 +60,20 @@ static void set_id(serve_request *r, const char *given)
         memcpy(r->id, "req_", 4);
         serve_random_letters(r->id + 4, 24);
     }
+}
+
+/* The last address of X-Forwarded-For is the client that the proxy saw; those before it may be made up. */
+static void set_peer(serve_request *r, const char *forwarded_for)
+{
+    const char *comma = forwarded_for ? strrchr(forwarded_for, ',') : NULL,
+               *from = comma ? comma + 1 : forwarded_for;
+    char address[sizeof r->peer];
+    if (!from)
+        return;
+    from += strspn(from, " \t");
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(from, " \t"), from);
+    if (serve_is_address(address))
+        snprintf(r->peer, sizeof r->peer, "%s", address);
 }
 
 /* ---- hosts and origins ----------------------------------------------------------------------- */
@@ -227,6 +243,8 @@ void serve_rules_check(serve_request *r, serve_head *h, const char *url, const c
     serve_clean_text(r->whole_path);
     h->is_options = !strcmp(method, "OPTIONS");
     set_id(r, h->request_id);
+    if (h->is_proxy)
+        set_peer(r, h->forwarded_for);
     if (h->long_uri) {
         serve_fail(&r->error, SERVE_E_URI, NULL, "a URI of more than 8192 bytes");
         return;

@@ -7,10 +7,11 @@
 /** The headers that matter, borrowed from libmicrohttpd. */
 typedef struct serve_head {
     const char *host, *origin, *authorization, *api_key, *content_type, *length, *encoding, *request_id;
+    const char *forwarded_for; /* the last one there is: the proxy next to the server wrote it */
     int32_t n_headers;
     size_t n_bytes;
     serve_socket socket;
-    int long_uri, is_full;
+    int long_uri, is_full, is_proxy;
     /* what came of it */
     uint64_t n_body; /* as the head says; 0: it does not */
     int is_options, origin_allowed;

@@ -18,7 +18,7 @@ typedef struct serve_options {
     const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *alias, *device;
     cli_split split;
     const char *template, *tool_format, *samplers;
-    cli_list allow_hosts, cors_origins, args, loras;
+    cli_list allow_hosts, cors_origins, proxies, args, loras;
     int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;
     int32_t max_connections, max_per_address, max_n, max_tokens, strict_model, special_in_content;
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;

@@ -26,6 +26,8 @@ serve_socket serve_listen_unix(const char *path);
 void serve_socket_close(serve_socket s);
 /** 1 for "localhost" and addresses of the loopback network, also in brackets. */
 int serve_is_loopback(const char *host);
+/** 1 for an IPv4 or IPv6 address, without brackets or port. */
+int serve_is_address(const char *text);
 /** The port that a socket listens on; 0: unknown. */
 int32_t serve_local_port(serve_socket s);
 /** The address of a peer as text, "unix" for a Unix socket. */

@@ -1,4 +1,5 @@
 """Who is answered, and what is refused: hosts, origins, keys, methods, bodies, fields, heads."""
+import itertools
 import json
 import os
 import signal
@@ -245,11 +246,42 @@ def unix_socket(env):
     check("and removes the socket", not os.path.exists(path))
 
 
+def proxies():
+    ids = (f"look-{i}" for i in itertools.count())
+
+    def peer(s, **headers):
+        look = next(ids)
+        s.send("GET", "/v1/models", headers={"X-Request-ID": look, **headers})
+        s.until(lambda: f" {look} " in s.log)
+        return s.log.split(f" {look} ")[1].split()[0]
+
+    with Server("--proxy", "127.0.0.1", "--max-per-address", "1") as s:
+        for value, wanted in (("192.0.2.1", "192.0.2.1"), ("made.up, 192.0.2.1,  2001:db8::7 ", "2001:db8::7"), ("192.0.2.1, nobody", "127.0.0.1"),
+                              ("", "127.0.0.1"), ("1" * 200, "127.0.0.1"), ("192.0.2.1:80", "127.0.0.1"), ("192.0.2.1,", "127.0.0.1")):
+            same(f"X-Forwarded-For: {value[:40]}", wanted, peer(s, **{"X-Forwarded-For": value}))
+        same("no X-Forwarded-For", "127.0.0.1", peer(s))
+        two = s.raw(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Request-ID: twice\r\nX-Forwarded-For: 192.0.2.1\r\n"
+                    b"X-Forwarded-For: 192.0.2.2\r\n\r\n", 5)
+        check("two of them: the last", b" 200 " in two[:40] and s.until(lambda: " twice 192.0.2.2 " in s.log), s.log[-300:])
+        held = [s.open() for _ in range(3)]
+        for c in held:
+            c.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        same("a proxy has many connections", [b"HTTP/1.1 200"] * 3, [c.recv(100)[:12] for c in held])
+        same("while others are open", 200, s.get("/v1/models").status)
+        for c in held:
+            c.close()
+        check("the log has no checks of health", s.get("/health").status == 200 and " /health 200 " not in s.log, s.log[-300:])
+        same("it ends with 0", 0, s.stop())
+    with Server() as s:
+        same("from others it counts for nothing", "127.0.0.1", peer(s, **{"X-Forwarded-For": "192.0.2.1"}))
+
+
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--cors-origin", "https://app.example", "--allow-host", "my.example", "--spec", "ngram") as server:
     for part in (hosts, methods, bodies, fields, pairs):
         part(server)
     same("no status 500", 0, server.log.count(" 500 "))
     same("it ends with 0", 0, server.stop())
 keys()
+proxies()
 starts()
 finish()
