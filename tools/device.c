@@ -51,9 +51,7 @@ clef_status cli_devices_open(const char *which, const cli_split *split, const cl
         return split->width > 1 || split->stages > 1
                    ? cli_error(err, CLEF_E_ARG, "--tp and --pp are for several ranks: start them with mpirun -n N clef ..")
                    : open_devices(which, split, &o, out, err);
-    clef_status s = cli_ranks_join(split, err);
-    if (!s)
-        s = cli_ranks_device(which, own, sizeof own, &o, err);
+    clef_status s = cli_ranks_device(which, own, sizeof own, &o, err);
     if (!s)
         s = open_devices(*own ? own : NULL, split, &o, out, err);
     return cli_ranks_begin(s, *out, err);

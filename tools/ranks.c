@@ -20,16 +20,6 @@ void cli_ranks_command_line(int argc, char **argv)
     }
 }
 
-clef_status cli_ranks_join(const cli_split *split, clef_error *err)
-{
-    return ranks ? CLEF_OK
-                 : clef_ranks_open(&(clef_ranks_opts){.width = split->width,
-                                                      .stages = split->stages,
-                                                      .wire = cli_wire_names[split->wire],
-                                                      .agree = command_line},
-                                   &ranks, err);
-}
-
 /* Entry number i of a list with commas; it begins again after the last. Returns the number of entries. */
 static int32_t entry_of(const char *list, int32_t i, char *out, size_t n_out)
 {
@@ -65,10 +55,14 @@ static clef_status open_weights(void *user, const char *name, clef_ranks_weights
 
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err)
 {
+    static int has_begun;
     clef_ranks_info info;
     if (!ranks)
         return status;
     clef_ranks_describe(ranks, &info);
+    if (has_begun) /* rank 0 opens its device once more */
+        return status ? status : clef_ranks_lead(ranks, device, err);
+    has_begun = 1;
     status = clef_ranks_agree(ranks, status, err);
     if (info.rank == 0) {
         if (status) {
@@ -83,6 +77,70 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     clef_device_close(device);
     clef_ranks_close(ranks);
     exit(status ? CLI_FAILED : CLI_OK);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static const cli_option *option_of(const cli_command *command, const char *name)
+{
+    for (const cli_option *o = command->options; o && o->names; o++)
+        if (strcmp(o->names, name) == 0)
+            return o;
+    return NULL;
+}
+
+static const char *text_of(const cli_command *command, const void *options, const char *name)
+{
+    const cli_option *o = option_of(command, name);
+    const char *text = NULL;
+    if (o && o->type == CLI_TEXT)
+        memcpy(&text, (const char *)options + o->offset, sizeof text);
+    return text;
+}
+
+/* Follows rank 0. Returns only when this rank cannot begin. */
+static clef_status follow(const cli_command *command, const void *options, const cli_split *split, clef_error *err)
+{
+    const cli_option *threads = option_of(command, "threads");
+    const char *which = text_of(command, options, "device");
+    clef_device_opts opts = {.notice = cli_say_notice};
+    clef_device *device;
+    if (threads)
+        memcpy(&opts.n_threads, (const char *)options + threads->offset, sizeof opts.n_threads);
+    return cli_devices_open(which ? which : text_of(command, options, "use-device"), split, &opts, &device, err);
+}
+
+/* What fails on every rank is said by rank 0. A module or an MPI may be missing on one of them alone. */
+static int report(const clef_error *err)
+{
+    return clef_ranks_own() == 0 ? cli_report(err)
+           : err->status == CLEF_E_NOT_FOUND
+               ? cli_fail(CLI_FAILED, "rank %" PRId32 ": %s", clef_ranks_own(), err->text)
+               : CLI_FAILED;
+}
+
+int cli_ranks_start(const cli_command *command, const void *options)
+{
+    const cli_option *tp = option_of(command, "tp");
+    clef_ranks_info info;
+    clef_error err = {0};
+    cli_split split;
+    if (clef_ranks_started() == 1)
+        return CLI_GO_ON;
+    if (!tp && clef_ranks_own())
+        return CLI_USAGE; /* rank 0 says why */
+    if (!tp)
+        return cli_fail(CLI_USAGE, "%s: runs in one process, %" PRId32 " ranks were started", command->name,
+                        clef_ranks_started());
+    memcpy(&split, (const char *)options + tp->offset - offsetof(cli_split, width), sizeof split);
+    if (clef_ranks_open(&(clef_ranks_opts){.width = split.width,
+                                           .stages = split.stages,
+                                           .wire = cli_wire_names[split.wire],
+                                           .agree = command_line},
+                        &ranks, &err) != CLEF_OK)
+        return report(&err);
+    clef_ranks_describe(ranks, &info);
+    return info.rank && follow(command, options, &split, &err) != CLEF_OK ? report(&err) : CLI_GO_ON;
 }
 
 void cli_ranks_end(int rc)

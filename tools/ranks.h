@@ -7,8 +7,10 @@
 
 /** Keeps the command line, which all ranks have to have in common. */
 void cli_ranks_command_line(int argc, char **argv);
-/** Joins the ranks, if that has not been done yet. */
-clef_status cli_ranks_join(const cli_split *split, clef_error *err);
+/** Without a launcher of ranks: CLI_GO_ON. Else joins them, by the flags of RANKS_OPTIONS among the command's options.
+ *  Rank 0 then goes on; the others follow it at once, without reading what the command reads, and end the process when
+ *  rank 0 ends. An exit code after a message, also for a command that runs in one process alone. */
+int cli_ranks_start(const cli_command *command, const void *options);
 /** The device of this rank: of a list with commas, the one with its number among the ranks of its node. CPUs are
  *  divided: each rank of a node gets its share of the processors. `own` is empty for the default. */
 clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts, clef_error *err);

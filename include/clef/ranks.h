@@ -13,6 +13,9 @@ extern "C" {
 
 typedef struct clef_ranks clef_ranks;
 
+/** Number of this rank, from 0 on, by the launcher's environment variables; 0 without a launcher. */
+CLEF_API int32_t clef_ranks_own(void);
+
 typedef struct clef_ranks_opts {
     int32_t     width;  /* ranks that share each layer (tensor parallelism). 0: those of a node, or what `stages`
                            leaves */

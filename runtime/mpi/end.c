@@ -12,7 +12,8 @@ _Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
             clef__mpi_nap(1);
-    clef__mpi_write_line(line);
+    if (*line)
+        clef__mpi_write_line(line);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);
     MPI_Abort(MPI_COMM_WORLD, 1);
     clef__mpi_exit_now();

@@ -2,6 +2,7 @@
 #include "runtime/ranks/ranks.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,46 @@ static void *functions[1];
 static clef__library module = {
     .variable = "CLEF_MPI", .places = places, .names = names, .functions = functions, .n = 1};
 
-int32_t clef_ranks_started(void)
+/* What launchers call the number of ranks, and the rank. */
+static const char *const size_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_NRANKS"};
+static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"};
+enum { N_VARIABLES = sizeof size_variables / sizeof *size_variables };
+
+/* The first of these variables that is a number of at least `least`; -1: none is. */
+static int32_t number_of(const char *const *variables, long least)
 {
-    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_NRANKS"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    for (int i = 0; i < N_VARIABLES; i++) {
         const char *text = clef__os_env(variables[i]);
-        const long n = text ? strtol(text, NULL, 10) : 0;
-        if (n > 0 && n <= INT32_MAX)
+        char *end = NULL;
+        const long n = text ? strtol(text, &end, 10) : -1;
+        if (text && end != text && n >= least && n <= INT32_MAX)
             return (int32_t)n;
     }
-    return 1;
+    return -1;
+}
+
+int32_t clef_ranks_started(void)
+{
+    static atomic_int known; /* children do not see it (hide_from_children) */
+    if (!atomic_load(&known)) {
+        const int32_t n = number_of(size_variables, 1);
+        atomic_store(&known, n < 1 ? 1 : n);
+    }
+    return (int32_t)atomic_load(&known);
+}
+
+int32_t clef_ranks_own(void)
+{
+    const int32_t rank = number_of(rank_variables, 0);
+    return rank < 0 ? 0 : rank;
+}
+
+/* Children of a rank, which prove kernels, are no ranks. */
+static void hide_from_children(void)
+{
+    for (int i = 0; i < N_VARIABLES; i++)
+        if (clef__os_env(size_variables[i]))
+            clef__os_set_env(size_variables[i], "");
 }
 
 static clef_status open_transport(clef__transport **out, clef_error *err)
@@ -62,8 +93,10 @@ static clef_status choose_layout(clef_ranks *r, const clef_ranks_opts *o, clef_e
     r->layout = (clef_layout){width, stages};
     return width > 0 && stages > 0 && width <= t->size && width * stages == t->size
                ? CLEF_OK
-               : clef__fail(err, CLEF_E_ARG, "%" PRId32 " ranks a layer times %" PRId32 " stages: %" PRId32
-                            " ranks were started", width, stages, t->size);
+               : clef__fail(err, CLEF_E_ARG,
+                            "%" PRId32 " ranks were started: they cannot be divided into stages of %" PRId32
+                            " ranks (--tp)%s",
+                            t->size, width, o->stages ? " in the number of --pp" : "");
 }
 
 static clef_status make_groups(clef_ranks *r, clef_error *err)
@@ -166,6 +199,7 @@ clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_
     if (!r)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for ranks");
     r->n_plans = -1; /* nobody follows yet */
+    (void)clef_ranks_started();
     clef_status s = open_transport(&r->transport, err);
     if (!s) {
         r->rank = r->transport->rank;
@@ -182,6 +216,7 @@ clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_
         clef_ranks_close(r);
         return s;
     }
+    hide_from_children();
     r->n_plans = 0;
     *out = r;
     return CLEF_OK;

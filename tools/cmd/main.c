@@ -50,6 +50,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
     memcpy(options, command->defaults, command->options_bytes);
     int rc = cli_parse(command, argc, argv, options, &n_args);
     if (rc == CLI_GO_ON)
+        rc = cli_ranks_start(command, options);
+    if (rc == CLI_GO_ON)
         rc = command->run(options, n_args, argv);
     free(options);
     return rc;
