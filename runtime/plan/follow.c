@@ -24,7 +24,6 @@ typedef struct follower {
     void *user;
     clef__make_stage make;
     part *parts;
-    int64_t steps;
 } follower;
 
 static part *find_part(const follower *f, int32_t number)
@@ -66,6 +65,7 @@ static clef_status create(follower *f, const clef__command *c, const void *data,
 {
     clef_error why = {0};
     clef_plan_opts opts;
+    f->ranks->transport->calls->at(f->ranks->transport, "making plan", c->plan);
     part *p = calloc(1, sizeof *p);
     clef_status s = p ? clef__ranked_unpack(data, (size_t)c->n_bytes, &p->whole, &opts, &why)
                       : clef__fail(&why, CLEF_E_NOMEM, "no memory for a plan");
@@ -117,7 +117,7 @@ static clef_status write_input(const part *p, const clef__command *c, const void
 
 static clef_status run(follower *f, const part *p, clef_error *err)
 {
-    f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->steps);
+    f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->ranks->n_steps);
     p->plan->exchanging = 1;
     const clef_status s = clef_plan_run(p->plan, err);
     p->plan->exchanging = 0;
@@ -197,7 +197,7 @@ clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_we
     while (!s) {
         clef__command command;
         const void *data;
-        ranks->transport->calls->at(ranks->transport, "waiting after step", f.steps);
+        ranks->transport->calls->at(ranks->transport, "waiting after step", ranks->n_steps);
         s = clef__ranks_next(ranks, &command, &data, &why);
         if (!s && command.kind == CLEF__COMMAND_END)
             break;

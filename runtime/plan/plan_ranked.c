@@ -69,6 +69,7 @@ static clef_status make_on_all(clef_plan *plan, clef__make_stage make, clef_erro
     size_t n_bytes;
     if (plan->opts.describe_only)
         return make_parts(plan, make, err);
+    plan->dev->ranks->transport->calls->at(plan->dev->ranks->transport, "making plan", plan->ranked->number);
     char *packed = clef__ranked_pack(plan->graph, &plan->opts, &n_bytes, err);
     if (!packed)
         return CLEF_E_NOMEM;
@@ -174,6 +175,8 @@ static clef_status write_on_all(clef_plan *plan, int32_t input, const void *data
 static clef_status run_on_all(clef_plan *plan, clef_error *err)
 {
     clef_plan *mine = plan->ranked->mine;
+    clef_ranks *ranks = plan->dev->ranks;
+    ranks->transport->calls->at(ranks->transport, "step", ++ranks->n_steps);
     const clef_status s = tell(plan, CLEF__COMMAND_RUN, 0, 0, NULL, 0, err);
     if (s)
         return s;

@@ -1,0 +1,94 @@
+# clef on several ranks, which mpirun starts: the texts and vectors of one process, by tensor parallelism, as a pipeline and both; a server;
+# what ranks refuse; and a rank that is lost.
+. "$(dirname "$0")/../lib.sh"
+command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
+[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
+demo=$CLEF_SOURCE/model/demo
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
+ranks() { local n=$1; shift; timeout 300 mpirun -n "$n" --oversubscribe --bind-to none "$CLEF" "$@" 2>"$tmp/err"; }
+
+want=$("$CLEF" run "$demo" $greedy)
+same "two ranks share each layer" "$want" "$(ranks 2 run "$demo" $greedy)"
+same "three ranks" "$want" "$(ranks 3 run "$demo" $greedy)"
+same "two stages" "$want" "$(ranks 2 run "$demo" $greedy --pp 2)"
+same "two stages of two ranks" "$want" "$(ranks 4 run "$demo" $greedy --tp 2 --pp 2)"
+same "launch by launch" "$want" "$(CLEF_FUSED=0 ranks 2 run "$demo" $greedy)"
+same "sums in 16 bits" "$want" "$(ranks 2 run "$demo" $greedy --wire f16)"
+same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -f - --temp 0 -n 8 -q)" \
+  "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
+same "perplexity" "$("$CLEF" perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
+  "$(ranks 2 perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q | cut -c 1-12)"
+
+# Only rank 0 speaks; a failure is said once.
+ranks 2 run "$demo" -p ROMEO: -n 2 >"$tmp/out"
+same "one rank names its device" 1 "$(grep -c "^clef: device" "$tmp/err")"
+# refuses NAME WORDS RANKS ARGUMENTS...: fails with one line of clef's that holds each of the words
+refuses() {
+  local name=$1 words=$2 n=$3 word
+  shift 3
+  if ranks "$n" "$@" >"$tmp/out"; then fail "$name: it succeeded"; return; fi
+  if [ "$(grep -c "^clef: " "$tmp/err")" -ne 1 ]; then fail "$name: expected one line of clef's"; cat "$tmp/err"; return; fi
+  for word in $words; do
+    grep "^clef: " "$tmp/err" | grep -qF -e "$word" || { fail "$name: expected '$word' in: $(grep "^clef: " "$tmp/err")"; return; }
+  done
+  ok "$name: $(grep "^clef: " "$tmp/err" | cut -c 1-160)"
+}
+refuses "no such model" "/nonexistent" 2 run /nonexistent -p x
+refuses "a command for one process" "tokenize 2" 2 tokenize x
+refuses "a width that does not divide the ranks" "2 --tp" 2 run "$demo" $greedy --tp 3
+refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
+refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
+refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
+if CLEF_MPI=/nonexistent.so ranks 2 run "$demo" $greedy >"$tmp/out"; then
+  fail "a module that is missing: it succeeded"
+else
+  same "a module that is missing" 1 "$(grep "^clef: .*/nonexistent.so" "$tmp/err" | sed 's/rank 1: //' | sort -u | wc -l)"
+fi
+if timeout 100 mpirun --oversubscribe --bind-to none -n 1 "$CLEF" run "$demo" $greedy : -n 1 "$CLEF" run "$demo" $greedy -n 5 >"$tmp/out" 2>"$tmp/err"; then
+  fail "ranks with other flags"
+else
+  same "ranks with other flags" 1 "$(grep -c "^clef: rank 1 on .* differs from rank 0" "$tmp/err")"
+fi
+cp -r "$demo" "$tmp/other"
+sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.001/' "$tmp/other/config.json"
+mkdir "$tmp/a" "$tmp/b"
+ln -s "$demo" "$tmp/a/model"
+ln -s "$tmp/other" "$tmp/b/model"
+if timeout 100 mpirun --oversubscribe -n 1 -wdir "$tmp/a" "$CLEF" run model $greedy : -n 1 -wdir "$tmp/b" "$CLEF" run model $greedy >"$tmp/out" 2>"$tmp/err"; then
+  fail "a rank with another model"
+else
+  same "a rank with another model" 1 "$(grep -c "^clef: .*rank 1 on .*differs from that of rank 0" "$tmp/err")"
+fi
+
+# A server: rank 0 listens, and the others compute with it.
+mpirun -n 2 --oversubscribe --bind-to none "$CLEF" serve "$demo" --port 0 >"$tmp/serve.log" 2>&1 &
+server=$!
+for _ in $(seq 600); do
+  address=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/serve.log" | head -n 1)
+  [ -n "$address" ] && curl -fs "$address/health" >/dev/null && break
+  sleep 0.1
+done
+ask() {
+  curl -s "$address/v1/completions" -H "Content-Type: application/json" -d '{"prompt":"ROMEO:","max_tokens":16,"temperature":0}' |
+    sed -n 's/.*"text":"\([^"]*\)".*/\1/p' | sed 's/\\n/ /g'
+}
+for i in 1 2 3 4; do ask >"$tmp/reply.$i" & asked="${asked:-} $!"; done
+# shellcheck disable=SC2086
+wait $asked
+same "four requests at once" "4 $("$CLEF" run "$demo" -p ROMEO: --temp 0 -n 16 -q | tr '\n' ' ' | sed 's/ *$//')" \
+  "$(sed 's/ *$//' "$tmp"/reply.* | sort | uniq -c | sed 's/^ *//; s/^4  /4  /')"
+kill -INT $server
+wait $server 2>/dev/null
+same "the server's ranks end" "" "$(pgrep -f "^$CLEF serve $demo")"
+
+# A rank that is stopped ends the run, and the line names it.
+timeout 100 mpirun -n 2 --oversubscribe --bind-to none "$CLEF" bench "$demo" -n 200 -p 0 -r 100 -q >"$tmp/out" 2>"$tmp/err" &
+run=$!
+for _ in $(seq 600); do [ "$(pgrep -f "^$CLEF bench $demo" | wc -l)" -ge 2 ] && break; sleep 0.1; done
+sleep 2
+for pid in $(pgrep -f "^$CLEF bench $demo"); do tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^OMPI_COMM_WORLD_RANK=1$' && kill -STOP "$pid"; done
+wait $run 2>/dev/null
+same "a rank that stops is named" 1 "$(grep -c "^clef: rank 1 on .* is lost (last: " "$tmp/err")"
+same "and no process stays" "" "$(pgrep -f "^$CLEF bench $demo")"
+finish
