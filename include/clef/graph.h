@@ -499,6 +499,18 @@ CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, cle
 CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n,
                                                  FILE *to, clef_error *err);
 
+/** Writes the graphs of ranks (clef_graph_of_rank()) as columns side by side, with what the ranks exchange between
+ *  them. Each layer is one node, and so are layers that are alike, except the n_expand layers in `expand`; -1: all
+ *  layers are drawn.
+ *
+ *  graphs  those of ranks 0 to n - 1.
+ *  width   ranks that share a stage; n is a multiple of it.
+ *
+ *  CLEF_E_ARG: the width, or no graph has such a layer; CLEF_E_NOMEM; CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_ranks_dot(clef_graph *const *graphs, int32_t n, int32_t width,
+                                                const int32_t *expand, int32_t n_expand, FILE *to,
+                                                clef_error *err);
+
 /** How many values of one graph are missing in the other (gone), are new there (came), or differ
  *  (changed). */
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
