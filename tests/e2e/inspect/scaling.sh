@@ -13,6 +13,14 @@ print(layout)
 END2
 }
 
+check "the script for Slurm is sound" bash -n "$CLEF_SOURCE/examples/slurm.sh"
+code=0
+bash "$CLEF_SOURCE/examples/slurm.sh" >"$tmp/out" 2>"$tmp/err" || code=$?
+same "and says its usage" "2 1" "$code $(grep -c '^usage: sbatch' "$tmp/err")"
+for key in $(sed -n 's/^\([a-z_]*\) =.*/\1/p' "$CLEF_SOURCE"/examples/devices/*.txt | sort -u); do
+  if grep -q "^| \`$key\` |" "$CLEF_SOURCE/docs/scaling.md"; then ok "scaling.md has $key"; else fail "scaling.md has no $key"; fi
+done
+
 # Elements of weights in text form; each part has a name of its own, and what several ranks have whole counts once.
 elements() {
   sed -n 's/^weight \("[^"]*"\|[^ ]*\) [a-z0-9_]* \[\(.*\)\]$/\1 \2/p' "$@" | sort -u |
