@@ -53,7 +53,8 @@ clef_status clef_graph_count(const clef_graph *g, int64_t rows, int64_t keys, cl
     return CLEF_OK;
 }
 
-int32_t clef_graph_exchanges(const clef_graph *g, int64_t rows, int64_t keys, clef_exchange_info *out, int32_t n)
+int32_t clef_graph_exchanges(const clef_graph *g, int64_t rows, int64_t keys, clef_exchange_info *out,
+                             int32_t n)
 {
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int32_t count = 0;

@@ -25,7 +25,7 @@ const char *cli_model_path(const char *command, int32_t n_args, char **args, con
     return path;
 }
 
-const char *const cli_shape_dtype_names[] = {"f16",  "bf16", "f32",  "q8_0", "q6_k",
+const char *const cli_shape_dtype_names[] = {"f16",  "bf16", "f32",  "q8_0",  "q6_k",
                                              "q5_k", "q4_k", "q4_0", "mxfp4", NULL};
 
 int cli_is_shape_file(const char *path)

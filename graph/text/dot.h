@@ -9,7 +9,8 @@ size_t      clef__dot_layer_of(const char *name);
 /** N of a name that begins so. */
 long        clef__dot_layer_number(const char *name);
 int         clef__dot_same_layer(const clef_value *a, const clef_value *b);
-/** 1 when the value is a node of the picture: all but weights and constants, which are lines of their readers. */
+/** 1 when the value is a node of the picture: all but weights and constants, which are lines of their
+ *  readers. */
 int         clef__dot_is_drawn(const clef_value *v);
 /** Writes text of a label: escapes quotes and backslashes, and writes control characters as spaces. */
 void        clef__dot_write_label(FILE *to, const char *text);

@@ -1,10 +1,11 @@
-/* Writes the graphs of several ranks for Graphviz: a column for each rank, with what ranks exchange between the
- * columns. Time goes down: a column shows the rank's nodes in the order in which they run. Ranks do the same
- * collectives in the same order, so collective number i of one rank stands on the height of number i of the others,
- * and a receive stands below its send.
+/* Writes the graphs of several ranks for Graphviz: a column for each rank, with what ranks exchange between
+ * the columns. Time goes down: a column shows the rank's nodes in the order in which they run. Ranks do the
+ * same collectives in the same order, so collective number i of one rank stands on the height of number i of
+ * the others, and a receive stands below its send.
  *
- * The heights are computed here. Each height of each column gets a node, which is invisible where the rank has
- * nothing to do, and the nodes of a height are chained, because that is what keeps Graphviz's columns in order. */
+ * The heights are computed here. Each height of each column gets a node, which is invisible where the rank
+ * has nothing to do, and the nodes of a height are chained, because that is what keeps Graphviz's columns in
+ * order. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ typedef struct box {
     clef__dot_sums sums;
     int32_t n_collectives;
     const clef_value *collective; /* the last one */
-    int32_t height;               /* 1 is below the headings; 0: a leaf, which Graphviz puts above its reader */
+    int32_t height; /* 1 is below the headings; 0: a leaf, which Graphviz puts above its reader */
 } box;
 
 typedef struct column {
@@ -38,7 +39,7 @@ typedef struct picture {
     column *columns;
     int32_t n, width;
     const int32_t *expand;
-    int32_t n_expand; /* -1: all layers */
+    int32_t n_expand;  /* -1: all layers */
     int32_t n_heights; /* the headings' is 0 */
 } picture;
 
@@ -321,8 +322,8 @@ static int raise_receives(const picture *p, int32_t rank)
     for (int32_t k = 0; k < c->g->n_values; k++) {
         const int32_t end = c->g->values[k]->op == CLEF_OP_send ? end_of_send(p, rank, k) : -1;
         if (end >= 0)
-            changed |= raise_to(&p->columns[peer_of(c->g->values[k])].boxes[end],
-                                c->boxes[c->of[k]].height + 1);
+            changed |=
+                raise_to(&p->columns[peer_of(c->g->values[k])].boxes[end], c->boxes[c->of[k]].height + 1);
     }
     return changed;
 }
@@ -375,8 +376,8 @@ static void write_edge(const picture *p, int32_t from, int32_t from_box, int32_t
 static int is_read_by(const column *c, int32_t from, int32_t by)
 {
     for (int32_t i = 0; i < c->g->n_values; i++)
-        for (int32_t k = 0; c->of[i] >= 0 && c->boxes[c->of[i]].first_of_run == by && k < c->g->values[i]->n_in;
-             k++) {
+        for (int32_t k = 0;
+             c->of[i] >= 0 && c->boxes[c->of[i]].first_of_run == by && k < c->g->values[i]->n_in; k++) {
             const clef_value *in = c->g->values[i]->in[k];
             if (in && c->of[in->id] >= 0 && c->boxes[c->of[in->id]].first_of_run == from)
                 return 1;
@@ -393,8 +394,8 @@ static int32_t box_above(const column *c, int32_t b)
     return -1;
 }
 
-/* Of an input only the edge to its first reader, since each layer reads the positions. The edges from each box to the
- * next are those of the chain. */
+/* Of an input only the edge to its first reader, since each layer reads the positions. The edges from each
+ * box to the next are those of the chain. */
 static void write_edges(const picture *p, int32_t rank)
 {
     const column *c = &p->columns[rank];
@@ -518,13 +519,14 @@ static void write_picture(const picture *p)
     fputs("}\n", p->to);
 }
 
-clef_status clef_graph_write_ranks_dot(clef_graph *const *graphs, int32_t n, int32_t width, const int32_t *expand,
-                                       int32_t n_expand, FILE *to, clef_error *err)
+clef_status clef_graph_write_ranks_dot(clef_graph *const *graphs, int32_t n, int32_t width,
+                                       const int32_t *expand, int32_t n_expand, FILE *to, clef_error *err)
 {
     picture p = {.to = to, .n = n, .width = width, .expand = expand, .n_expand = n_expand, .n_heights = 1};
     clef_status s = CLEF_OK;
     if (n < 1 || width < 1 || n % width)
-        return clef__fail(err, CLEF_E_ARG, "graph DOT: %" PRId32 " ranks are not stages of %" PRId32, n, width);
+        return clef__fail(err, CLEF_E_ARG, "graph DOT: %" PRId32 " ranks are not stages of %" PRId32, n,
+                          width);
     p.columns = calloc((size_t)n, sizeof *p.columns);
     if (!p.columns)
         return clef__fail(err, CLEF_E_NOMEM, "graph DOT: no memory for %" PRId32 " ranks", n);

@@ -17,8 +17,8 @@ typedef struct clef__declared {
     /** 1 when the new model has a weight that the builder can do without. */
     int (*has)(const void *user, clef_role role, const char *suffix);
     const void             *user;
-    clef_dtype              matrices; /* CLEF_F32 (the zero), or the dtype of matrices; F16 where its blocks do not
-                                         fit. Vectors are F32 */
+    clef_dtype              matrices; /* CLEF_F32 (the zero), or the dtype of matrices; F16 where its blocks
+                                         do not fit. Vectors are F32 */
     clef__declared_weight **weights; /* in the order in which they were asked for */
     int32_t                 n, capacity;
     int32_t                 failed; /* 1: out of memory */

@@ -18,8 +18,8 @@ static int is_of_experts(clef_role role)
            role == CLEF_W_EXPERT_DOWN;
 }
 
-/* What the builder could do without: the router and the experts of a model that has some, and what a new model of the
- * family would have. */
+/* What the builder could do without: the router and the experts of a model that has some, and what a new
+ * model of the family would have. */
 static int has_weight(const void *user, clef_role role, const char *suffix)
 {
     const clef_model *m = user;

@@ -30,7 +30,8 @@ clef_status clef_ranks_measure(clef_ranks *r, const uint64_t *sizes, int32_t n, 
     int32_t *ranks = malloc((size_t)size * sizeof *ranks);
     size_t *bytes = malloc(((size_t)n + 1) * sizeof *bytes);
     clef__network_row *rows = malloc(((size_t)n + 1) * sizeof *rows);
-    clef_status s = ranks && bytes && rows ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "the network: no memory");
+    clef_status s =
+        ranks && bytes && rows ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "the network: no memory");
     for (int32_t i = 0; !s && i < size; i++)
         ranks[i] = i;
     for (int32_t i = 0; !s && i < n; i++)

@@ -7,7 +7,8 @@
 #include "tools/ranks.h"
 
 enum { N_SIZES = 8, N_COLUMNS = 6 };
-static const uint64_t sizes[N_SIZES] = {256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+static const uint64_t sizes[N_SIZES] = {256,      1 << 10,   4 << 10, 16 << 10,
+                                        64 << 10, 256 << 10, 1 << 20, 4 << 20};
 static const char *const columns[N_COLUMNS] = {"all_reduce f32", "all_reduce f16", "all_reduce q8",
                                                "all_gather",     "broadcast",      "send"};
 
@@ -58,9 +59,11 @@ int cli_bench_network(const bench *b)
     clef_ranks_info info;
     clef_error err = {0};
     if (clef_ranks_started() < 2)
-        return cli_fail(CLI_FAILED, "bench: --network measures between ranks: start it with mpirun -n N clef bench "
-                                    "--network, N 2 or more");
-    clef_status s = clef_ranks_open(&(clef_ranks_opts){.width = clef_ranks_started(), .stages = 1}, &ranks, &err);
+        return cli_fail(CLI_FAILED,
+                        "bench: --network measures between ranks: start it with mpirun -n N clef bench "
+                        "--network, N 2 or more");
+    clef_status s =
+        clef_ranks_open(&(clef_ranks_opts){.width = clef_ranks_started(), .stages = 1}, &ranks, &err);
     if (s == CLEF_OK)
         s = clef_ranks_measure(ranks, sizes, N_SIZES, rows, &err);
     if (s == CLEF_OK) {

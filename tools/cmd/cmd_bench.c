@@ -49,8 +49,8 @@ static const cli_option bench_option_table[] = {
     {.names = "device", .type = CLI_SWITCH, AT(of_device),
      .help = "measure only the device: memory, arithmetic, launches"},
     {.names = "network", .type = CLI_SWITCH, AT(network),
-     .help = "under mpirun: measure only what exchanges between the ranks take, by size; clef plan --network reads "
-             "the table"},
+     .help = "under mpirun: measure only what exchanges between the ranks take, by size; clef plan --network "
+             "reads the table"},
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure only matrix products of these sizes, with all kernels that can do them or with --gemm"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device),

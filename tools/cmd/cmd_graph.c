@@ -49,15 +49,16 @@ static clef_status picture(void *user, FILE *to, clef_error *err)
 {
     const graph_job *job = user;
     if (job->ranks.n)
-        return clef_graph_write_ranks_dot(job->ranks.of, job->ranks.n, job->ranks.width, job->expand, job->n_expand,
-                                          to, err);
+        return clef_graph_write_ranks_dot(job->ranks.of, job->ranks.n, job->ranks.width, job->expand,
+                                          job->n_expand, to, err);
     return job->n_expand < 0 ? clef_graph_write_dot(job->graph, to, err)
                              : clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err);
 }
 
 static clef_status as_dot(graph_job *job, FILE *to, clef_error *err)
 {
-    return job->o->expand.n || job->ranks.n ? picture(job, to, err) : clef_graph_write_dot(job->graph, to, err);
+    return job->o->expand.n || job->ranks.n ? picture(job, to, err)
+                                            : clef_graph_write_dot(job->graph, to, err);
 }
 
 static clef_status as_onnx(graph_job *job, FILE *to, clef_error *err)
@@ -89,8 +90,8 @@ static clef_status as_html(graph_job *job, FILE *to, clef_error *err)
 
 enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
 static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
-static clef_status (*const writers[])(graph_job *, FILE *, clef_error *) = {
-    as_text, as_json, as_dot, as_onnx, as_svg, as_png, as_html};
+static clef_status (*const writers[])(graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
+                                                                            as_svg,  as_png,  as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
 static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* in the order of clef_part */
 
@@ -117,10 +118,11 @@ static const cli_option graph_option_table[] = {
     {.names = "rank", .type = CLI_TEXT, .value = "R/N", AT(ranks.rank),
      .help = "show the graph of rank R of N ranks, 0 to N-1, as mpirun -n N runs it"},
     {.names = "tp", .type = CLI_INT, .value = "N", AT(ranks.width), .lo = 1, .hi = 4096,
-     .help = "ranks that share each layer (tensor parallelism) [what --pp leaves of the ranks]; dot, svg, png: "
-             "without --rank all ranks are drawn, side by side"},
+     .help = "ranks that share each layer (tensor parallelism) [what --pp leaves of the ranks]; dot, svg, "
+             "png: without --rank all ranks are drawn, side by side"},
     {.names = "pp", .type = CLI_INT, .value = "N", AT(ranks.stages), .lo = 1, .hi = 16,
-     .help = "groups of ranks with layers of their own (pipeline parallelism) [what --tp leaves of the ranks]"},
+     .help = "groups of ranks with layers of their own (pipeline parallelism) [what --tp leaves of the "
+             "ranks]"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile),
      .help = "html: run the graph and show the launches and their times on the device"},
     DEVICE_OPTION(graph_options),
@@ -270,9 +272,10 @@ static clef_status choose_ranks(graph_job *job, clef_graph **graph, clef_error *
     if (!choice->rank && !choice->width && !choice->stages)
         return CLEF_OK;
     if (!choice->rank && !is_picture(job->o->format))
-        return cli_error(err, CLEF_E_ARG,
-                         "--tp, --pp: --format %s shows one rank: expected --rank R/N; dot, svg and png draw all ranks",
-                         format_names[job->o->format]);
+        return cli_error(
+            err, CLEF_E_ARG,
+            "--tp, --pp: --format %s shows one rank: expected --rank R/N; dot, svg and png draw all ranks",
+            format_names[job->o->format]);
     if (job->o->format == ONNX_FORMAT || job->o->profile || job->o->train)
         return cli_error(err, CLEF_E_ARG, "--rank: not with %s",
                          job->o->profile ? "--profile"

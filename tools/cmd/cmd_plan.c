@@ -295,7 +295,8 @@ static int run_ranks(work *w, const char *path)
 static clef_status write_profile(void *user, FILE *to, clef_error *err)
 {
     cli_device_profile_write(user, to);
-    return fflush(to) == 0 && !ferror(to) ? CLEF_OK : cli_error(err, CLEF_E_IO, "plan: cannot write the profile");
+    return fflush(to) == 0 && !ferror(to) ? CLEF_OK
+                                          : cli_error(err, CLEF_E_IO, "plan: cannot write the profile");
 }
 
 static int run_profile(work *w)
@@ -353,7 +354,10 @@ static int check_ranks(const plan_options *o)
                         : o->node_network   ? "--node-network"
                         : o->device_profile ? "--device-profile"
                                             : NULL;
-    const char *excluded = o->max_seqs ? "--max-seqs" : o->n_beams ? "--beams" : o->n_source ? "--source-size" : NULL;
+    const char *excluded = o->max_seqs   ? "--max-seqs"
+                           : o->n_beams  ? "--beams"
+                           : o->n_source ? "--source-size"
+                                         : NULL;
     if (!o->n_ranks && needs)
         return cli_fail(CLI_USAGE, "plan: %s needs --ranks", needs);
     if (o->n_ranks && excluded)
@@ -400,16 +404,17 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [--ranks N --network RATE,LATENCY] [-o FILE]",
     .summary = "Show how much memory a model needs, without loading it",
-    .notes = "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
-             "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
-             "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. With "
-             "--max-seqs: what many sequences share, a pool of pages of 64 positions. The "
-             "command reads no weights, builds no kernels and measures nothing.\n\n"
-             "--ranks predicts the time per token and per prompt (of --batch-size tokens) on several ranks from the "
-             "speed of a device and of the network, for each layout that the model allows. It computes an upper "
-             "limit: kernels do not reach all of the device's speed. MODEL may be a config.json without weights. "
-             "docs/scaling.md has the formulas.\n\n"
-             "  clef plan llama-70b.json --ranks 8 --network 25Gbit,20us --device-profile gpu.txt\n",
+    .notes =
+        "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
+        "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
+        "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. With "
+        "--max-seqs: what many sequences share, a pool of pages of 64 positions. The "
+        "command reads no weights, builds no kernels and measures nothing.\n\n"
+        "--ranks predicts the time per token and per prompt (of --batch-size tokens) on several ranks from "
+        "the speed of a device and of the network, for each layout that the model allows. It is an "
+        "estimate: kernels do not reach all of the device's speed. MODEL may be a config.json without "
+        "weights. docs/scaling.md has the formulas.\n\n"
+        "  clef plan llama-70b.json --ranks 8 --network 25Gbit,20us --device-profile gpu.txt\n",
     .options = plan_option_table,
     .max_args = 1,
     .defaults = &plan_defaults,

@@ -12,8 +12,8 @@ static clef_status read_rank(const char *text, int32_t *rank, int32_t *n, clef_e
     const long r = strtol(text, &slash, 10);
     const long all = slash != text && *slash == '/' ? strtol(slash + 1, &end, 10) : 0;
     if (!end || end == slash + 1 || *end || r < 0 || all < 1 || all > INT32_MAX)
-        return cli_error(err, CLEF_E_ARG, "--rank: expected R/N, such as 1/4 for rank 1 of ranks 0 to 3; got '%s'",
-                         text);
+        return cli_error(err, CLEF_E_ARG,
+                         "--rank: expected R/N, such as 1/4 for rank 1 of ranks 0 to 3; got '%s'", text);
     if (r >= all)
         return cli_error(err, CLEF_E_ARG, "--rank %s: the last of %ld ranks is rank %ld", text, all, all - 1);
     *rank = (int32_t)r;
@@ -48,9 +48,10 @@ clef_status cli_rank_graphs_make(const cli_rank_choice *c, const clef_graph *gra
     } else if (!c->width && !c->stages) {
         return CLEF_OK;
     } else if (out->width * out->stages > CLI_MAX_DRAWN_RANKS) {
-        return cli_error(err, CLEF_E_ARG, "--tp %" PRId32 " --pp %" PRId32 ": %" PRId32 " ranks, and at most %d are "
-                         "drawn side by side: --rank R/N shows one", out->width, out->stages,
-                         out->width * out->stages, CLI_MAX_DRAWN_RANKS);
+        return cli_error(err, CLEF_E_ARG,
+                         "--tp %" PRId32 " --pp %" PRId32 ": %" PRId32 " ranks, and at most %d are "
+                         "drawn side by side: --rank R/N shows one",
+                         out->width, out->stages, out->width * out->stages, CLI_MAX_DRAWN_RANKS);
     }
     const int32_t wanted = c->rank ? 1 : out->width * out->stages;
     for (int32_t i = 0; i < wanted && !s; i++) {

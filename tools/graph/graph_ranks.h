@@ -20,9 +20,9 @@ typedef struct cli_rank_graphs {
     clef_graph *of[CLI_MAX_DRAWN_RANKS];
 } cli_rank_graphs;
 
-/** Makes the graphs. A --tp or --pp that is not given is what the other leaves of N, or 1. CLEF_E_ARG: the rank or
- *  the layout makes no sense, or there are more than CLI_MAX_DRAWN_RANKS ranks to draw; and the statuses of
- *  clef_graph_of_rank(). cli_rank_graphs_finish() frees them, also after a failure. */
+/** Makes the graphs. A --tp or --pp that is not given is what the other leaves of N, or 1. CLEF_E_ARG: the
+ *  rank or the layout makes no sense, or there are more than CLI_MAX_DRAWN_RANKS ranks to draw; and the
+ *  statuses of clef_graph_of_rank(). cli_rank_graphs_finish() frees them, also after a failure. */
 clef_status cli_rank_graphs_make(const cli_rank_choice *choice, const clef_graph *graph, cli_rank_graphs *out,
                                  clef_error *err);
 void        cli_rank_graphs_finish(cli_rank_graphs *graphs);

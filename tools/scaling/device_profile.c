@@ -62,7 +62,8 @@ static clef_status read_line(cli_device_profile *p, const char *path, int number
         char *end;
         const double x = strtod(value, &end);
         if (end == value || *end || !isfinite(x) || x < 0 || (keys[i].needed && x == 0 && i < 2))
-            return cli_error(err, CLEF_E_FORMAT, "%s:%d: %s: expected a number, got '%s'", path, number, name, value);
+            return cli_error(err, CLEF_E_FORMAT, "%s:%d: %s: expected a number, got '%s'", path, number, name,
+                             value);
         *at_key(p, &keys[i]) = x;
         seen[i] = 1;
         return CLEF_OK;

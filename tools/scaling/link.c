@@ -1,4 +1,5 @@
-/* Reads the speed of a connection, and computes what collectives take over it. The ways are those of runtime/mpi/. */
+/* Reads the speed of a connection, and computes what collectives take over it. The ways are those of
+ * runtime/mpi/. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -53,8 +54,8 @@ static int read_text(const char *text, cli_link *out)
     return *at == 0 && out->bytes_per_second > 0 && out->latency > 0;
 }
 
-/* A line of the table that `clef bench --network` prints: bytes; then least and median microseconds of all_reduce over
- * each wire, of all_gather, broadcast and send. */
+/* A line of the table that `clef bench --network` prints: bytes; then least and median microseconds of
+ * all_reduce over each wire, of all_gather, broadcast and send. */
 typedef struct table_row {
     double bytes, reduce, send;
 } table_row;
@@ -85,16 +86,16 @@ static clef_status read_table(FILE *f, const char *path, cli_link *out, clef_err
         if (!isdigit((unsigned char)line[strspn(line, " ")]))
             continue;
         if (!read_row(line, &row))
-            return cli_error(err, CLEF_E_FORMAT, "%s: expected the table of clef bench --network, got: %.60s", path,
-                             line);
+            return cli_error(err, CLEF_E_FORMAT, "%s: expected the table of clef bench --network, got: %.60s",
+                             path, line);
         if (first.bytes == 0 || row.bytes < first.bytes)
             first = row;
         if (row.bytes > last.bytes)
             last = row;
     }
     if (!(last.bytes > first.bytes))
-        return cli_error(err, CLEF_E_FORMAT, "%s: expected the table of clef bench --network with two sizes or more",
-                         path);
+        return cli_error(err, CLEF_E_FORMAT,
+                         "%s: expected the table of clef bench --network with two sizes or more", path);
     const double further = ranks > 2 ? (first.reduce - first.send) / (ranks - 2) : first.send / 10;
     *out = (cli_link){.latency = first.send,
                       .message = further > 0 ? further : 0,
@@ -109,10 +110,11 @@ clef_status cli_link_read(const char *flag, const char *text, cli_link *out, cle
         return CLEF_OK;
     FILE *f = fopen(text, "r");
     if (!f)
-        return cli_error(err, CLEF_E_ARG,
-                         "%s: expected a rate and a latency such as 25Gbit,20us, or a file of clef bench --network; "
-                         "got '%s'",
-                         flag, text);
+        return cli_error(
+            err, CLEF_E_ARG,
+            "%s: expected a rate and a latency such as 25Gbit,20us, or a file of clef bench --network; "
+            "got '%s'",
+            flag, text);
     const clef_status s = read_table(f, text, out, err);
     fclose(f);
     return s;
@@ -125,13 +127,15 @@ static int32_t node_of(const cli_scaling_machine *m, int32_t rank)
     return rank / (m->n_ranks / m->n_nodes);
 }
 
-/* Seconds until each of the ranks has sent n_bytes to each of the others. The ranks of a node share its connection to
- * the other nodes. */
+/* Seconds until each of the ranks has sent n_bytes to each of the others. The ranks of a node share its
+ * connection to the other nodes. */
 static double round_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes)
 {
     const int32_t per_node = m->n_ranks / m->n_nodes;
     const int is_within = node_of(m, first) == node_of(m, first + width - 1);
-    const int32_t here = is_within ? width : width < per_node ? width - 1 : per_node; /* on one node, at most */
+    const int32_t here = is_within          ? width
+                         : width < per_node ? width - 1
+                                            : per_node; /* on one node, at most */
     const int32_t there = is_within ? 0 : width - per_node > 0 ? width - per_node : 1;
     const double near = m->within.latency + (here > 2 ? here - 2 : 0) * m->within.message +
                         (here - 1) * n_bytes / m->within.bytes_per_second;
@@ -147,13 +151,15 @@ static double wire_bytes(const cli_scaling_machine *m, double n_bytes)
     return m->wire == 1 ? n_bytes / 2 : m->wire == 2 ? n_bytes * 36 / 128 : n_bytes;
 }
 
-/* Either each rank sends all to all others, or each adds up a part and sends the sums, which are never rounded. */
+/* Either each rank sends all to all others, or each adds up a part and sends the sums, which are never
+ * rounded. */
 double cli_all_reduce_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
                            double *sent_bytes)
 {
     const double wire = wire_bytes(m, n_bytes);
     const double direct = round_cost(m, first, width, wire),
-                 scattered = round_cost(m, first, width, wire / width) + round_cost(m, first, width, n_bytes / width);
+                 scattered =
+                     round_cost(m, first, width, wire / width) + round_cost(m, first, width, n_bytes / width);
     *sent_bytes = direct <= scattered ? (width - 1) * wire : (width - 1) * (wire + n_bytes) / width;
     return direct <= scattered ? direct : scattered;
 }
@@ -165,7 +171,8 @@ double cli_all_gather_cost(const cli_scaling_machine *m, int32_t first, int32_t 
     return round_cost(m, first, width, n_bytes / width);
 }
 
-double cli_message_cost(const cli_scaling_machine *m, int32_t first, int32_t width, int32_t distance, double n_bytes)
+double cli_message_cost(const cli_scaling_machine *m, int32_t first, int32_t width, int32_t distance,
+                        double n_bytes)
 {
     const int32_t per_node = m->n_ranks / m->n_nodes;
     if (node_of(m, first) == node_of(m, first + distance))

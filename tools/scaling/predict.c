@@ -55,8 +55,8 @@ static clef_status add_exchanges(const cli_scaling *s, const clef_graph *g, cons
     return CLEF_OK;
 }
 
-static clef_status count_rank(const cli_scaling *s, const clef_graph *g, const cli_layout *l, int32_t rank, step now,
-                              cli_step_cost *cost, clef_graph_counts *counts, int32_t *n_exchanges,
+static clef_status count_rank(const cli_scaling *s, const clef_graph *g, const cli_layout *l, int32_t rank,
+                              step now, cli_step_cost *cost, clef_graph_counts *counts, int32_t *n_exchanges,
                               clef_error *err)
 {
     const cli_device_profile *d = &s->machine.device;
@@ -88,7 +88,8 @@ static void add_stage(cli_step_cost *all, const cli_step_cost *stage)
 
 static void take_memory(cli_layout *l, const clef_graph_counts *c, int32_t n_exchanges)
 {
-    if (c->weight_bytes + c->state_bytes + c->arena_bytes > l->weight_bytes + l->state_bytes + l->arena_bytes) {
+    if (c->weight_bytes + c->state_bytes + c->arena_bytes >
+        l->weight_bytes + l->state_bytes + l->arena_bytes) {
         l->weight_bytes = c->weight_bytes;
         l->state_bytes = c->state_bytes;
         l->arena_bytes = c->arena_bytes;
@@ -102,7 +103,7 @@ static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cl
     const step token = {1, s->n_context}, prompt = {s->n_prompt, s->n_prompt};
     cli_step_cost decode = {0}, prefill = {0}, cost;
     /* Parts differ by what does not divide, and the last one has the most; the first one has the biases. */
-    for (int32_t part = 0; part < l->width; part += l->width > 1 ? l->width - 1 : 1) {
+    for (int32_t part = 0; part<l->width; part += l->width> 1 ? l->width - 1 : 1) {
         const int32_t rank = stage * l->width + part;
         clef_graph *g = NULL;
         clef_graph_counts counts;
@@ -175,10 +176,11 @@ clef_status cli_scaling_predict(const clef_graph *graph, int32_t width, int32_t 
     clef_graph_counts whole;
     clef_status status = clef_graph_count(graph, 0, 0, &whole, err);
     if (n % s->machine.n_nodes)
-        return cli_error(err, CLEF_E_ARG, "--ranks %" PRId32 " --nodes %" PRId32 ": expected as many ranks on each node",
-                         n, s->machine.n_nodes);
-    if ((int64_t)(width ? width : 1) * (stages ? stages : 1) > n || (width && n % width) || (stages && n % stages) ||
-        (width && stages && width * stages != n))
+        return cli_error(err, CLEF_E_ARG,
+                         "--ranks %" PRId32 " --nodes %" PRId32 ": expected as many ranks on each node", n,
+                         s->machine.n_nodes);
+    if ((int64_t)(width ? width : 1) * (stages ? stages : 1) > n || (width && n % width) ||
+        (stages && n % stages) || (width && stages && width * stages != n))
         return cli_error(err, CLEF_E_ARG, "--ranks %" PRId32 ": are not --tp times --pp", n);
     s->weight_bytes = (double)whole.weight_bytes;
     for (int32_t p = 1; p <= n && p <= MAX_STAGES && !status; p++) {

@@ -7,13 +7,14 @@
 #include "clef/ranks.h"
 #include "tools/common.h"
 
-/** A connection. A rank that sends to k others at once needs latency + (k - 1) message + the bytes by the rate. */
+/** A connection. A rank that sends to k others at once needs latency + (k - 1) message + the bytes by the
+ *  rate. */
 typedef struct cli_link {
     double bytes_per_second;
     double latency, message; /* seconds: until a small message has arrived; for each further message */
 } cli_link;
-/** Reads "25Gbit,20us" or "25Gbit,20us,2us" (rate, latency, further message [a tenth of the latency]), or a table
- *  that `clef bench --network` has printed. `flag` names the option in messages. CLEF_E_ARG, CLEF_E_IO,
+/** Reads "25Gbit,20us" or "25Gbit,20us,2us" (rate, latency, further message [a tenth of the latency]), or a
+ *  table that `clef bench --network` has printed. `flag` names the option in messages. CLEF_E_ARG, CLEF_E_IO,
  *  CLEF_E_FORMAT. */
 clef_status cli_link_read(const char *flag, const char *text, cli_link *out, clef_error *err);
 
@@ -25,7 +26,8 @@ typedef struct cli_device_profile {
     double host_gb_s;                /* copies between device and host; 0: they share the memory */
     double memory_gb;
 } cli_device_profile;
-/** Reads lines of `key = value`; # begins a comment. CLEF_E_IO, CLEF_E_FORMAT: a key is unknown, or one is missing. */
+/** Reads lines of `key = value`; # begins a comment. CLEF_E_IO, CLEF_E_FORMAT: a key is unknown, or one is
+ *  missing. */
 clef_status cli_device_profile_read(const char *path, cli_device_profile *out, clef_error *err);
 /** Measures a device, which takes a few seconds unless it was done before and `again` is 0. */
 clef_status cli_device_profile_measure(clef_device *device, int32_t again, cli_device_profile *out,
@@ -66,17 +68,19 @@ typedef struct cli_scaling {
     int32_t             best_decode, best_prefill; /* -1: none fits */
 } cli_scaling;
 
-/** Predicts every layout of machine.n_ranks ranks, or those of given width and stages (0: any). `graph` is the
- *  model's, after its passes; its context and the bound of T are n_context and n_prompt. */
+/** Predicts every layout of machine.n_ranks ranks, or those of given width and stages (0: any). `graph` is
+ *  the model's, after its passes; its context and the bound of T are n_context and n_prompt. */
 clef_status cli_scaling_predict(const clef_graph *graph, int32_t width, int32_t stages, cli_scaling *s,
                                 clef_error *err);
 
-/** The time of a collective of n_bytes among the `width` ranks from `first` on, and the bytes that a rank sends. */
+/** The time of a collective of n_bytes among the `width` ranks from `first` on, and the bytes that a rank
+ *  sends. */
 double cli_all_reduce_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
                            double *sent_bytes);
 double cli_all_gather_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
                            double *sent_bytes);
-/** The time of a message of n_bytes from each of the `width` ranks from `first` on to a rank `distance` further. */
+/** The time of a message of n_bytes from each of the `width` ranks from `first` on to a rank `distance`
+ *  further. */
 double cli_message_cost(const cli_scaling_machine *m, int32_t first, int32_t width, int32_t distance,
                         double n_bytes);
 

@@ -8,8 +8,9 @@
 
 static clef_status check(FILE *to, clef_error *err)
 {
-    return fflush(to) == 0 && !ferror(to) ? CLEF_OK
-                                          : cli_error(err, CLEF_E_IO, "plan: cannot write: %s", strerror(errno));
+    return fflush(to) == 0 && !ferror(to)
+               ? CLEF_OK
+               : cli_error(err, CLEF_E_IO, "plan: cannot write: %s", strerror(errno));
 }
 
 static double seconds_of(const cli_step_cost *c)
@@ -37,10 +38,10 @@ static void write_machine(const cli_scaling *s, FILE *to)
     char bytes[24];
     fprintf(to, "%s: %s of weights, context %" PRId32 ", prompt of %" PRId32 " tokens\n", s->title,
             cli_bytes_text((uint64_t)s->weight_bytes, bytes), s->n_context, s->n_prompt);
-    fprintf(to, "%" PRId32 " rank%s on %" PRId32 " node%s, sums as %s\n", m->n_ranks, m->n_ranks == 1 ? "" : "s",
-            m->n_nodes, m->n_nodes == 1 ? "" : "s", cli_wire_names[m->wire]);
-    fprintf(to, "a rank:        %s: %.4g GB/s, %.4g GFLOP/s, %.3g us a launch, %.4g GB\n", d->name, d->read_gb_s,
-            d->gflop_s, d->launch_us, d->memory_gb);
+    fprintf(to, "%" PRId32 " rank%s on %" PRId32 " node%s, sums as %s\n", m->n_ranks,
+            m->n_ranks == 1 ? "" : "s", m->n_nodes, m->n_nodes == 1 ? "" : "s", cli_wire_names[m->wire]);
+    fprintf(to, "a rank:        %s: %.4g GB/s, %.4g GFLOP/s, %.3g us a launch, %.4g GB\n", d->name,
+            d->read_gb_s, d->gflop_s, d->launch_us, d->memory_gb);
     if (m->n_ranks > m->n_nodes)
         write_link(to, "within a node:", &m->within);
     if (m->n_nodes > 1)
@@ -50,7 +51,9 @@ static void write_machine(const cli_scaling *s, FILE *to)
 static void write_row(const cli_scaling *s, const cli_layout *l, FILE *to)
 {
     const double decode = seconds_of(&l->decode), prefill = seconds_of(&l->prefill);
-    fprintf(to, "%5" PRId32 " %4" PRId32 " %9.2f %9.2f %9.2f %9.2f %10.2f %8.1f %6.0f%% %10.1f %6.0f%% %9.1f %s\n",
+    fprintf(to,
+            "%5" PRId32 " %4" PRId32
+            " %9.2f %9.2f %9.2f %9.2f %10.2f %8.1f %6.0f%% %10.1f %6.0f%% %9.1f %s\n",
             l->width, l->stages, (double)l->weight_bytes / 1e9, (double)l->state_bytes / 1e9,
             (double)l->arena_bytes / 1e9, memory_of(l) / 1e9, decode * 1e3, 1 / decode,
             100 * l->decode.network / decode, prefill * 1e3, 100 * l->prefill.network / prefill,
@@ -73,9 +76,10 @@ clef_status cli_scaling_text(void *user, FILE *to, clef_error *err)
     const cli_scaling *s = user;
     int32_t n_rows = 0;
     write_machine(s, to);
-    fprintf(to, "\n%10s %39s %27s %18s %9s\n", "layout", "GB of a rank, at most", "a token", "the prompt", "a token");
-    fprintf(to, "%5s %4s %9s %9s %9s %9s %10s %8s %7s %10s %7s %9s\n", "tp", "pp", "weights", "KV cache", "working",
-            "together", "ms", "tokens/s", "network", "ms", "network", "kB sent");
+    fprintf(to, "\n%10s %39s %27s %18s %9s\n", "layout", "GB of a rank, at most", "a token", "the prompt",
+            "a token");
+    fprintf(to, "%5s %4s %9s %9s %9s %9s %10s %8s %7s %10s %7s %9s\n", "tp", "pp", "weights", "KV cache",
+            "working", "together", "ms", "tokens/s", "network", "ms", "network", "kB sent");
     for (int32_t i = 0; i < s->n_layouts; i++)
         if (!s->layouts[i].refused[0]) {
             write_row(s, &s->layouts[i], to);
