@@ -201,11 +201,14 @@ static void write_header(const picture *p, int32_t rank)
             elements += (double)clef__elements(g->values[i], NULL);
             bytes += (double)clef__bytes(g->values[i], NULL);
         }
-    fprintf(p->to,
-            "    r%d [shape=plaintext, fontsize=12, label=\"rank %d\\npart %d of %d, stage %d of %d\\n%.4g M "
-            "weights, %.4g MB\"];\n",
-            rank, rank, rank % p->width + 1, p->width, rank / p->width + 1, p->n / p->width, elements / 1e6,
-            bytes / 1e6);
+    const int is_large = bytes >= 1e9;
+    const double unit = is_large ? 1e9 : 1e6;
+    fprintf(
+        p->to,
+        "    r%d [shape=plaintext, fontsize=12, label=\"rank %d\\npart %d of %d, stage %d of %d\\n%.4g %c "
+        "weights, %.4g %s\"];\n",
+        rank, rank, rank % p->width + 1, p->width, rank / p->width + 1, p->n / p->width, elements / unit,
+        is_large ? 'G' : 'M', bytes / unit, is_large ? "GB" : "MB");
 }
 
 static void write_column(const picture *p, int32_t rank)

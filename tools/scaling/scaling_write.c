@@ -48,17 +48,16 @@ static void write_machine(const cli_scaling *s, FILE *to)
         write_link(to, "between nodes:", &m->between);
 }
 
-static void write_row(const cli_scaling *s, const cli_layout *l, FILE *to)
+static void write_row(const cli_layout *l, FILE *to)
 {
     const double decode = seconds_of(&l->decode), prefill = seconds_of(&l->prefill);
     fprintf(to,
             "%5" PRId32 " %4" PRId32
-            " %9.2f %9.2f %9.2f %9.2f %10.2f %8.1f %6.0f%% %10.1f %6.0f%% %9.1f %s\n",
+            " %9.3g %9.3g %9.3g %9.3g %10.2f %8.1f %6.0f%% %10.1f %6.0f%% %9.1f %s\n",
             l->width, l->stages, (double)l->weight_bytes / 1e9, (double)l->state_bytes / 1e9,
             (double)l->arena_bytes / 1e9, memory_of(l) / 1e9, decode * 1e3, 1 / decode,
             100 * l->decode.network / decode, prefill * 1e3, 100 * l->prefill.network / prefill,
             l->decode.sent_bytes / 1e3, l->fits ? "" : " does not fit");
-    (void)s;
 }
 
 static void write_best(const cli_scaling *s, const char *what, int32_t i, FILE *to)
@@ -82,7 +81,7 @@ clef_status cli_scaling_text(void *user, FILE *to, clef_error *err)
             "working", "together", "ms", "tokens/s", "network", "ms", "network", "kB sent");
     for (int32_t i = 0; i < s->n_layouts; i++)
         if (!s->layouts[i].refused[0]) {
-            write_row(s, &s->layouts[i], to);
+            write_row(&s->layouts[i], to);
             n_rows++;
         }
     for (int32_t i = 0; i < s->n_layouts; i++)
