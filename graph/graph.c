@@ -474,3 +474,11 @@ clef_graph *clef_graph_clone(const clef_graph *g)
     }
     return to;
 }
+
+int clef__has_result(const clef_graph *g)
+{
+    for (int32_t i = 0; i < g->n_values && !g->n_outputs; i++)
+        if (g->values[i]->op == CLEF_OP_send)
+            return 1;
+    return g->n_outputs > 0;
+}

@@ -97,6 +97,8 @@ clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *form
 /* appends to the list and sets v->id */
 int clef__graph_append(clef_graph *g, clef_value *v);
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v);     /* renames nothing */
+/** 1 when the graph has an output, or sends something: a rank of an early stage has no output. */
+int clef__has_result(const clef_graph *g);
 /** Gives v the name. If another value has the name, and it was generated, that value gets a new one.
  *  Otherwise it is an error (0). So is a name that is empty or has CLEF_NAME_BYTES bytes or more. */
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);

@@ -25,6 +25,23 @@ const char *cli_model_path(const char *command, int32_t n_args, char **args, con
     return path;
 }
 
+const char *const cli_shape_dtype_names[] = {"f16",  "bf16", "f32",  "q8_0",  "q6_k",
+                                             "q5_k", "q4_k", "q4_0", "mxfp4", NULL};
+
+int cli_is_shape_file(const char *path)
+{
+    const size_t n = strlen(path);
+    return n >= 5 && strcmp(path + n - 5, ".json") == 0;
+}
+
+clef_status cli_model_open_to_plan(const char *path, int32_t dtype, clef_model **out, clef_error *err)
+{
+    static const clef_dtype dtypes[] = {CLEF_F16,  CLEF_BF16, CLEF_F32,  CLEF_Q8_0, CLEF_Q6_K,
+                                        CLEF_Q5_K, CLEF_Q4_K, CLEF_Q4_0, CLEF_MXFP4};
+    return cli_is_shape_file(path) ? clef_model_open_shape(path, dtypes[dtype], out, err)
+                                   : clef_model_open(path, out, err);
+}
+
 int32_t cli_format_of(const char *command, const char *const *names, const char *text, int32_t format,
                       const char *out)
 {

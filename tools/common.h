@@ -98,6 +98,14 @@ extern const char *const cli_wire_names[];
  *  message. */
 const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag);
 
+/** Names of dtypes that the weights of a model without weights may have; NULL ends them. */
+extern const char *const cli_shape_dtype_names[];
+/** Opens a model to plan with: also a config.json, which has no weights. Its matrices have the dtype with
+ *  this index in cli_shape_dtype_names. */
+clef_status cli_model_open_to_plan(const char *path, int32_t dtype, clef_model **out, clef_error *err);
+/** 1 when the path names a config.json (it ends in .json). */
+int cli_is_shape_file(const char *path);
+
 /** The index of the output form in `names` (ended by NULL): `format` if it is set (-1: not), else by the
  *  ending of the file `out`. names[0], text, is for files without an ending, for .txt and .`text`, and for
  *  NULL (stdout). -1 after a message: CLI_USAGE. */

@@ -41,7 +41,7 @@ clef_status clef__pass_verify(clef_graph *g, clef_error *err)
             return s;
         clef__track_state(g->values[i]);
     }
-    if (!g->n_outputs)
+    if (!clef__has_result(g))
         return clef__fail(err, CLEF_E_ARG, "the graph has no output");
     for (int32_t i = 0; i < g->n_outputs; i++) {
         const clef_value *v = g->outputs[i].value;

@@ -187,7 +187,7 @@ clef_status clef__shard_trace(clef__sharding *s, clef_error *err)
             status = check_heads(s, v, &s->cuttable[i][axis], err);
         }
         s->state_axis[i] = is_leaf ? -1 : axis_by_states(s, v);
-        s->is_sum[i] = clef__shard_sum(s, v, &way, &lead) ? 1 : 0;
+        s->is_sum[i] = s->layout.width > 1 && clef__shard_sum(s, v, &way, &lead);
     }
     return status;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
+#include "graph/text/dot.h"
 
 /* Where "layerN" begins in a name: after "encoder." or "decoder." if the name begins with it. */
 static const char *at_layer(const char *name)
@@ -13,8 +13,7 @@ static const char *at_layer(const char *name)
     return strncmp(name, "encoder.", 8) == 0 || strncmp(name, "decoder.", 8) == 0 ? name + 8 : name;
 }
 
-/* Length of the "layerN" or "encoder.layerN" that the name begins with; 0 if it begins otherwise. */
-static size_t layer_of(const char *name)
+size_t clef__dot_layer_of(const char *name)
 {
     const char *at = at_layer(name);
     size_t n = 5;
@@ -25,14 +24,18 @@ static size_t layer_of(const char *name)
     return at[n] == '.' ? (size_t)(at - name) + n : 0;
 }
 
-static int same_layer(const clef_value *a, const clef_value *b)
+long clef__dot_layer_number(const char *name)
 {
-    const size_t n = layer_of(a->name);
-    return n == layer_of(b->name) && strncmp(a->name, b->name, n) == 0;
+    return strtol(at_layer(name) + 5, NULL, 10);
 }
 
-/* Writes text of a label: escapes quotes and backslashes, and writes control characters as spaces. */
-static void write_label(FILE *to, const char *text)
+int clef__dot_same_layer(const clef_value *a, const clef_value *b)
+{
+    const size_t n = clef__dot_layer_of(a->name);
+    return n == clef__dot_layer_of(b->name) && strncmp(a->name, b->name, n) == 0;
+}
+
+void clef__dot_write_label(FILE *to, const char *text)
 {
     for (; *text; text++) {
         if (*text == '"' || *text == '\\')
@@ -41,7 +44,7 @@ static void write_label(FILE *to, const char *text)
     }
 }
 
-static int is_drawn(const clef_value *v)
+int clef__dot_is_drawn(const clef_value *v)
 {
     return v->op != CLEF_OP_NONE || v->kind == CLEF_INPUT || v->kind == CLEF_STATE;
 }
@@ -62,22 +65,22 @@ static const char *style_of(const clef_value *v)
 /* The part of the name after the layer's. */
 static const char *short_name(const clef_value *v)
 {
-    const size_t n = layer_of(v->name);
+    const size_t n = clef__dot_layer_of(v->name);
     return n ? v->name + n + 1 : v->name;
 }
 
-static void write_node(FILE *to, const clef_value *v)
+void clef__dot_write_node(FILE *to, const char *prefix, const clef_value *v)
 {
     char shape[96];
-    fprintf(to, "    v%d [%s, label=\"", v->id, style_of(v));
+    fprintf(to, "    %sv%d [%s, label=\"", prefix, v->id, style_of(v));
     if (v->op != CLEF_OP_NONE)
         fprintf(to, "%s\\n", clef__ops[v->op]->name);
-    write_label(to, short_name(v));
+    clef__dot_write_label(to, *prefix ? v->name : short_name(v));
     fprintf(to, "\\n%s %s", clef_dtype_name(v->dtype), clef__shape_text(v->graph, &v->shape, shape));
     for (int32_t i = 0; i < v->n_in; i++)
-        if (v->in[i] && !is_drawn(v->in[i])) {
+        if (v->in[i] && !clef__dot_is_drawn(v->in[i])) {
             fputs("\\n+ ", to);
-            write_label(to, v->in[i]->name);
+            clef__dot_write_label(to, v->in[i]->name);
             fprintf(to, " %s %s", clef_dtype_name(v->in[i]->dtype),
                     clef__shape_text(v->graph, &v->in[i]->shape, shape));
         }
@@ -94,9 +97,9 @@ typedef struct fold {
 
 static int is_folded(const fold *f, const clef_value *v)
 {
-    if (!f->is_on || !layer_of(v->name))
+    if (!f->is_on || !clef__dot_layer_of(v->name))
         return 0;
-    const long layer = strtol(at_layer(v->name) + 5, NULL, 10);
+    const long layer = clef__dot_layer_number(v->name);
     for (int32_t i = 0; i < f->n_expand; i++)
         if (f->expand[i] == layer)
             return 0;
@@ -106,7 +109,7 @@ static int is_folded(const fold *f, const clef_value *v)
 static void write_id(FILE *to, const fold *f, const clef_value *v)
 {
     if (is_folded(f, v))
-        fprintf(to, "\"%.*s\"", (int)layer_of(v->name), v->name);
+        fprintf(to, "\"%.*s\"", (int)clef__dot_layer_of(v->name), v->name);
     else
         fprintf(to, "v%d", v->id);
 }
@@ -114,8 +117,8 @@ static void write_id(FILE *to, const fold *f, const clef_value *v)
 static void write_edges(FILE *to, const fold *f, const clef_value *v)
 {
     for (int32_t i = 0; i < v->n_in; i++)
-        if (v->in[i] && is_drawn(v->in[i]) &&
-            !(is_folded(f, v) && is_folded(f, v->in[i]) && same_layer(v, v->in[i]))) {
+        if (v->in[i] && clef__dot_is_drawn(v->in[i]) &&
+            !(is_folded(f, v) && is_folded(f, v->in[i]) && clef__dot_same_layer(v, v->in[i]))) {
             fputs("  ", to);
             write_id(to, f, v->in[i]);
             fputs(" -> ", to);
@@ -124,36 +127,39 @@ static void write_edges(FILE *to, const fold *f, const clef_value *v)
         }
 }
 
+void clef__dot_add(clef__dot_sums *sums, const clef_value *v)
+{
+    if (v->op == CLEF_OP_NONE)
+        return;
+    sums->n_nodes += clef__ops[v->op]->lower != NULL;
+    sums->flops += clef__ops[v->op]->view ? 0 : clef__ops[v->op]->cost(v, NULL).flops;
+    for (int32_t k = 0; k < v->n_in; k++)
+        if (v->in[k] && v->in[k]->kind == CLEF_WEIGHT)
+            sums->elements += (double)clef__elements(v->in[k], NULL);
+}
+
 /* Writes a layer, whose first value is `first`, as one node. Its label counts nodes, elements of weights and
  * FLOP. */
 static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *first)
 {
-    const size_t n = layer_of(first->name);
-    int32_t n_nodes = 0;
-    double elements = 0, flops = 0;
-    for (int32_t i = first->id; i < g->n_values; i++) {
-        const clef_value *v = g->values[i];
-        if (!same_layer(v, first) || v->op == CLEF_OP_NONE)
-            continue;
-        n_nodes += clef__ops[v->op]->lower != NULL;
-        flops += clef__ops[v->op]->view ? 0 : clef__ops[v->op]->cost(v, NULL).flops;
-        for (int32_t k = 0; k < v->n_in; k++)
-            if (v->in[k] && v->in[k]->kind == CLEF_WEIGHT)
-                elements += (double)clef__elements(v->in[k], NULL);
-    }
+    const size_t n = clef__dot_layer_of(first->name);
+    clef__dot_sums sums = {0};
+    for (int32_t i = first->id; i < g->n_values; i++)
+        if (clef__dot_same_layer(g->values[i], first))
+            clef__dot_add(&sums, g->values[i]);
     const char *at = at_layer(first->name);
     fprintf(to,
             "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d "
             "nodes, %.4g M weights\\n%.4g GFLOP "
             "at the bounds\"];\n",
             (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name,
-            at > first->name ? " " : "", (int)(first->name + n - at) - 5, at + 5, n_nodes, elements / 1e6,
-            flops / 1e9);
+            at > first->name ? " " : "", (int)(first->name + n - at) - 5, at + 5, sums.n_nodes,
+            sums.elements / 1e6, sums.flops / 1e9);
 }
 
 static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef_value *first)
 {
-    const size_t n = layer_of(first->name);
+    const size_t n = clef__dot_layer_of(first->name);
     if (is_folded(f, first)) {
         write_folded_layer(to, g, first);
         return;
@@ -161,8 +167,8 @@ static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef
     fprintf(to, "  subgraph \"cluster_%.*s\" {\n    label=\"%.*s\"; style=rounded; color=\"#a0a0a0\";\n",
             (int)n, first->name, (int)n, first->name);
     for (int32_t j = first->id; j < g->n_values; j++)
-        if (same_layer(g->values[j], first) && is_drawn(g->values[j]))
-            write_node(to, g->values[j]);
+        if (clef__dot_same_layer(g->values[j], first) && clef__dot_is_drawn(g->values[j]))
+            clef__dot_write_node(to, "", g->values[j]);
     fputs("  }\n", to);
 }
 
@@ -176,20 +182,20 @@ static clef_status write_dot(const clef_graph *g, const fold *f, FILE *to, clef_
             f->is_on ? "strict " : "");
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
-        const size_t layer = layer_of(v->name);
+        const size_t layer = clef__dot_layer_of(v->name);
         int first = 1; /* 1: v is the first value of its layer, so the whole layer is written */
         for (int32_t j = 0; j < i && layer && first; j++)
-            first = !same_layer(g->values[j], v);
+            first = !clef__dot_same_layer(g->values[j], v);
         if (layer && first)
             write_layer(to, g, f, v);
-        else if (!layer && is_drawn(v))
-            write_node(to, v);
+        else if (!layer && clef__dot_is_drawn(v))
+            clef__dot_write_node(to, "", v);
     }
     for (int32_t i = 0; i < g->n_values; i++)
         write_edges(to, f, g->values[i]);
     for (int32_t i = 0; i < g->n_outputs; i++) {
         fprintf(to, "  out%d [shape=ellipse, style=filled, fillcolor=\"#e8d0d8\", label=\"", i);
-        write_label(to, g->outputs[i].name);
+        clef__dot_write_label(to, g->outputs[i].name);
         fputs("\"];\n  ", to);
         write_id(to, f, g->outputs[i].value);
         fprintf(to, " -> out%d;\n", i);
@@ -206,7 +212,7 @@ clef_status clef_graph_write_dot(const clef_graph *g, FILE *to, clef_error *err)
 static int has_layer(const clef_graph *g, int32_t layer)
 {
     for (int32_t i = 0; i < g->n_values; i++)
-        if (layer_of(g->values[i]->name) && strtol(at_layer(g->values[i]->name) + 5, NULL, 10) == layer)
+        if (clef__dot_layer_of(g->values[i]->name) && clef__dot_layer_number(g->values[i]->name) == layer)
             return 1;
     return 0;
 }

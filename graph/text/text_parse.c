@@ -517,7 +517,7 @@ clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name,
             p.line++;
         }
     }
-    if (!p.status && !p.g->n_outputs)
+    if (!p.status && !clef__has_result(p.g))
         fail(&p, CLEF_E_FORMAT, "the graph has no output");
     if (p.status) {
         clef_graph_destroy(p.g);

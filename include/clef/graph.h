@@ -487,6 +487,29 @@ CLEF_API const char *clef_op_name(int32_t i);
 /** Its formula in one line. */
 CLEF_API const char *clef_op_formula(int32_t i);
 
+/** What one run of a graph needs, as its ops count it. No device is involved. */
+typedef struct clef_graph_counts {
+    int32_t  n_launches;   /* nodes that a device runs; views and exchanges between ranks are not counted */
+    double   flops, bytes; /* arithmetic, a multiply-add counts as two; bytes of memory read and written */
+    uint64_t weight_bytes, state_bytes; /* of all weights, and of all states (the KV cache) */
+    uint64_t arena_bytes;  /* of the other values, which share memory; at the bounds of all symbols */
+} clef_graph_counts;
+/** rows and keys: the values of the symbols T and S; 0: their bounds. The other symbols are at their bounds.
+ *  CLEF_E_NOMEM; CLEF_E_LIMIT. */
+CLEF_API clef_status clef_graph_count(const clef_graph *graph, int64_t rows, int64_t keys,
+                                      clef_graph_counts *out, clef_error *err);
+
+/** A node at which ranks exchange values (clef/ranks.h). */
+typedef struct clef_exchange_info {
+    const char *op;      /* "all_reduce", "all_gather", "send", "receive" */
+    uint64_t    n_bytes; /* of the result; of a message */
+    int32_t     peer;    /* send, receive: the other rank; else -1 */
+} clef_exchange_info;
+/** The exchanges in their order, at most n of them; the result is the number of all. rows and keys as in
+ *  clef_graph_count(). */
+CLEF_API int32_t clef_graph_exchanges(const clef_graph *graph, int64_t rows, int64_t keys,
+                                      clef_exchange_info *out, int32_t n);
+
 /** Writes the graph. The text form parses back to the same graph. The JSON form is
  *  {"format":"clef-graph","version":1,...}. The dot form is for Graphviz, with layers as clusters. CLEF_E_IO
  *  when the stream fails. */
@@ -498,6 +521,18 @@ CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, cle
  *  CLEF_E_ARG: the graph has no such layer. */
 CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n,
                                                  FILE *to, clef_error *err);
+
+/** Writes the graphs of ranks (clef_graph_of_rank()) as columns side by side, with what the ranks exchange
+ *  between them. Each layer is one node, and so are layers that are alike, except the n_expand layers in
+ *  `expand`; -1: all layers are drawn.
+ *
+ *  graphs  those of ranks 0 to n - 1.
+ *  width   ranks that share a stage; n is a multiple of it.
+ *
+ *  CLEF_E_ARG: the width, or no graph has such a layer; CLEF_E_NOMEM; CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_ranks_dot(clef_graph *const *graphs, int32_t n, int32_t width,
+                                                const int32_t *expand, int32_t n_expand, FILE *to,
+                                                clef_error *err);
 
 /** How many values of one graph are missing in the other (gone), are new there (came), or differ
  *  (changed). */

@@ -23,6 +23,13 @@ typedef struct clef_lora_set clef_lora_set;
  *  CLEF_E_UNSUPPORTED (an unknown architecture or dtype; the text lists the known ones), CLEF_E_NOT_FOUND (a
  *  weight is missing), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
+/** Opens the hyperparameters alone, to plan with models that are not here: a config.json, or a folder with
+ *  one. The model has no weights and no tokenizer. Its graphs can be written, counted and cut for ranks. They
+ *  have matrices of `dtype` (of F16 where its blocks do not fit), and vectors of F32. CLEF_E_IO,
+ *  CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. Families whose weights do not follow from the
+ *  hyperparameters are CLEF_E_UNSUPPORTED when the graph is built. */
+CLEF_API clef_status clef_model_open_shape(const char *path, clef_dtype dtype, clef_model **out,
+                                           clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
 /** How RoPE's frequencies are scaled beyond the context of the original training; names as in rope_scaling of

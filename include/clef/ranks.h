@@ -80,6 +80,20 @@ CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weigh
 /** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its number and
  *  host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);
+/** Seconds of some tries, and what one size takes. */
+typedef struct clef_ranks_time { double least, median; } clef_ranks_time;
+typedef struct clef_ranks_times {
+    uint64_t        n_bytes;       /* of each rank's contribution, or of the message */
+    clef_ranks_time all_reduce[3]; /* n_bytes of floats, over each wire: f32, f16, q8 */
+    clef_ranks_time all_gather;
+    clef_ranks_time broadcast;     /* until the last rank has it */
+    clef_ranks_time send;          /* one way, between the first and the last rank */
+} clef_ranks_times;
+/** Measures exchanges among all ranks, of sizes[n] bytes (multiples of 4). Every rank calls it with the same
+ *  sizes and gets the same figures in out[n]; up to about 0.3 s a size. Before clef_ranks_lead(). CLEF_E_ARG:
+ *  a single rank; CLEF_E_NOMEM. */
+CLEF_API clef_status clef_ranks_measure(clef_ranks *ranks, const uint64_t *sizes, int32_t n,
+                                        clef_ranks_times *out, clef_error *err);
 /** The graph that one rank of a layout runs, as clef_ranks_lead() makes it: weights and states have only the rank's
  *  part, and all_reduce, all_gather, send and receive exchange values with other ranks. Needs no ranks. The caller
  *  destroys *out. CLEF_E_ARG; CLEF_E_UNSUPPORTED: the heads of attention do not divide by `width` (the text lists

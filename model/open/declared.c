@@ -33,11 +33,17 @@ const clef_tensor_info *clef__declare(clef__declared *d, clef_role role, const c
     snprintf(w->name, sizeof w->name, "%s", name);
     snprintf(w->suffix, sizeof w->suffix, "%s", suffix);
     w->role = role;
-    w->info = (clef_tensor_info){.name = w->name, .dtype = CLEF_F32, .rank = shape->rank, .n_bytes = 4};
+    const int64_t row = shape->rank > 0 ? shape->dim[shape->rank - 1].n : 1;
+    clef_dtype dtype = shape->rank > 1 ? d->matrices : CLEF_F32;
+    if (row % clef_dtype_block_elems(dtype))
+        dtype = CLEF_F16;
+    uint64_t n = 1;
+    w->info = (clef_tensor_info){.name = w->name, .dtype = dtype, .rank = shape->rank};
     for (int32_t i = 0; i < shape->rank; i++) {
         w->info.dims[i] = shape->dim[i].n;
-        w->info.n_bytes *= (uint64_t)shape->dim[i].n;
+        n *= (uint64_t)shape->dim[i].n;
     }
+    w->info.n_bytes = n / (uint64_t)clef_dtype_block_elems(dtype) * (uint64_t)clef_dtype_block_bytes(dtype);
     return &w->info;
 }
 

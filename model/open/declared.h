@@ -10,13 +10,15 @@ typedef struct clef__declared_weight {
     char             name[CLEF_WEIGHT_NAME_BYTES];
     clef_role        role;
     char             suffix[8]; /* "weight", "bias" or "" */
-    clef_tensor_info info;      /* F32, without data; its name is `name` */
+    clef_tensor_info info;      /* without data; its name is `name` */
 } clef__declared_weight;
 
 typedef struct clef__declared {
     /** 1 when the new model has a weight that the builder can do without. */
     int (*has)(const void *user, clef_role role, const char *suffix);
     const void             *user;
+    clef_dtype              matrices; /* CLEF_F32 (the zero), or the dtype of matrices; F16 where its blocks
+                                         do not fit. Vectors are F32 */
     clef__declared_weight **weights; /* in the order in which they were asked for */
     int32_t                 n, capacity;
     int32_t                 failed; /* 1: out of memory */

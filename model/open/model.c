@@ -8,6 +8,7 @@
 #include "graph/fail.h"
 #include "model/file/tensor_index.h"
 #include "model/open/config.h"
+#include "model/open/declared.h"
 #include "model/open/joined.h"
 #include "model/open/published.h"
 #include "runtime/os/os.h"
@@ -301,6 +302,9 @@ void clef_model_close(clef_model *model)
     clef_tokenizer_close(model->tokenizer);
     clef__published_finish(model);
     clef__joined_finish(model);
+    if (model->declared)
+        clef__declared_finish(model->declared);
+    free(model->declared);
     free(model->by_name);
     free(model->tensors);
     clef__gguf_close(&model->gguf);

@@ -116,6 +116,63 @@ static void folded_dot(void **state)
     clef_graph_destroy(g);
 }
 
+/* A product of [T, 64] with a matrix of 64 x 32, its sum over ranks, and a message. */
+static const char rank_text[] =
+    "symbol T <= 8\ninput x f32 [T, 64]\nweight w f16 [64, 32]\nstate s f32 [10]\n"
+    "layer0.a = matmul(x, w)\nlayer0.b = all_reduce(layer0.a)\n"
+    "layer0.c = send(layer0.b) rank=1\noutput y = layer0.b\n";
+
+static void counts(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(rank_text);
+    clef_graph_counts c;
+    clef_exchange_info all[4];
+    assert_int_equal(clef_graph_count(g, 2, 0, &c, &err), CLEF_OK);
+    assert_int_equal(c.n_launches, 1);
+    assert_int_equal(c.weight_bytes, 64 * 32 * 2);
+    assert_int_equal(c.state_bytes, 40);
+    assert_int_equal((int64_t)c.flops, 2 * 2 * 64 * 32);
+    assert_int_equal((int64_t)c.bytes, 64 * 32 * 2 + 2 * 64 * 4 + 2 * 32 * 4);
+    assert_true(c.arena_bytes >= 8 * 32 * 4);
+    assert_int_equal(clef_graph_exchanges(g, 2, 0, all, 4), 2);
+    assert_string_equal(all[0].op, "all_reduce");
+    assert_int_equal(all[0].n_bytes, 2 * 32 * 4);
+    assert_int_equal(all[0].peer, -1);
+    assert_string_equal(all[1].op, "send");
+    assert_int_equal(all[1].peer, 1);
+    assert_int_equal(clef_graph_exchanges(g, 0, 0, all, 1),
+                     2); /* at the bound, and no more than there is room */
+    assert_int_equal(all[0].n_bytes, 8 * 32 * 4);
+    clef_graph_destroy(g);
+}
+
+/* Two stages of one rank: the message is an arrow, and the receive stands below the send. */
+static void ranks_dot(void **state)
+{
+    (void)state;
+    clef_graph *graphs[] = {parse(rank_text), parse("symbol T <= 8\ninput x f32 [T, 32]\n"
+                                                    "layer1.r = receive(x) rank=0\nlayer1.a = neg(layer1.r)\n"
+                                                    "output y = layer1.a\n")};
+    char text[8192];
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    assert_int_equal(clef_graph_write_ranks_dot(graphs, 2, 1, NULL, 0, to, &err), CLEF_OK);
+    rewind(to);
+    text[fread(text, 1, sizeof text - 1, to)] = 0;
+    assert_non_null(strstr(text, "layer 0\\n2 nodes"));
+    assert_non_null(strstr(text, "send to rank 1"));
+    assert_non_null(strstr(text, "receive from rank 0"));
+    assert_non_null(strstr(text, " [penwidth=2, constraint=false"));
+    assert_null(strstr(text, "penwidth=5"));
+    assert_int_equal(clef_graph_write_ranks_dot(graphs, 2, 1, (const int32_t[]){7}, 1, to, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "layer 7"));
+    assert_int_equal(clef_graph_write_ranks_dot(graphs, 2, 3, NULL, 0, to, &err), CLEF_E_ARG);
+    fclose(to);
+    clef_graph_destroy(graphs[0]);
+    clef_graph_destroy(graphs[1]);
+}
+
 static void described_plans(void **state)
 {
     clef_device *dev = *state;
@@ -188,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds),          cmocka_unit_test(inputs_of_values),
         cmocka_unit_test(differences),     cmocka_unit_test(folded_dot),
+        cmocka_unit_test(counts),          cmocka_unit_test(ranks_dot),
         cmocka_unit_test(described_plans), cmocka_unit_test(launches_and_tensors),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -17,7 +17,7 @@ typedef struct bench_options {
     cli_split split;
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
-    int32_t json, md, profile, of_device, quiet, repeatable, step_tokens;
+    int32_t json, md, profile, of_device, network, quiet, repeatable, step_tokens;
     cli_speculation speculation;
     clef_batch_opts spec_opts; /* of these flags */
     clef_compile_opts compile;
@@ -135,5 +135,8 @@ clef_status cli_bench_interrupted(clef_error *err);
 clef_status cli_bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
 /** Feeds one more token of the prompt and generates n tokens greedily, in n steps. */
 clef_status cli_bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
+
+/** Measures exchanges between the ranks, and prints them on rank 0. Returns an exit code. */
+int cli_bench_network(const bench *b);
 
 #endif

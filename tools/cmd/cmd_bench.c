@@ -48,6 +48,9 @@ static const cli_option bench_option_table[] = {
              "ends in .html"},
     {.names = "device", .type = CLI_SWITCH, AT(of_device),
      .help = "measure only the device: memory, arithmetic, launches"},
+    {.names = "network", .type = CLI_SWITCH, AT(network),
+     .help = "under mpirun: measure only what exchanges between the ranks take, by size; clef plan --network "
+             "reads the table"},
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure only matrix products of these sizes, with all kernels that can do them or with --gemm"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device),
@@ -351,6 +354,10 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     if (o->of_device && (n_args || o->model || o->profile))
         return cli_fail(CLI_USAGE, "bench: --device measures the device alone and excludes MODEL and "
                                    "--profile; -d names a device");
+    if (o->network && (o->of_device || o->product || o->batch || o->md || n_args || o->model || o->profile))
+        return cli_fail(CLI_USAGE, "bench: --network measures the network alone, and takes only --json");
+    if (o->network)
+        return cli_bench_network(&b);
     if (o->product && (o->of_device || n_args || o->model || o->profile))
         return cli_fail(
             CLI_USAGE, "bench: --product measures products alone and excludes MODEL, --device and --profile");
@@ -378,7 +385,7 @@ static int bench_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_bench = {
     .name = "bench",
-    .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
+    .usage = "[MODEL] [FLAGS] | --device | --network | --product MxNxK",
     .summary = "Measure how fast a model runs and what the device allows",
     .notes =
         "prefill: a prompt into an empty cache, up to the logits of its last token. decode: greedy "

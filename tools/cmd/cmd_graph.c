@@ -6,6 +6,7 @@
 #include "tools/graph/graph_diff.h"
 #include "tools/graph/graph_draw.h"
 #include "tools/graph/graph_page.h"
+#include "tools/graph/graph_ranks.h"
 #include "tools/graph/graph_source.h"
 #include "tools/output.h"
 
@@ -13,6 +14,7 @@ typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
     cli_list taps, expand, loras;
     int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_cache, part, train;
+    cli_rank_choice ranks;
     clef_compile_opts compile;
 } graph_options;
 
@@ -23,6 +25,7 @@ typedef struct graph_job {
     const graph_options *o;
     const char *path;
     const clef_graph *graph;
+    cli_rank_graphs ranks; /* of all ranks, where they are drawn side by side; n 0: the graph alone */
     clef_model *model;
     FILE *data;
     const char *data_name;
@@ -31,24 +34,34 @@ typedef struct graph_job {
     int32_t n_expand; /* -1: all layers */
 } graph_job;
 
-static clef_status as_text(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_text(graph_job *job, FILE *to, clef_error *err)
 {
     return clef_graph_write_text(job->graph, to, err);
 }
 
-static clef_status as_json(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_json(graph_job *job, FILE *to, clef_error *err)
 {
     return clef_graph_write_json(job->graph, to, err);
 }
 
-static clef_status as_dot(const graph_job *job, FILE *to, clef_error *err)
+/* The DOT form of a picture, which folds layers by default. */
+static clef_status picture(void *user, FILE *to, clef_error *err)
 {
-    return job->o->expand.n && job->n_expand >= 0
-               ? clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err)
-               : clef_graph_write_dot(job->graph, to, err);
+    const graph_job *job = user;
+    if (job->ranks.n)
+        return clef_graph_write_ranks_dot(job->ranks.of, job->ranks.n, job->ranks.width, job->expand,
+                                          job->n_expand, to, err);
+    return job->n_expand < 0 ? clef_graph_write_dot(job->graph, to, err)
+                             : clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err);
 }
 
-static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_dot(graph_job *job, FILE *to, clef_error *err)
+{
+    return job->o->expand.n || job->ranks.n ? picture(job, to, err)
+                                            : clef_graph_write_dot(job->graph, to, err);
+}
+
+static clef_status as_onnx(graph_job *job, FILE *to, clef_error *err)
 {
     const clef_onnx_opts opts = {.form = !job->model        ? CLEF_ONNX_PLAIN
                                          : job->o->no_cache ? CLEF_ONNX_NO_CACHE
@@ -60,25 +73,25 @@ static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
     return clef_graph_write_onnx(job->graph, to, &opts, err);
 }
 
-static clef_status as_svg(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_svg(graph_job *job, FILE *to, clef_error *err)
 {
-    return cli_graph_draw(job->graph, "svg", job->expand, job->n_expand, to, err);
+    return cli_graph_draw(picture, job, "svg", to, err);
 }
 
-static clef_status as_png(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_png(graph_job *job, FILE *to, clef_error *err)
 {
-    return cli_graph_draw(job->graph, "png", job->expand, job->n_expand, to, err);
+    return cli_graph_draw(picture, job, "png", to, err);
 }
 
-static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
+static clef_status as_html(graph_job *job, FILE *to, clef_error *err)
 {
     return cli_graph_page(job->graph, job->profile, cli_title_of(job->path), to, err);
 }
 
 enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
 static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
-static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {
-    as_text, as_json, as_dot, as_onnx, as_svg, as_png, as_html};
+static clef_status (*const writers[])(graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
+                                                                            as_svg,  as_png,  as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
 static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* in the order of clef_part */
 
@@ -102,6 +115,14 @@ static const cli_option graph_option_table[] = {
      .help = "lengths at which to show shapes and count costs [their bounds]"},
     {.names = "expand", .type = CLI_LIST, .value = "L", AT(expand),
      .help = "dot, svg, png: show the inside of layer L, or of all; may be repeated"},
+    {.names = "rank", .type = CLI_TEXT, .value = "R/N", AT(ranks.rank),
+     .help = "show the graph of rank R of N ranks, 0 to N-1, as mpirun -n N runs it"},
+    {.names = "tp", .type = CLI_INT, .value = "N", AT(ranks.width), .lo = 1, .hi = 4096,
+     .help = "ranks that share each layer (tensor parallelism) [what --pp leaves of the ranks]; dot, svg, "
+             "png: without --rank all ranks are drawn, side by side"},
+    {.names = "pp", .type = CLI_INT, .value = "N", AT(ranks.stages), .lo = 1, .hi = 16,
+     .help = "groups of ranks with layers of their own (pipeline parallelism) [what --tp leaves of the "
+             "ranks]"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile),
      .help = "html: run the graph and show the launches and their times on the device"},
     DEVICE_OPTION(graph_options),
@@ -145,7 +166,7 @@ static cli_graph_source source_of(const graph_options *o)
 
 static clef_status write_graph(void *user, FILE *to, clef_error *err)
 {
-    const graph_job *job = user;
+    graph_job *job = user;
     return writers[job->o->format](job, to, err);
 }
 
@@ -200,10 +221,15 @@ static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error 
     return CLEF_OK;
 }
 
+static int is_picture(int32_t format)
+{
+    return format == DOT_FORMAT || format == SVG_FORMAT || format == PNG_FORMAT;
+}
+
 static clef_status read_layers(graph_job *job, clef_error *err)
 {
     const int32_t format = job->o->format;
-    if (job->o->expand.n && format != DOT_FORMAT && format != SVG_FORMAT && format != PNG_FORMAT)
+    if (job->o->expand.n && !is_picture(format))
         return cli_error(err, CLEF_E_ARG, "--expand: expected --format dot, svg or png, got %s",
                          format_names[format]);
     for (int32_t i = 0; i < job->o->expand.n; i++) {
@@ -239,6 +265,31 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     return status;
 }
 
+/* Puts the graph of the chosen rank in the place of the whole one, or makes those of all ranks. */
+static clef_status choose_ranks(graph_job *job, clef_graph **graph, clef_error *err)
+{
+    const cli_rank_choice *choice = &job->o->ranks;
+    if (!choice->rank && !choice->width && !choice->stages)
+        return CLEF_OK;
+    if (!choice->rank && !is_picture(job->o->format))
+        return cli_error(
+            err, CLEF_E_ARG,
+            "--tp, --pp: --format %s shows one rank: expected --rank R/N; dot, svg and png draw all ranks",
+            format_names[job->o->format]);
+    if (job->o->format == ONNX_FORMAT || job->o->profile || job->o->train)
+        return cli_error(err, CLEF_E_ARG, "--rank: not with %s",
+                         job->o->profile ? "--profile"
+                         : job->o->train ? "--train"
+                                         : "--format onnx, which has no exchange between ranks");
+    const clef_status s = cli_rank_graphs_make(choice, *graph, &job->ranks, err);
+    if (s || !choice->rank)
+        return s;
+    clef_graph_destroy(*graph);
+    *graph = job->ranks.of[0];
+    job->ranks.n = 0;
+    return CLEF_OK;
+}
+
 /* A diff is text, of graphs with their own bounds. */
 static int run_diff(const graph_options *o, char **args)
 {
@@ -251,6 +302,9 @@ static int run_diff(const graph_options *o, char **args)
                         : o->compile.no_proof ? "--no-proof"
                         : o->model            ? "--model"
                         : o->device           ? "--use-device"
+                        : o->ranks.rank       ? "--rank"
+                        : o->ranks.width      ? "--tp"
+                        : o->ranks.stages     ? "--pp"
                                               : NULL;
     const cli_graph_source source = source_of(o);
     if (extra)
@@ -283,9 +337,12 @@ static int graph_run(const void *options, int32_t n_args, char **args)
         status = cli_graph_source_open(&source, job.path, &job.model, &graph, &err);
     if (status == CLEF_OK)
         status = bind_symbols(graph, o.symbols, &err);
+    if (status == CLEF_OK)
+        status = choose_ranks(&job, &graph, &err);
     job.graph = graph;
     if (status == CLEF_OK)
         status = write_profiled(&job, &err);
+    cli_rank_graphs_finish(&job.ranks);
     clef_graph_destroy(graph);
     clef_model_close(job.model);
     return status == CLEF_OK ? CLI_OK : cli_report(&err);

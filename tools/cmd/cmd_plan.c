@@ -5,14 +5,15 @@
 
 #include "tools/inspect/memory_plan.h"
 #include "tools/output.h"
+#include "tools/scaling/scaling.h"
 
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 
 typedef struct plan_options {
-    const char *model, *draft, *device, *out;
+    const char *model, *draft, *device, *out, *network, *node_network, *device_profile, *write_profile;
     cli_split split;
     int32_t n_context, n_batch, n_source, n_beams, kv_type, format;
-    int32_t max_seqs, kv_tokens, step_tokens;
+    int32_t max_seqs, kv_tokens, step_tokens, n_ranks, n_nodes, dtype;
     clef_compile_opts compile;
 } plan_options;
 
@@ -46,6 +47,20 @@ static const cli_option plan_option_table[] = {
     DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),
     EXACT_OPTION(plan_options),
+    {.names = "dtype", .type = CLI_CHOICE, .value = "TYPE", AT(dtype), .choices = cli_shape_dtype_names,
+     .help = "of a MODEL that is only a config.json: the number format of its matrices [f16]"},
+    {.names = "ranks", .type = CLI_INT, .value = "N", AT(n_ranks), .lo = 1, .hi = 65536,
+     .help = "predict how fast N ranks would run the model, for every layout (--tp and --pp choose one)"},
+    {.names = "nodes", .type = CLI_INT, .value = "N", AT(n_nodes), .lo = 1, .hi = 65536,
+     .help = "with --ranks: machines, which have as many ranks each [1]"},
+    {.names = "network", .type = CLI_TEXT, .value = "25Gbit,20us|FILE", AT(network),
+     .help = "with --ranks: rate and latency between nodes, or a table of clef bench --network"},
+    {.names = "node-network", .type = CLI_TEXT, .value = "100Gbit,2us|FILE", AT(node_network),
+     .help = "with --ranks: the same between the ranks of a node [that of --network]"},
+    {.names = "device-profile", .type = CLI_TEXT, .value = "FILE", AT(device_profile),
+     .help = "with --ranks: the speed and the memory that each rank has [those of the device]"},
+    {.names = "write-device-profile", .type = CLI_TEXT, .value = "FILE", AT(write_profile),
+     .help = "measure the device, write such a file and do nothing else"},
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats,
      .help = "output format [by the ending of FILE, else text]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
@@ -182,6 +197,122 @@ static clef_status plan_batch(work *w, clef_error *err)
     return status == CLEF_OK && draft ? add_part(&w->plan, "draft", draft, err) : status;
 }
 
+static int32_t context_of(const work *w)
+{
+    const clef_hparams *hp = clef_model_hparams(w->model);
+    const int32_t given = w->o->n_context, own = hp->n_context > 0 ? hp->n_context : MAX_DEFAULT_CONTEXT;
+    return given > 0 ? given : given == 0 || own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
+}
+
+static clef_dtype kv_type_of(const work *w, const char *path)
+{
+    const int32_t choice = w->o->kv_type;
+    if (cli_is_shape_file(path) && !choice && !w->o->compile.exact)
+        return strcmp(cli_shape_dtype_names[w->o->dtype], "f32") == 0 ? CLEF_F32 : CLEF_F16;
+    return cli_kv_type(w->model, choice, w->o->compile.exact);
+}
+
+static void close_all(work *w)
+{
+    for (int32_t i = 0; i < w->plan.n_parts; i++)
+        free(w->plan.parts[i].tensors);
+    clef_session_destroy(w->session);
+    clef_batch_destroy(w->batch);
+    clef_plan_destroy(w->encoder);
+    clef_device_close(w->device);
+    clef_model_close(w->draft);
+    clef_model_close(w->model);
+}
+
+/* ---- --ranks --------------------------------------------------------------------------------- */
+
+static clef_status find_machine(work *w, cli_scaling_machine *m, clef_error *err)
+{
+    const plan_options *o = w->o;
+    *m = (cli_scaling_machine){
+        .n_ranks = o->n_ranks, .n_nodes = o->n_nodes ? o->n_nodes : 1, .wire = o->split.wire};
+    const char *within = o->node_network ? o->node_network : o->network;
+    clef_status status = CLEF_OK;
+    if (!within && m->n_ranks == 1)
+        m->within = m->between = (cli_link){.bytes_per_second = 1e9};
+    else if (!within || (!o->network && m->n_nodes > 1))
+        status = cli_error(err, CLEF_E_ARG, "--ranks: expected --network RATE,LATENCY, such as 25Gbit,20us");
+    else
+        status = cli_link_read(o->node_network ? "--node-network" : "--network", within, &m->within, err);
+    if (status == CLEF_OK && o->network)
+        status = cli_link_read("--network", o->network, &m->between, err);
+    if (status != CLEF_OK || o->device_profile)
+        return status ? status : cli_device_profile_read(o->device_profile, &m->device, err);
+    status = clef_device_open(o->device, &(clef_device_opts){.notice = cli_say_notice}, &w->device, err);
+    return status ? status : cli_device_profile_measure(w->device, 0, &m->device, err);
+}
+
+static clef_status predict(work *w, const char *path, cli_scaling *s, clef_error *err)
+{
+    const plan_options *o = w->o;
+    clef_graph *graph = NULL;
+    clef_status status = find_machine(w, &s->machine, err);
+    if (status == CLEF_OK)
+        status = cli_model_open_to_plan(path, o->dtype, &w->model, err);
+    if (status != CLEF_OK)
+        return status;
+    const int32_t n_prompt = o->n_batch ? o->n_batch : DEFAULT_BATCH;
+    s->title = cli_title_of(path);
+    s->n_context = context_of(w);
+    s->n_prompt = n_prompt < s->n_context ? n_prompt : s->n_context;
+    const clef_build_opts build = {.n_context = s->n_context,
+                                   .n_batch = s->n_prompt,
+                                   .n_sequences = 1,
+                                   .part = clef_model_hparams(w->model)->n_decoder_layers ? CLEF_PART_DECODER
+                                                                                          : CLEF_PART_WHOLE,
+                                   .kv_type = kv_type_of(w, path)};
+    status = clef_model_build(w->model, &build, &graph, err);
+    if (status == CLEF_OK)
+        status = clef_graph_optimize(graph, NULL, err);
+    if (status == CLEF_OK)
+        status = cli_scaling_predict(graph, o->split.width, o->split.stages, s, err);
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static int run_ranks(work *w, const char *path)
+{
+    static const cli_writer forms[] = {cli_scaling_text, cli_scaling_json};
+    clef_error err = {0};
+    cli_scaling s = {0};
+    const int32_t format = cli_format_of("plan", formats, "txt", w->o->format, w->o->out);
+    if (format < 0)
+        return CLI_USAGE;
+    if (format > 1)
+        return cli_fail(CLI_USAGE, "plan: --ranks: expected --format text or json, got %s", formats[format]);
+    clef_status status = predict(w, path, &s, &err);
+    if (status == CLEF_OK)
+        status = cli_output(w->o->out, forms[format], &s, &err);
+    close_all(w);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
+}
+
+static clef_status write_profile(void *user, FILE *to, clef_error *err)
+{
+    cli_device_profile_write(user, to);
+    return fflush(to) == 0 && !ferror(to) ? CLEF_OK
+                                          : cli_error(err, CLEF_E_IO, "plan: cannot write the profile");
+}
+
+static int run_profile(work *w)
+{
+    clef_error err = {0};
+    cli_device_profile profile;
+    clef_status status =
+        clef_device_open(w->o->device, &(clef_device_opts){.notice = cli_say_notice}, &w->device, &err);
+    if (status == CLEF_OK)
+        status = cli_device_profile_measure(w->device, 1, &profile, &err);
+    if (status == CLEF_OK)
+        status = cli_output(w->o->write_profile, write_profile, &profile, &err);
+    close_all(w);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
+}
+
 static clef_status make_plan(work *w, const char *path, clef_error *err)
 {
     const plan_options *o = w->o;
@@ -192,10 +323,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
     if (status != CLEF_OK)
         return status;
     const clef_hparams *hp = clef_model_hparams(w->model);
-    const int32_t own = hp->n_context > 0 ? hp->n_context : MAX_DEFAULT_CONTEXT;
-    w->plan.n_context = o->n_context > 0                                 ? o->n_context
-                        : o->n_context == 0 || own < MAX_DEFAULT_CONTEXT ? own
-                                                                         : MAX_DEFAULT_CONTEXT;
+    w->plan.n_context = context_of(w);
     const clef_build_opts build = {
         .n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
     status = cli_devices_open(o->device, &o->split, NULL, &w->device, err);
@@ -218,25 +346,41 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
     return status;
 }
 
-static void close_all(work *w)
+/* What --ranks does not take, and what needs it. */
+static int check_ranks(const plan_options *o)
 {
-    for (int32_t i = 0; i < w->plan.n_parts; i++)
-        free(w->plan.parts[i].tensors);
-    clef_session_destroy(w->session);
-    clef_batch_destroy(w->batch);
-    clef_plan_destroy(w->encoder);
-    clef_device_close(w->device);
-    clef_model_close(w->draft);
-    clef_model_close(w->model);
+    const char *needs = o->n_nodes          ? "--nodes"
+                        : o->network        ? "--network"
+                        : o->node_network   ? "--node-network"
+                        : o->device_profile ? "--device-profile"
+                                            : NULL;
+    const char *excluded = o->max_seqs   ? "--max-seqs"
+                           : o->n_beams  ? "--beams"
+                           : o->n_source ? "--source-size"
+                                         : NULL;
+    if (!o->n_ranks && needs)
+        return cli_fail(CLI_USAGE, "plan: %s needs --ranks", needs);
+    if (o->n_ranks && excluded)
+        return cli_fail(CLI_USAGE, "plan: --ranks excludes %s", excluded);
+    return CLI_GO_ON;
 }
 
 static int plan_run(const void *options, int32_t n_args, char **args)
 {
     work w = {.o = options};
     clef_error err = {0};
+    const int rc = check_ranks(w.o);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (w.o->write_profile)
+        return run_profile(&w);
     const char *path = cli_model_path("plan", n_args, args, w.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    if (w.o->n_ranks)
+        return run_ranks(&w, path);
+    if (cli_is_shape_file(path))
+        return cli_fail(CLI_FAILED, "plan: %s has no weights: expected --ranks N, which may be 1", path);
     if (!w.o->max_seqs && (w.o->kv_tokens || w.o->step_tokens || w.o->draft))
         return cli_fail(CLI_USAGE, "plan: %s needs --max-seqs",
                         w.o->kv_tokens     ? "--kv-tokens"
@@ -258,13 +402,19 @@ static int plan_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_plan = {
     .name = "plan",
-    .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [-o FILE]",
+    .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [--ranks N --network RATE,LATENCY] [-o FILE]",
     .summary = "Show how much memory a model needs, without loading it",
-    .notes = "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
-             "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
-             "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. With "
-             "--max-seqs: what many sequences share, a pool of pages of 64 positions. The "
-             "command reads no weights, builds no kernels and measures nothing.\n",
+    .notes =
+        "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
+        "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
+        "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. With "
+        "--max-seqs: what many sequences share, a pool of pages of 64 positions. The "
+        "command reads no weights, builds no kernels and measures nothing.\n\n"
+        "--ranks predicts the time per token and per prompt (of --batch-size tokens) on several ranks from "
+        "the speed of a device and of the network, for each layout that the model allows. It is an "
+        "estimate: kernels do not reach all of the device's speed. MODEL may be a config.json without "
+        "weights. docs/scaling.md has the formulas.\n\n"
+        "  clef plan llama-70b.json --ranks 8 --network 25Gbit,20us --device-profile gpu.txt\n",
     .options = plan_option_table,
     .max_args = 1,
     .defaults = &plan_defaults,

@@ -22,15 +22,13 @@ static clef_status read_back(FILE *from, char **out, clef_error *err)
     return came == (size_t)n ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
 }
 
-static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int32_t n, char **out,
-                            clef_error *err)
+static clef_status dot_text(cli_writer write, void *user, char **out, clef_error *err)
 {
     FILE *dot = tmpfile();
     *out = NULL;
     if (!dot)
         return cli_error(err, CLEF_E_IO, "graph: no temporary file: %s", strerror(errno));
-    clef_status status = n < 0 ? clef_graph_write_dot(graph, dot, err)
-                               : clef_graph_write_folded_dot(graph, expand, n, dot, err);
+    clef_status status = write(user, dot, err);
     if (status == CLEF_OK)
         status = read_back(dot, out, err);
     fclose(dot);
@@ -62,11 +60,10 @@ static clef_status render_picture(GVC_t *gvc, Agraph_t *drawn, const char *forma
     return is_written ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(why));
 }
 
-clef_status cli_graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
-                           FILE *to, clef_error *err)
+clef_status cli_graph_draw(cli_writer write, void *user, const char *format, FILE *to, clef_error *err)
 {
     char *text = NULL;
-    clef_status status = dot_text(graph, expand, n, &text, err);
+    clef_status status = dot_text(write, user, &text, err);
     if (status != CLEF_OK)
         return status;
     agseterr(AGMAX); /* its warnings would go to stderr, beside clef's one line */
@@ -86,10 +83,9 @@ clef_status cli_graph_draw(const clef_graph *graph, const char *format, const in
     return status;
 }
 #else
-clef_status cli_graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
-                           FILE *to, clef_error *err)
+clef_status cli_graph_draw(cli_writer write, void *user, const char *format, FILE *to, clef_error *err)
 {
-    (void)graph, (void)expand, (void)n, (void)to;
+    (void)write, (void)user, (void)to;
     return cli_error(err, CLEF_E_UNSUPPORTED,
                      "graph: %s: this clef was built without Graphviz's library (Debian: libgraphviz-dev)",
                      format);

@@ -33,7 +33,7 @@ clef_status cli_graph_source_open(const cli_graph_source *source, const char *pa
     } else {
         clef_build_opts build = source->build;
         clef_lora_set *loras = NULL;
-        status = clef_model_open(path, model, err);
+        status = cli_model_open_to_plan(path, 0, model, err);
         if (status == CLEF_OK)
             status = cli_adapters_open(&source->loras, *model, &loras, err);
         build.loras = loras;

@@ -55,7 +55,7 @@ same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=
 code=0
 "$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" -o "$tmp/ab.diff" >"$tmp/out" || code=$?
 same "diff -o: exit code, stdout, the file" "1 0 # 0 removed, 1 added, 2 changed" "$code $(wc -c <"$tmp/out" | tr -d ' ') $(tail -n 1 "$tmp/ab.diff")"
-for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights beside"; do
+for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights beside" "--tp 2" "--pp 2" "--rank 0/2"; do
   # shellcheck disable=SC2086
   refused "diff $flag" 2 "${flag%% *}" "$CLEF" graph diff "$tmp/a.clef" "$tmp/b.clef" $flag
 done
@@ -91,5 +91,43 @@ same "shows that one" 1 "$(grep -c cluster "$tmp/one.dot")"
 refused "--expand of no layer" 1 "layer 99" "$CLEF" graph --expand 99 -o "$tmp/99.dot"
 if [ -e "$tmp/99.dot" ]; then fail "and nothing is written"; else ok "and nothing is written"; fi
 for form in text json html onnx; do refused "--expand of $form" 1 "--expand $form" "$CLEF" graph --format $form --expand 0; done
+# --rank: what one rank of several runs. Text parses back, also of a rank that has no output.
+for rank in "0/2" "1/2 --tp 2" "0/4 --pp 2" "1/4 --tp 2 --pp 2" "3/4 --tp 2" "5/6 --pp 6"; do
+  # shellcheck disable=SC2086
+  check "rank $rank" "$CLEF" graph --rank $rank -o "$tmp/rank.clef"
+  same "rank $rank parses back" "$(cat "$tmp/rank.clef")" "$("$CLEF" graph "$tmp/rank.clef" --after build)"
+  same "rank $rank survives the passes" 0 "$("$CLEF" graph "$tmp/rank.clef" >"$tmp/again.clef" 2>&1; echo $?)"
+done
+same "rank 5 of 6 stages has one layer" 5 "$("$CLEF" graph --rank 5/6 --pp 6 | sed -n 's/^layer\([0-9]*\)\..* = matmul.*/\1/p' | sort -u)"
+same "--tp and --pp follow from each other" "$("$CLEF" graph --rank 2/6 --tp 2 --pp 3 | cksum)" "$("$CLEF" graph --rank 2/6 --pp 3 | cksum)"
+for form in json dot html; do check "a rank as $form" "$CLEF" graph --rank 1/2 -o "$tmp/rank.$form"; done
+# All ranks side by side: collectives of a number on one height, messages as arrows.
+check "four ranks" "$CLEF" graph --tp 2 --pp 2 -o "$tmp/ranks.dot"
+same "have four headings" 4 "$(grep -c 'shape=plaintext' "$tmp/ranks.dot")"
+same "two messages" 2 "$(grep -c 'penwidth=2' "$tmp/ranks.dot")"
+same "and bands between the ranks of a stage alone" "r0 r1|r2 r3|" \
+  "$(sed -n 's/^ *\(r[0-9]*\)[a-z].* -> \(r[0-9]*\)[a-z].*penwidth=5.*/\1 \2/p' "$tmp/ranks.dot" | sort -u | tr '\n' '|')"
+same "layers that are alike are one node" "layers 0 to 2|layers 3 to 4|layer 5|" \
+  "$(sed -n 's/^ *r[02]l.*label="\(layer[^,\\]*\).*/\1/p' "$tmp/ranks.dot" | tr '\n' '|')"
+check "--expand" "$CLEF" graph --tp 2 --pp 2 --expand 1 -o "$tmp/one.dot"
+same "shows the layer's collectives" 4 "$(grep -c 'label="all_reduce.nlayer1' "$tmp/one.dot")"
+check "--expand all" "$CLEF" graph --tp 3 --expand all -o "$tmp/all.dot"
+same "leaves no layer folded" 0 "$(grep -c 'label="layers* [0-9]' "$tmp/all.dot")"
+if command -v dot >/dev/null; then
+  for form in ranks one all; do same "dot draws it without a word: $form" "" "$(dot -Tsvg "$tmp/$form.dot" -o "$tmp/ranks.svg" 2>&1)"; done
+  same "columns stand in the order of ranks" "r0 r1 r2 r3 " "$(dot -Tplain "$tmp/ranks.dot" | awk '$1 == "node" && $2 ~ /^r[0-9]+$/ { print $3, $2 }' |
+    sort -n | awk '{ printf "%s ", $2 }')"
+fi
+refused "rank 4 of 4" 1 "--rank 4/4 rank 3" "$CLEF" graph --rank 4/4
+refused "a rank of how many" 1 "--rank R/N" "$CLEF" graph --rank 1
+refused "a rank below 0" 1 "--rank R/N" "$CLEF" graph --rank -1/4
+refused "4 ranks as 3 and some" 1 "4 --tp 3" "$CLEF" graph --rank 1/4 --tp 3
+refused "4 ranks for 6 heads" 1 "6 heads 1, 2, 3, 6" "$CLEF" graph --rank 1/4
+refused "8 stages of 6 layers" 1 "6 layers" "$CLEF" graph --rank 0/8 --pp 8
+refused "all ranks as text" 1 "--rank R/N" "$CLEF" graph --tp 2
+refused "all ranks as json" 1 "json --rank R/N" "$CLEF" graph --tp 2 --format json
+refused "too many columns" 1 "16" "$CLEF" graph --tp 3 --pp 6 --format dot
+refused "a rank as ONNX" 1 "--rank onnx" "$CLEF" graph --rank 0/2 --format onnx
+refused "--expand of no layer of the ranks" 1 "layer 99" "$CLEF" graph --tp 2 --expand 99 --format dot
 if grep -q cluster "$tmp/graph.dot"; then ok "layers are clusters"; else fail "layers are clusters"; fi
 finish
