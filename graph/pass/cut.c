@@ -142,7 +142,7 @@ clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t 
         all += shares[s];
     if (places < n_stages - 1)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "a split over %" PRId32 " devices: the model has %" PRId32
+                          "%" PRId32 " stages (devices or --pp): the model has %" PRId32
                           " layers, which can be cut at %" PRId32 " places",
                           n_stages, cut->n_layers, places);
     begin[0] = 0;

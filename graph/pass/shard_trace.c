@@ -8,7 +8,7 @@
 #include "graph/pass/sharding.h"
 
 enum {
-    SMALL_SHARE = 64, /* a product or table with less than this part of all weights stays whole, unless its
+    SMALL_SHARE = 512, /* a product or table with less than this part of all weights stays whole, unless its
                          neighbours are cut: exchanging the result would cost more than it saves */
     ROWS_OF_PANEL = 16  /* rows of a panel (graph/lower/panel.h): parts of whole panels, where that is possible */
 };

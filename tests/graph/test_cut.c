@@ -73,7 +73,7 @@ static void layers_and_places(void **state)
     }
     const double many[4] = {1, 1, 1, 1};
     assert_int_equal(clef__cut_choose(&cut, many, 4, begin, &err), CLEF_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "4 devices"));
+    assert_non_null(strstr(err.text, "4 stages"));
     assert_non_null(strstr(err.text, "2 places"));
     clef__cut_finish(&cut);
     clef_graph_destroy(g);
