@@ -13,7 +13,8 @@ void cli_ranks_command_line(int argc, char **argv)
 {
     size_t n = 0;
     for (int i = 1; i < argc; i++) {
-        const int wrote = snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
+        const int wrote =
+            snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
         n += wrote > 0 ? (size_t)wrote : 0;
         if (n >= sizeof command_line)
             return;
@@ -33,13 +34,15 @@ static int32_t entry_of(const char *list, int32_t i, char *out, size_t n_out)
     return n;
 }
 
-clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts, clef_error *err)
+clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts,
+                             clef_error *err)
 {
     clef_ranks_info info;
     clef_ranks_describe(ranks, &info);
     *own = 0;
     if (which && strlen(which) >= n_own)
-        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own, strlen(which));
+        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own,
+                         strlen(which));
     if (which)
         entry_of(which, info.local_rank, own, n_own);
     if (!opts->n_threads && info.n_local > 1)
@@ -99,7 +102,8 @@ static const char *text_of(const cli_command *command, const void *options, cons
 }
 
 /* Follows rank 0. Returns only when this rank cannot begin. */
-static clef_status follow(const cli_command *command, const void *options, const cli_split *split, clef_error *err)
+static clef_status follow(const cli_command *command, const void *options, const cli_split *split,
+                          clef_error *err)
 {
     const cli_option *threads = option_of(command, "threads");
     const char *which = text_of(command, options, "device");
@@ -107,7 +111,8 @@ static clef_status follow(const cli_command *command, const void *options, const
     clef_device *device;
     if (threads)
         memcpy(&opts.n_threads, (const char *)options + threads->offset, sizeof opts.n_threads);
-    return cli_devices_open(which ? which : text_of(command, options, "use-device"), split, &opts, &device, err);
+    return cli_devices_open(which ? which : text_of(command, options, "use-device"), split, &opts, &device,
+                            err);
 }
 
 /* What fails on every rank is said by rank 0. A module or an MPI may be missing on one of them alone. */
