@@ -8,6 +8,7 @@ enum { MAX_LINE = 900 };
 
 static clef_ranks *ranks;
 static char command_line[MAX_LINE];
+static int32_t n_named; /* devices that -d names */
 
 void cli_ranks_command_line(int argc, char **argv)
 {
@@ -44,7 +45,7 @@ clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_de
         return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own,
                          strlen(which));
     if (which)
-        entry_of(which, info.local_rank, own, n_own);
+        n_named = entry_of(which, info.local_rank, own, n_own);
     if (!opts->n_threads && info.n_local > 1)
         opts->n_threads = info.n_processors;
     return CLEF_OK;
@@ -54,6 +55,20 @@ static clef_status open_weights(void *user, const char *name, clef_ranks_weights
 {
     (void)user;
     return clef_model_open_for_rank(name, out, err);
+}
+
+/* Ranks on one GPU would wait for each other, so that has to be asked for: by naming it once for each. A CPU
+ * is divided. */
+static clef_status check_device(const clef_ranks_info *info, clef_device *device, clef_error *err)
+{
+    const clef_device_info *d = clef_device_describe(device);
+    if (d->caps.is_cpu || n_named >= info->n_local || info->n_local == 1)
+        return CLEF_OK;
+    return cli_error(err, CLEF_E_DEVICE,
+                     "%s: %" PRId32
+                     " ranks of %s would share it; expected -d with a device for each rank of a "
+                     "machine, A,B, or one named several times",
+                     d->name, info->n_local, info->host);
 }
 
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err)
@@ -66,6 +81,8 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     if (has_begun) /* rank 0 opens its device once more */
         return status ? status : clef_ranks_lead(ranks, device, err);
     has_begun = 1;
+    if (!status)
+        status = check_device(&info, device, err);
     status = clef_ranks_agree(ranks, status, err);
     if (info.rank == 0) {
         if (status) {
