@@ -1,10 +1,13 @@
 /* Starts MPI, finds out where the ranks are, and ends it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/fail.h"
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
+
+enum { SECONDS_TO_START = 120 };
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -156,6 +159,17 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
     return CLEF_OK;
 }
 
+/* Until the heart beats, nobody would notice that a rank does not come. MPI itself waits for ever. */
+static void bound_start(void)
+{
+    const double seconds = clef__mpi_env_number("CLEF_RANK_START", SECONDS_TO_START);
+    char line[128];
+    if (seconds < 1 || seconds > 1e6)
+        return;
+    snprintf(line, sizeof line, "clef: the ranks have not met within %.0f s (CLEF_RANK_START)", seconds);
+    clef__mpi_end_unless((unsigned)seconds, line);
+}
+
 EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err);
 
 EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err)
@@ -174,6 +188,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);
     call_at(&m->t, "starting", -1);
+    bound_start();
     clef_status s = start_mpi(m, err);
     if (!s)
         s = make_communicators(m, err);
@@ -183,6 +198,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
         s = clef__mpi_outbox_make(m, err);
     if (!s)
         s = clef__mpi_heart_start(m, err);
+    clef__mpi_in_time();
     if (s) {
         free(m->outbox);
         release(m);

@@ -24,6 +24,9 @@ double clef__mpi_env_number(const char *name, double otherwise);
 void clef__mpi_write_line(const char *line);
 /** Ends this process with exit code 1 when `seconds` have passed, whatever its threads do then. */
 void clef__mpi_exit_after(unsigned seconds);
+/** Ends this process so, after `line` was written to stderr, unless clef__mpi_in_time() is called before. */
+void clef__mpi_end_unless(unsigned seconds, const char *line);
+void clef__mpi_in_time(void);
 /** Ends this process at once: nothing is flushed, and no handlers run. */
 _Noreturn void clef__mpi_exit_now(void);
 
