@@ -117,6 +117,8 @@ MAKE(void *, clEnqueueMapBuffer,
      (cl_command_queue q, cl_mem b, cl_bool wait, cl_map_flags flags, size_t offset, size_t size,
       cl_uint n_waits, const cl_event *waits, cl_event *e, cl_int *code),
      (q, b, wait, flags, offset, size, n_waits, waits, e, code))
+CALL(clEnqueueMarkerWithWaitList, (cl_command_queue q, cl_uint n_waits, const cl_event *waits, cl_event *e),
+     (q, n_waits, waits, e))
 CALL(clEnqueueNDRangeKernel,
      (cl_command_queue q, cl_kernel k, cl_uint n_dims, const size_t *offset, const size_t *global,
       const size_t *local, cl_uint n_waits, const cl_event *waits, cl_event *e),
