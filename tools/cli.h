@@ -96,6 +96,8 @@ const char *cli_nearest(const char *word, const void *names, size_t stride, char
 /** Prints "clef: " and the sentence as one line on stderr. */
 CLI_PRINTF(2, 3)
 int cli_fail(int exit_code, const char *format, ...);
+/** From now on cli_fail() prints nothing, and writes the sentence to `text`. */
+void cli_hold_messages(char *text, size_t n_bytes);
 /** Prints an error of the library; returns CLI_FAILED (CLI_INTERRUPTED for CLEF_E_CANCELLED). */
 int cli_report(const clef_error *err);
 

@@ -7,6 +7,8 @@
 enum { MAX_LINE = 900 };
 
 static clef_ranks *ranks;
+static int is_apart, ends_with_all;         /* the ranks work apart; they have agreed to end */
+static char held[sizeof((clef_error *)0)->text]; /* the message of a rank that prints none */
 static char command_line[MAX_LINE];
 
 void cli_ranks_command_line(int argc, char **argv)
@@ -68,6 +70,8 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     clef_ranks_info info;
     if (!ranks)
         return status;
+    if (is_apart)
+        return status;
     clef_ranks_describe(ranks, &info);
     status = clef_ranks_agree(ranks, status, err);
     if (info.rank == 0) {
@@ -85,10 +89,71 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     exit(status ? CLI_FAILED : CLI_OK);
 }
 
+/* Ends all ranks, with the reason of one that fails alone. */
+static void stop_others(void)
+{
+    clef_ranks_info info;
+    char line[sizeof held + 300] = "";
+    clef_ranks_describe(ranks, &info);
+    if (*held)
+        snprintf(line, sizeof line, "clef: rank %" PRId32 " on %s: %s", info.rank, info.host, held);
+    clef_ranks_abort(ranks, line);
+}
+
 void cli_ranks_end(int rc)
 {
-    if (ranks && rc) /* the others may wait for values */
-        clef_ranks_abort(ranks, "");
+    if (ranks && rc && !ends_with_all) /* the others may wait for values */
+        stop_others();
     clef_ranks_close(ranks);
     ranks = NULL;
+}
+
+/* ---- ranks that work apart ------------------------------------------------------------------- */
+
+static int32_t number(void)
+{
+    clef_ranks_info info;
+    clef_ranks_describe(ranks, &info);
+    return info.rank;
+}
+
+int cli_ranks_join_apart(clef_ranks **out)
+{
+    clef_error err = {0};
+    *out = NULL;
+    if (clef_ranks_started() == 1)
+        return CLI_GO_ON;
+    const clef_ranks_opts opts = {.agree = command_line, .apart = 1};
+    if (clef_ranks_open(&opts, &ranks, &err) != CLEF_OK)
+        return cli_report(&err);
+    *out = ranks;
+    is_apart = 1;
+    if (number())
+        cli_hold_messages(held, sizeof held);
+    return CLI_GO_ON;
+}
+
+/* What all ranks have found out. Rank 0 has printed its own reason already. */
+static int end_with(int code, const clef_error *err)
+{
+    ends_with_all = 1;
+    if (code != CLI_GO_ON)
+        return code;
+    return number() ? CLI_FAILED : cli_report(err);
+}
+
+int cli_ranks_agree(int code)
+{
+    clef_error err = {0};
+    if (!ranks)
+        return code;
+    if (code != CLI_GO_ON)
+        cli_error(&err, CLEF_E_ARG, "%s", held);
+    return clef_ranks_agree(ranks, err.status, &err) == CLEF_OK ? CLI_GO_ON : end_with(code, &err);
+}
+
+int cli_ranks_compare(const char *text)
+{
+    clef_error err = {0};
+    return !ranks || clef_ranks_compare(ranks, text, &err) == CLEF_OK ? CLI_GO_ON : end_with(CLI_GO_ON, &err);
 }

@@ -77,6 +77,12 @@ CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weigh
 /** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its number and
  *  host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);
+/** CLEF_OK if `text` (1023 bytes at most) is the same on all ranks. CLEF_E_ARG: it is not; the text names the first
+ *  rank that differs from rank 0, its host and both sides. All ranks call this, and get the same. */
+CLEF_API clef_status clef_ranks_compare(clef_ranks *ranks, const char *text, clef_error *err);
+/** values[i] becomes the sum of values[i] over the ranks, added in their order: the same bits on all. All ranks call
+ *  this with the same n. CLEF_E_NOMEM. */
+CLEF_API clef_status clef_ranks_sum(clef_ranks *ranks, double *values, int32_t n, clef_error *err);
 /** The graph that one rank of a layout runs, as clef_ranks_lead() makes it: weights and states have only the rank's
  *  part, and all_reduce, all_gather, send and receive exchange values with other ranks. Needs no ranks. The caller
  *  destroys *out. CLEF_E_ARG; CLEF_E_UNSUPPORTED: the heads of attention do not divide by `width` (the text lists

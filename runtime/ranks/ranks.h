@@ -19,6 +19,7 @@ struct clef_ranks {
     char            *copies;    /* of values of a device with memory of its own */
     size_t           n_copies;
     int32_t          n_plans;   /* made so far: the next one's number */
+    int32_t          apart;     /* 1: clef_ranks_opts.apart; `stage` is this rank alone */
 };
 
 /** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was asked for. NULL
