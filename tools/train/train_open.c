@@ -375,6 +375,7 @@ int train_open(train_run *r, const train_options *o, const char *model)
     r->start = cli_terminal_seconds();
     cli_progress_init(&r->progress, o->quiet);
     cli_terminal_catch_interrupt();
+    cli_terminal_catch_term();
     int code = o->new_config && !o->out
                    ? cli_fail(CLI_USAGE, "train: --new needs -o, also with --dry-run: the new model is made in OUT.train")
                    : CLI_GO_ON;
