@@ -21,7 +21,8 @@ typedef struct clef_ranks_opts {
     const char *wire;   /* how sums cross between ranks: "f32" (NULL), "f16" with half the bytes, or "q8" with about a
                            quarter */
     const char *agree;  /* NULL, or a text that has to be the same on all ranks: what the program was asked to do */
-    int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values */
+    int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values
+                           (clef_train_opts.ranks). Nobody leads or follows; width and stages are not read, and are 1 */
 } clef_ranks_opts;
 
 /** Number of ranks that the launcher has started, from its environment variables; 1 without a launcher. */

@@ -157,6 +157,11 @@ static const clef__transport_calls *calls(const clef__train_ranks *r)
     return r->ranks->transport->calls;
 }
 
+void clef__train_ranks_at(clef__train_ranks *r, int64_t step)
+{
+    calls(r)->at(r->ranks->transport, "training step", step);
+}
+
 clef_status clef__train_ranks_sum_few(clef__train_ranks *r, float *x, size_t n, clef_error *err)
 {
     return calls(r)->all_reduce(r->ranks->all, x, n, r->ranks->wire, err);

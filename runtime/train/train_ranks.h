@@ -23,6 +23,8 @@ clef_status clef__train_ranks_init(clef__train_ranks *r, clef_ranks *ranks, cons
                                    clef_error *err);
 void        clef__train_ranks_finish(clef__train_ranks *r); /* accepts a zeroed one */
 
+/** Tells the others which step this rank is at, for the message if it is lost. */
+void        clef__train_ranks_at(clef__train_ranks *r, int64_t step);
 /** gradients [n_parameters], after all runs so far: each becomes its sum over the ranks, the same bits on all. */
 clef_status clef__train_ranks_sum(clef__train_ranks *r, const clef__plan_state *gradients, clef_error *err);
 /** x[i] becomes its sum over the ranks. */

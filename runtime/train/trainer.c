@@ -270,7 +270,9 @@ static void report(const clef_trainer *t, const outcome *o, clef_train_result *o
 static clef_status update_alone(clef_trainer *t, clef_train_result *out, clef_error *err)
 {
     outcome o;
-    clef_status s = clef_plan_run(t->update, err);
+    clef_status s = write_numbers(t, out->step, err);
+    if (!s)
+        s = clef_plan_run(t->update, err);
     if (!s)
         s = read_outcome(t, t->update, &o, err);
     if (!s)
@@ -278,10 +280,12 @@ static clef_status update_alone(clef_trainer *t, clef_train_result *out, clef_er
     return s;
 }
 
-/* Every rank has the same sums, and so decides the same. */
+/* Every rank has the same sums, and so decides the same. Gradients are exchanged after the last part: exchanging those
+ * of some layers while the part computes others was not faster (docs/training.md, "Several ranks"). */
 static clef_status update_together(clef_trainer *t, clef_train_result *out, clef_error *err)
 {
     outcome o;
+    clef__train_ranks_at(&t->ranks, out->step);
     clef_status s = clef__train_ranks_sum(&t->ranks, t->arrays[CLEF_TRAIN_GRADIENT], err);
     if (!s)
         s = clef_plan_run(t->norm_plan, err);
@@ -294,7 +298,9 @@ static clef_status update_together(clef_trainer *t, clef_train_result *out, clef
     report(t, &o, out);
     if (!out->is_finite)
         return CLEF_OK;
-    s = clef_plan_write(t->update, t->norm_input, o.norm, sizeof o.norm, err);
+    s = write_numbers(t, out->step, err);
+    if (!s)
+        s = clef_plan_write(t->update, t->norm_input, o.norm, sizeof o.norm, err);
     if (!s)
         s = clef_plan_run(t->update, err);
     return s ? s : clef__train_ranks_gather(&t->ranks, t->arrays[CLEF_TRAIN_WEIGHT], err);
@@ -325,9 +331,7 @@ clef_status clef_trainer_update(clef_trainer *t, clef_train_result *out, clef_er
                           "an update of a step without a part: call clef_trainer_add() first");
     *out = (clef_train_result){
         .step = step, .rate = clef_train_rate(&t->opts, step), .loss_scale = t->scale.scale};
-    clef_status s = write_numbers(t, step, err);
-    if (!s)
-        s = t->opts.ranks ? update_together(t, out, err) : update_alone(t, out, err);
+    clef_status s = t->opts.ranks ? update_together(t, out, err) : update_alone(t, out, err);
     if (s)
         return s;
     t->n_parts = 0;
