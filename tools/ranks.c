@@ -7,7 +7,7 @@
 enum { MAX_LINE = 900 };
 
 static clef_ranks *ranks;
-static int is_apart, ends_with_all;         /* the ranks work apart; they have agreed to end */
+static int is_apart, ends_with_all;              /* the ranks work apart; they have agreed to end */
 static char held[sizeof((clef_error *)0)->text]; /* the message of a rank that prints none */
 static char command_line[MAX_LINE];
 

@@ -96,7 +96,9 @@ void cli_terminal_catch_interrupt(void)
     is_set = 1;
 }
 
-void cli_terminal_catch_term(void) {}
+void cli_terminal_catch_term(void)
+{
+}
 
 int cli_terminal_interrupted(void)
 {

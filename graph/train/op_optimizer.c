@@ -50,7 +50,8 @@ static clef_status infer_update(clef_value *n, clef_error *err)
                               clef__shape_text(n->graph, &n->in[0]->shape, b));
     for (int32_t i = 0; i < n_equal; i++)
         if (i != 1 && !is_of_state(n->in[i]))
-            return clef__fail(err, CLEF_E_ARG, "input %d (%s) is neither a state nor rows of one", i, n->in[i]->name);
+            return clef__fail(err, CLEF_E_ARG, "input %d (%s) is neither a state nor rows of one", i,
+                              n->in[i]->name);
     return clef__infer_same(n, err);
 }
 

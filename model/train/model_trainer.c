@@ -53,8 +53,8 @@ static int32_t common_divisor(int32_t a, int32_t b)
     return a;
 }
 
-/* Divides a step among the ranks: its parts as far as they divide, and then the rows of each part. So a rank computes
- * as many rows at once as was asked for, where it can. */
+/* Divides a step among the ranks: its parts as far as they divide, and then the rows of each part. So a rank
+ * computes as many rows at once as was asked for, where it can. */
 static clef_status divide(clef_model_trainer *t, clef_error *err)
 {
     const clef_model_train_opts *o = &t->opts;
@@ -67,10 +67,11 @@ static clef_status divide(clef_model_trainer *t, clef_error *err)
     if (below)
         snprintf(less, sizeof less, "%d or ", below);
     if (o->n_rows % by_rows)
-        return clef__fail(err, CLEF_E_ARG,
-                          "training: %d rows in each of %d parts do not divide among %d ranks: expected %s%d rows "
-                          "(clef train --rows), or a multiple of %d parts (--accumulate)",
-                          o->n_rows, o->n_parts, ranks.n, less, below + by_rows, ranks.n);
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "training: %d rows in each of %d parts do not divide among %d ranks: expected %s%d rows "
+            "(clef train --rows), or a multiple of %d parts (--accumulate)",
+            o->n_rows, o->n_parts, ranks.n, less, below + by_rows, ranks.n);
     t->share = (clef__row_share){.n_rows = o->n_rows / by_rows,
                                  .first_row = ranks.rank % by_rows * (o->n_rows / by_rows),
                                  .n_parts = o->n_parts / by_parts,
@@ -89,7 +90,8 @@ static clef_status number_dropouts(const clef_model_trainer *t, clef_graph *g, c
         if (v->op != CLEF_OP_dropout)
             continue;
         if (first > INT32_MAX)
-            return clef__fail(err, CLEF_E_LIMIT, "training: dropout of %s: more than 2^31 elements in the rows of a part",
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "training: dropout of %s: more than 2^31 elements in the rows of a part",
                               v->name);
         ((clef_dropout_opts *)(void *)v->attr)->first = (int32_t)first;
     }
@@ -404,7 +406,8 @@ static clef_status write_random(clef_model_trainer *t, int64_t step, int32_t par
 }
 
 /* This rank's rows of part `part` of a step, or none if the step has fewer rows. */
-static clef_status add_part(clef_model_trainer *t, const clef_rows *r, int32_t n, int32_t part, clef_error *err)
+static clef_status add_part(clef_model_trainer *t, const clef_rows *r, int32_t n, int32_t part,
+                            clef_error *err)
 {
     const int64_t from = (int64_t)part * t->opts.n_rows + t->share.first_row, left = n - from;
     const int32_t here = left < 0 ? 0 : left < t->share.n_rows ? (int32_t)left : t->share.n_rows;

@@ -296,8 +296,9 @@ static int32_t list_arrays(clef_model_trainer *t, clef__checkpoint_tensor *tenso
     return n;
 }
 
-static clef_status write_checkpoint(clef_model_trainer *t, const char *folder, const clef__checkpoint_tensor *tensors,
-                                    int32_t n, int32_t keep, clef_error *err)
+static clef_status write_checkpoint(clef_model_trainer *t, const char *folder,
+                                    const clef__checkpoint_tensor *tensors, int32_t n, int32_t keep,
+                                    clef_error *err)
 {
     char options[OPTIONS_TEXT];
     options_text(t, options);
@@ -315,14 +316,14 @@ static clef_status write_checkpoint(clef_model_trainer *t, const char *folder, c
     return s;
 }
 
-/* Rank 0 writes, and the others take part. If rank 0 cannot write, all read to the end nevertheless, so that nobody
- * waits for it. */
-static clef_status write_together(clef_model_trainer *t, const char *folder, const clef__checkpoint_tensor *tensors,
-                                  const fetched *each, int32_t n, int32_t keep, clef_error *err)
+/* Rank 0 writes, and the others take part. If rank 0 cannot write, all read to the end nevertheless, so that
+ * nobody waits for it. */
+static clef_status write_together(clef_model_trainer *t, const char *folder,
+                                  const clef__checkpoint_tensor *tensors, const fetched *each, int32_t n,
+                                  int32_t keep, clef_error *err)
 {
     clef_error why = {0};
-    const clef_status wrote =
-        t->share.rank ? CLEF_OK : write_checkpoint(t, folder, tensors, n, keep, &why);
+    const clef_status wrote = t->share.rank ? CLEF_OK : write_checkpoint(t, folder, tensors, n, keep, &why);
     const clef_status s = read_along(each, n, *each->n_read, err);
     if (s)
         return s;

@@ -24,8 +24,9 @@ int64_t clef__train_cut(const clef__train_graphs *graphs, int32_t i, int32_t ran
 {
     const clef__train_parameter *p = &graphs->parameters[i], *last = &graphs->parameters[0];
     const int64_t row = clef__train_row(p), n_rows = p->n / row, all = last->start + last->n,
-                  before = all / n_ranks * rank + all % n_ranks * rank / n_ranks - p->start, /* all * rank / n_ranks */
-                  cut = before <= 0 ? 0 : (before + row - 1) / row;
+                  before = all / n_ranks * rank + all % n_ranks * rank / n_ranks -
+                           p->start, /* all * rank / n_ranks */
+        cut = before <= 0 ? 0 : (before + row - 1) / row;
     return rank >= n_ranks || cut > n_rows ? n_rows : cut;
 }
 
@@ -207,7 +208,8 @@ static clef_status share(const clef_train_opts *o, clef__train_graphs *out, clef
         n_own += p->n_rows;
     }
     return n_own ? CLEF_OK
-                 : clef__fail(err, CLEF_E_ARG, "trainer: %d ranks divide the rows of %d parameters, and rank %d has none",
+                 : clef__fail(err, CLEF_E_ARG,
+                              "trainer: %d ranks divide the rows of %d parameters, and rank %d has none",
                               ranks.n, out->n_parameters, ranks.rank);
 }
 

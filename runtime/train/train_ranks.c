@@ -13,7 +13,7 @@ enum { BUCKET = 1 << 20 };
 typedef struct clef__train_piece {
     const clef__plan_state *state;
     size_t offset, n_bytes;
-    char  *at; /* while it is mapped */
+    char *at; /* while it is mapped */
 } piece;
 
 clef_status clef__train_ranks_init(clef__train_ranks *r, clef_ranks *ranks, const clef__train_graphs *graphs,
@@ -49,7 +49,8 @@ void clef__train_ranks_finish(clef__train_ranks *r)
 /* ---- ranges of elements in host memory -------------------------------------------------------- */
 
 /* The pieces of elements `from` to from + n - 1, in their order. Returns how many there are. */
-static int32_t find_pieces(const clef__train_ranks *r, const clef__plan_state *states, int64_t from, int64_t n)
+static int32_t find_pieces(const clef__train_ranks *r, const clef__plan_state *states, int64_t from,
+                           int64_t n)
 {
     int32_t n_pieces = 0;
     for (int32_t i = r->graphs->n_parameters - 1; i >= 0; i--) {
@@ -98,8 +99,8 @@ static clef_status map(clef__train_ranks *r, int32_t n, cl_map_flags flags, clef
     for (int32_t i = 0; i < n; i++) {
         piece *p = &r->pieces[i];
         cl_int code = CL_SUCCESS;
-        p->at = clEnqueueMapBuffer(queue_of(p), memory_of(p), i == n - 1 ? CL_TRUE : CL_FALSE, flags, p->offset,
-                                   p->n_bytes, 0, NULL, NULL, &code);
+        p->at = clEnqueueMapBuffer(queue_of(p), memory_of(p), i == n - 1 ? CL_TRUE : CL_FALSE, flags,
+                                   p->offset, p->n_bytes, 0, NULL, NULL, &code);
         if (!code)
             continue;
         unmap(r, i, NULL);
@@ -114,13 +115,13 @@ static clef_status transfer(clef__train_ranks *r, int32_t n, int writes, char *h
     for (int32_t i = 0; i < n; i++) {
         const piece *p = &r->pieces[i];
         const cl_bool wait = i == n - 1 ? CL_TRUE : CL_FALSE;
-        const cl_int code = writes ? clEnqueueWriteBuffer(queue_of(p), memory_of(p), wait, p->offset, p->n_bytes, host,
-                                                          0, NULL, NULL)
-                                   : clEnqueueReadBuffer(queue_of(p), memory_of(p), wait, p->offset, p->n_bytes, host,
-                                                         0, NULL, NULL);
+        const cl_int code = writes ? clEnqueueWriteBuffer(queue_of(p), memory_of(p), wait, p->offset,
+                                                          p->n_bytes, host, 0, NULL, NULL)
+                                   : clEnqueueReadBuffer(queue_of(p), memory_of(p), wait, p->offset,
+                                                         p->n_bytes, host, 0, NULL, NULL);
         if (code)
-            return clef__cl_fail(err, writes ? "clEnqueueWriteBuffer" : "clEnqueueReadBuffer", p->state->value->name,
-                                 code);
+            return clef__cl_fail(err, writes ? "clEnqueueWriteBuffer" : "clEnqueueReadBuffer",
+                                 p->state->value->name, code);
         host += p->n_bytes;
     }
     return CLEF_OK;
@@ -135,8 +136,8 @@ static void copy(piece *pieces, int32_t n, int writes, char *host)
 }
 
 /* Copies elements `from` to from + n - 1 to `host`, or with `writes` from there. */
-static clef_status copy_range(clef__train_ranks *r, const clef__plan_state *states, int64_t from, int64_t n, int writes,
-                              float *host, clef_error *err)
+static clef_status copy_range(clef__train_ranks *r, const clef__plan_state *states, int64_t from, int64_t n,
+                              int writes, float *host, clef_error *err)
 {
     const int32_t n_pieces = find_pieces(r, states, from, n);
     if (!n_pieces)
@@ -200,8 +201,8 @@ static int64_t n_of_round(const clef__train_ranks *r, int32_t k, int64_t at, int
     return left < 0 ? 0 : left < most ? left : most;
 }
 
-static clef_status gather_round(clef__train_ranks *r, const clef__plan_state *weights, int64_t at, int64_t most,
-                                clef_error *err)
+static clef_status gather_round(clef__train_ranks *r, const clef__plan_state *weights, int64_t at,
+                                int64_t most, clef_error *err)
 {
     const int32_t me = r->ranks->rank;
     float *mine = r->staging;
@@ -239,8 +240,10 @@ clef_status clef__train_ranks_join(clef__train_ranks *r, int32_t i, float *data,
 {
     const int64_t row = clef__train_row(&r->graphs->parameters[i]);
     for (int32_t k = 0; k < r->n; k++)
-        r->counts[k] = (size_t)((clef__train_cut(r->graphs, i, k + 1, r->n) - clef__train_cut(r->graphs, i, k, r->n)) *
-                                row) * sizeof *data;
+        r->counts[k] =
+            (size_t)((clef__train_cut(r->graphs, i, k + 1, r->n) - clef__train_cut(r->graphs, i, k, r->n)) *
+                     row) *
+            sizeof *data;
     const float *mine = data + clef__train_cut(r->graphs, i, r->ranks->rank, r->n) * row;
     return calls(r)->all_gather(r->ranks->all, mine, data, r->counts, err);
 }

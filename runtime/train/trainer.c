@@ -26,7 +26,7 @@ struct clef_trainer {
     clef_plan *norm_plan; /* on several ranks */
     clef__train_ranks ranks;
     int32_t keep, scale_at, numbers, norm, loss; /* inputs and outputs of the plans */
-    int32_t norm_input;   /* of the update, on several ranks */
+    int32_t norm_input;                          /* of the update, on several ranks */
     clef__plan_state *arrays[4]; /* by clef_train_array and parameter; a stage of NULL: there is none */
     clef__plan_state loss_sum;
     clef_train_scale scale;
@@ -253,8 +253,8 @@ static clef_status read_outcome(clef_trainer *t, clef_plan *plan, outcome *o, cl
 {
     const clef_status s = clef_plan_read(plan, t->norm, o->norm, sizeof o->norm, err);
     return s ? s
-             : clef__plan_state_read(&t->loss_sum, &(clef__state_rows){.n_rows = 1, .n_bytes = sizeof o->loss},
-                                     &o->loss, err);
+             : clef__plan_state_read(
+                   &t->loss_sum, &(clef__state_rows){.n_rows = 1, .n_bytes = sizeof o->loss}, &o->loss, err);
 }
 
 static void report(const clef_trainer *t, const outcome *o, clef_train_result *out)
@@ -280,8 +280,9 @@ static clef_status update_alone(clef_trainer *t, clef_train_result *out, clef_er
     return s;
 }
 
-/* Every rank has the same sums, and so decides the same. Gradients are exchanged after the last part: exchanging those
- * of some layers while the part computes others was not faster (docs/training.md, "Several ranks"). */
+/* Every rank has the same sums, and so decides the same. Gradients are exchanged after the last part:
+ * exchanging those of some layers while the part computes others was not faster (docs/training.md, "Several
+ * ranks"). */
 static clef_status update_together(clef_trainer *t, clef_train_result *out, clef_error *err)
 {
     outcome o;
@@ -463,7 +464,9 @@ clef_status clef_trainer_read(clef_trainer *t, int32_t i, clef_train_array which
     const int64_t first = own_part(t, i, which, &own.n_bytes);
     if (own.n_bytes)
         s = clef__plan_state_read(&t->arrays[which][i], &own, data + first, err);
-    return s || !t->opts.ranks || which < CLEF_TRAIN_MOMENT1 ? s : clef__train_ranks_join(&t->ranks, i, data, err);
+    return s || !t->opts.ranks || which < CLEF_TRAIN_MOMENT1
+               ? s
+               : clef__train_ranks_join(&t->ranks, i, data, err);
 }
 
 clef_status clef_trainer_set(clef_trainer *t, int32_t i, clef_train_array which, const float *data, int64_t n,

@@ -201,7 +201,7 @@ const cli_command cli_command_train = {
         "Gradients and optimiser run on the OpenCL device. The same seed gives the same bits on the same "
         "device. Beside OUT, the folder OUT.train holds checkpoints and the log; --resume goes on from "
         "there, to the last bit as if there had been no break. `clef train plot OUT.train/log.jsonl` draws "
-        "the losses.",
+        "the losses. Under mpirun -n N, N ranks share each step, on a device each.",
     .options = train_option_table,
     .max_args = CLI_MAX_LIST,
     .defaults = &train_defaults,

@@ -225,7 +225,8 @@ static clef_status between_steps(train_run *r, const clef_train_result *result, 
     clef_status s = CLEF_OK;
     if (is_due(r, o->eval_every, result->step))
         s = evaluate_now(r, result->step, d, err);
-    if (!s && o->prompt && !r->rank && is_due(r, o->sample_every < 0 ? o->eval_every : o->sample_every, result->step))
+    if (!s && o->prompt && !r->rank &&
+        is_due(r, o->sample_every < 0 ? o->eval_every : o->sample_every, result->step))
         s = sample_now(r, result->step, err);
     if (!s && is_due(r, o->checkpoint_every, result->step))
         s = clef_model_trainer_checkpoint(r->trainer, r->work, o->keep, err);
@@ -233,13 +234,14 @@ static clef_status between_steps(train_run *r, const clef_train_result *result, 
     return s;
 }
 
-/* Writes where the numbers first went wrong, ", first in layer0.attn.qk"; on several ranks with the first of them that
- * finds it. */
+/* Writes where the numbers first went wrong, ", first in layer0.attn.qk"; on several ranks with the first of
+ * them that finds it. */
 static void find_first(train_run *r, char out[480])
 {
     char name[256] = "";
     clef_error err = {0}, found = {0};
-    if (clef_trainer_find_not_finite(clef_model_trainer_graph(r->trainer), name, sizeof name, &err) != CLEF_OK)
+    if (clef_trainer_find_not_finite(clef_model_trainer_graph(r->trainer), name, sizeof name, &err) !=
+        CLEF_OK)
         cli_report(&err);
     if (*name)
         cli_error(&found, CLEF_E_ARG, "%s", name);

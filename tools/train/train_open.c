@@ -363,8 +363,8 @@ static int compare_ranks(train_run *r)
         return CLI_GO_ON;
     const char *model = clef_model_weights_name(r->model, NULL);
     snprintf(text, sizeof text, "data %s, model %.*s, after step %" PRId64,
-             clef_dataset_describe(r->data).fingerprint, (int)(model ? strcspn(model, "\n") : 0), model ? model : "",
-             r->first_step);
+             clef_dataset_describe(r->data).fingerprint, (int)(model ? strcspn(model, "\n") : 0),
+             model ? model : "", r->first_step);
     return cli_ranks_compare(text);
 }
 
@@ -376,9 +376,11 @@ int train_open(train_run *r, const train_options *o, const char *model)
     cli_progress_init(&r->progress, o->quiet);
     cli_terminal_catch_interrupt();
     cli_terminal_catch_term();
-    int code = o->new_config && !o->out
-                   ? cli_fail(CLI_USAGE, "train: --new needs -o, also with --dry-run: the new model is made in OUT.train")
-                   : CLI_GO_ON;
+    int code =
+        o->new_config && !o->out
+            ? cli_fail(CLI_USAGE,
+                       "train: --new needs -o, also with --dry-run: the new model is made in OUT.train")
+            : CLI_GO_ON;
     if (code == CLI_GO_ON && o->out)
         code = name_work(r);
     if (code == CLI_GO_ON && o->new_config)
