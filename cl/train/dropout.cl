@@ -1,5 +1,6 @@
 /* out = scale x where a random word is at least `least`, else 0. Element i has number e = first + i, and word
- * e / 16 % 4 of the counter (e / 64 * 16 + e % 16, stream, random[2], random[3]) with key random[0], random[1].
+ * e / 16 % 4 of the counter (e / 64 * 16 + e % 16, stream, random[2], random[3]) with key random[0],
+ * random[1].
  * Launch: one group of WG work-items for `span` elements, a multiple of 64; out may be x.
  *   -D WG  work-items in a group */
 #include "args.h"

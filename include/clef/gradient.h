@@ -133,8 +133,8 @@ enum {
  *            p -= rate (m / correct1) / (sqrt(v / correct2) + eps)
  *    sgd     g += decay p;  m = beta1 m + g;  p -= rate m
  *
- *  p, m and v are F32 states of one shape, or slices of states that are dense, and change in place; returns p after the step. If |G| is not
- *  finite, nothing changes. decays: 0 leaves this parameter out of weight decay. */
+ *  p, m and v are F32 states of one shape, or dense slices of states, and change in place; returns p after
+ *  the step. If |G| is not finite, nothing changes. decays: 0 leaves this parameter out of weight decay. */
 typedef struct clef_optimizer_opts { int32_t decays; } clef_optimizer_opts;
 CLEF_API clef_value *clef_adamw(clef_graph *graph, clef_value *p, clef_value *grad, clef_value *m,
                                 clef_value *v, clef_value *numbers, clef_value *norm,

@@ -9,8 +9,8 @@
 #define CLEF__KEEP     "train.keep"     /* input [1]: 0 in the first part of a step, else 1 */
 #define CLEF__SCALE    "train.scale"    /* input [1]: of the loss; absent if it is always 1 */
 #define CLEF__NUMBERS  "train.numbers"  /* input: clef_adamw() */
-#define CLEF__NORM     "train.norm"     /* output [64]: clef_sum_squares() of all gradients; on several ranks of this
-                                           rank's share, and an input of the update */
+#define CLEF__NORM     "train.norm"     /* output [64]: clef_sum_squares() of all gradients; on several
+                                           ranks of this one's share, and an input of the update */
 #define CLEF__LOSS     "train.loss"     /* output [] */
 #define CLEF__LOSS_SUM "train.loss_sum" /* state [1] */
 
@@ -37,12 +37,12 @@ void clef__train_array_name(const char *parameter, clef_train_array which, char 
 
 /** Elements of a row of dim 0. */
 int64_t clef__train_row(const clef__train_parameter *p);
-/** The first row of parameter i that belongs to rank `rank` or one after it: n_ranks divide the elements of all
- *  parameters, in the order of `start`, into equal ranges of whole rows. */
+/** The first row of parameter i that belongs to rank `rank` or one after it: n_ranks divide the elements of
+ *  all parameters, in the order of `start`, into equal ranges of whole rows. */
 int64_t clef__train_cut(const clef__train_graphs *graphs, int32_t i, int32_t rank, int32_t n_ranks);
 
-/** Makes the graphs, on several ranks (opts->ranks) those of this rank. CLEF_E_ARG: there are fewer rows than ranks.
- *  Call clef__train_graphs_free() after it in any case. */
+/** Makes the graphs, on several ranks (opts->ranks) those of this rank. CLEF_E_ARG: there are fewer rows than
+ *  ranks. Call clef__train_graphs_free() after it in any case. */
 clef_status clef__train_graphs_make(const clef_graph *graph, const char *loss, const clef_train_opts *opts,
                                     clef__train_graphs *out, clef_error *err);
 void        clef__train_graphs_free(clef__train_graphs *graphs);

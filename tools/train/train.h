@@ -47,7 +47,8 @@ typedef struct train_run {
     int64_t              first_step, n_tokens; /* the step it began with, and tokens since then */
 } train_run;
 
-/** Opens model, data and trainer. On several ranks r->ranks and r->rank are set before. CLI_GO_ON, or an exit code after a message. */
+/** Opens model, data and trainer. On several ranks r->ranks and r->rank are set before. CLI_GO_ON, or an exit
+ *  code after a message. */
 int  train_open(train_run *r, const train_options *o, const char *model);
 void train_close(train_run *r);
 /** Prints parameters, memory, data, steps and, after a few steps, the time that all will take. An exit

@@ -20,5 +20,10 @@ moment_bytes() { train "$1" "$tmp/dry$1" "${small[@]}" --dry-run 2>/dev/null | s
 one=$(moment_bytes 1) two=$(moment_bytes 2)
 check "each of 2 ranks has half of the moments: $two KiB of $one" awk "BEGIN { r = $two / $one; exit !(r > 0.48 && r < 0.52) }"
 
+for n in 2 3 4; do
+  check "the arrays of $n ranks" env CLEF_MPI="$library" "${ranks[@]}" -n $n "$CLEF_BUILD/tests/train_ranks_mpi"
+done
+check "and with SGD" env CLEF_MPI="$library" "${ranks[@]}" -n 3 "$CLEF_BUILD/tests/train_ranks_mpi" sgd
+
 stops "rows that do not divide" "6 rows 1 parts 4 ranks --rows --accumulate" train 4 "$tmp/no" "${small[@]}" -b 6
 finish
