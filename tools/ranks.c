@@ -11,15 +11,31 @@ static int is_apart, ends_with_all;              /* the ranks work apart; they h
 static char held[sizeof((clef_error *)0)->text]; /* the message of a rank that prints none */
 static char command_line[MAX_LINE];
 
+/* A hash (FNV-1a) of all arguments. */
+static uint32_t hash_of(int argc, char **argv)
+{
+    uint32_t hash = 2166136261u;
+    for (int i = 1; i < argc; i++)
+        for (const char *at = argv[i];; at++) {
+            hash = (hash ^ (unsigned char)*at) * 16777619u;
+            if (!*at)
+                break;
+        }
+    return hash;
+}
+
 void cli_ranks_command_line(int argc, char **argv)
 {
+    enum { HASH_BYTES = 16 };
     size_t n = 0;
-    for (int i = 1; i < argc; i++) {
-        const int wrote = snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
+    for (int i = 1; i < argc && n < sizeof command_line; i++) {
+        const int wrote =
+            snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
         n += wrote > 0 ? (size_t)wrote : 0;
-        if (n >= sizeof command_line)
-            return;
     }
+    if (n >= sizeof command_line) /* the hash stands for what has no room */
+        snprintf(command_line + sizeof command_line - HASH_BYTES, HASH_BYTES, "... (%08" PRIx32 ")",
+                 hash_of(argc, argv));
 }
 
 clef_status cli_ranks_join(const cli_split *split, clef_error *err)
@@ -45,13 +61,15 @@ static int32_t entry_of(const char *list, int32_t i, char *out, size_t n_out)
     return n;
 }
 
-clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts, clef_error *err)
+clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts,
+                             clef_error *err)
 {
     clef_ranks_info info;
     clef_ranks_describe(ranks, &info);
     *own = 0;
     if (which && strlen(which) >= n_own)
-        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own, strlen(which));
+        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own,
+                         strlen(which));
     if (which)
         entry_of(which, info.local_rank, own, n_own);
     if (!opts->n_threads && info.n_local > 1)

@@ -17,8 +17,8 @@ typedef struct clef_model_train_opts {
     clef_train_opts optimizer;
     int32_t  n_tokens;         /* of a row; 0: the model's context, at most 1024 */
     int32_t  n_rows;           /* rows of a part; 0: 8 */
-    /* parts of a step; 0: 1. Their gradients are those of n_parts n_rows rows. Ranks divide the parts as far as
-     * they divide, and then the rows of each */
+    /* parts of a step; 0: 1. Their gradients are those of n_parts n_rows rows. Ranks divide the parts as far
+     * as they divide, and then the rows of each */
     int32_t  n_parts;
     float    dropout;
     uint64_t seed;             /* of dropout and of the begin of an adapter */

@@ -1,5 +1,5 @@
-/* A trainer on several ranks beside one of its own that adds the parts of all: after some steps weights and moments are
- * the same, all ranks have the same bits, and the moments of all ranks together are those of one.
+/* A trainer on several ranks beside one of its own that adds the parts of all: after some steps weights and
+ * moments are the same, all ranks have the same bits, and the moments of all ranks together are those of one.
  * usage: mpirun -n N train_ranks [sgd] */
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +61,8 @@ static void add(clef_trainer *t, int64_t step, int32_t rank)
     must(clef_trainer_add(t, &err), &err);
 }
 
-static void compare_arrays(clef_trainer *t, clef_trainer *alone, clef_ranks *ranks, clef_train_array last, int32_t rank)
+static void compare_arrays(clef_trainer *t, clef_trainer *alone, clef_ranks *ranks, clef_train_array last,
+                           int32_t rank)
 {
     clef_error err = {0};
     for (int32_t i = 0; i < clef_trainer_n_parameters(t); i++)
@@ -132,11 +133,13 @@ int main(int argc, char **argv)
         expect(fabs(result.loss - other.loss) < 1e-5 * other.loss, "another loss", info.rank);
         expect(fabs(result.grad_norm - other.grad_norm) < 1e-5 * other.grad_norm, "another norm", info.rank);
     }
-    compare_arrays(t, alone, ranks, opts.optimizer == CLEF_SGD ? CLEF_TRAIN_MOMENT1 : CLEF_TRAIN_MOMENT2, info.rank);
+    compare_arrays(t, alone, ranks, opts.optimizer == CLEF_SGD ? CLEF_TRAIN_MOMENT1 : CLEF_TRAIN_MOMENT2,
+                   info.rank);
     double bytes = (double)clef_trainer_describe(t).moment_bytes;
     expect(bytes < (double)clef_trainer_describe(alone).moment_bytes, "it has all moments", info.rank);
     must(clef_ranks_sum(ranks, &bytes, 1, &err), &err);
-    expect(bytes == (double)clef_trainer_describe(alone).moment_bytes, "moments are missing, or there twice", info.rank);
+    expect(bytes == (double)clef_trainer_describe(alone).moment_bytes, "moments are missing, or there twice",
+           info.rank);
     set_moments(t, info.rank);
 
     clef_trainer_destroy(t);
