@@ -388,6 +388,7 @@ typedef struct dropout_args {
     args_uint  x, random; /* offsets */
     args_uint  least;     /* of a word that keeps its element */
     args_uint  stream;
+    args_uint  first;     /* the number of the first element */
     args_float scale;
 } dropout_args;
 

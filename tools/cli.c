@@ -8,9 +8,24 @@
 
 #include "tools/terminal.h"
 
+static char *held; /* cli_hold_messages() */
+static size_t held_bytes;
+
+void cli_hold_messages(char *text, size_t n_bytes)
+{
+    held = text;
+    held_bytes = n_bytes;
+}
+
 int cli_fail(int exit_code, const char *format, ...)
 {
     va_list args;
+    if (held) {
+        va_start(args, format);
+        vsnprintf(held, held_bytes, format, args);
+        va_end(args);
+        return exit_code;
+    }
     fflush(stdout); /* so that earlier output comes before the message */
     cli_terminal_clear_line();
     fputs("clef: ", stderr);

@@ -70,6 +70,7 @@ typedef struct cli_command {
     const char         *notes;   /* more lines for its help; NULL: none */
     const cli_option *options;
     int32_t             min_args, max_args;
+    int32_t             apart;    /* 1: under a launcher of ranks each of them runs the command by itself */
     const void         *defaults; /* an options struct with the defaults */
     size_t              options_bytes;
     int (*run)(const void *options, int32_t n_args, char **args); /* returns the exit code */
@@ -96,6 +97,8 @@ const char *cli_nearest(const char *word, const void *names, size_t stride, char
 /** Prints "clef: " and the sentence as one line on stderr. */
 CLI_PRINTF(2, 3)
 int cli_fail(int exit_code, const char *format, ...);
+/** From now on cli_fail() prints nothing, and writes the sentence to `text`. */
+void cli_hold_messages(char *text, size_t n_bytes);
 /** Prints an error of the library; returns CLI_FAILED (CLI_INTERRUPTED for CLEF_E_CANCELLED). */
 int cli_report(const clef_error *err);
 

@@ -7,19 +7,36 @@
 enum { MAX_LINE = 900 };
 
 static clef_ranks *ranks;
+static int is_apart, ends_with_all;              /* the ranks work apart; they have agreed to end */
+static char held[sizeof((clef_error *)0)->text]; /* the message of a rank that prints none */
 static char command_line[MAX_LINE];
 static int32_t n_named; /* devices that -d names */
 
+/* A hash (FNV-1a) of all arguments. */
+static uint32_t hash_of(int argc, char **argv)
+{
+    uint32_t hash = 2166136261u;
+    for (int i = 1; i < argc; i++)
+        for (const char *at = argv[i];; at++) {
+            hash = (hash ^ (unsigned char)*at) * 16777619u;
+            if (!*at)
+                break;
+        }
+    return hash;
+}
+
 void cli_ranks_command_line(int argc, char **argv)
 {
+    enum { HASH_BYTES = 16 };
     size_t n = 0;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && n < sizeof command_line; i++) {
         const int wrote =
             snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
         n += wrote > 0 ? (size_t)wrote : 0;
-        if (n >= sizeof command_line)
-            return;
     }
+    if (n >= sizeof command_line) /* the hash stands for what has no room */
+        snprintf(command_line + sizeof command_line - HASH_BYTES, HASH_BYTES, "... (%08" PRIx32 ")",
+                 hash_of(argc, argv));
 }
 
 /* Entry number i of a list with commas; it begins again after the last. Returns the number of entries. */
@@ -76,6 +93,8 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     static int has_begun;
     clef_ranks_info info;
     if (!ranks)
+        return status;
+    if (is_apart)
         return status;
     clef_ranks_describe(ranks, &info);
     if (has_begun) /* rank 0 opens its device once more */
@@ -141,13 +160,23 @@ static int report(const clef_error *err)
                : CLI_FAILED;
 }
 
+/* 1 where each rank runs the command by itself: it joins the ranks when it needs them. */
+static int runs_apart(const cli_command *command, const void *options)
+{
+    const cli_option *network = option_of(command, "network"); /* clef bench --network */
+    int32_t given = 0;
+    if (network && network->type == CLI_SWITCH)
+        memcpy(&given, (const char *)options + network->offset, sizeof given);
+    return command->apart || given;
+}
+
 int cli_ranks_start(const cli_command *command, const void *options)
 {
     const cli_option *tp = option_of(command, "tp");
     clef_ranks_info info;
     clef_error err = {0};
     cli_split split;
-    if (clef_ranks_started() == 1)
+    if (clef_ranks_started() == 1 || runs_apart(command, options))
         return CLI_GO_ON;
     if (!tp && clef_ranks_own())
         return CLI_USAGE; /* rank 0 says why */
@@ -165,10 +194,71 @@ int cli_ranks_start(const cli_command *command, const void *options)
     return info.rank && follow(command, options, &split, &err) != CLEF_OK ? report(&err) : CLI_GO_ON;
 }
 
+/* Ends all ranks, with the reason of one that fails alone. */
+static void stop_others(void)
+{
+    clef_ranks_info info;
+    char line[sizeof held + 300] = "";
+    clef_ranks_describe(ranks, &info);
+    if (*held)
+        snprintf(line, sizeof line, "clef: rank %" PRId32 " on %s: %s", info.rank, info.host, held);
+    clef_ranks_abort(ranks, line);
+}
+
 void cli_ranks_end(int rc)
 {
-    if (ranks && rc) /* the others may wait for values */
-        clef_ranks_abort(ranks, "");
+    if (ranks && rc && !ends_with_all) /* the others may wait for values */
+        stop_others();
     clef_ranks_close(ranks);
     ranks = NULL;
+}
+
+/* ---- ranks that work apart ------------------------------------------------------------------- */
+
+static int32_t number(void)
+{
+    clef_ranks_info info;
+    clef_ranks_describe(ranks, &info);
+    return info.rank;
+}
+
+int cli_ranks_join_apart(clef_ranks **out)
+{
+    clef_error err = {0};
+    *out = NULL;
+    if (clef_ranks_started() == 1)
+        return CLI_GO_ON;
+    const clef_ranks_opts opts = {.agree = command_line, .apart = 1};
+    if (clef_ranks_open(&opts, &ranks, &err) != CLEF_OK)
+        return cli_report(&err);
+    *out = ranks;
+    is_apart = 1;
+    if (number())
+        cli_hold_messages(held, sizeof held);
+    return CLI_GO_ON;
+}
+
+/* What all ranks have found out. Rank 0 has printed its own reason already. */
+static int end_with(int code, const clef_error *err)
+{
+    ends_with_all = 1;
+    if (code != CLI_GO_ON)
+        return code;
+    return number() ? CLI_FAILED : cli_report(err);
+}
+
+int cli_ranks_agree(int code)
+{
+    clef_error err = {0};
+    if (!ranks)
+        return code;
+    if (code != CLI_GO_ON)
+        cli_error(&err, CLEF_E_ARG, "%s", held);
+    return clef_ranks_agree(ranks, err.status, &err) == CLEF_OK ? CLI_GO_ON : end_with(code, &err);
+}
+
+int cli_ranks_compare(const char *text)
+{
+    clef_error err = {0};
+    return !ranks || clef_ranks_compare(ranks, text, &err) == CLEF_OK ? CLI_GO_ON : end_with(CLI_GO_ON, &err);
 }

@@ -19,8 +19,20 @@ clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_de
 /** To be called when the device is open, or failed to open (`status`, and *err with the reason). Rank 0
  *  leads from now on; the others follow, and end the process when rank 0 ends. */
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err);
-/** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing
- *  without them. */
+/** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing without
+ *  them. After cli_ranks_join_apart() a rank that fails alone stops the others, and its message names it. */
 void cli_ranks_end(int rc);
+
+/* ---- commands whose ranks work apart: all do the same, each with a part of the work ------------- */
+
+/** Joins the ranks; *out is NULL without a launcher. From now on only rank 0 prints messages of failures.
+ *  CLI_GO_ON, or an exit code after a message. */
+int cli_ranks_join_apart(clef_ranks **out);
+/** The code that all ranks go on with: CLI_GO_ON if each has it. Else an exit code, after rank 0 has printed
+ *  the message of the first rank that failed. Those who then end do not stop the others. All ranks call this.
+ *  Without ranks: `code`. */
+int cli_ranks_agree(int code);
+/** The same where `text` has to be equal on all ranks. */
+int cli_ranks_compare(const char *text);
 
 #endif

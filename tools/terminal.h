@@ -17,6 +17,8 @@ int cli_terminal_stdout(void);
 /** After this call the first Ctrl-C only sets the result of cli_terminal_interrupted(); the second one ends
  *  the process. */
 void cli_terminal_catch_interrupt(void);
+/** The same for SIGTERM, which launchers send; it then counts as Ctrl-C. Windows: nothing. */
+void cli_terminal_catch_term(void);
 int  cli_terminal_interrupted(void);
 /** Forgets a Ctrl-C, and catches the next one again. */
 void cli_terminal_forget_interrupt(void);

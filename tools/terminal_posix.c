@@ -40,12 +40,22 @@ static void on_interrupt(int signal_number)
     interrupted = 1;
 }
 
-void cli_terminal_catch_interrupt(void)
+static void catch_signal(int number)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     action.sa_flags |= (int)SA_RESETHAND; /* so that the second one has its default effect */
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    sigaction(number, &action, NULL);
+}
+
+void cli_terminal_catch_interrupt(void)
+{
+    catch_signal(SIGINT);
+}
+
+void cli_terminal_catch_term(void)
+{
+    catch_signal(SIGTERM);
 }
 
 int cli_terminal_interrupted(void)

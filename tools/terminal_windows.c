@@ -96,6 +96,10 @@ void cli_terminal_catch_interrupt(void)
     is_set = 1;
 }
 
+void cli_terminal_catch_term(void)
+{
+}
+
 int cli_terminal_interrupted(void)
 {
     return interrupted != 0;

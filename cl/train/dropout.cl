@@ -1,5 +1,6 @@
-/* out = scale x where a random word is at least `least`, else 0. Element e has word e / 16 % 4 of the counter
- * (e / 64 * 16 + e % 16, stream, random[2], random[3]) with key random[0], random[1].
+/* out = scale x where a random word is at least `least`, else 0. Element i has number e = first + i, and word
+ * e / 16 % 4 of the counter (e / 64 * 16 + e % 16, stream, random[2], random[3]) with key random[0],
+ * random[1].
  * Launch: one group of WG work-items for `span` elements, a multiple of 64; out may be x.
  *   -D WG  work-items in a group */
 #include "args.h"
@@ -24,8 +25,8 @@ void dropout(const dropout_args a, global float *out, global const float *x, glo
     uint e = begin;
 #if WG == 1
     const uint16 lanes = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (; e + 64 <= end; e += 64) {
-        uint16 c[4] = {e / 64 * 16 + lanes, a.stream, at2, at3};
+    for (; a.first % 64 == 0 && e + 64 <= end; e += 64) {
+        uint16 c[4] = {(a.first + e) / 64 * 16 + lanes, a.stream, at2, at3};
         philox16(&c[0], &c[1], &c[2], &c[3], key0, key1);
         for (uint w = 0; w < 4; w++) {
             const float16 v = a.scale * vload16(w, x + e);
@@ -34,8 +35,9 @@ void dropout(const dropout_args a, global float *out, global const float *x, glo
     }
 #endif
     for (e += get_local_id(0); e < end; e += WG) {
-        uint c[4] = {e / 64 * 16 + e % 16, a.stream, at2, at3};
+        const uint number = a.first + e;
+        uint c[4] = {number / 64 * 16 + number % 16, a.stream, at2, at3};
         philox(&c[0], &c[1], &c[2], &c[3], key0, key1);
-        out[e] = kept(&a, x[e], c[e / 16 % 4]);
+        out[e] = kept(&a, x[e], c[number / 16 % 4]);
     }
 }

@@ -8,6 +8,7 @@
 static const clef_attr_def dropout_attrs[] = {
     {"p", CLEF_ATTR_FLOAT, offsetof(clef_dropout_opts, p), NULL},
     {"stream", CLEF_ATTR_INT, offsetof(clef_dropout_opts, stream), NULL},
+    {"first", CLEF_ATTR_INT, offsetof(clef_dropout_opts, first), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -23,6 +24,8 @@ static clef_status dropout_infer(clef_value *n, clef_error *err)
     char text[96];
     if (!(o->p >= 0 && o->p < 1))
         return clef__fail(err, CLEF_E_ARG, "p %g, expected 0 <= p < 1", (double)o->p);
+    if (o->first < 0)
+        return clef__fail(err, CLEF_E_ARG, "first %d, expected 0 or more", o->first);
     if (!clef__shape_equal(&n->in[1]->shape, &wanted))
         return clef__fail(err, CLEF_E_SHAPE, "random %s, expected [4]",
                           clef__shape_text(n->graph, &n->in[1]->shape, text));
@@ -45,11 +48,12 @@ static void dropout_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
 {
     const clef_dropout_opts *o = (const void *)n->attr;
     const double *random = in[1].x;
-    for (int64_t e = 0; e < out->n[0] * out->n[1] * out->n[2] * out->n[3]; e++) {
+    for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++) {
+        const int64_t e = o->first + i;
         const clef__philox_words counter = {
             {(uint32_t)(e / 64 * 16 + e % 16), (uint32_t)o->stream, word_of(random[2]), word_of(random[3])}};
         const clef__philox_words words = clef__philox(counter, word_of(random[0]), word_of(random[1]));
-        out->x[e] = words.word[e / 16 % 4] >= least_word(o) ? in[0].x[e] / (1 - (double)o->p) : 0;
+        out->x[i] = words.word[e / 16 % 4] >= least_word(o) ? in[0].x[i] / (1 - (double)o->p) : 0;
     }
 }
 
@@ -69,6 +73,7 @@ static clef_status dropout_lower(clef_lowering *lo, const clef_value *n, clef_er
                                .random = clef__view(lo, n->in[1]).offset,
                                .least = least_word(o),
                                .stream = (args_uint)o->stream,
+                               .first = (args_uint)o->first,
                                .scale = (float)(1 / (1 - (double)o->p))};
     return clef__launch(lo,
                         &(clef_launch){.source = "dropout",

@@ -31,6 +31,14 @@ static clef_status launch(clef_lowering *lo, const clef_value *n, const char *ke
     return clef__launch(lo, &l, err);
 }
 
+/* 1 for a state, and for rows of one. */
+static int is_of_state(const clef_value *v)
+{
+    while (v->op == CLEF_OP_slice)
+        v = v->in[0];
+    return clef__is_cache(v);
+}
+
 static clef_status infer_update(clef_value *n, clef_error *err)
 {
     char a[96], b[96];
@@ -41,8 +49,9 @@ static clef_status infer_update(clef_value *n, clef_error *err)
                               clef__shape_text(n->graph, &n->in[i]->shape, a),
                               clef__shape_text(n->graph, &n->in[0]->shape, b));
     for (int32_t i = 0; i < n_equal; i++)
-        if (i != 1 && !clef__is_cache(n->in[i]))
-            return clef__fail(err, CLEF_E_ARG, "input %d (%s) is not a state", i, n->in[i]->name);
+        if (i != 1 && !is_of_state(n->in[i]))
+            return clef__fail(err, CLEF_E_ARG, "input %d (%s) is neither a state nor rows of one", i,
+                              n->in[i]->name);
     return clef__infer_same(n, err);
 }
 

@@ -92,10 +92,12 @@ CLEF_API clef_value *clef_cast(clef_graph *graph, clef_value *x, const clef_cast
  *  random  I32 [4]: the key (two words) and two words of the counter, such as a seed, and a step.
  *  p       0 <= p < 1.
  *  stream  differs between the nodes of a graph, so that they drop different elements.
+ *  first   the number of the first element, where x is a part of a larger tensor; 0 or more.
  *
- *  Element e is kept if a word of Philox4x32-10 (Salmon et al. 2011) is at least p 2^32: word (e / 16) % 4
- *  for the counter (e / 64 * 16 + e % 16, stream, random[2], random[3]). Nothing else decides. */
-typedef struct clef_dropout_opts { float p; int32_t stream; } clef_dropout_opts;
+ *  With e = first + i, element i is kept if a word of Philox4x32-10 (Salmon et al. 2011) is at least p 2^32:
+ *  word (e / 16) % 4 for the counter (e / 64 * 16 + e % 16, stream, random[2], random[3]). Nothing else
+ *  decides. */
+typedef struct clef_dropout_opts { float p; int32_t stream, first; } clef_dropout_opts;
 CLEF_API clef_value *clef_dropout(clef_graph *graph, clef_value *x, clef_value *random,
                                   const clef_dropout_opts *opts);
 
@@ -131,8 +133,8 @@ enum {
  *            p -= rate (m / correct1) / (sqrt(v / correct2) + eps)
  *    sgd     g += decay p;  m = beta1 m + g;  p -= rate m
  *
- *  p, m and v are F32 states of one shape and change in place; returns p after the step. If |G| is not
- *  finite, nothing changes. decays: 0 leaves this parameter out of weight decay. */
+ *  p, m and v are F32 states of one shape, or dense slices of states, and change in place; returns p after
+ *  the step. If |G| is not finite, nothing changes. decays: 0 leaves this parameter out of weight decay. */
 typedef struct clef_optimizer_opts { int32_t decays; } clef_optimizer_opts;
 CLEF_API clef_value *clef_adamw(clef_graph *graph, clef_value *p, clef_value *grad, clef_value *m,
                                 clef_value *v, clef_value *numbers, clef_value *norm,

@@ -26,7 +26,9 @@ typedef struct clef_ranks_opts {
                            with about a quarter */
     const char *agree;  /* NULL, or a text that has to be the same on all ranks: what the program was asked
                            to do */
-    int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values */
+    int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values
+                           (clef_train_opts.ranks). Nobody leads or follows. width and stages are not read,
+                           and are 1 */
 } clef_ranks_opts;
 
 /** Number of ranks that the launcher has started, from its environment variables; 1 without a launcher. */
@@ -84,6 +86,12 @@ CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weigh
 /** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its
  *  number and host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);
+/** CLEF_OK if `text` (1023 bytes at most) is the same on all ranks. CLEF_E_ARG: it is not; the text names the
+ *  first rank that differs from rank 0, its host and both sides. All ranks call this, and get the same. */
+CLEF_API clef_status clef_ranks_compare(clef_ranks *ranks, const char *text, clef_error *err);
+/** values[i] becomes the sum of values[i] over the ranks, added in their order: the same bits on all. All
+ *  ranks call this with the same n. CLEF_E_NOMEM. */
+CLEF_API clef_status clef_ranks_sum(clef_ranks *ranks, double *values, int32_t n, clef_error *err);
 /** Seconds of some tries, and what one size takes. */
 typedef struct clef_ranks_time { double least, median; } clef_ranks_time;
 typedef struct clef_ranks_times {

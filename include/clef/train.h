@@ -19,6 +19,7 @@
 #include "clef/device.h"
 #include "clef/gradient.h"
 #include "clef/plan.h"
+#include "clef/ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +58,12 @@ typedef struct clef_train_opts {
     const char *const *taps; /* names of values, such as "layer0.attn.q" or "layer0.attn.q.grad", that
                                 clef_trainer_tap() reads */
     int32_t            n_taps;
+    /* NULL, or ranks that train one model together (clef_ranks_opts.apart): borrowed. Each has a trainer of
+     * the same graph, adds parts of its own, and calls the functions that say so at the same time as the
+     * others. An update sums loss and gradients over the ranks; each rank updates its share of the
+     * parameters, and has the moments of these alone (ZeRO, stage 1: arXiv:1910.02054). All ranks end with
+     * the same bits in the weights. */
+    clef_ranks *ranks;
     /** Whether the weight `name` is trained. NULL: all are. Others are read as they are. */
     int (*trains)(void *user, const char *name);
     void *trains_user;
@@ -103,10 +110,12 @@ typedef struct clef_train_result {
     int32_t is_scaled; /* 1: they may be finite at the loss scale that the trainer has now, half of this
                           step's: the step is to be made again. Never below a scale of 2^-14 */
 } clef_train_result;
-/** Ends the step: updates the parameters and waits for the result. CLEF_E_ARG: the step has no part. */
+/** Ends the step: updates the parameters and waits for the result. All ranks call it, and get the same
+ *  result. After a failure on one of them the others wait for it, until it ends them: clef_ranks_abort().
+ *  CLEF_E_ARG: the step has no part. */
 CLEF_API clef_status clef_trainer_update(clef_trainer *t, clef_train_result *out, clef_error *err);
 
-/** The loss of the present inputs, without gradients and dropout. Waits for it. */
+/** The loss of this rank's present inputs, without gradients and dropout. Waits for it. */
 CLEF_API clef_status clef_trainer_evaluate(clef_trainer *t, double *loss, clef_error *err);
 
 /** Runs the present inputs once more and writes the name of the first value of the graph that has an element
@@ -130,12 +139,14 @@ typedef struct clef_train_parameter {
 CLEF_API int32_t              clef_trainer_n_parameters(const clef_trainer *t);
 CLEF_API clef_train_parameter clef_trainer_parameter(const clef_trainer *t, int32_t i);
 
-/** What is kept of a parameter. The gradient is that of the loss times its scale. SGD has no second
- *  moment. */
+/** What is kept of a parameter. The gradient is that of the loss times its scale; on several ranks it is
+ *  their sum after an update. SGD has no second moment. */
 typedef enum clef_train_array {
     CLEF_TRAIN_WEIGHT, CLEF_TRAIN_GRADIENT, CLEF_TRAIN_MOMENT1, CLEF_TRAIN_MOMENT2
 } clef_train_array;
-/** Reads or writes one array of parameter i: n floats, dense. Waits for all steps so far. CLEF_E_ARG. */
+/** Reads or writes one array of parameter i: n floats, dense. Waits for all steps so far. On several ranks
+ *  all of them read a moment together, and each gets all of it; whoever sets one, sets its own share.
+ *  CLEF_E_ARG. */
 CLEF_API clef_status clef_trainer_read(clef_trainer *t, int32_t i, clef_train_array which, float *data,
                                        int64_t n, clef_error *err);
 CLEF_API clef_status clef_trainer_set(clef_trainer *t, int32_t i, clef_train_array which, const float *data,
@@ -165,7 +176,7 @@ CLEF_API clef_status clef_train_graph(const clef_graph *graph, const char *loss,
 typedef struct clef_train_stats {
     int64_t  n_parameters, n_trained; /* elements of all weights, and of those that are trained */
     uint64_t weight_bytes;     /* parameters and other weights */
-    uint64_t gradient_bytes, moment_bytes;
+    uint64_t gradient_bytes, moment_bytes; /* on several ranks the moments of this one's share */
     uint64_t activation_bytes; /* intermediate values, forwards and backwards */
     uint64_t other_bytes;      /* inputs and scratch */
     double   flops;            /* of a part and of an update */

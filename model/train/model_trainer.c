@@ -43,6 +43,61 @@ static clef_status check_opts(const clef_model_train_opts *o, const clef_model *
     return CLEF_OK;
 }
 
+static int32_t common_divisor(int32_t a, int32_t b)
+{
+    while (b) {
+        const int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Divides a step among the ranks: its parts as far as they divide, and then the rows of each part. So a rank
+ * computes as many rows at once as was asked for, where it can. */
+static clef_status divide(clef_model_trainer *t, clef_error *err)
+{
+    const clef_model_train_opts *o = &t->opts;
+    clef_ranks_info ranks = {.n = 1};
+    if (o->optimizer.ranks)
+        clef_ranks_describe(o->optimizer.ranks, &ranks);
+    const int32_t by_parts = common_divisor(o->n_parts, ranks.n), by_rows = ranks.n / by_parts,
+                  below = o->n_rows / by_rows * by_rows;
+    char less[24] = "";
+    if (below)
+        snprintf(less, sizeof less, "%d or ", below);
+    if (o->n_rows % by_rows)
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "training: %d rows in each of %d parts do not divide among %d ranks: expected %s%d rows "
+            "(clef train --rows), or a multiple of %d parts (--accumulate)",
+            o->n_rows, o->n_parts, ranks.n, less, below + by_rows, ranks.n);
+    t->share = (clef__row_share){.n_rows = o->n_rows / by_rows,
+                                 .first_row = ranks.rank % by_rows * (o->n_rows / by_rows),
+                                 .n_parts = o->n_parts / by_parts,
+                                 .first_part = ranks.rank / by_rows * (o->n_parts / by_parts),
+                                 .rank = ranks.rank,
+                                 .n_ranks = ranks.n};
+    return CLEF_OK;
+}
+
+/* Dropout drops what it would drop if all rows of a part were here. */
+static clef_status number_dropouts(const clef_model_trainer *t, clef_graph *g, clef_error *err)
+{
+    for (int32_t i = 0; i < g->n_values; i++) {
+        clef_value *v = g->values[i];
+        const int64_t first = clef__elements(v, NULL) / t->share.n_rows * t->share.first_row;
+        if (v->op != CLEF_OP_dropout)
+            continue;
+        if (first > INT32_MAX)
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "training: dropout of %s: more than 2^31 elements in the rows of a part",
+                              v->name);
+        ((clef_dropout_opts *)(void *)v->attr)->first = (int32_t)first;
+    }
+    return CLEF_OK;
+}
+
 static clef_status build(const clef_model_trainer *t, clef_graph **out, clef_error *err)
 {
     const clef_model_train_opts *o = &t->opts;
@@ -51,7 +106,7 @@ static clef_status build(const clef_model_trainer *t, clef_graph **out, clef_err
                                   .wants = clef__lora_wants,
                                   .user = (void *)(uintptr_t)o->lora_targets};
     const clef_build_opts opts = {.train = 1,
-                                  .n_sequences = o->n_rows,
+                                  .n_sequences = t->share.n_rows,
                                   .n_batch = o->n_tokens,
                                   .dropout = o->dropout,
                                   .new_lora = o->lora_rank ? &lora : NULL};
@@ -141,7 +196,7 @@ static clef_status create_graph_trainer(clef_model_trainer *t, clef_device *dev,
         return clef__fail(err, s,
                           "training on %d rows of %d tokens at once: %s; fewer rows in more parts "
                           "(clef train --rows, --accumulate) and --recompute take less memory",
-                          t->opts.n_rows, t->opts.n_tokens, why.text);
+                          t->share.n_rows, t->opts.n_tokens, why.text);
     return s ? clef__fail(err, s, "%s", why.text) : s;
 }
 
@@ -150,8 +205,12 @@ static clef_status make_trainer(clef_model_trainer *t, clef_device *dev, clef_er
     clef_train_opts opts = t->opts.optimizer;
     clef_graph *g = NULL;
     clef_status s = build(t, &g, err);
-    if (s)
+    if (!s)
+        s = number_dropouts(t, g, err);
+    if (s) {
+        clef_graph_destroy(g);
         return s;
+    }
     opts.weights = begin_of;
     opts.weights_user = t;
     opts.trains = t->opts.lora_rank ? trains_lora : trains_weights;
@@ -192,11 +251,13 @@ clef_status clef_model_trainer_create(clef_device *dev, clef_model *model, const
     write_fingerprint(model, t->fingerprint);
     clef_status s = check_opts(&t->opts, model, err);
     if (!s)
+        s = divide(t, err);
+    if (!s)
         s = clef__publisher_begin(model, &t->publisher, err);
     if (!s)
         s = make_trainer(t, dev, err);
     if (!s) {
-        t->ids = calloc((size_t)t->opts.n_rows * (size_t)t->opts.n_tokens, N_ARRAYS * sizeof *t->ids);
+        t->ids = calloc((size_t)t->share.n_rows * (size_t)t->opts.n_tokens, N_ARRAYS * sizeof *t->ids);
         if (!t->ids)
             s = clef__fail(err, CLEF_E_NOMEM, "training: no memory for its rows");
     }
@@ -230,6 +291,11 @@ int32_t clef_model_trainer_n_tokens(const clef_model_trainer *t)
     return t->opts.n_tokens;
 }
 
+int32_t clef_model_trainer_n_at_once(const clef_model_trainer *t)
+{
+    return t->share.n_rows * t->share.n_ranks;
+}
+
 int32_t clef_model_trainer_n_rows(const clef_model_trainer *t)
 {
     return t->opts.n_rows * t->opts.n_parts;
@@ -247,14 +313,14 @@ enum { IDS, LABELS, POSITIONS, FIRST, MASK, DECODER_IDS };
 
 static int32_t *array(const clef_model_trainer *t, int which)
 {
-    return t->ids + (size_t)which * (size_t)t->opts.n_rows * (size_t)t->opts.n_tokens;
+    return t->ids + (size_t)which * (size_t)t->share.n_rows * (size_t)t->opts.n_tokens;
 }
 
 /* Copies rows `from` .. and fills the rest of the part with `rest`. */
 static void fill(const clef_model_trainer *t, int which, const int32_t *rows, int32_t from, int32_t n,
                  int32_t rest)
 {
-    const size_t T = (size_t)t->opts.n_tokens, all = (size_t)t->opts.n_rows * T,
+    const size_t T = (size_t)t->opts.n_tokens, all = (size_t)t->share.n_rows * T,
                  given = rows ? (size_t)n * T : 0;
     int32_t *to = array(t, which);
     if (rows)
@@ -265,7 +331,7 @@ static void fill(const clef_model_trainer *t, int which, const int32_t *rows, in
 
 static clef_status write_array(clef_model_trainer *t, const char *input, int which, clef_error *err)
 {
-    const size_t n_bytes = (size_t)t->opts.n_rows * (size_t)t->opts.n_tokens * sizeof(int32_t);
+    const size_t n_bytes = (size_t)t->share.n_rows * (size_t)t->opts.n_tokens * sizeof(int32_t);
     clef_error why;
     const clef_status s = clef_trainer_write(t->trainer, input, array(t, which), n_bytes, &why);
     if (s == CLEF_E_NOT_FOUND) /* not every model has every input */
@@ -291,7 +357,7 @@ static clef_status write_rows(clef_model_trainer *t, const clef_rows *r, int32_t
     fill(t, FIRST, r->first, from, n, 0);
     fill(t, MASK, r->attention_mask, from, n, 1);
     fill(t, DECODER_IDS, r->decoder_input_ids, from, n, 0);
-    for (int32_t i = 0; i < t->opts.n_rows * T && !r->positions; i++)
+    for (int32_t i = 0; i < t->share.n_rows * T && !r->positions; i++)
         array(t, POSITIONS)[i] = i % T;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs && !s; i++)
         s = write_array(t, inputs[i].input, inputs[i].which, err);
@@ -339,36 +405,55 @@ static clef_status write_random(clef_model_trainer *t, int64_t step, int32_t par
     return t->opts.dropout > 0 ? clef_trainer_write(t->trainer, "random", words, sizeof words, err) : CLEF_OK;
 }
 
+/* This rank's rows of part `part` of a step, or none if the step has fewer rows. */
+static clef_status add_part(clef_model_trainer *t, const clef_rows *r, int32_t n, int32_t part,
+                            clef_error *err)
+{
+    const int64_t from = (int64_t)part * t->opts.n_rows + t->share.first_row, left = n - from;
+    const int32_t here = left < 0 ? 0 : left < t->share.n_rows ? (int32_t)left : t->share.n_rows;
+    clef_status s = write_rows(t, r, here ? (int32_t)from : 0, here, err);
+    if (!s)
+        s = write_random(t, clef_trainer_step(t->trainer) + 1, part, err);
+    return s ? s : clef_trainer_add(t->trainer, err);
+}
+
 clef_status clef_model_trainer_step(clef_model_trainer *t, const clef_rows *r, int32_t n,
                                     clef_train_result *out, clef_error *err)
 {
-    const int32_t each = t->opts.n_rows;
-    clef_status s = check_rows(t, r, n, each * t->opts.n_parts, err);
+    const int32_t first = t->share.first_part, n_parts = (n + t->opts.n_rows - 1) / t->opts.n_rows;
+    clef_status s = check_rows(t, r, n, t->opts.n_rows * t->opts.n_parts, err);
     const int64_t n_labels = s ? 0 : count_labels(t, r, n);
     const float weight = n_labels ? (float)(1.0 / (double)n_labels) : 0;
     if (!s && !n_labels)
         s = clef__fail(err, CLEF_E_ARG, "training: a step in which no token has a label");
     if (!s)
         s = clef_trainer_write(t->trainer, "loss_weight", &weight, sizeof weight, err);
-    for (int32_t from = 0; from < n && !s; from += each) {
-        s = write_rows(t, r, from, n - from < each ? n - from : each, err);
-        if (!s)
-            s = write_random(t, clef_trainer_step(t->trainer) + 1, from / each, err);
-        if (!s)
-            s = clef_trainer_add(t->trainer, err);
-    }
+    for (int32_t i = first; i < first + t->share.n_parts && !s; i++)
+        if (i < n_parts || i == first) /* a rank without rows adds zeros */
+            s = add_part(t, r, n, i, err);
     return s ? s : clef_trainer_update(t->trainer, out, err);
+}
+
+/* The sum over the ranks of what each has evaluated. */
+static clef_status join_losses(clef_model_trainer *t, double *sum, clef_error *err)
+{
+    return t->share.n_ranks > 1 ? clef_ranks_sum(t->opts.optimizer.ranks, sum, 1, err) : CLEF_OK;
 }
 
 clef_status clef_model_trainer_evaluate(clef_model_trainer *t, const clef_rows *r, int32_t n, double *sum,
                                         int64_t *n_labels, clef_error *err)
 {
     const float one = 1;
-    clef_status s = check_rows(t, r, n, t->opts.n_rows, err);
+    const int32_t each = (n + t->share.n_ranks - 1) / t->share.n_ranks, from = t->share.rank * each,
+                  here = n - from < each ? n - from : each;
+    clef_status s = check_rows(t, r, n, clef_model_trainer_n_at_once(t), err);
+    *sum = 0;
+    *n_labels = s ? 0 : count_labels(t, r, n);
     if (!s)
         s = clef_trainer_write(t->trainer, "loss_weight", &one, sizeof one, err);
-    if (!s)
-        s = write_rows(t, r, 0, n, err);
-    *n_labels = s ? 0 : count_labels(t, r, n);
-    return s ? s : clef_trainer_evaluate(t->trainer, sum, err);
+    if (!s && here > 0)
+        s = write_rows(t, r, from, here, err);
+    if (!s && here > 0)
+        s = clef_trainer_evaluate(t->trainer, sum, err);
+    return s ? s : join_losses(t, sum, err);
 }

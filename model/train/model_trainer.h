@@ -13,13 +13,21 @@ typedef struct clef__lora_parameters {
     int32_t     a, b;
 } clef__lora_parameters;
 
+/** What this rank computes of a step: rows first_row .. of parts first_part .. */
+typedef struct clef__row_share {
+    int32_t n_rows, first_row;
+    int32_t n_parts, first_part;
+    int32_t rank, n_ranks;
+} clef__row_share;
+
 enum { CLEF__FINGERPRINT_TEXT = 2 * CLEF_SHA256_BYTES + 1 };
 
 struct clef_model_trainer {
-    clef_model_train_opts opts;
+    clef_model_train_opts opts; /* of all ranks together */
+    clef__row_share share;
     clef_model   *model;
     clef_trainer *trainer;
-    int32_t      *ids;      /* room for the rows of a part: seven arrays [n_rows, n_tokens] */
+    int32_t      *ids;      /* room for this rank's rows of a part: seven arrays [share.n_rows, n_tokens] */
     float        *values;   /* room for the largest weight, made at first use */
     size_t        n_values;
     float        *begin;    /* while the trainer is made: what the graph reads last from the source */

@@ -252,6 +252,7 @@ typedef struct fetched {
     clef_model_trainer *t;
     int32_t i;
     clef_train_array which;
+    int32_t *n_read; /* tensors that were read so far */
 } fetched;
 
 static clef_status fetch(void *user, const char *name, const void **out, clef_error *err)
@@ -261,11 +262,23 @@ static clef_status fetch(void *user, const char *name, const void **out, clef_er
     (void)name;
     const clef_status s = clef__model_trainer_read(f->t, f->i, f->which, &values, err);
     *out = values;
+    ++*f->n_read;
+    return s;
+}
+
+/* Takes part in reading the moments that nobody has read yet: ranks read them together. */
+static clef_status read_along(const fetched *each, int32_t n, int32_t n_read, clef_error *err)
+{
+    const float *values;
+    clef_status s = CLEF_OK;
+    for (int32_t i = n_read; i < n && !s; i++)
+        if (each[i].which != CLEF_TRAIN_WEIGHT)
+            s = clef__model_trainer_read(each[i].t, each[i].i, each[i].which, &values, err);
     return s;
 }
 
 static int32_t list_arrays(clef_model_trainer *t, clef__checkpoint_tensor *tensors, fetched *each,
-                           char (*names)[CLEF_NAME_BYTES + 16])
+                           char (*names)[CLEF_NAME_BYTES + 16], int32_t *n_read)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < clef_trainer_n_parameters(t->trainer); i++)
@@ -273,7 +286,7 @@ static int32_t list_arrays(clef_model_trainer *t, clef__checkpoint_tensor *tenso
             const clef_train_parameter p = clef_trainer_parameter(t->trainer, i);
             if (!array_name(t, i, kept[k], names[n]))
                 continue;
-            each[n] = (fetched){t, i, kept[k]};
+            each[n] = (fetched){t, i, kept[k], n_read};
             tensors[n] = (clef__checkpoint_tensor){
                 .name = names[n], .dtype = CLEF_F32, .rank = p.shape.rank, .fetch = fetch, .user = &each[n]};
             for (int32_t d = 0; d < p.shape.rank; d++)
@@ -283,17 +296,11 @@ static int32_t list_arrays(clef_model_trainer *t, clef__checkpoint_tensor *tenso
     return n;
 }
 
-clef_status clef_model_trainer_checkpoint(clef_model_trainer *t, const char *folder, int32_t keep,
-                                          clef_error *err)
+static clef_status write_checkpoint(clef_model_trainer *t, const char *folder,
+                                    const clef__checkpoint_tensor *tensors, int32_t n, int32_t keep,
+                                    clef_error *err)
 {
     char options[OPTIONS_TEXT];
-    const size_t most = (size_t)clef_trainer_n_parameters(t->trainer) * N_KEPT + 1;
-    clef__checkpoint_tensor *tensors = calloc(most, sizeof *tensors);
-    fetched *each = calloc(most, sizeof *each);
-    char(*names)[CLEF_NAME_BYTES + 16] = calloc(most, sizeof *names);
-    clef_status s = tensors && each && names
-                        ? CLEF_OK
-                        : clef__fail(err, CLEF_E_NOMEM, "training: no memory for a checkpoint");
     options_text(t, options);
     const clef_train_scale scale = clef_trainer_scale(t->trainer);
     json_t *state =
@@ -303,11 +310,43 @@ clef_status clef_model_trainer_checkpoint(clef_model_trainer *t, const char *fol
                                         .step = (uint64_t)clef_trainer_step(t->trainer),
                                         .seed = t->opts.seed,
                                         .state = state};
-    if (!s && !state)
-        s = clef__fail(err, CLEF_E_NOMEM, "training: no memory for a checkpoint");
-    if (!s)
-        s = clef__checkpoint_save(folder, &head, tensors, list_arrays(t, tensors, each, names), keep, err);
+    const clef_status s = state ? clef__checkpoint_save(folder, &head, tensors, n, keep, err)
+                                : clef__fail(err, CLEF_E_NOMEM, "training: no memory for a checkpoint");
     json_decref(state);
+    return s;
+}
+
+/* Rank 0 writes, and the others take part. If rank 0 cannot write, all read to the end nevertheless, so that
+ * nobody waits for it. */
+static clef_status write_together(clef_model_trainer *t, const char *folder,
+                                  const clef__checkpoint_tensor *tensors, const fetched *each, int32_t n,
+                                  int32_t keep, clef_error *err)
+{
+    clef_error why = {0};
+    const clef_status wrote = t->share.rank ? CLEF_OK : write_checkpoint(t, folder, tensors, n, keep, &why);
+    const clef_status s = read_along(each, n, *each->n_read, err);
+    if (s)
+        return s;
+    if (wrote && err)
+        *err = why;
+    return clef_ranks_agree(t->opts.optimizer.ranks, wrote, err);
+}
+
+clef_status clef_model_trainer_checkpoint(clef_model_trainer *t, const char *folder, int32_t keep,
+                                          clef_error *err)
+{
+    const size_t most = (size_t)clef_trainer_n_parameters(t->trainer) * N_KEPT + 1;
+    clef__checkpoint_tensor *tensors = calloc(most, sizeof *tensors);
+    fetched *each = calloc(most, sizeof *each);
+    char(*names)[CLEF_NAME_BYTES + 16] = calloc(most, sizeof *names);
+    clef_status s = tensors && each && names
+                        ? CLEF_OK
+                        : clef__fail(err, CLEF_E_NOMEM, "training: no memory for a checkpoint");
+    int32_t n_read = 0;
+    const int32_t n = s ? 0 : list_arrays(t, tensors, each, names, &n_read);
+    if (!s)
+        s = t->share.n_ranks > 1 ? write_together(t, folder, tensors, each, n, keep, err)
+                                 : write_checkpoint(t, folder, tensors, n, keep, err);
     free(tensors);
     free(each);
     free(names);

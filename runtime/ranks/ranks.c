@@ -88,6 +88,10 @@ static clef_status choose_layout(clef_ranks *r, const clef_ranks_opts *o, clef_e
 {
     const clef__transport *t = r->transport;
     int32_t width = o->width, stages = o->stages;
+    if (o->apart) {
+        r->layout = (clef_layout){1, 1};
+        return CLEF_OK;
+    }
     if (!width && !stages)
         width = t->n_nodes > 1 && t->size % t->n_nodes == 0 ? t->size / t->n_nodes
                 : t->n_nodes > 1                            ? 1
@@ -156,10 +160,10 @@ static char *collect(clef_ranks *r, const char *mine, size_t n, clef_error *err)
     return all;
 }
 
-static clef_status check_agreement(clef_ranks *r, const char *text, clef_error *err)
+clef_status clef_ranks_compare(clef_ranks *r, const char *text, clef_error *err)
 {
     char mine[AGREE_BYTES] = "";
-    snprintf(mine, sizeof mine, "clef %s%s%.900s", clef_version(), text ? ": " : "", text ? text : "");
+    snprintf(mine, sizeof mine, "%s", text);
     char *all = collect(r, mine, sizeof mine, err);
     if (!all)
         return CLEF_E_NOMEM;
@@ -171,6 +175,30 @@ static clef_status check_agreement(clef_ranks *r, const char *text, clef_error *
                            clef_ranks_host(r, i), clef_ranks_host(r, 0), all + (size_t)i * AGREE_BYTES, all);
     free(all);
     return s;
+}
+
+static clef_status check_agreement(clef_ranks *r, const char *text, clef_error *err)
+{
+    char mine[AGREE_BYTES] = "";
+    snprintf(mine, sizeof mine, "clef %s%s%.900s", clef_version(), text ? ": " : "", text ? text : "");
+    return clef_ranks_compare(r, mine, err);
+}
+
+clef_status clef_ranks_sum(clef_ranks *r, double *values, int32_t n, clef_error *err)
+{
+    const size_t n_bytes = (size_t)n * sizeof *values;
+    char *all = collect(r, (const char *)values, n_bytes, err);
+    if (!all)
+        return CLEF_E_NOMEM;
+    memset(values, 0, n_bytes);
+    for (int32_t i = 0; i < r->transport->size; i++)
+        for (int32_t k = 0; k < n; k++) {
+            double x;
+            memcpy(&x, all + (size_t)i * n_bytes + (size_t)k * sizeof x, sizeof x);
+            values[k] += x;
+        }
+    free(all);
+    return CLEF_OK;
 }
 
 clef_status clef__ranks_agree(clef_ranks *r, clef_status mine, const clef_error *why, clef_error *err)
@@ -210,6 +238,7 @@ clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_
     clef_status s = open_transport(&r->transport, err);
     if (!s) {
         r->rank = r->transport->rank;
+        r->apart = o->apart != 0;
         clef__os_share_cpus(r->transport->local_rank, r->transport->local_size);
         s = choose_layout(r, o, err);
     }
@@ -248,7 +277,7 @@ void clef_ranks_close(clef_ranks *r)
 {
     if (!r)
         return;
-    if (r->all && r->rank == 0 && r->n_plans >= 0)
+    if (r->all && r->rank == 0 && r->n_plans >= 0 && !r->apart)
         clef__ranks_command(r, &(clef__command){.kind = CLEF__COMMAND_END}, NULL, NULL);
     release(r);
 }
@@ -328,8 +357,9 @@ clef_status clef__ranks_next(clef_ranks *r, clef__command *command, const void *
 
 clef_status clef_ranks_lead(clef_ranks *r, clef_device *dev, clef_error *err)
 {
-    if (r->rank)
-        return clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " cannot lead: rank 0 does", r->rank);
+    if (r->rank || r->apart)
+        return clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " cannot lead: %s", r->rank,
+                          r->apart ? "the ranks were opened apart" : "rank 0 does");
     dev->ranks = r;
     return CLEF_OK;
 }

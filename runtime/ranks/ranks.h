@@ -20,6 +20,7 @@ struct clef_ranks {
     size_t           n_copies;
     int32_t          n_plans;   /* made so far: the next one's number */
     int64_t          n_steps;   /* runs of plans so far */
+    int32_t          apart;     /* 1: clef_ranks_opts.apart; `stage` is this rank alone */
 };
 
 /** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was

@@ -15,6 +15,21 @@ void clef__train_array_name(const char *parameter, clef_train_array which, char 
     snprintf(name, CLEF_NAME_BYTES, "%s%s", prefixes[which], parameter);
 }
 
+int64_t clef__train_row(const clef__train_parameter *p)
+{
+    return p->shape.rank > 0 ? p->n / p->shape.dim[0].n : p->n;
+}
+
+int64_t clef__train_cut(const clef__train_graphs *graphs, int32_t i, int32_t rank, int32_t n_ranks)
+{
+    const clef__train_parameter *p = &graphs->parameters[i], *last = &graphs->parameters[0];
+    const int64_t row = clef__train_row(p), n_rows = p->n / row, all = last->start + last->n,
+                  before = all / n_ranks * rank + all % n_ranks * rank / n_ranks -
+                           p->start, /* all * rank / n_ranks */
+        cut = before <= 0 ? 0 : (before + row - 1) / row;
+    return rank >= n_ranks || cut > n_rows ? n_rows : cut;
+}
+
 static clef_value *state_of(clef_graph *g, const clef__train_parameter *p, clef_train_array which)
 {
     char name[CLEF_NAME_BYTES];
@@ -175,29 +190,84 @@ static clef_status make_gradients(const clef_graph *evaluation, const clef_train
 
 /* ---- the update -------------------------------------------------------------------------------- */
 
+/* Decides which rows of each parameter this rank updates. */
+static clef_status share(const clef_train_opts *o, clef__train_graphs *out, clef_error *err)
+{
+    clef_ranks_info ranks = {.n = 1};
+    int64_t start = 0, n_own = 0;
+    if (o->ranks)
+        clef_ranks_describe(o->ranks, &ranks);
+    for (int32_t i = out->n_parameters - 1; i >= 0; i--) {
+        out->parameters[i].start = start;
+        start += out->parameters[i].n;
+    }
+    for (int32_t i = 0; i < out->n_parameters; i++) {
+        clef__train_parameter *p = &out->parameters[i];
+        p->first = clef__train_cut(out, i, ranks.rank, ranks.n);
+        p->n_rows = clef__train_cut(out, i, ranks.rank + 1, ranks.n) - p->first;
+        n_own += p->n_rows;
+    }
+    return n_own ? CLEF_OK
+                 : clef__fail(err, CLEF_E_ARG,
+                              "trainer: %d ranks divide the rows of %d parameters, and rank %d has none",
+                              ranks.n, out->n_parameters, ranks.rank);
+}
+
+/* The rows of a parameter's array that this rank updates. */
+static clef_value *own_rows(clef_graph *g, const clef__train_parameter *p, clef_train_array which)
+{
+    char name[CLEF_NAME_BYTES];
+    clef__train_array_name(p->name, which, name);
+    clef_value *there = clef_graph_find(g, name), *all = there ? there : state_of(g, p, which);
+    const clef_slice_opts rows = {.axis = 0, .start = (int32_t)p->first, .size = clef_n(p->n_rows)};
+    return p->n_rows * clef__train_row(p) == p->n ? all : clef_slice(g, all, &rows);
+}
+
+/* A moment, which this rank has of its rows alone. */
+static clef_value *own_moment(clef_graph *g, const clef__train_parameter *p, clef_train_array which)
+{
+    clef__train_parameter own = *p;
+    if (own.shape.rank > 0)
+        own.shape.dim[0] = clef_n(p->n_rows);
+    return state_of(g, &own, which);
+}
+
+static clef_value *norm_of(clef_graph *g, const clef__train_graphs *of)
+{
+    clef_value *norm = NULL;
+    for (int32_t i = 0; i < of->n_parameters; i++)
+        if (of->parameters[i].n_rows)
+            norm = clef_sum_squares(g, own_rows(g, &of->parameters[i], CLEF_TRAIN_GRADIENT), norm);
+    clef_output(g, CLEF__NORM, norm);
+    return norm;
+}
+
 static clef_status make_update(const clef_train_opts *o, clef__train_graphs *out, clef_error *err)
 {
     clef_graph *g = out->update = clef_graph_create();
-    if (!g)
+    if (o->ranks)
+        out->norm = clef_graph_create();
+    if (!g || (o->ranks && !out->norm))
         return clef__fail(err, CLEF_E_NOMEM, "trainer: no memory for its graphs");
     clef_value *numbers = clef_input(g, CLEF__NUMBERS, CLEF_F32, clef_shape_1(clef_n(CLEF_STEP_NUMBERS))),
-               *norm = NULL;
-    for (int32_t i = 0; i < out->n_parameters; i++)
-        norm = clef_sum_squares(g, state_of(g, &out->parameters[i], CLEF_TRAIN_GRADIENT), norm);
-    clef_output(g, CLEF__NORM, norm);
+               *norm = o->ranks ? clef_input(g, CLEF__NORM, CLEF_F32, clef_shape_1(clef_n(CLEF_NORM_PARTS)))
+                                : norm_of(g, out);
+    if (o->ranks)
+        norm_of(out->norm, out);
     for (int32_t i = 0; i < out->n_parameters; i++) {
         const clef__train_parameter *p = &out->parameters[i];
-        char gradient[CLEF_NAME_BYTES];
-        clef__train_array_name(p->name, CLEF_TRAIN_GRADIENT, gradient);
-        clef_value *w = state_of(g, p, CLEF_TRAIN_WEIGHT), *d = clef_graph_find(g, gradient),
-                   *m = state_of(g, p, CLEF_TRAIN_MOMENT1);
+        if (!p->n_rows)
+            continue;
+        clef_value *w = own_rows(g, p, CLEF_TRAIN_WEIGHT), *d = own_rows(g, p, CLEF_TRAIN_GRADIENT),
+                   *m = own_moment(g, p, CLEF_TRAIN_MOMENT1);
         const clef_optimizer_opts opts = {.decays = p->decays};
         if (o->optimizer == CLEF_ADAMW)
-            clef_adamw(g, w, d, m, state_of(g, p, CLEF_TRAIN_MOMENT2), numbers, norm, &opts);
+            clef_adamw(g, w, d, m, own_moment(g, p, CLEF_TRAIN_MOMENT2), numbers, norm, &opts);
         else
             clef_sgd(g, w, d, m, numbers, norm, &opts);
     }
-    return clef_graph_error(g, err);
+    const clef_status s = clef_graph_error(g, err);
+    return s || !out->norm ? s : clef_graph_error(out->norm, err);
 }
 
 static clef_value *without_dropout(clef_value *v, const void *user)
@@ -233,6 +303,8 @@ clef_status clef__train_graphs_make(const clef_graph *graph, const char *loss, c
         s = clef__rewrite(g, without_dropout, NULL, err);
     if (!s)
         s = clef__pass_drop(g, err);
+    if (!s)
+        s = share(o, out, err);
     return s ? s : make_update(o, out, err);
 }
 
@@ -240,6 +312,7 @@ void clef__train_graphs_free(clef__train_graphs *graphs)
 {
     clef_graph_destroy(graphs->gradients);
     clef_graph_destroy(graphs->update);
+    clef_graph_destroy(graphs->norm);
     clef_graph_destroy(graphs->evaluation);
     for (int32_t i = 0; i < graphs->n_parameters; i++)
         free(graphs->parameters[i].name);

@@ -1,5 +1,5 @@
 /* The trainer: three plans that share the parameters. One adds up loss and gradients, one updates, one
- * evaluates. */
+ * evaluates. On several ranks a fourth computes the norm, which the update then reads. */
 #include "clef/train.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_state.h"
 #include "runtime/train/train_graphs.h"
+#include "runtime/train/train_ranks.h"
 
 /* The loss scale of f16: its begin, and the updates after which it is doubled (PyTorch's GradScaler), and its
  * bounds. 2^-14 is the least normal f16. */
@@ -22,7 +23,10 @@ struct clef_trainer {
     clef_train_opts opts;
     clef__train_graphs graphs;
     clef_plan *gradients, *update, *evaluation;
+    clef_plan *norm_plan; /* on several ranks */
+    clef__train_ranks ranks;
     int32_t keep, scale_at, numbers, norm, loss; /* inputs and outputs of the plans */
+    int32_t norm_input;                          /* of the update, on several ranks */
     clef__plan_state *arrays[4]; /* by clef_train_array and parameter; a stage of NULL: there is none */
     clef__plan_state loss_sum;
     clef_train_scale scale;
@@ -126,6 +130,8 @@ static clef_status make_plans(clef_trainer *t, clef_device *dev, clef_error *err
     clef_status s = make_plan(dev, t->graphs.gradients, &t->opts, NULL, &t->gradients, err);
     if (!s)
         s = make_plan(dev, t->graphs.update, &t->opts, t->gradients, &t->update, err);
+    if (!s && t->graphs.norm)
+        s = make_plan(dev, t->graphs.norm, &t->opts, t->gradients, &t->norm_plan, err);
     if (!s)
         s = make_plan(dev, t->graphs.evaluation, &t->opts, t->gradients, &t->evaluation, err);
     if (s)
@@ -133,9 +139,19 @@ static clef_status make_plans(clef_trainer *t, clef_device *dev, clef_error *err
     t->keep = clef_plan_input(t->gradients, CLEF__KEEP);
     t->scale_at = clef_plan_input(t->gradients, CLEF__SCALE);
     t->numbers = clef_plan_input(t->update, CLEF__NUMBERS);
-    t->norm = clef_plan_output(t->update, CLEF__NORM);
+    t->norm = clef_plan_output(t->norm_plan ? t->norm_plan : t->update, CLEF__NORM);
+    t->norm_input = clef_plan_input(t->update, CLEF__NORM);
     t->loss = clef_plan_output(t->evaluation, CLEF__LOSS);
     return find_states(t, err);
+}
+
+/* NULL if they are one. */
+static clef_ranks *several(clef_ranks *ranks)
+{
+    clef_ranks_info info = {.n = 1};
+    if (ranks)
+        clef_ranks_describe(ranks, &info);
+    return info.n > 1 ? ranks : NULL;
 }
 
 clef_status clef_trainer_create(clef_device *dev, const clef_graph *graph, const char *loss,
@@ -146,6 +162,7 @@ clef_status clef_trainer_create(clef_device *dev, const clef_graph *graph, const
     if (!t)
         return clef__fail(err, CLEF_E_NOMEM, "trainer: out of memory");
     t->opts = opts ? *opts : clef_train_defaults();
+    t->opts.ranks = several(t->opts.ranks);
     const double scale = t->opts.loss_scale != 0       ? t->opts.loss_scale
                          : t->opts.compute == CLEF_F16 ? FIRST_SCALE
                                                        : 1;
@@ -156,6 +173,8 @@ clef_status clef_trainer_create(clef_device *dev, const clef_graph *graph, const
         s = clef__train_graphs_make(graph, loss, &t->opts, &t->graphs, err);
     if (!s)
         s = make_plans(t, dev, err);
+    if (!s && t->opts.ranks)
+        s = clef__train_ranks_init(&t->ranks, t->opts.ranks, &t->graphs, err);
     for (int32_t i = 0; i < t->graphs.n_parameters && !s && !t->opts.describe_only; i++)
         s = load_parameter(t, i, err);
     if (s)
@@ -170,8 +189,10 @@ void clef_trainer_destroy(clef_trainer *t)
     if (!t)
         return;
     clef_plan_destroy(t->evaluation);
+    clef_plan_destroy(t->norm_plan);
     clef_plan_destroy(t->update);
     clef_plan_destroy(t->gradients);
+    clef__train_ranks_finish(&t->ranks);
     clef__train_graphs_free(&t->graphs);
     for (int k = 0; k < 4; k++)
         free(t->arrays[k]);
@@ -223,22 +244,67 @@ static clef_status write_numbers(clef_trainer *t, int64_t step, clef_error *err)
     return clef_plan_write(t->update, t->numbers, k, sizeof k, err);
 }
 
-static clef_status read_result(clef_trainer *t, clef_train_result *out, clef_error *err)
-{
+/* What a step comes to: the parts of the squared norm of its gradients, and its loss. */
+typedef struct outcome {
     float norm[CLEF_NORM_PARTS], loss;
-    clef_status s = clef_plan_read(t->update, t->norm, norm, sizeof norm, err);
-    if (!s)
-        s = clef__plan_state_read(&t->loss_sum, &(clef__state_rows){.n_rows = 1, .n_bytes = sizeof loss},
-                                  &loss, err);
-    if (s)
-        return s;
+} outcome;
+
+static clef_status read_outcome(clef_trainer *t, clef_plan *plan, outcome *o, clef_error *err)
+{
+    const clef_status s = clef_plan_read(plan, t->norm, o->norm, sizeof o->norm, err);
+    return s ? s
+             : clef__plan_state_read(
+                   &t->loss_sum, &(clef__state_rows){.n_rows = 1, .n_bytes = sizeof o->loss}, &o->loss, err);
+}
+
+static void report(const clef_trainer *t, const outcome *o, clef_train_result *out)
+{
     float sum = 0; /* as the kernel adds them up */
     for (int i = 0; i < CLEF_NORM_PARTS; i++)
-        sum += norm[i];
+        sum += o->norm[i];
     out->grad_norm = sqrt((double)sum) / t->scale.scale;
-    out->loss = (double)loss;
-    out->is_finite = isfinite(sum) && isfinite(loss);
-    return CLEF_OK;
+    out->loss = (double)o->loss;
+    out->is_finite = isfinite(sum) && isfinite(o->loss);
+}
+
+static clef_status update_alone(clef_trainer *t, clef_train_result *out, clef_error *err)
+{
+    outcome o;
+    clef_status s = write_numbers(t, out->step, err);
+    if (!s)
+        s = clef_plan_run(t->update, err);
+    if (!s)
+        s = read_outcome(t, t->update, &o, err);
+    if (!s)
+        report(t, &o, out);
+    return s;
+}
+
+/* Every rank has the same sums, and so decides the same. Gradients are exchanged after the last part:
+ * exchanging those of some layers while the part computes others was not faster (docs/training.md, "Several
+ * ranks"). */
+static clef_status update_together(clef_trainer *t, clef_train_result *out, clef_error *err)
+{
+    outcome o;
+    clef__train_ranks_at(&t->ranks, out->step);
+    clef_status s = clef__train_ranks_sum(&t->ranks, t->arrays[CLEF_TRAIN_GRADIENT], err);
+    if (!s)
+        s = clef_plan_run(t->norm_plan, err);
+    if (!s)
+        s = read_outcome(t, t->norm_plan, &o, err);
+    if (!s)
+        s = clef__train_ranks_sum_few(&t->ranks, &o.norm[0], sizeof o / sizeof o.norm[0], err);
+    if (s)
+        return s;
+    report(t, &o, out);
+    if (!out->is_finite)
+        return CLEF_OK;
+    s = write_numbers(t, out->step, err);
+    if (!s)
+        s = clef_plan_write(t->update, t->norm_input, o.norm, sizeof o.norm, err);
+    if (!s)
+        s = clef_plan_run(t->update, err);
+    return s ? s : clef__train_ranks_gather(&t->ranks, t->arrays[CLEF_TRAIN_WEIGHT], err);
 }
 
 /* Changes the scale after a step, so that it stays near the largest at which gradients are finite. A loss
@@ -266,11 +332,7 @@ clef_status clef_trainer_update(clef_trainer *t, clef_train_result *out, clef_er
                           "an update of a step without a part: call clef_trainer_add() first");
     *out = (clef_train_result){
         .step = step, .rate = clef_train_rate(&t->opts, step), .loss_scale = t->scale.scale};
-    clef_status s = write_numbers(t, step, err);
-    if (!s)
-        s = clef_plan_run(t->update, err);
-    if (!s)
-        s = read_result(t, out, err);
+    clef_status s = t->opts.ranks ? update_together(t, out, err) : update_alone(t, out, err);
     if (s)
         return s;
     t->n_parts = 0;
@@ -373,8 +435,9 @@ clef_train_parameter clef_trainer_parameter(const clef_trainer *t, int32_t i)
 static clef_status check_array(const clef_trainer *t, int32_t i, clef_train_array which, int64_t n,
                                clef_error *err)
 {
-    if (i < 0 || i >= t->graphs.n_parameters || (uint32_t)which > CLEF_TRAIN_MOMENT2 ||
-        !t->arrays[which][i].stage)
+    const int has_all = t->opts.optimizer == CLEF_ADAMW;
+    if (i < 0 || i >= t->graphs.n_parameters ||
+        (uint32_t)which > (has_all ? CLEF_TRAIN_MOMENT2 : CLEF_TRAIN_MOMENT1))
         return clef__fail(err, CLEF_E_ARG, "trainer: there is no array %d of parameter %d", (int)which, i);
     if (n != t->graphs.parameters[i].n)
         return clef__fail(err, CLEF_E_ARG, "%s: %lld elements, expected %lld", t->graphs.parameters[i].name,
@@ -382,20 +445,39 @@ static clef_status check_array(const clef_trainer *t, int32_t i, clef_train_arra
     return CLEF_OK;
 }
 
+/* The first element of an array that this rank has; *n_bytes: of all that it has. */
+static int64_t own_part(const clef_trainer *t, int32_t i, clef_train_array which, uint64_t *n_bytes)
+{
+    const clef__train_parameter *p = &t->graphs.parameters[i];
+    const int64_t row = clef__train_row(p), has_all = which < CLEF_TRAIN_MOMENT1;
+    *n_bytes = (uint64_t)(has_all ? p->n : p->n_rows * row) * sizeof(float);
+    return has_all ? 0 : p->first * row;
+}
+
 clef_status clef_trainer_read(clef_trainer *t, int32_t i, clef_train_array which, float *data, int64_t n,
                               clef_error *err)
 {
-    const clef_status s = check_array(t, i, which, n, err);
-    const clef__state_rows all = {.n_rows = 1, .n_bytes = (uint64_t)n * sizeof *data};
-    return s ? s : clef__plan_state_read(&t->arrays[which][i], &all, data, err);
+    clef__state_rows own = {.n_rows = 1};
+    clef_status s = check_array(t, i, which, n, err);
+    if (s)
+        return s;
+    const int64_t first = own_part(t, i, which, &own.n_bytes);
+    if (own.n_bytes)
+        s = clef__plan_state_read(&t->arrays[which][i], &own, data + first, err);
+    return s || !t->opts.ranks || which < CLEF_TRAIN_MOMENT1
+               ? s
+               : clef__train_ranks_join(&t->ranks, i, data, err);
 }
 
 clef_status clef_trainer_set(clef_trainer *t, int32_t i, clef_train_array which, const float *data, int64_t n,
                              clef_error *err)
 {
+    clef__state_rows own = {.n_rows = 1};
     const clef_status s = check_array(t, i, which, n, err);
-    const clef__state_rows all = {.n_rows = 1, .n_bytes = (uint64_t)n * sizeof *data};
-    return s ? s : clef__plan_state_write(&t->arrays[which][i], &all, data, err);
+    if (s)
+        return s;
+    const int64_t first = own_part(t, i, which, &own.n_bytes);
+    return own.n_bytes ? clef__plan_state_write(&t->arrays[which][i], &own, data + first, err) : CLEF_OK;
 }
 
 int64_t clef_trainer_step(const clef_trainer *t)
@@ -435,6 +517,7 @@ void clef_trainer_set_opts(clef_trainer *t, const clef_train_opts *opts)
     now.weights = t->opts.weights;
     now.weights_user = t->opts.weights_user;
     now.compile = t->opts.compile;
+    now.ranks = t->opts.ranks;
     now.taps = t->opts.taps;
     now.n_taps = t->opts.n_taps;
     t->opts = now;
@@ -453,12 +536,16 @@ clef_train_stats clef_trainer_describe(const clef_trainer *t)
                             .flops = a.run_flops + b.run_flops,
                             .n_launches = a.n_launches + b.n_launches,
                             .n_parameters = t->graphs.n_frozen};
-    for (int32_t i = 0; i < t->graphs.n_parameters; i++)
-        out.n_trained += t->graphs.parameters[i].n;
+    int64_t n_updated = 0;
+    for (int32_t i = 0; i < t->graphs.n_parameters; i++) {
+        const clef__train_parameter *p = &t->graphs.parameters[i];
+        out.n_trained += p->n;
+        n_updated += p->n_rows * clef__train_row(p);
+    }
     out.n_parameters += out.n_trained;
     out.weight_bytes += (uint64_t)out.n_trained * sizeof(float);
     out.gradient_bytes = (uint64_t)out.n_trained * sizeof(float);
-    out.moment_bytes = out.gradient_bytes * (t->opts.optimizer == CLEF_ADAMW ? 2 : 1);
+    out.moment_bytes = (uint64_t)n_updated * sizeof(float) * (t->opts.optimizer == CLEF_ADAMW ? 2 : 1);
     return out;
 }
 

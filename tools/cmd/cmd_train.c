@@ -1,6 +1,7 @@
 /* clef train: trains a model on texts, from nothing or from a model, wholly or as an adapter. */
 #include <string.h>
 
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 #include "tools/train/plot.h"
 #include "tools/train/train.h"
@@ -150,12 +151,8 @@ static const cli_option train_option_table[] = {
 };
 /* clang-format on */
 
-static int run_train(const void *options, int32_t n_args, char **args)
+static int check_options(const train_options *o, int32_t n_args)
 {
-    const train_options *o = options;
-    train_run r = {0};
-    if (n_args && strcmp(args[0], "plot") == 0)
-        return plot_run(n_args - 1, args + 1, o->out);
     if (n_args > 1)
         return cli_fail(CLI_USAGE, "train: expected one MODEL, got %d arguments", n_args);
     if (n_args && o->new_config)
@@ -170,9 +167,28 @@ static int run_train(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "train: --tokenizer is for a new model (--new); MODEL has its own");
     if ((o->lora_alpha != 0 || o->lora_targets) && !o->lora_rank)
         return cli_fail(CLI_USAGE, "train: --lora-alpha and --lora-targets are for an adapter (--lora RANK)");
-    int code = train_open(&r, o, n_args ? args[0] : NULL);
+    return CLI_GO_ON;
+}
+
+static int run_train(const void *options, int32_t n_args, char **args)
+{
+    train_options o = *(const train_options *)options;
+    train_run r = {0};
+    clef_ranks_info ranks = {.n = 1};
+    if (n_args && strcmp(args[0], "plot") == 0)
+        return plot_run(n_args - 1, args + 1, o.out);
+    int code = cli_ranks_join_apart(&r.ranks);
+    if (code != CLI_GO_ON)
+        return code;
+    if (r.ranks)
+        clef_ranks_describe(r.ranks, &ranks);
+    r.rank = ranks.rank;
+    o.quiet |= r.rank > 0;
+    code = cli_ranks_agree(check_options(&o, n_args));
     if (code == CLI_GO_ON)
-        code = o->dry_run ? train_dry_run(&r) : train_loop(&r);
+        code = train_open(&r, &o, n_args ? args[0] : NULL);
+    if (code == CLI_GO_ON)
+        code = o.dry_run ? train_dry_run(&r) : train_loop(&r);
     train_close(&r);
     return code;
 }
@@ -185,7 +201,8 @@ const cli_command cli_command_train = {
         "Gradients and optimiser run on the OpenCL device. The same seed gives the same bits on the same "
         "device. Beside OUT, the folder OUT.train holds checkpoints and the log; --resume goes on from "
         "there, to the last bit as if there had been no break. `clef train plot OUT.train/log.jsonl` draws "
-        "the losses.",
+        "the losses. Under mpirun -n N, N ranks share each step, on a device each.",
+    .apart = 1,
     .options = train_option_table,
     .max_args = CLI_MAX_LIST,
     .defaults = &train_defaults,

@@ -30,6 +30,9 @@ extern const char *const train_objective_names[];
 /** All that a run holds. train_close() accepts it in any state. */
 typedef struct train_run {
     const train_options *o;
+    clef_ranks          *ranks; /* NULL: one process */
+    int32_t              rank;  /* 0 prints and writes files, and the others do not */
+    int32_t              stopped; /* on all ranks alike: Ctrl-C */
     clef_model          *model;
     clef_device         *device;
     clef_dataset        *data;
@@ -44,7 +47,8 @@ typedef struct train_run {
     int64_t              first_step, n_tokens; /* the step it began with, and tokens since then */
 } train_run;
 
-/** Opens model, data and trainer. CLI_GO_ON, or an exit code after a message. */
+/** Opens model, data and trainer. On several ranks r->ranks and r->rank are set before. CLI_GO_ON, or an exit
+ *  code after a message. */
 int  train_open(train_run *r, const train_options *o, const char *model);
 void train_close(train_run *r);
 /** Prints parameters, memory, data, steps and, after a few steps, the time that all will take. An exit
@@ -52,8 +56,10 @@ void train_close(train_run *r);
 int  train_dry_run(train_run *r);
 /** Trains to the end or to Ctrl-C, and saves. An exit code. */
 int  train_loop(train_run *r);
+/** Whether Ctrl-C came, on any rank. All ranks call this at the same time, and get the same. */
+int  train_stops(train_run *r);
 
-/* ---- the log: one JSON object a line ------------------------------------------------------------- */
+/* ---- the log: one JSON object a line; of rank 0 --------------------------------------------------- */
 
 /** Opens the log: a new one, or, when resuming, the one that is there, at its end. CLI_GO_ON, or an exit
  *  code. */
@@ -69,7 +75,7 @@ void train_log_end(train_run *r, int64_t step, const char *reason);
 /* ---- on the way ---------------------------------------------------------------------------------- */
 
 /** The mean loss of the validation, and the number of its labels; of at most --eval-rows rows, and of fewer
- *  after Ctrl-C. */
+ *  after Ctrl-C. All ranks call it, and get the same. */
 clef_status train_evaluate(train_run *r, double *loss, int64_t *n_labels, clef_error *err);
 /** Generates from --prompt with the present weights. The caller frees *text. */
 clef_status train_sample(train_run *r, char **text, clef_error *err);

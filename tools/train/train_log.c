@@ -50,6 +50,8 @@ static int drop_cut_line(const char *path)
 int train_log_open(train_run *r)
 {
     char path[4096];
+    if (r->rank)
+        return CLI_GO_ON;
     snprintf(path, sizeof path, "%s/log.jsonl", r->work);
     const char *to = r->o->log ? r->o->log : path;
     const int code = r->o->resume ? drop_cut_line(to) : CLI_GO_ON;
@@ -73,11 +75,20 @@ static void begin_line(train_run *r, const char *event, int32_t *n)
     cli_json_member_text(r->log, n, "event", event);
 }
 
+static int32_t n_ranks(const train_run *r)
+{
+    clef_ranks_info info;
+    clef_ranks_describe(r->ranks, &info);
+    return info.n;
+}
+
 void train_log_start(train_run *r)
 {
     const clef_train_stats stats = clef_trainer_describe(clef_model_trainer_graph(r->trainer));
     const clef_dataset_info data = clef_dataset_describe(r->data);
     int32_t n = 0;
+    if (!r->log)
+        return;
     begin_line(r, "start", &n);
     cli_json_member_text(r->log, &n, "clef", clef_version());
     cli_json_member_text(r->log, &n, "model", clef_model_path(r->model));
@@ -93,6 +104,8 @@ void train_log_start(train_run *r)
     cli_json_member_number(r->log, &n, "validation_tokens", (double)data.splits[CLEF_VALIDATION].n_tokens);
     cli_json_member_text(r->log, &n, "data", data.fingerprint);
     cli_json_member_number(r->log, &n, "seed", (double)r->o->seed.value);
+    if (r->ranks)
+        cli_json_member_number(r->log, &n, "ranks", n_ranks(r));
     cli_json_member_text(r->log, &n, "compute", clef_dtype_name((clef_dtype)r->o->compute));
     end_line(r);
 }
@@ -100,6 +113,8 @@ void train_log_start(train_run *r)
 void train_log_step(train_run *r, const clef_train_result *result, double tokens_per_second)
 {
     int32_t n = 0;
+    if (!r->log)
+        return;
     begin_line(r, "step", &n);
     cli_json_member_number(r->log, &n, "step", (double)result->step);
     cli_json_member_number(r->log, &n, "loss", result->loss);
@@ -116,6 +131,8 @@ void train_log_step(train_run *r, const clef_train_result *result, double tokens
 void train_log_overflow(train_run *r, const clef_train_result *result)
 {
     int32_t n = 0;
+    if (!r->log)
+        return;
     begin_line(r, "overflow", &n);
     cli_json_member_number(r->log, &n, "step", (double)result->step);
     cli_json_member_number(r->log, &n, "loss_scale", result->loss_scale);
@@ -125,6 +142,8 @@ void train_log_overflow(train_run *r, const clef_train_result *result)
 void train_log_evaluation(train_run *r, int64_t step, double loss, int64_t n_labels)
 {
     int32_t n = 0;
+    if (!r->log)
+        return;
     begin_line(r, "eval", &n);
     cli_json_member_number(r->log, &n, "step", (double)step);
     cli_json_member_number(r->log, &n, "loss", loss);
@@ -136,6 +155,8 @@ void train_log_evaluation(train_run *r, int64_t step, double loss, int64_t n_lab
 void train_log_sample(train_run *r, int64_t step, const char *text)
 {
     int32_t n = 0;
+    if (!r->log)
+        return;
     begin_line(r, "sample", &n);
     cli_json_member_number(r->log, &n, "step", (double)step);
     cli_json_member_text(r->log, &n, "text", text);

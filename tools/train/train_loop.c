@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 #include "tools/train/train.h"
 
@@ -50,17 +51,34 @@ static void show(const train_run *r, display *d, const clef_train_result *result
     d->next = now + (r->progress.on_terminal ? bar : line);
 }
 
+/* ---- several ranks ----------------------------------------------------------------------------- */
+
+int train_stops(train_run *r)
+{
+    double any = cli_terminal_interrupted();
+    if (r->ranks && !r->stopped && clef_ranks_sum(r->ranks, &any, 1, NULL) != CLEF_OK)
+        any = 1;
+    r->stopped |= any > 0;
+    return r->stopped;
+}
+
+/* Ends all ranks: each comes here, with the same code. */
+static int end_together(int code)
+{
+    return cli_ranks_agree(code) == CLI_GO_ON ? CLI_OK : code == CLI_GO_ON ? CLI_FAILED : code;
+}
+
 /* ---- evaluation and samples ----------------------------------------------------------------------- */
 
 clef_status train_evaluate(train_run *r, double *loss, int64_t *n_labels, clef_error *err)
 {
     const int64_t all = clef_dataset_describe(r->data).splits[CLEF_VALIDATION].n_rows,
                   n = r->o->eval_rows && r->o->eval_rows < all ? r->o->eval_rows : all;
-    const int32_t each = r->step_rows / (r->o->n_parts ? r->o->n_parts : 1);
+    const int32_t each = clef_model_trainer_n_at_once(r->trainer);
     clef_status s = CLEF_OK;
     double total = 0;
     *n_labels = 0;
-    for (int64_t at = 0; at < n && !s && !cli_terminal_interrupted(); at += each) {
+    for (int64_t at = 0; at < n && !s && !train_stops(r); at += each) {
         double sum;
         int64_t count = 0;
         s = clef_dataset_read(r->data, CLEF_VALIDATION, at, each, &r->rows, err);
@@ -155,7 +173,7 @@ static clef_status evaluate_now(train_run *r, int64_t step, display *d, clef_err
         return CLEF_OK;
     double loss;
     const clef_status s = train_evaluate(r, &loss, &n_labels, err);
-    if (s || cli_terminal_interrupted()) /* a part of the validation has another loss */
+    if (s || r->stopped) /* a part of the validation has another loss */
         return s;
     d->validation = loss;
     train_log_evaluation(r, step, d->validation, n_labels);
@@ -207,7 +225,8 @@ static clef_status between_steps(train_run *r, const clef_train_result *result, 
     clef_status s = CLEF_OK;
     if (is_due(r, o->eval_every, result->step))
         s = evaluate_now(r, result->step, d, err);
-    if (!s && o->prompt && is_due(r, o->sample_every < 0 ? o->eval_every : o->sample_every, result->step))
+    if (!s && o->prompt && !r->rank &&
+        is_due(r, o->sample_every < 0 ? o->eval_every : o->sample_every, result->step))
         s = sample_now(r, result->step, err);
     if (!s && is_due(r, o->checkpoint_every, result->step))
         s = clef_model_trainer_checkpoint(r->trainer, r->work, o->keep, err);
@@ -215,39 +234,58 @@ static clef_status between_steps(train_run *r, const clef_train_result *result, 
     return s;
 }
 
-/* Says where the numbers first went wrong. */
-static int stop_not_finite(train_run *r, const clef_train_result *result)
+/* Writes where the numbers first went wrong, ", first in layer0.attn.qk"; on several ranks with the first of
+ * them that finds it. */
+static void find_first(train_run *r, char out[480])
 {
-    char name[256] = "", first[320] = "";
-    clef_error err = {0};
-    cli_terminal_clear_line();
-    train_log_end(r, result->step, "nan");
+    char name[256] = "";
+    clef_error err = {0}, found = {0};
     if (clef_trainer_find_not_finite(clef_model_trainer_graph(r->trainer), name, sizeof name, &err) !=
         CLEF_OK)
-        fprintf(stderr, "clef: %s\n", err.text);
+        cli_report(&err);
     if (*name)
-        snprintf(first, sizeof first, ", first in %s", name);
-    return cli_fail(
+        cli_error(&found, CLEF_E_ARG, "%s", name);
+    if (r->ranks)
+        clef_ranks_agree(r->ranks, found.status, &found);
+    if (*found.text)
+        snprintf(out, 480, ", first in %.460s", found.text);
+}
+
+static int stop_not_finite(train_run *r, const clef_train_result *result)
+{
+    char first[480] = "";
+    cli_terminal_clear_line();
+    train_log_end(r, result->step, "nan");
+    find_first(r, first);
+    return end_together(cli_fail(
         CLI_FAILED,
         "step %" PRId64 ": loss %g, norm of the gradient %g: not finite%s; the checkpoints in %s are as "
         "they were; a lower --rate or --clip may help%s",
         result->step, result->loss, result->grad_norm, first, r->work,
-        r->o->compute == CLEF_F16 ? ", and so may --compute bf16, which has the range of f32" : "");
+        r->o->compute == CLEF_F16 ? ", and so may --compute bf16, which has the range of f32" : ""));
+}
+
+/* The last text, and the model: rank 0 writes them. */
+static clef_status write_results(train_run *r, clef_error *err)
+{
+    const clef_save_opts save = {.dtype = (clef_dtype)r->o->dtype};
+    clef_status s = r->o->prompt ? sample_now(r, r->n_steps, err) : CLEF_OK;
+    return s ? s : clef_model_trainer_save(r->trainer, r->o->out, &save, err);
 }
 
 static int finish(train_run *r, display *d)
 {
     clef_error err = {0};
-    const clef_save_opts save = {.dtype = (clef_dtype)r->o->dtype};
     clef_status s = clef_model_trainer_checkpoint(r->trainer, r->work, r->o->keep, &err);
-    if (!s)
-        s = evaluate_now(r, r->n_steps, d, &err);
-    if (!s && r->o->prompt)
-        s = sample_now(r, r->n_steps, &err);
-    if (!s)
-        s = clef_model_trainer_save(r->trainer, r->o->out, &save, &err);
+    if (s)
+        return end_together(cli_report(&err));
+    s = evaluate_now(r, r->n_steps, d, &err);
     if (s)
         return cli_report(&err);
+    s = r->rank ? CLEF_OK : write_results(r, &err);
+    const int code = end_together(s ? cli_report(&err) : CLI_GO_ON);
+    if (code != CLI_OK || r->rank)
+        return code;
     train_log_end(r, r->n_steps, "finished");
     if (!r->o->quiet)
         fprintf(stderr, "clef: %s written\n", r->o->out);
@@ -260,10 +298,11 @@ static int interrupt(train_run *r, int64_t step)
     clef_error err = {0};
     cli_terminal_clear_line();
     if (clef_model_trainer_checkpoint(r->trainer, r->work, r->o->keep, &err) != CLEF_OK)
-        return cli_report(&err);
+        return end_together(cli_report(&err));
     train_log_end(r, step, "interrupted");
-    fprintf(stderr, "clef: interrupted after step %" PRId64 "; --resume goes on from there\n", step);
-    return CLI_INTERRUPTED;
+    if (!r->rank)
+        fprintf(stderr, "clef: interrupted after step %" PRId64 "; --resume goes on from there\n", step);
+    return end_together(CLI_INTERRUPTED);
 }
 
 static int take_steps(train_run *r, display *d)
@@ -287,7 +326,7 @@ static int take_steps(train_run *r, display *d)
         }
         if (s)
             return cli_report(&err);
-        if (cli_terminal_interrupted())
+        if (train_stops(r))
             return interrupt(r, step);
     }
     return CLI_GO_ON;
@@ -336,7 +375,7 @@ static void say_what(const train_run *r)
 int train_loop(train_run *r)
 {
     display d = {.validation = NAN, .begun = cli_terminal_seconds()};
-    int code = train_log_open(r);
+    int code = cli_ranks_agree(train_log_open(r));
     if (code != CLI_GO_ON)
         return code;
     say_what(r);
@@ -375,6 +414,10 @@ static clef_status measure_steps(train_run *r, double *seconds, clef_error *err)
 
 int train_dry_run(train_run *r)
 {
+    clef_error own = {0};
+    double ignored;
+    if (r->rank)
+        return measure_steps(r, &ignored, &own) == CLEF_OK ? CLI_OK : cli_report(&own);
     const clef_train_stats stats = clef_trainer_describe(clef_model_trainer_graph(r->trainer));
     const clef_dataset_info data = clef_dataset_describe(r->data);
     const int32_t T = clef_model_trainer_n_tokens(r->trainer);

@@ -1,9 +1,11 @@
 /* Opens what a training needs: the model (a new one is made first), the data and the trainer. */
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 #include "tools/train/train.h"
 
@@ -32,18 +34,24 @@ static int exists(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && is_file(path);
 }
 
-/* The folder beside OUT that holds checkpoints, the log and, of a new model, its begin. */
-static int make_work(train_run *r)
+/* Names the folder beside OUT that holds checkpoints, the log and, of a new model, its begin. */
+static int name_work(train_run *r)
 {
-    const train_options *o = r->o;
-    size_t n = strlen(o->out);
-    while (n > 1 && o->out[n - 1] == '/')
+    const char *out = r->o->out;
+    size_t n = strlen(out);
+    while (n > 1 && out[n - 1] == '/')
         n--;
     r->work = malloc(n + sizeof ".train");
     if (!r->work)
         return cli_fail(CLI_FAILED, "train: out of memory");
-    memcpy(r->work, o->out, n);
+    memcpy(r->work, out, n);
     strcpy(r->work + n, ".train");
+    return CLI_GO_ON;
+}
+
+static int make_work(const train_run *r)
+{
+    const train_options *o = r->o;
     if (o->resume && !cli_terminal_is_folder(r->work))
         return cli_fail(CLI_FAILED, "%s: there is no training to resume", r->work);
     if (!cli_terminal_make_folder(r->work))
@@ -78,7 +86,7 @@ static int check_save(const train_run *r)
 {
     const clef_save_opts save = {.dtype = (clef_dtype)r->o->dtype};
     clef_error err = {0};
-    if (!r->o->out || clef_model_trainer_check_save(r->trainer, r->o->out, &save, &err) == CLEF_OK)
+    if (!r->o->out || r->rank || clef_model_trainer_check_save(r->trainer, r->o->out, &save, &err) == CLEF_OK)
         return CLI_GO_ON;
     return cli_report(&err);
 }
@@ -149,13 +157,19 @@ static int check_began_with(const train_run *r, json_t *given, const char *path)
                  : CLI_GO_ON;
 }
 
-/* Makes the new model, unless a resumed training has made it, and writes its folder to `path`. */
-static int make_new(train_run *r, char path[PATH_BYTES])
+/* The folder of the new model. */
+static int name_new(const train_run *r, char path[PATH_BYTES])
+{
+    return snprintf(path, PATH_BYTES, "%s/start", r->work) < PATH_BYTES
+               ? CLI_GO_ON
+               : cli_fail(CLI_FAILED, "%.80s...: the path is too long", r->work);
+}
+
+/* Makes the new model, unless a resumed training has made it, in the folder `path`. */
+static int make_new(train_run *r, const char *path)
 {
     char tokenizer[PATH_BYTES];
     clef_error err = {0};
-    if (snprintf(path, PATH_BYTES, "%s/start", r->work) >= PATH_BYTES)
-        return cli_fail(CLI_FAILED, "%.80s...: the path is too long", r->work);
     const int is_made = r->o->resume && exists(path, "config.json");
     json_t *config;
     int code = read_config(r->o->new_config, &config);
@@ -223,7 +237,7 @@ static int open_data(train_run *r)
                                     .seed = o->seed.value,
                                     .progress = cli_progress_step,
                                     .progress_user = &r->progress,
-                                    .note = say};
+                                    .note = r->rank ? NULL : say};
     if (!tok || clef_dataset_open(tok, &opts, &r->data, &err) != CLEF_OK)
         return cli_report(&err);
     r->n_steps = o->n_steps ? o->n_steps : clef_dataset_n_steps(r->data, (double)o->epochs, r->step_rows);
@@ -251,7 +265,8 @@ static clef_train_opts optimizer_opts(const train_run *r)
                              .final_rate = (double)o->final_rate,
                              .compute = (clef_dtype)o->compute,
                              .loss_scale = (double)o->loss_scale,
-                             .recompute = o->recompute};
+                             .recompute = o->recompute,
+                             .ranks = r->ranks};
 }
 
 static int open_trainer(train_run *r)
@@ -300,7 +315,7 @@ static int resume(train_run *r)
     clef_error err = {0};
     if (!r->o->resume)
         return CLI_GO_ON;
-    const clef_status s = clef_model_trainer_resume(r->trainer, r->work, say, NULL, &err);
+    const clef_status s = clef_model_trainer_resume(r->trainer, r->work, r->rank ? NULL : say, NULL, &err);
     if (s && s != CLEF_E_NOT_FOUND)
         return cli_report(&err);
     if (s && !r->o->quiet)
@@ -309,24 +324,20 @@ static int resume(train_run *r)
     return CLI_GO_ON;
 }
 
-int train_open(train_run *r, const train_options *o, const char *model)
+/* Makes what is to be there before the model is opened: rank 0 does, for all. */
+static int make_files(train_run *r, const char *model, const char *new_path)
 {
-    const cli_place place = {.device = o->device, .quiet = o->quiet};
-    char path[PATH_BYTES];
-    r->o = o;
-    r->start = cli_terminal_seconds();
-    cli_progress_init(&r->progress, o->quiet);
-    cli_terminal_catch_interrupt();
+    const train_options *o = r->o;
     int code = o->out ? check_out(r, model) : CLI_GO_ON;
-    if (code == CLI_GO_ON && o->new_config && !o->out)
-        code = cli_fail(CLI_USAGE,
-                        "train: --new needs -o, also with --dry-run: the new model is made in OUT.train");
-    if (code == CLI_GO_ON && o->out && (!o->dry_run || o->new_config))
+    if (code == CLI_GO_ON && r->work && (!o->dry_run || o->new_config))
         code = make_work(r);
-    if (code == CLI_GO_ON && o->new_config)
-        code = make_new(r, path);
-    if (code == CLI_GO_ON)
-        code = cli_model_open(model ? model : path, &place, &r->progress, &r->model, &r->device);
+    return code == CLI_GO_ON && o->new_config ? make_new(r, new_path) : code;
+}
+
+static int open_all(train_run *r, const char *path)
+{
+    const cli_place place = {.device = r->o->device, .quiet = r->o->quiet};
+    int code = cli_model_open(path, &place, &r->progress, &r->model, &r->device);
     if (code == CLI_GO_ON)
         code = cli_one_device(r->device, "train", "training");
     if (code == CLI_GO_ON)
@@ -341,10 +352,49 @@ int train_open(train_run *r, const train_options *o, const char *model)
         set_schedule(r);
     if (code == CLI_GO_ON)
         code = make_rows(r);
-    if (code == CLI_GO_ON)
-        code = resume(r);
+    return code == CLI_GO_ON ? resume(r) : code;
+}
+
+/* Ranks that have other data, another model or another checkpoint would train something else. */
+static int compare_ranks(train_run *r)
+{
+    char text[1024];
+    if (!r->ranks)
+        return CLI_GO_ON;
+    const char *model = clef_model_weights_name(r->model, NULL);
+    snprintf(text, sizeof text, "data %s, model %.*s, after step %" PRId64,
+             clef_dataset_describe(r->data).fingerprint, (int)(model ? strcspn(model, "\n") : 0),
+             model ? model : "", r->first_step);
+    return cli_ranks_compare(text);
+}
+
+int train_open(train_run *r, const train_options *o, const char *model)
+{
+    char path[PATH_BYTES];
+    r->o = o;
+    r->start = cli_terminal_seconds();
+    cli_progress_init(&r->progress, o->quiet);
+    cli_terminal_catch_interrupt();
+    cli_terminal_catch_term();
+    int code =
+        o->new_config && !o->out
+            ? cli_fail(CLI_USAGE,
+                       "train: --new needs -o, also with --dry-run: the new model is made in OUT.train")
+            : CLI_GO_ON;
+    if (code == CLI_GO_ON && o->out)
+        code = name_work(r);
+    if (code == CLI_GO_ON && o->new_config)
+        code = name_new(r, path);
+    if (code == CLI_GO_ON && !r->rank)
+        code = make_files(r, model, path);
+    code = cli_ranks_agree(code);
+    if (code == CLI_GO_ON) {
+        code = cli_ranks_agree(open_all(r, model ? model : path));
+        if (code == CLI_GO_ON)
+            code = compare_ranks(r);
+    }
     cli_progress_finish(&r->progress);
-    if (code != CLI_GO_ON && r->work && !o->resume)
+    if (code != CLI_GO_ON && r->work && !o->resume && !r->rank)
         remove(r->work); /* if nothing is in it */
     return code;
 }
