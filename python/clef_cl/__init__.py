@@ -22,6 +22,7 @@ Graphs      Graph, Value, Plan, sym
 Training    train, Trainer, ModelTrainer, Dataset, Optimizer
 Parts       Tokenizer, Template, Constraint, Sampler, Adapter, files
 Devices     devices, Device, check, cache
+Ranks       Ranks, ranks_started
 
 Errors are subclasses of clef_cl.Error. docs/python.md is the guide.
 """
@@ -44,7 +45,8 @@ from .dataset import Dataset
 from .device import Device, DeviceInfo, devices
 from .generation import Generation
 from .graph import Graph, Plan, Symbol, Value, decode, encode, ops, passes, sym
-from .model import Model, architectures, quantize_types
+from .model import Model, Shape, architectures, quantize_types
+from .ranks import Ranks, ranks_started
 from .sampling import Sampler, Sampling, sampler_names
 from .sentence import SentenceTransformer
 from .tokenizer import Tokenizer
@@ -74,8 +76,8 @@ __all__ = [
     "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint",
     "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
     "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer",
-    "Plan", "Profile", "Sampler", "Sampling", "SentenceTransformer", "ShapeError", "Symbol", "Template", "Token",
-    "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check", "claim_folder", "decode",
-    "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model", "new_model_types", "openai",
-    "ops", "passes", "quantize_types", "sampler_names", "save_adapter", "sym", "template_names", "tool_formats",
-    "train", "training_graph"]
+    "Plan", "Profile", "Ranks", "Sampler", "Sampling", "SentenceTransformer", "Shape", "ShapeError", "Symbol",
+    "Template", "Token", "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check",
+    "claim_folder", "decode", "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model",
+    "new_model_types", "openai", "ops", "passes", "quantize_types", "ranks_started", "sampler_names", "save_adapter",
+    "sym", "template_names", "tool_formats", "train", "training_graph"]

@@ -140,6 +140,7 @@ class Device:
         self._device = out[0]
         self._lock = DeviceLock()
         self._users: list[Any] = []  # what closes the models and plans on it
+        self._ranks: Any = None  # the Ranks that run its plans
         # A callback may come while the device is closed: its handles live as long.
         self._finalizer = weakref.finalize(self, _close, self._device, (self._notice, self._progress, self._strings),
                                            self._lock)

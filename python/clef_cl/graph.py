@@ -448,6 +448,42 @@ class Graph(Ops):
                 file.seek(0)
                 return file.read()
 
+    # ---- several ranks -------------------------------------------------------------------------------------
+
+    def of_rank(self, rank: int, width: int = 1, stages: int = 1) -> Graph:
+        """The graph that one rank of a layout runs (clef.Ranks). Weights and states have only the rank's part, and
+        all_reduce, all_gather, send and receive exchange values with other ranks. It is for looking at: plans of a led
+        device cut their graphs by themselves."""
+        out = ffi.new("clef_graph **")
+        call(lib.clef_graph_of_rank, self._graph, whole("width", width), whole("stages", stages), whole("rank", rank),
+             out)
+        return Graph._of(out[0], self._owner)
+
+    def exchanges(self, *, rows: int = 0, keys: int = 0) -> list[dict[str, Any]]:
+        """What a graph of of_rank() exchanges with other ranks, in its order: "op", "n_bytes", and "peer", the other
+        rank of a send or receive, else -1. rows, keys: as in count()."""
+        rows, keys = whole("rows", rows, 0), whole("keys", keys, 0)
+        n = lib.clef_graph_exchanges(self._graph, rows, keys, ffi.NULL, 0)
+        found = ffi.new("clef_exchange_info[]", max(n, 1))
+        lib.clef_graph_exchanges(self._graph, rows, keys, found, n)
+        return [fields_of(found[i]) for i in range(n)]
+
+    def ranks_dot(self, width: int = 1, stages: int = 1, *, expand: Sequence[int] | None = ()) -> str:
+        """The graphs of all ranks of a layout side by side, for Graphviz, with what the ranks exchange between them.
+        Each layer is one node, but for those whose numbers are in `expand`; None: all layers are drawn."""
+        graphs = [self.of_rank(rank, width, stages) for rank in range(max(width * stages, 1))]
+        pointers = ffi.new("clef_graph *[]", [graph._graph for graph in graphs])
+        layers = list(expand or ())
+        return _written(lib.clef_graph_write_ranks_dot, pointers, len(graphs), width, layers,
+                        -1 if expand is None else len(layers), ...)
+
+    def count(self, *, rows: int = 0, keys: int = 0) -> dict[str, Any]:
+        """What one run needs, by the names of clef_graph_counts: "n_launches", "flops", "bytes", "weight_bytes" .. No
+        device is involved. rows, keys: the values of the symbols T and S; 0: their bounds."""
+        out = ffi.new("clef_graph_counts *")
+        call(lib.clef_graph_count, self._graph, whole("rows", rows, 0), whole("keys", keys, 0), out)
+        return fields_of(out[0])
+
     def diff(self, other: Graph) -> str:
         """What differs: lines of "- " that only this graph has, "+ " that only the other has, "< " and "> " for values
         that changed. Equal graphs give ""."""
@@ -494,6 +530,18 @@ class _WeightSource:
         else:
             self.function, self.user = lib.clef_py_weight, ffi.new_handle(self)
 
+    def for_plan(self, graph: Graph, device: Device) -> dict[str, Any]:
+        """The fields of clef_plan_opts. Other ranks open the weights by their name."""
+        if self.owner is not None:
+            name = self.owner._weights_name()
+            return {"weights": self.function, "weights_user": self.user, "weights_name": name}
+        weights = [value.name for value in graph if value.kind == "weight"]
+        if weights and device._ranks is not None:
+            names = ", ".join(weights[:3]) + (" .." if weights[3:] else "")
+            raise ValueError(f"plan: the other ranks cannot open {names}: expected a model's graph, or one without "
+                             "weights, on a device of several ranks")
+        return {"weights": self.function, "weights_user": self.user} if weights else {}
+
     def working(self) -> AbstractContextManager[None]:
         """The model is open, and stays so."""
         return nullcontext() if self.owner is None else cast("AbstractContextManager[None]", self.owner._working())
@@ -517,13 +565,12 @@ class Plan:
             _name_outputs(copy)
         outputs = {name: value.dtype for name, value in copy.outputs.items()}
         call(lib.clef_graph_optimize, copy._graph, ffi.NULL)
-        options = new_struct("clef_plan_opts *", {
-            "weights": self._source.function, "weights_user": self._source.user, "variants": chosen,
-            "batch_invariant": int(batch_invariant)})
-        options.compile.exact = int(exact)
-        options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handle
         out = ffi.new("clef_plan **")
         with self._source.working(), device._lock:
+            options = new_struct("clef_plan_opts *", {
+                **self._source.for_plan(copy, device), "variants": chosen, "batch_invariant": int(batch_invariant)})
+            options.compile.exact = int(exact)
+            options.compile.progress, options.compile.progress_user = lib.clef_py_progress, handle
             call(lib.clef_plan_create, device._pointer, copy._graph, options, out)
         self._plan = out[0]
         self._inputs = _leaves(graph)

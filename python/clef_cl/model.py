@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import as_c_array, whole
-from ._native import ClosedError, NotFound, c_text, call, ffi, fields_of, lib, new_struct, path_bytes, text_of, utf8
+from ._native import (ClosedError, NotFound, Unsupported, c_text, call, ffi, fields_of, lib, new_struct, path_bytes,
+                      text_of, utf8)
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
@@ -20,6 +21,7 @@ from .tokenizer import Ids, Tokenizer, as_ids, decode_with, encode_with
 if TYPE_CHECKING:
     from .generation import Generation
     from .graph import Graph
+    from .ranks import Ranks
 
 Floats = npt.NDArray[np.float32]
 _kv_types = {"f32": "CLEF_F32", "f16": "CLEF_F16", "q8_0": "CLEF_Q8_0"}
@@ -56,7 +58,109 @@ class _Working:
         self._lock.__exit__()
 
 
-class Model:
+class _Described:
+    """What a model's hyperparameters say."""
+
+    _model: Any
+    _context = 0
+    _guard: _Working
+
+    def _working(self) -> _Working:
+        return self._guard
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The numbers and names of clef_hparams: arch, name, n_layers, d_model, n_vocab, n_context .."""
+        with self._working():
+            return fields_of(lib.clef_model_hparams(self._model)[0])
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether all tokens see each other, as in BERT."""
+        with self._working():
+            return bool(lib.clef_model_is_encoder(self._model))
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether it reads a source and writes a target, as T5."""
+        with self._working():
+            return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
+
+    def graph(self, *, context: int = 0, batch: int = 0, sequences: int = 0, optimize: str | None = "fuse",
+              all_logits: bool = False, taps: Sequence[str] = (), train: bool = False, for_export: bool = False,
+              part: str = "whole", padding_mask: bool = False, kv_type: str = "f32") -> Graph:
+        """The model's graph, after the passes up to `optimize` (None: none of them).
+
+        context, batch, sequences  bounds of positions, of the tokens of a step, and of sequences; 0: the model's
+        all_logits  logits of every position, and not of the last one alone
+        taps        further outputs: "hidden_last", "attention_0" .., or any value's name
+        train       the graph ends with a loss
+        for_export  as Graph.to_onnx() wants it for the names of Optimum (optimize="drop")
+        part        of an encoder-decoder: "whole", "encoder" or "decoder"
+        padding_mask  a further input attention_mask, where 0 marks padding
+        kv_type     of the KV cache: "f32", "f16" or "q8_0"
+        """
+        from .graph import Graph
+
+        parts = {"whole": lib.CLEF_PART_WHOLE, "encoder": lib.CLEF_PART_ENCODER, "decoder": lib.CLEF_PART_DECODER}
+        if part not in parts:
+            raise ValueError(f"part: expected one of {', '.join(parts)}, got {part!r}")
+        if kv_type not in _kv_types:
+            raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
+        names = [ffi.new("char[]", c_text(name)) for name in taps]
+        tapped = ffi.new("char *[]", names) if names else ffi.NULL
+        out = ffi.new("clef_graph **")
+        with self._working():
+            options = new_struct("clef_build_opts *", {
+                "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
+                "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
+                "for_export": int(for_export), "part": parts[part],
+                "padding_mask": int(padding_mask), "kv_type": getattr(lib, _kv_types[kv_type])})
+            call(lib.clef_model_build, self._model, options, out)
+            graph = Graph._of(out[0], self)
+            if optimize:
+                call(lib.clef_graph_optimize, out[0], c_text(optimize))
+        return graph
+
+
+class Shape(_Described):
+    """A model's hyperparameters without its weights, to plan with models that are not here.
+
+    path   a config.json, or a folder with one
+    dtype  which its matrices would have: "f16", "bf16", "f32", "q8_0", "q4_k" ..
+
+    Its graphs can be looked at, counted and cut for ranks: `Shape(path).graph().of_rank(1, 8).count()`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, dtype: str = "f16") -> None:
+        from .graph import _dtype
+
+        self.path, self.dtype = os.fspath(path), dtype
+        out = ffi.new("clef_model **")
+        call(lib.clef_model_open_shape, c_text(self.path), _dtype(dtype), out)
+        self._model = out[0]
+        self._finalizer = weakref.finalize(self, lib.clef_model_close, self._model)
+        self._guard = _Working(DeviceLock(), self._finalizer, self.path)
+
+    def _weight_source(self) -> tuple[Any, Any]:
+        raise Unsupported(f"{self.path}: these are hyperparameters without weights, so that nothing can run")
+
+    def close(self) -> None:
+        """Gives back its memory."""
+        with self._guard._lock:
+            self._finalizer()
+
+    def __enter__(self) -> Shape:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<clef.Shape {self.path}>"
+
+
+class Model(_Described):
     """A model on a device.
 
     path      a GGUF file or a Hugging Face folder; None: the small model that comes with clef
@@ -67,6 +171,7 @@ class Model:
     lora      the path of an adapter (PEFT's folder or a GGUF file) that all texts use
     n_beams   beams() may use so many; generate(), logits() and the like need a model without
     progress  called with what, done and total during long work; a true result stops it
+    ranks     the Ranks that run it together; this is rank 0, and `device` is what Ranks.lead() takes
 
     The weights are mapped, not read. What a text, a batch or embeddings need on the device is made at their first
     use. Calls from several threads wait for each other, also those of models that share a Device; other models run at
@@ -75,7 +180,8 @@ class Model:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, device: str | Device = "auto", context: int = 0,
                  kv_type: str = "f32", exact: bool = False, lora: str | os.PathLike[str] | None = None,
-                 lora_scale: float = 1.0, n_beams: int = 0, progress: Progress | None = None) -> None:
+                 lora_scale: float = 1.0, n_beams: int = 0, progress: Progress | None = None,
+                 ranks: Ranks | None = None) -> None:
         if kv_type not in _kv_types:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
         if not abs(lora_scale) < float("inf"):
@@ -85,7 +191,8 @@ class Model:
             if not path:
                 raise FileNotFoundError("no path was given, and clef's own model is not installed")
         self.path = os.fspath(path)
-        self.device = Device(device) if isinstance(device, str) else device
+        self.device = (ranks.lead(device) if ranks is not None
+                       else Device(device) if isinstance(device, str) else device)
         self._lock = self.device._lock
         self._owned: list[Any] = []  # closers, the last one first
         self._users: list[tuple[Any, DeviceLock]] = []  # finalizers of batches, plans .. on it, closed before it
@@ -101,7 +208,7 @@ class Model:
         self._progress = ffi.new_handle(progress)
         self._keep.append(self._progress)
         self._context, self._kv_type, self._exact, self._n_beams = context, kv_type, exact, n_beams
-        self._has_own_device = isinstance(device, str)
+        self._has_own_device = isinstance(device, str) and ranks is None  # ranks close theirs
         self._parts: dict[str, Any] = {}
         self._published: Any = None  # the trainer whose weights it has
         self._guard = _Working(self._lock, self._finalizer, self.path)
@@ -138,9 +245,6 @@ class Model:
     def __repr__(self) -> str:
         return f"<clef.Model {self.path}>"
 
-    def _working(self) -> _Working:
-        return self._guard
-
     def _settings(self) -> dict[str, Any]:
         """What its answers depend on beside its path."""
         return {"context": self._context, "kv_type": self._kv_type, "exact": self._exact, "lora": self._lora}
@@ -176,12 +280,6 @@ class Model:
         return self._part("session", make)
 
     # ---- what the model is ---------------------------------------------------------------------------------
-
-    @property
-    def hparams(self) -> dict[str, Any]:
-        """The numbers and names of clef_hparams: arch, name, n_layers, d_model, n_vocab, n_context .."""
-        with self._working():
-            return fields_of(lib.clef_model_hparams(self._model)[0])
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -232,17 +330,9 @@ class Model:
             return lib.clef_lora_set_weight, ffi.cast("void *", self._loras)
         return lib.clef_model_weight, ffi.cast("void *", self._model)
 
-    @property
-    def is_encoder(self) -> bool:
-        """Whether all tokens see each other, as in BERT."""
-        with self._working():
-            return bool(lib.clef_model_is_encoder(self._model))
-
-    @property
-    def is_encoder_decoder(self) -> bool:
-        """Whether it reads a source and writes a target, as T5."""
-        with self._working():
-            return int(lib.clef_model_hparams(self._model).n_decoder_layers) > 0
+    def _weights_name(self) -> Any:
+        """What other ranks open to have them; valid until the next call."""
+        return lib.clef_model_weights_name(self._model, self._loras)
 
     # ---- tokens --------------------------------------------------------------------------------------------
 
@@ -600,39 +690,6 @@ class Model:
         return found
 
     # ---- the graph -----------------------------------------------------------------------------------------
-
-    def graph(self, *, context: int = 0, batch: int = 0, sequences: int = 0, optimize: str | None = "fuse",
-              all_logits: bool = False, taps: Sequence[str] = (), train: bool = False, for_export: bool = False,
-              part: str = "whole", padding_mask: bool = False) -> Graph:
-        """The model's graph, after the passes up to `optimize` (None: none of them).
-
-        context, batch, sequences  bounds of positions, of the tokens of a step, and of sequences; 0: the model's
-        all_logits  logits of every position, and not of the last one alone
-        taps        further outputs: "hidden_last", "attention_0" .., or any value's name
-        train       the graph ends with a loss
-        for_export  as Graph.to_onnx() wants it for the names of Optimum (optimize="drop")
-        part        of an encoder-decoder: "whole", "encoder" or "decoder"
-        padding_mask  a further input attention_mask, where 0 marks padding
-        """
-        from .graph import Graph
-
-        parts = {"whole": lib.CLEF_PART_WHOLE, "encoder": lib.CLEF_PART_ENCODER, "decoder": lib.CLEF_PART_DECODER}
-        if part not in parts:
-            raise ValueError(f"part: expected one of {', '.join(parts)}, got {part!r}")
-        names = [ffi.new("char[]", c_text(name)) for name in taps]
-        tapped = ffi.new("char *[]", names) if names else ffi.NULL
-        out = ffi.new("clef_graph **")
-        with self._working():
-            options = new_struct("clef_build_opts *", {
-                "n_context": context or self._context, "n_batch": batch, "n_sequences": sequences,
-                "all_logits": int(all_logits), "taps": tapped, "n_taps": len(names), "train": int(train),
-                "for_export": int(for_export), "part": parts[part],
-                "padding_mask": int(padding_mask)})
-            call(lib.clef_model_build, self._model, options, out)
-            graph = Graph._of(out[0], self)
-            if optimize:
-                call(lib.clef_graph_optimize, out[0], c_text(optimize))
-        return graph
 
     def _rows_of(self, ids: Any, name: str) -> Ids:
         """Ids of the vocabulary, [B, T]. A graph of its own reads zeros for others."""
