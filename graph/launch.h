@@ -67,7 +67,8 @@ typedef struct clef_exchange_call {
     int32_t  peer;
     uint64_t n_bytes;      /* of out */
     uint64_t offset_bytes; /* SEND, RECEIVE: where the value begins in its buffer */
-    uint32_t outer, size, grain; /* GATHER: out is [outer, size, inner_bytes]; parts are those of clef__part_of() */
+    uint32_t outer, size, grain; /* GATHER: out is [outer, size, inner_bytes]; parts are those of
+                                    clef__part_of() */
     uint64_t inner_bytes;
 } clef_exchange_call;
 

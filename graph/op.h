@@ -131,11 +131,11 @@ typedef struct clef_op_def {
      *  because it runs whenever a symbol is bound to a new value. */
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 
-    /** NULL, or how a part of the result is computed from parts of the inputs (graph/op/ways.h): returns 0 where
-     *  the result cannot be cut along `axis`. */
+    /** NULL, or how a part of the result is computed from parts of the inputs (graph/op/ways.h): returns 0
+     *  where the result cannot be cut along `axis`. */
     int (*way)(const clef_value *n, int32_t axis, struct clef__way *way);
-    /** NULL, or how the result is computed as a sum over ranks. `partial`: for each input, 1 where it can be such a
-     *  sum itself. Returns 0 where the result cannot. */
+    /** NULL, or how the result is computed as a sum over ranks. `partial`: for each input, 1 where it can
+     *  be such a sum itself. Returns 0 where the result cannot. */
     int (*sum)(const clef_value *n, const unsigned char *partial, struct clef__way *way);
 
     /** NULL, or adds the nodes of the gradient: d is that of n's result, F32, and has its shape. The function

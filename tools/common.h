@@ -124,8 +124,9 @@ void cli_say_device(clef_device *device);
 /** Returns CLI_GO_ON if it is a single device. Else says that `what` needs one device, and returns an exit
  *  code. */
 int cli_one_device(clef_device *device, const char *command, const char *what);
-/** Opens what -d names, also several devices, and sets their shares from --split. On several ranks each takes a device
- *  of the list; rank 0 leads the others, which follow it here until it ends, and do not return. */
+/** Opens what -d names, also several devices, and sets their shares from --split. On several ranks each
+ *  takes a device of the list; rank 0 leads the others, which follow it here until it ends, and do not
+ *  return. */
 clef_status cli_devices_open(const char *which, const cli_split *split, const clef_device_opts *opts,
                              clef_device **out, clef_error *err);
 

@@ -31,11 +31,12 @@ static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32
     }
 }
 
-static clef_status open_devices(const char *which, const cli_split *split, clef_device_opts *o, clef_device **out,
-                                clef_error *err)
+static clef_status open_devices(const char *which, const cli_split *split, clef_device_opts *o,
+                                clef_device **out, clef_error *err)
 {
     float shares[MAX_SHARES];
-    const clef_status status = split->shares ? parse_split(split->shares, shares, &o->n_shares, err) : CLEF_OK;
+    const clef_status status =
+        split->shares ? parse_split(split->shares, shares, &o->n_shares, err) : CLEF_OK;
     o->several = 1;
     o->shares = split->shares ? shares : NULL;
     return status == CLEF_OK ? clef_device_open(which, o, out, err) : status;
@@ -49,7 +50,8 @@ clef_status cli_devices_open(const char *which, const cli_split *split, const cl
     *out = NULL;
     if (clef_ranks_started() == 1)
         return split->width > 1 || split->stages > 1
-                   ? cli_error(err, CLEF_E_ARG, "--tp and --pp are for several ranks: start them with mpirun -n N clef ..")
+                   ? cli_error(err, CLEF_E_ARG,
+                               "--tp and --pp are for several ranks: start them with mpirun -n N clef ..")
                    : open_devices(which, split, &o, out, err);
     clef_status s = cli_ranks_device(which, own, sizeof own, &o, err);
     if (!s)

@@ -8,12 +8,14 @@ enum { MAX_LINE = 900 };
 
 static clef_ranks *ranks;
 static char command_line[MAX_LINE];
+static int32_t n_named; /* devices that -d names */
 
 void cli_ranks_command_line(int argc, char **argv)
 {
     size_t n = 0;
     for (int i = 1; i < argc; i++) {
-        const int wrote = snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
+        const int wrote =
+            snprintf(command_line + n, sizeof command_line - n, "%s%s", i > 1 ? " " : "", argv[i]);
         n += wrote > 0 ? (size_t)wrote : 0;
         if (n >= sizeof command_line)
             return;
@@ -33,15 +35,17 @@ static int32_t entry_of(const char *list, int32_t i, char *out, size_t n_out)
     return n;
 }
 
-clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts, clef_error *err)
+clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts,
+                             clef_error *err)
 {
     clef_ranks_info info;
     clef_ranks_describe(ranks, &info);
     *own = 0;
     if (which && strlen(which) >= n_own)
-        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own, strlen(which));
+        return cli_error(err, CLEF_E_ARG, "-d: expected less than %zu characters, got %zu", n_own,
+                         strlen(which));
     if (which)
-        entry_of(which, info.local_rank, own, n_own);
+        n_named = entry_of(which, info.local_rank, own, n_own);
     if (!opts->n_threads && info.n_local > 1)
         opts->n_threads = info.n_processors;
     return CLEF_OK;
@@ -51,6 +55,20 @@ static clef_status open_weights(void *user, const char *name, clef_ranks_weights
 {
     (void)user;
     return clef_model_open_for_rank(name, out, err);
+}
+
+/* Ranks on one GPU would wait for each other, so that has to be asked for: by naming it once for each. A CPU
+ * is divided. */
+static clef_status check_device(const clef_ranks_info *info, clef_device *device, clef_error *err)
+{
+    const clef_device_info *d = clef_device_describe(device);
+    if (d->caps.is_cpu || n_named >= info->n_local || info->n_local == 1)
+        return CLEF_OK;
+    return cli_error(err, CLEF_E_DEVICE,
+                     "%s: %" PRId32
+                     " ranks of %s would share it; expected -d with a device for each rank of a "
+                     "machine, A,B, or one named several times",
+                     d->name, info->n_local, info->host);
 }
 
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err)
@@ -63,6 +81,8 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
     if (has_begun) /* rank 0 opens its device once more */
         return status ? status : clef_ranks_lead(ranks, device, err);
     has_begun = 1;
+    if (!status)
+        status = check_device(&info, device, err);
     status = clef_ranks_agree(ranks, status, err);
     if (info.rank == 0) {
         if (status) {
@@ -99,7 +119,8 @@ static const char *text_of(const cli_command *command, const void *options, cons
 }
 
 /* Follows rank 0. Returns only when this rank cannot begin. */
-static clef_status follow(const cli_command *command, const void *options, const cli_split *split, clef_error *err)
+static clef_status follow(const cli_command *command, const void *options, const cli_split *split,
+                          clef_error *err)
 {
     const cli_option *threads = option_of(command, "threads");
     const char *which = text_of(command, options, "device");
@@ -107,7 +128,8 @@ static clef_status follow(const cli_command *command, const void *options, const
     clef_device *device;
     if (threads)
         memcpy(&opts.n_threads, (const char *)options + threads->offset, sizeof opts.n_threads);
-    return cli_devices_open(which ? which : text_of(command, options, "use-device"), split, &opts, &device, err);
+    return cli_devices_open(which ? which : text_of(command, options, "use-device"), split, &opts, &device,
+                            err);
 }
 
 /* What fails on every rank is said by rank 0. A module or an MPI may be missing on one of them alone. */

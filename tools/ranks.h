@@ -1,5 +1,5 @@
-/* The command on several ranks (clef/ranks.h): every rank has the same command line. Rank 0 does what one process
- * would do; the others follow it. */
+/* The command on several ranks (clef/ranks.h): every rank has the same command line. Rank 0 does what one
+ * process would do; the others follow it. */
 #ifndef CLEF_TOOLS_RANKS_H
 #define CLEF_TOOLS_RANKS_H
 
@@ -7,17 +7,20 @@
 
 /** Keeps the command line, which all ranks have to have in common. */
 void cli_ranks_command_line(int argc, char **argv);
-/** Without a launcher of ranks: CLI_GO_ON. Else joins them, by the flags of RANKS_OPTIONS among the command's options.
- *  Rank 0 then goes on; the others follow it at once, without reading what the command reads, and end the process when
- *  rank 0 ends. An exit code after a message, also for a command that runs in one process alone. */
+/** Without a launcher of ranks: CLI_GO_ON. Else joins them, by the flags of RANKS_OPTIONS among the
+ *  command's options. Rank 0 then goes on; the others follow it at once, without reading what the command
+ *  reads, and end the process when rank 0 ends. An exit code after a message, also for a command that runs
+ *  in one process alone. */
 int cli_ranks_start(const cli_command *command, const void *options);
-/** The device of this rank: of a list with commas, the one with its number among the ranks of its node. CPUs are
- *  divided: each rank of a node gets its share of the processors. `own` is empty for the default. */
-clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts, clef_error *err);
-/** To be called when the device is open, or failed to open (`status`, and *err with the reason). Rank 0 leads from now
- *  on; the others follow, and end the process when rank 0 ends. */
+/** The device of this rank: of a list with commas, the one with its number among the ranks of its node.
+ *  CPUs are divided: each rank of a node gets its share of the processors. `own` is empty for the default. */
+clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_device_opts *opts,
+                             clef_error *err);
+/** To be called when the device is open, or failed to open (`status`, and *err with the reason). Rank 0
+ *  leads from now on; the others follow, and end the process when rank 0 ends. */
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err);
-/** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing without them. */
+/** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing
+ *  without them. */
 void cli_ranks_end(int rc);
 
 #endif

@@ -31,7 +31,8 @@ static int take_part(const clef__oracle *o, const clef_value *v, double *x)
 {
     const clef_weight_part *p = v->part;
     const clef_value *whole = clef_graph_find(o->graph, p->whole);
-    const uint64_t elems = (uint64_t)clef_dtype_block_elems(v->dtype), bytes = (uint64_t)clef_dtype_block_bytes(v->dtype);
+    const uint64_t elems = (uint64_t)clef_dtype_block_elems(v->dtype),
+                   bytes = (uint64_t)clef_dtype_block_bytes(v->dtype);
     if (!whole)
         return 0;
     for (uint64_t run = 0; run < p->n_runs; run++)
@@ -48,7 +49,8 @@ static clef_status read_leaf(void *user, const clef_value *v, double *x, int64_t
     const clef_value *whole = clef_graph_find(o->graph, v->name);
     if (!whole)
         return clef__fail(err, CLEF_E_ARG, "%s: the whole graph has no value of this name", v->name);
-    for (int64_t i = 0; i < n && whole->op == CLEF_OP_NONE; i++) /* what a rank receives is computed elsewhere */
+    for (int64_t i = 0; i < n && whole->op == CLEF_OP_NONE;
+         i++) /* what a rank receives is computed elsewhere */
         x[i] = (double)o->leaves[whole->id].x[i];
     return CLEF_OK;
 }
@@ -69,13 +71,14 @@ static int is_collective(const clef_value *v)
 static clef_status evaluate(ranks *r, int32_t rank, clef_error *err)
 {
     const clef_value *v = next_of(r, rank);
-    const clef_status s = clef__ref_value(v, r->o->symbols, read_leaf, (void *)(uintptr_t)r->o, r->results[rank], err);
+    const clef_status s =
+        clef__ref_value(v, r->o->symbols, read_leaf, (void *)(uintptr_t)r->o, r->results[rank], err);
     r->at[rank]++;
     return s;
 }
 
-/* Sums of what each rank of the stage has evaluated: x itself, or its part among zeros. Returns 0 if a rank has not
- * come so far. */
+/* Sums of what each rank of the stage has evaluated: x itself, or its part among zeros. Returns 0 if a rank
+ * has not come so far. */
 static int meet(ranks *r, int32_t first, clef_error *err, clef_status *status)
 {
     const clef_value *v = next_of(r, first);
@@ -101,7 +104,8 @@ static clef_status send_value(ranks *r, int32_t rank, const clef_value *v, clef_
     message *m = malloc(sizeof *m + count_of(x) * sizeof *x->x), **last = &r->sent;
     if (!m)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a message", v->name);
-    *m = (message){.from = rank, .to = ((const clef__peer_opts *)(const void *)v->attr)->rank, .n = count_of(x)};
+    *m = (message){
+        .from = rank, .to = ((const clef__peer_opts *)(const void *)v->attr)->rank, .n = count_of(x)};
     memcpy(m->x, x->x, m->n * sizeof *m->x);
     while (*last)
         last = &(*last)->next;
@@ -123,7 +127,8 @@ static int receive_value(ranks *r, int32_t rank, const clef_value *v, clef_error
     *status = evaluate(r, rank, err);
     clef_ref_tensor *out = &r->results[rank][v->id];
     if (!*status && m->n != count_of(out))
-        *status = clef__fail(err, CLEF_E_SHAPE, "%s: expected %zu elements, got %zu", v->name, count_of(out), m->n);
+        *status =
+            clef__fail(err, CLEF_E_SHAPE, "%s: expected %zu elements, got %zu", v->name, count_of(out), m->n);
     if (!*status)
         memcpy(out->x, m->x, m->n * sizeof *m->x);
     free(m);
@@ -161,7 +166,11 @@ static const clef_value *first_waiting(const ranks *r, int32_t *rank)
 clef_status clef__ranks_eval(const clef__oracle *o, clef_graph *const *graphs, const clef_layout *layout,
                              clef_ref_tensor *const *results, clef_error *err)
 {
-    ranks r = {.o = o, .graphs = graphs, .results = results, .n = layout->width * layout->stages, .width = layout->width};
+    ranks r = {.o = o,
+               .graphs = graphs,
+               .results = results,
+               .n = layout->width * layout->stages,
+               .width = layout->width};
     clef_status s = CLEF_OK;
     r.at = calloc((size_t)r.n, sizeof *r.at);
     if (!r.at)

@@ -10,8 +10,8 @@ typedef struct clef__range {
     int64_t start, size;
 } clef__range;
 
-/** Part number `part` of `parts` of `size` elements. Parts begin at multiples of `grain` and differ by one grain at
- *  most; the last one also has what is left. */
+/** Part number `part` of `parts` of `size` elements. Parts begin at multiples of `grain` and differ by one
+ *  grain at most; the last one also has what is left. */
 clef__range clef__part_of(int64_t size, int64_t grain, int32_t part, int32_t parts);
 
 /** out = the sum of x over the ranks of a stage; F32. */
@@ -24,8 +24,8 @@ typedef struct clef__all_gather_opts {
 } clef__all_gather_opts;
 clef_value *clef__all_gather(clef_graph *g, clef_value *x, const clef__all_gather_opts *opts);
 
-/** send: x goes to the rank, which has a receive for it. receive: x, an input or a state, becomes what the rank has
- *  sent. Messages between two ranks arrive in their order. Both return x. */
+/** send: x goes to the rank, which has a receive for it. receive: x, an input or a state, becomes what the
+ *  rank has sent. Messages between two ranks arrive in their order. Both return x. */
 typedef struct clef__peer_opts {
     int32_t rank;
 } clef__peer_opts;

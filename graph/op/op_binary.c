@@ -54,11 +54,9 @@
     };
 
 BINARY(add, "out = a + b, with broadcasting", a + b, clef__way_gate, clef__sum_add, d, d)
-BINARY(sub, "out = a - b, with broadcasting", a - b, clef__way_gate, clef__sum_sub, d,
-       clef_neg(n->graph, d))
+BINARY(sub, "out = a - b, with broadcasting", a - b, clef__way_gate, clef__sum_sub, d, clef_neg(n->graph, d))
 BINARY(mul, "out = a b, with broadcasting", a *b, clef__way_elementwise, clef__sum_mul,
-       clef_mul(n->graph, d, n->in[1]),
-       clef_mul(n->graph, d, n->in[0]))
+       clef_mul(n->graph, d, n->in[1]), clef_mul(n->graph, d, n->in[0]))
 BINARY(div, "out = a / b, with broadcasting", a / b, clef__way_elementwise, clef__sum_div,
        clef_div(n->graph, d, n->in[1]),
        clef_neg(n->graph, clef_div(n->graph, clef_mul(n->graph, d, n), n->in[1])))

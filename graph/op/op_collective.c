@@ -1,6 +1,6 @@
-/* all_reduce, all_gather, send and receive: what the ranks of a sharded graph exchange (graph/pass/shard.h). The
- * reference of one graph alone treats it as the only rank; clef__ranks_eval() evaluates the graphs of all ranks
- * side by side. */
+/* all_reduce, all_gather, send and receive: what the ranks of a sharded graph exchange (graph/pass/shard.h).
+ * The reference of one graph alone treats it as the only rank; clef__ranks_eval() evaluates the graphs of all
+ * ranks side by side. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -101,7 +101,8 @@ static clef_status gather_infer(clef_value *n, clef_error *err)
     const clef__range mine = clef__part_of(o->size, o->grain, o->part, o->parts);
     if (mine.size != x->dim[o->axis].n)
         return clef__fail(err, CLEF_E_SHAPE, "axis %d of %s: part %d of %d has %" PRId64 " of %d elements",
-                          o->axis, clef__shape_text(n->graph, x, text), o->part, o->parts, mine.size, o->size);
+                          o->axis, clef__shape_text(n->graph, x, text), o->part, o->parts, mine.size,
+                          o->size);
     clef__infer_same(n, err);
     n->shape.dim[o->axis].n = o->size;
     return CLEF_OK;
@@ -191,12 +192,12 @@ static clef_status peer_infer(clef_value *n, clef_error *err)
 static clef_status peer_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef__peer_opts *o = (const void *)n->attr;
-    const clef_exchange_call call = {
-        .kind = n->op == CLEF_OP_send ? CLEF_EXCHANGE_SEND : CLEF_EXCHANGE_RECEIVE,
-        .n_bytes = bytes_now(lo, n),
-        .offset_bytes = (uint64_t)clef__view(lo, n->in[0]).offset *
-                        (uint64_t)clef_dtype_block_bytes(n->dtype),
-        .peer = o->rank};
+    const clef_exchange_call call = {.kind =
+                                         n->op == CLEF_OP_send ? CLEF_EXCHANGE_SEND : CLEF_EXCHANGE_RECEIVE,
+                                     .n_bytes = bytes_now(lo, n),
+                                     .offset_bytes = (uint64_t)clef__view(lo, n->in[0]).offset *
+                                                     (uint64_t)clef_dtype_block_bytes(n->dtype),
+                                     .peer = o->rank};
     return launch_exchange(lo, n, n->in[0], &call, err);
 }
 

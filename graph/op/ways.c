@@ -29,7 +29,8 @@ static void take_broadcast(const clef_value *n, int32_t i, int32_t axis, const c
         return;
     const clef_shape *x = &n->in[i]->shape;
     const int32_t own = axis - (to->rank - x->rank);
-    if (own >= 0 && clef__dim_equal(x->dim[own], to->dim[axis]) && !(x->dim[own].n == 1 && !x->dim[own].symbol))
+    if (own >= 0 && clef__dim_equal(x->dim[own], to->dim[axis]) &&
+        !(x->dim[own].n == 1 && !x->dim[own].symbol))
         clef__way_take(way, i, own);
 }
 
@@ -311,8 +312,8 @@ static int inner_of(const clef_shape *s, int32_t axis, int64_t *inner)
     return 1;
 }
 
-/* The axis of the result and that of the input begin at the same place of memory's order, and one of them counts
- * elements that the other divides further. */
+/* The axis of the result and that of the input begin at the same place of memory's order, and one of them
+ * counts elements that the other divides further. */
 int clef__way_reshape(const clef_value *n, int32_t axis, clef__way *way)
 {
     const clef_shape *out = &n->shape, *x = &n->in[0]->shape;

@@ -24,8 +24,8 @@ typedef struct clef__way {
     int32_t pays;         /* 1: a part costs a part of the work, whatever the inputs are */
     int32_t passes_input; /* 1: the part is that part of input 0 itself */
     int32_t heads, kv_heads; /* of attention, which is cut between heads; 0: none */
-    int32_t lead;         /* in a sum: the input whose axis is divided among the ranks; -1: none, because inputs are
-                             sums already */
+    int32_t lead;         /* in a sum: the input whose axis is divided among the ranks; -1: none, because
+                             inputs are sums already */
     int32_t needs_all_inputs; /* 1: cutting pays only where it pays for every computed input */
 } clef__way;
 
@@ -35,10 +35,14 @@ int clef__way_start(clef__way *way);
 void clef__way_take(clef__way *way, int32_t i, int32_t axis);
 
 /* Ways that several ops share. */
-int clef__way_elementwise(const clef_value *n, int32_t axis, clef__way *way); /* inputs broadcast to the result */
-int clef__way_rows(const clef_value *n, int32_t axis, clef__way *way);  /* input 0 along any axis but the last */
-int clef__way_gate(const clef_value *n, int32_t axis, clef__way *way);  /* as elementwise, if all inputs gain */
-int clef__way_first_input(const clef_value *n, int32_t axis, clef__way *way); /* input 0 along the same axis */
+/* inputs broadcast to the result */
+int clef__way_elementwise(const clef_value *n, int32_t axis, clef__way *way);
+int clef__way_rows(const clef_value *n, int32_t axis, clef__way *way);  /* input 0 along any axis but the
+                                                                           last */
+int clef__way_gate(const clef_value *n, int32_t axis, clef__way *way);  /* as elementwise, if all inputs
+                                                                           gain */
+/* input 0 along the same axis */
+int clef__way_first_input(const clef_value *n, int32_t axis, clef__way *way);
 
 int clef__way_matmul(const clef_value *n, int32_t axis, clef__way *way);
 int clef__way_expert_matmul(const clef_value *n, int32_t axis, clef__way *way);

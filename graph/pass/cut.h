@@ -42,8 +42,8 @@ typedef enum clef__cut_mark {
     CLEF__CUT_IN = 2,       /* and gets it from the value's own stage */
     CLEF__CUT_OUT = 4       /* it computes the value for a later stage */
 } clef__cut_mark;
-/** The stage of a value; -1: every stage that needs it computes it. The stage of an output is that of its value, or
- *  0 for -1. */
+/** The stage of a value; -1: every stage that needs it computes it. The stage of an output is that of its
+ *  value, or 0 for -1. */
 int32_t clef__cut_stage_of(const clef_cut *cut, const clef_value *v);
 
 /** Makes stage s as a graph of its own, with all symbols. Stage 0 has all inputs, in their order; other

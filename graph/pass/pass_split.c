@@ -27,8 +27,7 @@ static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
 /* Rows of each part but the last; 0: the weight is not split. */
 static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
 {
-    if (w->kind != CLEF_WEIGHT || w->shape.rank != 2 || w->shape.dim[0].symbol ||
-        w->shape.dim[1].symbol)
+    if (w->kind != CLEF_WEIGHT || w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
         return 0;
     const int64_t n = w->shape.dim[0].n;
     if ((uint64_t)bytes_of_rows(w, n, what) <= most)

@@ -1,5 +1,5 @@
-/* Cuts a graph for several ranks. First it finds what can be cut, then, from the outputs backwards, what the rank
- * needs in which form, then it makes the rank's graph. */
+/* Cuts a graph for several ranks. First it finds what can be cut, then, from the outputs backwards, what the
+ * rank needs in which form, then it makes the rank's graph. */
 #include "graph/pass/shard.h"
 
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 #include "clef/ranks.h"
 #include "graph/pass/sharding.h"
 
-static clef_status cut_stages(const clef_graph *g, const clef_layout *layout, const int32_t *begin, clef_cut *cut,
-                              clef_error *err)
+static clef_status cut_stages(const clef_graph *g, const clef_layout *layout, const int32_t *begin,
+                              clef_cut *cut, clef_error *err)
 {
     double shares[CLEF_MAX_STAGES];
     int32_t chosen[CLEF_MAX_STAGES];
@@ -30,7 +30,8 @@ static clef_status start(clef__sharding *s, const int32_t *begin, clef_error *er
     s->state_axis = calloc(n, sizeof *s->state_axis);
     s->forms = calloc(n, sizeof(clef__form *));
     if (!s->to || !s->cuttable || !s->is_sum || !s->state_axis || !s->forms)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory to cut a graph of %" PRId32 " values", s->from->n_values);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory to cut a graph of %" PRId32 " values",
+                          s->from->n_values);
     return s->layout.stages > 1 ? cut_stages(s->from, &s->layout, begin, &s->cut, err) : CLEF_OK;
 }
 
@@ -53,7 +54,8 @@ static clef_status check_layout(const clef_layout *layout, int32_t rank, clef_er
 {
     if (layout->width < 1 || layout->stages < 1 || layout->stages > CLEF_MAX_STAGES)
         return clef__fail(err, CLEF_E_ARG,
-                          "%" PRId32 " ranks a stage and %" PRId32 " stages: expected at least 1, and at most %d "
+                          "%" PRId32 " ranks a stage and %" PRId32
+                          " stages: expected at least 1, and at most %d "
                           "stages",
                           layout->width, layout->stages, CLEF_MAX_STAGES);
     return rank >= 0 && rank < layout->width * layout->stages
@@ -87,15 +89,15 @@ clef_status clef__shard(const clef_graph *g, const clef_layout *layout, int32_t 
     return status;
 }
 
-clef_status clef_graph_of_rank(const clef_graph *g, int32_t width, int32_t stages, int32_t rank, clef_graph **out,
-                               clef_error *err)
+clef_status clef_graph_of_rank(const clef_graph *g, int32_t width, int32_t stages, int32_t rank,
+                               clef_graph **out, clef_error *err)
 {
     const clef_layout layout = {width, stages};
     return clef__shard(g, &layout, rank, NULL, out, err);
 }
 
-clef_status clef__shard_home(const clef_graph *g, const clef_layout *layout, const int32_t *begin, int32_t *homes,
-                             clef_error *err)
+clef_status clef__shard_home(const clef_graph *g, const clef_layout *layout, const int32_t *begin,
+                             int32_t *homes, clef_error *err)
 {
     clef_cut cut = {0};
     clef_status s = layout->stages > 1 ? cut_stages(g, layout, begin, &cut, err) : CLEF_OK;

@@ -17,8 +17,8 @@ static clef__form *form_of(clef__sharding *s, const clef_value *v, clef__form_ki
     clef__form **at = &s->forms[v->id];
     for (; *at; at = &(*at)->next)
         if ((*at)->kind == kind &&
-            (kind != CLEF__PIECE || ((*at)->axis == axis && (*at)->range.start == range.start &&
-                                     (*at)->range.size == range.size)))
+            (kind != CLEF__PIECE ||
+             ((*at)->axis == axis && (*at)->range.start == range.start && (*at)->range.size == range.size)))
             return *at;
     *at = calloc(1, sizeof **at);
     if (*at)
@@ -50,7 +50,7 @@ static int need_inputs(clef__sharding *s, const clef_value *n, clef__form *f, cl
             fits = x->op == CLEF_OP_NONE || whole(s, x);
             continue;
         }
-        f->of[i] = in->axis >= 0                ? form_of(s, x, CLEF__PIECE, in->axis, of_input(in, range))
+        f->of[i] = in->axis >= 0               ? form_of(s, x, CLEF__PIECE, in->axis, of_input(in, range))
                    : in->axis == CLEF__PARTIAL ? form_of(s, x, CLEF__SUMMAND, -1, (clef__range){0, 0})
                                                : whole(s, x);
         fits = f->of[i] != NULL;

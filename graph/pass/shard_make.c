@@ -31,8 +31,8 @@ static clef_value *make_part(clef__sharding *s, const clef_value *w, const clef_
     char name[CLEF_NAME_BYTES];
     if (f->range.size == w->shape.dim[f->axis].n)
         return clef_weight(s->to, w->name, w->dtype, w->shape);
-    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, w->name, f->axis,
-                 f->range.start, f->range.size) >= (int)sizeof name)
+    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, w->name, f->axis, f->range.start,
+                 f->range.size) >= (int)sizeof name)
         return clef__graph_fail(s->to, CLEF_E_LIMIT, "%.60s: its parts' names are too long", w->name);
     clef_weight_part *part = clef__graph_alloc(s->to, sizeof *part);
     char *whole = clef__graph_alloc(s->to, strlen(w->name) + 1);
@@ -57,8 +57,8 @@ static clef_value *make_state(clef__sharding *s, const clef_value *v, const clef
     char name[CLEF_NAME_BYTES];
     if (s->forms[v->id] == f && !f->next)
         return clef_state(s->to, v->name, v->dtype, piece_shape(v, f));
-    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, v->name, f->axis,
-                 f->range.start, f->range.size) >= (int)sizeof name)
+    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, v->name, f->axis, f->range.start,
+                 f->range.size) >= (int)sizeof name)
         return clef__graph_fail(s->to, CLEF_E_LIMIT, "%.60s: its parts' names are too long", v->name);
     return clef_state(s->to, name, v->dtype, piece_shape(v, f));
 }
@@ -122,7 +122,8 @@ static clef_value *receive(clef__sharding *s, const clef_value *v)
 static clef_value *slice(clef__sharding *s, const clef_value *v, clef__form *f)
 {
     clef_value *x = make_form(s, v, f->self);
-    const clef_slice_opts o = {.axis = f->axis, .start = (int32_t)f->range.start, .size = clef_n(f->range.size)};
+    const clef_slice_opts o = {
+        .axis = f->axis, .start = (int32_t)f->range.start, .size = clef_n(f->range.size)};
     return x ? clef_slice(s->to, x, &o) : NULL;
 }
 

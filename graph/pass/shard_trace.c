@@ -1,5 +1,5 @@
-/* Finds, along each axis of each value, whether ranks can compute parts of it, and which values they can compute as
- * sums. */
+/* Finds, along each axis of each value, whether ranks can compute parts of it, and which values they can
+ * compute as sums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 enum {
     SMALL_SHARE = 512, /* a product or table with less than this part of all weights stays whole, unless its
                          neighbours are cut: exchanging the result would cost more than it saves */
-    ROWS_OF_PANEL = 16  /* rows of a panel (graph/lower/panel.h): parts of whole panels, where that is possible */
+    ROWS_OF_PANEL =
+        16 /* rows of a panel (graph/lower/panel.h): parts of whole panels, where that is possible */
 };
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -37,9 +38,10 @@ static clef__cuttable cuttable_leaf(const clef_value *v, int32_t axis)
                             .by_inputs = v->kind == CLEF_WEIGHT || v->kind == CLEF_STATE};
 }
 
-/* Adds what input i demands. Returns 0 if the axis cannot be cut then. Attention is cut between any two heads: where
- * its inputs are computed in larger units, it takes slices of them. */
-static int add_input(const clef__sharding *s, const clef_value *n, int32_t i, const clef__way *way, clef__cuttable *c)
+/* Adds what input i demands. Returns 0 if the axis cannot be cut then. Attention is cut between any two
+ * heads: where its inputs are computed in larger units, it takes slices of them. */
+static int add_input(const clef__sharding *s, const clef_value *n, int32_t i, const clef__way *way,
+                     clef__cuttable *c)
 {
     const clef__way_in *in = &way->in[i];
     const clef__cuttable *x = &s->cuttable[n->in[i]->id][in->axis];
@@ -85,7 +87,8 @@ static int heads_divide(int32_t heads, int32_t kv_heads, int32_t width)
     return heads % width == 0 && (kv_heads % width == 0 || width % kv_heads == 0);
 }
 
-static clef_status check_heads(const clef__sharding *s, const clef_value *n, const clef__cuttable *c, clef_error *err)
+static clef_status check_heads(const clef__sharding *s, const clef_value *n, const clef__cuttable *c,
+                               clef_error *err)
 {
     char widths[128] = "";
     if (!c->heads || !c->pays || heads_divide(c->heads, c->kv_heads, s->layout.width))
@@ -116,9 +119,10 @@ static int has_parts(const clef__sharding *s, int64_t size, const clef__cuttable
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The axis of input `lead` that the ranks divide, with what all inputs that are cut along it demand. Returns 0 if
- * dividing it does not pay. */
-static int lead_is_cut(const clef__sharding *s, const clef_value *n, const clef__way *way, clef__cuttable *out)
+/* The axis of input `lead` that the ranks divide, with what all inputs that are cut along it demand. Returns
+ * 0 if dividing it does not pay. */
+static int lead_is_cut(const clef__sharding *s, const clef_value *n, const clef__way *way,
+                       clef__cuttable *out)
 {
     const clef_value *x = n->in[way->lead];
     const int32_t axis = way->in[way->lead].axis;

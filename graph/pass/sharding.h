@@ -1,5 +1,5 @@
-/* The parts of the shard pass: what can be cut (shard_trace.c), what each rank needs (shard_demand.c), and making its
- * graph (shard_make.c). */
+/* The parts of the shard pass: what can be cut (shard_trace.c), what each rank needs (shard_demand.c), and
+ * making its graph (shard_make.c). */
 #ifndef CLEF_GRAPH_SHARDING_H
 #define CLEF_GRAPH_SHARDING_H
 
@@ -10,7 +10,8 @@
 /** What is known of a value along one of its axes. */
 typedef struct clef__cuttable {
     int64_t grain;          /* parts begin at multiples of this */
-    int32_t by_inputs;      /* 1: a part is computed from parts of inputs; 0: it is a slice of the whole value */
+    int32_t by_inputs;      /* 1: a part is computed from parts of inputs; 0: it is a slice of the whole
+                               value */
     int32_t pays;           /* 1: a part costs a part of the work */
     int32_t heads, kv_heads; /* 0, or the parts are of so many heads of attention */
 } clef__cuttable;
@@ -48,7 +49,8 @@ typedef struct clef__sharding {
     clef_cut          cut;         /* only where there are several stages */
     clef__cuttable  (*cuttable)[CLEF_MAX_DIMS]; /* by value id and axis */
     unsigned char    *is_sum;      /* by value id: ranks can compute summands of it */
-    int32_t          *state_axis;  /* by value id: the axis along which what depends on a state is cut; -1: none */
+    int32_t          *state_axis;  /* by value id: the axis along which what depends on a state is cut; -1:
+                                      none */
     clef__form      **forms;       /* by value id */
     int64_t           weight_bytes; /* of the whole graph */
 } clef__sharding;
@@ -58,7 +60,8 @@ clef_status clef__shard_trace(clef__sharding *s, clef_error *err);
 /** The rank's part of an axis with these properties. */
 clef__range clef__shard_range(const clef__sharding *s, int64_t size, const clef__cuttable *c, int32_t part,
                               int64_t *grain);
-/** How ranks compute summands of n, and what is known of the axis that they divide. Returns 0 if they cannot. */
+/** How ranks compute summands of n, and what is known of the axis that they divide. Returns 0 if they
+ *  cannot. */
 int clef__shard_sum(const clef__sharding *s, const clef_value *n, clef__way *way, clef__cuttable *lead);
 /** 1 when the whole of n is better joined from pieces along its last axis than computed by each rank. */
 int clef__shard_gathers(const clef__sharding *s, const clef_value *n);

@@ -1,5 +1,6 @@
-/* Several processes ("ranks") that run one model together, each with a part of its weights. They are started by an
- * MPI launcher: mpirun -n 4 PROGRAM. Rank 0 calls the library as one process would; the others follow it. */
+/* Several processes ("ranks") that run one model together, each with a part of its weights. They are
+ * started by an MPI launcher: mpirun -n 4 PROGRAM. Rank 0 calls the library as one process would; the
+ * others follow it. */
 #ifndef CLEF_RANKS_H
 #define CLEF_RANKS_H
 
@@ -17,24 +18,26 @@ typedef struct clef_ranks clef_ranks;
 CLEF_API int32_t clef_ranks_own(void);
 
 typedef struct clef_ranks_opts {
-    int32_t     width;  /* ranks that share each layer (tensor parallelism). 0: those of a node, or what `stages`
-                           leaves */
-    int32_t     stages; /* groups of ranks that have layers of their own (pipeline parallelism). 0: what `width`
-                           leaves */
-    const char *wire;   /* how sums cross between ranks: "f32" (NULL), "f16" with half the bytes, or "q8" with about a
-                           quarter */
-    const char *agree;  /* NULL, or a text that has to be the same on all ranks: what the program was asked to do */
+    int32_t     width;  /* ranks that share each layer (tensor parallelism). 0: those of a node, or what
+                           `stages` leaves */
+    int32_t     stages; /* groups of ranks that have layers of their own (pipeline parallelism). 0: what
+                           `width` leaves */
+    const char *wire;   /* how sums cross between ranks: "f32" (NULL), "f16" with half the bytes, or "q8"
+                           with about a quarter */
+    const char *agree;  /* NULL, or a text that has to be the same on all ranks: what the program was asked
+                           to do */
     int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values */
 } clef_ranks_opts;
 
 /** Number of ranks that the launcher has started, from its environment variables; 1 without a launcher. */
 CLEF_API int32_t clef_ranks_started(void);
 
-/** Joins the ranks. Every rank calls this once, with the same options. Opens libclef_mpi.so ($CLEF_MPI names another
- *  file), which needs MPI; nothing else in clef does.
+/** Joins the ranks. Every rank calls this once, with the same options. Opens libclef_mpi.so ($CLEF_MPI
+ *  names another file), which needs MPI; nothing else in clef does.
  *
- *  CLEF_E_NOT_FOUND: the module or MPI is missing; CLEF_E_ARG: width times stages is not the number of ranks, or the
- *  ranks differ in version or in opts->agree (the text names the rank, its host and both sides). */
+ *  CLEF_E_NOT_FOUND: the module or MPI is missing; CLEF_E_ARG: width times stages is not the number of
+ *  ranks, or the ranks differ in version or in opts->agree (the text names the rank, its host and both
+ *  sides). */
 CLEF_API clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_error *err);
 /** On rank 0: lets the other ranks end. To be called after its plans are destroyed; accepts NULL. */
 CLEF_API void        clef_ranks_close(clef_ranks *ranks);
@@ -44,16 +47,16 @@ typedef struct clef_ranks_info {
     int32_t local_rank, n_local;    /* among those on this node */
     int32_t node, n_nodes;
     int32_t width, stages;          /* the layout: rank r is number r % width of stage r / width */
-    int32_t n_processors;           /* that this rank may use: those of a node are divided among its ranks, unless
-                                       the launcher has bound them */
+    int32_t n_processors;           /* that this rank may use: those of a node are divided among its ranks,
+                                       unless the launcher has bound them */
     const char *host;               /* this rank's; lives as long as `ranks` */
 } clef_ranks_info;
 CLEF_API void        clef_ranks_describe(const clef_ranks *ranks, clef_ranks_info *out);
 /** The host of a rank; NULL beyond the last. */
 CLEF_API const char *clef_ranks_host(const clef_ranks *ranks, int32_t rank);
 
-/** On rank 0: plans made on `dev` from now on are cut, and run on all ranks. dev is a single device; it is closed
- *  before `ranks`. clef_plan_opts.weights_name says where the others find the weights. */
+/** On rank 0: plans made on `dev` from now on are cut, and run on all ranks. dev is a single device; it is
+ *  closed before `ranks`. clef_plan_opts.weights_name says where the others find the weights. */
 CLEF_API clef_status clef_ranks_lead(clef_ranks *ranks, clef_device *dev, clef_error *err);
 
 /** Weights that a following rank has opened. */
@@ -67,18 +70,19 @@ typedef struct clef_ranks_weights {
 /** Opens the weights that rank 0 knows as `name` (clef_plan_opts.weights_name). */
 typedef clef_status (*clef_ranks_open_weights)(void *user, const char *name, clef_ranks_weights *out,
                                                clef_error *err);
-/** On the other ranks: runs their parts of rank 0's plans on `dev`, until rank 0 closes. A failure in a run ends all
- *  ranks; a plan that cannot be made fails on rank 0, with this rank's reason. */
-CLEF_API clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open, void *user,
-                                       clef_error *err);
-/** clef_plan_opts.weights_name for the weights of a model with adapters (NULL: none): a fingerprint and the paths of
- *  the files. Valid until the next call for this model. NULL without a launcher of ranks, or when out of memory. */
+/** On the other ranks: runs their parts of rank 0's plans on `dev`, until rank 0 closes. A failure in a run
+ *  ends all ranks; a plan that cannot be made fails on rank 0, with this rank's reason. */
+CLEF_API clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open,
+                                       void *user, clef_error *err);
+/** clef_plan_opts.weights_name for the weights of a model with adapters (NULL: none): a fingerprint and the
+ *  paths of the files. Valid until the next call for this model. NULL without a launcher of ranks, or when
+ *  out of memory. */
 CLEF_API const char *clef_model_weights_name(clef_model *model, const clef_lora_set *loras);
-/** A clef_ranks_open_weights for plans of models, with and without adapters: opens the files that rank 0 uses, which
- *  have to be there under the same paths. CLEF_E_ARG: a file differs from rank 0's. */
+/** A clef_ranks_open_weights for plans of models, with and without adapters: opens the files that rank 0
+ *  uses, which have to be there under the same paths. CLEF_E_ARG: a file differs from rank 0's. */
 CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weights *out, clef_error *err);
-/** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its number and
- *  host before it. All ranks call this. */
+/** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its
+ *  number and host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);
 /** Seconds of some tries, and what one size takes. */
 typedef struct clef_ranks_time { double least, median; } clef_ranks_time;
@@ -94,10 +98,10 @@ typedef struct clef_ranks_times {
  *  a single rank; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_ranks_measure(clef_ranks *ranks, const uint64_t *sizes, int32_t n,
                                         clef_ranks_times *out, clef_error *err);
-/** The graph that one rank of a layout runs, as clef_ranks_lead() makes it: weights and states have only the rank's
- *  part, and all_reduce, all_gather, send and receive exchange values with other ranks. Needs no ranks. The caller
- *  destroys *out. CLEF_E_ARG; CLEF_E_UNSUPPORTED: the heads of attention do not divide by `width` (the text lists
- *  widths that do), or there are fewer layers than stages; CLEF_E_NOMEM. */
+/** The graph that one rank of a layout runs, as clef_ranks_lead() makes it: weights and states have only
+ *  the rank's part, and all_reduce, all_gather, send and receive exchange values with other ranks. Needs no
+ *  ranks. The caller destroys *out. CLEF_E_ARG; CLEF_E_UNSUPPORTED: the heads of attention do not divide by
+ *  `width` (the text lists widths that do), or there are fewer layers than stages; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_graph_of_rank(const clef_graph *graph, int32_t width, int32_t stages, int32_t rank,
                                         clef_graph **out, clef_error *err);
 /** Ends all ranks, after `message` was written to stderr. Does not return. */

@@ -11,7 +11,8 @@
  *  than the prompt whose computation a session file saves. A change that spares both ends of all tensors is
  *  not seen: training and quantising change every part of a tensor. */
 void clef__model_fingerprint(const clef_model *model, unsigned char out[CLEF_SHA256_BYTES]);
-/** Another one, which reads the data of a few tensors alone: for ranks, which read only their part of the file. */
+/** Another one, which reads the data of a few tensors alone: for ranks, which read only their part of the
+ *  file. */
 void clef__model_quick_fingerprint(const clef_model *model, unsigned char out[CLEF_SHA256_BYTES]);
 
 #endif

@@ -78,7 +78,7 @@ struct clef_lora_set {
     int32_t n;                /* adapters */
     clef__lora_stack *stacks; /* by weight; each owns its names and data */
     int32_t n_stacks;
-    char *sources;            /* clef__lora_set_sources() */
+    char *sources;                           /* clef__lora_set_sources() */
     char (*identities)[LORA_IDENTITY_BYTES]; /* [n] */
 };
 

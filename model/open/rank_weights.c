@@ -59,7 +59,8 @@ static clef_status open_lora(opened *o, const char *line, clef_error *err)
     char *path;
     const float scale = strtof(line, &path);
     if (o->n == MOST_LORAS || *path != ' ')
-        return clef__fail(err, CLEF_E_FORMAT, "'%.200s': expected the scale and the path of an adapter", line);
+        return clef__fail(err, CLEF_E_FORMAT, "'%.200s': expected the scale and the path of an adapter",
+                          line);
     const clef_status s = clef_lora_open(path + 1, o->model, scale, &o->loras[o->n], err);
     o->n += !s;
     return s;
@@ -75,7 +76,8 @@ static clef_status open_lines(opened *o, const char *digest, const char *path, c
     write_digest(o->model, own);
     return strcmp(own, digest) == 0
                ? CLEF_OK
-               : clef__fail(err, CLEF_E_ARG, "%s: this file differs from that of rank 0 (fingerprint %.12s, there %.12s)",
+               : clef__fail(err, CLEF_E_ARG,
+                            "%s: this file differs from that of rank 0 (fingerprint %.12s, there %.12s)",
                             path, own, digest);
 }
 
@@ -95,7 +97,9 @@ static clef_status open_all(opened *o, char *text, clef_error *err)
             *next++ = 0;
         s = open_lora(o, line, err);
     }
-    return s || !o->n ? s : clef_lora_set_create(o->model, (const clef_lora *const *)o->loras, o->n, &o->set, err);
+    return s || !o->n
+               ? s
+               : clef_lora_set_create(o->model, (const clef_lora *const *)o->loras, o->n, &o->set, err);
 }
 
 clef_status clef_model_open_for_rank(const char *name, clef_ranks_weights *out, clef_error *err)

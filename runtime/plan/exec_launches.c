@@ -13,7 +13,8 @@ static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, 
     clef_bound *b = plan->list[i];
     if (l->call == CLEF_CALL_EXCHANGE) {
         const clef_status s = how == ONE_GROUP ? CLEF_OK : clef__plan_exchange(plan, i, err);
-        const cl_int marked = !s && event ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event) : CL_SUCCESS;
+        const cl_int marked =
+            !s && event ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event) : CL_SUCCESS;
         return marked ? clef__cl_fail(err, "clEnqueueMarkerWithWaitList", l->node->name, marked) : s;
     }
     if (!b)

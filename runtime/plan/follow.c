@@ -131,8 +131,9 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
     int32_t home = -1;
     int32_t *homes = malloc((size_t)p->whole->n_outputs * sizeof *homes);
-    clef_status s = homes ? clef__shard_home(p->whole, &f->ranks->layout, NULL, homes, err)
-                          : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " outputs", p->whole->n_outputs);
+    clef_status s =
+        homes ? clef__shard_home(p->whole, &f->ranks->layout, NULL, homes, err)
+              : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " outputs", p->whole->n_outputs);
     if (!s)
         home = homes[i];
     free(homes);

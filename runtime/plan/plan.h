@@ -100,8 +100,8 @@ struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
     struct clef_ranked *ranked; /* only for clef__plan_ranked, and for the plans that it consists of */
-    int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank alone, as
-                                   in trials */
+    int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank
+                                   alone, as in trials */
     struct clef_pipeline *pipeline; /* only for clef__plan_pipeline, which otherwise uses graph, symbols
                                        and inputs alone */
     clef_graph     *graph;   /* the plan's own copy */
@@ -185,8 +185,8 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
 
 /* The bytes of weights: plan_weights.c. */
 
-/** The bytes of a weight from the plan's source. A weight that is scattered in the file is gathered in memory, until
- *  clef__plan_weight_done() or the plan's end. CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
+/** The bytes of a weight from the plan's source. A weight that is scattered in the file is gathered in
+ *  memory, until clef__plan_weight_done() or the plan's end. CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
                                    clef_error *err);
 /** 1 for a weight that is gathered. */

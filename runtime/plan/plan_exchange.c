@@ -1,5 +1,5 @@
-/* Launches at which ranks exchange values. The values lie in host memory meanwhile: in the device's own, where that
- * is the host's, else in a copy. */
+/* Launches at which ranks exchange values. The values lie in host memory meanwhile: in the device's own,
+ * where that is the host's, else in a copy. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,19 +14,20 @@
 typedef struct window {
     cl_mem mem;
     size_t offset, n_bytes;
-    void  *at;
-    int    is_mapped;
+    void *at;
+    int is_mapped;
 } window;
 
-static clef_status open_window(const clef_plan *plan, const clef_value *v, cl_map_flags flags, void *copy, window *w,
-                               clef_error *err)
+static clef_status open_window(const clef_plan *plan, const clef_value *v, cl_map_flags flags, void *copy,
+                               window *w, clef_error *err)
 {
     const cl_command_queue queue = plan->dev->queue;
     cl_int code = CL_SUCCESS;
     w->mem = clef__plan_mem(plan, v);
     w->is_mapped = plan->dev->info.caps.unified_memory;
     if (w->is_mapped) {
-        w->at = clEnqueueMapBuffer(queue, w->mem, CL_TRUE, flags, w->offset, w->n_bytes, 0, NULL, NULL, &code);
+        w->at =
+            clEnqueueMapBuffer(queue, w->mem, CL_TRUE, flags, w->offset, w->n_bytes, 0, NULL, NULL, &code);
         return code ? clef__cl_fail(err, "clEnqueueMapBuffer", v->name, code) : CLEF_OK;
     }
     w->at = copy;
@@ -46,32 +47,37 @@ static clef_status close_window(const clef_plan *plan, const clef_value *v, int 
     }
     if (!was_written)
         return CLEF_OK;
-    const cl_int code = clEnqueueWriteBuffer(queue, w->mem, CL_FALSE, w->offset, w->n_bytes, w->at, 0, NULL, NULL);
+    const cl_int code =
+        clEnqueueWriteBuffer(queue, w->mem, CL_FALSE, w->offset, w->n_bytes, w->at, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
 }
 
 /* ---- each kind ------------------------------------------------------------------------------- */
 
-static clef_status add_up(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out, clef_error *err)
+static clef_status add_up(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
+                          clef_error *err)
 {
     clef_ranks *r = plan->dev->ranks;
     if (in->at != out->at)
         memcpy(out->at, in->at, (size_t)c->n_bytes);
-    return plan->exchanging ? r->transport->calls->all_reduce(r->stage, out->at, (size_t)c->n_bytes / sizeof(float),
-                                                              r->wire, err)
+    return plan->exchanging ? r->transport->calls->all_reduce(
+                                  r->stage, out->at, (size_t)c->n_bytes / sizeof(float), r->wire, err)
                             : CLEF_OK;
 }
 
 /* Puts a rank's part, whose rows lie one after the other, to its place in each row. */
 static void place_part(const clef_exchange_call *c, clef__range part, const char *from, char *to)
 {
-    const size_t n = (size_t)part.size * (size_t)c->inner_bytes, row = (size_t)c->size * (size_t)c->inner_bytes;
+    const size_t n = (size_t)part.size * (size_t)c->inner_bytes,
+                 row = (size_t)c->size * (size_t)c->inner_bytes;
     for (size_t i = 0; i < c->outer; i++)
         memcpy(to + i * row + (size_t)part.start * (size_t)c->inner_bytes, from + i * n, n);
 }
 
-/* The parts arrive one after the other. Where the value has several rows, they are put together afterwards. */
-static clef_status join(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out, clef_error *err)
+/* The parts arrive one after the other. Where the value has several rows, they are put together afterwards.
+ */
+static clef_status join(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
+                        clef_error *err)
 {
     clef_ranks *r = plan->dev->ranks;
     const int32_t n = r->layout.width;
@@ -79,7 +85,8 @@ static clef_status join(const clef_plan *plan, const clef_exchange_call *c, wind
     if (!all)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRIu64 " bytes of several ranks", c->n_bytes);
     for (int32_t i = 0; i < n; i++)
-        r->counts[i] = (size_t)clef__part_of(c->size, c->grain, i, n).size * (size_t)c->inner_bytes * c->outer;
+        r->counts[i] =
+            (size_t)clef__part_of(c->size, c->grain, i, n).size * (size_t)c->inner_bytes * c->outer;
     const clef_status s = r->transport->calls->all_gather(r->stage, in->at, all, r->counts, err);
     for (int32_t i = 0; i < n && !s && c->outer > 1; i++) {
         place_part(c, clef__part_of(c->size, c->grain, i, n), at, out->at);
@@ -89,14 +96,16 @@ static clef_status join(const clef_plan *plan, const clef_exchange_call *c, wind
 }
 
 /* What the op's reference does: the other ranks' parts are 0. */
-static void join_alone(const clef_value *node, const clef_exchange_call *c, const window *in, const window *out)
+static void join_alone(const clef_value *node, const clef_exchange_call *c, const window *in,
+                       const window *out)
 {
     const clef__all_gather_opts *o = (const void *)node->attr;
     memset(out->at, 0, (size_t)c->n_bytes);
     place_part(c, clef__part_of(o->size, o->grain, o->part, o->parts), in->at, out->at);
 }
 
-static clef_status exchange(const clef_plan *plan, const clef_launch *l, window *in, window *out, clef_error *err)
+static clef_status exchange(const clef_plan *plan, const clef_launch *l, window *in, window *out,
+                            clef_error *err)
 {
     const clef_exchange_call *c = l->args;
     clef_ranks *r = plan->dev->ranks;
@@ -123,8 +132,8 @@ static int is_in_place(const clef_plan *plan, const clef_launch *l)
            plan->memory.places[out->id].offset == plan->memory.places[in->id].offset;
 }
 
-/* Opens the windows that the exchange needs, exchanges, and closes them. copies: host memory for both values, for a
- * device with memory of its own. */
+/* Opens the windows that the exchange needs, exchanges, and closes them. copies: host memory for both values,
+ * for a device with memory of its own. */
 static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, char *copies, clef_error *err)
 {
     const clef_exchange_call *c = l->args;
@@ -151,7 +160,8 @@ static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, 
 }
 
 /* In a trial, on a device with memory of its own. */
-static clef_status exchange_alone(const clef_plan *plan, const clef_launch *l, size_t n_bytes, clef_error *err)
+static clef_status exchange_alone(const clef_plan *plan, const clef_launch *l, size_t n_bytes,
+                                  clef_error *err)
 {
     char *copies = malloc(n_bytes);
     if (!copies)

@@ -1,13 +1,13 @@
-/* Rank 0's side of a plan on several ranks: it keeps a plan for its own part of the graph, and tells the others what
- * callers do. */
+/* Rank 0's side of a plan on several ranks: it keeps a plan for its own part of the graph, and tells the
+ * others what callers do. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/plan/ranked.h"
 
-static clef_status tell(const clef_plan *plan, clef__command_kind kind, int64_t a, int64_t b, const void *data,
-                        size_t n_bytes, clef_error *err)
+static clef_status tell(const clef_plan *plan, clef__command_kind kind, int64_t a, int64_t b,
+                        const void *data, size_t n_bytes, clef_error *err)
 {
     clef__command command = {
         .kind = (int32_t)kind, .plan = plan->ranked->number, .a = a, .b = b, .n_bytes = n_bytes};
@@ -17,8 +17,8 @@ static clef_status tell(const clef_plan *plan, clef__command_kind kind, int64_t 
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* The part of the graph that `rank` has, as a plan. */
-static clef_status make_part(clef_plan *plan, int32_t rank, clef__make_stage make, int described, clef_plan **out,
-                             clef_error *err)
+static clef_status make_part(clef_plan *plan, int32_t rank, clef__make_stage make, int described,
+                             clef_plan **out, clef_error *err)
 {
     clef_plan_opts opts = plan->opts;
     clef_graph *part;
@@ -100,7 +100,8 @@ static void release_parts(clef_plan *plan)
 static clef_status check_opts(const clef_device *dev, const clef_plan_opts *opts, clef_error *err)
 {
     if (dev->others)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "several devices on a rank (-d A,B): expected one for each rank");
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "several devices on a rank (-d A,B): expected one for each rank");
     if (opts && opts->weights && !opts->weights_name)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "these weights have no name under which the other ranks could open them");
@@ -151,9 +152,8 @@ static clef_status bind_on_all(clef_plan *plan, int32_t symbol, int64_t value, c
 {
     if (plan->symbols[symbol - 1] == value)
         return CLEF_OK;
-    clef_status s = plan->opts.describe_only
-                        ? CLEF_OK
-                        : tell(plan, CLEF__COMMAND_BIND, symbol, value, NULL, 0, err);
+    clef_status s =
+        plan->opts.describe_only ? CLEF_OK : tell(plan, CLEF__COMMAND_BIND, symbol, value, NULL, 0, err);
     if (!s)
         s = clef_plan_bind(plan->ranked->mine, symbol, value, err);
     if (!s)
@@ -161,13 +161,14 @@ static clef_status bind_on_all(clef_plan *plan, int32_t symbol, int64_t value, c
     return s;
 }
 
-static clef_status write_on_all(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err)
+static clef_status write_on_all(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,
+                                clef_error *err)
 {
     const size_t wanted = clef_plan_input_bytes(plan, input, NULL, NULL);
     const int32_t own = plan->ranked->inputs[input];
     if (n_bytes != wanted)
-        return clef__fail(err, CLEF_E_ARG, "input %s: expected %zu bytes, got %zu", plan->inputs[input].value->name,
-                          wanted, n_bytes);
+        return clef__fail(err, CLEF_E_ARG, "input %s: expected %zu bytes, got %zu",
+                          plan->inputs[input].value->name, wanted, n_bytes);
     const clef_status s = tell(plan, CLEF__COMMAND_WRITE, input, 0, data, n_bytes, err);
     return s || own < 0 ? s : clef_plan_write(plan->ranked->mine, own, data, n_bytes, err);
 }
@@ -195,13 +196,16 @@ static clef_status reset_on_all(clef_plan *plan, clef_error *err)
 /* The number of an output among those of rank 0; -1: another rank has it. */
 static int32_t own_output(const clef_plan *plan, int32_t output)
 {
-    return plan->ranked->homes[output] ? -1 : clef_plan_output(plan->ranked->mine, plan->graph->outputs[output].name);
+    return plan->ranked->homes[output]
+               ? -1
+               : clef_plan_output(plan->ranked->mine, plan->graph->outputs[output].name);
 }
 
 static clef_status check_output(const clef_plan *plan, int32_t output, size_t n_bytes, clef_error *err)
 {
     if (output < 0 || output >= plan->graph->n_outputs)
-        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output, plan->graph->n_outputs);
+        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output,
+                          plan->graph->n_outputs);
     const size_t wanted = clef_plan_output_bytes(plan, output, NULL, NULL);
     return n_bytes == wanted ? CLEF_OK
                              : clef__fail(err, CLEF_E_ARG, "output %s: it has %zu bytes, got room for %zu",
@@ -255,7 +259,8 @@ static clef_status wait_for_read(clef_plan *plan, clef_error *err)
 static clef_status read_input(clef_plan *plan, int32_t input, void *data, size_t n_bytes, clef_error *err)
 {
     const int32_t own = plan->ranked->inputs[input];
-    return own < 0 ? clef__fail(err, CLEF_E_ARG, "input %s: rank 0 does not have it", plan->inputs[input].value->name)
+    return own < 0 ? clef__fail(err, CLEF_E_ARG, "input %s: rank 0 does not have it",
+                                plan->inputs[input].value->name)
                    : plan->ranked->mine->kind->read_input(plan->ranked->mine, own, data, n_bytes, err);
 }
 
@@ -268,8 +273,8 @@ clef_status clef__ranked_refuse_state(const clef__plan_state *state, clef_error 
                       state->value->name);
 }
 
-clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from, uint64_t n_bytes,
-                                    clef_error *err)
+clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err)
 {
     clef_ranked *r = state->stage->ranked;
     clef__command command = {.kind = CLEF__COMMAND_COPY,

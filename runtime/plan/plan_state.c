@@ -122,8 +122,8 @@ clef_status clef__plan_copy_within(const clef_plan *plan, const clef_value *stat
                                    uint64_t n_bytes, clef_error *err)
 {
     const cl_mem mem = plan->mem[state->id];
-    const cl_int code = clEnqueueCopyBuffer(plan->dev->queue, mem, mem, (size_t)from, (size_t)to, (size_t)n_bytes, 0,
-                                            NULL, NULL);
+    const cl_int code = clEnqueueCopyBuffer(plan->dev->queue, mem, mem, (size_t)from, (size_t)to,
+                                            (size_t)n_bytes, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueCopyBuffer", state->name, code) : CLEF_OK;
 }
 
@@ -141,6 +141,5 @@ clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, ui
                           " overlaps itself",
                           state->value->name, n_bytes, from, to);
     return state->stage->ranked ? clef__ranked_copy_state(state, to, from, n_bytes, err)
-                                : clef__plan_copy_within(state->stage, state->value, to, from, n_bytes,
-                                                         err);
+                                : clef__plan_copy_within(state->stage, state->value, to, from, n_bytes, err);
 }

@@ -1,5 +1,5 @@
-/* The bytes of weights: from the plan's source, or gathered from it, where a weight is a part that lies scattered in
- * the file. */
+/* The bytes of weights: from the plan's source, or gathered from it, where a weight is a part that lies
+ * scattered in the file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +30,13 @@ static clef_status gather(const clef_plan *plan, const clef_value *v, const char
     return CLEF_OK;
 }
 
-clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
+clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
+                                   clef_error *err)
 {
     const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
-    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->part ? v->part->whole : v->name,
-                                                   v->dtype, n_bytes)
+    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user,
+                                                   v->part ? v->part->whole : v->name, v->dtype, n_bytes)
                               : NULL;
     if (*out && v->part && v->part->n_runs > 1)
         return gather(plan, v, *out, out, err);
@@ -43,8 +44,9 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
         *out = (const char *)*out + v->part->offset;
     return *out ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOT_FOUND,
-                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source does not have it", v->name,
-                             clef_dtype_name(v->dtype), clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
+                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source does not have it",
+                             v->name, clef_dtype_name(v->dtype),
+                             clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
 }
 
 void clef__plan_weight_done(const clef_plan *plan, const clef_value *v)

@@ -1,5 +1,5 @@
-/* A plan on several ranks. Rank 0 has the plan that callers see; what they ask of it goes to the other ranks as
- * commands, and each rank has a plan for its own part of the graph. */
+/* A plan on several ranks. Rank 0 has the plan that callers see; what they ask of it goes to the other
+ * ranks as commands, and each rank has a plan for its own part of the graph. */
 #ifndef CLEF_RUNTIME_RANKED_H
 #define CLEF_RUNTIME_RANKED_H
 
@@ -10,8 +10,8 @@
 typedef struct clef_ranked {
     int32_t    number;    /* of the plan, on all ranks */
     clef_plan *mine;      /* rank 0's part; described only, if the whole plan is */
-    clef_plan *stages[CLEF_MAX_STAGES]; /* of each stage the part of its first rank: [0] is `mine`, the others are
-                                           described only */
+    clef_plan *stages[CLEF_MAX_STAGES]; /* of each stage the part of its first rank: [0] is `mine`, the
+                                           others are described only */
     int32_t   *homes;     /* by output: the rank that has it */
     int32_t   *inputs;    /* by input: its number in `mine`; -1: that has none */
     int32_t    reading;   /* output of the pending read, if another rank has it; -1: none */
@@ -22,8 +22,8 @@ typedef struct clef_ranked {
 clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                                 clef__make_stage make, clef_plan **out, clef_error *err);
 /** Copies within a state on all ranks that have a part of it. */
-clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from, uint64_t n_bytes,
-                                    clef_error *err);
+clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err);
 /** CLEF_E_UNSUPPORTED: a state that lies on several ranks is neither read nor written from the host. */
 clef_status clef__ranked_refuse_state(const clef__plan_state *state, clef_error *err);
 
@@ -33,9 +33,10 @@ clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_we
 
 /* ---- how a plan is told to the other ranks ---------------------------------------------------- */
 
-/** The graph, the options and the names that they need, as one block for free(); NULL: out of memory, or the graph
- *  could not be written. */
-char *clef__ranked_pack(const clef_graph *graph, const clef_plan_opts *opts, size_t *n_bytes, clef_error *err);
+/** The graph, the options and the names that they need, as one block for free(); NULL: out of memory, or
+ *  the graph could not be written. */
+char *clef__ranked_pack(const clef_graph *graph, const clef_plan_opts *opts, size_t *n_bytes,
+                        clef_error *err);
 /** The reverse. opts' texts lie in `data`. The caller destroys *graph. */
 clef_status clef__ranked_unpack(const void *data, size_t n_bytes, clef_graph **graph, clef_plan_opts *opts,
                                 clef_error *err);

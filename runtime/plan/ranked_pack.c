@@ -8,7 +8,8 @@
 
 /* What the ranks' plans have in common. Texts and the graph follow, each with its NUL. */
 typedef struct head {
-    int32_t gemm, exact, strict, no_tune, no_proof, as_stored, batch_invariant, expected_length, no_fused_step;
+    int32_t gemm, exact, strict, no_tune, no_proof, as_stored, batch_invariant, expected_length,
+        no_fused_step;
     uint64_t variants, weights_name, graph; /* bytes with the NUL; 0: NULL */
 } head;
 
@@ -99,5 +100,6 @@ clef_status clef__ranked_unpack(const void *data, size_t n_bytes, clef_graph **g
                              .no_fused_step = h.no_fused_step,
                              .variants = h.variants ? at : NULL,
                              .weights_name = h.weights_name ? at + h.variants : NULL};
-    return clef_graph_parse(at + h.variants + h.weights_name, (size_t)h.graph - 1, "the graph of rank 0", graph, err);
+    return clef_graph_parse(at + h.variants + h.weights_name, (size_t)h.graph - 1, "the graph of rank 0",
+                            graph, err);
 }

@@ -24,8 +24,10 @@ static clef__library module = {
     .variable = "CLEF_MPI", .places = places, .names = names, .functions = functions, .n = 1};
 
 /* What launchers call the number of ranks, and the rank. */
-static const char *const size_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_NRANKS"};
-static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"};
+static const char *const size_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                             "PALS_NRANKS"};
+static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                                             "PALS_RANKID"};
 enum { N_VARIABLES = sizeof size_variables / sizeof *size_variables };
 
 /* The first of these variables that is a number of at least `least`; -1: none is. */
@@ -68,10 +70,11 @@ static void hide_from_children(void)
 static clef_status open_transport(clef__transport **out, clef_error *err)
 {
     if (!clef__library_open(&module) || !functions[0])
-        return clef__fail(err, CLEF_E_NOT_FOUND,
-                          "%" PRId32 " ranks were started, and the module for MPI cannot be opened: %s. Debian: "
-                          "libclef-mpi, openmpi-bin",
-                          clef_ranks_started(), module.is_open ? "it lacks " CLEF__TRANSPORT_SYMBOL : module.why);
+        return clef__fail(
+            err, CLEF_E_NOT_FOUND,
+            "%" PRId32 " ranks were started, and the module for MPI cannot be opened: %s. Debian: "
+            "libclef-mpi, openmpi-bin",
+            clef_ranks_started(), module.is_open ? "it lacks " CLEF__TRANSPORT_SYMBOL : module.why);
     clef__transport_open open;
     memcpy(&open, functions, sizeof open);
     return open(CLEF__TRANSPORT_VERSION, out, err);
@@ -79,13 +82,16 @@ static clef_status open_transport(clef__transport **out, clef_error *err)
 
 /* ---- the layout ------------------------------------------------------------------------------ */
 
-/* Ranks of a node share layers; nodes have layers of their own, since what crosses between them is less then. */
+/* Ranks of a node share layers; nodes have layers of their own, since what crosses between them is less then.
+ */
 static clef_status choose_layout(clef_ranks *r, const clef_ranks_opts *o, clef_error *err)
 {
     const clef__transport *t = r->transport;
     int32_t width = o->width, stages = o->stages;
     if (!width && !stages)
-        width = t->n_nodes > 1 && t->size % t->n_nodes == 0 ? t->size / t->n_nodes : t->n_nodes > 1 ? 1 : t->size;
+        width = t->n_nodes > 1 && t->size % t->n_nodes == 0 ? t->size / t->n_nodes
+                : t->n_nodes > 1                            ? 1
+                                                            : t->size;
     if (!stages)
         stages = width > 0 ? t->size / width : 0;
     else if (!width)
@@ -105,8 +111,8 @@ static clef_status make_groups(clef_ranks *r, clef_error *err)
     const int32_t n = r->transport->size;
     int32_t *list = malloc((size_t)n * sizeof *list);
     r->counts = malloc((size_t)l->width * sizeof *r->counts);
-    clef_status s = list && r->counts ? CLEF_OK
-                                      : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " ranks", n);
+    clef_status s =
+        list && r->counts ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " ranks", n);
     for (int32_t i = 0; i < n && !s; i++)
         list[i] = i;
     if (!s)
@@ -160,7 +166,8 @@ static clef_status check_agreement(clef_ranks *r, const char *text, clef_error *
     clef_status s = CLEF_OK;
     for (int32_t i = 1; i < r->transport->size && !s; i++)
         if (strcmp(all, all + (size_t)i * AGREE_BYTES) != 0)
-            s = clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " on %s differs from rank 0 on %s: '%.300s' and '%.300s'", i,
+            s = clef__fail(err, CLEF_E_ARG,
+                           "rank %" PRId32 " on %s differs from rank 0 on %s: '%.300s' and '%.300s'", i,
                            clef_ranks_host(r, i), clef_ranks_host(r, 0), all + (size_t)i * AGREE_BYTES, all);
     free(all);
     return s;

@@ -22,8 +22,8 @@ struct clef_ranks {
     int64_t          n_steps;   /* runs of plans so far */
 };
 
-/** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was asked for. NULL
- *  when out of memory. */
+/** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was
+ *  asked for. NULL when out of memory. */
 char *clef__ranks_staging(clef_ranks *ranks, size_t n_bytes);
 
 /** The same for copies of a device's values. */
@@ -54,7 +54,8 @@ typedef struct clef__command {
 clef_status clef__ranks_command(clef_ranks *ranks, clef__command *command, const void *data, clef_error *err);
 /** On the others: waits for one. *data is valid until the next call. */
 clef_status clef__ranks_next(clef_ranks *ranks, clef__command *command, const void **data, clef_error *err);
-/** On all: CLEF_OK if `mine` is CLEF_OK on every rank; else the first rank's failure, with its number and host. */
+/** On all: CLEF_OK if `mine` is CLEF_OK on every rank; else the first rank's failure, with its number and
+ *  host. */
 clef_status clef__ranks_agree(clef_ranks *ranks, clef_status mine, const clef_error *why, clef_error *err);
 
 #endif

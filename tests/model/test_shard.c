@@ -1,6 +1,6 @@
-/* Cutting the graphs of models for several ranks: each rank's graph is evaluated beside the others' in double, and the
- * outputs have to be those of the whole graph. CLEF_SHARED names a folder with a model of each family; without it the
- * test is skipped. */
+/* Cutting the graphs of models for several ranks: each rank's graph is evaluated beside the others' in
+ * double, and the outputs have to be those of the whole graph. CLEF_SHARED names a folder with a model of
+ * each family; without it the test is skipped. */
 #define TEST_NAME "test-shard"
 #include "tests/files.h"
 
@@ -128,11 +128,16 @@ static void check_model(const char *family, const clef_model *model, clef_build_
         fail_msg("%s: %s", family, err.text);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         const outcome out = try_layout(g, &o, &layouts[i]);
-        printf("%s%s%s%s, %d x %d: %s%s\n", family, build.sample ? ", sample" : "", build.n_rows ? ", rows" : "", fused ? "" : ", not fused", (int)layouts[i].width, (int)layouts[i].stages,
-               out.refused ? "refused: " : out.worst > TOLERANCE ? "WRONG " : "equal", out.refused || out.worst > TOLERANCE ? out.text : "");
+        printf("%s%s%s%s, %d x %d: %s%s\n", family, build.sample ? ", sample" : "",
+               build.n_rows ? ", rows" : "", fused ? "" : ", not fused", (int)layouts[i].width,
+               (int)layouts[i].stages,
+               out.refused             ? "refused: "
+               : out.worst > TOLERANCE ? "WRONG "
+                                       : "equal",
+               out.refused || out.worst > TOLERANCE ? out.text : "");
         if (out.worst > TOLERANCE)
-            fail_msg("%s, %d x %d: %s: off by %g", family, (int)layouts[i].width, (int)layouts[i].stages, out.text,
-                     out.worst);
+            fail_msg("%s, %d x %d: %s: off by %g", family, (int)layouts[i].width, (int)layouts[i].stages,
+                     out.text, out.worst);
     }
     printf("%s: %.0f %% of the weights on a rank of 2\n", family, 100 * share_of(g, 2));
     clef__oracle_finish(&o);

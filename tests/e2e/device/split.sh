@@ -55,7 +55,7 @@ refused "a negative share" 1 "--split -40" $run -d 0:0,0:1 --split 60,-40
 refused "a share that is no number" 1 "--split half" $run -d 0:0,0:1 --split half,half
 refused "a share that is none" 1 "--split" $run -d 0:0,0:1 --split inf,1
 refused "shares for one device" 1 "one device" $run -d 0:0 --split 60,40
-refused "more devices than layers" 1 "split over 8 6 layers" $run -d 0,1,0,1,0,1,0,1 --split 1,1,1,1,1,1,1,1
+refused "more devices than layers" 1 "8 stages 6 layers" $run -d 0,1,0,1,0,1,0,1 --split 1,1,1,1,1,1,1,1
 refused "a device without a name" 1 "device number 2" $run -d 0:0,,0:1
 refused "a device that is not there" 1 "0:7 there are pthread basic" $run -d 0:0,0:7
 refused "a name that fits two" 1 "platform of 2 0:0 0:1" $run -d 0:0,portable
