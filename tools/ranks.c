@@ -118,6 +118,15 @@ static const char *text_of(const cli_command *command, const void *options, cons
     return text;
 }
 
+static int is_set(const cli_command *command, const void *options, const char *name)
+{
+    const cli_option *o = option_of(command, name);
+    int32_t value = 0;
+    if (o && o->type == CLI_SWITCH)
+        memcpy(&value, (const char *)options + o->offset, sizeof value);
+    return value != 0;
+}
+
 /* Follows rank 0. Returns only when this rank cannot begin. */
 static clef_status follow(const cli_command *command, const void *options, const cli_split *split,
                           clef_error *err)
@@ -147,8 +156,8 @@ int cli_ranks_start(const cli_command *command, const void *options)
     clef_ranks_info info;
     clef_error err = {0};
     cli_split split;
-    if (clef_ranks_started() == 1)
-        return CLI_GO_ON;
+    if (clef_ranks_started() == 1 || is_set(command, options, "network"))
+        return CLI_GO_ON; /* clef bench --network joins the ranks by itself, and leads none */
     if (!tp && clef_ranks_own())
         return CLI_USAGE; /* rank 0 says why */
     if (!tp)
@@ -163,6 +172,21 @@ int cli_ranks_start(const cli_command *command, const void *options)
         return report(&err);
     clef_ranks_describe(ranks, &info);
     return info.rank && follow(command, options, &split, &err) != CLEF_OK ? report(&err) : CLI_GO_ON;
+}
+
+clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err)
+{
+    clef_ranks_info info = {0};
+    *n = 0;
+    *out = NULL;
+    if (!ranks)
+        return CLEF_OK;
+    clef_ranks_describe(ranks, &info);
+    *out = calloc((size_t)info.n, sizeof **out);
+    if (!*out)
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    *n = info.n;
+    return clef_ranks_sent(ranks, *out, err);
 }
 
 void cli_ranks_end(int rc)

@@ -41,6 +41,7 @@ typedef struct clef__mpi {
     _Atomic int64_t number;
     _Atomic int64_t n_calls; /* collectives and messages that were begun */
     _Atomic int     does;    /* a clef__mpi_does */
+    uint64_t n_sent;         /* bytes, as transport.h counts them */
     atomic_flag     ending;
 } clef__mpi;
 
