@@ -150,6 +150,6 @@ ip netns exec "${spaces[0]}" unshare --uts taskset -c "$(cores_of 0)" sh -c 'hos
   "$@" <&0 &
 mpirun_pid=$!
 code=0
-wait "$mpirun_pid" || code=$?
+{ wait "$mpirun_pid" || code=$?; } 2>/dev/null # the shell would name the command again
 mpirun_pid=
 exit "$code"
