@@ -137,6 +137,15 @@ static const char *text_of(const cli_command *command, const void *options, cons
     return text;
 }
 
+static int is_set(const cli_command *command, const void *options, const char *name)
+{
+    const cli_option *o = option_of(command, name);
+    int32_t value = 0;
+    if (o && o->type == CLI_SWITCH)
+        memcpy(&value, (const char *)options + o->offset, sizeof value);
+    return value != 0;
+}
+
 /* Follows rank 0. Returns only when this rank cannot begin. */
 static clef_status follow(const cli_command *command, const void *options, const cli_split *split,
                           clef_error *err)
@@ -163,11 +172,7 @@ static int report(const clef_error *err)
 /* 1 where each rank runs the command by itself: it joins the ranks when it needs them. */
 static int runs_apart(const cli_command *command, const void *options)
 {
-    const cli_option *network = option_of(command, "network"); /* clef bench --network */
-    int32_t given = 0;
-    if (network && network->type == CLI_SWITCH)
-        memcpy(&given, (const char *)options + network->offset, sizeof given);
-    return command->apart || given;
+    return command->apart || is_set(command, options, "network"); /* clef bench --network */
 }
 
 int cli_ranks_start(const cli_command *command, const void *options)
@@ -192,6 +197,21 @@ int cli_ranks_start(const cli_command *command, const void *options)
         return report(&err);
     clef_ranks_describe(ranks, &info);
     return info.rank && follow(command, options, &split, &err) != CLEF_OK ? report(&err) : CLI_GO_ON;
+}
+
+clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err)
+{
+    clef_ranks_info info = {0};
+    *n = 0;
+    *out = NULL;
+    if (!ranks)
+        return CLEF_OK;
+    clef_ranks_describe(ranks, &info);
+    *out = calloc((size_t)info.n, sizeof **out);
+    if (!*out)
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    *n = info.n;
+    return clef_ranks_sent(ranks, *out, err);
 }
 
 /* Ends all ranks, with the reason of one that fails alone. */

@@ -19,6 +19,9 @@ clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_de
 /** To be called when the device is open, or failed to open (`status`, and *err with the reason). Rank 0
  *  leads from now on; the others follow, and end the process when rank 0 ends. */
 clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error *err);
+/** On rank 0: the bytes that each rank has sent so far, *n of them, which the caller frees. *n is 0 in one
+ *  process. */
+clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err);
 /** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing without
  *  them. After cli_ranks_join_apart() a rank that fails alone stops the others, and its message names it. */
 void cli_ranks_end(int rc);

@@ -34,6 +34,7 @@ static void gather_shared(clef__group *g, const char *mine, char *all, const siz
     void *slot = clef__mpi_shared_begin(g);
     if (own > 0)
         memcpy(slot, mine + at, own);
+    g->m->n_sent += (uint64_t)(g->n - 1) * own;
     clef__mpi_shared_raise(g);
     for (int32_t i = 0; i < g->n; all += n_bytes[i], i++) {
         const size_t n = piece(n_bytes[i], at, CLEF__MPI_SLOT);
@@ -68,8 +69,10 @@ clef_status clef__mpi_all_gather(clef__group *g, const void *mine, void *all, co
 static void broadcast_shared(clef__group *g, int32_t root, char *data, size_t n_bytes)
 {
     void *slot = clef__mpi_shared_begin(g);
-    if (g->me == root)
+    if (g->me == root) {
         memcpy(slot, data, n_bytes);
+        g->m->n_sent += (uint64_t)(g->n - 1) * n_bytes;
+    }
     clef__mpi_shared_raise(g);
     if (g->me != root)
         memcpy(data, clef__mpi_shared_of(g, root), n_bytes);

@@ -4,10 +4,11 @@
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
 
-/* MPI_Abort() needs other processes, which may be lost, too. */
+/* MPI_Abort() needs other processes, which may be lost, too. Open MPI's launcher then waits for its other
+ * half for ever, so it is ended from here. */
 enum { SECONDS_FOR_ABORT = 2 };
 
-_Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
+static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
 {
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
@@ -15,8 +16,20 @@ _Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
     if (*line)
         clef__mpi_write_line(line);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);
+    if (is_lost)
+        clef__mpi_end_launcher_after(SECONDS_FOR_ABORT);
     MPI_Abort(MPI_COMM_WORLD, 1);
     clef__mpi_exit_now();
+}
+
+_Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
+{
+    end(m, line, 0);
+}
+
+_Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line)
+{
+    end(m, line, 1);
 }
 
 const char *clef__mpi_host(const clef__mpi *m, int32_t rank)
@@ -53,5 +66,5 @@ void clef__mpi_check(clef__mpi *m, int code, int32_t peer)
             snprintf(line, sizeof line, "clef: rank %d on %s cannot reach the other ranks (%.200s)",
                      m->t.rank, clef__mpi_host(m, m->t.rank), reason);
     }
-    clef__mpi_end(m, line);
+    clef__mpi_end_lost(m, line);
 }

@@ -111,6 +111,7 @@ void clef__mpi_post_send(clef__group *g, int32_t to, const void *data, size_t n_
 {
     clef__mpi_request *out = &g->pending[g->n_pending++];
     out->peer = g->ranks[to];
+    g->m->n_sent += n_bytes;
     clef__mpi_check(g->m, MPI_Isend(data, (int)n_bytes, MPI_BYTE, to, TAG_DATA, g->comm, &out->mpi),
                     out->peer);
 }

@@ -108,7 +108,7 @@ static _Noreturn void end_for(clef__mpi_heart *h, const peer *p, const char *sta
 {
     char line[512];
     clef__mpi_describe(h->m, p->rank, state, p->said.what, p->said.number, line, sizeof line);
-    clef__mpi_end(h->m, line);
+    clef__mpi_end_lost(h->m, line);
 }
 
 /* A rank hangs if it does nothing that others could see, while another has waited in a sum for as long. */

@@ -103,6 +103,7 @@ static clef_status send_piece(clef__mpi *m, int32_t to, const void *data, size_t
     out->request.peer = to;
     clef__mpi_check(m, MPI_Isend(out->data, (int)n_bytes, MPI_BYTE, to, 0, m->talk, &out->request.mpi), to);
     out->n_bytes = n_bytes;
+    m->n_sent += n_bytes;
     box->n_away++;
     box->bytes_away += n_bytes;
     clef__mpi_outbox_move(m); /* small ones have left already */

@@ -28,6 +28,11 @@ static void call_at(clef__transport *t, const char *what, int64_t number)
     atomic_store_explicit(&m->number, number, memory_order_relaxed);
 }
 
+static uint64_t call_sent(const clef__transport *t)
+{
+    return ((const clef__mpi *)t->state)->n_sent;
+}
+
 static void call_abort(clef__transport *t, const char *message)
 {
     clef__mpi_end(t->state, message);
@@ -70,6 +75,7 @@ static const clef__transport_calls calls = {.host = call_host,
                                             .send = clef__mpi_send,
                                             .receive = clef__mpi_receive,
                                             .at = call_at,
+                                            .sent = call_sent,
                                             .abort = call_abort,
                                             .close = call_close};
 

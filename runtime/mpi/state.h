@@ -41,6 +41,7 @@ typedef struct clef__mpi {
     _Atomic int64_t number;
     _Atomic int64_t n_calls; /* collectives and messages that were begun */
     _Atomic int     does;    /* a clef__mpi_does */
+    uint64_t n_sent;         /* bytes, as transport.h counts them */
     atomic_flag     ending;
 } clef__mpi;
 
@@ -75,6 +76,8 @@ void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request);
 
 /** Writes `line` and ends all ranks. The first caller in a process does it; others wait for the end. */
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
+/** The same where another rank is lost: ends the launcher, too, if it has not ended after 2 s. */
+_Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line);
 /** Ends all ranks if `code` is an error of MPI. peer: the other end, or -1 where there is more than one. */
 void clef__mpi_check(clef__mpi *m, int code, int32_t peer);
 /** Writes the line for a rank that is lost or hangs. `state` is "is lost" or "hangs". */

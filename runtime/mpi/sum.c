@@ -111,6 +111,7 @@ static void sum_shared(clef__group *g, float *x, size_t n, clef__wire wire)
 {
     clef__wire_pack(wire, x, n, clef__mpi_shared_begin(g));
     clef__mpi_shared_raise(g);
+    g->m->n_sent += (uint64_t)(g->n - 1) * clef__wire_bytes(wire, n);
     for (int32_t i = 0; i < g->n; i++)
         g->parts[i] = clef__mpi_shared_of(g, i);
     clef__wire_sum(wire, g->parts, g->n, x, n);
@@ -123,6 +124,8 @@ static void sum_shared_scatter(clef__group *g, float *x, size_t n, clef__wire wi
     clef__mpi_shared_raise(g);
     for (int32_t i = 0; i < g->n; i++)
         g->parts[i] = (const unsigned char *)clef__mpi_shared_of(g, i) + clef__wire_bytes(wire, begin);
+    g->m->n_sent += clef__wire_bytes(wire, n) - clef__wire_bytes(wire, count) +
+                    (uint64_t)(g->n - 1) * count * sizeof(float);
     float *sums = clef__mpi_shared_begin(g);
     clef__wire_sum(wire, g->parts, g->n, sums, count);
     clef__mpi_shared_raise(g);

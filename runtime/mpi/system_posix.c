@@ -1,6 +1,7 @@
 /* The system layer of the transport on POSIX. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -122,6 +123,74 @@ void clef__mpi_exit_after(unsigned seconds)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     alarm(seconds);
 }
+
+/* ---- the launcher ---- */
+
+#ifdef __linux__
+/* Reads a small file of /proc; returns 0 if there is none. The caller may be a process that was forked from
+ * one with threads, so nothing here allocates. */
+static int read_proc(const char *form, long pid, char *out, size_t capacity)
+{
+    char path[64];
+    const int wrote = snprintf(path, sizeof path, form, pid, pid);
+    if (wrote < 0 || (size_t)wrote >= sizeof path)
+        return 0;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = file < 0 ? -1 : read(file, out, capacity - 1);
+    if (file >= 0)
+        close(file);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+static int is_launcher(pid_t pid)
+{
+    static const char *const names[] = {"mpirun\n", "orted\n", "prterun\n", "prted\n", "orterun\n"};
+    char name[32];
+    if (pid <= 1 || !read_proc("/proc/%ld/comm", (long)pid, name, sizeof name))
+        return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* Its children are ranks, and the programs that started its parts on other hosts. */
+static void end_with_children(pid_t launcher)
+{
+    char text[4096];
+    if (read_proc("/proc/%ld/task/%ld/children", (long)launcher, text, sizeof text))
+        for (char *at = text, *end; *at; at = end) {
+            const long pid = strtol(at, &end, 10);
+            if (end == at)
+                break;
+            if (pid > 1)
+                kill((pid_t)pid, SIGKILL);
+        }
+    kill(launcher, SIGKILL);
+}
+
+void clef__mpi_end_launcher_after(double seconds)
+{
+    const pid_t launcher = getppid();
+    if (!is_launcher(launcher) || fork() != 0)
+        return;
+    setsid();                               /* the launcher ends its ranks' groups */
+    for (int file = 0; file < 1024; file++) /* it waits until nobody can write to it any more */
+        close(file);
+    clef__mpi_nap(seconds);
+    if (is_launcher(launcher))
+        end_with_children(launcher);
+    _exit(0);
+}
+#else
+void clef__mpi_end_launcher_after(double seconds)
+{
+    (void)seconds;
+}
+#endif
+
+/* ---- threads ---- */
 
 struct clef__mpi_thread {
     pthread_t thread;

@@ -167,6 +167,9 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
         destroy(f, c->plan);
         return CLEF_OK;
     }
+    if (c->kind == CLEF__COMMAND_SENT)
+        return clef__ranks_report_sent(f->ranks, f->ranks->transport->calls->sent(f->ranks->transport), NULL,
+                                       err);
     if (!p)
         return clef__fail(err, CLEF_E_ARG, "plan number %" PRId32 ": this rank has none", c->plan);
     switch ((clef__command_kind)c->kind) {

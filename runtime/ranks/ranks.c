@@ -364,6 +364,29 @@ clef_status clef_ranks_lead(clef_ranks *r, clef_device *dev, clef_error *err)
     return CLEF_OK;
 }
 
+clef_status clef__ranks_report_sent(clef_ranks *r, uint64_t begin, uint64_t *out, clef_error *err)
+{
+    const uint64_t mine = begin - r->n_reports;
+    char *all = collect(r, (const char *)&mine, sizeof mine, err);
+    if (!all)
+        return CLEF_E_NOMEM;
+    if (out)
+        memcpy(out, all, (size_t)r->transport->size * sizeof mine);
+    free(all);
+    r->n_reports += r->transport->calls->sent(r->transport) - begin;
+    return CLEF_OK;
+}
+
+clef_status clef_ranks_sent(clef_ranks *r, uint64_t *out, clef_error *err)
+{
+    const uint64_t begin = r->transport->calls->sent(r->transport);
+    if (r->rank)
+        return clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " does not ask what others sent: rank 0 does",
+                          r->rank);
+    const clef_status s = clef__ranks_command(r, &(clef__command){.kind = CLEF__COMMAND_SENT}, "", err);
+    return s ? s : clef__ranks_report_sent(r, begin, out, err);
+}
+
 clef_status clef_ranks_agree(clef_ranks *r, clef_status mine, clef_error *err)
 {
     clef_error why = {0}, all = {0};

@@ -21,6 +21,7 @@ struct clef_ranks {
     int32_t          n_plans;   /* made so far: the next one's number */
     int64_t          n_steps;   /* runs of plans so far */
     int32_t          apart;     /* 1: clef_ranks_opts.apart; `stage` is this rank alone */
+    uint64_t         n_reports; /* bytes that were sent for clef_ranks_sent() */
 };
 
 /** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was
@@ -41,7 +42,8 @@ typedef enum clef__command_kind {
     CLEF__COMMAND_RUN,
     CLEF__COMMAND_READ,    /* a: output; its home sends it to rank 0 */
     CLEF__COMMAND_RESET,
-    CLEF__COMMAND_COPY     /* within a state: a: from, b: to, c: bytes; data: the state's name */
+    CLEF__COMMAND_COPY,    /* within a state: a: from, b: to, c: bytes; data: the state's name */
+    CLEF__COMMAND_SENT     /* all say how many bytes they have sent */
 } clef__command_kind;
 enum { CLEF__COMMAND_INLINE = 192 };
 typedef struct clef__command {
@@ -58,5 +60,9 @@ clef_status clef__ranks_next(clef_ranks *ranks, clef__command *command, const vo
 /** On all: CLEF_OK if `mine` is CLEF_OK on every rank; else the first rank's failure, with its number and
  *  host. */
 clef_status clef__ranks_agree(clef_ranks *ranks, clef_status mine, const clef_error *why, clef_error *err);
+
+/** On all: out[i] (unless out is NULL) becomes the number of bytes that rank i had sent when it was `begin`
+ *  on this rank, without those of such reports. */
+clef_status clef__ranks_report_sent(clef_ranks *ranks, uint64_t begin, uint64_t *out, clef_error *err);
 
 #endif

@@ -30,6 +30,7 @@ typedef struct bench_rate {
     int32_t n_samples;
     double samples[BENCH_MAX_ROUNDS]; /* tokens a second */
     double flops, bytes;              /* of one round */
+    double sent_bytes; /* a token, of the rank that sends the most to others; 0: not measured */
 } bench_rate;
 
 /** State of a benchmark; cli_bench_close() accepts it in any state. */

@@ -104,6 +104,8 @@ void cli_bench_print_json(const bench *b)
                                round_digits(rate->bytes / rate->n_tokens * s.best * 1e-9));
         cli_json_member_number(stdout, &n, "gop_s",
                                round_digits(rate->flops / rate->n_tokens * s.best * 1e-9));
+        if (rate->sent_bytes > 0)
+            cli_json_member_number(stdout, &n, "sent_bytes", round_digits(rate->sent_bytes));
         cli_json_member(stdout, &n, "samples");
         putchar('[');
         for (int32_t k = 0; k < rate->n_samples; k++)
@@ -174,6 +176,9 @@ void cli_bench_print_table(const bench *b, const clef_device_speed *speed)
         printf(row, name, s.best, s.mean, s.stddev, at, reads ? "GB/s" : "Gop/s",
                limit > 0 ? 100 * at / limit : 0, limit);
     }
+    if (b->n_rates && b->rates[b->n_rates - 1].sent_bytes > 0)
+        printf("%sa rank sends at most %.0f bytes a token to others\n", b->o->md ? "\n" : "",
+               b->rates[b->n_rates - 1].sent_bytes);
     printf("%sload %.3f s; first token after %.3f s; peak memory %.1f MiB\n", b->o->md ? "\n" : "",
            b->load_seconds, b->first_seconds, (double)b->peak_rss / 1048576);
 }

@@ -4,6 +4,7 @@
 
 #include "tools/bench/bench.h"
 #include "tools/output.h"
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
@@ -187,6 +188,40 @@ static clef_status decode_round(bench *b, double *seconds, double *flops, double
     return status;
 }
 
+/* Bytes that each rank sends for n generated tokens and what begins them. */
+static clef_status sent_for(bench *b, int32_t n, uint64_t **out, int32_t *n_ranks, clef_error *err)
+{
+    uint64_t *before = NULL;
+    clef_status status = clef_session_reset(b->session, err);
+    if (status == CLEF_OK)
+        status = cli_ranks_sent(&before, n_ranks, err);
+    if (status == CLEF_OK)
+        status = cli_bench_decode(b, n, NULL, NULL, err);
+    if (status == CLEF_OK)
+        status = cli_ranks_sent(out, n_ranks, err);
+    for (int32_t i = 0; status == CLEF_OK && i < *n_ranks; i++)
+        (*out)[i] -= before[i];
+    free(before);
+    return status;
+}
+
+/* What a further token adds. */
+static clef_status measure_sent(bench *b, bench_rate *rate, clef_error *err)
+{
+    uint64_t *one = NULL, *all = NULL;
+    int32_t n_ranks = 0;
+    clef_status status = sent_for(b, 1, &one, &n_ranks, err);
+    if (status == CLEF_OK && n_ranks && b->n_gen > 1)
+        status = sent_for(b, b->n_gen, &all, &n_ranks, err);
+    for (int32_t i = 0; status == CLEF_OK && all && i < n_ranks; i++) {
+        const double sent = (double)(all[i] - one[i]) / (b->n_gen - 1);
+        rate->sent_bytes = sent > rate->sent_bytes ? sent : rate->sent_bytes;
+    }
+    free(all);
+    free(one);
+    return status;
+}
+
 static clef_status prefill_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
 {
     clef_status status = clef_session_reset(b->session, err);
@@ -224,6 +259,8 @@ static int measure_model(bench *b)
     if (b->n_gen && status == CLEF_OK)
         status = measure_rate(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth},
                               decode_round, &err);
+    if (b->n_gen > 1 && clef_ranks_started() > 1 && status == CLEF_OK)
+        status = measure_sent(b, &b->rates[b->n_rates - 1], &err);
     b->peak_rss = cli_terminal_peak_rss();
     cli_progress_finish(&b->progress);
     return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);

@@ -97,6 +97,19 @@ static void take_memory(cli_layout *l, const clef_graph_counts *c, int32_t n_exc
     l->n_exchanges = n_exchanges > l->n_exchanges ? n_exchanges : l->n_exchanges;
 }
 
+/* The sending of a command to all ranks: the number of copies that leave rank 0. On one node they read what
+ * it writes, else there is a tree. */
+static double n_copies(const cli_scaling_machine *m)
+{
+    return m->n_nodes > 1 ? ceil(log2(m->n_ranks)) : m->n_ranks - 1;
+}
+
+/* For each token rank 0 tells the others to run, and to hand over the token if it is not on rank 0. */
+static double command_bytes(const cli_scaling_machine *m, const cli_layout *l)
+{
+    return n_copies(m) * (l->stages > 1 ? 2 : 1) * CLI_COMMAND_BYTES;
+}
+
 static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cli_layout *l, int32_t stage,
                                clef_error *err)
 {
@@ -112,6 +125,7 @@ static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cl
         if (!status)
             status = count_rank(s, g, l, rank, token, &cost, &counts, &n_exchanges, err);
         if (!status) {
+            cost.sent_bytes += rank == 0 ? command_bytes(&s->machine, l) : 0;
             take_slower(&decode, &cost);
             take_memory(l, &counts, n_exchanges);
             status = count_rank(s, g, l, rank, prompt, &cost, &counts, &n_exchanges, err);
@@ -126,10 +140,11 @@ static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cl
     return CLEF_OK;
 }
 
-/* Before each step rank 0 tells the others, along a tree. */
-static double telling_cost(const cli_scaling_machine *m)
+/* Before each step rank 0 tells the others, along a tree. Further stages hear it while the first one
+ * computes. */
+static double telling_cost(const cli_scaling_machine *m, const cli_layout *l)
 {
-    return ceil(log2(m->n_ranks)) * (m->n_nodes > 1 ? m->between.latency : m->within.latency);
+    return ceil(log2(l->width)) * (m->n_nodes > 1 ? m->between.latency : m->within.latency);
 }
 
 /* The layout of one rank is the whole graph. A refusal is part of the result. */
@@ -145,8 +160,8 @@ static clef_status count_layout(const cli_scaling *s, const clef_graph *graph, c
     }
     const double need = (double)l->weight_bytes + (double)l->state_bytes + (double)l->arena_bytes;
     l->fits = need <= s->machine.device.memory_gb * 1e9;
-    l->decode.network += telling_cost(&s->machine);
-    l->prefill.network += telling_cost(&s->machine);
+    l->decode.network += telling_cost(&s->machine, l);
+    l->prefill.network += telling_cost(&s->machine, l);
     return status;
 }
 

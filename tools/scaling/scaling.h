@@ -42,6 +42,9 @@ typedef struct cli_scaling_machine {
     int32_t            wire;             /* index in cli_wire_names */
 } cli_scaling_machine;
 
+/** Bytes of a command from rank 0 to the others (clef__command of runtime/ranks/ranks.h). */
+enum { CLI_COMMAND_BYTES = 232 };
+
 /** Seconds and bytes of one step. */
 typedef struct cli_step_cost {
     double compute, network; /* seconds. The stages of a pipeline follow each other, so they are added up */

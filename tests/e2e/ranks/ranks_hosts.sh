@@ -1,0 +1,81 @@
+# clef on two and four hosts, which are network namespaces with cables of 1 and of 10 Gbit/s between them: the texts of one process, the bytes that
+# `clef plan --ranks` predicts, and a cable that is cut. Four hosts share this machine's cores, so their times mean nothing.
+. "$(dirname "$0")/../lib.sh"
+command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
+mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "needs Open MPI, whose agent starts processes in a namespace"
+[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
+[ "$(id -u)" -eq 0 ] || skip "needs root, which makes network namespaces"
+ip netns add clef-try-$$ 2>/dev/null || skip "no network namespaces here (Debian: iproute2)"
+ip netns delete clef-try-$$
+[ -c /dev/net/tun ] || skip "no /dev/net/tun here, so no cable with a latency"
+export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0
+script=$CLEF_SOURCE/examples/mpi-two-hosts.sh
+models=("$CLEF_SOURCE/model/demo")
+[ -f "${CLEF_SHARED:-}/data/stories260K/stories260K.gguf" ] && models+=("$CLEF_SHARED/data/stories260K/stories260K.gguf")
+printf '%s\n' "read_gb_s = 10" "gflop_s = 50" "launch_us = 1" "round_trip_us = 5" "memory_gb = 8" >"$tmp/device.txt"
+
+# hosts N NETWORK ARGUMENTS...: clef on N hosts with one core each
+hosts() {
+  local n=$1 network=$2
+  shift 2
+  # shellcheck disable=SC2086
+  timeout 300 "$script" -q -m "$n" -c 1 $network "$CLEF" "$@" 2>"$tmp/err" </dev/null
+}
+slow="-r 1gbit -l 250" fast="-r 10gbit -l 50"
+
+# bytes MODEL N NETWORK LINK LAYOUT: what a rank sends for a token, counted and predicted, within 1 %
+bytes() {
+  local model=$1 n=$2 network=$3 link=$4 layout=$5 counted predicted
+  # shellcheck disable=SC2086
+  counted=$(hosts "$n" "$network" bench "$model" -p 0 -n 24 -r 1 -q --json $layout | sed -n 's/.*"sent_bytes": *\([0-9.]*\).*/\1/p')
+  # shellcheck disable=SC2086
+  predicted=$("$CLEF" plan "$model" --ranks "$n" --nodes "$n" --network "$link" --device-profile "$tmp/device.txt" --format json $layout 2>"$tmp/err" |
+    sed -n 's/.*"decode": {[^}]*"sent_bytes": *\([0-9.]*\).*/\1/p')
+  if awk -v a="$counted" -v b="$predicted" 'BEGIN { exit !(a > 0 && a >= 0.99 * b && a <= 1.01 * b) }'; then
+    ok "$(basename "$model") on $n hosts, $layout: $counted bytes a token, $predicted predicted"
+  else
+    fail "$(basename "$model") on $n hosts, $layout: '$counted' bytes a token, '$predicted' predicted"
+    tail -n 5 "$tmp/err"
+  fi
+}
+
+for model in "${models[@]}"; do
+  greedy="-p Once --temp 0 --ignore-eos -n 24 -q --print-ids"
+  # shellcheck disable=SC2086
+  want=$("$CLEF" run "$model" $greedy)
+  for layout in "2 $slow --tp 2" "2 $slow --pp 2" "2 $fast --tp 2" "4 $fast --pp 4" "4 $slow --tp 2 --pp 2" "4 $fast --tp 4"; do
+    read -r n _ rate _ latency flags <<<"$layout"
+    case $model-$flags in *demo*"--tp 4") continue ;; esac # 6 heads
+    # shellcheck disable=SC2086
+    same "$(basename "$model") on $n hosts, $flags, $rate" "$want" "$(hosts "$n" "-r $rate -l $latency" run "$model" $greedy $flags)"
+  done
+  bytes "$model" 2 "$slow" 1Gbit,250us "--tp 2"
+  bytes "$model" 2 "$slow" 1Gbit,250us "--pp 2"
+  bytes "$model" 2 "$fast" 10Gbit,50us "--tp 2 --wire f16"
+  bytes "$model" 4 "$fast" 10Gbit,50us "--tp 2 --pp 2"
+  bytes "$model" 4 "$slow" 1Gbit,250us "--pp 4"
+done
+[ ${#models[@]} -gt 1 ] && bytes "${models[1]}" 4 "$fast" 10Gbit,50us "--tp 4"
+
+# The cable is cut: nobody stays longer than 10 s, and one line says who is lost.
+"$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/model/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+ours() { ip netns pids "clef-a-$pid" 2>/dev/null; ip netns pids "clef-b-$pid" 2>/dev/null; }
+ranks() { for p in $(ours); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" = clef ] && echo "$p"; done; }
+for _ in $(seq 600); do [ "$(ranks | wc -l)" -eq 2 ] && break; sleep 0.1; done
+sleep 10
+same "two ranks before the cable is cut" 2 "$(ranks | wc -l)"
+begin=$(date +%s%N)
+ip -n "clef-a-$pid" link set dev clef-cable down
+for _ in $(seq 300); do [ -z "$(ours)" ] && break; sleep 0.1; done
+took=$((($(date +%s%N) - begin) / 1000000))
+left=$(ours)
+code=0
+if [ -n "$left" ]; then kill $pid; fi
+wait $pid 2>/dev/null || code=$?
+same "the cable is cut: no rank and no launcher stays" "" "$left"
+if [ $took -le 10000 ]; then ok "the cable is cut: all ended after $took ms"; else fail "the cable is cut: all ended after $took ms"; fi
+if [ $code -gt 0 ]; then ok "the cable is cut: exit $code"; else fail "the cable is cut: exit 0"; fi
+same "the cable is cut: one line says who is lost" 1 "$(grep -cE '^clef: rank [01] on host-[ab] is lost \(last: ' "$tmp/err")"
+same "nothing of the hosts stays" "" "$(ip netns list | grep -E "clef-[a-d]-$pid"; pgrep -f "$CLEF bench $CLEF_SOURCE/model/demo -p 0 -n 200")"
+finish
