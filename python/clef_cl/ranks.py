@@ -223,6 +223,12 @@ class Ranks:
             if isinstance(device, str):
                 opened.close()
 
+    def sent(self) -> list[int]:
+        """On rank 0: the bytes that each rank has sent to others so far, for values and for commands."""
+        out = ffi.new("uint64_t[]", self.n)
+        call(lib.clef_ranks_sent, self._pointer, out)
+        return list(out)
+
     def measure(self, sizes: Sequence[int] = _sizes) -> list[dict[str, Any]]:
         """Measures exchanges of so many bytes. Every rank calls this, before lead() and follow(), and gets the same
         figures: a dict for each size, with "n_bytes" and the seconds of each exchange, {"least", "median"}."""
