@@ -59,9 +59,10 @@ CLEF_API const char *clef_ranks_host(const clef_ranks *ranks, int32_t rank);
  *  closed before `ranks`. clef_plan_opts.weights_name says where the others find the weights. */
 CLEF_API clef_status clef_ranks_lead(clef_ranks *ranks, clef_device *dev, clef_error *err);
 
-/** On rank 0, while the others follow: out[i] becomes the number of bytes that rank i has sent to others so far:
- *  values, commands, and messages of the start. Heartbeats and headers of the network are not among them. What
- *  several ranks read in shared memory counts for each of them. CLEF_E_ARG on another rank; CLEF_E_NOMEM. */
+/** On rank 0, while the others follow: out[i] becomes the number of bytes that rank i has sent to others so
+ *  far: values, commands, and messages of the start. Heartbeats and headers of the network are not among
+ *  them. What several ranks read in shared memory counts for each of them. CLEF_E_ARG on another rank;
+ *  CLEF_E_NOMEM. */
 CLEF_API clef_status clef_ranks_sent(clef_ranks *ranks, uint64_t *out, clef_error *err);
 
 /** Weights that a following rank has opened. */

@@ -24,9 +24,9 @@ double clef__mpi_env_number(const char *name, double otherwise);
 void clef__mpi_write_line(const char *line);
 /** Ends this process with exit code 1 when `seconds` have passed, whatever its threads do then. */
 void clef__mpi_exit_after(unsigned seconds);
-/** Starts a process of its own that ends the launcher of this process, and its other children, if the launcher still
- *  runs when `seconds` have passed. Only a parent with the name mpirun, orted, prterun or prted is a launcher. Linux;
- *  elsewhere nothing happens. */
+/** Starts a process of its own that ends the launcher of this process, and the launcher's other children, if
+ *  the launcher still runs when `seconds` have passed. Only a parent with the name mpirun, orterun, orted,
+ *  prterun or prted is a launcher. Linux; elsewhere nothing happens. */
 void clef__mpi_end_launcher_after(double seconds);
 /** Ends this process at once: nothing is flushed, and no handlers run. */
 _Noreturn void clef__mpi_exit_now(void);
