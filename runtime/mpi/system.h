@@ -27,9 +27,9 @@ void clef__mpi_exit_after(unsigned seconds);
 /** Ends this process so, after `line` was written to stderr, unless clef__mpi_in_time() is called before. */
 void clef__mpi_end_unless(unsigned seconds, const char *line);
 void clef__mpi_in_time(void);
-/** Starts a process of its own that ends the launcher of this process, and its other children, if the
- *  launcher still runs when `seconds` have passed. Only a parent with the name mpirun, orted, prterun or
- *  prted is a launcher. Linux; elsewhere nothing happens. */
+/** Starts a process of its own that ends the launcher of this process, and the launcher's other children, if
+ *  the launcher still runs when `seconds` have passed. Only a parent with the name mpirun, orterun, orted,
+ *  prterun or prted is a launcher. Linux; elsewhere nothing happens. */
 void clef__mpi_end_launcher_after(double seconds);
 /** Ends this process at once: nothing is flushed, and no handlers run. */
 _Noreturn void clef__mpi_exit_now(void);

@@ -61,8 +61,8 @@ clef_status clef__ranks_next(clef_ranks *ranks, clef__command *command, const vo
  *  host. */
 clef_status clef__ranks_agree(clef_ranks *ranks, clef_status mine, const clef_error *why, clef_error *err);
 
-/** On all: out[i] (unless out is NULL) becomes the number of bytes that rank i had sent when it was `begin`
- *  on this rank, without those of such reports. */
+/** On all: out[i] (unless out is NULL) becomes rank i's `begin`, the bytes that it had sent when the report
+ *  began, without those of reports before. */
 clef_status clef__ranks_report_sent(clef_ranks *ranks, uint64_t begin, uint64_t *out, clef_error *err);
 
 #endif

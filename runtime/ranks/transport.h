@@ -63,8 +63,8 @@ typedef struct clef__transport_calls {
     /** Tells the transport what this rank does now ("loading", "step 12"), for the message if it is lost.
      *  Allocates nothing; `what` is static, and has 35 bytes at most. A number below 0 is not printed. */
     void        (*at)(clef__transport *t, const char *what, int64_t number);
-    /** Bytes that this rank has sent to others so far, without heartbeats and what MPI adds. What several ranks
-     *  read in shared memory counts for each of them. */
+    /** Bytes that this rank has sent to others so far, without heartbeats and what MPI adds. What several
+     *  ranks read in shared memory counts for each of them. */
     uint64_t    (*sent)(const clef__transport *t);
     /** Ends all ranks after `message` (a line without its end) is written to stderr. Does not return. */
     void        (*abort)(clef__transport *t, const char *message);

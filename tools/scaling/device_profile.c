@@ -21,6 +21,8 @@ static const key keys[] = {
     {"round_trip_us", AT(round_trip_us), 1, "a launch that the host waits for"},
     {"host_gb_s", AT(host_gb_s), 0, "copies between device and host; 0: they share the memory"},
     {"memory_gb", AT(memory_gb), 1, "memory for one rank"},
+    {"decode_share", AT(decode_share), 0, "what a decode step reaches of read_gb_s; 0: all"},
+    {"prompt_share", AT(prompt_share), 0, "what a prompt reaches of gflop_s; 0: all"},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 

@@ -2,6 +2,7 @@
  * runtime/mpi/. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +56,8 @@ static int read_text(const char *text, cli_link *out)
 }
 
 /* A line of the table that `clef bench --network` prints: bytes; then least and median microseconds of
- * all_reduce over each wire, of all_gather, broadcast and send. */
-typedef struct table_row {
-    double bytes, reduce, send;
-} table_row;
-
-static int read_row(const char *line, table_row *out)
+ * all_reduce over each wire, of all_gather, broadcast and send. The medians are taken. */
+static int read_row(const char *line, cli_link *out)
 {
     double x[13];
     const char *at = line;
@@ -71,36 +68,42 @@ static int read_row(const char *line, table_row *out)
             return 0;
         at = end;
     }
-    *out = (table_row){x[0], x[2] * 1e-6, x[12] * 1e-6};
-    return x[0] > 0 && x[12] > 0;
+    const int32_t n = out->n_rows;
+    if (n == CLI_LINK_ROWS || !(x[0] > (n ? out->rows[n - 1].bytes : 0)) || !(x[12] > 0))
+        return 0;
+    out->rows[n].bytes = x[0];
+    for (int i = 0; i < 3; i++)
+        out->rows[n].all_reduce[i] = x[2 + 2 * i] * 1e-6;
+    out->rows[n].all_gather = x[8] * 1e-6;
+    out->rows[n].send = x[12] * 1e-6;
+    out->n_rows++;
+    return 1;
 }
 
 /* The latency is that of the smallest message; the rate that of the largest, without the latency. */
 static clef_status read_table(FILE *f, const char *path, cli_link *out, clef_error *err)
 {
     char line[512];
-    table_row first = {0}, last = {0}, row;
-    int ranks = 2;
+    *out = (cli_link){.n_ranks = 2};
     while (fgets(line, sizeof line, f)) {
-        sscanf(line, "# %d ranks", &ranks);
+        sscanf(line, "# %" SCNd32 " ranks", &out->n_ranks);
         if (!isdigit((unsigned char)line[strspn(line, " ")]))
             continue;
-        if (!read_row(line, &row))
-            return cli_error(err, CLEF_E_FORMAT, "%s: expected the table of clef bench --network, got: %.60s",
+        if (!read_row(line, out))
+            return cli_error(err, CLEF_E_FORMAT,
+                             "%s: expected the table of clef bench --network, by rising bytes, got: %.60s",
                              path, line);
-        if (first.bytes == 0 || row.bytes < first.bytes)
-            first = row;
-        if (row.bytes > last.bytes)
-            last = row;
     }
-    if (!(last.bytes > first.bytes))
+    if (out->n_rows < 2)
         return cli_error(err, CLEF_E_FORMAT,
                          "%s: expected the table of clef bench --network with two sizes or more", path);
-    const double further = ranks > 2 ? (first.reduce - first.send) / (ranks - 2) : first.send / 10;
-    *out = (cli_link){.latency = first.send,
-                      .message = further > 0 ? further : 0,
-                      .bytes_per_second =
-                          last.bytes / (last.send > first.send ? last.send - first.send : last.send)};
+    const int32_t last = out->n_rows - 1;
+    const double least = out->rows[0].send, most = out->rows[last].send;
+    const double further =
+        out->n_ranks > 2 ? (out->rows[0].all_reduce[0] - least) / (out->n_ranks - 2) : least / 10;
+    out->latency = least;
+    out->message = further > 0 ? further : 0;
+    out->bytes_per_second = out->rows[last].bytes / (most > least ? most - least : most);
     return CLEF_OK;
 }
 
@@ -121,6 +124,27 @@ clef_status cli_link_read(const char *flag, const char *text, cli_link *out, cle
 }
 
 /* ---- costs ----------------------------------------------------------------------------------- */
+
+/* Column of a table: a sum over each wire, then the others. */
+enum { ALL_GATHER = 3, SEND };
+
+static double measured(const cli_link *l, int32_t row, int32_t column)
+{
+    return column < ALL_GATHER    ? l->rows[row].all_reduce[column]
+           : column == ALL_GATHER ? l->rows[row].all_gather
+                                  : l->rows[row].send;
+}
+
+/* Seconds from the table: a line between the two nearest sizes, or through the last two. */
+static double look_up(const cli_link *l, int32_t column, double n_bytes)
+{
+    int32_t i = 1;
+    while (i < l->n_rows - 1 && n_bytes > l->rows[i].bytes)
+        i++;
+    const double x0 = l->rows[i - 1].bytes, x1 = l->rows[i].bytes, y0 = measured(l, i - 1, column),
+                 y1 = measured(l, i, column);
+    return n_bytes <= x0 ? y0 : y0 + (y1 > y0 ? y1 - y0 : 0) * (n_bytes - x0) / (x1 - x0);
+}
 
 static int32_t node_of(const cli_scaling_machine *m, int32_t rank)
 {
@@ -146,6 +170,15 @@ static double round_cost(const cli_scaling_machine *m, int32_t first, int32_t wi
     return here > 1 && near > far ? near : far;
 }
 
+/* The table that holds for the `width` ranks from `first` on: of as many ranks, on one node or each on a node
+ * of its own. NULL: none does. */
+static const cli_link *table_for(const cli_scaling_machine *m, int32_t first, int32_t width)
+{
+    const int is_within = node_of(m, first) == node_of(m, first + width - 1);
+    const cli_link *l = is_within ? &m->within : m->n_ranks == m->n_nodes ? &m->between : NULL;
+    return l && l->n_rows && l->n_ranks == width ? l : NULL;
+}
+
 static double wire_bytes(const cli_scaling_machine *m, double n_bytes)
 {
     return m->wire == 1 ? n_bytes / 2 : m->wire == 2 ? n_bytes * 36 / 128 : n_bytes;
@@ -160,22 +193,28 @@ double cli_all_reduce_cost(const cli_scaling_machine *m, int32_t first, int32_t 
     const double direct = round_cost(m, first, width, wire),
                  scattered =
                      round_cost(m, first, width, wire / width) + round_cost(m, first, width, n_bytes / width);
+    const cli_link *table = table_for(m, first, width);
     *sent_bytes = direct <= scattered ? (width - 1) * wire : (width - 1) * (wire + n_bytes) / width;
+    if (table)
+        return look_up(table, m->wire, n_bytes);
     return direct <= scattered ? direct : scattered;
 }
 
 double cli_all_gather_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
                            double *sent_bytes)
 {
+    const cli_link *table = table_for(m, first, width);
     *sent_bytes = (width - 1) * n_bytes / width;
-    return round_cost(m, first, width, n_bytes / width);
+    return table ? look_up(table, ALL_GATHER, n_bytes / width) : round_cost(m, first, width, n_bytes / width);
 }
 
 double cli_message_cost(const cli_scaling_machine *m, int32_t first, int32_t width, int32_t distance,
                         double n_bytes)
 {
     const int32_t per_node = m->n_ranks / m->n_nodes;
-    if (node_of(m, first) == node_of(m, first + distance))
-        return m->within.latency + n_bytes / m->within.bytes_per_second;
-    return m->between.latency + (width < per_node ? width : per_node) * n_bytes / m->between.bytes_per_second;
+    const int is_within = node_of(m, first) == node_of(m, first + distance);
+    const cli_link *l = is_within ? &m->within : &m->between;
+    const int32_t sharing = is_within ? 1 : width < per_node ? width : per_node;
+    return l->n_rows ? look_up(l, SEND, sharing * n_bytes)
+                     : l->latency + sharing * n_bytes / l->bytes_per_second;
 }

@@ -55,6 +55,11 @@ static clef_status add_exchanges(const cli_scaling *s, const clef_graph *g, cons
     return CLEF_OK;
 }
 
+static double share_of(double share)
+{
+    return share > 0 ? share : 1;
+}
+
 static clef_status count_rank(const cli_scaling *s, const clef_graph *g, const cli_layout *l, int32_t rank,
                               step now, cli_step_cost *cost, clef_graph_counts *counts, int32_t *n_exchanges,
                               clef_error *err)
@@ -64,8 +69,10 @@ static clef_status count_rank(const cli_scaling *s, const clef_graph *g, const c
     const clef_status status = clef_graph_count(g, now.rows, now.keys, counts, err);
     if (status)
         return status;
-    cost->compute = longer(counts->bytes / (d->read_gb_s * 1e9), counts->flops / (d->gflop_s * 1e9)) +
-                    counts->n_launches * d->launch_us * 1e-6;
+    const double read = d->read_gb_s * 1e9 * share_of(d->decode_share),
+                 compute = d->gflop_s * 1e9 * share_of(d->prompt_share);
+    cost->compute =
+        longer(counts->bytes / read, counts->flops / compute) + counts->n_launches * d->launch_us * 1e-6;
     return add_exchanges(s, g, l, rank, now, cost, n_exchanges, err);
 }
 

@@ -7,11 +7,17 @@
 #include "clef/ranks.h"
 #include "tools/common.h"
 
+enum { CLI_LINK_ROWS = 16 };
 /** A connection. A rank that sends to k others at once needs latency + (k - 1) message + the bytes by the
  *  rate. */
 typedef struct cli_link {
     double bytes_per_second;
     double latency, message; /* seconds: until a small message has arrived; for each further message */
+    /* What was measured, by rising bytes. Between the rows there are lines. It holds for n_ranks only. */
+    int32_t n_ranks, n_rows; /* 0 rows: nothing */
+    struct {
+        double bytes, all_reduce[3], all_gather, send; /* seconds, the sums over each wire */
+    } rows[CLI_LINK_ROWS];
 } cli_link;
 /** Reads "25Gbit,20us" or "25Gbit,20us,2us" (rate, latency, further message [a tenth of the latency]), or a
  *  table that `clef bench --network` has printed. `flag` names the option in messages. CLEF_E_ARG, CLEF_E_IO,
@@ -25,6 +31,7 @@ typedef struct cli_device_profile {
     double launch_us, round_trip_us; /* a launch in a row of them; one that the host waits for */
     double host_gb_s;                /* copies between device and host; 0: they share the memory */
     double memory_gb;
+    double decode_share, prompt_share; /* what a model reaches of read_gb_s and of gflop_s; 0: all */
 } cli_device_profile;
 /** Reads lines of `key = value`; # begins a comment. CLEF_E_IO, CLEF_E_FORMAT: a key is unknown, or one is
  *  missing. */
