@@ -46,8 +46,8 @@ if command -v python3 >/dev/null; then
   check "json" plan "$shapes/llama-70b.json" --ranks 8 --network 10GB,10us,0ns -c 1024 --format json -o "$tmp/plan.json"
   check "parses" python3 -m json.tool "$tmp/plan.json"
   # An all_reduce of 32 KiB among 8 ranks, directly: 10 us + 7 * 32768 B / 10 GB/s = 32.9 us; scattered: 2 * (10 us + 2.9 us) = 25.7 us.
-  # 8 ranks are told in 3 steps of 10 us. Llama 70 B has two all_reduces a layer, and
-  # one of the embeddings.
+  # 8 ranks of a stage are told in 3 steps of 10 us; further stages hear it while the first computes. Llama 70 B has two all_reduces a layer,
+  # and one of the embeddings.
   check "the network's time is that of the formula" python3 - "$tmp/plan.json" <<'END2'
 import json, sys
 plan = json.load(open(sys.argv[1]))
@@ -65,7 +65,7 @@ low = (one["weight_bytes"] - whole_head) / 1e12
 assert low < one["decode"]["compute_seconds"] < 1.1 * (one["weight_bytes"] + one["state_bytes"]) / 1e12, one
 pipe = next(l for l in plan["layouts"] if l["pp"] == 8)
 assert pipe["exchanges"] <= 4, pipe
-assert abs(pipe["decode"]["network_seconds"] - (7 * (10e-6 + n / 10e9) + 10e-6 + 30e-6)) < 2e-5, pipe
+assert abs(pipe["decode"]["network_seconds"] - (7 * (10e-6 + n / 10e9) + 10e-6)) < 2e-5, pipe
 assert pipe["decode"]["compute_seconds"] > 4 * one["decode"]["compute_seconds"]
 END2
   check "one rank" plan "$shapes/llama-8b.json" --ranks 1 --format json -o "$tmp/one.json"
@@ -88,8 +88,12 @@ cat >"$tmp/table.txt" <<'END2'
      256      20.0     30.0      20.0     30.0      20.0     30.0      20.0     30.0      20.0     30.0       9.0     10.0
  1000256   30000.0  30000.0   30000.0  30000.0   30000.0  30000.0   30000.0  30000.0   30000.0  30000.0    9000.0  10010.0
 END2
-same "a table" "$(plan "$shapes/llama-8b.json" --ranks 4 --network 0.100025GB,10us,10us | awk 'NF >= 12 && $1 * $2 == 4 { print $7 }')" \
-  "$(plan "$shapes/llama-8b.json" --ranks 4 --network "$tmp/table.txt" | awk 'NF >= 12 && $1 * $2 == 4 { print $7 }')"
+same "a table's latency and rate" \
+  "$(plan "$shapes/llama-8b.json" --ranks 4 --network 0.100025GB,10us,10us | awk 'NF >= 12 && $1 < 4 && $1 * $2 == 4 { printf "%.0f ", $7 }')" \
+  "$(plan "$shapes/llama-8b.json" --ranks 4 --network "$tmp/table.txt" | awk 'NF >= 12 && $1 < 4 && $1 * $2 == 4 { printf "%.0f ", $7 }')"
+# 4 ranks take the times of the table, which has sums that are slower than its messages.
+same "a table of as many ranks is looked up" 1 \
+  "$(plan "$shapes/llama-8b.json" --ranks 4 --network "$tmp/table.txt" | awk 'NF >= 12 && $1 == 4 && $2 == 1 { print ($7 > 35) }')"
 
 refused "a shape's memory on a device" 1 "--ranks" "$CLEF" plan "$shapes/llama-8b.json"
 refused "widths that the heads forbid" 2 "--tp" plan "$shapes/llama-8b.json" --ranks 6 --tp 0 --network 1GB,1us
