@@ -80,6 +80,7 @@ same "four requests at once" "4 $("$CLEF" run "$demo" -p ROMEO: --temp 0 -n 16 -
   "$(sed 's/ *$//' "$tmp"/reply.* | sort | uniq -c | sed 's/^ *//; s/^4  /4  /')"
 kill -INT $server
 wait $server 2>/dev/null
+for _ in $(seq 300); do pgrep -f "^$CLEF serve $demo" >/dev/null || break; sleep 0.1; done
 same "the server's ranks end" "" "$(pgrep -f "^$CLEF serve $demo")"
 
 # A rank that is stopped ends the run, and the line names it.
@@ -90,5 +91,6 @@ sleep 2
 for pid in $(pgrep -f "^$CLEF bench $demo"); do tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^OMPI_COMM_WORLD_RANK=1$' && kill -STOP "$pid"; done
 wait $run 2>/dev/null
 same "a rank that stops is named" 1 "$(grep -c "^clef: rank 1 on .* is lost (last: " "$tmp/err")"
+for _ in $(seq 300); do pgrep -f "^$CLEF bench $demo" >/dev/null || break; sleep 0.1; done # a process ends after its signal
 same "and no process stays" "" "$(pgrep -f "^$CLEF bench $demo")"
 finish
