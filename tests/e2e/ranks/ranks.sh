@@ -87,7 +87,7 @@ same "the server's ranks end" "" "$(pgrep -f "^$CLEF serve $demo")"
 timeout 100 mpirun -n 2 --oversubscribe --bind-to none "$CLEF" bench "$demo" -n 200 -p 0 -r 100 -q >"$tmp/out" 2>"$tmp/err" &
 run=$!
 for _ in $(seq 600); do [ "$(pgrep -f "^$CLEF bench $demo" | wc -l)" -ge 2 ] && break; sleep 0.1; done
-sleep 2
+sleep 5 # until they have met
 for pid in $(pgrep -f "^$CLEF bench $demo"); do tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^OMPI_COMM_WORLD_RANK=1$' && kill -STOP "$pid"; done
 wait $run 2>/dev/null
 same "a rank that stops is named" 1 "$(grep -c "^clef: rank 1 on .* is lost (last: " "$tmp/err")"
