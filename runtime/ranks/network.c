@@ -114,7 +114,7 @@ static clef_status measure(measuring *m, attempt two, clef__network_time *out)
         if (s || i > 0)
             continue;
         const double fit = seconds_for_one / 2 / (times[0] > 1e-9 ? times[0] : 1e-9);
-        n_tries = fit < 3 ? 3 : fit < MAX_TRIES ? (int32_t)fit : MAX_TRIES;
+        n_tries = fit < 3 ? 3 : fit < (double)MAX_TRIES ? (int32_t)fit : MAX_TRIES;
         s = m->t->calls->broadcast(m->group, 0, &n_tries, sizeof n_tries, m->err);
     }
     if (s)
