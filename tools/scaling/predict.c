@@ -114,7 +114,7 @@ static double n_copies(const cli_scaling_machine *m)
 /* For each token rank 0 tells the others to run, and to hand over the token if it is not on rank 0. */
 static double command_bytes(const cli_scaling_machine *m, const cli_layout *l)
 {
-    return n_copies(m) * (l->stages > 1 ? 2 : 1) * CLI_COMMAND_BYTES;
+    return n_copies(m) * (l->stages > 1 ? 2 : 1) * (double)CLI_COMMAND_BYTES;
 }
 
 static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cli_layout *l, int32_t stage,
