@@ -197,6 +197,17 @@ int clef__way_softmax(const clef_value *n, int32_t axis, clef__way *way)
     return 1;
 }
 
+/* The mask, input i, broadcasts to [B, H, T, S]. */
+static void take_mask(clef__way *way, const clef_value *n, int32_t i, int64_t heads)
+{
+    if (i >= n->n_in || !n->in[i])
+        return;
+    const clef_shape *mask = &n->in[i]->shape;
+    const int32_t axis = mask->rank - 3;
+    if (axis >= 0 && mask->dim[axis].n == heads && !mask->dim[axis].symbol && heads > 1)
+        clef__way_take(way, i, axis);
+}
+
 int clef__way_attention(const clef_value *n, int32_t axis, clef__way *way)
 {
     enum { Q, K, V, MASK, POS, SINKS };
@@ -207,12 +218,7 @@ int clef__way_attention(const clef_value *n, int32_t axis, clef__way *way)
     clef__way_take(way, Q, 1);
     take_shared(way, K, 1, heads, kv_heads);
     take_shared(way, V, 1, heads, kv_heads);
-    if (n->in[MASK]) { /* it broadcasts to [B, H, T, S] */
-        const clef_shape *mask = &n->in[MASK]->shape;
-        const int32_t of_mask = mask->rank - 3;
-        if (of_mask >= 0 && mask->dim[of_mask].n == heads && !mask->dim[of_mask].symbol && heads > 1)
-            clef__way_take(way, MASK, of_mask);
-    }
+    take_mask(way, n, MASK, heads);
     if (n->n_in > SINKS && n->in[SINKS])
         clef__way_take(way, SINKS, 0);
     return way->pays = 1;
@@ -230,12 +236,7 @@ int clef__way_cached_attention(const clef_value *n, int32_t axis, clef__way *way
     take_shared(way, V, 2, heads, kv_heads);
     take_shared(way, K_CACHE, 1, heads, kv_heads);
     take_shared(way, V_CACHE, 1, heads, kv_heads);
-    if (n->n_in > MASK && n->in[MASK]) {
-        const clef_shape *mask = &n->in[MASK]->shape;
-        const int32_t of_mask = mask->rank - 3;
-        if (of_mask >= 0 && mask->dim[of_mask].n == heads && !mask->dim[of_mask].symbol && heads > 1)
-            clef__way_take(way, MASK, of_mask);
-    }
+    take_mask(way, n, MASK, heads);
     return way->pays = 1;
 }
 

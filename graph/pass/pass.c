@@ -82,8 +82,7 @@ void clef__count_uses(const clef_graph *g)
         g->outputs[i].value->n_uses++;
 }
 
-/* A node that replaces v gets a name in v's scope. */
-static void enter_scope_of(clef_graph *g, const clef_value *v)
+void clef__enter_scope_of(clef_graph *g, const clef_value *v)
 {
     const char *dot = strrchr(v->name, '.');
     const size_t n = dot ? (size_t)(dot - v->name) + 1 : 0;
@@ -122,7 +121,7 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, cle
         for (int32_t k = 0; k < v->n_in; k++)
             while (v->in[k] && v->in[k]->forward)
                 v->in[k] = v->in[k]->forward;
-        enter_scope_of(g, v);
+        clef__enter_scope_of(g, v);
         clef_value *now = visit(v, user);
         g->scope[0] = 0;
         if (now == v)

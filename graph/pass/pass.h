@@ -15,6 +15,9 @@
 typedef clef_value *(*clef_visit)(clef_value *v, const void *user);
 clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, clef_error *err);
 
+/** Opens the scope of v in g, so that a node that replaces v gets a name in it. */
+void clef__enter_scope_of(clef_graph *g, const clef_value *v);
+
 /** Counts n_uses of every value, and sets forward to NULL. */
 void clef__count_uses(const clef_graph *g);
 

@@ -79,17 +79,6 @@ static clef_value *make_leaf(clef__sharding *s, const clef_value *v)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Nodes that replace v get names in v's scope. */
-static void enter_scope(clef_graph *g, const clef_value *v)
-{
-    const char *dot = strrchr(v->name, '.');
-    const size_t n = dot ? (size_t)(dot - v->name) + 1 : 0;
-    if (n >= sizeof g->scope)
-        return;
-    memcpy(g->scope, v->name, n);
-    g->scope[n] = 0;
-}
-
 static clef_value *make_node(clef__sharding *s, const clef_value *v, clef__form *f)
 {
     clef_value *in[CLEF_MAX_INPUTS] = {0};
@@ -167,7 +156,7 @@ static clef_value *make_form(clef__sharding *s, const clef_value *v, clef__form 
 {
     if (f->made)
         return f->made;
-    enter_scope(s->to, v);
+    clef__enter_scope_of(s->to, v);
     if (f->how == CLEF__BY_SLICE)
         f->made = slice(s, v, f);
     else if (f->how == CLEF__BY_REDUCE)
@@ -203,7 +192,7 @@ static void send_to_stages(clef__sharding *s, const clef_value *v)
         return;
     for (int32_t to = s->stage + 1; to < s->layout.stages; to++)
         if (clef__shard_marks(s, to, v) & CLEF__CUT_IN) {
-            enter_scope(s->to, v);
+            clef__enter_scope_of(s->to, v);
             clef__send(s->to, whole_of(s, v), to * s->layout.width + s->part);
             s->to->scope[0] = 0;
         }

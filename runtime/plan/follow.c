@@ -13,8 +13,10 @@ typedef struct part {
     clef_graph *whole;
     clef_plan *plan;
     clef_ranks_weights weights;
-    char *input; /* memory for an output on its way */
-    size_t n_input;
+    int32_t *inputs;  /* by input of the whole graph: its number in this rank's plan; -1: it has none */
+    int32_t *outputs; /* by output of the whole graph, where this rank sends it to rank 0; else -1 */
+    char *cargo;      /* memory for an output on its way */
+    size_t n_cargo;
 } part;
 
 typedef struct follower {
@@ -40,11 +42,31 @@ static void free_part(part *p)
     if (p->weights.close)
         p->weights.close(p->weights.close_user);
     clef_graph_destroy(p->whole);
-    free(p->input);
+    free(p->inputs);
+    free(p->outputs);
+    free(p->cargo);
     free(p);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
+
+/* Finds inputs and outputs by name once, so that no step does. */
+static clef_status find_places(const follower *f, part *p, clef_error *err)
+{
+    const clef_graph *g = p->whole;
+    int32_t n = 0;
+    p->inputs = malloc(((size_t)g->n_values + 1) * sizeof *p->inputs);
+    p->outputs = malloc(((size_t)g->n_outputs + 1) * sizeof *p->outputs);
+    if (!p->inputs || !p->outputs)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the inputs and outputs of a plan");
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->kind == CLEF_INPUT)
+            p->inputs[n++] = clef_plan_input(p->plan, g->values[i]->name);
+    const clef_status s = clef__shard_home(g, &f->ranks->layout, NULL, p->outputs, err);
+    for (int32_t i = 0; i < g->n_outputs && !s; i++)
+        p->outputs[i] = p->outputs[i] == f->ranks->rank ? clef_plan_output(p->plan, g->outputs[i].name) : -1;
+    return s;
+}
 
 static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef_error *err)
 {
@@ -57,6 +79,8 @@ static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef_er
     opts->weights_user = p->weights.user;
     if (!s)
         s = f->make(f->dev, graph, opts, &p->plan, err);
+    if (!s)
+        s = find_places(f, p, err);
     clef_graph_destroy(graph);
     return s;
 }
@@ -99,19 +123,9 @@ static void destroy(follower *f, int32_t number)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The input of this rank's plan that is the whole graph's input number i; -1: it has none. */
-static int32_t own_input(const part *p, int64_t i)
-{
-    int64_t n = 0;
-    for (int32_t k = 0; k < p->whole->n_values; k++)
-        if (p->whole->values[k]->kind == CLEF_INPUT && n++ == i)
-            return clef_plan_input(p->plan, p->whole->values[k]->name);
-    return -1;
-}
-
 static clef_status write_input(const part *p, const clef__command *c, const void *data, clef_error *err)
 {
-    const int32_t input = own_input(p, c->a);
+    const int32_t input = p->inputs[c->a];
     return input < 0 ? CLEF_OK : clef_plan_write(p->plan, input, data, (size_t)c->n_bytes, err);
 }
 
@@ -127,27 +141,19 @@ static clef_status run(follower *f, const part *p, clef_error *err)
 static clef_status send_output(const follower *f, part *p, int64_t i, clef_error *err)
 {
     clef__transport *t = f->ranks->transport;
-    const int32_t output = clef_plan_output(p->plan, p->whole->outputs[i].name);
+    const int32_t output = p->outputs[i];
+    if (output < 0)
+        return CLEF_OK;
     const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
-    int32_t home = -1;
-    int32_t *homes = malloc((size_t)p->whole->n_outputs * sizeof *homes);
-    clef_status s =
-        homes ? clef__shard_home(p->whole, &f->ranks->layout, NULL, homes, err)
-              : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " outputs", p->whole->n_outputs);
-    if (!s)
-        home = homes[i];
-    free(homes);
-    if (s || home != f->ranks->rank)
-        return s;
-    if (n_bytes > p->n_input) {
-        char *more = realloc(p->input, n_bytes);
+    if (n_bytes > p->n_cargo) {
+        char *more = realloc(p->cargo, n_bytes);
         if (!more)
             return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes of an output", n_bytes);
-        p->input = more;
-        p->n_input = n_bytes;
+        p->cargo = more;
+        p->n_cargo = n_bytes;
     }
-    s = clef_plan_read(p->plan, output, p->input, n_bytes, err);
-    return s ? s : t->calls->send(t, 0, p->input, n_bytes, err);
+    const clef_status s = clef_plan_read(p->plan, output, p->cargo, n_bytes, err);
+    return s ? s : t->calls->send(t, 0, p->cargo, n_bytes, err);
 }
 
 static clef_status copy_state(const part *p, const clef__command *c, const char *name, clef_error *err)

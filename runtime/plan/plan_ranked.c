@@ -43,14 +43,15 @@ static clef_status make_parts(clef_plan *plan, clef__make_stage make, clef_error
     return s;
 }
 
-static clef_status find_inputs(clef_plan *plan, clef_error *err)
+static clef_status find_places(clef_plan *plan, clef_error *err)
 {
     const clef_graph *g = plan->graph;
     clef_ranked *r = plan->ranked;
     plan->inputs = calloc((size_t)g->n_values + 1, sizeof *plan->inputs);
     r->inputs = calloc((size_t)g->n_values + 1, sizeof *r->inputs);
     r->homes = calloc((size_t)g->n_outputs + 1, sizeof *r->homes);
-    if (!plan->inputs || !r->inputs || !r->homes)
+    r->outputs = calloc((size_t)g->n_outputs + 1, sizeof *r->outputs);
+    if (!plan->inputs || !r->inputs || !r->homes || !r->outputs)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its inputs");
     for (int32_t i = 0; i < g->n_values; i++)
         if (g->values[i]->kind == CLEF_INPUT) {
@@ -59,7 +60,10 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
         }
     for (int32_t i = 0; i < g->n_symbols; i++)
         plan->symbols[i] = g->symbols[i].bound;
-    return clef__shard_home(g, &plan->dev->ranks->layout, NULL, r->homes, err);
+    const clef_status s = clef__shard_home(g, &plan->dev->ranks->layout, NULL, r->homes, err);
+    for (int32_t i = 0; i < g->n_outputs && !s; i++)
+        r->outputs[i] = r->homes[i] ? -1 : clef_plan_output(r->mine, g->outputs[i].name);
+    return s;
 }
 
 /* Tells the others about the plan, makes the own part meanwhile, and hears whether all have theirs. */
@@ -93,6 +97,7 @@ static void release_parts(clef_plan *plan)
         clef_plan_destroy(r->mine);
     free(r->inputs);
     free(r->homes);
+    free(r->outputs);
     free(r);
     plan->ranked = NULL;
 }
@@ -131,7 +136,7 @@ clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const
         s = make_on_all(plan, make, err);
     }
     if (!s)
-        s = find_inputs(plan, err);
+        s = find_places(plan, err);
     if (s)
         clef_plan_destroy(plan);
     else
@@ -193,14 +198,6 @@ static clef_status reset_on_all(clef_plan *plan, clef_error *err)
     return s ? s : clef_plan_reset(plan->ranked->mine, err);
 }
 
-/* The number of an output among those of rank 0; -1: another rank has it. */
-static int32_t own_output(const clef_plan *plan, int32_t output)
-{
-    return plan->ranked->homes[output]
-               ? -1
-               : clef_plan_output(plan->ranked->mine, plan->graph->outputs[output].name);
-}
-
 static clef_status check_output(const clef_plan *plan, int32_t output, size_t n_bytes, clef_error *err)
 {
     if (output < 0 || output >= plan->graph->n_outputs)
@@ -225,7 +222,7 @@ static clef_status read_output(clef_plan *plan, int32_t output, void *data, size
     const clef_status s = check_output(plan, output, n_bytes, err);
     if (s)
         return s;
-    const int32_t own = own_output(plan, output);
+    const int32_t own = plan->ranked->outputs[output];
     return own >= 0 ? clef_plan_read(plan->ranked->mine, own, data, n_bytes, err)
                     : fetch(plan, output, data, n_bytes, err);
 }
@@ -239,7 +236,7 @@ static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_
     const clef_status s = check_output(plan, output, n_bytes, err);
     if (s)
         return s;
-    const int32_t own = own_output(plan, output);
+    const int32_t own = plan->ranked->outputs[output];
     const clef_status status = own >= 0 ? clef_plan_read_start(r->mine, own, data, n_bytes, err)
                                         : fetch(plan, output, data, n_bytes, err);
     r->reading = status ? -1 : own >= 0 ? 0 : 1;

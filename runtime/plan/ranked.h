@@ -13,6 +13,7 @@ typedef struct clef_ranked {
     clef_plan *stages[CLEF_MAX_STAGES]; /* of each stage the part of its first rank: [0] is `mine`, the
                                            others are described only */
     int32_t   *homes;     /* by output: the rank that has it */
+    int32_t   *outputs;   /* by output: its number in `mine`; -1: another rank has it */
     int32_t   *inputs;    /* by input: its number in `mine`; -1: that has none */
     int32_t    reading;   /* output of the pending read, if another rank has it; -1: none */
     void      *reading_to;
