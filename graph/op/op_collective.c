@@ -201,38 +201,24 @@ static clef_status peer_lower(clef_lowering *lo, const clef_value *n, clef_error
     return launch_exchange(lo, n, n->in[0], &call, err);
 }
 
-const clef_op_def clef__op_send = {
-    .name = "send",
-    .formula = "out = x, which another rank receives",
-    .n_min = 1,
-    .n_max = 1,
-    .in = {CLEF_IN_DENSE},
-    .attrs = peer_attrs,
-    .attr_bytes = sizeof(clef__peer_opts),
-    .infer = peer_infer,
-    .ref = copy_tensor,
-    .cost = exchange_cost,
-    .lower = peer_lower,
-    .view = 1,
-    .effect = 1,
-    .proof = CLEF__PROOF_BY_READERS,
-    .tol = 0, /* exact */
-};
+/* A view of x, with what the node does besides. */
+#define PEER(name_, text, ...)                                                                               \
+    const clef_op_def clef__op_##name_ = {                                                                   \
+        .name = #name_,                                                                                      \
+        .formula = text,                                                                                     \
+        .n_min = 1,                                                                                          \
+        .n_max = 1,                                                                                          \
+        .in = {CLEF_IN_DENSE},                                                                               \
+        .attrs = peer_attrs,                                                                                 \
+        .attr_bytes = sizeof(clef__peer_opts),                                                               \
+        .infer = peer_infer,                                                                                 \
+        .ref = copy_tensor,                                                                                  \
+        .cost = exchange_cost,                                                                               \
+        .lower = peer_lower,                                                                                 \
+        .view = 1,                                                                                           \
+        .proof = CLEF__PROOF_BY_READERS,                                                                     \
+        __VA_ARGS__,                                                                                         \
+    };
 
-const clef_op_def clef__op_receive = {
-    .name = "receive",
-    .formula = "x = what another rank has sent; out = x",
-    .n_min = 1,
-    .n_max = 1,
-    .in = {CLEF_IN_DENSE},
-    .attrs = peer_attrs,
-    .attr_bytes = sizeof(clef__peer_opts),
-    .infer = peer_infer,
-    .ref = copy_tensor,
-    .cost = exchange_cost,
-    .lower = peer_lower,
-    .view = 1,
-    .writes = 1,
-    .proof = CLEF__PROOF_BY_READERS,
-    .tol = 0, /* exact */
-};
+PEER(send, "out = x, which another rank receives", .effect = 1)
+PEER(receive, "x = what another rank has sent; out = x", .writes = 1)

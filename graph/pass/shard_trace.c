@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/divisor.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/sharding.h"
 
@@ -14,19 +15,9 @@ enum {
         16 /* rows of a panel (graph/lower/panel.h): parts of whole panels, where that is possible */
 };
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static int64_t common_multiple(int64_t a, int64_t b)
 {
-    return a / common_divisor(a, b) * b;
+    return a / clef__common_divisor(a, b) * b;
 }
 
 /* ---- along one axis -------------------------------------------------------------------------- */
@@ -50,7 +41,7 @@ static int add_input(const clef__sharding *s, const clef_value *n, int32_t i, co
     if (in->add % x->grain)
         return 0;
     const int64_t wanted = x->grain * in->div;
-    c->grain = common_multiple(c->grain, wanted / common_divisor(wanted, in->mul));
+    c->grain = common_multiple(c->grain, wanted / clef__common_divisor(wanted, in->mul));
     if (x->heads) {
         c->heads = x->heads;
         c->kv_heads = x->kv_heads;

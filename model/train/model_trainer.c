@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/divisor.h"
 #include "graph/fail.h"
 #include "graph/value.h"
 #include "model/open/arch.h"
@@ -43,16 +44,6 @@ static clef_status check_opts(const clef_model_train_opts *o, const clef_model *
     return CLEF_OK;
 }
 
-static int32_t common_divisor(int32_t a, int32_t b)
-{
-    while (b) {
-        const int32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Divides a step among the ranks: its parts as far as they divide, and then the rows of each part. So a rank
  * computes as many rows at once as was asked for, where it can. */
 static clef_status divide(clef_model_trainer *t, clef_error *err)
@@ -61,7 +52,7 @@ static clef_status divide(clef_model_trainer *t, clef_error *err)
     clef_ranks_info ranks = {.n = 1};
     if (o->optimizer.ranks)
         clef_ranks_describe(o->optimizer.ranks, &ranks);
-    const int32_t by_parts = common_divisor(o->n_parts, ranks.n), by_rows = ranks.n / by_parts,
+    const int32_t by_parts = (int32_t)clef__common_divisor(o->n_parts, ranks.n), by_rows = ranks.n / by_parts,
                   below = o->n_rows / by_rows * by_rows;
     char less[24] = "";
     if (below)
