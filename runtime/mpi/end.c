@@ -8,12 +8,55 @@
  * half for ever, so it is ended from here. */
 enum { SECONDS_FOR_ABORT = 2 };
 
+/* ---- who speaks ---- */
+
+static _Atomic int32_t *find_word(clef__mpi *m)
+{
+    int *model = NULL, found = 0, unit;
+    MPI_Aint n_bytes;
+    void *first = NULL;
+    if (MPI_Win_get_attr(m->word, MPI_WIN_MODEL, &model, &found) || !found || *model != MPI_WIN_UNIFIED ||
+        MPI_Win_shared_query(m->word, 0, &n_bytes, &unit, &first))
+        return NULL;
+    return first;
+}
+
+void clef__mpi_word_make(clef__mpi *m, MPI_Comm node)
+{
+    void *own = NULL;
+    const MPI_Aint n_bytes = m->t.local_rank == 0 ? sizeof *m->has_spoken : 0;
+    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
+    if (MPI_Win_allocate_shared(n_bytes, 1, MPI_INFO_NULL, node, &own, &m->word)) {
+        m->word = MPI_WIN_NULL;
+        return;
+    }
+    m->has_spoken = find_word(m);
+    if (m->has_spoken && m->t.local_rank == 0)
+        atomic_store(m->has_spoken, 0);
+    MPI_Barrier(node); /* nobody speaks before it is 0 */
+}
+
+void clef__mpi_word_free(clef__mpi *m)
+{
+    m->has_spoken = NULL;
+    if (m->word != MPI_WIN_NULL)
+        MPI_Win_free(&m->word);
+}
+
+/* Several ranks notice at nearly the same time that one is lost; one of them says so. */
+static int may_speak(clef__mpi *m)
+{
+    return !m->has_spoken || atomic_exchange(m->has_spoken, 1) == 0;
+}
+
+/* ---- the end ---- */
+
 static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
 {
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
             clef__mpi_nap(1);
-    if (*line)
+    if (*line && may_speak(m))
         clef__mpi_write_line(line);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);
     if (is_lost)

@@ -6,8 +6,9 @@
  * this thread's own beats and not in seconds: a process that was stopped, or had no processor, has made no
  * beats meanwhile, and so does not take the others for lost.
  *
- * Only its parent notices the loss of a rank without children. All children notice the loss of their parent,
- * so they wait for different times, and the first of them writes the line. */
+ * Only its parent notices the loss of a rank without children. All children notice the loss of their parent.
+ * Those of one node agree on who writes the line (end.c); those of different nodes wait for different
+ * times, so that the first ends the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,17 @@ static void add_peer(clef__mpi_heart *h, int32_t rank, int32_t patience)
     expect_beat(h, p);
 }
 
+/* The beats for which this rank lets other nodes speak first when its parent is lost: two for each node of
+ * its brothers and sisters before its own, up to six. */
+static int32_t turn(const clef__mpi *m, int32_t parent)
+{
+    const int32_t first = parent * N_CHILDREN + 1;
+    int32_t n_nodes = 0;
+    for (int32_t i = first; i < m->t.rank; i++)
+        n_nodes += m->nodes[i] != m->t.node && (i == first || m->nodes[i] != m->nodes[i - 1]);
+    return n_nodes < 3 ? 2 * n_nodes : 6;
+}
+
 clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
 {
     const int32_t rank = m->t.rank, size = m->t.size;
@@ -180,9 +192,8 @@ clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
     *h = (clef__mpi_heart){.m = m, .peers = peers};
     h->hang_beats = (int32_t)(clef__mpi_env_number("CLEF_RANK_HANG", 0) / beat_seconds);
     m->heart = h;
-    if (rank > 0) /* brothers and sisters take turns of a beat each, up to three */
-        add_peer(h, (rank - 1) / N_CHILDREN,
-                 patience + 1 + ((rank - 1) % N_CHILDREN < 3 ? (rank - 1) % N_CHILDREN : 3));
+    if (rank > 0)
+        add_peer(h, (rank - 1) / N_CHILDREN, patience + 1 + turn(m, (rank - 1) / N_CHILDREN));
     for (int32_t child = rank * N_CHILDREN + 1; child < size && child <= (rank + 1) * N_CHILDREN; child++)
         add_peer(h, child, patience);
     h->thread = clef__mpi_thread_start(run, h);

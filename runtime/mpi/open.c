@@ -40,6 +40,7 @@ static void call_abort(clef__transport *t, const char *message)
 
 static void release(clef__mpi *m)
 {
+    clef__mpi_word_free(m);
     MPI_Comm *const communicators[] = {&m->world, &m->talk, &m->beat};
     for (size_t i = 0; i < sizeof communicators / sizeof *communicators; i++)
         if (*communicators[i] != MPI_COMM_NULL)
@@ -158,6 +159,7 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
     m->may_spin = have_a_core_each(node, t->local_size);
     const int failed = MPI_Bcast(&first, 1, MPI_INT32_T, 0, node) ||
                        MPI_Allgather(&first, 1, MPI_INT32_T, m->nodes, 1, MPI_INT32_T, m->world);
+    clef__mpi_word_make(m, node);
     MPI_Comm_free(&node);
     if (failed)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say where the ranks are");
@@ -190,6 +192,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     if (!m)
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory");
     m->world = m->talk = m->beat = MPI_COMM_NULL;
+    m->word = MPI_WIN_NULL;
     m->t.state = m;
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);

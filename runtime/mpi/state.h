@@ -42,7 +42,10 @@ typedef struct clef__mpi {
     _Atomic int64_t n_calls; /* collectives and messages that were begun */
     _Atomic int     does;    /* a clef__mpi_does */
     uint64_t n_sent;         /* bytes, as transport.h counts them */
-    atomic_flag     ending;
+    /* How it ends (end.c). */
+    atomic_flag ending;
+    MPI_Win     word;            /* memory that this node's ranks share, or MPI_WIN_NULL */
+    _Atomic int32_t *has_spoken; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;
 
 /** Notes that a call begins, and that it ends. */
@@ -74,7 +77,12 @@ void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request);
 
 /* ---- ending (end.c) ---- */
 
-/** Writes `line` and ends all ranks. The first caller in a process does it; others wait for the end. */
+/** Makes the memory by which the ranks of a node agree on who writes why all end. All ranks of the node call
+ *  it. Where MPI has no such memory, each rank that notices something writes its line. */
+void clef__mpi_word_make(clef__mpi *m, MPI_Comm node);
+void clef__mpi_word_free(clef__mpi *m);
+/** Writes `line`, if no other rank of this node has written one, and ends all ranks. The first caller in a
+ *  process does it; others wait for the end. */
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
 /** The same where another rank is lost: ends the launcher, too, if it has not ended after 2 s. */
 _Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line);
