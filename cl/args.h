@@ -406,4 +406,12 @@ typedef struct optimizer_args {
     args_uint decays;
 } optimizer_args;
 
+/* exchange.cl: n floats of each rank. Bytes from one rank's segment to the next, to the slots in it, and of a
+ * slot; runtime/ranks/transport.h describes them. */
+typedef struct exchange_args {
+    args_uint n, rank, n_ranks;
+    args_uint segment, slots, slot;
+    args_uint polls; /* after as many the kernel stops waiting for a rank; 0: never */
+} exchange_args;
+
 #endif

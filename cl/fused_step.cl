@@ -11,6 +11,7 @@
  *   list  the substeps, and their arguments
  *   -D STAGES  the number of different substeps */
 #include "args.h"
+#include "wait.h"
 
 #ifndef STAGES
 #  error "fused_step.cl needs STAGES"
@@ -45,21 +46,6 @@
 
 #define DECLARE(i) void fused_stage_##i(const uint *group, global const uint *args, global void *const *bufs);
 EACH_OF(STAGES, DECLARE)
-
-/* Makes what other groups wrote before they counted visible from here on. */
-#ifdef __clang__
-#  define SEE_OTHERS() __sync_synchronize()
-#else
-#  define SEE_OTHERS() mem_fence(CLK_GLOBAL_MEM_FENCE)
-#endif
-/* PATIENCE: polls of a counter that take about a millisecond. */
-#if defined(__clang__) && defined(__x86_64__)
-#  define PAUSE()  __asm__ volatile("pause")
-#  define PATIENCE (1u << 15)
-#else
-#  define PAUSE()
-#  define PATIENCE (1u << 19)
-#endif
 
 enum { LINE_WORDS = 16 };
 

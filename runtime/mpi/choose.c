@@ -119,6 +119,8 @@ clef__mpi_way clef__mpi_choose(const clef__group *g, size_t n, clef__wire wire)
     const double rounded = (double)clef__wire_bytes(wire, n), whole = (double)n * sizeof(float);
     int32_t best = -1;
     double shortest = 0;
+    if (wire == CLEF__WIRE_F32 && n * sizeof(float) <= g->round_bytes)
+        return CLEF__MPI_SHARED; /* another rank's device may take its part in it */
     for (int32_t way = 0; way < CLEF__MPI_N_WAYS; way++) {
         if (!(costs->allowed & 1u << way))
             continue;

@@ -33,6 +33,13 @@ static uint64_t call_sent(const clef__transport *t)
     return ((const clef__mpi *)t->state)->n_sent;
 }
 
+static void call_device_sums(clef__transport *t, uint64_t n_bytes)
+{
+    clef__mpi *m = t->state;
+    clef__mpi_enter(m, CLEF__MPI_DOES_SUM);
+    m->n_sent += n_bytes;
+}
+
 static void call_abort(clef__transport *t, const char *message)
 {
     clef__mpi_end(t->state, message);
@@ -73,6 +80,8 @@ static const clef__transport_calls calls = {.host = call_host,
                                             .all_reduce = clef__mpi_all_reduce,
                                             .all_gather = clef__mpi_all_gather,
                                             .broadcast = clef__mpi_broadcast,
+                                            .memory = clef__mpi_memory,
+                                            .device_sums = call_device_sums,
                                             .send = clef__mpi_send,
                                             .receive = clef__mpi_receive,
                                             .at = call_at,

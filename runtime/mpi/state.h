@@ -147,6 +147,8 @@ struct clef__group {
     size_t     scratch_bytes;
     clef__mpi_shared *shared; /* NULL if the group's ranks have no common memory */
     clef__mpi_costs   costs;
+    size_t     round_bytes; /* sums in f32 of at most as many bytes are one round in shared memory; 0: what is
+                               the fastest */
 };
 
 clef_status clef__mpi_group(clef__transport *t, const int32_t *ranks, int32_t n, clef__group **out,
@@ -195,6 +197,7 @@ enum { CLEF__MPI_SLOT = 131072 };
  *  All ranks come to the same. CLEF_E_NOMEM. */
 clef_status clef__mpi_shared_make(clef__group *group, clef_error *err);
 void        clef__mpi_shared_free(clef__group *group);
+int         clef__mpi_memory(clef__group *group, clef__group_memory *out);
 void       *clef__mpi_shared_begin(clef__group *group);
 void        clef__mpi_shared_raise(clef__group *group);
 const void *clef__mpi_shared_of(clef__group *group, int32_t rank);

@@ -8,6 +8,8 @@
 #include "cl/args.h"
 #include "runtime/device/broken.h"
 #include "runtime/os/os.h"
+#include "runtime/ranks/device_sums.h"
+#include "runtime/ranks/ranks.h"
 
 enum {
     LINE_BYTES = 64,
@@ -35,6 +37,9 @@ typedef struct fused_step {
     segment *segments;
     int32_t n_segments;
     enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* state of the current list */
+    int32_t exchanging;                            /* plan->exchanging of that layout */
+    int32_t n_sums;                                /* over ranks in it, */
+    uint64_t sum_bytes;                            /* and what they send to others */
 } fused_step;
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -53,11 +58,19 @@ static void add_kind(fused_step *r, const clef_fused_kind *kind)
         r->kinds.at[r->kinds.n++] = *kind;
 }
 
+/* The substep that takes the place of launch i. Returns 0 if none does. */
+static int kind_of(const clef_plan *plan, int32_t i, clef_fused_kind *out)
+{
+    const clef_launch *l = &plan->launches[i];
+    return l->call == CLEF_CALL_EXCHANGE ? clef__fused_exchange_kind(plan, l, out)
+                                         : clef__fused_kind_of(l, out);
+}
+
 static void find_kinds(const clef_plan *plan, fused_step *r)
 {
     for (int32_t i = 0; i < plan->n_launches; i++) {
         clef_fused_kind kind, other;
-        if (!clef__fused_kind_of(&plan->launches[i], &kind))
+        if (!kind_of(plan, i, &kind))
             continue;
         add_kind(r, &kind);
         if (clef__fused_companion(&kind, &other))
@@ -296,6 +309,24 @@ static int locate_buffer(fused_step *r, cl_mem mem, args_uint *base, args_uint *
     return 1;
 }
 
+/* Fills what differs in a sum over ranks: it has arguments and a buffer that its launch has not. Outside of
+ * runs of all ranks the host does the exchange, with this rank alone. */
+static int fill_exchange(const clef_plan *plan, fused_step *r, const clef_launch *l, fused_stage *substep,
+                         unsigned char *args)
+{
+    const clef__device_sums *sums = clef__device_sums_of(plan->dev);
+    const clef_exchange_call *call = l->args;
+    const exchange_args a = clef__device_sum_args(sums, (uint32_t)(call->n_bytes / sizeof(float)));
+    if (!plan->exchanging ||
+        !locate_buffer(r, sums->memory, &substep->base[l->n_bufs], &substep->at[l->n_bufs]))
+        return 0;
+    memcpy(args, &a, sizeof a);
+    substep->n_groups = substep->groups[0] = substep->groups[1] = 1;
+    r->n_sums++;
+    r->sum_bytes += call->n_bytes * (uint64_t)(sums->n_ranks - 1);
+    return 1;
+}
+
 /* Fills row i of the table. Returns 0 when the launch cannot be a substep of this fused step. */
 static int fill_substep(const clef_plan *plan, fused_step *r, int32_t i)
 {
@@ -303,7 +334,7 @@ static int fill_substep(const clef_plan *plan, fused_step *r, int32_t i)
     const clef_launch *l = &plan->launches[launch_index];
     fused_stage *substep = &r->table[i];
     clef_fused_kind kind;
-    const int32_t number = clef__fused_kind_of(l, &kind) && !clef__broken(l) ? find_kind(r, &kind) : -1;
+    const int32_t number = kind_of(plan, launch_index, &kind) && !clef__broken(l) ? find_kind(r, &kind) : -1;
     if (number < 0)
         return 0;
     const uint32_t before = r->n_bases;
@@ -313,22 +344,28 @@ static int fill_substep(const clef_plan *plan, fused_step *r, int32_t i)
                       .n_groups = l->groups[0] * l->groups[1] * l->groups[2],
                       .groups = {l->groups[0], l->groups[1]},
                       .args = (args_uint)((size_t)(at - (unsigned char *)r->table) / sizeof(args_uint))};
-    memcpy(at, l->args, l->args_bytes);
+    if (l->call == CLEF_CALL_KERNEL)
+        memcpy(at, l->args, l->args_bytes);
     for (uint32_t k = 0; k < FUSED_BUFS; k++) {
-        const cl_mem mem = k < l->n_bufs ? plan->list[launch_index]->bufs[k] : NULL;
+        const cl_mem mem = k < l->n_bufs ? clef__plan_buffer_of(plan, l->bufs[k]) : NULL;
         substep->base[k] = FUSED_NONE;
         if (mem && !locate_buffer(r, mem, &substep->base[k], &substep->at[k])) {
             r->n_bases = before;
             return 0;
         }
     }
-    return 1;
+    if (l->call != CLEF_CALL_EXCHANGE || fill_exchange(plan, r, l, substep, at))
+        return 1;
+    r->n_bases = before;
+    return 0;
 }
 
 static void split_list(const clef_plan *plan, fused_step *r)
 {
-    r->n_segments = 0;
+    r->n_segments = r->n_sums = 0;
     r->n_bases = 0;
+    r->sum_bytes = 0;
+    r->exchanging = plan->exchanging;
     for (int32_t i = 0; i < plan->n_launches * r->repeats; i++) {
         const int is_fused = fill_substep(plan, r, i);
         segment *last = r->n_segments ? &r->segments[r->n_segments - 1] : NULL;
@@ -407,11 +444,15 @@ static int run_step(clef_plan *plan, clef__execution *e, clef_status *status, cl
     fused_step *r = e->state;
     if (!r || !r->kernel)
         return 0;
-    if (r->layout == NOT_LAID_OUT)
+    if (r->layout == NOT_LAID_OUT || r->exchanging != plan->exchanging)
         lay_out_list(plan, r);
     if (r->layout != LAID_OUT)
         return 0;
     *status = CLEF_OK;
+    if (r->n_sums) {
+        clef__transport *t = plan->dev->ranks->transport;
+        t->calls->device_sums(t, r->sum_bytes);
+    }
     for (int32_t i = 0; i < r->n_segments && !*status; i++)
         *status = enqueue_segment(plan, r, &r->segments[i], err);
     return 1;

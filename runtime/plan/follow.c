@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/plan/ranked.h"
+#include "runtime/ranks/device_sums.h"
 
 /* A plan of rank 0, as this rank has it. */
 typedef struct part {
@@ -204,6 +205,7 @@ clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_we
     clef_error why = {0};
     clef_status s = CLEF_OK;
     dev->ranks = ranks;
+    clef__device_sums_find(ranks, dev);
     while (!s) {
         clef__command command;
         const void *data;

@@ -39,6 +39,8 @@ typedef struct clef_fused_kinds {
 
 /** Returns 1 when the launch's kernel can be a substep, and describes it in *out. */
 int         clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out);
+/** The same for a launch at which ranks exchange values, if the plan's device does that by itself. */
+int         clef__fused_exchange_kind(const clef_plan *plan, const clef_launch *l, clef_fused_kind *out);
 int         clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b);
 /** Returns 1 when `kind` needs another kernel at other lengths, and describes it in *out. */
 int         clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out);

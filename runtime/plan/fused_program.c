@@ -8,6 +8,7 @@
 #include "runtime/device/broken.h"
 #include "runtime/device/source.h"
 #include "runtime/plan/fused.h"
+#include "runtime/ranks/device_sums.h"
 
 enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24, C_VERSION = 12 /* of cl/fused_step.cl */ };
 
@@ -25,6 +26,16 @@ int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
                              .n_bufs = l->n_bufs};
     memcpy(out->defs, l->defs, sizeof out->defs);
     return 1;
+}
+
+int clef__fused_exchange_kind(const clef_plan *plan, const clef_launch *l, clef_fused_kind *out)
+{
+    static const clef_launch sum = {
+        .source = "exchange", .kernel = "exchange_sum", .local = {1, 1, 1}, .n_bufs = 3};
+    const clef__device_sums *sums = clef__device_sums_of(plan->dev);
+    const clef_exchange_call *call = l->args;
+    return sums && call->kind == CLEF_EXCHANGE_SUM && call->n_bytes <= sums->layout.most_bytes &&
+           clef__fused_kind_of(&sum, out);
 }
 
 int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b)

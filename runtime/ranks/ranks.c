@@ -12,6 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/library.h"
 #include "runtime/os/os.h"
+#include "runtime/ranks/device_sums.h"
 
 enum { AGREE_BYTES = 1024, REPORT_BYTES = 768 };
 
@@ -361,6 +362,11 @@ clef_status clef_ranks_lead(clef_ranks *r, clef_device *dev, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " cannot lead: %s", r->rank,
                           r->apart ? "the ranks were opened apart" : "rank 0 does");
     dev->ranks = r;
+    if (r->has_led)
+        clef__device_sums_again(r, dev);
+    else
+        clef__device_sums_find(r, dev);
+    r->has_led = 1;
     return CLEF_OK;
 }
 

@@ -20,8 +20,11 @@ struct clef_ranks {
     size_t           n_copies;
     int32_t          n_plans;   /* made so far: the next one's number */
     int64_t          n_steps;   /* runs of plans so far */
+    int32_t          has_led;   /* rank 0: a device was opened before */
     int32_t          apart;     /* 1: clef_ranks_opts.apart; `stage` is this rank alone */
     uint64_t         n_reports; /* bytes that were sent for clef_ranks_sent() */
+    clef__group_memory memory;  /* of the stage */
+    const void      *summing;   /* the OpenCL device that sums over ranks; NULL: the host does */
 };
 
 /** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was

@@ -23,6 +23,24 @@ typedef enum clef__wire {
 /** Some of the ranks, which take part in collectives together. */
 typedef struct clef__group clef__group;
 
+/** Memory in which the ranks of a group, which share a node, exchange in rounds, so that a device that works
+ *  in host memory can take a rank's part in a sum. Each rank has a segment: the number of rounds that it has
+ *  raised (uint64), and two slots, which rounds use in turn. A rank takes part in round k (1, 2, ...) so:
+ *
+ *    it waits until every rank has raised k - 1 or more, and writes its contribution into its slot k % 2
+ *    it raises k: what it wrote becomes visible before (release)
+ *    it waits until every rank has raised k or more (acquire), and reads their slots k % 2
+ *
+ *  Segments of rank i of the group begin at base + i * segment_bytes. A second set of segments, for trials,
+ *  begins at base + trial. All are 0 at first. The memory lives as long as the group. */
+typedef struct clef__group_memory {
+    unsigned char *base; /* aligned to 128 bytes */
+    size_t n_bytes;      /* of both sets */
+    size_t trial, segment_bytes;
+    size_t slots, slot_bytes; /* the first slot begins at `slots` of the segment, the second after it */
+    size_t most_bytes;        /* sums of at most as many bytes are one round */
+} clef__group_memory;
+
 typedef struct clef__transport {
     int32_t rank, size;             /* of this process among all */
     int32_t local_rank, local_size; /* among those on this node */
@@ -54,6 +72,13 @@ typedef struct clef__transport_calls {
                               clef_error *err);
     /** Copies the bytes of the group's rank `root` to the others. */
     clef_status (*broadcast)(clef__group *group, int32_t root, void *data, size_t n_bytes, clef_error *err);
+    /** Returns 1 if the group has memory in which ranks can wait for each other with a core each, and
+     *  describes it. From then on, each sum in f32 of at most most_bytes is one round of it. All members
+     *  call it, and get the same answer. */
+    int         (*memory)(clef__group *group, clef__group_memory *out);
+    /** Says that a device has begun sums in a group's memory, which send n_bytes to others. Until this rank's
+     *  next call it counts as waiting in a sum. */
+    void        (*device_sums)(clef__transport *t, uint64_t n_bytes);
     /** Messages from one rank to another (numbers among all ranks) arrive in their order. send() returns when
      *  `data` may be used again, which may be before the message has arrived. Two ranks may send to each
      *  other at the same time. send() waits only while 64 messages of this rank, or 256 MiB of them, were not
@@ -73,7 +98,7 @@ typedef struct clef__transport_calls {
 } clef__transport_calls;
 
 /** The one function that libclef_mpi.so exports for clef; `version` is CLEF__TRANSPORT_VERSION. */
-#define CLEF__TRANSPORT_VERSION 2
+#define CLEF__TRANSPORT_VERSION 3
 typedef clef_status (*clef__transport_open)(int32_t version, clef__transport **out, clef_error *err);
 #define CLEF__TRANSPORT_SYMBOL "clef__mpi_open"
 

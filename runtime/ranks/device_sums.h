@@ -1,0 +1,29 @@
+/* Sums over ranks by the device itself (cl/exchange.cl), in memory that the ranks of a node share. A fused step
+ * then runs through its sums: no launch ends there, and the host does not wake. */
+#ifndef CLEF_RUNTIME_DEVICE_SUMS_H
+#define CLEF_RUNTIME_DEVICE_SUMS_H
+
+#include "cl/args.h"
+#include "runtime/device/device.h"
+#include "runtime/ranks/transport.h"
+
+/** What a device needs to take its rank's part. */
+typedef struct clef__device_sums {
+    cl_mem            memory; /* the group's, used in place */
+    clef__group_memory layout;
+    int32_t           rank, n_ranks; /* in the group */
+} clef__device_sums;
+
+/** Finds out whether devices can sum for this rank's stage. The kernel has to work in host memory in place,
+ *  and to give the sums that the host would, bit by bit, in trials with the other ranks' devices. All ranks
+ *  of the stage call it, each with its device; if one of them cannot, none will. Only for CPUs whose ranks
+ *  have a core each, with sums in f32. CLEF_RANK_FUSED=0: never. */
+void clef__device_sums_find(struct clef_ranks *ranks, clef_device *dev);
+/** For another opening of the same device. */
+void clef__device_sums_again(struct clef_ranks *ranks, clef_device *dev);
+/** NULL: the host sums. */
+const clef__device_sums *clef__device_sums_of(const clef_device *dev);
+/** The arguments of a sum of n floats. */
+exchange_args clef__device_sum_args(const clef__device_sums *sums, uint32_t n);
+
+#endif
