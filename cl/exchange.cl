@@ -27,7 +27,8 @@ static int wait_for_all(global uchar *memory, const exchange_args a, ulong round
 {
     int came = 1;
     for (uint i = 0; i < a.n_ranks && came; i++)
-        came = wait_for_round((volatile global const ulong *)(memory + i * (size_t)a.segment), round, a.polls);
+        came = wait_for_round((volatile global const ulong *)(memory + i * (size_t)a.segment), round,
+                              a.polls);
     SEE_OTHERS();
     return came;
 }

@@ -1,5 +1,5 @@
-/* Sums over ranks by the device itself (cl/exchange.cl), in memory that the ranks of a node share. A fused step
- * then runs through its sums: no launch ends there, and the host does not wake. */
+/* Sums over ranks by the device itself (cl/exchange.cl), in memory that the ranks of a node share. A fused
+ * step then runs through its sums: no launch ends there, and the host does not wake. */
 #ifndef CLEF_RUNTIME_DEVICE_SUMS_H
 #define CLEF_RUNTIME_DEVICE_SUMS_H
 
