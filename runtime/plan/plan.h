@@ -96,6 +96,12 @@ typedef struct clef_io {
     clef__write_state write;
 } clef_io;
 
+/* A weight that was gathered in memory of the plan; data is NULL where it was not. */
+typedef struct clef_gathered {
+    char *data;
+    int   stays; /* 1: a buffer uses it */
+} clef_gathered;
+
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
@@ -115,7 +121,7 @@ struct clef_plan {
     cl_mem          scratch;
     unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is
                                 made */
-    char          **gathered; /* by value id: a weight whose parts lie scattered in the file; NULL: none */
+    clef_gathered  *gathered; /* by value id */
     void           *packed;  /* host memory of their results, on devices that share host memory */
     size_t          packed_bytes;
     clef_io        *inputs;
@@ -185,13 +191,18 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
 
 /* The bytes of weights: plan_weights.c. */
 
-/** The bytes of a weight from the plan's source. A weight that is scattered in the file is gathered in
- *  memory, until clef__plan_weight_done() or the plan's end. CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
+/** The bytes of a weight from the plan's source. A weight that is scattered in the file, or that rank 0
+ *  sends (runtime/plan/sent.h), is gathered in memory, until clef__plan_weight_done() or the plan's end.
+ *  CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
                                    clef_error *err);
 /** 1 for a weight that is gathered. */
-int         clef__plan_is_gathered(const clef_value *v);
+int         clef__plan_is_gathered(const clef_plan *plan, const clef_value *v);
+/** Starts to read a weight that will be needed soon. */
+void        clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v);
+/** A gathered weight is not needed any more; or a buffer uses its memory, which stays to the plan's end. */
 void        clef__plan_weight_done(const clef_plan *plan, const clef_value *v);
+void        clef__plan_weight_stays(const clef_plan *plan, const clef_value *v);
 void        clef__plan_free_gathered(clef_plan *plan);
 
 /* Nodes that run when the plan is made: plan_load.c. */

@@ -146,18 +146,15 @@ static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *er
     return s;
 }
 
-/* Starts reading the weights of the next load node from `id` on, if they lie in a file. */
+/* Starts reading the weights of the next load node from `id` on. */
 static void read_ahead(const clef_plan *plan, int32_t id)
 {
     const clef_graph *g = plan->graph;
-    const void *data;
     while (id < g->n_values && !plan->at_load[id])
         id++;
-    for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in;
-         k++)
-        if (g->values[id]->in[k]->kind == CLEF_WEIGHT && !clef__plan_is_gathered(g->values[id]->in[k]) &&
-            !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
-            clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
+    for (int32_t k = 0; id < g->n_values && k < g->values[id]->n_in; k++)
+        if (g->values[id]->in[k]->kind == CLEF_WEIGHT)
+            clef__plan_weight_ahead(plan, g->values[id]->in[k]);
 }
 
 clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)

@@ -124,6 +124,7 @@ static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
     plan->stats.mapped_bytes += n_bytes;
+    clef__plan_weight_stays(plan, v);
     return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes,
                                  (void *)(uintptr_t)data, &plan->mem[v->id], err);
 }
@@ -139,8 +140,8 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         const clef_value *v = plan->graph->values[i];
         if (!clef__plan_runs_with(plan, v))
             continue;
-        data = NULL; /* a weight that is gathered from the file will be aligned */
-        s = clef__plan_is_gathered(v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
+        data = NULL; /* a weight that is gathered will be aligned */
+        s = clef__plan_is_gathered(plan, v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
         const uint64_t room = round_up((uint64_t)clef__bytes(v, NULL), align);
         up.total += room;
         up.left += !s && !can_map(plan, v, data) ? room : 0;
@@ -369,7 +370,7 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 {
     pool states = {0};
     plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
-    plan->gathered = calloc((size_t)plan->graph->n_values + 1, sizeof(char *));
+    plan->gathered = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->gathered);
     if (!plan->mem || !plan->gathered)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
     clef_status s = clef__plan_find_load_nodes(plan, err);

@@ -1,15 +1,16 @@
 /* The bytes of weights: from the plan's source, or gathered from it, where a weight is a part that lies
- * scattered in the file. */
+ * scattered in the file, or from rank 0. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/sent.h"
 
-int clef__plan_is_gathered(const clef_value *v)
+int clef__plan_is_gathered(const clef_plan *plan, const clef_value *v)
 {
-    return v->part && v->part->n_runs > 1;
+    return clef__sent_serves(plan) || (v->part && v->part->n_runs > 1);
 }
 
 static clef_status gather(const clef_plan *plan, const clef_value *v, const char *whole, const void **out,
@@ -17,11 +18,11 @@ static clef_status gather(const clef_plan *plan, const clef_value *v, const char
 {
     const clef_weight_part *p = v->part;
     const size_t n_bytes = (size_t)clef__bytes(v, NULL);
-    char *to = plan->gathered[v->id];
+    char *to = plan->gathered[v->id].data;
     *out = to;
     if (to)
         return CLEF_OK;
-    to = plan->gathered[v->id] = clef__os_alloc_large(n_bytes);
+    to = plan->gathered[v->id].data = clef__os_alloc_large(n_bytes);
     *out = to;
     if (!to)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", v->name, n_bytes);
@@ -35,6 +36,11 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 {
     const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
+    if (clef__sent_serves(plan)) {
+        const clef_status s = clef__sent_fetch(plan, v, err);
+        *out = s ? NULL : plan->gathered[v->id].data;
+        return s;
+    }
     *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user,
                                                    v->part ? v->part->whole : v->name, v->dtype, n_bytes)
                               : NULL;
@@ -49,18 +55,38 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
                              clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
 }
 
+void clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v)
+{
+    const void *data;
+    if (clef__sent_serves(plan))
+        clef__sent_ask(plan, v);
+    else if (plan->dev->info.caps.unified_memory && !clef__plan_is_gathered(plan, v) &&
+             !clef__plan_weight_data(plan, v, &data, NULL))
+        clef__os_read_ahead(data, (size_t)clef__bytes(v, NULL));
+}
+
+static void free_gathered(const clef_plan *plan, const clef_value *v)
+{
+    if (plan->gathered[v->id].data)
+        clef__os_free_large(plan->gathered[v->id].data, (size_t)clef__bytes(v, NULL));
+    plan->gathered[v->id] = (clef_gathered){0};
+}
+
 void clef__plan_weight_done(const clef_plan *plan, const clef_value *v)
 {
-    if (!plan->gathered || !plan->gathered[v->id])
-        return;
-    clef__os_free_large(plan->gathered[v->id], (size_t)clef__bytes(v, NULL));
-    plan->gathered[v->id] = NULL;
+    if (!plan->gathered[v->id].stays)
+        free_gathered(plan, v);
+}
+
+void clef__plan_weight_stays(const clef_plan *plan, const clef_value *v)
+{
+    plan->gathered[v->id].stays = 1;
 }
 
 void clef__plan_free_gathered(clef_plan *plan)
 {
     for (int32_t i = 0; plan->gathered && i < plan->graph->n_values; i++)
-        clef__plan_weight_done(plan, plan->graph->values[i]);
+        free_gathered(plan, plan->graph->values[i]);
     free(plan->gathered);
     plan->gathered = NULL;
 }

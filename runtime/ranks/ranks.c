@@ -240,6 +240,7 @@ clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_
     if (!s) {
         r->rank = r->transport->rank;
         r->apart = o->apart != 0;
+        r->sends_weights = o->sends_weights != 0;
         clef__os_share_cpus(r->transport->local_rank, r->transport->local_size);
         s = choose_layout(r, o, err);
     }
