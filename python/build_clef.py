@@ -25,7 +25,6 @@ extern "Python" void clef_py_notice(void *, const char *);
 extern "Python" void clef_py_entry(void *, const char *, const char *);
 extern "Python" clef_status clef_py_part(void *, const clef_reply_part *);
 extern "Python" const void *clef_py_weight(void *, const char *, clef_dtype, uint64_t);
-extern "Python" clef_status clef_py_open_weights(void *, const char *, clef_ranks_weights *, clef_error *);
 extern "Python" int clef_py_chooses(void *, const char *);
 extern "Python" clef_status clef_py_values(void *, const char *, uint64_t, const float **, clef_error *);
 extern "Python" void clef_py_distribution(void *, const char *, const double *, int32_t);

@@ -68,12 +68,6 @@ clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_de
     return CLEF_OK;
 }
 
-static clef_status open_weights(void *user, const char *name, clef_ranks_weights *out, clef_error *err)
-{
-    (void)user;
-    return clef_model_open_for_rank(name, out, err);
-}
-
 /* Ranks on one GPU would wait for each other, so that has to be asked for: by naming it once for each. A CPU
  * is divided. */
 static clef_status check_device(const clef_ranks_info *info, clef_device *device, clef_error *err)
@@ -112,7 +106,7 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
         return clef_ranks_lead(ranks, device, err);
     }
     if (!status)
-        status = clef_ranks_follow(ranks, device, open_weights, NULL, err);
+        status = clef_ranks_follow(ranks, device, clef_model_open_for_rank, NULL, err);
     clef_device_close(device);
     clef_ranks_close(ranks);
     exit(status ? CLI_FAILED : CLI_OK);

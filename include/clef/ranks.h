@@ -90,9 +90,11 @@ CLEF_API clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef
  *  paths of the files. Valid until the next call for this model. NULL without a launcher of ranks, or when
  *  out of memory. */
 CLEF_API const char *clef_model_weights_name(clef_model *model, const clef_lora_set *loras);
-/** What a clef_ranks_open_weights does for plans of models, with and without adapters: opens the files that
- *  rank 0 uses, which have to be there under the same paths. CLEF_E_ARG: a file differs from rank 0's. */
-CLEF_API clef_status clef_model_open_for_rank(const char *name, clef_ranks_weights *out, clef_error *err);
+/** A clef_ranks_open_weights for plans of models, with and without adapters: opens the files that rank 0
+ *  uses, which have to be there under the same paths. user: not used. CLEF_E_ARG: a file differs from rank
+ *  0's. */
+CLEF_API clef_status clef_model_open_for_rank(void *user, const char *name, clef_ranks_weights *out,
+                                              clef_error *err);
 /** CLEF_OK if `mine` is CLEF_OK on every rank. Else what the first rank that failed has in *err, with its
  *  number and host before it. All ranks call this. */
 CLEF_API clef_status clef_ranks_agree(clef_ranks *ranks, clef_status mine, clef_error *err);

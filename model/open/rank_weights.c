@@ -102,8 +102,9 @@ static clef_status open_all(opened *o, char *text, clef_error *err)
                : clef_lora_set_create(o->model, (const clef_lora *const *)o->loras, o->n, &o->set, err);
 }
 
-clef_status clef_model_open_for_rank(const char *name, clef_ranks_weights *out, clef_error *err)
+clef_status clef_model_open_for_rank(void *user, const char *name, clef_ranks_weights *out, clef_error *err)
 {
+    (void)user;
     opened *o = calloc(1, sizeof *o);
     char *text = malloc(strlen(name) + 1);
     clef_status s = o && text ? open_all(o, strcpy(text, name), err)

@@ -213,11 +213,6 @@ def clef_py_weight(user: Any, name: Any, dtype: Any, n_bytes: int) -> Any:
     return ffi.from_handle(user).find(text_of(name), n_bytes)
 
 
-@_called_by_c(onerror=_keep, error=lib.CLEF_E_CANCELLED)
-def clef_py_open_weights(user: Any, name: Any, out: Any, error: Any) -> int:
-    return int(lib.clef_model_open_for_rank(name, out, error))
-
-
 @_called_by_c(onerror=_keep, error=0)
 def clef_py_chooses(user: Any, name: Any) -> int:
     return int(bool(ffi.from_handle(user)(text_of(name))))

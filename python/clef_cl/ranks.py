@@ -225,7 +225,8 @@ class Ranks:
         opened = self._opened(device)
         try:
             with opened._lock:
-                call(lib.clef_ranks_follow, self._pointer, opened._pointer, lib.clef_py_open_weights, ffi.NULL)
+                call(lib.clef_ranks_follow, self._pointer, opened._pointer, lib.clef_model_open_for_rank,
+                     ffi.NULL)
         finally:
             if isinstance(device, str):
                 opened.close()
