@@ -228,6 +228,12 @@ clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err)
     return clef_ranks_sent(ranks, *out, err);
 }
 
+void cli_ranks_before_end(void (*call)(void *user), void *user)
+{
+    if (ranks)
+        clef_ranks_before_end(ranks, call, user);
+}
+
 /* Ends all ranks, with the reason of one that fails alone. */
 static void stop_others(void)
 {

@@ -124,6 +124,11 @@ CLEF_API clef_status clef_ranks_measure(clef_ranks *ranks, const uint64_t *sizes
  *  `width` (the text lists widths that do), or there are fewer layers than stages; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_graph_of_rank(const clef_graph *graph, int32_t width, int32_t stages, int32_t rank,
                                         clef_graph **out, clef_error *err);
+/** Calls `call` once when all ranks are about to end, because one is lost or has failed: on this rank, in a
+ *  thread of its own, for up to a second. Then the process ends, whether `call` has returned or not. Other
+ *  threads may be in calls of the library that never return, so it must not wait for them. call NULL: not any
+ *  more; to be called before what `user` points to is freed. */
+CLEF_API void        clef_ranks_before_end(clef_ranks *ranks, void (*call)(void *user), void *user);
 /** Ends all ranks, after `message` was written to stderr. Does not return. */
 CLEF_API void        clef_ranks_abort(clef_ranks *ranks, const char *message);
 

@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "clef_ranks_compare": "training on several ranks is done by the command", "clef_ranks_sum": "as above",
     "clef_model_trainer_n_at_once": "as above",
     "clef_plan_device": "Plan.device",
+    "clef_ranks_before_end": "a function that runs while the process ends needs the interpreter, which may wait itself",
     "clef_plan_input_bytes": "arrays know their sizes",
     "clef_plan_read_start": "a read of two halves needs memory that stays in place between calls",
     "clef_plan_read_wait": "as above",

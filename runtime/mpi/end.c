@@ -7,6 +7,8 @@
 /* MPI_Abort() needs other processes, which may be lost, too. Open MPI's launcher then waits for its other
  * half for ever, so it is ended from here. */
 enum { SECONDS_FOR_ABORT = 2 };
+/* What is called before the end may take so long. */
+static const double call_seconds = 1;
 
 /* ---- who speaks ---- */
 
@@ -49,6 +51,35 @@ static int may_speak(clef__mpi *m)
     return !m->has_spoken || atomic_exchange(m->has_spoken, 1) == 0;
 }
 
+/* ---- before the end ---- */
+
+void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user)
+{
+    clef__mpi *m = t->state;
+    atomic_store(&m->last_call, NULL);
+    atomic_store(&m->last_user, user);
+    atomic_store(&m->last_call, call);
+}
+
+static void run_last_call(void *user)
+{
+    clef__mpi *m = user;
+    void (*call)(void *) = atomic_load(&m->last_call);
+    if (call)
+        call(atomic_load(&m->last_user));
+    atomic_store(&m->has_called, 1);
+}
+
+/* It runs in a thread of its own, so that it delays the end by a second at most, whatever it waits for. */
+static void make_last_call(clef__mpi *m)
+{
+    const double begin = clef__mpi_seconds();
+    if (!atomic_load(&m->last_call) || !clef__mpi_thread_start(run_last_call, m))
+        return;
+    while (!atomic_load(&m->has_called) && clef__mpi_seconds() - begin < call_seconds)
+        clef__mpi_nap(0.01);
+}
+
 /* ---- the end ---- */
 
 static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
@@ -58,6 +89,7 @@ static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
             clef__mpi_nap(1);
     if (*line && may_speak(m))
         clef__mpi_write_line(line);
+    make_last_call(m);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);
     if (is_lost)
         clef__mpi_end_launcher_after(SECONDS_FOR_ABORT);

@@ -86,6 +86,7 @@ static const clef__transport_calls calls = {.host = call_host,
                                             .receive = clef__mpi_receive,
                                             .at = call_at,
                                             .sent = call_sent,
+                                            .before_end = clef__mpi_before_end,
                                             .abort = call_abort,
                                             .close = call_close};
 

@@ -44,6 +44,9 @@ typedef struct clef__mpi {
     uint64_t n_sent;         /* bytes, as transport.h counts them */
     /* How it ends (end.c). */
     atomic_flag ending;
+    void (*_Atomic last_call)(void *user); /* before_end(); NULL: none */
+    void *_Atomic   last_user;
+    _Atomic int     has_called;
     MPI_Win     word;            /* memory that this node's ranks share, or MPI_WIN_NULL */
     _Atomic int32_t *has_spoken; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;
@@ -86,6 +89,8 @@ void clef__mpi_word_free(clef__mpi *m);
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
 /** The same where another rank is lost: ends the launcher, too, if it has not ended after 2 s. */
 _Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line);
+/** What is called before the end, and NULL for nothing. */
+void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user);
 /** Ends all ranks if `code` is an error of MPI. peer: the other end, or -1 where there is more than one. */
 void clef__mpi_check(clef__mpi *m, int code, int32_t peer);
 /** Writes the line for a rank that is lost or hangs. `state` is "is lost" or "hangs". */

@@ -304,6 +304,11 @@ const char *clef_ranks_host(const clef_ranks *r, int32_t rank)
     return rank >= 0 && rank < r->transport->size ? r->transport->calls->host(r->transport, rank) : NULL;
 }
 
+void clef_ranks_before_end(clef_ranks *r, void (*call)(void *user), void *user)
+{
+    r->transport->calls->before_end(r->transport, call, user);
+}
+
 void clef_ranks_abort(clef_ranks *r, const char *message)
 {
     r->transport->calls->abort(r->transport, message);

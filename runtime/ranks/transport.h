@@ -51,7 +51,8 @@ typedef struct clef__transport {
 
 /** What a transport does. Calls return when they are done; while a rank waits, it leaves its core to others.
  *  If a rank is lost, calls do not return: the transport writes one line that names it, and ends all ranks.
- *  Calls come from one thread at a time, but for `at` and `abort`, which any thread may call. Nothing is
+ *  Calls come from one thread at a time, but for `at`, `before_end` and `abort`, which any
+ *  thread may call. Nothing is
  *  allocated in collectives and messages, unless one is larger than ever before. A status other than CLEF_OK
  *  (CLEF_E_ARG, CLEF_E_NOMEM) leaves the other ranks waiting, so the caller then ends them with `abort`. */
 typedef struct clef__transport_calls {
@@ -91,6 +92,11 @@ typedef struct clef__transport_calls {
     /** Bytes that this rank has sent to others so far, without heartbeats and what MPI adds. What several
      *  ranks read in shared memory counts for each of them. */
     uint64_t    (*sent)(const clef__transport *t);
+    /** Calls `call` once when all ranks are about to end, because one is lost or has failed: in a thread of
+     *  its own, while the thread that ends them waits for up to a second. The thread that uses the transport
+     *  may be in a call that never returns, so `call` must not wait for it. NULL: not any more. Any thread
+     *  may call this. */
+    void        (*before_end)(clef__transport *t, void (*call)(void *user), void *user);
     /** Ends all ranks after `message` (a line without its end) is written to stderr. Does not return. */
     void        (*abort)(clef__transport *t, const char *message);
     /** Waits until all ranks call it. Groups are freed before. A process can open the transport once. */

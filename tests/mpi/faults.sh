@@ -61,6 +61,11 @@ start 3 wait
 signal_to 0 STOP
 ends "the first rank is stopped, and others wait for it" "^clef: rank 0 on .+ is lost \(last: step 0\)$"
 
+start 3 words
+signal_to 2 STOP
+ends "what is called before the end does not return" "^clef: rank 2 on .+ is lost \(last: step [0-9]+\)$"
+same "it was called once" 1 "$(grep -c "^last words$" "$tmp/out")"
+
 CLEF_RANK_HANG=2 start 3 hang
 ends "a rank hangs" "^clef: rank 2 on .+ hangs \(last: step 12\)$"
 

@@ -4,6 +4,7 @@
  *   hang   the last rank computes for ever at step 12; the others wait for it in a sum
  *   abort  the last rank ends all
  *   exit   the last rank ends by itself, as after an error of its program
+ *   words  as sums; before the end rank 0 writes "last words", and then does not return
  * Each rank writes "rank R PID" to stdout first. */
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,13 @@ static void compute_for_ever(void)
         n_rounds = n_rounds + 1;
 }
 
+static void say_last_words(void *user)
+{
+    puts(user);
+    fflush(stdout);
+    compute_for_ever();
+}
+
 int main(int argc, char **argv)
 {
     clef_error err = {0};
@@ -30,6 +38,8 @@ int main(int argc, char **argv)
     static float x[4096];
     printf("rank %d %ld\n", t->rank, (long)getpid());
     fflush(stdout);
+    if (strcmp(mode, "words") == 0 && t->rank == 0)
+        t->calls->before_end(t, say_last_words, "last words");
     for (int64_t step = 0;; step++) {
         t->calls->at(t, "step", step);
         if (strcmp(mode, "wait") == 0) {

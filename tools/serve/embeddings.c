@@ -14,6 +14,7 @@ typedef struct work {
     serve_params p;
     serve_group group;
     serve_embedding run;
+    int32_t is_held;        /* 1: the engine may use it until the process ends */
     int32_t **ids;          /* [n] */
     int32_t *n_ids;         /* [n] */
     int32_t *order;         /* [n]: the shortest first */
@@ -181,15 +182,19 @@ static int wait_for(work *w)
         serve_lock_release(&w->group.lock);
         if (done)
             break;
+        if (serve_engine_gave_up(r->s->engine, &r->error)) {
+            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
+            return 0;
+        }
         if (serve_client_gone(r)) {
             r->gone = 1;
             serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
-            serve_embedding_cancel(&w->run);
+            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
             return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
         }
         if (cli_terminal_seconds() - r->began > (double)r->s->o.request_timeout) {
             serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
-            serve_embedding_cancel(&w->run);
+            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
             return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
                               "the request took more than %.0f s (--request-timeout)",
                               (double)r->s->o.request_timeout);
@@ -285,28 +290,41 @@ static void reply(work *w)
     r->n_reply = strlen(text);
 }
 
+static void free_work(work *w)
+{
+    if (w->is_held)
+        return;
+    for (int32_t i = 0; i < w->n; i++)
+        free(w->ids[i]);
+    free(w->ids);
+    free(w->n_ids);
+    free(w->order);
+    free(w->sorted);
+    free(w->n_sorted);
+    free(w->run.out);
+    serve_params_finish(&w->p);
+    serve_group_finish(&w->group);
+    free(w);
+}
+
 void serve_answer_embeddings(serve_request *r)
 {
-    work w = {.r = r};
+    work *w = calloc(1, sizeof *w);
     const serve_engine_stats s = serve_engine_describe(r->s->engine);
-    serve_group_init(&w.group);
-    w.n_dims = s.n_dims;
-    w.max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
-                       ? s.max_tokens
-                       : r->s->m.hparams->n_context;
-    int ok = serve_params_read(r, SERVE_FORM_EMBED, &w.p);
-    if (ok && !w.n_dims)
+    if (!w) {
+        no_memory(r);
+        return;
+    }
+    w->r = r;
+    serve_group_init(&w->group);
+    w->n_dims = s.n_dims;
+    w->max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
+                        ? s.max_tokens
+                        : r->s->m.hparams->n_context;
+    int ok = serve_params_read(r, SERVE_FORM_EMBED, &w->p);
+    if (ok && !w->n_dims)
         ok = serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings");
-    if (ok && check_form(&w) && read_input(&w) && compute(&w))
-        reply(&w);
-    for (int32_t i = 0; i < w.n; i++)
-        free(w.ids[i]);
-    free(w.ids);
-    free(w.n_ids);
-    free(w.order);
-    free(w.sorted);
-    free(w.n_sorted);
-    free(w.run.out);
-    serve_params_finish(&w.p);
-    serve_group_finish(&w.group);
+    if (ok && check_form(w) && read_input(w) && compute(w))
+        reply(w);
+    free_work(w);
 }

@@ -11,11 +11,14 @@
 /* Embeddings yield to texts after so many tokens; a step that fails is tried so often. */
 enum { EMBED_TOKENS = 1024, MOST_TRIES = 2 };
 static const double reopen_seconds = 2;
+/* How often a thread that waits for the engine looks whether the server has given up. */
+static const double look_seconds = 0.1;
 
 struct serve_engine {
     serve_server *s;
     serve_thread thread;
     int started;
+    _Atomic int given_up;
     clef_device *device;
     clef_batch *batch; /* NULL: none, or lost */
     clef_embedder *embedder;
@@ -691,24 +694,39 @@ int serve_engine_embed(serve_engine *e, serve_embedding *w, serve_error *error)
     return ok;
 }
 
-static void wait_until_done(serve_group *g, const serve_run_state *state)
+void serve_engine_give_up(serve_engine *e)
+{
+    atomic_store(&e->given_up, 1);
+}
+
+int serve_engine_gave_up(const serve_engine *e, serve_error *error)
+{
+    if (!atomic_load(&e->given_up))
+        return 0;
+    serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server ends: one of its ranks has ended or is lost");
+    return 1;
+}
+
+static int wait_until_done(const serve_engine *e, serve_group *g, const serve_run_state *state)
 {
     serve_lock_take(&g->lock);
-    while (*state != SERVE_RUN_DONE)
-        serve_condition_wait(&g->changed, &g->lock);
+    while (*state != SERVE_RUN_DONE && !atomic_load(&e->given_up))
+        serve_condition_wait_seconds(&g->changed, &g->lock, look_seconds);
+    const int done = *state == SERVE_RUN_DONE;
     serve_lock_release(&g->lock);
+    return done;
 }
 
-void serve_run_cancel(serve_run *run)
+int serve_run_cancel(serve_engine *e, serve_run *run)
 {
     atomic_store(&run->cancelled, 1);
-    wait_until_done(run->group, &run->state);
+    return wait_until_done(e, run->group, &run->state);
 }
 
-void serve_embedding_cancel(serve_embedding *w)
+int serve_embedding_cancel(serve_engine *e, serve_embedding *w)
 {
     atomic_store(&w->cancelled, 1);
-    wait_until_done(w->group, &w->state);
+    return wait_until_done(e, w->group, &w->state);
 }
 
 serve_engine_stats serve_engine_describe(serve_engine *e)

@@ -77,9 +77,14 @@ int serve_engine_failed(serve_engine *e);
 /** Hands over the n runs of a group, or none of them: 0, and SERVE_E_QUEUE or SERVE_E_UNAVAILABLE. */
 int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_t n, serve_error *error);
 int serve_engine_embed(serve_engine *e, serve_embedding *work, serve_error *error);
-/** Ends a run and waits until the engine has let go of it: a step at most. */
-void serve_run_cancel(serve_run *run);
-void serve_embedding_cancel(serve_embedding *work);
+/** Ends a run and waits until the engine has let go of it: a step at most. 0: the server has given up, and
+ *  the engine may still use the run, and what it points to, until the process ends. */
+int serve_run_cancel(serve_engine *e, serve_run *run);
+int serve_embedding_cancel(serve_engine *e, serve_embedding *work);
+/** From now on nobody waits for the engine, whose thread may be in a call that never returns. */
+void serve_engine_give_up(serve_engine *e);
+/** 1 after that, and *error says so. */
+int serve_engine_gave_up(const serve_engine *e, serve_error *error);
 /** Fails all runs that are left, as the server is about to end. */
 void serve_engine_fail_all(serve_engine *e, const char *why);
 

@@ -441,7 +441,6 @@ static void finish_stream(void *user)
         t->r->why = t->r->error.message;
     }
     serve_task_free(t);
-    free(t);
 }
 
 void serve_task_stream(serve_task *t)
@@ -470,7 +469,6 @@ static void answer(serve_request *r, serve_form form)
     if (r->n_prompt < 0 && t->n_choices && r->error.id == SERVE_E_GONE)
         note_counts(t);
     serve_task_free(t);
-    free(t);
 }
 
 void serve_answer_chat(serve_request *r)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/ranks.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/socket.h"
@@ -11,6 +12,8 @@
 
 /* Requests that were failed write their last event within this time. */
 static const double last_seconds = 3;
+/* The same where all ranks end: their launcher, or the library, waits for a second. */
+static const double rank_seconds = 0.9;
 
 static void say_address(const serve_server *s, int32_t port)
 {
@@ -64,9 +67,25 @@ static int is_busy(serve_server *s)
     return e.n_running > 0 || e.n_waiting > 0 || serve_http_n_busy(s->http) > 0;
 }
 
+/* On several ranks: all of them are about to end. Open requests get their error at once, whatever the engine
+ * does, and new ones are refused. */
+static void give_up(void *user)
+{
+    serve_server *s = user;
+    const double begin = cli_terminal_seconds();
+    atomic_store(&s->state, SERVE_ENDING);
+    serve_engine_give_up(s->engine);
+    while (serve_http_n_busy(s->http) > 0 && cli_terminal_seconds() - begin < rank_seconds)
+        serve_sleep(0.01);
+}
+
 /* Running requests go on for a while; then they get an error, and a moment to write it. */
 static void drain(serve_server *s)
 {
+    if (clef_ranks_started() > 1) { /* mpirun gives all ranks the signal, which ends the others at once */
+        give_up(s);
+        return;
+    }
     const double begin = cli_terminal_seconds();
     const int was_ready = atomic_load(&s->state) == SERVE_READY;
     atomic_store(&s->state, SERVE_DRAINING);
@@ -96,9 +115,11 @@ static int run(serve_server *s, serve_socket listening, int32_t port)
     s->http = serve_http_start(s, listening);
     if (!s->http)
         return CLI_FAILED;
+    cli_ranks_before_end(give_up, s);
     say_address(s, port);
     rc = wait_for_end(s);
     drain(s);
+    cli_ranks_before_end(NULL, NULL);
     return rc;
 }
 

@@ -203,6 +203,8 @@ int serve_task_wait(serve_task *t)
     t->seen = t->group.n_changes;
     const int waits = !has_begun(t);
     serve_lock_release(&t->group.lock);
+    if (serve_engine_gave_up(r->s->engine, &r->error))
+        return 0;
     const double now = cli_terminal_seconds();
     if (now >= t->next_look) {
         t->next_look = now + look_seconds;
@@ -252,7 +254,7 @@ void serve_task_end(serve_task *t)
         for (int32_t i = 0; i < t->n_choices; i++)
             atomic_store(&t->runs[i].cancelled, 1);
         for (int32_t i = 0; i < t->n_choices; i++)
-            serve_run_cancel(&t->runs[i]);
+            t->is_held |= !serve_run_cancel(r->s->engine, &t->runs[i]);
         serve_engine_note(r->s->engine, cli_terminal_seconds() - t->group.submitted);
     }
     t->submitted = 0;
@@ -261,6 +263,8 @@ void serve_task_end(serve_task *t)
 void serve_task_free(serve_task *t)
 {
     serve_task_end(t);
+    if (t->is_held)
+        return;
     for (int32_t i = 0; i < t->n_choices; i++) {
         serve_choice_free(&t->choices[i]);
         free(t->runs[i].tokens);
@@ -285,4 +289,5 @@ void serve_task_free(serve_task *t)
     serve_buffer_free(&t->out);
     serve_params_finish(&t->p);
     serve_group_finish(&t->group);
+    free(t);
 }

@@ -54,6 +54,7 @@ typedef struct serve_task {
     serve_choice *choices;
     serve_run *runs;
     int32_t n_prompts, n_choices, is_chat, submitted, has_guide;
+    int32_t is_held; /* 1: the engine may use it until the process ends */
     char id[48], model[160];
     clef_constraint *constraint;
     clef_guide guide;
@@ -89,6 +90,7 @@ int serve_task_take(serve_task *t);
 int serve_task_done(const serve_task *t);
 /** Ends what still runs, and notes what the request took. */
 void serve_task_end(serve_task *t);
+/** Frees a task that calloc() made, unless the engine still has it. */
 void serve_task_free(serve_task *t);
 
 /** Renders the messages of a request as the prompt's text. Free with clef_rendered_finish(). */
