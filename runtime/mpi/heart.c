@@ -180,7 +180,7 @@ static int32_t turn(const clef__mpi *m, int32_t parent)
 clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
 {
     const int32_t rank = m->t.rank, size = m->t.size;
-    const double seconds = clef__mpi_env_number("CLEF_RANK_TIMEOUT", 5);
+    const double seconds = clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE);
     const int32_t patience = seconds < 1 ? 2 : (int32_t)(seconds / beat_seconds);
     clef__mpi_heart *h = calloc(1, sizeof *h);
     peer *peers = calloc(N_CHILDREN + 1, sizeof *peers);

@@ -177,9 +177,13 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
     return CLEF_OK;
 }
 
-/* Until the heart beats, nobody would notice that a rank does not come. MPI itself waits for ever. */
+/* Until the heart beats, no other rank would notice that one does not come. MPI itself waits for ever. */
 static void bound_start(void)
 {
+    char host[MPI_MAX_PROCESSOR_NAME] = "", lost[sizeof host + 64];
+    clef__mpi_host_name(host, sizeof host);
+    snprintf(lost, sizeof lost, "clef: rank %d on %s is lost (last: starting)", clef__mpi_env_rank(), host);
+    clef__mpi_guard_begin(clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE), lost);
     const double seconds = clef__mpi_env_number("CLEF_RANK_START", SECONDS_TO_START);
     char line[128];
     if (seconds < 1 || seconds > 1e6)
@@ -218,6 +222,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     if (!s)
         s = clef__mpi_heart_start(m, err);
     clef__mpi_in_time();
+    clef__mpi_guard_end();
     if (s) {
         free(m->outbox);
         release(m);

@@ -15,6 +15,9 @@ typedef struct clef__mpi_request {
     int32_t     peer;
 } clef__mpi_request;
 
+/** A rank that is silent for so long is lost, unless CLEF_RANK_TIMEOUT says otherwise. */
+enum { CLEF__MPI_SILENCE = 5 };
+
 /** Where a rank is. */
 typedef enum clef__mpi_does {
     CLEF__MPI_DOES_OTHER,   /* outside of the transport: it computes, reads files, waits for its user */

@@ -1,13 +1,15 @@
 /* The system layer of the transport on POSIX. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, pipe2 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +68,23 @@ double clef__mpi_env_number(const char *name, double otherwise)
     char *end;
     const double value = strtod(text, &end);
     return *end || !(value >= 0 && value < 1e9) ? otherwise : value;
+}
+
+void clef__mpi_host_name(char *out, size_t capacity)
+{
+    if (gethostname(out, capacity))
+        *out = 0;
+    out[capacity - 1] = 0;
+}
+
+int clef__mpi_env_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                                        "PALS_RANKID"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return (int)clef__mpi_env_number(names[i], -1);
+    return -1;
 }
 
 void clef__mpi_write_line(const char *line)
@@ -170,6 +189,61 @@ static void end_with_children(pid_t launcher)
     kill(launcher, SIGKILL);
 }
 
+/* ---- a guard ---- */
+
+static const double look_seconds = 0.5;
+static pid_t guard;
+static int guard_pipe[2];
+
+/* The letter of /proc/PID/stat for what a process does; 'T': it is stopped. 0: there is no such process. */
+static char state_of(pid_t pid)
+{
+    char text[512];
+    const char *end = read_proc("/proc/%ld/stat", (long)pid, text, sizeof text) ? strrchr(text, ')') : NULL;
+    return (char)(end && end[1] ? end[2] : 0);
+}
+
+/* Looks are counted, not seconds: a guard that was stopped itself has made none meanwhile. */
+static _Noreturn void watch(pid_t rank, pid_t launcher, double seconds, const char *line)
+{
+    int32_t n_stopped = 0;
+    for (int file = 0; file < 1024; file++)
+        if (file != STDERR_FILENO && file != guard_pipe[0])
+            close(file);
+    while ((double)n_stopped * look_seconds < seconds) {
+        struct pollfd end = {.fd = guard_pipe[0], .events = POLLIN};
+        if (poll(&end, 1, (int)(1e3 * look_seconds)) !=
+            0) /* the rank needs no guard any more, or has ended */
+            _exit(0);
+        n_stopped = state_of(rank) == 'T' && state_of(launcher) != 'T' ? n_stopped + 1 : 0;
+    }
+    clef__mpi_write_line(line);
+    kill(rank, SIGKILL);
+    _exit(0);
+}
+
+void clef__mpi_guard_begin(double seconds, const char *line)
+{
+    const pid_t rank = getpid(), launcher = getppid();
+    if (!is_launcher(launcher) || pipe2(guard_pipe, O_CLOEXEC))
+        return;
+    guard = fork();
+    if (guard == 0)
+        watch(rank, launcher, seconds, line);
+    close(guard_pipe[0]);
+    if (guard < 0)
+        close(guard_pipe[1]);
+}
+
+void clef__mpi_guard_end(void)
+{
+    if (guard <= 0)
+        return;
+    close(guard_pipe[1]);
+    waitpid(guard, NULL, 0);
+    guard = 0;
+}
+
 void clef__mpi_end_launcher_after(double seconds)
 {
     const pid_t launcher = getppid();
@@ -184,6 +258,16 @@ void clef__mpi_end_launcher_after(double seconds)
     _exit(0);
 }
 #else
+void clef__mpi_guard_begin(double seconds, const char *line)
+{
+    (void)seconds;
+    (void)line;
+}
+
+void clef__mpi_guard_end(void)
+{
+}
+
 void clef__mpi_end_launcher_after(double seconds)
 {
     (void)seconds;

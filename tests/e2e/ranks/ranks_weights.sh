@@ -77,10 +77,10 @@ refuses "no model on rank 0" "nowhere" 2 run nowhere $greedy $from
 
 # A bit of a piece of a weight, or of an answer, changes on its way from rank 0.
 export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so
-CLEF_MPI=$CLEF_BUILD/tests/libspoil_messages.so same "nothing changes" "$(one run model $greedy)" \
-  "$(CLEF_MPI=$CLEF_BUILD/tests/libspoil_messages.so ranks 2 run model $greedy $from)"
-CLEF_MPI=$CLEF_BUILD/tests/libspoil_messages.so CLEF_TEST_SPOIL=2000 refuses "a weight that changed" \
+CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so same "nothing changes" "$(one run model $greedy)" \
+  "$(CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so ranks 2 run model $greedy $from)"
+CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so CLEF_TEST_SPOIL=2000 refuses "a weight that changed" \
   "^clef: .*rank 1 on .*: weight .*[a-z].*: bytes 0 to [0-9]+ came from rank 0 with checksum [0-9a-f]{16}, expected [0-9a-f]{16}" 2 run model $greedy $from
-CLEF_MPI=$CLEF_BUILD/tests/libspoil_messages.so CLEF_TEST_SPOIL=300 refuses "an answer that changed" \
+CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so CLEF_TEST_SPOIL=300 refuses "an answer that changed" \
   "^clef: rank 1 on .*: the answer of rank 0 for weight .*[a-z].* has a wrong checksum$" 2 run model $greedy $from
 finish

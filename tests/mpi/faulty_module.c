@@ -1,7 +1,11 @@
-/* A module for MPI that damages a message: it opens the real module ($CLEF_TEST_MPI) and stands before it
- * ($CLEF_MPI names this one). The first message of at least $CLEF_TEST_SPOIL bytes that rank 0 sends has one
- * bit changed on its way. */
+/* A module for MPI in which something goes wrong: it opens the real module ($CLEF_TEST_MPI) and stands before
+ * it
+ * ($CLEF_MPI names this one).
+ *   $CLEF_TEST_SPOIL   the first message of at least so many bytes that rank 0 sends has one bit changed
+ *   $CLEF_TEST_SIGNAL  "RANK SIGNAL N CALL": that rank gets the signal (a number) in its Nth call, from 1 on,
+ * of "receive", "send", or of `at` with a text that begins with CALL */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +16,19 @@
 static clef__transport_calls calls;
 static const clef__transport_calls *real;
 static size_t least;
+static int at_rank = -1, signal_number, n_left;
+static char call_name[64];
+
+static void count(const clef__transport *t, const char *name)
+{
+    if (t->rank == at_rank && strncmp(name, call_name, strlen(call_name)) == 0 && --n_left == 0)
+        raise(signal_number);
+}
 
 static clef_status send(clef__transport *t, int32_t to, const void *data, size_t n_bytes, clef_error *err)
 {
     unsigned char *copy = least && n_bytes >= least && t->rank == 0 ? malloc(n_bytes) : NULL;
+    count(t, "send");
     if (!copy)
         return real->send(t, to, data, n_bytes, err);
     least = 0;
@@ -26,16 +39,32 @@ static clef_status send(clef__transport *t, int32_t to, const void *data, size_t
     return s;
 }
 
+static clef_status receive(clef__transport *t, int32_t from, void *data, size_t n_bytes, clef_error *err)
+{
+    count(t, "receive");
+    return real->receive(t, from, data, n_bytes, err);
+}
+
+static void at(clef__transport *t, const char *what, int64_t number)
+{
+    real->at(t, what, number);
+    count(t, what);
+}
+
 __attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t version, clef__transport **out,
                                                                   clef_error *err)
 {
-    const char *path = getenv("CLEF_TEST_MPI"), *size = getenv("CLEF_TEST_SPOIL");
+    const char *path = getenv("CLEF_TEST_MPI"), *size = getenv("CLEF_TEST_SPOIL"),
+               *signal_at = getenv("CLEF_TEST_SIGNAL");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
     void *symbol = library ? dlsym(library, CLEF__TRANSPORT_SYMBOL) : NULL;
     clef__transport_open open;
     *out = NULL;
     if (!symbol)
         return fprintf(stderr, "CLEF_TEST_MPI: %s\n", path ? dlerror() : "not set"), CLEF_E_NOT_FOUND;
+    if (signal_at &&
+        sscanf(signal_at, "%d %d %d %63[a-z ]", &at_rank, &signal_number, &n_left, call_name) != 4)
+        return fprintf(stderr, "CLEF_TEST_SIGNAL: '%s'\n", signal_at), CLEF_E_ARG;
     memcpy(&open, &symbol, sizeof open);
     const clef_status s = open(version, out, err);
     if (s)
@@ -44,6 +73,8 @@ __attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t versio
     real = (*out)->calls;
     calls = *real;
     calls.send = send;
+    calls.receive = receive;
+    calls.at = at;
     (*out)->calls = &calls;
     return CLEF_OK;
 }
