@@ -19,7 +19,7 @@ enum {
     CLEF_MAX_VIEWS = 64    /* in a chain, because lowering walks them */
 };
 
-/** Describes a weight that is a part of a weight in the file: n_runs runs of run_bytes bytes each. The
+/** Describes a weight that is a part of a weight in the file, or a rank's part of a state: n_runs runs of run_bytes bytes each. The
  *  first begins at `offset`, and each of the others `stride` bytes after the one before. */
 typedef struct clef_weight_part {
     const char *whole;
@@ -38,7 +38,7 @@ struct clef_value {
     clef_value     *in[CLEF_MAX_INPUTS]; /* NULL: an optional input that is absent */
     int32_t         n_in;              /* index of the last input given, plus 1 */
     const void     *data;              /* constant: its bytes, allocated in the arena */
-    const clef_weight_part *part;      /* weight: NULL, or the weight of the file that it is a part of */
+    const clef_weight_part *part;      /* weight, state: NULL, or what it is a part of */
     int32_t         named;             /* 1: the name was chosen, not generated */
     const clef_value *last_write;      /* state: the last node in the list that writes it; the state itself
                                           if there is none */

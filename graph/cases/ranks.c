@@ -44,7 +44,7 @@ static int take_part(const clef__oracle *o, const clef_value *v, double *x)
 static clef_status read_leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
 {
     const clef__oracle *o = user;
-    if (v->part ? take_part(o, v, x) : v->kind == CLEF_STATE) /* states are 0 */
+    if (v->kind == CLEF_STATE || (v->part && take_part(o, v, x))) /* states are 0 */
         return CLEF_OK;
     const clef_value *whole = clef_graph_find(o->graph, v->name);
     if (!whole)

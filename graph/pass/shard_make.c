@@ -26,18 +26,12 @@ static uint64_t bytes_along(const clef_value *w, int32_t axis, int64_t n)
     return elements / (uint64_t)clef_dtype_block_elems(w->dtype) * (uint64_t)clef_dtype_block_bytes(w->dtype);
 }
 
-static clef_value *make_part(clef__sharding *s, const clef_value *w, const clef__form *f)
+/* Where the piece lies in w. NULL when out of memory. */
+static clef_weight_part *place_of(clef__sharding *s, const clef_value *w, const clef__form *f)
 {
-    char name[CLEF_NAME_BYTES];
-    if (f->range.size == w->shape.dim[f->axis].n)
-        return clef_weight(s->to, w->name, w->dtype, w->shape);
-    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, w->name, f->axis, f->range.start,
-                 f->range.size) >= (int)sizeof name)
-        return clef__graph_fail(s->to, CLEF_E_LIMIT, "%.60s: its parts' names are too long", w->name);
     clef_weight_part *part = clef__graph_alloc(s->to, sizeof *part);
     char *whole = clef__graph_alloc(s->to, strlen(w->name) + 1);
-    clef_value *v = part && whole ? clef_weight(s->to, name, w->dtype, piece_shape(w, f)) : NULL;
-    if (!v)
+    if (!part || !whole)
         return NULL;
     const uint64_t all = (uint64_t)clef__bytes(w, NULL),
                    stride = bytes_along(w, f->axis, w->shape.dim[f->axis].n);
@@ -47,7 +41,21 @@ static clef_value *make_part(clef__sharding *s, const clef_value *w, const clef_
                                .n_runs = all / stride,
                                .run_bytes = bytes_along(w, f->axis, f->range.size),
                                .stride = stride};
-    v->part = part;
+    return part;
+}
+
+static clef_value *make_part(clef__sharding *s, const clef_value *w, const clef__form *f)
+{
+    char name[CLEF_NAME_BYTES];
+    if (f->range.size == w->shape.dim[f->axis].n)
+        return clef_weight(s->to, w->name, w->dtype, w->shape);
+    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, w->name, f->axis, f->range.start,
+                 f->range.size) >= (int)sizeof name)
+        return clef__graph_fail(s->to, CLEF_E_LIMIT, "%.60s: its parts' names are too long", w->name);
+    clef_weight_part *part = place_of(s, w, f);
+    clef_value *v = part ? clef_weight(s->to, name, w->dtype, piece_shape(w, f)) : NULL;
+    if (v)
+        v->part = part;
     return v;
 }
 
@@ -55,12 +63,16 @@ static clef_value *make_part(clef__sharding *s, const clef_value *w, const clef_
 static clef_value *make_state(clef__sharding *s, const clef_value *v, const clef__form *f)
 {
     char name[CLEF_NAME_BYTES];
-    if (s->forms[v->id] == f && !f->next)
-        return clef_state(s->to, v->name, v->dtype, piece_shape(v, f));
-    if (snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, v->name, f->axis, f->range.start,
-                 f->range.size) >= (int)sizeof name)
+    const int is_only = s->forms[v->id] == f && !f->next;
+    if (!is_only && snprintf(name, sizeof name, "%s/%" PRId32 ":%" PRId64 "+%" PRId64, v->name, f->axis,
+                             f->range.start, f->range.size) >= (int)sizeof name)
         return clef__graph_fail(s->to, CLEF_E_LIMIT, "%.60s: its parts' names are too long", v->name);
-    return clef_state(s->to, name, v->dtype, piece_shape(v, f));
+    clef_weight_part *part = place_of(s, v, f);
+    clef_value *state =
+        part ? clef_state(s->to, is_only ? v->name : name, v->dtype, piece_shape(v, f)) : NULL;
+    if (state)
+        state->part = part;
+    return state;
 }
 
 static clef_value *make_leaf(clef__sharding *s, const clef_value *v)

@@ -17,7 +17,7 @@ typedef struct part {
     clef_ranks_weights weights;
     int32_t *inputs;  /* by input of the whole graph: its number in this rank's plan; -1: it has none */
     int32_t *outputs; /* by output of the whole graph, where this rank sends it to rank 0; else -1 */
-    char *cargo;      /* memory for an output on its way */
+    char *cargo;      /* memory for an output or rows of a state on their way */
     size_t n_cargo;
 } part;
 
@@ -156,6 +156,16 @@ static clef_status run(follower *f, const part *p, clef_error *err)
     return s;
 }
 
+static clef_status grow_cargo(part *p, size_t n_bytes, clef_error *err)
+{
+    char *more = n_bytes > p->n_cargo ? realloc(p->cargo, n_bytes) : p->cargo;
+    if (n_bytes > p->n_cargo && !more)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes on their way", n_bytes);
+    p->n_cargo = n_bytes > p->n_cargo ? n_bytes : p->n_cargo;
+    p->cargo = more;
+    return CLEF_OK;
+}
+
 static clef_status send_output(const follower *f, part *p, int64_t i, clef_error *err)
 {
     clef__transport *t = f->ranks->transport;
@@ -163,14 +173,9 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     if (output < 0)
         return CLEF_OK;
     const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
-    if (n_bytes > p->n_cargo) {
-        char *more = realloc(p->cargo, n_bytes);
-        if (!more)
-            return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes of an output", n_bytes);
-        p->cargo = more;
-        p->n_cargo = n_bytes;
-    }
-    const clef_status s = clef_plan_read(p->plan, output, p->cargo, n_bytes, err);
+    clef_status s = grow_cargo(p, n_bytes, err);
+    if (!s)
+        s = clef_plan_read(p->plan, output, p->cargo, n_bytes, err);
     return s ? s : t->calls->send(t, 0, p->cargo, n_bytes, err);
 }
 
@@ -180,6 +185,30 @@ static clef_status copy_state(const part *p, const clef__command *c, const char 
     return state && state->kind == CLEF_STATE
                ? clef__plan_copy_within(p->plan, state, (uint64_t)c->a, (uint64_t)c->b, (uint64_t)c->c, err)
                : CLEF_OK;
+}
+
+/* Reads rows of this rank's part of a state for rank 0, or writes what comes from there. */
+static clef_status move_state(const follower *f, part *p, const clef__command *c, const void *data,
+                              clef_error *err)
+{
+    clef__transport *t = f->ranks->transport;
+    clef__state_order order = {0};
+    if (c->a != f->ranks->rank)
+        return CLEF_OK;
+    memcpy(&order, data, c->n_bytes < sizeof order ? (size_t)c->n_bytes : sizeof order - 1);
+    const clef_value *v = clef_graph_find(p->plan->graph, order.name);
+    if (!v || v->kind != CLEF_STATE)
+        return clef__fail(err, CLEF_E_ARG, "state %s: this rank has none", order.name);
+    const clef__plan_state state = {.stage = p->plan, .value = v, .n_bytes = (uint64_t)clef__bytes(v, NULL)};
+    const size_t n_bytes = (size_t)(order.rows.n_rows * order.rows.n_bytes);
+    clef_status s = grow_cargo(p, n_bytes, err);
+    if (!s)
+        s = c->b ? t->calls->receive(t, 0, p->cargo, n_bytes, err)
+                 : clef__plan_state_read(&state, &order.rows, p->cargo, err);
+    if (s)
+        return s;
+    return c->b ? clef__plan_state_write(&state, &order.rows, p->cargo, err)
+                : t->calls->send(t, 0, p->cargo, n_bytes, err);
 }
 
 static clef_status obey(follower *f, const clef__command *c, const void *data, clef_error *err)
@@ -209,6 +238,8 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
         return clef_plan_reset(p->plan, err);
     case CLEF__COMMAND_COPY:
         return copy_state(p, c, data, err);
+    case CLEF__COMMAND_STATE:
+        return move_state(f, p, c, data, err);
     default:
         return clef__fail(err, CLEF_E_ARG, "command %" PRId32 " from rank 0", c->kind);
     }

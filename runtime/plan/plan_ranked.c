@@ -114,6 +114,7 @@ static void release_parts(clef_plan *plan)
     free(r->inputs);
     free(r->homes);
     free(r->outputs);
+    clef__ranked_free_pieces(r);
     free(r);
     plan->ranked = NULL;
 }
@@ -282,7 +283,7 @@ static clef_status read_input(clef_plan *plan, int32_t input, void *data, size_t
 clef_status clef__ranked_refuse_state(const clef__plan_state *state, clef_error *err)
 {
     return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "state %s lies on several ranks: it is neither read nor written from one of them",
+                      "state %s lies on several ranks: the part of one is neither read nor written alone",
                       state->value->name);
 }
 

@@ -6,21 +6,36 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/ranked.h"
 
+/* Adds those of a plan to the n that are there. */
+static int32_t add_states(clef_plan *plan, clef__plan_state *out, int32_t capacity, int32_t n)
+{
+    for (int32_t i = 0; i < plan->graph->n_values; i++) {
+        const clef_value *v = plan->graph->values[i];
+        if (v->kind != CLEF_STATE)
+            continue;
+        if (n < capacity)
+            out[n] = (clef__plan_state){.stage = plan, .value = v, .n_bytes = (uint64_t)clef__bytes(v, NULL)};
+        n++;
+    }
+    return n;
+}
+
 int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
 {
     int32_t n = 0;
-    for (int32_t s = 0; clef_plan_stage(plan, s); s++) {
-        clef_plan *stage = (clef_plan *)(uintptr_t)clef_plan_stage(plan, s);
-        for (int32_t i = 0; i < stage->graph->n_values; i++) {
-            const clef_value *v = stage->graph->values[i];
-            if (v->kind != CLEF_STATE)
-                continue;
-            if (n < capacity)
-                out[n] = (clef__plan_state){stage, v, (uint64_t)clef__bytes(v, NULL)};
-            n++;
-        }
-    }
+    for (int32_t s = 0; clef_plan_stage(plan, s); s++)
+        n = add_states((clef_plan *)(uintptr_t)clef_plan_stage(plan, s), out, capacity, n);
     return n;
+}
+
+static int is_whole(const clef_plan *plan)
+{
+    return plan->kind == &clef__plan_ranked;
+}
+
+int32_t clef__plan_whole_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
+{
+    return is_whole(plan) ? add_states(plan, out, capacity, 0) : clef__plan_states(plan, out, capacity);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -62,6 +77,12 @@ static clef_status check_rows(const clef__plan_state *state, const clef__state_r
     return CLEF_OK;
 }
 
+/* A part that stands for those of all ranks. */
+static int is_part(const clef__plan_state *state)
+{
+    return state->stage->ranked && !state->is_own;
+}
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static int has_gaps(const clef__state_rows *rows)
@@ -80,7 +101,9 @@ clef_status clef__plan_state_read(const clef__plan_state *state, const clef__sta
     const clef_status s = check_rows(state, rows, err);
     if (s || !all_bytes(rows))
         return s;
-    if (state->stage->ranked)
+    if (is_whole(state->stage))
+        return clef__ranked_read_state(state, rows, data, err);
+    if (is_part(state))
         return clef__ranked_refuse_state(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
@@ -102,7 +125,9 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
     const clef_status s = check_rows(state, rows, err);
     if (s || !all_bytes(rows))
         return s;
-    if (state->stage->ranked)
+    if (is_whole(state->stage))
+        return clef__ranked_write_state(state, rows, data, err);
+    if (is_part(state))
         return clef__ranked_refuse_state(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];

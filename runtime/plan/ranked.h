@@ -16,8 +16,8 @@ typedef struct clef_ranked {
     int32_t   *outputs;   /* by output: its number in `mine`; -1: another rank has it */
     int32_t   *inputs;    /* by input: its number in `mine`; -1: that has none */
     int32_t    reading;   /* output of the pending read, if another rank has it; -1: none */
-    void      *reading_to;
-    size_t     reading_bytes;
+    struct clef__state_piece *pieces;   /* of the states; NULL: not listed yet */
+    int32_t    n_pieces;
 } clef_ranked;
 
 clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
@@ -25,8 +25,24 @@ clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const
 /** Copies within a state on all ranks that have a part of it. */
 clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
                                     uint64_t n_bytes, clef_error *err);
-/** CLEF_E_UNSUPPORTED: a state that lies on several ranks is neither read nor written from the host. */
+/** CLEF_E_UNSUPPORTED: the part of one rank is neither read nor written from the host. */
 clef_status clef__ranked_refuse_state(const clef__plan_state *state, clef_error *err);
+
+/* ---- whole states: ranked_state.c -------------------------------------------------------------- */
+
+/** A state of clef__plan_whole_states(): its rows are gathered from the ranks, or each rank gets its part. */
+clef_status clef__ranked_read_state(const clef__plan_state *state, const clef__state_rows *rows, void *data,
+                                    clef_error *err);
+clef_status clef__ranked_write_state(const clef__plan_state *state, const clef__state_rows *rows,
+                                     const void *data, clef_error *err);
+void        clef__ranked_free_pieces(clef_ranked *r);
+
+/** What CLEF__COMMAND_STATE says: rows of a state of the rank's own part of the graph. The name ends with a
+ *  NUL. */
+typedef struct clef__state_order {
+    clef__state_rows rows;
+    char             name[CLEF_NAME_BYTES];
+} clef__state_order;
 
 /** clef_ranks_follow(), with the function that makes a plan for one device. */
 clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open, void *user,
