@@ -19,8 +19,9 @@ enum {
     CLEF_MAX_VIEWS = 64    /* in a chain, because lowering walks them */
 };
 
-/** Describes a weight that is a part of a weight in the file, or a rank's part of a state: n_runs runs of run_bytes bytes each. The
- *  first begins at `offset`, and each of the others `stride` bytes after the one before. */
+/** Describes a weight that is a part of a weight in the file, or a rank's part of a state: n_runs runs of
+ *  run_bytes bytes each. The first begins at `offset`, and each of the others `stride` bytes after the one
+ *  before. */
 typedef struct clef_weight_part {
     const char *whole;
     uint64_t    whole_bytes, offset;

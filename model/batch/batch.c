@@ -236,6 +236,7 @@ void clef_batch_destroy(clef_batch *b)
     free(b->encoder.rows);
     free(b->encoder.page);
     free(b->encoder.ends);
+    free(b->encoder.states);
     free(b->states);
     free(b->candidates);
     clef__sampler_release(&b->room);

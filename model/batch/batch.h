@@ -88,6 +88,8 @@ typedef struct batch_encoder {
     float *rows, *page; /* an output of the plan, and one page of it */
     size_t rows_bytes, page_bytes;
     int32_t *ends; /* [max_sequences]: the last position of each slot's source */
+    clef__plan_state *states; /* of the decoder's plan, whole on several ranks */
+    int32_t n_states;
 } batch_encoder;
 
 /* What steps in which all sequences generate take, and give, with suggestions and without: running means. */

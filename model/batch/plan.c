@@ -177,6 +177,18 @@ static clef_status write_source_pages(clef_batch *b, clef_error *err)
     return s;
 }
 
+static clef_status list_source_states(clef_batch *b, clef_error *err)
+{
+    batch_encoder *e = &b->encoder;
+    e->n_states = clef__plan_whole_states(b->plan, NULL, 0);
+    free(e->states);
+    e->states = malloc(((size_t)e->n_states + 1) * sizeof *e->states);
+    if (!e->states)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d states", e->n_states);
+    clef__plan_whole_states(b->plan, e->states, e->n_states);
+    return CLEF_OK;
+}
+
 static clef_status make_encoder(clef_batch *b, clef_error *err)
 {
     batch_encoder *e = &b->encoder;
@@ -187,6 +199,8 @@ static clef_status make_encoder(clef_batch *b, clef_error *err)
                                   .part = CLEF_PART_ENCODER};
     const size_t row = (size_t)b->hp->n_heads * (size_t)b->hp->head_dim * sizeof *e->rows;
     clef_status s = make_plan(b, &opts, &e->plan, err);
+    if (!s)
+        s = list_source_states(b, err);
     if (s)
         return s;
     e->ids = clef_plan_input(e->plan, "input_ids");
@@ -321,9 +335,9 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *sequence, cl
                             err);
     if (!s)
         s = clef_plan_run(e->plan, err);
-    for (int32_t i = 0; i < b->n_states && !s; i++)
-        if (strstr(b->states[i].value->name, "cross_"))
-            s = hand_over(b, &b->states[i], sequence->slot, sequence->n_source, err);
+    for (int32_t i = 0; i < e->n_states && !s; i++)
+        if (strstr(e->states[i].value->name, "cross_"))
+            s = hand_over(b, &e->states[i], sequence->slot, sequence->n_source, err);
     e->ends[sequence->slot] = sequence->n_source - 1;
     return s;
 }
