@@ -255,11 +255,13 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
     const clef_cached_attention_opts *o = (const void *)r->n->attr;
     const clef_ref_tensor *mask = &r->in[MASK];
     const int64_t at = ref_position(r, r->t);
-    const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
     const int keep = mask->x && r->n->in[MASK]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) ||
-        (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+    if ((o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+        return -INFINITY;
+    /* A page may have more rows than the mask; those are beyond `at`. */
+    const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
+    if (keep && m == 0)
         return -INFINITY;
     for (int64_t d = 0; d < r->in[Q].n[3]; d++)
         z += q[d] * k[d];
