@@ -1,11 +1,8 @@
 # Batches of encoder-decoders on ranks: clef run --max-seqs and clef serve give the texts of one process.
 . "$(dirname "$0")/../lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
-[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0 CLEF_FUSED=0
+. "$(dirname "$0")/lib.sh"
+export CLEF_FUSED=0
 t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
-mpirun=(mpirun)
-mpirun --version 2>/dev/null | grep -q "Open MPI" && mpirun=(mpirun --oversubscribe --bind-to none)
 printf '%s\n' "the cat sleeps" "he loves it" "the sea" "a cat and the sea and the cat and he" "it" >"$tmp/prompts.txt"
 # many MODEL FLAGS...: the texts, without what depends on when each ran
 many() { "$CLEF" run "$@" --file "$tmp/prompts.txt" --temp 0 -n 12 --exact -q 2>"$tmp/err"; }

@@ -2,6 +2,7 @@
 # no process stays, and training goes on from its last checkpoint.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
+[ -d /proc/self ] || skip "no /proc here, so no way to find the ranks"
 demo=$CLEF_SOURCE/model/demo
 export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_MARK=$tmp
 [ -f "$CLEF_BUILD/tests/libfaulty_module.so" ] || skip "built without tests of MPI"

@@ -2,6 +2,7 @@
 # JSON; a stream that has begun ends with an error.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
+[ -d /proc/self ] || skip "no /proc here, so no way to find the ranks"
 command -v curl >/dev/null || skip "no curl here"
 demo=$CLEF_SOURCE/model/demo
 

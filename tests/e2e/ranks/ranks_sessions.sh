@@ -1,12 +1,9 @@
 # clef run --prompt-cache on ranks: a file that ranks have written is read by one process and by other layouts of ranks, and the other way round.
 # The text is that of a run without the file, and what of the prompt came from the file is told.
 . "$(dirname "$0")/../lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
-[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+. "$(dirname "$0")/lib.sh"
+export CLEF_PROOF=0 CLEF_FUSED=0
 oracle=${CLEF_SHARED:-}/oracle/models
-mpirun=(mpirun)
-mpirun --version 2>/dev/null | grep -q "Open MPI" && mpirun=(mpirun --oversubscribe --bind-to none)
 
 numbers() { seq -s, "$1" "$2"; }
 # on LAYOUT COMMAND...: "1" is one process, "2x1" two ranks that share each layer, "1x2" two stages

@@ -1,10 +1,8 @@
 # --weights-from-rank: only rank 0 has the model's files. The others run in folders where they are not, and get the bytes of their parts from rank 0.
 # All commands that run on ranks, a folder and a GGUF file; a file that lacks a weight; a byte that changes on its way; and a rank that is not there.
 . "$(dirname "$0")/../lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
+. "$(dirname "$0")/lib.sh"
 mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "needs Open MPI, which starts ranks in folders of their own"
-[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 from="--weights-from-rank 0"
 mkdir "$tmp/has" "$tmp/lacks"
