@@ -51,10 +51,10 @@ typedef struct clef__transport {
 
 /** What a transport does. Calls return when they are done; while a rank waits, it leaves its core to others.
  *  If a rank is lost, calls do not return: the transport writes one line that names it, and ends all ranks.
- *  Calls come from one thread at a time, but for `at`, `before_end` and `abort`, which any
- *  thread may call. Nothing is
- *  allocated in collectives and messages, unless one is larger than ever before. A status other than CLEF_OK
- *  (CLEF_E_ARG, CLEF_E_NOMEM) leaves the other ranks waiting, so the caller then ends them with `abort`. */
+ *  Calls come from one thread at a time, but for `at`, `before_end` and `abort`, which any thread may
+ *  call. Nothing is allocated in collectives and messages, unless one is larger than ever before. A status
+ *  other than CLEF_OK (CLEF_E_ARG, CLEF_E_NOMEM) leaves the other ranks waiting, so the caller then ends them
+ *  with `abort`. */
 typedef struct clef__transport_calls {
     /** The name of a rank's host; lives as long as the transport. */
     const char *(*host)(const clef__transport *t, int32_t rank);
@@ -104,7 +104,7 @@ typedef struct clef__transport_calls {
 } clef__transport_calls;
 
 /** The one function that libclef_mpi.so exports for clef; `version` is CLEF__TRANSPORT_VERSION. */
-#define CLEF__TRANSPORT_VERSION 3
+#define CLEF__TRANSPORT_VERSION 4
 typedef clef_status (*clef__transport_open)(int32_t version, clef__transport **out, clef_error *err);
 #define CLEF__TRANSPORT_SYMBOL "clef__mpi_open"
 
