@@ -180,10 +180,11 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
 /* Until the heart beats, no other rank would notice that one does not come. MPI itself waits for ever. */
 static void bound_start(void)
 {
+    const double silence = clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE);
     char host[MPI_MAX_PROCESSOR_NAME] = "", lost[sizeof host + 64];
     clef__mpi_host_name(host, sizeof host);
     snprintf(lost, sizeof lost, "clef: rank %d on %s is lost (last: starting)", clef__mpi_env_rank(), host);
-    clef__mpi_guard_begin(clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE), lost);
+    clef__mpi_guard_begin(silence < 1 ? 1 : silence, lost);
     const double seconds = clef__mpi_env_number("CLEF_RANK_START", SECONDS_TO_START);
     char line[128];
     if (seconds < 1 || seconds > 1e6)
