@@ -36,6 +36,7 @@ for layouts in "2x1 1x1" "1x1 2x1" "1x2 1x1" "1x1 2x2" "2x2 3x1" "3x1 1x2"; do
   # shellcheck disable=SC2086
   pair "demo" "$demo" $layouts
 done
+CLEF_CAPS=-unified_memory pair "a device with memory of its own" "$demo" 2x1 3x1
 pair "a KV cache of 8 bits" "$demo" 2x1 1x1 --kv-type q8_0
 pair "a KV cache of 8 bits" "$demo" 1x1 2x2 --kv-type q8_0
 if [ -d "$oracle" ]; then

@@ -26,6 +26,7 @@ for model in model model.gguf; do
   same "$model, two stages of two ranks" "$want" "$(ranks 4 run $model $greedy $from --tp 2 --pp 2)"
   same "$model, weights as they are stored" "$(one run $model $greedy --gemm clblast)" "$(ranks 2 run $model $greedy $from --gemm clblast)"
 done
+same "a device with memory of its own" "$(CLEF_CAPS=-unified_memory one run model $greedy)" "$(CLEF_CAPS=-unified_memory ranks 2 run model $greedy $from)"
 if ranks 2 run model $greedy >"$tmp/out"; then fail "each rank needs the model without the flag"; else ok "each rank needs the model without the flag"; fi
 
 cp "$CLEF_SOURCE/LICENSE" "$tmp/has/text"
