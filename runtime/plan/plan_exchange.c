@@ -36,7 +36,8 @@ static clef_status open_window(const clef_plan *plan, const clef_value *v, cl_ma
     return code ? clef__cl_fail(err, "clEnqueueReadBuffer", v->name, code) : CLEF_OK;
 }
 
-/* The copy is overwritten by the next exchange at the earliest, which first waits for this write. */
+/* The copy is overwritten by the next exchange at the earliest. If that reads from the device, it waits for
+ * this write first; if it only receives, exchange_values() waits. */
 static clef_status close_window(const clef_plan *plan, const clef_value *v, int was_written, window *w,
                                 clef_error *err)
 {
@@ -143,6 +144,11 @@ static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, 
     window in = {.offset = (size_t)c->offset_bytes, .n_bytes = n_in},
            out = {.offset = (size_t)c->offset_bytes, .n_bytes = (size_t)c->n_bytes};
     clef_status s = CLEF_OK;
+    if (!reads && copies) { /* the queue may still read the copy of an exchange before */
+        const cl_int code = clFinish(plan->dev->queue);
+        if (code)
+            return clef__cl_fail(err, "clFinish", l->node->name, code);
+    }
     if (reads && !one)
         s = open_window(plan, l->bufs[1], CL_MAP_READ, copies, &in, err);
     if (!s && writes)
