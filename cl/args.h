@@ -133,6 +133,17 @@ typedef struct attention_cpu_decode_args {
     args_float turn_scale, eps;
 } attention_cpu_decode_args;
 
+/* attention/heads.cl: n = [B, T, heads of k and v]; heads of q, 0 if q stays as it is. Views are [B, H, T, D], and
+ * those of the caches [B, H, S, D]. */
+typedef struct heads_args {
+    args_uint   n[3], heads;
+    view_args   q, k, v, k_cache, v_cache;
+    args_uint   q_norm, k_norm, freqs, pos; /* offsets */
+    args_uint   half_n, capacity;
+    args_float  scale, eps;
+    paging_args paging;
+} heads_args;
+
 /* attention_gpu_flash.cl */
 typedef struct attention_flash_args {
     attention_args a;

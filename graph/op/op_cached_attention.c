@@ -467,6 +467,8 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
 {
     heads k, q;
     *call = call_of(lo, n);
+    if (!lo->caps->is_cpu)
+        return clef__attention_gpu_heads_launch(lo, call, err);
     clef_status s = make_heads(lo, n, K, &k, err);
     if (!s)
         s = write_launch(lo, n, K_CACHE, k, err);
