@@ -19,53 +19,11 @@
 #include "group.h"
 #include "weights.h"
 
-#if !defined(NORM) || !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE)
+#ifndef QUANTISE
 #  error "panel_gpu_activations.cl needs WG, NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE and QUANTISE"
 #endif
 
-#pragma OPENCL FP_CONTRACT                                                                                   \
-    OFF /* a product rounds to f32 before it rounds to an integer, so that devices agree to the last bit */
-
-#if NORM_WEIGHT_TYPE < 0
-typedef float norm_weight_elem;
-#  define NORM_WEIGHT(i) 1.0f
-#else
-typedef ELEM(NORM_WEIGHT_TYPE) norm_weight_elem;
-#  define NORM_WEIGHT(i) LOAD(NORM_WEIGHT_TYPE, norm_weight, a.weight + (i))
-#endif
-#if NORM_BIAS_TYPE < 0
-typedef float norm_bias_elem;
-#  define NORM_BIAS(i) 0.0f
-#else
-typedef ELEM(NORM_BIAS_TYPE) norm_bias_elem;
-#  define NORM_BIAS(i) LOAD(NORM_BIAS_TYPE, norm_bias, a.bias + (i))
-#endif
-
-#if NORM
-#  define NORMED(i) ((x[i] - mean) * scale * NORM_WEIGHT(i) + NORM_BIAS(i))
-#else
-#  define NORMED(i) x[i]
-#endif
-
-/* This work-item's part of the sum of (x - mean)^power over a row, power 1 or 2. */
-static float share(global const float *x, uint n, float mean, int power)
-{
-    float sum = 0;
-    for (uint i = get_local_id(0); i < n; i += WG) {
-        const float d = x[i] - mean;
-        sum += power == 1 ? d : d * d;
-    }
-    return sum;
-}
-
-#if QUANTISE == 1
-/* x / y, rounded to the nearest float: GPUs round quotients loosely, and one Newton step corrects that. */
-static float divided(float x, float y)
-{
-    const float inverse = 1.0f / y, q = x * inverse;
-    return fma(fma(-q, y, x), inverse, q);
-}
-#endif
+#include "panel_gpu_rows.h"
 
 #if QUANTISE > 1
 /* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
@@ -87,16 +45,8 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 {
     const uint row = get_group_id(0), lane = get_local_id(0);
     GROUP_SCRATCH(scratch);
-    x += a.x.offset + row / a.n2 / a.n1 * (size_t)a.x.stride[0] + row / a.n2 % a.n1 * (size_t)a.x.stride[1] +
-         row % a.n2 * (size_t)a.x.stride[2];
-#if NORM == 2
-    const float mean = group_sum(share(x, a.k, 0, 1), scratch) / a.k;
-#elif NORM
-    const float mean = 0;
-#endif
-#if NORM
-    const float scale = 1.0f / sqrt(group_sum(share(x, a.k, mean, 2), scratch) / a.k + a.eps);
-#endif
+    x += row_of(&a, row);
+    NORM_OF_ROW(a.k, a.eps, scratch);
 #if QUANTISE == 1
     const uint blocks = a.k / 32;
     global float *scales = (global float *)(out + (size_t)a.m * a.k) + (size_t)row * blocks;

@@ -9,6 +9,8 @@
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
  *   -D INT_DOT    as in dot.h; used with QUANTISE
  *   -D SUBGROUPS  as in subgroup.h, with subgroup_xor
+ *   -D OWN        0: x was prepared. Else NT is 1, OWN is K, and each group prepares the row for itself, in local
+ *                 memory; needs what panel_gpu_rows.h needs
  *   and those of panel_gpu_epilogue.h */
 #include "args.h"
 #include "dot.h"
@@ -16,21 +18,80 @@
 #include "weights.h"
 #include "panel_gpu_epilogue.h"
 
-#if !defined(NT) || !defined(W_TYPE) || !defined(QUANTISE)
-#  error "panel_gpu_gemv.cl needs WG, NT, W_TYPE, QUANTISE and INT_DOT"
+#if !defined(NT) || !defined(W_TYPE) || !defined(QUANTISE) || !defined(OWN)
+#  error "panel_gpu_gemv.cl needs WG, NT, W_TYPE, QUANTISE, INT_DOT and OWN"
+#endif
+#if OWN
+#  include "panel_gpu_rows.h"
+#  define X_SPACE local
+#else
+#  define X_SPACE global
 #endif
 
 enum { TEAMS = WG / PANEL_ROWS }; /* sixteen work-items each, which share a part of K */
 
 /* The rows of x from a->first on. */
 typedef struct x_rows {
-    global const uchar *q;    /* quants, or floats */
-    global const float *d;    /* with QUANTISE: scales of blocks */
-    global const int   *sums; /* and sums of their halves */
+    X_SPACE const uchar *q;    /* quants, or floats */
+    X_SPACE const float *d;    /* with QUANTISE: scales of blocks */
+    X_SPACE const int   *sums; /* and sums of their halves */
     uint stride;              /* f32: of a row */
     uint m;
 } x_rows;
 
+#if OWN
+/* Elements 4 i .. 4 i + 3 of the row after the norm. */
+#  define NORMED4(i) \
+    (float4)(NORMED(4 * (i)), NORMED(4 * (i) + 1), NORMED(4 * (i) + 2), NORMED(4 * (i) + 3))
+#  if QUANTISE
+/* Quants, scales of blocks, sums of their halves, and a number for each four elements. */
+#    define ROOM(name) local uint name[OWN / 4 + OWN / 32 + OWN / 16 + OWN / 4]
+#  else
+#    define ROOM(name) local uint name[OWN]
+#  endif
+
+/* Prepares the row as panel_gpu_activations.cl does. All items of the group call it. */
+static inline x_rows own_row(local uint *room, const rows_args a, global const float *x,
+                             global const norm_weight_elem *norm_weight,
+                             global const norm_bias_elem *norm_bias, local float *scratch)
+{
+    const uint item = get_local_id(0);
+    x += row_of(&a, 0);
+    NORM_OF_ROW(OWN, a.eps, scratch);
+#  if QUANTISE
+    local float *d = (local float *)(room + OWN / 4), *most = d + OWN / 32 + OWN / 16;
+    local int *sums = (local int *)(d + OWN / 32), *part = (local int *)most;
+    for (uint i = item; i < OWN / 4; i += WG) {
+        const float4 v = fabs(NORMED4(i));
+        most[i] = fmax(fmax(v.x, v.y), fmax(v.z, v.w));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint b = item; b < OWN / 32; b += WG) {
+        float all = most[8 * b];
+        for (uint i = 1; i < 8; i++)
+            all = fmax(all, most[8 * b + i]);
+        d[b] = all > 0 ? divided(all, 127.0f) : 0.0f;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* the sums of fours take the place of `most` */
+    for (uint i = item; i < OWN / 4; i += WG) {
+        const float inverse = d[i / 8] > 0 ? divided(1.0f, d[i / 8]) : 0.0f;
+        const int4 q = convert_int4(rint(NORMED4(i) * inverse));
+        room[i] = as_uint(convert_char4(q));
+        part[i] = (q.x + q.y) + (q.z + q.w);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = item; i < OWN / 16; i += WG)
+        sums[i] = (part[4 * i] + part[4 * i + 1]) + (part[4 * i + 2] + part[4 * i + 3]);
+    const x_rows r = {(local const uchar *)room, d, sums, OWN, 1};
+#  else
+    for (uint i = item; i < OWN; i += WG)
+        ((local float *)room)[i] = NORMED(i);
+    const x_rows r = {(local const uchar *)room, 0, 0, OWN, 1};
+#  endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return r;
+}
+#else
 static x_rows x_at(const panel_args *a, global const uchar *x)
 {
     x_rows r;
@@ -49,6 +110,7 @@ static x_rows x_at(const panel_args *a, global const uchar *x)
     r.m = a->m - a->first;
     return r;
 }
+#endif
 
 #if !IS_BLOCKS(W_TYPE)
 
@@ -56,7 +118,7 @@ static x_rows x_at(const panel_args *a, global const uchar *x)
 static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
                              uint row, uint team, const x_rows *x)
 {
-    global const float *xs = (global const float *)x->q;
+    X_SPACE const float *xs = (X_SPACE const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;
 #  pragma unroll
     for (uint t = 0; t < NT; t++)
@@ -69,7 +131,7 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
             v[i] = LOAD(W_TYPE, w, (size_t)(k + i * TEAMS) * PANEL_ROWS);
 #  pragma unroll
         for (uint t = 0; t < NT; t++) {
-            global const float *of = xs + min(t, x->m - 1) * (size_t)x->stride + k;
+            X_SPACE const float *of = xs + min(t, x->m - 1) * (size_t)x->stride + k;
 #  pragma unroll
             for (uint i = 0; i < 4; i++)
                 acc[t] = fma(v[i], of[i * TEAMS], acc[t]);
@@ -107,8 +169,8 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
             const uint token = min(t, x->m - 1);
 #  if QUANTISE
             const size_t at = (size_t)token * blocks + b;
-            const uint4 lo = vload4(2 * at, (global const uint *)x->q),
-                        hi = vload4(2 * at + 1, (global const uint *)x->q);
+            const uint4 lo = vload4(2 * at, (X_SPACE const uint *)x->q),
+                        hi = vload4(2 * at + 1, (X_SPACE const uint *)x->q);
             const int2 sums = vload2(at, x->sums);
             const float d = x->d[at];
             const int i =
@@ -126,7 +188,7 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
 #    endif
             acc[t] = fma(s, d, acc[t]);
 #  else
-            global const float *xs = (global const float *)x->q + token * (size_t)x->stride + b * 32;
+            X_SPACE const float *xs = (X_SPACE const float *)x->q + token * (size_t)x->stride + b * 32;
             float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
 #    pragma unroll
             for (uint g = 0; g < 4; g++) {
@@ -182,13 +244,26 @@ static inline void add_parts(float acc[NT], local float *parts, uint item)
         }
 }
 
+#if OWN
+GROUP_KERNEL
+void panel_gpu_gemv(const panel_gemv_args g, global float *out, global const float *x,
+                    global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS, global const norm_weight_elem *norm_weight,
+                    global const norm_bias_elem *norm_bias)
+#else
 GROUP_KERNEL
 void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x,
                     global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+#endif
 {
     local float parts[GATED + 1][WG * NT];
     const uint item = group_item(), tile = get_group_id(0), row = item % PANEL_ROWS, team = item / PANEL_ROWS;
+#if OWN
+    const panel_args a = g.p;
+    ROOM(room);
+    const x_rows xs = own_row(room, g.rows, x, norm_weight, norm_bias, parts[0]);
+#else
     const x_rows xs = x_at(&a, x);
+#endif
     float acc[NT], gate[NT];
 #if GATED
     part_sums(gate, w, &a, 2 * tile, row, team, &xs);

@@ -121,16 +121,33 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
     return wg;
 }
 
+/* Whether the groups of a product of one row prepare it themselves, each for itself: that saves a launch.
+ * There may not be too many groups for that, and the row has to fit into local memory beside the sums. */
+static int prepares_own(const clef_lowering *lo, const clef_value *n, const means *by)
+{
+    enum { TILES_PER_UNIT = 32, MOST_GATED = 2 };
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const uint64_t k = (uint64_t)o->k, units = lo->caps->n_units > 0 ? (uint64_t)lo->caps->n_units : 1,
+                   tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS),
+                   row = by->x == CLEF_X_BYTES ? k + k / 8 + k / 4 + k : 4 * k;
+    return is_prepared(n, by) && by->x != CLEF_X_HALVES && !clef__has_many_rows(lo, n) &&
+           clef__rows(lo, n) == 1 && k % 32 == 0 && tiles <= TILES_PER_UNIT * units &&
+           row + MOST_GATED * sizeof(float) * clef__group_most(lo->caps) <= lo->caps->local_bytes;
+}
+
 static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
                                clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), wg = lanes_of(lo, o, tiles);
+    const int own = prepares_own(lo, n, by);
+    panel_gemv_args whole = {.rows = clef__panel_rows_args(lo, n), .span = 1};
     const int32_t of_dot = clef__int_dot_c_version(by->dot),
                   of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
     const int32_t version = of_dot > of_subgroups ? of_dot : of_subgroups;
     clef_status status = CLEF_OK;
-    for (; args.first < args.m && !status; args.first += FEW_ROWS)
+    for (; args.first < args.m && !status; args.first += FEW_ROWS) {
+        whole.p = args;
         status = clef__launch(
             lo,
             &(clef_launch){.source = "panel_gpu_gemv",
@@ -145,15 +162,21 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                     {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)},
                                     {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                     {"ACT", (int32_t)o->act},
-                                    {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
-                           .args = &args,
-                           .args_bytes = sizeof args,
-                           .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X],
-                                    n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                           .n_bufs = 5,
+                                    {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                    {"OWN", own ? (int32_t)o->k : 0},
+                                    {own ? "NORM" : NULL, (int32_t)o->norm},
+                                    {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                    {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
+                           .args = own ? (const void *)&whole : &args,
+                           .args_bytes = own ? sizeof whole : sizeof args,
+                           .bufs = {n, is_prepared(n, by) && !own ? CLEF__SCRATCH : n->in[PANEL_X],
+                                    n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL],
+                                    n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+                           .n_bufs = own ? 7 : 5,
                            .groups = {tiles},
                            .local = {wg}},
             err);
+    }
     return status;
 }
 
@@ -231,12 +254,13 @@ clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_e
     panel_args args = clef__panel_args(lo, n);
     if (is_prepared(n, &by))
         args.x = 0;
-    const clef_status status =
-        is_prepared(n, &by) ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
+    const int is_tiled = clef__panel_takes_tiles(lo, n, by.x);
+    const clef_status status = is_prepared(n, &by) && (is_tiled || !prepares_own(lo, n, &by))
+                                   ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err)
+                                   : CLEF_OK;
     if (status)
         return status;
-    return clef__panel_takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err)
-                                                : lower_lanes(lo, n, &by, args, err);
+    return is_tiled ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
 }
 
 clef_subgroups clef__shuffles_of(const clef_caps *caps)
