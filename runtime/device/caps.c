@@ -93,6 +93,17 @@ static void query_items(cl_device_id device, int32_t out[3])
         out[i] = sizes[i] > INT32_MAX ? INT32_MAX : (int32_t)sizes[i];
 }
 
+/* A device of 32-bit addresses reaches 4 GiB, of which its driver may report more. */
+static void limit_addresses(int32_t bits, clef_caps *caps)
+{
+    if (bits != 32)
+        return;
+    if (caps->global_bytes > UINT32_MAX)
+        caps->global_bytes = UINT32_MAX;
+    if (caps->max_alloc_bytes > UINT32_MAX)
+        caps->max_alloc_bytes = UINT32_MAX;
+}
+
 static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
 {
     const uint64_t type = query_number(id, CL_DEVICE_TYPE);
@@ -121,6 +132,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .global_bytes = query_number(id, CL_DEVICE_GLOBAL_MEM_SIZE),
     };
     query_items(id, caps->max_items);
+    limit_addresses((int32_t)query_number(id, CL_DEVICE_ADDRESS_BITS), caps);
     if (has_word(extensions, "cl_khr_subgroup_shuffle") || has_word(extensions, "cl_intel_subgroups"))
         caps->subgroups = CLEF_SUBGROUP_SUPPORT_SHUFFLE;
     else

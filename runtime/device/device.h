@@ -78,6 +78,9 @@ const char *clef__cl_name(int32_t code);
 /** Fills err from a failed call: "clCreateBuffer(arena): CL_OUT_OF_HOST_MEMORY (-6)". Returns status. */
 clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject, int32_t code);
 
+/** Enqueues filling n bytes of a buffer with `byte`. Returns the OpenCL code. */
+int32_t clef__device_fill(const clef_device *dev, cl_mem mem, unsigned char byte, size_t n);
+
 /** Creates a new kernel object for a launch's source, kernel and defs; the caller releases it. The program is
  *  looked up in dev->programs, then in the disk cache, else it is built from the embedded source (or from
  *  $CLEF_CL_DIR). CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL;

@@ -318,6 +318,29 @@ static clef_status limit_buffers(clef_caps *caps, clef_error *err)
     return s;
 }
 
+enum { MOST_ALIGN = 64 << 10 };
+
+/* Raises base_align to what clCreateSubBuffer() takes, if that is more than the driver says. Of a driver that
+ * refuses every origin, what it said stays, and the first plan fails with its code. */
+static void probe_alignment(clef_device *dev, clef_caps *caps)
+{
+    cl_int code = CL_SUCCESS;
+    cl_mem whole = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, 2 * (size_t)MOST_ALIGN, NULL, &code);
+    for (int32_t align = caps->base_align; whole && align <= MOST_ALIGN; align *= 2) {
+        const cl_buffer_region second = {.origin = (size_t)align, .size = 1};
+        cl_mem part =
+            clCreateSubBuffer(whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &second, &code);
+        if (part) {
+            clReleaseMemObject(part);
+            caps->base_align = align;
+        }
+        if (code != CL_MISALIGNED_SUB_BUFFER_OFFSET)
+            break;
+    }
+    if (whole)
+        clReleaseMemObject(whole);
+}
+
 /* It stops at the widest that works, because each test builds a program. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
@@ -340,6 +363,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
         s = mask_caps(caps, err); /* before the tests, because masked capabilities are not tested */
     if (s)
         return s;
+    probe_alignment(dev, caps);
     if (caps->is_cpu &&
         caps->float_width <=
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */

@@ -113,8 +113,18 @@ void clef__programs_save_in_background(clef_device *dev)
         clef__os_go_to_background();
 }
 
+/* 1 when the program has the kernel. A binary of another version of the driver may build and have none. */
+static int has_kernel(cl_program program, const char *name)
+{
+    cl_int code;
+    const cl_kernel kernel = clCreateKernel(program, name, &code);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return kernel != NULL;
+}
+
 /* Returns 1 when the disk cache has a binary and the driver accepts it. */
-static int load_binary(clef_device *dev, clef_program *p)
+static int load_binary(clef_device *dev, clef_program *p, const char *kernel)
 {
     unsigned char *binary = NULL;
     size_t n = 0;
@@ -125,7 +135,8 @@ static int load_binary(clef_device *dev, clef_program *p)
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
     if (p->program && binary_code == CL_SUCCESS &&
-        clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS) {
+        clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS &&
+        has_kernel(p->program, kernel)) {
         p->stored = 1;
         return 1;
     }
@@ -212,7 +223,7 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     p->source = launch->source;
     strcpy(p->options, options);
     p->key = clef__cache_key(dev, source, n, options);
-    if (load_binary(dev, p)) {
+    if (load_binary(dev, p, launch->kernel)) {
         dev->n_cached++;
     } else {
         status = build_program(dev, p, launch, source, n, err);
@@ -294,7 +305,7 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
     p->source = launch->source;
     p->key = *key;
     clef_status s = clef__program_options(launch, p->options, sizeof p->options, err);
-    const int is_cached = !s && load_binary(dev, p);
+    const int is_cached = !s && load_binary(dev, p, launch->kernel);
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
                 ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)

@@ -147,7 +147,6 @@ static int make_room(const clef_plan *plan, fused_step *r, int32_t n)
 {
     const size_t count = (size_t)n, sync_bytes = count * 2 * LINE_BYTES;
     const cl_context context = plan->dev->context;
-    const cl_uchar zero = 0;
     cl_int code[2], filled = CL_SUCCESS;
     release_lists(r);
     r->table = calloc(count, SUBSTEP_BYTES);
@@ -155,8 +154,7 @@ static int make_room(const clef_plan *plan, fused_step *r, int32_t n)
     r->sync = clCreateBuffer(context, CL_MEM_READ_WRITE, sync_bytes, NULL, &code[0]);
     r->list = clCreateBuffer(context, CL_MEM_READ_ONLY, count * SUBSTEP_BYTES, NULL, &code[1]);
     if (r->sync)
-        filled =
-            clEnqueueFillBuffer(plan->dev->queue, r->sync, &zero, sizeof zero, 0, sync_bytes, 0, NULL, NULL);
+        filled = clef__device_fill(plan->dev, r->sync, 0, sync_bytes);
     const int made = r->table && r->segments && r->sync && r->list && !filled;
     if (made)
         r->room = n;

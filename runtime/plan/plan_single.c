@@ -228,6 +228,38 @@ static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
     }
 }
 
+typedef struct span {
+    cl_ulong queued, start, end; /* ns on the device's clock */
+} span;
+
+/* Returns 0 when the driver gives no times for the event, or a command that ends before it starts; all are
+ * then at `before`. */
+static int read_span(cl_event event, cl_ulong before, span *out)
+{
+    *out = (span){0}; /* some drivers report success and write nothing */
+    const int came =
+        !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, sizeof out->queued, &out->queued,
+                                 NULL) &&
+        !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof out->start, &out->start, NULL) &&
+        !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof out->end, &out->end, NULL) &&
+        out->end > 0 && out->end >= out->start;
+    if (!came)
+        *out = (span){before, before, before};
+    if (out->queued > out->start)
+        out->queued = out->start;
+    return came;
+}
+
+static void tell_lost_times(const clef_device *dev, int32_t n_lost, int32_t n)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "the driver of %s gives no times, or impossible ones, for %d of %d launches: they count as 0",
+             dev->info.name, (int)n_lost, (int)n);
+    if (n_lost && dev->notice)
+        dev->notice(dev->notice_user, text);
+}
+
 static int32_t profile_plan(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
     const cl_int code = clFinish(plan->dev->queue);
@@ -237,19 +269,19 @@ static int32_t profile_plan(clef_plan *plan, clef_launch_time *times, int32_t ca
         return 0;
     }
     const int32_t n = plan->n_events < capacity ? plan->n_events : capacity > 0 ? capacity : 0;
+    span at = {0};
+    int32_t n_lost = 0;
     for (int32_t i = 0; i < n; i++) {
-        cl_ulong queued = 0, start = 0, end = 0;
-        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_QUEUED, sizeof queued, &queued, NULL);
-        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
-        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+        n_lost += !read_span(plan->events[i], at.end, &at);
         const clef_launch *l = &plan->launches[i];
         times[i] = (clef_launch_time){.node = l->node->name,
                                       .op = clef__ops[l->node->op]->name,
                                       .kernel = kernel_name(l),
-                                      .us = (double)(end - start) / 1e3,
-                                      .queued_us = (double)queued / 1e3,
-                                      .start_us = (double)start / 1e3};
+                                      .us = (double)(at.end - at.start) / 1e3,
+                                      .queued_us = (double)at.queued / 1e3,
+                                      .start_us = (double)at.start / 1e3};
     }
+    tell_lost_times(plan->dev, n_lost, n);
     add_costs(plan, times, n);
     return plan->n_events;
 }

@@ -15,22 +15,33 @@ static clef_status check_size(const clef_plan *plan, const char *subject, uint64
                             subject, n_bytes, plan->dev->info.name, most);
 }
 
+/* What the driver says of its memory stands beside what it refused, since the two may not agree. */
+static clef_status fail_create(const clef_plan *plan, const char *subject, uint64_t n_bytes, cl_int code,
+                               clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    return clef__fail_cl(err, CLEF_E_CL, code,
+                         "clCreateBuffer(%s): %s (%d) for %" PRIu64
+                         " bytes; its driver says that %s has %.0f MiB, and buffers of %.0f MiB at most "
+                         "(CLEF_MAX_ALLOC sets a lower limit)",
+                         subject, clef__cl_name(code), (int)code, n_bytes, plan->dev->info.name,
+                         (double)caps->global_bytes / 1048576, (double)caps->max_alloc_bytes / 1048576);
+}
+
 static clef_status create_buffer(const clef_plan *plan, const char *subject, cl_mem_flags flags,
                                  uint64_t n_bytes, void *host, cl_mem *out, clef_error *err)
 {
     const clef_status s = check_size(plan, subject, n_bytes, err);
     cl_int code = CL_SUCCESS;
     *out = s ? NULL : clCreateBuffer(plan->dev->context, flags, n_bytes, host, &code);
-    return s || *out ? s : clef__cl_fail(err, "clCreateBuffer", subject, code);
+    return s || *out ? s : fail_create(plan, subject, n_bytes, code, err);
 }
 
 static clef_status zero_buffer(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                                clef_error *err)
 {
-    const cl_uchar none = 0;
-    const cl_int code =
-        clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
-    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
+    const cl_int code = clef__device_fill(plan->dev, mem, 0, (size_t)n_bytes);
+    return code ? clef__cl_fail(err, "filling a buffer", subject, code) : CLEF_OK;
 }
 
 static clef_status upload_bytes(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,

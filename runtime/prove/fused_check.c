@@ -25,12 +25,11 @@ static void step_finish(step *s, int32_t n)
 
 static clef_status fill_buffer(const clef_plan *plan, cl_mem mem, clef_error *err)
 {
-    const cl_uchar ones = 0xff;
     size_t n = 0;
     cl_int code = clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL);
     if (!code)
-        code = clEnqueueFillBuffer(plan->dev->queue, mem, &ones, sizeof ones, 0, n, 0, NULL, NULL);
-    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", "the fused step's check", code) : CLEF_OK;
+        code = clef__device_fill(plan->dev, mem, 0xff, n);
+    return code ? clef__cl_fail(err, "filling a buffer", "the fused step's check", code) : CLEF_OK;
 }
 
 /* Overwrites results and intermediate values of earlier runs. Otherwise a substep that writes nothing, or

@@ -1,0 +1,391 @@
+/* An OpenCL loader layer (CL/cl_layer.h) that makes a sound driver behave as other drivers were seen to.
+ * docs/gpus.md says which ones, and who saw it.
+ *
+ *   OPENCL_LAYERS=$PWD/quirk_layer.so CLEF_QUIRK=align=4096,group=64 clef run ...
+ *
+ * CLEF_QUIRK is a list of these, each with the drivers that show it:
+ *
+ * what the device says, and what it takes
+ *   group=N         a launch of more than N work-items a group fails with CL_INVALID_WORK_GROUP_SIZE,
+ * whatever device and kernel say (Apple's CPU driver: CL_DEVICE_MAX_WORK_GROUP_SIZE 1024, groups of 256
+ * refused: JuliaGPU/OpenCL.jl#9) kernel_group=N  the same, and CL_KERNEL_WORK_GROUP_SIZE says N (any driver
+ * may: kernels with many registers; Apple's CPU driver says 1 for kernels with barriers: kernel_tuner#38)
+ *   local=N         a launch whose kernel has more than N bytes of local memory fails with
+ *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says (reported of drivers that
+ *                   keep some for themselves; Oclgrind counted all kernels of a program: Oclgrind#162)
+ *   align=N         a sub-buffer whose origin is no multiple of N fails with CL_MISALIGNED_SUB_BUFFER_OFFSET
+ *                   (RX 580: 2048 bytes, Darknet-On-OpenCL#23)
+ *   alloc=N         buffers hold at most N bytes, and the device says so (32-bit addresses; Adreno; Mali)
+ *   alloc_silent=N  the same, but the device does not say so
+ *   memory=N        all buffers together hold N bytes; one more fails with CL_MEM_OBJECT_ALLOCATION_FAILURE
+ *   memory_late=N   buffers beyond N bytes in all are made, and launches fail with
+ *                   CL_MEM_OBJECT_ALLOCATION_FAILURE (drivers that allocate at the first use)
+ *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, global memory 16 GiB all the same (Adreno, older Mali: 32)
+ *   extension=NAME  the device lists an extension that it does not have
+ *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION (NVIDIA up to 352.21, Apple: hashcat,
+ *                   the comment in its function for filling buffers)
+ * the compiler
+ *   denormals       denormal numbers are flushed to zero (most GPUs of before 2015, in single precision)
+ *   fast_math       every program is built with -cl-fast-relaxed-math
+ *   compiler=crash:WORD   building a source that contains WORD ends the process by a signal (ROCm:
+ *                   ROCm-OpenCL-Driver#71; Adreno: naibaf7/caffe#69; Intel: compute-runtime#213)
+ *   compiler=exit:WORD    .. by exit(1), as LLVM does after a fatal error
+ *   compiler=hang:WORD    .. never comes back
+ *   compiler=slow:N       each build takes N milliseconds longer
+ *   binaries=refuse|build|kernel  a program's binary is of another driver: it is refused when the program is
+ *                   made, when it is built, or its kernels are not found (Intel: compute-runtime#125;
+ *                   a build log that cannot be had from a cached binary: john#1797)
+ * profiling
+ *   times=reversed  a command ends before it starts (Intel: compute-runtime#344, chipStar#1549)
+ *   times=untouched the query succeeds and writes nothing (ROCm 7.2: darktable#21122)
+ *   times=none      CL_PROFILING_INFO_NOT_AVAILABLE */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include "tests/layers/layer.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_PROGRAMS = 4096, VALUE_BYTES = 128 };
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+/* The value of a quirk, "" for one without; NULL: the quirk is not asked for. */
+static const char *find_quirk(const char *name, char value[VALUE_BYTES])
+{
+    const size_t n = strlen(name);
+    for (const char *at = getenv("CLEF_QUIRK"); at && *at;
+         at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+        if (strncmp(at, name, n) == 0 && strchr(",=", at[n])) { /* its end too: strchr finds the last 0 */
+            const char *from = at + n + (at[n] == '=');
+            snprintf(value, VALUE_BYTES, "%.*s", (int)strcspn(from, ","), from);
+            return value;
+        }
+    return NULL;
+}
+
+static int has_quirk(const char *name, const char *wanted)
+{
+    char value[VALUE_BYTES];
+    const char *is = find_quirk(name, value);
+    return is && (!wanted || strcmp(is, wanted) == 0);
+}
+
+/* The number of a quirk; 0: the quirk is not asked for. */
+static size_t number_of(const char *name)
+{
+    char value[VALUE_BYTES];
+    const char *is = find_quirk(name, value);
+    return is ? (size_t)strtoull(is, NULL, 10) : 0;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Programs that the quirk concerns: those from binaries, and those whose source has the word. */
+static cl_program concerned[MAX_PROGRAMS];
+static int n_concerned;
+
+static void note_program(cl_program program)
+{
+    if (program && n_concerned < MAX_PROGRAMS)
+        concerned[n_concerned++] = program;
+}
+
+static int is_concerned(cl_program program)
+{
+    for (int i = 0; i < n_concerned; i++)
+        if (concerned[i] == program)
+            return 1;
+    return 0;
+}
+
+static void forget_program(cl_program program)
+{
+    for (int i = 0; i < n_concerned; i++)
+        if (concerned[i] == program)
+            concerned[i--] = concerned[--n_concerned];
+}
+
+static cl_program CL_API_CALL from_source(cl_context context, cl_uint n, const char **texts,
+                                          const size_t *sizes, cl_int *code)
+{
+    char value[VALUE_BYTES];
+    const char *how = find_quirk("compiler", value), *word = how ? strchr(how, ':') : NULL;
+    cl_program made = next->clCreateProgramWithSource(context, n, texts, sizes, code);
+    for (cl_uint i = 0; made && word && i < n; i++) {
+        const size_t n_text = sizes && sizes[i] ? sizes[i] : strlen(texts[i]), n_word = strlen(word + 1);
+        for (size_t k = 0; n_word && k + n_word <= n_text; k++)
+            if (memcmp(texts[i] + k, word + 1, n_word) == 0) {
+                note_program(made);
+                return made;
+            }
+    }
+    return made;
+}
+
+static cl_program CL_API_CALL from_binary(cl_context context, cl_uint n, const cl_device_id *devices,
+                                          const size_t *sizes, const unsigned char **binaries, cl_int *codes,
+                                          cl_int *code)
+{
+    if (has_quirk("binaries", "refuse")) {
+        for (cl_uint i = 0; codes && i < n; i++)
+            codes[i] = CL_INVALID_BINARY;
+        if (code)
+            *code = CL_INVALID_BINARY;
+        return NULL;
+    }
+    cl_program made = next->clCreateProgramWithBinary(context, n, devices, sizes, binaries, codes, code);
+    if (has_quirk("binaries", NULL))
+        note_program(made);
+    return made;
+}
+
+static cl_int CL_API_CALL release_program(cl_program program)
+{
+    cl_uint n = 0;
+    if (next->clGetProgramInfo(program, CL_PROGRAM_REFERENCE_COUNT, sizeof n, &n, NULL) == CL_SUCCESS &&
+        n == 1)
+        forget_program(program);
+    return next->clReleaseProgram(program);
+}
+
+static void sleep_ms(long ms)
+{
+    struct timespec rest = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&rest, &rest)) {
+    }
+}
+
+static void misbehave(const char *how)
+{
+    if (strncmp(how, "crash:", 6) == 0)
+        raise(SIGSEGV);
+    if (strncmp(how, "exit:", 5) == 0)
+        exit(1);
+    while (strncmp(how, "hang:", 5) == 0)
+        sleep_ms(1000);
+}
+
+static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_id *devices,
+                                const char *options, void(CL_CALLBACK *done)(cl_program, void *), void *user)
+{
+    char value[VALUE_BYTES], all[4096];
+    const char *how = find_quirk("compiler", value);
+    if (how && strncmp(how, "slow:", 5) == 0)
+        sleep_ms(strtol(how + 5, NULL, 10));
+    else if (how && is_concerned(program))
+        misbehave(how);
+    if (is_concerned(program) && has_quirk("binaries", "build"))
+        return CL_BUILD_PROGRAM_FAILURE;
+    snprintf(all, sizeof all, "%s%s%s", options ? options : "",
+             has_quirk("denormals", NULL) ? " -cl-denorms-are-zero" : "",
+             has_quirk("fast_math", NULL) ? " -cl-fast-relaxed-math" : "");
+    return next->clBuildProgram(program, n, devices, all, done, user);
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *code)
+{
+    if (!is_concerned(program) || !has_quirk("binaries", "kernel"))
+        return next->clCreateKernel(program, name, code);
+    if (code)
+        *code = CL_INVALID_KERNEL_NAME;
+    return NULL;
+}
+
+/* ---- what the device says -------------------------------------------------------------------- */
+
+static cl_int answer(const void *from, size_t n_from, size_t n, void *out, size_t *n_out)
+{
+    if (out && n < n_from)
+        return CL_INVALID_VALUE;
+    if (out)
+        memcpy(out, from, n_from);
+    if (n_out)
+        *n_out = n_from;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t n, void *out,
+                                      size_t *n_out)
+{
+    char value[VALUE_BYTES], list[32768];
+    size_t n_list = 0;
+    const cl_uint bits = (cl_uint)number_of("address_bits");
+    const cl_ulong alloc = number_of("alloc"), memory = (cl_ulong)16 << 30;
+    const char *extension = find_quirk("extension", value);
+    if (what == CL_DEVICE_ADDRESS_BITS && bits)
+        return answer(&bits, sizeof bits, n, out, n_out);
+    if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && alloc)
+        return answer(&alloc, sizeof alloc, n, out, n_out);
+    if ((what == CL_DEVICE_GLOBAL_MEM_SIZE || what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) && bits)
+        return answer(&memory, sizeof memory, n, out, n_out);
+    if (what == CL_DEVICE_EXTENSIONS && extension &&
+        next->clGetDeviceInfo(device, what, sizeof list, list, &n_list) == CL_SUCCESS) {
+        list[n_list ? n_list - 1 : 0] = 0;
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, " %s", extension);
+        return answer(list, strlen(list) + 1, n, out, n_out);
+    }
+    return next->clGetDeviceInfo(device, what, n, out, n_out);
+}
+
+static cl_int CL_API_CALL kernel_group_info(cl_kernel kernel, cl_device_id device,
+                                            cl_kernel_work_group_info what, size_t n, void *out,
+                                            size_t *n_out)
+{
+    const size_t most = number_of("kernel_group");
+    if (what == CL_KERNEL_WORK_GROUP_SIZE && most)
+        return answer(&most, sizeof most, n, out, n_out);
+    return next->clGetKernelWorkGroupInfo(kernel, device, what, n, out, n_out);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static atomic_size_t live_bytes;
+
+static size_t bytes_of(cl_mem mem)
+{
+    size_t n = 0;
+    cl_mem of = NULL;
+    next->clGetMemObjectInfo(mem, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof of, &of, NULL);
+    return of || next->clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL) ? 0 : n;
+}
+
+static cl_mem no_buffer(cl_int why, cl_int *code)
+{
+    if (code)
+        *code = why;
+    return NULL;
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t n, void *host,
+                                        cl_int *code)
+{
+    const size_t said = number_of("alloc"), silent = number_of("alloc_silent"), all = number_of("memory");
+    if ((said && n > said) || (silent && n > silent))
+        return no_buffer(CL_INVALID_BUFFER_SIZE, code);
+    if (all && atomic_load(&live_bytes) + n > all)
+        return no_buffer(CL_MEM_OBJECT_ALLOCATION_FAILURE, code);
+    cl_mem made = next->clCreateBuffer(context, flags, n, host, code);
+    if (made)
+        atomic_fetch_add(&live_bytes, n);
+    return made;
+}
+
+static cl_int CL_API_CALL release_buffer(cl_mem mem)
+{
+    cl_uint count = 0;
+    next->clGetMemObjectInfo(mem, CL_MEM_REFERENCE_COUNT, sizeof count, &count, NULL);
+    const size_t n = count == 1 ? bytes_of(mem) : 0;
+    const cl_int code = next->clReleaseMemObject(mem);
+    if (code == CL_SUCCESS)
+        atomic_fetch_sub(&live_bytes, n);
+    return code;
+}
+
+static cl_mem CL_API_CALL create_sub_buffer(cl_mem of, cl_mem_flags flags, cl_buffer_create_type type,
+                                            const void *region, cl_int *code)
+{
+    const size_t align = number_of("align");
+    if (align && ((const cl_buffer_region *)region)->origin % align)
+        return no_buffer(CL_MISALIGNED_SUB_BUFFER_OFFSET, code);
+    return next->clCreateSubBuffer(of, flags, type, region, code);
+}
+
+static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const void *pattern,
+                                      size_t n_pattern, size_t at, size_t n, cl_uint n_wait,
+                                      const cl_event *wait, cl_event *event)
+{
+    if (has_quirk("no_fill", NULL))
+        return CL_INVALID_OPERATION;
+    return next->clEnqueueFillBuffer(queue, mem, pattern, n_pattern, at, n, n_wait, wait, event);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+static size_t smaller_of(size_t a, size_t b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                 const size_t *global, const size_t *local, cl_uint n_wait,
+                                 const cl_event *wait, cl_event *event)
+{
+    const size_t most = smaller_of(number_of("group"), number_of("kernel_group")),
+                 local_bytes = number_of("local"), late = number_of("memory_late");
+    size_t items = 1;
+    for (cl_uint i = 0; local && i < dims; i++)
+        items *= local[i];
+    if (most && items > most)
+        return CL_INVALID_WORK_GROUP_SIZE;
+    if (late && atomic_load(&live_bytes) > late)
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (local_bytes) {
+        cl_device_id device = NULL;
+        cl_ulong used = 0;
+        next->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+        next->clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used, NULL);
+        if (used > local_bytes)
+            return CL_OUT_OF_RESOURCES;
+    }
+    return next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
+}
+
+static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, size_t n, void *out,
+                                      size_t *n_out)
+{
+    if (has_quirk("times", "none"))
+        return CL_PROFILING_INFO_NOT_AVAILABLE;
+    if (has_quirk("times", "untouched"))
+        return CL_SUCCESS;
+    if (has_quirk("times", "reversed"))
+        what = what == CL_PROFILING_COMMAND_START ? CL_PROFILING_COMMAND_END
+               : what == CL_PROFILING_COMMAND_END ? CL_PROFILING_COMMAND_START
+                                                  : what;
+    return next->clGetEventProfilingInfo(event, what, n, out, n_out);
+}
+
+static const char *const layer_name = "clef quirk layer";
+
+/* A misspelt quirk would test nothing. */
+static void check_names(void)
+{
+    static const char *const names[] = {"group",        "kernel_group", "local",    "align",
+                                        "alloc",        "alloc_silent", "memory",   "memory_late",
+                                        "address_bits", "extension",    "no_fill",  "denormals",
+                                        "fast_math",    "compiler",     "binaries", "times"};
+    for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
+        const size_t n = strcspn(at, ",");
+        size_t i = 0;
+        while (i < sizeof names / sizeof *names &&
+               (strlen(names[i]) != strcspn(at, ",=") || strncmp(names[i], at, strlen(names[i])) != 0))
+            i++;
+        if (i == sizeof names / sizeof *names) {
+            fprintf(stderr, "CLEF_QUIRK: unknown '%.*s'\n", (int)n, at);
+            exit(3);
+        }
+        at += n + (at[n] == ',');
+    }
+}
+
+static void take_over(void)
+{
+    check_names();
+    ours.clCreateProgramWithSource = from_source;
+    ours.clCreateProgramWithBinary = from_binary;
+    ours.clReleaseProgram = release_program;
+    ours.clBuildProgram = build;
+    ours.clCreateKernel = create_kernel;
+    ours.clGetDeviceInfo = device_info;
+    ours.clGetKernelWorkGroupInfo = kernel_group_info;
+    ours.clCreateBuffer = create_buffer;
+    ours.clReleaseMemObject = release_buffer;
+    ours.clCreateSubBuffer = create_sub_buffer;
+    ours.clEnqueueFillBuffer = fill_buffer;
+    ours.clEnqueueNDRangeKernel = launch;
+    ours.clGetEventProfilingInfo = event_times;
+}
