@@ -37,7 +37,9 @@ static clef_status compile_for_one(clef_device *dev, const clef_graph *graph, co
     const int32_t built = dev->n_built, cached = dev->n_cached;
     clef_plan *plan = NULL;
     *out = NULL;
-    clef_status s = clef__plan_begin(dev, graph, opts, &plan, err);
+    clef_status s = clef__proof_begin(dev, opts, err);
+    if (!s)
+        s = clef__plan_begin(dev, graph, opts, &plan, err);
     if (s)
         return s;
     plan->hooks = &hooks;

@@ -67,7 +67,8 @@ static int read_aside(const char *line, const line_visit *v, clef_proof *proof, 
     }
     if (v->kind != CLEF_CACHE_PROOFS || !clef__proof_parse(line, proof) || proof->verdict < CLEF_PROOF_WRONG)
         return 0;
-    out->why = clef__proof_says(proof->verdict);
+    out->why = strcmp(proof->op, CLEF__GROUP_OP) == 0 ? "is smaller than the driver says"
+                                                      : clef__proof_says(proof->verdict);
     out->n_hung = proof->n_hung;
     out->age = (int64_t)time(NULL) - proof->when;
     return 1;

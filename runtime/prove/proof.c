@@ -23,6 +23,7 @@ typedef struct prover {
     clef_tuning *tuning; /* failed variants are set aside in it */
     const settings *at;
     clef_proof_units units;
+    clef_proof too_large; /* of the kernels that were refused for their groups, that with the largest */
 } prover;
 
 /* ---- which kernels are unknown --------------------------------------------------------------- */
@@ -52,6 +53,12 @@ static int is_asked_for(const prover *p, uint64_t print)
     return 0;
 }
 
+static int is_known(const prover *p, uint64_t print)
+{
+    const clef_proof *found = clef__proofs_find(p->known, print);
+    return clef__proof_is_settled(found) && !clef__proof_is_outgrown(p->known, found);
+}
+
 /* Adds a unit for the node, if one of its kernels is neither known nor in an earlier unit. */
 static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, clef_error *err)
 {
@@ -63,8 +70,7 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
         unit.n_hung = found && found->n_hung > unit.n_hung ? found->n_hung : unit.n_hung;
     }
     while (i < unit.kernels.n &&
-           (clef__proof_is_settled(clef__proofs_find(p->known, unit.kernels.prints[i])) ||
-            is_asked_for(p, unit.kernels.prints[i])))
+           (is_known(p, unit.kernels.prints[i]) || is_asked_for(p, unit.kernels.prints[i])))
         i++;
     if (i == unit.kernels.n)
         return CLEF_OK;
@@ -101,6 +107,8 @@ static void tell_user(const prover *p, const clef_proof *proof)
     char text[400], much[64] = "";
     if (proof->verdict == CLEF_PROOF_WRONG)
         snprintf(much, sizeof much, " (%.3g times the error allowed)", proof->worst);
+    else if (proof->cl_code)
+        snprintf(much, sizeof much, " (%s)", clef__cl_name(proof->cl_code));
     snprintf(text, sizeof text, "%s %s %s%s on %s: set aside", proof->op, proof->variant,
              clef__proof_says(proof->verdict), much, dev->info.name);
     if (dev->notice)
@@ -117,10 +125,16 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
 static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
-    clef_proof proof = {.verdict = u->verdict, .worst = u->worst};
+    clef_proof proof = {
+        .verdict = u->verdict, .worst = u->worst, .cl_code = u->cl_code, .items = u->kernels.items};
     clef_status s = CLEF_OK;
     snprintf(proof.op, sizeof proof.op, "%s", clef__ops[u->node->op]->name);
     snprintf(proof.variant, sizeof proof.variant, "%s", variant ? variant->name : "-");
+    if (clef__proof_limits_groups(&proof)) { /* its kernels are tried again, in smaller groups */
+        if (proof.items > p->too_large.items)
+            p->too_large = proof;
+        return CLEF_OK;
+    }
     const int is_news = proof.verdict != CLEF_PROOF_HUNG || u->n_hung == 0;
     if (proof.verdict >= CLEF_PROOF_WRONG && variant && is_news && !find_bad(p->known, u->node->op, variant))
         tell_user(p, &proof);
@@ -135,14 +149,19 @@ static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error
 static int prove_units(prover *p, clef_status *s, clef_error *err)
 {
     int32_t n_known = 0;
+    p->too_large = (clef_proof){0};
     *s = clef__proof_by_children(p->plan, &p->units, err);
     for (int32_t i = 0; i < p->units.n && *s != CLEF_E_NOMEM; i++) {
         n_known += p->units.at[i].known;
         if (p->units.at[i].known && keep_verdicts(p, &p->units.at[i], *s ? NULL : err))
             *s = CLEF_E_NOMEM;
     }
+    if (p->too_large.items && *s != CLEF_E_NOMEM &&
+        clef__proofs_note_group(p->known, &p->too_large, *s ? NULL : err))
+        *s = CLEF_E_NOMEM;
     if (n_known && *s != CLEF_E_NOMEM)
         (void)clef__proofs_save(p->plan->dev, p->known, NULL);
+    clef__proofs_limit_groups(p->plan->dev, p->known);
     return n_known > 0;
 }
 
@@ -174,7 +193,7 @@ static const clef_proof *find_charge(const prover *p, const clef_value *n, int32
         return find_bad(p->known, n->op, k.variant);
     for (int32_t i = 0; i < k.n; i++) {
         const clef_proof *found = clef__proofs_find(p->known, k.prints[i]);
-        if (found && found->verdict >= CLEF_PROOF_WRONG)
+        if (found && found->verdict >= CLEF_PROOF_WRONG && !clef__proof_is_outgrown(p->known, found))
             return found;
     }
     return NULL;
@@ -205,15 +224,36 @@ static clef_status check_node(const prover *p, const clef_value *n, int32_t sett
     if (!clef__proof_is_suspicion(charge))
         return clef__fail(
             err, CLEF_E_DEVICE,
-            "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them "
+            "%s: the kernels of %s fail on %s (%s%s%s), and there are no others; CLEF_PROOF=0 uses them "
             "anyway, `clef cache clear aside` lets clef try them again",
-            n->name, op, device, clef__verdict_names[charge->verdict]);
+            n->name, op, device, clef__verdict_names[charge->verdict], charge->cl_code ? ": " : "",
+            charge->cl_code ? clef__cl_name(charge->cl_code) : "");
     if (p->plan->opts.compile.strict)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "strict: %s: the kernel of %s hung in its trial on %s, and there is no other",
                           n->name, op, device);
     tell_used_anyway(p, charge);
     return CLEF_OK;
+}
+
+/* Where all kernels of an op lack resources, smaller groups may do with less. Returns 1 if they are to be
+ * tried. */
+static int try_smaller_groups(const prover *p)
+{
+    const clef_graph *g = p->plan->graph;
+    const int32_t before = clef__proofs_max_group(p->known);
+    for (int32_t m = 0; m < p->at->n; m++)
+        for (int32_t i = 0; i < g->n_values; i++) {
+            const clef_proof *charge = find_charge(p, g->values[i], m);
+            if (charge && clef__proof_may_limit_groups(charge))
+                (void)clef__proofs_note_group(
+                    p->known, &(clef_proof){.cl_code = charge->cl_code, .items = charge->items}, NULL);
+        }
+    if (clef__proofs_max_group(p->known) == before)
+        return 0;
+    clef__proofs_limit_groups(p->plan->dev, p->known);
+    (void)clef__proofs_save(p->plan->dev, p->known, NULL);
+    return 1;
 }
 
 static clef_status check_nodes(const prover *p, clef_error *err)
@@ -235,6 +275,13 @@ static int device_proves(const clef_device *dev)
 int clef__proof_wanted(const clef_plan *plan)
 {
     return !plan->opts.compile.no_proof && device_proves(plan->dev);
+}
+
+clef_status clef__proof_begin(clef_device *dev, const clef_plan_opts *opts, clef_error *err)
+{
+    clef_proofs *known = NULL;
+    return (opts && opts->compile.no_proof) || !device_proves(dev) ? CLEF_OK
+                                                                   : clef__proofs_open(dev, &known, err);
 }
 
 int clef__proof_failed(clef_device *dev, int32_t row)
@@ -268,13 +315,18 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
 {
     prover p = {.plan = plan, .at = at, .tuning = tuning};
     clef_status s = clef__proofs_open(plan->dev, &p.known, err);
+    const int32_t max_group = s ? 0 : clef__proofs_max_group(p.known);
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
         s = collect_units(&p, err);
+        if (!s && !p.units.n && try_smaller_groups(&p))
+            continue;
         if (s || !p.units.n || !prove_units(&p, &s, err)) /* no verdicts: the plan is made without proofs */
             break;
         *proven = 1;
     }
+    if (!s)
+        clef__proofs_tell_groups(plan->dev, p.known, max_group);
     if (s == CLEF_E_IO) {
         s = CLEF_OK;
         if (err)

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "clef/plan.h"
+
 #include "graph/lower/variant.h"
 #include "runtime/device/device.h"
 
@@ -62,6 +64,8 @@ typedef struct clef_proof {
     double       worst;               /* the largest error, divided by the tolerance */
     int32_t      n_hung;              /* on how many starts of a program it hung */
     int64_t      when;                /* when it was found, in seconds since 1970 */
+    int32_t      cl_code;             /* why a kernel was refused; 0: none, or by clef itself */
+    int32_t      items;               /* work-items in the largest group that was launched */
     int32_t      is_new, is_told;     /* 1: this process found it; 1: the user was told. Not on disk */
 } clef_proof;
 typedef struct clef_proofs {
@@ -97,6 +101,24 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
 /** Parses a line of the file. Returns 0 when it is damaged. */
 int         clef__proof_parse(const char *line, clef_proof *out);
 
+/* ---- the largest group: runtime/prove/proof_group.c ------------------------------------------ */
+
+#define CLEF__GROUP_OP "largest_group" /* the limit's name among the proofs */
+
+/** 1 when the driver refused the kernel because its group was too large; 1 when it may have been that. */
+int         clef__proof_limits_groups(const clef_proof *p);
+int         clef__proof_may_limit_groups(const clef_proof *p);
+/** Notes that groups as large as those of the refused kernel are too large for the device. CLEF_E_NOMEM. */
+clef_status clef__proofs_note_group(clef_proofs *proofs, const clef_proof *refused, clef_error *err);
+/** The largest group that clef launches; 0: what the driver says. */
+int32_t     clef__proofs_max_group(const clef_proofs *proofs);
+/** 1 when a kernel was refused for lack of resources in a larger group than clef launches now. */
+int         clef__proof_is_outgrown(const clef_proofs *proofs, const clef_proof *p);
+/** Puts the limit in force: lowers the device's max_group. */
+void        clef__proofs_limit_groups(clef_device *dev, const clef_proofs *proofs);
+/** Calls the device's notice if the limit is another one than `before`. */
+void        clef__proofs_tell_groups(const clef_device *dev, const clef_proofs *proofs, int32_t before);
+
 /* ---- kernels: runtime/prove/proof_kernels.c -------------------------------------------------- */
 
 enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
@@ -107,6 +129,7 @@ enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
 typedef struct clef_proof_kernels {
     uint64_t            prints[CLEF_PROOF_MAX_KERNELS];
     int32_t             n;
+    int32_t             items;   /* work-items in the largest group */
     const clef_variant *variant; /* the variant that lowers the node; NULL: the op has one implementation */
 } clef_proof_kernels;
 
@@ -127,6 +150,7 @@ typedef struct clef_proof_unit {
     clef_proof_kernels kernels;                   /* all kernels of the node at these values */
     clef_verdict       verdict;                   /* of the trial, like `worst` */
     double             worst;
+    int32_t            cl_code;                   /* why it was refused */
     int32_t            known;                     /* 1: the trial has ended */
     int32_t            n_hung;                    /* on how many starts one of its kernels hung */
     int32_t            built;                     /* 1: the plan's process has built its programs too */
@@ -138,6 +162,9 @@ typedef struct clef_proof_units {
 
 /** 1 when this plan's kernels are proven in children before use. */
 int         clef__proof_wanted(const struct clef_plan *plan);
+/** Puts limits in force that earlier proofs found for the device. Does nothing where nothing is proven.
+ *  CLEF_E_NOMEM. */
+clef_status clef__proof_begin(clef_device *dev, const clef_plan_opts *opts, clef_error *err);
 /** Writes the case file of the units (proof_file.c). CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units,
                               clef_error *err);

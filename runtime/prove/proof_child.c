@@ -39,6 +39,7 @@ static int32_t take_results(const clef__trials *t, clef_proof_units *units)
         units->at[i].known = r->is_known;
         units->at[i].verdict = r->verdict;
         units->at[i].worst = r->worst;
+        units->at[i].cl_code = r->cl_code;
         n += r->is_known;
     }
     return n;

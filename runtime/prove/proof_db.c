@@ -60,8 +60,8 @@ const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
 const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant)
 {
     for (int32_t i = 0; i < proofs->n; i++)
-        if (clef__proof_is_bad(&proofs->at[i]) && strcmp(proofs->at[i].op, op) == 0 &&
-            strcmp(proofs->at[i].variant, variant) == 0)
+        if (clef__proof_is_bad(&proofs->at[i]) && !clef__proof_is_outgrown(proofs, &proofs->at[i]) &&
+            strcmp(proofs->at[i].op, op) == 0 && strcmp(proofs->at[i].variant, variant) == 0)
             return &proofs->at[i];
     return NULL;
 }
@@ -83,7 +83,7 @@ static clef_status append_proof(clef_proofs *proofs, const clef_proof *proof, cl
 clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
 {
     clef_proof *known = find_proof(proofs, proof->print), now = *proof;
-    if (clef__proof_is_settled(known))
+    if (clef__proof_is_settled(known) && !clef__proof_is_outgrown(proofs, known))
         return CLEF_OK;
     now.is_new = 1;
     now.n_hung = now.verdict == CLEF_PROOF_HUNG ? 1 + (known ? known->n_hung : 0) : 0;
@@ -103,6 +103,8 @@ static clef_status merge_proof(clef_proofs *proofs, const clef_proof *theirs, cl
     if (!known->is_new && clef__proof_is_suspicion(known) &&
         (theirs->verdict != CLEF_PROOF_HUNG || theirs->n_hung > known->n_hung))
         *known = *theirs;
+    if (strcmp(known->op, CLEF__GROUP_OP) == 0 && theirs->items < known->items)
+        *known = *theirs; /* the smallest group that was too large */
     return CLEF_OK;
 }
 
@@ -119,8 +121,9 @@ int clef__proof_parse(const char *line, clef_proof *out)
 {
     char verdict[16];
     *out = (clef_proof){0};
-    if (sscanf(line, "%16" SCNx64 " %31s %31s %15s %lf %" SCNd32 " %" SCNd64, &out->print, out->op,
-               out->variant, verdict, &out->worst, &out->n_hung, &out->when) != 7)
+    if (sscanf(line, "%16" SCNx64 " %31s %31s %15s %lf %" SCNd32 " %" SCNd64 " %" SCNd32 " %" SCNd32,
+               &out->print, out->op, out->variant, verdict, &out->worst, &out->n_hung, &out->when,
+               &out->cl_code, &out->items) < 7)
         return 0;
     for (int i = 0; clef__verdict_names[i]; i++)
         if (strcmp(verdict, clef__verdict_names[i]) == 0) {
@@ -194,6 +197,7 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
         return s;
     }
     clef__device_attach(dev, &proofs_slot, *out = proofs);
+    clef__proofs_limit_groups(dev, proofs);
     return CLEF_OK;
 }
 
@@ -211,9 +215,12 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     size_t at = (size_t)snprintf(text, room, "%s%s\n# %.100s\n", head, CLEF_VERSION, dev->info.name);
     for (int32_t i = 0; i < proofs->n; i++) {
         const clef_proof *p = &proofs->at[i];
-        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64 "\n",
+        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64,
                                p->print, p->op, p->variant, clef__verdict_names[p->verdict], p->worst,
                                p->n_hung, p->when);
+        if (p->verdict == CLEF_PROOF_REFUSED) /* the others end here, as the files of earlier versions */
+            at += (size_t)snprintf(text + at, room - at, " %" PRId32 " %" PRId32, p->cl_code, p->items);
+        at += (size_t)snprintf(text + at, room - at, "\n");
     }
     snprintf(dir, sizeof dir, "%s/proof", dev->cache_dir);
     if (clef__os_make_dirs(dir, NULL) == CLEF_OK)

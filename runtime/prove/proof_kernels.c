@@ -60,6 +60,11 @@ static void lower_node(const clef_lowering *lo, const clef_value *n, lowered *ou
     out->n = clef__ops[n->op]->lower(&own, n, NULL) ? 0 : own.n;
 }
 
+static int32_t items_of(const clef_launch *l)
+{
+    return l->call == CLEF_CALL_KERNEL ? (int32_t)(l->local[0] * l->local[1] * l->local[2]) : 1;
+}
+
 void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out)
 {
     lowered l;
@@ -69,6 +74,8 @@ void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proo
     const uint64_t node = print_of_node(n, out->variant);
     for (int32_t i = 0; i < l.n; i++) {
         const uint64_t print = mix_launch(node, &l.launches[i]);
+        const int32_t items = items_of(&l.launches[i]);
+        out->items = items > out->items ? items : out->items;
         if (!has_print(out, print))
             out->prints[out->n++] = print;
     }

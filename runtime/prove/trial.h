@@ -53,6 +53,7 @@ double       clef__trial_seconds(int32_t n_hung);
 typedef struct clef__trial_result {
     clef_verdict verdict;
     double       worst;
+    int32_t      cl_code; /* why it was refused */
     int32_t      is_known;
 } clef__trial_result;
 

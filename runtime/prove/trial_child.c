@@ -1,6 +1,6 @@
 /* The child of a trial: tries the units of a case file that no other child has claimed. It notes in its
- * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST"), and that no unit is
- * left ("end"). */
+ * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST CODE"), and that no
+ * unit is left ("end"). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,11 @@ static void note_begin(int32_t number, double seconds)
     clef__os_guard(seconds, crashed, hung);
 }
 
-static void note_end(int32_t number, const char *verdict, double worst)
+static void note_end(int32_t number, const char *verdict, double worst, int32_t code)
 {
     char done[64];
     clef__os_guard_end();
-    snprintf(done, sizeof done, "\ndone %d %s %.3g\n", (int)number, verdict, worst);
+    snprintf(done, sizeof done, "\ndone %d %s %.3g %d\n", (int)number, verdict, worst, (int)code);
     clef__os_journal_write(done);
 }
 
@@ -57,7 +57,7 @@ static clef_status note_verdict(int32_t number, clef_status s, const clef_error 
                                 double worst, clef_error *err)
 {
     const int is_in_doubt = s == CLEF_E_NOMEM || (verdict >= CLEF_PROOF_WRONG && clef__os_memory_is_short());
-    note_end(number, is_in_doubt ? "killed" : clef__verdict_names[verdict], worst);
+    note_end(number, is_in_doubt ? "killed" : clef__verdict_names[verdict], worst, s ? why->cl_code : 0);
     return is_in_doubt ? clef__fail(err, CLEF_E_NOMEM, "no memory for unit %d: %s", (int)number, why->text)
                        : CLEF_OK;
 }
@@ -184,9 +184,12 @@ clef_status clef_prove(const char *device, const char *path, int32_t first, clef
     s = clef_device_open(device, NULL, &dev, err);
     clef__os_guard_end();
     if (!s) {
+        clef_proofs *known = NULL; /* opening them puts the device's limits in force */
         clef__os_guard_is_cpu(clef_device_describe(dev)->caps.is_cpu);
-        s = try_units(dev, path, text, first, err);
+        s = clef__proofs_open(dev, &known, err);
     }
+    if (!s)
+        s = try_units(dev, path, text, first, err);
     free(text);
     clef_device_close(dev);
     return s;

@@ -68,7 +68,7 @@ static clef_status start_child(clef__trials *t, child *c, clef_error *err)
 
 /* ---- journals -------------------------------------------------------------------------------- */
 
-/* Parses the verdict of "done UNIT VERDICT WORST". "killed" is not a verdict. */
+/* Parses the verdict of "done UNIT VERDICT WORST CODE". "killed" is not a verdict. */
 static int read_verdict(const char *word, clef_verdict *out)
 {
     for (int v = 0; clef__verdict_names[v]; v++)
@@ -82,19 +82,20 @@ static int read_verdict(const char *word, clef_verdict *out)
 static void read_line(child *c, const char *line, clef__trial_result *results, int32_t n_units)
 {
     char word[8], verdict[16];
-    int unit = -1;
+    int unit = -1, code = 0; /* crashes and hangs have no code */
     double worst = 0;
-    const int fields = sscanf(line, "%7s %d %15s %lf", word, &unit, verdict, &worst);
+    const int fields = sscanf(line, "%7s %d %15s %lf %d", word, &unit, verdict, &worst, &code);
     c->has_ended |= fields == 1 && strcmp(word, "end") == 0;
     c->n_steps += (int32_t)strspn(line, ".");
     if (fields < 2 || unit < 0 || unit >= n_units)
         return;
     c->at = fields == 2 ? unit : -1;
-    c->n_done += fields == 4;
+    c->n_done += fields >= 4;
     clef__trial_result *r = &results[unit];
-    if (fields == 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
+    if (fields >= 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
         r->is_known = 1;
         r->worst = worst;
+        r->cl_code = code;
     }
 }
 

@@ -10,6 +10,8 @@
  * whatever device and kernel say (Apple's CPU driver: CL_DEVICE_MAX_WORK_GROUP_SIZE 1024, groups of 256
  * refused: JuliaGPU/OpenCL.jl#9) kernel_group=N  the same, and CL_KERNEL_WORK_GROUP_SIZE says N (any driver
  * may: kernels with many registers; Apple's CPU driver says 1 for kernels with barriers: kernel_tuner#38)
+ *   resources=N     a launch of more than N work-items a group fails with CL_OUT_OF_RESOURCES (Mali T860:
+ *                   opencv#13108)
  *   local=N         a launch whose kernel has more than N bytes of local memory fails with
  *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says (reported of drivers that
  *                   keep some for themselves; Oclgrind counted all kernels of a program: Oclgrind#162)
@@ -316,12 +318,15 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
                                  const cl_event *wait, cl_event *event)
 {
     const size_t most = smaller_of(number_of("group"), number_of("kernel_group")),
-                 local_bytes = number_of("local"), late = number_of("memory_late");
+                 resources = number_of("resources"), local_bytes = number_of("local"),
+                 late = number_of("memory_late");
     size_t items = 1;
     for (cl_uint i = 0; local && i < dims; i++)
         items *= local[i];
     if (most && items > most)
         return CL_INVALID_WORK_GROUP_SIZE;
+    if (resources && items > resources)
+        return CL_OUT_OF_RESOURCES;
     if (late && atomic_load(&live_bytes) > late)
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (local_bytes) {
@@ -354,10 +359,10 @@ static const char *const layer_name = "clef quirk layer";
 /* A misspelt quirk would test nothing. */
 static void check_names(void)
 {
-    static const char *const names[] = {"group",        "kernel_group", "local",    "align",
-                                        "alloc",        "alloc_silent", "memory",   "memory_late",
-                                        "address_bits", "extension",    "no_fill",  "denormals",
-                                        "fast_math",    "compiler",     "binaries", "times"};
+    static const char *const names[] = {
+        "group",        "kernel_group", "resources",   "local",        "align",     "alloc",
+        "alloc_silent", "memory",       "memory_late", "address_bits", "extension", "no_fill",
+        "denormals",    "fast_math",    "compiler",    "binaries",     "times"};
     for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
         const size_t n = strcspn(at, ",");
         size_t i = 0;
