@@ -7,6 +7,7 @@
 #include "graph/pass/cut.h"
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device_find.h"
+#include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"
 
 /* The longest time for saving programs when a device is closed. */
@@ -99,8 +100,10 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
     take_prover(dev, opts);
     status = open_queue(dev, err);
-    if (status == CLEF_OK)
+    if (status == CLEF_OK) {
+        clef__probes_load(dev);
         status = clef__device_probe(dev, err);
+    }
     if (status != CLEF_OK) {
         clef_device_close(dev);
         return status;
@@ -279,6 +282,7 @@ void clef_device_close(clef_device *dev)
         clef__cache_trim(dev->cache_dir);
     close_context(dev);
     release_attached(dev, 0);
+    free(dev->probes);
     free(dev);
 }
 

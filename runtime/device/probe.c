@@ -7,6 +7,7 @@
 #include "graph/lower/panel.h"
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device.h"
+#include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"
 #include "runtime/os/os_cpu.h"
 
@@ -96,34 +97,6 @@ static int host_has_avxvnni(void)
 
 enum { LANES = 16, ARM_FLOATS = 4 /* of a vector of 16 bytes */ };
 
-int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
-                    const void *b, size_t b_bytes, void *got, size_t got_bytes)
-{
-    cl_kernel kernel = NULL;
-    cl_int code;
-    if (clef__kernel_create(dev, launch, &kernel, NULL))
-        return 0;
-    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes,
-                               (void *)(uintptr_t)a, &code);
-    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes,
-                               (void *)(uintptr_t)b, &code);
-    cl_mem out =
-        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
-    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) &&
-                    !clSetKernelArg(kernel, 1, sizeof in, &in) &&
-                    !clSetKernelArg(kernel, 2, sizeof by, &by) &&
-                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
-                    !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
-    if (in)
-        clReleaseMemObject(in);
-    if (by)
-        clReleaseMemObject(by);
-    if (out)
-        clReleaseMemObject(out);
-    clReleaseKernel(kernel);
-    return ran;
-}
-
 /* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. Returns 1 when it compiles, runs and is right. */
 static int dot_works(clef_device *dev, clef_dot dot)
 {
@@ -206,16 +179,15 @@ enum { ROUNDS = 200000 };
 
 /* 1 when a long loop ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds in
  * total. */
-static int loops_are_short(clef_device *dev)
+static int loops_are_short(clef_device *dev, const clef_launch *launch)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
     const cl_uint n = ROUNDS;
     const size_t one = 1;
     cl_uint got[2] = {0}, want = 1;
     cl_kernel kernel = NULL;
     cl_int code;
     int ran = 0;
-    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+    if (clef__kernel_create(dev, launch, &kernel, NULL))
         return 0;
     cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
     if (out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof n, &n) &&
@@ -228,6 +200,16 @@ static int loops_are_short(clef_device *dev)
     for (cl_uint i = 0; i < n; i++)
         want = (want ^ i) * 1664525u + 1013904223u;
     return ran && (got[0] != n || got[1] != want);
+}
+
+static int probe_loops(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
+    if (!clef__probe_begin(dev, &launch))
+        return 0;
+    const int are_short = loops_are_short(dev, &launch);
+    clef__probe_end();
+    return are_short;
 }
 
 typedef struct cap_name {
@@ -367,7 +349,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     if (caps->is_cpu &&
         caps->float_width <=
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */
-        caps->short_loops = loops_are_short(dev);
+        caps->short_loops = probe_loops(dev);
     if (caps->short_loops) /* in groups the work-items share the rounds */
         caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx =
             caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;

@@ -1,0 +1,266 @@
+/* Probes compile and run kernels on a driver that may crash or hang in them, when a device is opened. So a
+ * child process runs them first. What it found is kept on disk: a probe that ended the child, or did not come
+ * back, is passed over, and what it tests counts as missing.
+ *
+ * The file: a line that names the format; "begin KEY NAME" for each probe, and "crashed KEY NAME" or "hung
+ * KEY NAME WHEN" for how it ended, if it did not end well; "end" after the last probe. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "graph/hash.h"
+#include "runtime/device/cache.h"
+#include "runtime/device/probe_child.h"
+#include "runtime/os/os.h"
+
+enum { MAX_CHILDREN = 16, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3, WEEK = 7 * 24 * 3600 };
+static const double SECONDS = 60; /* of its own time, for a probe */
+static const char end_line[] = "\nend\n";
+const char clef__probe_head[] = "clef probes 1\n";
+
+/* In a child: what earlier children found. NULL in any other process. */
+static const char *found_before;
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* "KEY NAME" of a probe. */
+static void name_probe(const clef_launch *launch, char out[NOTE_BYTES / 2 + 8])
+{
+    uint64_t key = clef__hash(CLEF__HASH_START, launch->source, strlen(launch->source) + 1);
+    key = clef__hash(key, &launch->c_version, sizeof launch->c_version);
+    for (int32_t i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name; i++) {
+        key = clef__hash(key, launch->defs[i].name, strlen(launch->defs[i].name) + 1);
+        key = clef__hash(key, &launch->defs[i].value, sizeof launch->defs[i].value);
+    }
+    snprintf(out, NOTE_BYTES / 2 + 8, "%016" PRIx64 " %.20s", key, launch->kernel);
+}
+
+/* The next line that begins with `word`, from `at` on; NULL: none. */
+static const char *find_line(const char *at, const char *word)
+{
+    const size_t n = strlen(word);
+    while (at && *at && strncmp(at, word, n) != 0) {
+        at = strchr(at, '\n');
+        at += at != NULL;
+    }
+    return at && *at ? at : NULL;
+}
+
+static int has_failed(const char *text, const char *probe)
+{
+    char crashed[NOTE_BYTES], hung[NOTE_BYTES];
+    snprintf(crashed, sizeof crashed, "crashed %s", probe);
+    snprintf(hung, sizeof hung, "hung %s", probe);
+    return find_line(text, crashed) || find_line(text, hung);
+}
+
+static int count_failed(const char *text)
+{
+    static const char *const words[] = {"crashed ", "hung "};
+    int n = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *at = find_line(text, words[i]); at; at = find_line(at + 1, words[i]))
+            n++;
+    return n;
+}
+
+/* A hang may be the machine's fault, so it is forgotten after a week. */
+static int is_forgotten(const char *text)
+{
+    const int64_t now = (int64_t)time(NULL);
+    for (const char *at = find_line(text, "hung "); at; at = find_line(at + 1, "hung ")) {
+        long long when = 0;
+        if (sscanf(at, "hung %*s %*s %lld", &when) != 1 || now - when > WEEK || when > now)
+            return 1;
+    }
+    return 0;
+}
+
+/* NULL: there is no such file, or it is not whole. The caller frees it. */
+static char *read_file(const char *path)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (!clef__os_is_file(path) || clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL))
+        return NULL;
+    if (strncmp(text, clef__probe_head, strlen(clef__probe_head)) == 0 && strlen(text) == n)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err)
+{
+    clef_device *dev = NULL;
+    found_before = text;
+    clef_status s = clef__os_journal_open(path, err);
+    if (!s)
+        s = clef_device_open(which, &(clef_device_opts){.prover = ""}, &dev, err);
+    if (!s) {
+        clef__os_journal_write(end_line);
+        dev->cache_policy = CLEF__SAVE_CHEAP;
+    }
+    clef_device_close(dev);
+    return s;
+}
+
+static double seconds_allowed(void)
+{
+    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
+    const double seconds = text ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : SECONDS;
+}
+
+int clef__probe_begin(const clef_device *dev, const clef_launch *launch)
+{
+    char probe[NOTE_BYTES / 2 + 8], begin[NOTE_BYTES], crashed[NOTE_BYTES], hung[NOTE_BYTES];
+    name_probe(launch, probe);
+    if (has_failed(found_before ? found_before : dev->probes, probe))
+        return 0;
+    if (!found_before)
+        return 1;
+    snprintf(begin, sizeof begin, "begin %s\n", probe);
+    snprintf(crashed, sizeof crashed, "crashed %s\n", probe);
+    snprintf(hung, sizeof hung, "hung %s %lld\n", probe, (long long)time(NULL));
+    clef__os_journal_write(begin);
+    clef__os_guard_is_cpu(dev->info.caps.is_cpu);
+    clef__os_guard(seconds_allowed(), crashed, hung);
+    return 1;
+}
+
+void clef__probe_end(void)
+{
+    if (found_before)
+        clef__os_guard_end();
+}
+
+/* ---- a probe --------------------------------------------------------------------------------- */
+
+static int run_probe(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
+                     const void *b, size_t b_bytes, void *got, size_t got_bytes)
+{
+    cl_kernel kernel = NULL;
+    cl_int code;
+    if (clef__kernel_create(dev, launch, &kernel, NULL))
+        return 0;
+    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes,
+                               (void *)(uintptr_t)a, &code);
+    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes,
+                               (void *)(uintptr_t)b, &code);
+    cl_mem out =
+        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
+    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) &&
+                    !clSetKernelArg(kernel, 1, sizeof in, &in) &&
+                    !clSetKernelArg(kernel, 2, sizeof by, &by) &&
+                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
+                    !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
+    if (in)
+        clReleaseMemObject(in);
+    if (by)
+        clReleaseMemObject(by);
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    return ran;
+}
+
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
+                    const void *b, size_t b_bytes, void *got, size_t got_bytes)
+{
+    if (!clef__probe_begin(dev, launch))
+        return 0;
+    const int ran = run_probe(dev, launch, n, a, a_bytes, b, b_bytes, got, got_bytes);
+    clef__probe_end();
+    return ran;
+}
+
+/* ---- the caller ------------------------------------------------------------------------------ */
+
+static clef_status run_child(const clef_device *dev, const char *path, int *code)
+{
+    char device[32], cache[sizeof dev->cache_dir + 16];
+    int64_t process;
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir);
+    snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
+    const char *const environment[] = {"POCL_AFFINITY=0", cache, NULL};
+    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "-d", device, NULL};
+    const clef_status s = clef__os_spawn(argv, environment, &process, NULL);
+    while (!s && !clef__os_ended(process, code))
+        clef__os_sleep(POLL_MS);
+    return s;
+}
+
+static void tell_failed(const clef_device *dev, const char *text)
+{
+    static const struct {
+        const char *word, *says;
+    } ends[] = {{"crashed ", "crashes the driver"}, {"hung ", "does not come back"}};
+    char told[32] = "";
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && dev->notice; i++)
+        for (const char *at = find_line(text, ends[i].word); at; at = find_line(at + 1, ends[i].word)) {
+            char name[32], line[400];
+            if (sscanf(at, "%*s %*s %31s", name) != 1 || strcmp(name, told) == 0)
+                continue; /* one line for a kernel that is tried with several constants */
+            strcpy(told, name);
+            snprintf(line, sizeof line, "%s %s on %s: what it tests is not used", name, ends[i].says,
+                     dev->info.name);
+            dev->notice(dev->notice_user, line);
+        }
+}
+
+/* Starts children until one comes to the end, each without the probes that ended those before it. Returns
+ * what they found; NULL: no child came to the end, and this process runs the probes by itself. */
+static char *probe_by_children(const clef_device *dev, const char *path)
+{
+    char *text = NULL;
+    int n_failed = 0, code = 0;
+    if (clef__os_write(path, clef__probe_head, strlen(clef__probe_head), NULL))
+        return NULL;
+    for (int i = 0; i < MAX_CHILDREN; i++) {
+        const clef_status s = run_child(dev, path, &code);
+        free(text);
+        text = s ? NULL : read_file(path);
+        if (text && strstr(text, end_line))
+            break;
+        const int n = text ? count_failed(text) : 0;
+        if (n <= n_failed || clef__os_was_interrupted(code) || i == MAX_CHILDREN - 1) {
+            free(text);
+            text = NULL;
+            break;
+        }
+        n_failed = n;
+    }
+    clef__os_remove(path);
+    return text;
+}
+
+static int is_wanted(const clef_device *dev)
+{
+    const char *proof = clef__os_env("CLEF_PROOF");
+    return !found_before && dev->prover[0] && !(proof && strcmp(proof, "0") == 0);
+}
+
+void clef__probes_load(clef_device *dev)
+{
+    char path[CLEF_CACHE_PATH_BYTES], folder[CLEF_CACHE_PATH_BYTES], part[CLEF_CACHE_PATH_BYTES];
+    if (found_before || clef__cache_beside(dev, "probe", path, NULL) || !path[0])
+        return;
+    dev->probes = read_file(path);
+    if (dev->probes && strstr(dev->probes, end_line) && !is_forgotten(dev->probes))
+        return;
+    free(dev->probes);
+    dev->probes = NULL;
+    snprintf(folder, sizeof folder, "%s/probe", dev->cache_dir);
+    const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
+    if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))
+        return;
+    dev->probes = probe_by_children(dev, part);
+    if (!dev->probes)
+        return;
+    clef__os_write(path, dev->probes, strlen(dev->probes), NULL);
+    tell_failed(dev, dev->probes);
+}
