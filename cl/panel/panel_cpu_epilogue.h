@@ -24,16 +24,23 @@ INLINED float16 erf16(float16 z)
     return x * p / q;
 }
 
+/* e to the power of z, but finite: where a driver builds with finite maths, an infinity may become NaN. The
+ * largest value is so large that x / (1 + it) is 0 to within 1e-36 x. */
+INLINED float16 finite_exp(float16 z)
+{
+    return exp(fmin(z, 88.0f));
+}
+
 INLINED float16 act(float16 x)
 {
     switch (ACT) {
     case ACT_gelu:
         return 0.5f * x * (1.0f + erf16(x * M_SQRT1_2_F));
     case ACT_gelu_tanh: /* as in elementwise.cl */
-        return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+        return x / (1.0f + finite_exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
     case ACT_silu:
     case ACT_swiglu:
-        return x / (1.0f + exp(-x));
+        return x / (1.0f + finite_exp(-x));
     case ACT_relu:
         return fmax(x, 0.0f);
     default:

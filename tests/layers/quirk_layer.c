@@ -3,7 +3,8 @@
  *
  *   OPENCL_LAYERS=$PWD/quirk_layer.so CLEF_QUIRK=align=4096,group=64 clef run ...
  *
- * CLEF_QUIRK is a list of these, each with the drivers that show it:
+ * CLEF_QUIRK_MET=FILE gets a line with the name of each quirk that a process met. CLEF_QUIRK is a list of
+ * these, each with the drivers that show it:
  *
  * what the device says, and what it takes
  *   group=N         a launch of more than N work-items a group fails with CL_INVALID_WORK_GROUP_SIZE,
@@ -43,6 +44,7 @@
  *   times=none      CL_PROFILING_INFO_NOT_AVAILABLE */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/layers/layer.h"
+#include "tests/layers/quirk.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -50,38 +52,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_PROGRAMS = 4096, VALUE_BYTES = 128 };
-
-/* ---- the environment ------------------------------------------------------------------------- */
-
-/* The value of a quirk, "" for one without; NULL: the quirk is not asked for. */
-static const char *find_quirk(const char *name, char value[VALUE_BYTES])
-{
-    const size_t n = strlen(name);
-    for (const char *at = getenv("CLEF_QUIRK"); at && *at;
-         at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
-        if (strncmp(at, name, n) == 0 && strchr(",=", at[n])) { /* its end too: strchr finds the last 0 */
-            const char *from = at + n + (at[n] == '=');
-            snprintf(value, VALUE_BYTES, "%.*s", (int)strcspn(from, ","), from);
-            return value;
-        }
-    return NULL;
-}
-
-static int has_quirk(const char *name, const char *wanted)
-{
-    char value[VALUE_BYTES];
-    const char *is = find_quirk(name, value);
-    return is && (!wanted || strcmp(is, wanted) == 0);
-}
-
-/* The number of a quirk; 0: the quirk is not asked for. */
-static size_t number_of(const char *name)
-{
-    char value[VALUE_BYTES];
-    const char *is = find_quirk(name, value);
-    return is ? (size_t)strtoull(is, NULL, 10) : 0;
-}
+enum { MAX_PROGRAMS = 4096 };
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -132,6 +103,7 @@ static cl_program CL_API_CALL from_binary(cl_context context, cl_uint n, const c
                                           cl_int *code)
 {
     if (has_quirk("binaries", "refuse")) {
+        meet("binaries");
         for (cl_uint i = 0; codes && i < n; i++)
             codes[i] = CL_INVALID_BINARY;
         if (code)
@@ -162,6 +134,7 @@ static void sleep_ms(long ms)
 
 static void misbehave(const char *how)
 {
+    meet("compiler");
     if (strncmp(how, "crash:", 6) == 0)
         abort(); /* after which handlers cannot go on */
     if (strncmp(how, "exit:", 5) == 0)
@@ -175,12 +148,19 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_i
 {
     char value[VALUE_BYTES], all[4096];
     const char *how = find_quirk("compiler", value);
-    if (how && strncmp(how, "slow:", 5) == 0)
+    if (how && strncmp(how, "slow:", 5) == 0) {
+        meet("compiler");
         sleep_ms(strtol(how + 5, NULL, 10));
-    else if (how && is_concerned(program))
+    } else if (how && is_concerned(program))
         misbehave(how);
-    if (is_concerned(program) && has_quirk("binaries", "build"))
+    if (is_concerned(program) && has_quirk("binaries", "build")) {
+        meet("binaries");
         return CL_BUILD_PROGRAM_FAILURE;
+    }
+    if (has_quirk("denormals", NULL))
+        meet("denormals");
+    if (has_quirk("fast_math", NULL))
+        meet("fast_math");
     snprintf(all, sizeof all, "%s%s%s", options ? options : "",
              has_quirk("denormals", NULL) ? " -cl-denorms-are-zero" : "",
              has_quirk("fast_math", NULL) ? " -cl-fast-relaxed-math" : "");
@@ -191,6 +171,7 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
 {
     if (!is_concerned(program) || !has_quirk("binaries", "kernel"))
         return next->clCreateKernel(program, name, code);
+    meet("binaries");
     if (code)
         *code = CL_INVALID_KERNEL_NAME;
     return NULL;
@@ -217,6 +198,12 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
     const cl_uint bits = (cl_uint)number_of("address_bits");
     const cl_ulong alloc = number_of("alloc"), memory = (cl_ulong)16 << 30;
     const char *extension = find_quirk("extension", value);
+    if (bits && (what == CL_DEVICE_ADDRESS_BITS || what == CL_DEVICE_GLOBAL_MEM_SIZE))
+        meet("address_bits");
+    if (extension && what == CL_DEVICE_EXTENSIONS)
+        meet("extension");
+    if (alloc && what == CL_DEVICE_MAX_MEM_ALLOC_SIZE)
+        meet("alloc");
     if (what == CL_DEVICE_ADDRESS_BITS && bits)
         return answer(&bits, sizeof bits, n, out, n_out);
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && alloc)
@@ -255,8 +242,9 @@ static size_t bytes_of(cl_mem mem)
     return of || next->clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL) ? 0 : n;
 }
 
-static cl_mem no_buffer(cl_int why, cl_int *code)
+static cl_mem no_buffer(const char *quirk, cl_int why, cl_int *code)
 {
+    meet(quirk);
     if (code)
         *code = why;
     return NULL;
@@ -267,9 +255,9 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 {
     const size_t said = number_of("alloc"), silent = number_of("alloc_silent"), all = number_of("memory");
     if ((said && n > said) || (silent && n > silent))
-        return no_buffer(CL_INVALID_BUFFER_SIZE, code);
+        return no_buffer(said ? "alloc" : "alloc_silent", CL_INVALID_BUFFER_SIZE, code);
     if (all && atomic_load(&live_bytes) + n > all)
-        return no_buffer(CL_MEM_OBJECT_ALLOCATION_FAILURE, code);
+        return no_buffer("memory", CL_MEM_OBJECT_ALLOCATION_FAILURE, code);
     cl_mem made = next->clCreateBuffer(context, flags, n, host, code);
     if (made)
         atomic_fetch_add(&live_bytes, n);
@@ -292,7 +280,7 @@ static cl_mem CL_API_CALL create_sub_buffer(cl_mem of, cl_mem_flags flags, cl_bu
 {
     const size_t align = number_of("align");
     if (align && ((const cl_buffer_region *)region)->origin % align)
-        return no_buffer(CL_MISALIGNED_SUB_BUFFER_OFFSET, code);
+        return no_buffer("align", CL_MISALIGNED_SUB_BUFFER_OFFSET, code);
     return next->clCreateSubBuffer(of, flags, type, region, code);
 }
 
@@ -300,41 +288,47 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const 
                                       size_t n_pattern, size_t at, size_t n, cl_uint n_wait,
                                       const cl_event *wait, cl_event *event)
 {
-    if (has_quirk("no_fill", NULL))
+    if (has_quirk("no_fill", NULL)) {
+        meet("no_fill");
         return CL_INVALID_OPERATION;
+    }
     return next->clEnqueueFillBuffer(queue, mem, pattern, n_pattern, at, n, n_wait, wait, event);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static size_t smaller_of(size_t a, size_t b)
-{
-    return !a || (b && b < a) ? b : a;
-}
-
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
                                  const size_t *global, const size_t *local, cl_uint n_wait,
                                  const cl_event *wait, cl_event *event)
 {
-    const size_t most = smaller_of(number_of("group"), number_of("kernel_group")),
-                 resources = number_of("resources"), local_bytes = number_of("local"),
-                 late = number_of("memory_late");
+    static const struct {
+        const char *quirk;
+        cl_int code;
+    } limits[] = {{"group", CL_INVALID_WORK_GROUP_SIZE},
+                  {"kernel_group", CL_INVALID_WORK_GROUP_SIZE},
+                  {"resources", CL_OUT_OF_RESOURCES}};
+    const size_t local_bytes = number_of("local"), late = number_of("memory_late");
     size_t items = 1;
     for (cl_uint i = 0; local && i < dims; i++)
         items *= local[i];
-    if (most && items > most)
-        return CL_INVALID_WORK_GROUP_SIZE;
-    if (resources && items > resources)
-        return CL_OUT_OF_RESOURCES;
-    if (late && atomic_load(&live_bytes) > late)
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (number_of(limits[i].quirk) && items > number_of(limits[i].quirk)) {
+            meet(limits[i].quirk);
+            return limits[i].code;
+        }
+    if (late && atomic_load(&live_bytes) > late) {
+        meet("memory_late");
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
     if (local_bytes) {
         cl_device_id device = NULL;
         cl_ulong used = 0;
         next->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
         next->clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used, NULL);
-        if (used > local_bytes)
+        if (used > local_bytes) {
+            meet("local");
             return CL_OUT_OF_RESOURCES;
+        }
     }
     return next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
 }
@@ -342,6 +336,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
 static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, size_t n, void *out,
                                       size_t *n_out)
 {
+    if (has_quirk("times", NULL))
+        meet("times");
     if (has_quirk("times", "none"))
         return CL_PROFILING_INFO_NOT_AVAILABLE;
     if (has_quirk("times", "untouched"))
@@ -354,27 +350,6 @@ static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, si
 }
 
 static const char *const layer_name = "clef quirk layer";
-
-/* A misspelt quirk would test nothing. */
-static void check_names(void)
-{
-    static const char *const names[] = {
-        "group",        "kernel_group", "resources",   "local",        "align",     "alloc",
-        "alloc_silent", "memory",       "memory_late", "address_bits", "extension", "no_fill",
-        "denormals",    "fast_math",    "compiler",    "binaries",     "times"};
-    for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
-        const size_t n = strcspn(at, ",");
-        size_t i = 0;
-        while (i < sizeof names / sizeof *names &&
-               (strlen(names[i]) != strcspn(at, ",=") || strncmp(names[i], at, strlen(names[i])) != 0))
-            i++;
-        if (i == sizeof names / sizeof *names) {
-            fprintf(stderr, "CLEF_QUIRK: unknown '%.*s'\n", (int)n, at);
-            exit(3);
-        }
-        at += n + (at[n] == ',');
-    }
-}
 
 static void take_over(void)
 {

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Drivers that err in ways seen on real ones (tests/layers/quirk_layer.c): the text is that of a sound driver, or clef says why not.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+layer=$CLEF_BUILD/tests/quirk_layer.so
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
+export CLEF_TUNE=0 CLEF_CACHE_DIR=$tmp/cache CLEF_QUIRK_MET=$tmp/met
+unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_CAPS
+if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
+
+# As a GPU: kernels in groups of work-items, with local memory and barriers.
+gpu=-cpu
+want=$("$CLEF" run "$demo" $greedy)
+if [ -z "$want" ]; then fail "a sound driver"; fi
+rm -rf "$tmp/cache"
+same "a sound driver, as a GPU" "$want" "$(CLEF_CAPS=$gpu "$CLEF" run "$demo" $greedy)"
+
+# with QUIRK COMMAND...: the command on a driver with the quirk
+with() (
+  export CLEF_QUIRK=$1 OPENCL_LAYERS=$layer
+  shift
+  "$@"
+)
+is_met() { # QUIRK: the layer changed something
+  if grep -qx "${1%%=*}" "$tmp/met" 2>/dev/null; then ok "$1: met"; else fail "$1: was never met"; fi
+}
+
+# goes_on QUIRK CAPS [WORDS]: the same text from an empty cache, a notice with each of the words and no other; then again, without a
+# notice.
+goes_on() {
+  local quirk=$1 word
+  rm -rf "$tmp/cache" "$tmp/met"
+  export CLEF_CAPS=$2
+  same "$quirk${2:+ ($2)}: the text" "$want" "$(with "$quirk" "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+  is_met "$quirk"
+  for word in ${3:-}; do
+    word=${word//\~/ }
+    if grep '^clef: ' "$tmp/err" | grep -qF -e "$word"; then ok "$quirk: says '$word'"; else fail "$quirk: expected '$word' in: $(cat "$tmp/err")"; fi
+  done
+  if [ -z "${3:-}" ]; then same "$quirk: nothing to say" "" "$(grep '^clef: ' "$tmp/err")"; fi
+  same "$quirk: a second start" "$want" "$(with "$quirk" "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+  same "$quirk: which says nothing" "" "$(grep '^clef: ' "$tmp/err")"
+  unset CLEF_CAPS
+}
+
+# refuses QUIRK CAPS WORDS: the last line on stderr says why, and no text comes.
+refuses() {
+  local quirk=$1 code=0 word
+  rm -rf "$tmp/cache" "$tmp/met"
+  CLEF_CAPS=$2 with "$quirk" "$CLEF" run "$demo" $greedy >"$tmp/out" 2>"$tmp/err" || code=$?
+  same "$quirk${2:+ ($2)}: refused" "1 " "$code $(cat "$tmp/out")"
+  is_met "$quirk"
+  for word in $3; do
+    word=${word//\~/ }
+    if tail -n 1 "$tmp/err" | grep '^clef: ' | grep -qF -e "$word"; then ok "$quirk: says '$word'"; else fail "$quirk: expected '$word' in: $(tail -n 1 "$tmp/err")"; fi
+  done
+}
+
+# ---- what the device says, and what it takes
+for quirk in group=64 kernel_group=16 kernel_group=1; do
+  goes_on $quirk $gpu "at~most~${quirk#*=}~work-items"
+done
+goes_on resources=64 $gpu "CL_OUT_OF_RESOURCES at~most~64~work-items"
+goes_on local=8192 $gpu
+refuses local=1024 $gpu "panel_matmul CL_OUT_OF_RESOURCES no~others"
+for caps in "" $gpu; do
+  goes_on align=4096 "$caps"
+  goes_on no_fill "$caps"
+  goes_on alloc=1000000 "$caps"
+done
+refuses alloc_silent=1000000 "" "clCreateBuffer CL_INVALID_BUFFER_SIZE bytes CLEF_MAX_ALLOC"
+refuses memory=2000000 "" "clCreateBuffer CL_MEM_OBJECT_ALLOCATION_FAILURE its~driver~says"
+refuses memory_late=2000000 "" "CL_MEM_OBJECT_ALLOCATION_FAILURE"
+goes_on address_bits=32 ""
+same "address_bits=32: 4 GiB of the 16 that it reports" "4294967295 4294967295" \
+  "$(with address_bits=32 "$CLEF" devices --json | sed -n 's/.*"max_alloc_bytes": \([0-9]*\), "global_bytes": \([0-9]*\).*/\1 \2/p' | head -n 1)"
+for name in cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product cl_intel_subgroup_matrix_multiply_accumulate; do
+  goes_on extension=$name $gpu
+done
+
+# ---- the compiler
+for caps in "" $gpu; do
+  goes_on denormals "$caps"
+  goes_on fast_math "$caps"
+done
+for how in crash exit; do
+  goes_on "compiler=$how:void attention_gpu_flash(" $gpu "gpu_flash~crashes~the~driver set~aside"
+  goes_on "compiler=$how:probe_dot4" "" "probe_dot4~crashes~the~driver not~used"
+done
+goes_on compiler=slow:200 ""
+export CLEF_PROOF_SECONDS=4
+goes_on "compiler=hang:void attention_gpu_flash(" $gpu "gpu_flash~does~not~come~back set~aside"
+goes_on "compiler=hang:probe_dot4" "" "probe_dot4~does~not~come~back not~used"
+unset CLEF_PROOF_SECONDS
+
+# ---- binaries of another version of the driver
+rm -rf "$tmp/cache"
+"$CLEF" run "$demo" $greedy >/dev/null
+for how in refuse build kernel; do
+  rm -f "$tmp/met"
+  same "binaries=$how: the text" "$want" "$(with binaries=$how "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+  same "binaries=$how: nothing to say" "" "$(cat "$tmp/err")"
+  is_met binaries=$how
+done
+
+# ---- profiling
+for how in reversed untouched none; do
+  rm -f "$tmp/met"
+  same "times=$how: the text" "$want" "$(with times=$how "$CLEF" run "$demo" $greedy --profile 2>"$tmp/err" | tail -n 1)"
+  is_met times=$how
+  if grep -q 'gives no times, or impossible ones, for' "$tmp/err"; then ok "times=$how: it is said"; else fail "times=$how: expected a notice in: $(head -n 3 "$tmp/err")"; fi
+  if grep -qE '[0-9]{9}|nan|inf|-[0-9]' "$tmp/err"; then fail "times=$how: expected possible times: $(grep -E '[0-9]{9}|nan|inf|-[0-9]' "$tmp/err" | head -n 2)"; else ok "times=$how: no impossible times"; fi
+done
+
+# A misspelt quirk would test nothing.
+code=0
+with algin=4096 "$CLEF" devices >/dev/null 2>"$tmp/err" || code=$?
+same "an unknown quirk" "3 CLEF_QUIRK: unknown 'algin=4096'" "$code $(cat "$tmp/err")"
+finish
