@@ -137,11 +137,51 @@ static void test_suspicion(void **state)
     assert_near(clef__trial_seconds(2) / clef__trial_seconds(0), 4);
 }
 
+/* A group that was refused limits all kernels; what lacked resources in larger groups is tried again. */
+static void test_groups(void **state)
+{
+    (void)state;
+    clef_proofs *p = calloc(1, sizeof *p);
+    clef_proof large = {.print = 7,
+                        .op = "gather",
+                        .variant = "-",
+                        .verdict = CLEF_PROOF_REFUSED,
+                        .items = 256},
+               parsed;
+    assert_non_null(p);
+    large.cl_code = -54; /* CL_INVALID_WORK_GROUP_SIZE */
+    assert_true(clef__proof_limits_groups(&large));
+    large.cl_code = -5; /* CL_OUT_OF_RESOURCES */
+    assert_false(clef__proof_limits_groups(&large));
+    assert_true(clef__proof_may_limit_groups(&large));
+    assert_int_equal(clef__proofs_put(p, &large, NULL), CLEF_OK);
+    assert_int_equal(clef__proofs_max_group(p), 0);
+    assert_false(clef__proof_is_outgrown(p, clef__proofs_find(p, 7)));
+    assert_non_null(clef__proofs_find_bad(p, "gather", "-"));
+    assert_int_equal(clef__proofs_note_group(p, &large, NULL), CLEF_OK);
+    assert_int_equal(clef__proofs_max_group(p), 128);
+    assert_true(clef__proof_is_outgrown(p, clef__proofs_find(p, 7)));
+    assert_null(clef__proofs_find_bad(p, "gather", "-"));
+    assert_int_equal(clef__proofs_put(p, &(clef_proof){.print = 7, .op = "gather", .variant = "-"}, NULL),
+                     CLEF_OK);
+    assert_int_equal(clef__proofs_find(p, 7)->verdict, CLEF_PROOF_RIGHT);
+    large.items = 1; /* there is no smaller group */
+    assert_false(clef__proof_may_limit_groups(&large));
+    clef__proofs_free(p);
+    assert_true(clef__proof_parse("7 gather - refused 0 0 1000 -5 256", &parsed));
+    assert_int_equal(parsed.cl_code, -5);
+    assert_int_equal(parsed.items, 256);
+    assert_true(clef__proof_parse("7 gather - refused 0 0 1000", &parsed)); /* of an earlier version */
+    assert_int_equal(parsed.items, 0);
+    assert_false(clef__proof_parse("7 gather - refused 0 0", &parsed));
+}
+
 static void test_journal(void **state)
 {
     (void)state;
     static const char text[] =
-        "begin 0\n\ndone 0 right 0.5\nbegin 1\n...\ndone 1 killed 0\nbegin 2\n\ndone 2 hung 0\nbegin 3\n..";
+        "begin 0\n\ndone 0 right 0.5\nbegin 1\n...\ndone 1 killed 0\nbegin 2\n\ndone 2 hung 0\nbegin 3\n\n"
+        "done 3 refused 0 -54\nbegin 4\n..";
     char path[64];
     snprintf(path, sizeof path, "journal-%d", (int)getpid());
     write_file(path, text);
@@ -149,7 +189,9 @@ static void test_journal(void **state)
     assert_near(clef__trial_read_journal(path, 0).worst, 0.5);
     assert_int_equal(clef__trial_read_journal(path, 1).is_known, 0);
     assert_int_equal(clef__trial_read_journal(path, 2).verdict, CLEF_PROOF_HUNG);
-    assert_int_equal(clef__trial_read_journal(path, 3).is_known, 0);
+    assert_int_equal(clef__trial_read_journal(path, 3).verdict, CLEF_PROOF_REFUSED);
+    assert_int_equal(clef__trial_read_journal(path, 3).cl_code, -54);
+    assert_int_equal(clef__trial_read_journal(path, 4).is_known, 0);
     clef__os_remove(path);
     assert_int_equal(clef__trial_read_journal(path, 0).is_known, 0);
 }
@@ -157,10 +199,8 @@ static void test_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock),
-        cmocka_unit_test(test_readings),
-        cmocka_unit_test(test_suspicion),
-        cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_clock),  cmocka_unit_test(test_readings), cmocka_unit_test(test_suspicion),
+        cmocka_unit_test(test_groups), cmocka_unit_test(test_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

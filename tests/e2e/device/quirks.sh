@@ -61,7 +61,7 @@ for quirk in group=64 kernel_group=16 kernel_group=1; do
   goes_on $quirk $gpu "at~most~${quirk#*=}~work-items"
 done
 goes_on resources=64 $gpu "CL_OUT_OF_RESOURCES at~most~64~work-items"
-goes_on local=8192 $gpu
+goes_on local=4096 $gpu "gpu_flash CL_OUT_OF_RESOURCES set~aside"
 refuses local=1024 $gpu "panel_matmul CL_OUT_OF_RESOURCES no~others"
 for caps in "" $gpu; do
   goes_on align=4096 "$caps"
