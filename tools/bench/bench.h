@@ -13,7 +13,7 @@
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device, *product, *trace, *batch;
+    const char *model, *device, *product, *trace, *batch, *report;
     cli_split split;
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
@@ -42,6 +42,7 @@ typedef struct bench {
     clef_batch *batch; /* with --batch */
     cli_progress progress;
     cli_trace trace;
+    int32_t is_profiled;     /* 1: the device is opened for profiles, as with --profile */
     FILE *to;                /* output of profiles */
     clef_device_speed speed; /* with --profile: measured before the model is loaded */
     int32_t *ids;            /* the longest sequence that is fed at once */
@@ -52,6 +53,21 @@ typedef struct bench {
     bench_rate rates[2];
     int32_t n_rates;
 } bench;
+
+/** The parts of a benchmark (bench_model.c): each returns CLI_GO_ON, or an exit code after saying why. Open
+ *  opens the device too, if that is not open yet. */
+int  cli_bench_open_device(bench *b);
+int  cli_bench_open(bench *b, const char *path);
+int  cli_bench_measure(bench *b);
+/** Closes the model; the device may be measured afterwards. */
+void cli_bench_close_model(bench *b);
+/** Measures the limits of the session's devices, without the session, which is destroyed. Several devices work
+ *  one after the other, so each is weighted by the bytes and operations of its layers. */
+clef_status cli_bench_limits(bench *b, clef_device_speed *out, clef_error *err);
+
+/** Writes the report of --report: device, driver, limits, and the bundled and the given model (NULL: none) on
+ *  it. Returns an exit code. */
+int cli_bench_report(bench *b, const char *given);
 
 typedef struct bench_summary {
     double best, mean, median, stddev; /* stddev: of the sample; 0 for one round */
@@ -128,6 +144,9 @@ void cli_profile_limits(const bench *b);
 /** Profiles one prefill step and one decode step of the session (its device must measure times), and prints
  *  where the time goes. Returns an exit code. */
 int cli_bench_profile(bench *b);
+/** The least time of a launch that b->speed allows: to read its memory or to do its operations, whichever is
+ *  longer. */
+double cli_bench_least_us(const bench *b, const clef_launch_time *t);
 
 /** CLEF_E_CANCELLED if the user has interrupted the command. */
 clef_status cli_bench_interrupted(clef_error *err);

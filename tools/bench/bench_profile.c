@@ -92,8 +92,7 @@ static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
     snprintf(name, NAME_BYTES, "%s", s->times[i].kernel);
 }
 
-/* The least time to read the memory or to do the operations, whichever is longer. */
-static double least_us(const bench *b, const clef_launch_time *t)
+double cli_bench_least_us(const bench *b, const clef_launch_time *t)
 {
     const double limit = cli_bench_limit(b, &b->speed);
     const double reading = b->speed.read_gb_s > 0 ? t->bytes / b->speed.read_gb_s * 1e-3 : 0;
@@ -127,7 +126,7 @@ static int32_t group_by(const bench *b, const profiled *s, namer name_of, group 
         groups[k].us += s->times[i].us;
         groups[k].flops += s->times[i].flops;
         groups[k].bytes += s->times[i].bytes;
-        groups[k].least_us += least_us(b, &s->times[i]);
+        groups[k].least_us += cli_bench_least_us(b, &s->times[i]);
         groups[k].idle_us += idle_before(s->times, i);
     }
     qsort(groups, (size_t)n_groups, sizeof *groups, by_time);
