@@ -219,12 +219,11 @@ int cli_bench_report(bench *b, const char *given)
     for (int32_t i = 0; i < r->n_models; i++)
         name_model(paths[i], r->models[i].name, sizeof r->models[i].name);
     int rc = measure_device(b, r);
-    const int is_found = rc == CLI_GO_ON || b->device != NULL;
     if (rc == CLI_GO_ON)
         rc = measure_models(b, r, paths);
     if (rc != CLI_GO_ON)
         snprintf(r->failure, sizeof r->failure, "stopped before the end");
-    if (is_found && cli_output(b->o->report, cli_report_write, r, &err) != CLEF_OK)
+    if (r->device.name[0] && cli_output(b->o->report, cli_report_write, r, &err) != CLEF_OK)
         rc = cli_report(&err);
     cli_progress_finish(&b->progress);
     if (rc == CLI_GO_ON && !b->o->quiet)

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# clef bench --report: the file has what an issue needs and nothing private; tools/offline --compare reads it.
+. "$(dirname "$0")/../lib.sh"
+command -v python3 >/dev/null || skip "python3 is needed to read the report"
+# Names that must not be in a report.
+export HOME=$tmp/home-of-alice USER=alice-liddell LOGNAME=alice-liddell HOSTNAME=host-of-alice CLEF_CACHE_DIR=$tmp/cache-of-alice
+mkdir -p "$HOME" "$tmp/models-of-alice"
+cp -r "$CLEF_SOURCE/model/demo" "$tmp/models-of-alice/given-model"
+chmod -R u+w "$tmp/models-of-alice"
+report=$tmp/report.json
+sizes="-p 16 -n 4 -r 2"
+
+check "a report of two models" "$CLEF" bench "$tmp/models-of-alice/given-model" $sizes --report "$report" -q
+check "is JSON with sorted keys" python3 - "$report" <<'PY'
+import json, sys
+def sort_check(x):
+    if isinstance(x, dict):
+        assert list(x) == sorted(x), list(x)
+    for v in x.values() if isinstance(x, dict) else x if isinstance(x, list) else ():
+        sort_check(v)
+r = json.load(open(sys.argv[1]))
+sort_check(r)
+assert r["format"] == "clef report 1" and r["failure"] == "", r["failure"]
+assert [m["name"] for m in r["models"]] == ["demo", "given-model"], [m["name"] for m in r["models"]]
+assert r["device"]["name"] and r["device"]["driver"] and r["device"]["capabilities"]["max_alloc_bytes"] > 0
+assert r["limits"]["read_gb_s"] > 0
+assert r["variants"] and r["set_aside"] == []
+for m in r["models"]:
+    assert {x["what"] for x in m["rates"]} == {"prefill", "decode"}
+    assert all(x["best_tok_s"] > 0 and x["predicted_tok_s"] > 0 and x["rounds"] == 2 for x in m["rates"])
+    steps = {x["step"] for x in m["launches"]}
+    assert steps == {"prefill 16 after 0", "decode 1 after 0"}, steps
+    assert sum(x["us"] * x["count"] for x in m["launches"]) > 0
+PY
+for private in "$HOME" "$tmp" alice "$CLEF_SOURCE" "$CLEF_BUILD"; do
+  if grep -qiF -e "$private" "$report"; then fail "private: '$private' is in the report"; else ok "nothing of '${private##*/}'"; fi
+done
+for private in "$(hostname)" "$(uname -n)" "$(id -un)" "$(id -gn)"; do
+  if grep -qiwF -e "$private" "$report"; then fail "private: '$private' is in the report"; else ok "no name of host, user or group"; fi
+done
+if grep -q '[/\\]' "$report"; then fail "no path: $(grep -o '.\{20\}[/\\].\{20\}' "$report" | head -n 3)"; else ok "no path"; fi
+if env | sed -n 's/^[A-Z_]*=\(........*\)$/\1/p' | grep -qF -f - "$report"; then fail "the value of a variable is in the report"; else ok "no variable"; fi
+
+check "the bundled model alone" "$CLEF" bench $sizes --report "$tmp/alone.json" -q
+same "which is one" 1 "$(grep -c '"arch":' "$tmp/alone.json")"
+
+# What the device's kernels failed at is told. A report that cannot be finished says so, and so does the exit code.
+CLEF_CACHE_DIR=$tmp/other-cache CLEF_BREAK=cached_attention.cpu_decode=wrong "$CLEF" bench $sizes --report "$tmp/aside.json" -q 2>"$tmp/err"
+if grep -q 'set aside' "$tmp/err"; then # a device on which that variant serves
+  same "a kernel that is set aside" 1 "$(grep -c '"op": "cached_attention", "variant": "cpu_decode", "why": "gives wrong numbers"' "$tmp/aside.json")"
+fi
+layer=$CLEF_BUILD/tests/quirk_layer.so
+code=0
+CLEF_QUIRK=memory=700000000 OPENCL_LAYERS=$layer "$CLEF" bench $sizes --report "$tmp/half.json" -q 2>"$tmp/err" || code=$?
+same "with memory for all but the models" "0" "$code"
+code=0
+CLEF_QUIRK=alloc_silent=1000000 OPENCL_LAYERS=$layer "$CLEF" bench $sizes --report "$tmp/half.json" -q 2>"$tmp/err" || code=$?
+same "a driver that fails: exit code" 1 "$code"
+same "the report says so" 1 "$(grep -c '"failure": "stopped before the end"' "$tmp/half.json")"
+
+refused "a folder that is not there" 1 "no-folder" "$CLEF" bench --report "$tmp/no-folder/report.json"
+refused "other output" 2 "report json" "$CLEF" bench --report "$report" --json
+refused "two devices" 2 "report several" "$CLEF" bench --report "$report" -d 0:0,0:0
+
+# ---- tools/offline --compare
+compare() { "$CLEF_SOURCE/tools/offline" --compare "$@"; }
+compare "$report" --table "$tmp/none.csv" >"$tmp/out" || fail "compare"
+if grep -q 'no table of predictions' "$tmp/out"; then ok "no table: it is said"; else fail "no table: $(head -n 2 "$tmp/out")"; fi
+same "both models, two rates each" 4 "$(grep -c ' tok/s$' "$tmp/out")"
+same "every launch of the report" "$(grep -c '"kernel":' "$report")" "$(grep -cE '^  (prefill|decode) [0-9]+ after' "$tmp/out")"
+measured=$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1]))["models"][0]["rates"][1]; print("%.2f %.2f" % (r["best_tok_s"], r["predicted_tok_s"]))' "$report")
+same "the figures of the report" "$measured" "$(awk '$1 == "decode" && $2 == 4 { print $3, $4; exit }' "$tmp/out")"
+
+printf 'target,kernel,groups,local,us,bound\ngfx906,sample_whole,1 1 1,1 1 1,2.5,latency\n' >"$tmp/table.csv"
+compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
+if grep -q 'has no prediction for this device' "$tmp/out"; then ok "another card: it is said"; else fail "another card: $(head -n 2 "$tmp/out")"; fi
+compare "$report" --table "$tmp/table.csv" --as gfx906 >"$tmp/out" || fail "compare"
+n=$(grep -c '"kernel": "sample_whole"' "$report")
+same "a prediction beside what was measured" "$n" "$(grep -cE 'sample_whole .* 2\.50 .* latency$' "$tmp/out")"
+same "how many there are" 1 "$(grep -c "^$n of [0-9]* launches have a prediction" "$tmp/out")"
+name=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["device"]["name"].split()[0])' "$report")
+sed -i "s/^gfx906/$name/" "$tmp/table.csv"
+compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
+same "a card that the device's name contains" 1 "$(grep -cF "Predictions are those for $name." "$tmp/out")"
+
+# wrong CODE WORD... : refused with a line that has the words
+wrong() {
+  local name=$1 word code=0
+  shift
+  compare "${@:2}" >"$tmp/out" 2>"$tmp/err" || code=$?
+  same "$name: refused" "1 1" "$code $(wc -l <"$tmp/err")"
+  for word in $1; do grep -qF -e "$word" "$tmp/err" || fail "$name: expected '$word' in: $(cat "$tmp/err")"; done
+}
+echo '{"format": "another"}' >"$tmp/other.json"
+echo '{"format": "clef report 1"}' >"$tmp/empty.json"
+echo 'not JSON' >"$tmp/text"
+printf 'a,b\n1,2\n' >"$tmp/columns.csv"
+wrong "no file" "none.json" "$tmp/none.json"
+wrong "no report" "expected REPORT"
+wrong "no JSON" "JSON" "$tmp/text"
+wrong "another format" "another" "$tmp/other.json"
+wrong "no members" "missing" "$tmp/empty.json"
+wrong "a table without its columns" "kernel us card" "$report" --table "$tmp/columns.csv"
+wrong "a card that the table does not have" "gfx1 expected" "$report" --table "$tmp/table.csv" --as gfx1
+finish
