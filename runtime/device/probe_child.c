@@ -15,7 +15,7 @@
 #include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"
 
-enum { MAX_CHILDREN = 16, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3, WEEK = 7 * 24 * 3600 };
+enum { MAX_CHILDREN = 64, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3, WEEK = 7 * 24 * 3600 };
 static const double SECONDS = 60; /* of its own time, for a probe */
 static const char end_line[] = "\nend\n";
 const char clef__probe_head[] = "clef probes 1\n";
@@ -93,11 +93,19 @@ static char *read_file(const char *path)
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
+static double seconds_allowed(void)
+{
+    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
+    const double seconds = text ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : SECONDS;
+}
+
 clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err)
 {
     clef_device *dev = NULL;
     found_before = text;
     clef_status s = clef__os_journal_open(path, err);
+    clef__os_guard(seconds_allowed(), "", ""); /* the caller waits for this process, also between probes */
     if (!s)
         s = clef_device_open(which, &(clef_device_opts){.prover = ""}, &dev, err);
     if (!s) {
@@ -106,13 +114,6 @@ clef_status clef__probe_as_child(const char *which, const char *path, const char
     }
     clef_device_close(dev);
     return s;
-}
-
-static double seconds_allowed(void)
-{
-    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
-    const double seconds = text ? strtod(text, NULL) : 0;
-    return seconds > 0 ? seconds : SECONDS;
 }
 
 int clef__probe_begin(const clef_device *dev, const clef_launch *launch)
@@ -135,7 +136,7 @@ int clef__probe_begin(const clef_device *dev, const clef_launch *launch)
 void clef__probe_end(void)
 {
     if (found_before)
-        clef__os_guard_end();
+        clef__os_guard(seconds_allowed(), "", "");
 }
 
 /* ---- a probe --------------------------------------------------------------------------------- */

@@ -61,8 +61,8 @@ int  cli_bench_open(bench *b, const char *path);
 int  cli_bench_measure(bench *b);
 /** Closes the model; the device may be measured afterwards. */
 void cli_bench_close_model(bench *b);
-/** Measures the limits of the session's devices, without the session, which is destroyed. Several devices work
- *  one after the other, so each is weighted by the bytes and operations of its layers. */
+/** Destroys the session, and measures the limits of its devices. Several devices work one after the other, so
+ *  each is weighted by the bytes and operations of its layers. */
 clef_status cli_bench_limits(bench *b, clef_device_speed *out, clef_error *err);
 
 /** Writes the report of --report: device, driver, limits, and the bundled and the given model (NULL: none) on

@@ -1,4 +1,5 @@
-/* The report of `clef bench --report`: what was found and measured, and how it is written (docs/drivers.md). */
+/* The report of `clef bench --report` (docs/drivers.md): what was found and measured, and how it is
+ * written. */
 #ifndef CLEF_TOOLS_BENCH_REPORT_H
 #define CLEF_TOOLS_BENCH_REPORT_H
 
