@@ -5,8 +5,9 @@ the speed model's table for the card. `tools/offline --compare` runs it.
 usage: compare_report.py REPORT [--table FILE] [--as NAME]
   REPORT        the file (docs/drivers.md has its format)
   --table FILE  the table of predictions [tests/offline/speed.csv]: a CSV with a header. It needs the columns kernel, us (the
-                predicted time of a launch) and card or target; of op, variant, groups, local and bytes it uses those that
-                there are to tell launches apart, and bound (what limits the launch) is printed
+                predicted time of a launch) and card or target. To tell launches apart it uses those that there are of op,
+                variant, step (whose name has prefill or decode), groups (18x3x1), group (work-items of one) and memory_bytes;
+                rule (what limits the launch) is printed
   --as NAME     the card or target of the table to compare with [the one that the device's name contains]
 """
 import csv
@@ -18,6 +19,7 @@ import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "offline", "speed.csv")
 FORMAT = "clef report 1"
+NEAR = math.log(1.25)
 
 
 class Wrong(Exception):
@@ -63,10 +65,11 @@ def read_table(path):
     if missing or not {"card", "target"} & set(columns):
         raise Wrong(f"{path}: expected the columns kernel, us and card or target, got {', '.join(columns) or 'none'}")
     for i, row in enumerate(rows):
-        try:
-            row["us"] = float(row["us"])
-        except (TypeError, ValueError):
-            raise Wrong(f"{path}: row {i + 1}: us: expected a number, got {row['us']!r}") from None
+        for column in ("us", "memory_bytes"):
+            try:
+                row[column] = float(row.get(column) or ("" if column == "us" else 0))
+            except ValueError:
+                raise Wrong(f"{path}: row {i + 1}: {column}: expected a number, got {row[column]!r}") from None
     return rows
 
 
@@ -87,13 +90,25 @@ def find_card(rows, device, wanted):
 
 
 def is_row_of(row, launch):
+    """Of memory_bytes, what must come from memory, a launch's bytes are a little more or less."""
     for key in ("kernel", "op", "variant"):
         if key in row and (row[key] or "").strip("-") != launch[key]:
             return False
-    for key in ("groups", "local"):
-        if key in row and numbers(row[key]) != tuple(launch[key]):
-            return False
-    return not (row.get("bytes") and launch["bytes"] and abs(float(row["bytes"]) - launch["bytes"]) > 0.5)
+    what = launch["step"].split()[0]
+    other = {"prefill": "decode", "decode": "prefill"}.get(what)
+    if row.get("step") and other and other in row["step"]:
+        return False
+    if row.get("groups") and numbers(row["groups"]) != tuple(launch["groups"]):
+        return False
+    if row.get("group") and numbers(row["group"]) != (math.prod(launch["local"]),):
+        return False
+    return distance(row, launch) < NEAR
+
+
+def distance(row, launch):
+    """How far the bytes are apart, as the logarithm of their ratio; 0 where one is not known."""
+    bytes_of_row = float(row.get("memory_bytes") or 0)
+    return abs(math.log(bytes_of_row / launch["bytes"])) if bytes_of_row > 0 and launch["bytes"] > 0 else 0
 
 
 def share(part, whole):
@@ -112,14 +127,14 @@ def print_launches(path, model, rows):
     """Returns how many launches have a prediction of the table."""
     n_found = 0
     print(f"  {'step':22} {'kernel':30} {'count':>5} {'us':>10} {'limits, us':>10} {'share':>7}" +
-          (f" {'table, us':>10} {'share':>7} bound" if rows else ""))
+          (f" {'table, us':>10} {'share':>7} rule" if rows else ""))
     for launch in model["launches"]:
         us, least = (number(launch[k], path, k) for k in ("us", "least_us"))
         line = f"  {launch['step']:22} {launch['kernel']:30} {launch['count']:5} {us:10.2f} {least:10.2f} {share(least, us)}"
-        found = [row for row in rows if is_row_of(row, launch)]
+        found = min((row for row in rows if is_row_of(row, launch)), key=lambda row: distance(row, launch), default=None)
         if found:
             n_found += 1
-            line += f" {found[0]['us']:10.2f} {share(found[0]['us'], us)} {found[0].get('bound', '')}"
+            line += f" {found['us']:10.2f} {share(found['us'], us)} {found.get('rule') or ''}"
         print(line.rstrip())
     return n_found
 

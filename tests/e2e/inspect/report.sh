@@ -71,15 +71,24 @@ same "every launch of the report" "$(grep -c '"kernel":' "$report")" "$(grep -cE
 measured=$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1]))["models"][0]["rates"][1]; print("%.2f %.2f" % (r["best_tok_s"], r["predicted_tok_s"]))' "$report")
 same "the figures of the report" "$measured" "$(awk '$1 == "decode" && $2 == 4 { print $3, $4; exit }' "$tmp/out")"
 
-printf 'target,kernel,groups,local,us,bound\ngfx906,sample_whole,1 1 1,1 1 1,2.5,latency\n' >"$tmp/table.csv"
+# Rows for other steps, groups or matrices are none of this launch's.
+cat >"$tmp/table.csv" <<'CSV'
+card,target,step,kernel,op,variant,groups,group,us,rule,memory_bytes
+rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,1,2.5,latency,4096
+rx1,gfx906,llama/prefill-512,sample_whole,sample,-,1x1x1,1,3.5,latency,4096
+rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,256,4.5,latency,4096
+rx1,gfx906,llama/decode-0,sample_whole,sample,-,2x1x1,1,5.5,latency,4096
+rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,1,6.5,memory,1000000
+CSV
 compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
 if grep -q 'has no prediction for this device' "$tmp/out"; then ok "another card: it is said"; else fail "another card: $(head -n 2 "$tmp/out")"; fi
 compare "$report" --table "$tmp/table.csv" --as gfx906 >"$tmp/out" || fail "compare"
-n=$(grep -c '"kernel": "sample_whole"' "$report")
-same "a prediction beside what was measured" "$n" "$(grep -cE 'sample_whole .* 2\.50 .* latency$' "$tmp/out")"
+n=$(grep -c '"kernel": "sample_whole"' "$report") # in both models, for prefill and decode
+same "predictions beside what was measured" "$n $((n / 2)) $((n / 2))" \
+  "$(grep -cE 'sample_whole .* latency$' "$tmp/out") $(grep -cE '^  decode.* sample_whole .* 2\.50 .* latency$' "$tmp/out") $(grep -cE '^  prefill.* sample_whole .* 3\.50 .* latency$' "$tmp/out")"
 same "how many there are" 1 "$(grep -c "^$n of [0-9]* launches have a prediction" "$tmp/out")"
 name=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["device"]["name"].split()[0])' "$report")
-sed -i "s/^gfx906/$name/" "$tmp/table.csv"
+sed -i "s/^rx1/$name/" "$tmp/table.csv"
 compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
 same "a card that the device's name contains" 1 "$(grep -cF "Predictions are those for $name." "$tmp/out")"
 
