@@ -102,7 +102,7 @@ clef_status clef__cache_scan(const char *dir, clef__cache_files *out, clef_error
     } folders[] = {{"programs", ".bin", CLEF_CACHE_PROGRAM}, {"proof", ".txt", CLEF_CACHE_PROOFS},
                    {"tuning", ".txt", CLEF_CACHE_TUNING},    {"speed", ".txt", CLEF_CACHE_SPEED},
                    {"probe", ".txt", CLEF_CACHE_SPEED}, /* found out about a device, too */
-                   {"tokens", ".tokens", CLEF_CACHE_TOKENS}};
+                   {"measure", ".txt", CLEF_CACHE_SPEED},    {"tokens", ".tokens", CLEF_CACHE_TOKENS}};
     char path[CLEF__CACHE_FILE_PATH];
     clef_status s = CLEF_OK;
     *out = (clef__cache_files){0};

@@ -101,7 +101,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     take_prover(dev, opts);
     status = open_queue(dev, err);
     if (status == CLEF_OK) {
-        clef__probes_load(dev);
+        clef__probes_load(dev, CLEF__PROBES_OF_OPEN);
         status = clef__device_probe(dev, err);
     }
     if (status != CLEF_OK) {

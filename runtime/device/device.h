@@ -58,6 +58,7 @@ struct clef_device {
     struct clef_device *others;       /* the next of several devices that were opened as one; NULL for the
                                          last, or for a single device */
     char             *probes;         /* NULL, or the probes that crash or hang (probe_child.c) */
+    int32_t           probes_known;   /* bits of clef__probes: those that are in it */
     int32_t           n_plans;        /* alive */
     struct clef_ranks *ranks;         /* NULL, or plans on this device run on several ranks */
     double            share;          /* share of the layers that the user asked for; 0: by measured speed

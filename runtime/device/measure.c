@@ -4,6 +4,7 @@
 #include "cl/args.h"
 #include "graph/lower/panel.h"
 #include "runtime/device/device.h"
+#include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"
 
 enum { MIN_ROUNDS = 3, MAX_ROUNDS = 20, N_LAUNCHES = 256, N_TRIPS = 64, MAD_CHAINS = 10, DOT_LANES = 16 };
@@ -26,13 +27,27 @@ typedef struct measure {
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
+static clef_status create_kernel(const measure *m, const clef_launch *launch, cl_kernel *out, clef_error *err)
+{
+    *out = NULL;
+    if (!clef__probe_begin(m->dev, launch))
+        return clef__fail(
+            err, CLEF_E_BUILD,
+            "measure: building cl/%s.cl crashed or hung the driver of %s: it cannot be measured "
+            "(`clef cache clear aside` lets clef try again)",
+            launch->source, m->dev->info.name);
+    const clef_status s = clef__kernel_create(m->dev, launch, out, err);
+    clef__probe_end();
+    return s;
+}
+
 static clef_status make_kernel(const measure *m, const char *name, int32_t fused, cl_kernel *out,
                                clef_error *err)
 {
     const clef_launch launch = {.source = "measure",
                                 .kernel = name,
                                 .defs = {{"WG", (int32_t)m->group}, {"WIDTH", m->width}, {"FUSED", fused}}};
-    return clef__kernel_create(m->dev, &launch, out, err);
+    return create_kernel(m, &launch, out, err);
 }
 
 static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem first, cl_mem second,
@@ -271,7 +286,7 @@ static clef_status measure_mad(const measure *m, int32_t fused, clef_device_spee
 }
 
 /* clef's products of bytes are for CPUs. The instruction follows from the capabilities, as in lowering. */
-static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
+static clef_status make_dot(const measure *m, int32_t *chains, cl_kernel *out, clef_error *err)
 {
     const clef_caps *caps = &m->dev->info.caps;
     const clef_dot dot = caps->x86_vnni      ? CLEF_DOT_VNNI
@@ -280,33 +295,41 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
                          : caps->arm64_i8mm  ? CLEF_DOT_I8MM
                          : caps->arm64_sdot  ? CLEF_DOT_SDOT
                                              : CLEF_DOT_PORTABLE;
-    const int32_t chains = caps->x86_vnni ? 12 : 4; /* there are 32 registers of 64 bytes, or few and small
-                                                       ones */
+    *chains = caps->x86_vnni ? 12 : 4; /* there are 32 registers of 64 bytes, or few and small ones */
     const clef_launch launch = {.source = "measure_dot",
                                 .kernel = "measure_dot",
-                                .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
-    cl_kernel kernel = NULL;
-    if (m->group > 1)
-        return CLEF_OK;
-    clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
-    if (!s)
+                                .defs = {{"DOT", (int32_t)dot}, {"CHAINS", *chains}}};
+    *out = NULL;
+    return m->group > 1 ? CLEF_OK : create_kernel(m, &launch, out, err);
+}
+
+static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    cl_kernel kernel;
+    int32_t chains;
+    clef_status s = make_dot(m, &chains, &kernel, err);
+    if (kernel) {
         s = time_rounds(m, kernel, m->buffer, 2.0 * 4 * (double)DOT_LANES * chains, &out->dot_gop_s, err);
-    if (kernel)
         clReleaseKernel(kernel);
+    }
     return s;
+}
+
+static clef_status make_tiles(const measure *m, cl_kernel *out, clef_error *err)
+{
+    const clef_launch launch = {.source = "measure_amx", .kernel = "measure_amx"};
+    *out = NULL;
+    return m->group > 1 || !m->dev->info.caps.x86_amx ? CLEF_OK : create_kernel(m, &launch, out, err);
 }
 
 static clef_status measure_tiles(const measure *m, clef_device_speed *out, clef_error *err)
 {
-    const clef_launch launch = {.source = "measure_amx", .kernel = "measure_amx"};
-    cl_kernel kernel = NULL;
-    if (m->group > 1 || !m->dev->info.caps.x86_amx)
-        return CLEF_OK;
-    clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
-    if (!s) /* four products of 16 x 32 by 32 x 16 in each round */
+    cl_kernel kernel;
+    clef_status s = make_tiles(m, &kernel, err);
+    if (kernel) { /* four products of 16 x 32 by 32 x 16 in each round */
         s = time_rounds(m, kernel, NULL, 4 * 2.0 * 16 * 32 * 16, &out->tile_gop_s, err);
-    if (kernel)
         clReleaseKernel(kernel);
+    }
     return s;
 }
 
@@ -350,10 +373,26 @@ static clef_status measure_launches(const measure *m, clef_device_speed *out, cl
     return s;
 }
 
+void clef__measure_build(clef_device *dev)
+{
+    measure m = {.dev = dev};
+    cl_kernel kernels[4] = {NULL};
+    int32_t chains;
+    choose_sizes(&m);
+    (void)make_kernel(&m, "measure_read", 0, &kernels[0], NULL); /* measuring reports what fails */
+    (void)make_kernel(&m, "measure_mad", 1, &kernels[1], NULL);
+    (void)make_dot(&m, &chains, &kernels[2], NULL);
+    (void)make_tiles(&m, &kernels[3], NULL);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (kernels[i])
+            clReleaseKernel(kernels[i]);
+}
+
 clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err)
 {
     measure m = {.dev = dev};
     *out = (clef_device_speed){0};
+    clef__probes_load(dev, CLEF__PROBES_OF_MEASURE);
     choose_sizes(&m);
     clef_status s = make_buffers(&m, err);
     if (!s)

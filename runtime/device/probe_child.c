@@ -1,6 +1,7 @@
 /* Probes compile and run kernels on a driver that may crash or hang in them, when a device is opened. So a
- * child process runs them first. What it found is kept on disk: a probe that ended the child, or did not come
- * back, is passed over, and what it tests counts as missing.
+ * child process runs them first. Another one builds the kernels that measure a device, before it is measured.
+ * What it found is kept on disk: a probe that ended the child, or did not come back, is passed over, and what
+ * it tests counts as missing.
  *
  * The file: a line that names the format; "begin KEY NAME" for each probe, and "crashed KEY NAME" or "hung
  * KEY NAME WHEN" for how it ended, if it did not end well; "end" after the last probe. */
@@ -19,6 +20,7 @@ enum { MAX_CHILDREN = 64, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3
 static const double SECONDS = 60; /* of its own time, for a probe */
 static const char end_line[] = "\nend\n";
 const char clef__probe_head[] = "clef probes 1\n";
+static const char measure_line[] = "measure\n"; /* the second line of the file of such a child */
 
 /* In a child: what earlier children found. NULL in any other process. */
 static const char *found_before;
@@ -48,11 +50,12 @@ static const char *find_line(const char *at, const char *word)
     return at && *at ? at : NULL;
 }
 
+/* By the key alone: the kernels of a program have one, and the name of the first. */
 static int has_failed(const char *text, const char *probe)
 {
     char crashed[NOTE_BYTES], hung[NOTE_BYTES];
-    snprintf(crashed, sizeof crashed, "crashed %s", probe);
-    snprintf(hung, sizeof hung, "hung %s", probe);
+    snprintf(crashed, sizeof crashed, "crashed %.17s", probe);
+    snprintf(hung, sizeof hung, "hung %.17s", probe);
     return find_line(text, crashed) || find_line(text, hung);
 }
 
@@ -108,6 +111,8 @@ clef_status clef__probe_as_child(const char *which, const char *path, const char
     clef__os_guard(seconds_allowed(), "", ""); /* the caller waits for this process, also between probes */
     if (!s)
         s = clef_device_open(which, &(clef_device_opts){.prover = ""}, &dev, err);
+    if (!s && strstr(text, measure_line))
+        clef__measure_build(dev);
     if (!s) {
         clef__os_journal_write(end_line);
         dev->cache_policy = CLEF__SAVE_CHEAP;
@@ -215,11 +220,13 @@ static void tell_failed(const clef_device *dev, const char *text)
 
 /* Starts children until one comes to the end, each without the probes that ended those before it. Returns
  * what they found; NULL: no child came to the end, and this process runs the probes by itself. */
-static char *probe_by_children(const clef_device *dev, const char *path)
+static char *probe_by_children(const clef_device *dev, const char *path, clef__probes which)
 {
-    char *text = NULL;
+    char *text = NULL, head[64];
     int n_failed = 0, code = 0;
-    if (clef__os_write(path, clef__probe_head, strlen(clef__probe_head), NULL))
+    snprintf(head, sizeof head, "%s%s", clef__probe_head,
+             which == CLEF__PROBES_OF_MEASURE ? measure_line : "");
+    if (clef__os_write(path, head, strlen(head), NULL))
         return NULL;
     for (int i = 0; i < MAX_CHILDREN; i++) {
         const clef_status s = run_child(dev, path, &code);
@@ -245,23 +252,45 @@ static int is_wanted(const clef_device *dev)
     return !found_before && dev->prover[0] && !(proof && strcmp(proof, "0") == 0);
 }
 
-void clef__probes_load(clef_device *dev)
+/* What is known from the disk, or from children. The caller frees it. */
+static char *find_out(const clef_device *dev, clef__probes which)
 {
+    const char *const name = which == CLEF__PROBES_OF_MEASURE ? "measure" : "probe";
     char path[CLEF_CACHE_PATH_BYTES], folder[CLEF_CACHE_PATH_BYTES], part[CLEF_CACHE_PATH_BYTES];
-    if (found_before || clef__cache_beside(dev, "probe", path, NULL) || !path[0])
-        return;
-    dev->probes = read_file(path);
-    if (dev->probes && strstr(dev->probes, end_line) && !is_forgotten(dev->probes))
-        return;
-    free(dev->probes);
-    dev->probes = NULL;
-    snprintf(folder, sizeof folder, "%s/probe", dev->cache_dir);
+    if (clef__cache_beside(dev, name, path, NULL) || !path[0])
+        return NULL;
+    char *text = read_file(path);
+    if (text && strstr(text, end_line) && !is_forgotten(text))
+        return text;
+    free(text);
+    snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, name);
     const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
     if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))
+        return NULL;
+    text = probe_by_children(dev, part, which);
+    if (text) {
+        clef__os_write(path, text, strlen(text), NULL);
+        tell_failed(dev, text);
+    }
+    return text;
+}
+
+void clef__probes_load(clef_device *dev, clef__probes which)
+{
+    if (found_before || dev->probes_known & (1 << which))
         return;
-    dev->probes = probe_by_children(dev, part);
-    if (!dev->probes)
-        return;
-    clef__os_write(path, dev->probes, strlen(dev->probes), NULL);
-    tell_failed(dev, dev->probes);
+    dev->probes_known |= 1 << which;
+    char *more = find_out(dev, which), *before = dev->probes;
+    const size_t n = (before ? strlen(before) : 0) + (more ? strlen(more) : 0) + 1;
+    char *all = more && before ? malloc(n) : NULL;
+    if (all)
+        snprintf(all, n, "%s%s", before, more);
+    if (!more || !before)
+        dev->probes = more ? more : before;
+    else if (all) /* else what is known stays: those of the other kind are run here */
+        dev->probes = all;
+    if (more && before)
+        free(more);
+    if (all)
+        free(before);
 }

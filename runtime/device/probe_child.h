@@ -7,10 +7,14 @@
 /** The first line of the file that a child is started with, and that it writes its findings to. */
 extern const char clef__probe_head[];
 
-/** Reads into dev->probes which probes of the device crash or hang. If that is not known yet, and the device
- *  has a prover and a cache folder, children find out, and the device's notice is called for each such
- *  probe. */
-void clef__probes_load(clef_device *dev);
+typedef enum clef__probes { CLEF__PROBES_OF_OPEN, CLEF__PROBES_OF_MEASURE } clef__probes;
+
+/** Adds to dev->probes which probes of the device, or which of the kernels that measure it, crash or hang. If
+ *  that is not known yet, and the device has a prover and a cache folder, children find out, and the device's
+ *  notice is called for each of them. */
+void clef__probes_load(clef_device *dev, clef__probes which);
+/** Builds the kernels that measure a device, each as a probe (runtime/device/measure.c). */
+void clef__measure_build(clef_device *dev);
 /** The child: opens the device, which runs its probes. `text` is the file's, which stays the caller's. The
  *  errors of clef_device_open(), CLEF_E_IO. */
 clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err);

@@ -276,7 +276,8 @@ clef_status clef_cache_clear_aside(const char *dir, int32_t *n_forgotten, clef_e
         const clef__cache_file *f = &files.at[i];
         if (f->kind == CLEF_CACHE_PROOFS || f->kind == CLEF_CACHE_TUNING)
             s = forget_in_file(f, n_forgotten, err);
-        else if (f->kind == CLEF_CACHE_SPEED && strstr(f->path, "/probe/")) /* probes run again */
+        else if (f->kind == CLEF_CACHE_SPEED &&
+                 (strstr(f->path, "/probe/") || strstr(f->path, "/measure/"))) /* probes run again */
             clef__os_remove(f->path);
         else if (f->kind == CLEF_CACHE_TEMPORARY && strstr(f->path, "/proof/step-") &&
                  clef__trial_read_journal(f->path, 0).is_known) {

@@ -87,6 +87,14 @@ for how in crash exit; do
   goes_on "compiler=$how:void attention_gpu_flash(" $gpu "gpu_flash~crashes~the~driver set~aside"
   goes_on "compiler=$how:probe_dot4" "" "probe_dot4~crashes~the~driver not~used"
 done
+# The kernels that measure a device are built by a child first, too.
+for how in crash:measure_read exit:measure_dot; do
+  rm -rf "$tmp/cache" "$tmp/met"
+  with "compiler=$how" "$CLEF" bench --device -q >"$tmp/out" 2>"$tmp/err"
+  same "compiler=$how: it is said which" 1 "$(grep -c "${how#*:} crashes the driver" "$tmp/err")"
+  refused "compiler=$how: measuring" 1 "measure driver clear" with "compiler=$how" "$CLEF" bench --device -q
+  is_met compiler
+done
 goes_on compiler=slow:200 ""
 export CLEF_PROOF_SECONDS=4
 goes_on "compiler=hang:void attention_gpu_flash(" $gpu "gpu_flash~does~not~come~back set~aside"
