@@ -1,46 +1,49 @@
 /* An OpenCL loader layer (CL/cl_layer.h) that makes a sound driver behave as other drivers were seen to.
- * docs/gpus.md says which ones, and who saw it.
  *
  *   OPENCL_LAYERS=$PWD/quirk_layer.so CLEF_QUIRK=align=4096,group=64 clef run ...
  *
  * CLEF_QUIRK_MET=FILE gets a line with the name of each quirk that a process met. CLEF_QUIRK is a list of
- * these, each with the drivers that show it:
+ * these. Behind each stand drivers that show it, with the issue that says so; "reported": it is often said,
+ * but was traced to no issue. docs/gpus.md has more of them.
  *
  * what the device says, and what it takes
  *   group=N         a launch of more than N work-items a group fails with CL_INVALID_WORK_GROUP_SIZE,
- * whatever device and kernel say (Apple's CPU driver: CL_DEVICE_MAX_WORK_GROUP_SIZE 1024, groups of 256
- * refused: JuliaGPU/OpenCL.jl#9) kernel_group=N  the same, and CL_KERNEL_WORK_GROUP_SIZE says N (any driver
- * may: kernels with many registers; Apple's CPU driver says 1 for kernels with barriers: kernel_tuner#38)
- *   resources=N     a launch of more than N work-items a group fails with CL_OUT_OF_RESOURCES (Mali T860:
- *                   opencv#13108)
+ *                   whatever device and kernel say: Apple's CPU driver says 1024 and refuses 256
+ *                   (JuliaGPU/OpenCL.jl#9)
+ *   kernel_group=N  the same, and CL_KERNEL_WORK_GROUP_SIZE says N. Any driver may: kernels with many
+ *                   registers. Apple's CPU driver says 1 for kernels with barriers (kernel_tuner#38)
+ *   resources=N     a launch of more than N work-items a group fails with CL_OUT_OF_RESOURCES: Mali T860
+ *                   (opencv#13108)
  *   local=N         a launch whose kernel has more than N bytes of local memory fails with
- *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says (reported of drivers that
- *                   keep some for themselves; Oclgrind counted all kernels of a program: Oclgrind#162)
- *   align=N         a sub-buffer whose origin is no multiple of N fails with CL_MISALIGNED_SUB_BUFFER_OFFSET
- *                   (RX 580: 2048 bytes, Darknet-On-OpenCL#23)
- *   alloc=N         buffers hold at most N bytes, and the device says so (32-bit addresses; Adreno; Mali)
- *   alloc_silent=N  the same, but the device does not say so
- *   memory=N        all buffers together hold N bytes; one more fails with CL_MEM_OBJECT_ALLOCATION_FAILURE
+ *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says: Oclgrind once added up all
+ *                   kernels of a program (Oclgrind#162); Arc B570, with 1 KiB (chipStar#1438)
+ *   align=N         a sub-buffer whose origin is no multiple of N fails with CL_MISALIGNED_SUB_BUFFER_OFFSET.
+ *                   Which drivers check: Halide#8235. That one wants more than it says: reported
+ *   alloc=N         buffers hold at most N bytes, and the device says so: Adreno 740 (llama.cpp#25870)
+ *   alloc_silent=N  the same, but the device does not say so: reported
+ *   memory=N        all buffers together hold N bytes; one more fails with
+ *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: any driver whose memory others use
  *   memory_late=N   buffers beyond N bytes in all are made, and launches fail with
- *                   CL_MEM_OBJECT_ALLOCATION_FAILURE (drivers that allocate at the first use)
- *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, global memory 16 GiB all the same (Adreno, older Mali: 32)
- *   extension=NAME  the device lists an extension that it does not have
- *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION (NVIDIA up to 352.21, Apple: hashcat,
- *                   the comment in its function for filling buffers)
+ *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: NVIDIA (arrayfire#2650)
+ *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, memory 16 GiB all the same: reported of Adreno
+ *   extension=NAME  the device lists an extension that it does not have: reported of Adreno (llama.cpp#25343)
+ *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat,
+ *                   the comment in its function that sets buffers to zero)
  * the compiler
- *   denormals       denormal numbers are flushed to zero (most GPUs of before 2015, in single precision)
- *   fast_math       every program is built with -cl-fast-relaxed-math
- *   compiler=crash:WORD   building a source that contains WORD ends the process by a signal (ROCm:
- *                   ROCm-OpenCL-Driver#71; Adreno: naibaf7/caffe#69; Intel: compute-runtime#213)
+ *   denormals       denormal numbers are flushed to zero, as the standard allows (OpenCL-Docs#276). PoCL
+ *                   obeys -cl-denorms-are-zero by the processor's own flags
+ *   fast_math       every program is built with -cl-fast-relaxed-math: reported
+ *   compiler=crash:WORD   building a source that contains WORD ends the process by a signal: ROCm
+ *                   (ROCm-OpenCL-Driver#71), Adreno (llama.cpp#22006), Intel (compute-runtime#213)
  *   compiler=exit:WORD    .. by exit(1), as LLVM does after a fatal error
- *   compiler=hang:WORD    .. never comes back
- *   compiler=slow:N       each build takes N milliseconds longer
- *   binaries=refuse|build|kernel  a program's binary is of another driver: it is refused when the program is
- *                   made, when it is built, or its kernels are not found (Intel: compute-runtime#125;
- *                   a build log that cannot be had from a cached binary: john#1797)
+ *   compiler=hang:WORD    .. never comes back: Apple (pytential#1)
+ *   compiler=slow:N       each build takes N milliseconds longer: Adreno, minutes (llama.cpp#22642)
+ *   binaries=refuse|build|kernel   a program's binary is of another driver: it is refused when the program is
+ *                   made, when it is built, or its kernels are not found: Intel (compute-runtime#125)
  * profiling
- *   times=reversed  a command ends before it starts (Intel: compute-runtime#344, chipStar#1549)
- *   times=untouched the query succeeds and writes nothing (ROCm 7.2: darktable#21122)
+ *   times=reversed  a command ends before it starts: Intel, in other orders (compute-runtime#344,
+ *                   chipStar#1549)
+ *   times=untouched the query succeeds and writes nothing: ROCm 7.2 (darktable#21122)
  *   times=none      CL_PROFILING_INFO_NOT_AVAILABLE */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/layers/layer.h"
