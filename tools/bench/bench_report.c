@@ -81,6 +81,7 @@ static clef_status add_launches(const bench *b, report_model *m, const char *ste
         snprintf(l.step, sizeof l.step, "%s", step);
         snprintf(l.kernel, sizeof l.kernel, "%s", times[i].kernel);
         snprintf(l.op, sizeof l.op, "%s", times[i].op);
+        snprintf(l.node, sizeof l.node, "%s", times[i].node);
         snprintf(l.variant, sizeof l.variant, "%s", launches[i].variant ? launches[i].variant : "");
         memcpy(l.groups, launches[i].groups, sizeof l.groups);
         memcpy(l.local, launches[i].local, sizeof l.local);

@@ -12,6 +12,7 @@ enum { REPORT_MAX_MODELS = 2, REPORT_MAX_ASIDE = 64, REPORT_NAME = 64 };
 typedef struct report_launch {
     char     step[32]; /* "prefill 512 after 0" */
     char     kernel[REPORT_NAME], op[REPORT_NAME], variant[REPORT_NAME]; /* variant "": the op has none */
+    char     node[REPORT_NAME];                                          /* of the first of them */
     uint32_t groups[3], local[3];
     int32_t  count;
     double   flops, bytes, us, least_us; /* of one of them; us: their mean */

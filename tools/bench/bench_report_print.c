@@ -108,6 +108,7 @@ static void write_launch(FILE *to, const report_launch *l)
     cli_json_member_text(to, &n, "kernel", l->kernel);
     cli_json_member_number(to, &n, "least_us", l->least_us);
     write_counts(to, &n, "local", l->local);
+    cli_json_member_text(to, &n, "node", l->node);
     cli_json_member_text(to, &n, "op", l->op);
     cli_json_member_text(to, &n, "step", l->step);
     cli_json_member_number(to, &n, "us", l->us);

@@ -71,26 +71,34 @@ same "every launch of the report" "$(grep -c '"kernel":' "$report")" "$(grep -cE
 measured=$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1]))["models"][0]["rates"][1]; print("%.2f %.2f" % (r["best_tok_s"], r["predicted_tok_s"]))' "$report")
 same "the figures of the report" "$measured" "$(awk '$1 == "decode" && $2 == 4 { print $3, $4; exit }' "$tmp/out")"
 
-# Rows for other steps, groups or matrices are none of this launch's.
+# Rows for other steps, nodes, groups or models are none of this launch's. Those without a kernel are whole steps.
 cat >"$tmp/table.csv" <<'CSV'
-card,target,step,kernel,op,variant,groups,group,us,rule,memory_bytes
-rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,1,2.5,latency,4096
-rx1,gfx906,llama/prefill-512,sample_whole,sample,-,1x1x1,1,3.5,latency,4096
-rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,256,4.5,latency,4096
-rx1,gfx906,llama/decode-0,sample_whole,sample,-,2x1x1,1,5.5,latency,4096
-rx1,gfx906,llama/decode-0,sample_whole,sample,-,1x1x1,1,6.5,memory,1000000
+card,step,node,kernel,constants,share,rule,us,groups
+rx1,demo/decode-0,,,,,,2000,
+rx1,demo/prefill-16,,,,,,8000,
+rx1,demo/decode-0,token,sample_whole,aacf20dd,27.1,latency,2.5,1x1x1
+rx1,demo/prefill-16,token,sample_whole,aacf20dd,27.1,latency,3.5,1x1x1
+rx1,demo/prefill-512,token,sample_whole,aacf20dd,27.1,latency,4.5,1x1x1
+rx1,demo/decode-0,token,sample_whole,aacf20dd,27.1,latency,5.5,2x1x1
+rx1,demo/decode-0,logits,sample_whole,aacf20dd,27.1,latency,6.5,1x1x1
+rx1,other/decode-0,token,sample_whole,aacf20dd,27.1,latency,7.5,1x1x1
+rx2,demo/decode-0,token,sample_whole,aacf20dd,27.1,latency,8.5,1x1x1
 CSV
 compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
 if grep -q 'has no prediction for this device' "$tmp/out"; then ok "another card: it is said"; else fail "another card: $(head -n 2 "$tmp/out")"; fi
-compare "$report" --table "$tmp/table.csv" --as gfx906 >"$tmp/out" || fail "compare"
-n=$(grep -c '"kernel": "sample_whole"' "$report") # in both models, for prefill and decode
-same "predictions beside what was measured" "$n $((n / 2)) $((n / 2))" \
-  "$(grep -cE 'sample_whole .* latency$' "$tmp/out") $(grep -cE '^  decode.* sample_whole .* 2\.50 .* latency$' "$tmp/out") $(grep -cE '^  prefill.* sample_whole .* 3\.50 .* latency$' "$tmp/out")"
-same "how many there are" 1 "$(grep -c "^$n of [0-9]* launches have a prediction" "$tmp/out")"
+# predicted: the times beside those of sample_whole
+predicted() { awk '$5 == "sample_whole" && $NF == "latency" { printf "%s %s;", $1, $(NF - 3) }' "$tmp/out"; }
+compare "$report" --table "$tmp/table.csv" --as rx1 >"$tmp/out" || fail "compare"
+same "predictions beside what was measured" "prefill 3.50;decode 2.50;" "$(predicted)"
+same "of whole steps" "2000.00 500.00" "$(awk '/^demo/ { on = 1 } /^given/ { on = 0 } on && / tok\/s$/ { printf "%s%s", sep, $7; sep = " " }' "$tmp/out")"
+same "how many there are" 1 "$(grep -c '^  2 of [0-9]* kinds of launches have a prediction' "$tmp/out")"
+same "a model that the table does not have" 1 "$(grep -c 'no model of that name for rx1' "$tmp/out")"
+compare "$report" --table "$tmp/table.csv" --as rx1 --model demo >"$tmp/out" || fail "compare"
+same "--model, for both" "prefill 3.50;decode 2.50;prefill 3.50;decode 2.50;" "$(predicted)"
 name=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["device"]["name"].split()[0])' "$report")
-sed -i "s/^rx1/$name/" "$tmp/table.csv"
+sed -i "s/^rx2/$name/" "$tmp/table.csv"
 compare "$report" --table "$tmp/table.csv" >"$tmp/out" || fail "compare"
-same "a card that the device's name contains" 1 "$(grep -cF "Predictions are those for $name." "$tmp/out")"
+same "a card that the device's name contains" "decode 8.50;" "$(predicted)"
 
 # wrong CODE WORD... : refused with a line that has the words
 wrong() {
@@ -109,6 +117,7 @@ wrong "no report" "expected REPORT"
 wrong "no JSON" "JSON" "$tmp/text"
 wrong "another format" "another" "$tmp/other.json"
 wrong "no members" "missing" "$tmp/empty.json"
-wrong "a table without its columns" "kernel us card" "$report" --table "$tmp/columns.csv"
+wrong "a table without its columns" "card step kernel us" "$report" --table "$tmp/columns.csv"
 wrong "a card that the table does not have" "gfx1 expected" "$report" --table "$tmp/table.csv" --as gfx1
+wrong "a model that the table does not have" "--model expected demo" "$report" --table "$tmp/table.csv" --as rx1 --model none
 finish
