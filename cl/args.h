@@ -133,8 +133,8 @@ typedef struct attention_cpu_decode_args {
     args_float turn_scale, eps;
 } attention_cpu_decode_args;
 
-/* attention/heads.cl: n = [B, T, heads of k and v]; heads of q, 0 if q stays as it is. Views are [B, H, T, D], and
- * those of the caches [B, H, S, D]. */
+/* attention/heads.cl: n = [B, T, heads of k and v]; heads of q, 0 if q stays as it is. Views are
+ * [B, H, T, D], and those of the caches [B, H, S, D]. */
 typedef struct heads_args {
     args_uint   n[3], heads;
     view_args   q, k, v, k_cache, v_cache;

@@ -1,6 +1,6 @@
-/* What cached attention does to the heads of a step before it looks at the caches, in one launch: norm and RoPE of
- * q, which go to `ready` [B, T, H, D]; norm and RoPE of k, which go to its cache, as v does. norm.cl, rope.cl and
- * cache.cl have the formulas.
+/* What cached attention does to the heads of a step before it looks at the caches, in one launch: norm and
+ * RoPE of q, which goes to `ready` [B, T, H, D]; norm and RoPE of k, which goes to its cache, as v does.
+ * norm.cl, rope.cl and cache.cl have the formulas.
  * Launch: one group for each head of q, k and v of each token, in this order.
  *   -D WG               work-items in a group
  *   -D D, E             last dims of k and v
@@ -57,7 +57,7 @@ void attention_heads(const heads_args a, global float *ready, global k_elem *k_c
 {
     const uint T = a.n[1], Hk = a.n[2], of_token = a.heads + 2 * Hk;
     const uint token = get_group_id(0) / of_token, b = token / T, t = token % T, lane = get_local_id(0);
-    const uint number = get_group_id(0) % of_token; /* of the head; what follows is the same in the whole group */
+    const uint number = get_group_id(0) % of_token; /* of the head, the same in the whole group */
     const int is_q = number < a.heads, is_v = number >= a.heads + Hk;
     const uint h = is_q ? number : is_v ? number - a.heads - Hk : number - a.heads;
     const uint n = is_v ? E : D;
@@ -90,7 +90,8 @@ void attention_heads(const heads_args a, global float *ready, global k_elem *k_c
 #if PAIRING >= 0
     const uint half_n = is_v ? 0 : a.half_n;
     for (uint i = lane; i < half_n; i += WG) {
-        const float angle = (float)at * freqs[a.freqs + i], c = cos(angle) * a.scale, s = sin(angle) * a.scale;
+        const float angle = (float)at * freqs[a.freqs + i];
+        const float c = cos(angle) * a.scale, s = sin(angle) * a.scale;
         const uint i0 = PAIRING == 0 ? i : 2 * i, i1 = PAIRING == 0 ? i + half_n : 2 * i + 1;
         const uint to0 = PAIRING == 1 ? 2 * i : i, to1 = PAIRING == 1 ? 2 * i + 1 : i + half_n;
         turned[to0] = head[i0] * c - head[i1] * s;

@@ -9,8 +9,8 @@
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
  *   -D INT_DOT    as in dot.h; used with QUANTISE
  *   -D SUBGROUPS  as in subgroup.h, with subgroup_xor
- *   -D OWN        0: x was prepared. Else NT is 1, OWN is K, and each group prepares the row for itself, in local
- *                 memory; needs what panel_gpu_rows.h needs
+ *   -D OWN        0: x was prepared. Else NT is 1, OWN is K, and each group prepares the row for itself, in
+ *                 local memory; needs what panel_gpu_rows.h needs
  *   and those of panel_gpu_epilogue.h */
 #include "args.h"
 #include "dot.h"

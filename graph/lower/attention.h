@@ -76,8 +76,8 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
 int clef__attention_gpu_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */
 int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
-/** For GPUs: prepares q (norm, RoPE) in scratch memory, and writes new_k and new_v to the caches. *call becomes
- *  what is left to do. */
+/** For GPUs: prepares q (norm, RoPE) in scratch memory, and writes new_k and new_v to the caches. *call
+ *  becomes what is left to do. */
 clef_status clef__attention_gpu_heads_launch(clef_lowering *lo, clef_attention_call *call, clef_error *err);
 /** For CPUs with vectors: a few positions, whose rows are written first. Uses scratch memory if the keys are
  *  cut into parts. */
