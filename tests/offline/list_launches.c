@@ -68,60 +68,6 @@ const char *offline_program_name = "list_launches";
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* A value's dtype and dims, or "-". */
-static void write_shape(FILE *to, const clef_value *v, const clef_graph *g, const int64_t *symbols)
-{
-    if (!v) {
-        fprintf(to, " -");
-        return;
-    }
-    fprintf(to, " %s:", clef_dtype_name(v->dtype));
-    for (int32_t i = 0; i < v->shape.rank; i++)
-        fprintf(to, "%s%" PRId64, i ? "x" : "", clef__dim_at(g, v->shape.dim[i], symbols));
-    if (!v->shape.rank)
-        fprintf(to, "1");
-}
-
-static int same_shape(const clef_value *a, const clef_value *b)
-{
-    if (!a || !b || a->dtype != b->dtype || a->shape.rank != b->shape.rank)
-        return a == b;
-    for (int32_t i = 0; i < a->shape.rank; i++)
-        if (a->shape.dim[i].n != b->shape.dim[i].n || a->shape.dim[i].symbol != b->shape.dim[i].symbol)
-            return 0;
-    return 1;
-}
-
-static int same_launch(const lister *l, int32_t i, int32_t k)
-{
-    const clef_launch *a = &l->launches[i], *b = &l->launches[k];
-    if (l->numbers[i] != l->numbers[k] || strcmp(a->kernel, b->kernel) != 0 || a->node->op != b->node->op ||
-        memcmp(a->groups, b->groups, sizeof a->groups) != 0 ||
-        memcmp(a->local, b->local, sizeof a->local) != 0 || a->node->n_in != b->node->n_in ||
-        !same_shape(a->node, b->node))
-        return 0;
-    for (int32_t n = 0; n < a->node->n_in; n++)
-        if (!same_shape(a->node->in[n], b->node->in[n]))
-            return 0;
-    return 1;
-}
-
-static void write_launch(const lister *l, const char *card_name, const char *step_name, int32_t i,
-                         int32_t count, const clef_graph *g, const int64_t *symbols)
-{
-    const clef_launch *a = &l->launches[i];
-    const clef_value *n = a->node;
-    const clef_cost cost = clef__ops[n->op]->cost(n, symbols);
-    fprintf(l->to, "%s %s %04d %s %s %s %d %u %u %u %u %u %u %.0f %.0f %s", card_name, step_name,
-            (int)l->numbers[i], a->kernel, clef__ops[n->op]->name, a->variant ? a->variant->name : "-",
-            (int)count, a->groups[0], a->groups[1], a->groups[2], a->local[0], a->local[1], a->local[2],
-            cost.flops, cost.bytes, n->name);
-    write_shape(l->to, n, g, symbols);
-    for (int32_t k = 0; k < n->n_in; k++)
-        write_shape(l->to, n->in[k], g, symbols);
-    fprintf(l->to, "\n");
-}
-
 /* What runs once, when a plan is made, is no part of a step (runtime/plan/plan_load.c). */
 static int runs_at_load(const clef_value *n)
 {
@@ -131,6 +77,54 @@ static int runs_at_load(const clef_value *n)
     while (i < n->n_in && (n->in[i]->kind == CLEF_WEIGHT || runs_at_load(n->in[i])))
         i++;
     return i > 0 && i == n->n_in;
+}
+
+static void write_buffer(FILE *to, const clef_launch *a, const clef_value *v, const int64_t *symbols)
+{
+    if (!v) {
+        fprintf(to, " -");
+        return;
+    }
+    if (v == CLEF__SCRATCH) {
+        fprintf(to, " v%" PRIu64, a->scratch_bytes);
+        return;
+    }
+    const clef_value *base = clef__base(v);
+    fprintf(to, " %c%" PRId64,
+            base->kind == CLEF_WEIGHT || base->kind == CLEF_STATE || runs_at_load(base) ? 'w' : 'v',
+            clef__bytes(v, symbols));
+}
+
+static int same_launch(const lister *l, int32_t i, int32_t k)
+{
+    const clef_launch *a = &l->launches[i], *b = &l->launches[k];
+    if (l->numbers[i] != l->numbers[k] || strcmp(a->kernel, b->kernel) != 0 || a->node->op != b->node->op ||
+        memcmp(a->groups, b->groups, sizeof a->groups) != 0 ||
+        memcmp(a->local, b->local, sizeof a->local) != 0 || a->n_bufs != b->n_bufs ||
+        memcmp(a->args, b->args, a->args_bytes) != 0)
+        return 0;
+    for (uint32_t n = 0; n < a->n_bufs; n++)
+        if (!a->bufs[n] != !b->bufs[n])
+            return 0;
+    return 1;
+}
+
+static void write_launch(const lister *l, const char *card_name, const char *step_name, int32_t i,
+                         int32_t count, const int64_t *symbols)
+{
+    const clef_launch *a = &l->launches[i];
+    const clef_value *n = a->node;
+    const clef_cost cost = clef__ops[n->op]->cost(n, symbols);
+    fprintf(l->to, "%s %s %04d %s %s %s %d %u %u %u %u %u %u %.0f %.0f %s", card_name, step_name,
+            (int)l->numbers[i], a->kernel, clef__ops[n->op]->name, a->variant ? a->variant->name : "-",
+            (int)count, a->groups[0], a->groups[1], a->groups[2], a->local[0], a->local[1], a->local[2],
+            cost.flops, cost.bytes, n->name);
+    fprintf(l->to, a->args_bytes ? " " : " -");
+    for (uint32_t k = 0; k < a->args_bytes; k++)
+        fprintf(l->to, "%02x", ((const unsigned char *)a->args)[k]);
+    for (uint32_t k = 0; k < a->n_bufs; k++)
+        write_buffer(l->to, a, a->bufs[k], symbols);
+    fprintf(l->to, "\n");
 }
 
 /* All launches of the graph at the symbols' values, into l->launches; the number, or -1 after a message. */
@@ -177,7 +171,7 @@ static int list_step(lister *l, const card *c, const clef_graph *g, const int64_
                 done[k] = 1;
                 count++;
             }
-        write_launch(l, c->name, name, i, count, g, symbols);
+        write_launch(l, c->name, name, i, count, symbols);
     }
     return n < 0;
 }

@@ -1,0 +1,8 @@
+# shellcheck shell=bash
+# Sourced by tools/offline --speed: the launches of whole steps, compiled, and their speed as scripts/speed predicts it.
+# shellcheck disable=SC2086
+python3 scripts/speed/cards.py $wanted >"$out/wishes"
+"$programs/list_launches" "$out/cl" <"$out/wishes"
+awk 'FNR == NR { if ($1 == "card") target[$2] = $3; next }
+  !(($3, $1) in seen) { seen[$3, $1] = 1; print $3, target[$1] }' "$out/wishes" "$out/cl/launches" >"$out/cl/list"
+compile_listed
