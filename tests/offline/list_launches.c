@@ -90,9 +90,9 @@ static void write_buffer(FILE *to, const clef_launch *a, const clef_value *v, co
         return;
     }
     const clef_value *base = clef__base(v);
-    fprintf(to, " %c%" PRId64,
+    fprintf(to, " %c%" PRId64 "%s%s",
             base->kind == CLEF_WEIGHT || base->kind == CLEF_STATE || runs_at_load(base) ? 'w' : 'v',
-            clef__bytes(v, symbols));
+            clef__bytes(v, symbols), v->dtype == CLEF_I32 ? ":" : "", v->dtype == CLEF_I32 ? base->name : "");
 }
 
 static int same_launch(const lister *l, int32_t i, int32_t k)
@@ -110,15 +110,15 @@ static int same_launch(const lister *l, int32_t i, int32_t k)
 }
 
 static void write_launch(const lister *l, const char *card_name, const char *step_name, int32_t i,
-                         int32_t count, const int64_t *symbols)
+                         int32_t count, const int64_t *symbols, int64_t depth)
 {
     const clef_launch *a = &l->launches[i];
     const clef_value *n = a->node;
     const clef_cost cost = clef__ops[n->op]->cost(n, symbols);
-    fprintf(l->to, "%s %s %04d %s %s %s %d %u %u %u %u %u %u %.0f %.0f %s", card_name, step_name,
+    fprintf(l->to, "%s %s %04d %s %s %s %d %u %u %u %u %u %u %.0f %.0f %s %" PRId64, card_name, step_name,
             (int)l->numbers[i], a->kernel, clef__ops[n->op]->name, a->variant ? a->variant->name : "-",
             (int)count, a->groups[0], a->groups[1], a->groups[2], a->local[0], a->local[1], a->local[2],
-            cost.flops, cost.bytes, n->name);
+            cost.flops, cost.bytes, n->name, depth);
     fprintf(l->to, a->args_bytes ? " " : " -");
     for (uint32_t k = 0; k < a->args_bytes; k++)
         fprintf(l->to, "%02x", ((const unsigned char *)a->args)[k]);
@@ -157,7 +157,7 @@ static int32_t lower(lister *l, const card *c, const clef_graph *g, const int64_
 }
 
 static int list_step(lister *l, const card *c, const clef_graph *g, const int64_t *symbols, const char *name,
-                     int with_load)
+                     int64_t depth, int with_load)
 {
     const int32_t n = lower(l, c, g, symbols, with_load);
     static unsigned char done[MAX_LAUNCHES];
@@ -171,7 +171,7 @@ static int list_step(lister *l, const card *c, const clef_graph *g, const int64_
                 done[k] = 1;
                 count++;
             }
-        write_launch(l, c->name, name, i, count, symbols);
+        write_launch(l, c->name, name, i, count, symbols, depth);
     }
     return n < 0;
 }
@@ -244,7 +244,7 @@ static int list_model(lister *l)
             g = passed(&l->cards[k], g);
             if (g)
                 bind(g, &m->steps[i], symbols);
-            failed = !g || list_step(l, &l->cards[k], g, symbols, name, 0);
+            failed = !g || list_step(l, &l->cards[k], g, symbols, name, m->steps[i].depth, 0);
             clef_graph_destroy(g);
         }
     }
@@ -265,17 +265,21 @@ static int list_layer(lister *l, int number, const char *text, const char *name)
         g = passed(&l->cards[k], g);
         failed = !g;
         for (size_t i = 0; i < sizeof at / sizeof *at && !failed; i++) {
-            int64_t symbols[CLEF_MAX_SYMBOLS];
+            int64_t symbols[CLEF_MAX_SYMBOLS], tokens = 1, keys = 1;
             char step_name[2 * MAX_NAME];
             for (int32_t s = 0; s < g->n_symbols; s++)
                 symbols[s] = at[i] < g->symbols[s].bound && strcmp(g->symbols[s].name, "S") != 0
                                  ? at[i]
                                  : g->symbols[s].bound;
+            for (int32_t s = 0; s < g->n_symbols; s++) {
+                tokens = strcmp(g->symbols[s].name, "T") == 0 ? symbols[s] : tokens;
+                keys = strcmp(g->symbols[s].name, "S") == 0 ? symbols[s] : keys;
+            }
             snprintf(step_name, sizeof step_name, "layer/%s-%d/%s", name, number,
                      i == 0   ? "1"
                      : i == 1 ? "2"
                               : "bound");
-            failed = list_step(l, &l->cards[k], g, symbols, step_name, 1);
+            failed = list_step(l, &l->cards[k], g, symbols, step_name, keys > tokens ? keys - tokens : 0, 1);
         }
         clef_graph_destroy(g);
     }
