@@ -126,7 +126,11 @@ code_of_nvidia() { # TARGET
   fi
   "$home/nvdisasm" -c "$at/a.bin" 2>/dev/null
 }
-code_of_intel() { sed '/^\/\/\.\(kernel\|instCount\)/!{/^\/\//d}' "$at"/dump/*_entry_*.asm; }
+# Where a kernel's arguments are stands before it, in lines that begin with "//ze".
+code_of_intel() { # TARGET
+  readelf -p .ze_info "$at/$1" | sed 's/\\n$//; s/^  \[ *[0-9a-f]*\]  *//; s/^/\/\/ze /'
+  sed '/^\/\/\.\(kernel\|instCount\)/!{/^\/\//d}' "$at"/dump/*_entry_*.asm
+}
 
 # A digest of what compiles for a vendor. Results are kept until it changes.
 vendor_of() { case $1 in gfx*) echo amd ;; sm_*) echo nvidia ;; *) echo intel ;; esac; }
