@@ -6,3 +6,6 @@ python3 scripts/speed/cards.py $wanted >"$out/wishes"
 awk 'FNR == NR { if ($1 == "card") target[$2] = $3; next }
   !(($3, $1) in seen) { seen[$3, $1] = 1; print $3, target[$1] }' "$out/wishes" "$out/cl/launches" >"$out/cl/list"
 compile_listed
+mkdir -p "$tables"
+failed=0
+python3 scripts/speed/predict.py "$out/cl/launches" "$kept" "$out/sums" "$out/compilers" "$out/cl" "$tables/speed.csv" || failed=1

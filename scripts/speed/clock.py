@@ -10,6 +10,10 @@ SECTOR = 32   # bytes that the second cache hands over at once
 BANKS = 32    # of local memory, of four bytes each
 
 
+def pipes_of_bytes(ins):
+    return ins.op == "IMMA" or "iu8" in ins.op or "i8" in ins.op or ins.mods == ("bytes",)
+
+
 class Clock:
     """of: a launch (launches.py); costs: pipes.Costs. reuse: how often each byte of a stored buffer is read in the launch; the
     first read comes from memory, the others from the second cache."""
@@ -35,6 +39,7 @@ class Clock:
         self.lines_of = Counter()         # by instruction: lines
         self.sectors = {}                 # seen: by buffer
         self.unknown_loads = 0
+        self.matrix_bytes = False         # whether its matrix unit multiplies bytes
         self.n_taken = 0
 
     # ---- memory ----------------------------------------------------------------------------------------------------------------------
@@ -141,6 +146,8 @@ class Clock:
         self.by_instruction[ins.index] += 1
         if ins.work:
             self.work[kind] += ins.work
+            if kind == "matrix":
+                self.matrix_bytes = pipes_of_bytes(ins)
         if kind == "barrier":
             step += 20
         elif kind == "control":
