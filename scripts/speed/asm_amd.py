@@ -552,6 +552,9 @@ def run_compare(w, ins):
     f = COMPARE.get(name)
     result = lift2(f, x, y) if f else None
     if kind != "f32":
+        on = w.mask("exec_lo")
+        if on is not None and on != w.full:
+            x, y = ([v for i, v in enumerate(z) if on >> i & 1] if type(z) is list else z for z in (x, y))
         w.compared(ins, x, y)
     if not is_vector:
         w.state["scc"] = lift1(int, result)

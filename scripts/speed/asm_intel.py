@@ -694,7 +694,10 @@ class Thread(Wave):
         a, b = self.values(o[1], n), self.values(o[2], n)
         is_whole = all(x[2] not in FLOATS for x in o[1:3] if x[0] in "ri")
         if is_whole:
+            on = self.lanes_on(ins)
             whole = [None if (type(x) is list and None in x) else x for x in (a, b)]
+            if on is not None and not all(on):
+                whole = [[v for v, q in zip(x, on) if q] if type(x) is list else x for x in whole]
             self.compared(ins, whole[0], whole[1])
         compare = CONDITION.get(ins.extra["condition"][0]) if ins.extra["condition"] else None
         if type(a) is list or type(b) is list:

@@ -226,7 +226,9 @@ class Warp(Wave):
         lx, ly = launch.local[0], launch.local[1]
         items = [first + i for i in range(32)]
         n = launch.items
-        self.active = [i < n for i in items]
+        self.active = [i < n for i in items]  # lanes that run now
+        self.partial = not all(self.active)
+        self.parked = {}                      # lanes that wait, by the index where they go on
         self.special = {"SR_TID.X": [i % lx for i in items], "SR_TID.Y": [i // lx % ly for i in items], "SR_TID.Z": [i // (lx * ly) for i in items],
                         "SR_CTAID.X": group[0], "SR_CTAID.Y": group[1], "SR_CTAID.Z": group[2], "SR_LANEID": list(range(32)), "SRZ": 0,
                         "SR_LEMASK": None}
@@ -284,19 +286,19 @@ class Warp(Wave):
     # ---- execution -----------------------------------------------------------------------------------------------------------------
 
     def step(self, ins):
+        if self.parked and ins.index in self.parked:
+            self.wake(ins.index)
         guard = True
         if ins.guard:
             guard = self.predicate(("p", ins.guard[0], ins.guard[1]))
+        if self.partial and guard is not None:
+            guard = [bool(a and g) for a, g in zip(self.active, guard if type(guard) is list else [guard] * 32)]
         runs = any_lane(guard)
         op = ins.op
         if op == "BRA" or op == "CALL" and ins.target is not None:  # a call to a label within the kernel is a far branch
             return self.branch(ins, guard)
         if op == "EXIT":
-            self.clock.take(ins, None)
-            if guard is None:
-                self.unknown += 1
-                return ins.index + 1
-            return None if all_lanes(guard) and not any(a and not g for a, g in zip(self.active, guard if type(guard) is list else [guard] * 32)) else ins.index + 1
+            return self.exit(ins, guard)
         addresses = None
         if runs is False:
             self.clock.take(ins, None, False)
@@ -304,16 +306,47 @@ class Warp(Wave):
         if ins.bytes:
             addresses = self.addresses(ins, guard)
         if ins.run and runs is not None:
-            before = [self.state.get(d) for d in ins.dst] if guard is not True else None
+            before = [self.state.get(d) for d in ins.dst] if type(guard) is list else None
             ins.run(self, ins)
-            if before is not None and type(guard) is list:
+            if before is not None:
                 for d, old in zip(ins.dst, before):
-                    self.state[d] = merge(guard, self.state.get(d), old)
+                    if d[0] != "U":
+                        self.state[d] = merge(guard, self.state.get(d), old)
         else:
             for d in ins.dst:
                 self.state[d] = None
         self.clock.take(ins, addresses)
         return ins.index + 1
+
+    def wake(self, at):
+        """Lanes that waited for the others here."""
+        for lane in self.parked.pop(at):
+            self.active[lane] = True
+        self.partial = not all(self.active)
+
+    def park(self, lanes, at):
+        for lane in lanes:
+            self.active[lane] = False
+        if at is not None:
+            self.parked.setdefault(at, []).extend(lanes)
+        self.partial = not all(self.active)
+
+    def first_parked(self):
+        """Where to go on when no lane is left here."""
+        if not self.parked:
+            return None
+        at = min(self.parked)
+        self.wake(at)
+        return at
+
+    def exit(self, ins, guard):
+        self.clock.take(ins, None)
+        if guard is None:
+            self.unknown += 1
+            return ins.index + 1
+        gone = [i for i in range(32) if self.active[i] and (guard[i] if type(guard) is list else guard)]
+        self.park(gone, None)
+        return ins.index + 1 if any(self.active) else self.first_parked()
 
     def branch(self, ins, guard):
         for o in ins.operands:
@@ -325,11 +358,23 @@ class Warp(Wave):
             return ins.index + 1
         if ins.target is None:
             return ins.index + 1
-        back = ins.target <= ins.index
-        taken = any_lane(guard) if back else all_lanes(guard)
+        if type(guard) is list:
+            goes = [i for i in range(32) if self.active[i] and guard[i]]
+            stays = [i for i in range(32) if self.active[i] and not guard[i]]
+            taken = bool(goes)
+            if goes and stays:
+                taken = ins.target <= ins.index
+                self.park(stays if taken else goes, ins.index + 1 if taken else ins.target)
+        else:
+            taken = guard
         if taken:
             self.clock.n_taken += ins.index
         return ins.target if taken else ins.index + 1
+
+    def compared(self, instruction, a, b):
+        if self.partial:
+            a, b = ([x for x, on in zip(v, self.active) if on] if type(v) is list else v for v in (a, b))
+        super().compared(instruction, a, b)
 
     def addresses(self, ins, guard):
         o = next((x for x in ins.operands if x[0] == "m"), None)

@@ -62,9 +62,9 @@ def mean_of(waves):
     """Phases and counters of several followed waves: the first's phases scaled to the mean time, and mean counters."""
     timers = [t for t, _ in waves]
     n = len(timers)
-    total = sum(t.time for t in timers) / n
+    total = sum(t.length() for t in timers) / n
     # the wave nearest to the mean stands for all
-    return min(timers, key=lambda t: abs(t.time - total)), total
+    return min(timers, key=lambda t: abs(t.length() - total)), total
 
 
 def bytes_of(timer, launch, waves, card, scale):
@@ -91,7 +91,7 @@ def bytes_of(timer, launch, waves, card, scale):
 
 def predict(launch, card, waves, lanes, figures):
     timer, mean_time = mean_of(waves)
-    scale = mean_time / timer.time if timer.time else 1.0
+    scale = mean_time / timer.length() if timer.length() else 1.0
     n_waves = launch.n_waves(lanes)
     resident = resident_groups(card, figures, launch, n_waves)
     units, simds, hz = card["units"], card["simds"], card["ghz"] * 1e9

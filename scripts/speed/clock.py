@@ -186,6 +186,10 @@ class Clock:
         self.ready = {r: when + length for r, when in self.ready.items()}
         self.free = {p: when + length for p, when in self.free.items()}
 
+    def length(self):
+        """Of the whole wave, alone."""
+        return sum(often * length for often, length, _ in self.phases)
+
     def finish(self):
         last = max(self.ready.values(), default=0.0)
         self.time = max(self.time, min(last, self.time + self.memory))

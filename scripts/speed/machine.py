@@ -174,14 +174,16 @@ class Wave:
                 self.rounds[at] = self.rounds.get(at, 0) + 1
                 if self.rounds[at] > 2_000_000:
                     raise Stop(f"a loop at {instruction.text} has no end")
-                self.watch(at)
+                if self.watch(at):
+                    after = at + 1
             at = after
         self.compares = None
 
     # ---- loops: after a few rounds, the rounds that remain are skipped ----------------------------------------------------------
 
     def watch(self, branch):
-        """Called where the branch back at `branch` is taken. Skips rounds once three of them were alike."""
+        """Called where the branch back at `branch` is taken. Skips rounds once three of them were alike. Returns True where such a
+        loop would never end: its end depends on data, so it is left."""
         head = self.code[branch].target
         for inner in [b for b in self.watches if head <= b < branch]:
             del self.watches[inner]
@@ -191,20 +193,26 @@ class Wave:
                     "clock": self.clock.snapshot(), "path": self.clock.n_taken}
         watched.append(snapshot)
         if len(watched) < 4:
-            return
+            return False
         del watched[:-4]
         n = self.rounds_alike(watched)
+        if n is None:
+            self.unknown += 1
+            self.watches[branch] = []
+            return True
         if n < 2:
-            return
+            return False
         first, second = watched[-2], watched[-1]
         for name, value in list(self.state.items()):
             self.state[name] = after_rounds(first["state"].get(name), value, n)
         self.clock.skip(first["clock"], second["clock"], n)
         self.rounds[branch] += n
         self.watches[branch] = []
+        return False
 
     def rounds_alike(self, watched):
-        """How many rounds like the last three follow: until a compare of whole numbers in them gives another answer."""
+        """How many rounds like the last three follow: until a compare of whole numbers in them gives another answer. None: none
+        of them ever does. 0: they are not alike."""
         b, c, d = (watched[i]["compares"] for i in (1, 2, 3))
         if [x[0] for x in b] != [x[0] for x in c] or [x[0] for x in c] != [x[0] for x in d] or not d:
             return 0
@@ -216,10 +224,12 @@ class Wave:
             n = until_change(a1, a2, a3, b1, b2, b3)
             if n is not None:
                 least = n if least is None else min(least, n)
-        return 0 if least is None else least - 1
+        return None if least is None else least - 1
 
 
 def ends_of(v):
+    if type(v) is list and not v:
+        return (0, 0)
     return (v[0], v[-1]) if type(v) is list else (v, v)
 
 

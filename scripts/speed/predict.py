@@ -73,7 +73,8 @@ def line_of(launch, card, constants, kept):
     loads = timer.kinds.get("load", 0)
     asked = sum(v for k, v in timer.requested.items())
     n_known = timer.n_lines.get("loads", 0)
-    waits = ", ".join(f"{k} {100 * v / timer.time:.0f} %" for k, v in sorted(timer.wait_for.items(), key=lambda x: -x[1])[:2] if v > 0.05 * timer.time)
+    whole = timer.length()
+    waits = ", ".join(f"{k} {100 * v / whole:.0f} %" for k, v in sorted(timer.wait_for.items(), key=lambda x: -x[1])[:2] if v > 0.05 * whole)
     us = 1e6
     return [launch.card, launch.target, launch.step, launch.kernel, constants, launch.op, launch.variant, launch.node, launch.count,
             "x".join(map(str, launch.groups)), launch.items, figures["registers"], figures["spilled"], f"{100 * p.occupancy:.0f}",
