@@ -9,3 +9,5 @@ compile_listed
 mkdir -p "$tables"
 failed=0
 python3 scripts/speed/predict.py "$out/cl/launches" "$kept" "$out/sums" "$out/compilers" "$out/cl" "$tables/speed.csv" || failed=1
+python3 scripts/speed/report.py "$tables/speed.csv" "$tables/speed.md" ${to:+"$to"}
+say "offline: all figures are in $tables/speed.csv, tables in $tables/speed.md"

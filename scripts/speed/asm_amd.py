@@ -157,7 +157,7 @@ def make(text, index, lanes):
     ins.op = base_of(op)
     ins.operands = tuple(operand(x) for x in re.split(r",\s*(?![^\[]*\])", rest) if x.strip())
     fill(ins, lanes)
-    if any(m.startswith(("quad_perm", "row_", "wave_")) for m in ins.mods) or "_sel" in " ".join(ins.mods):
+    if any(m.startswith(("quad_perm", "row_", "wave_")) for m in ins.mods) or ("_sel" in " ".join(ins.mods) and ins.op != "v_pk_mov_b32"):
         ins.run = None
     else:
         ins.run = RUN.get(ins.op)
@@ -220,6 +220,12 @@ def bfe(x, offset, n):
     return x >> offset & ((1 << n) - 1)
 
 
+def bfe_signed(x, offset, n):
+    v = bfe(x, offset, n)
+    n &= 31
+    return v - (1 << n) if n and v >> (n - 1) else v
+
+
 def perm(a, b, select):
     both, out = a << 32 | b, 0
     for i in range(4):
@@ -242,7 +248,7 @@ TWO = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "subrev": lambda a,
        "min_u": min, "max_u": max, "min_i": lambda a, b: min(signed(a), signed(b)), "max_i": lambda a, b: max(signed(a), signed(b)),
        "mulhi_u": lambda a, b: a * b >> 32, "mulhi_i": lambda a, b: signed(a) * signed(b) >> 32, "mul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
        "mulf": lambda a, b: float_bits(bits_float(a) * bits_float(b)), "bfm": lambda a, b: ((1 << (a & 31)) - 1) << (b & 31),
-       "pack": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16, "bfe_su": lambda a, b: bfe(a, b, b >> 16)}
+       "pack": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16, "bfe_su": lambda a, b: bfe(a, b, b >> 16), "bfe_ss": lambda a, b: bfe_signed(a, b, b >> 16)}
 TWO_OPS = {"v_add_u32": "add", "v_add_nc_u32": "add", "v_sub_u32": "sub", "v_sub_nc_u32": "sub", "v_subrev_u32": "subrev", "v_subrev_nc_u32": "subrev",
            "v_mul_lo_u32": "mul", "v_mul_lo_i32": "mul", "v_mul_u32_u24": "mul24", "v_mul_i32_i24": "mul24", "v_mul_hi_u32": "mulhi_u", "v_mul_hi_i32": "mulhi_i",
            "v_mul_hi_u32_u24": None, "v_and_b32": "and", "v_or_b32": "or", "v_xor_b32": "xor", "v_xnor_b32": "xnor", "v_lshlrev_b32": "shlrev",
@@ -251,13 +257,15 @@ TWO_OPS = {"v_add_u32": "add", "v_add_nc_u32": "add", "v_sub_u32": "sub", "v_sub
            "s_add_u32": "add", "s_add_i32": "add", "s_sub_u32": "sub", "s_sub_i32": "sub", "s_mul_i32": "mul", "s_mul_hi_u32": "mulhi_u", "s_mul_hi_i32": "mulhi_i",
            "s_and_b32": "and", "s_or_b32": "or", "s_xor_b32": "xor", "s_xnor_b32": "xnor", "s_andn2_b32": "andn2", "s_and_not1_b32": "andn2", "s_orn2_b32": "orn2",
            "s_or_not1_b32": "orn2", "s_lshl_b32": "shl", "s_lshr_b32": "shr", "s_ashr_i32": "sar", "s_min_u32": "min_u", "s_max_u32": "max_u", "s_min_i32": "min_i",
-           "s_max_i32": "max_i", "s_bfm_b32": "bfm", "s_pack_ll_b32_b16": "pack", "s_bfe_u32": "bfe_su"}
+           "s_max_i32": "max_i", "s_bfm_b32": "bfm", "s_pack_ll_b32_b16": "pack", "s_bfe_u32": "bfe_su", "s_bfe_i32": "bfe_ss"}
 THREE = {"v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c, "v_add_lshl_u32": lambda a, b, c: (a + b & MASK) << (c & 31),
          "v_lshl_or_b32": lambda a, b, c: (a << (b & 31) & MASK) | c, "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c,
          "v_add3_u32": lambda a, b, c: a + b + c, "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
          "v_mad_i32_i24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c, "v_bfe_u32": bfe, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
          "v_alignbit_b32": lambda a, b, c: (a << 32 | b) >> (c & 31), "v_perm_b32": perm, "v_xor3_b32": lambda a, b, c: a ^ b ^ c,
-         "v_mad_u32_u16": lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + c, "v_min3_u32": min, "v_max3_u32": max}
+         "v_mad_u32_u16": lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + c, "v_min3_u32": min, "v_max3_u32": max, "v_bfe_i32": bfe_signed, "v_med3_u32": lambda a, b, c: sorted((a, b, c))[1],
+         "v_med3_i32": lambda a, b, c: sorted((signed(a), signed(b), signed(c)))[1], "v_min3_i32": lambda a, b, c: min(signed(a), signed(b), signed(c)),
+         "v_max3_i32": lambda a, b, c: max(signed(a), signed(b), signed(c))}
 COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lg": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
            "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "t": lambda a, b: True, "f": lambda a, b: False}
 
@@ -336,6 +344,8 @@ class AmdWave(Wave):
             on = self.mask("exec_lo")
             if on is not None and on != self.full:
                 v = self.merge(on, v, self.state.get(name))
+        if name in ("exec_lo", "exec_hi") and (v is None or type(v) is list):
+            return  # which lanes run depends on data: they all go on
         if name != "null":
             self.state[name] = v
 
@@ -359,6 +369,8 @@ class AmdWave(Wave):
         return v if type(v) is not list else None
 
     def set_mask(self, name, v):
+        if name == "exec_lo" and v is None:
+            return
         if self.lanes == 64:
             self.state[name] = None if v is None else v & MASK
             self.state[next_name(name)] = None if v is None else v >> 32 & MASK
@@ -703,8 +715,31 @@ def run_first_lane(w, ins):
 
 
 def run_read_lane(w, ins):
+    spilled = f"{ins.operands[1][1]}@{w.value(ins.operands[2])}"
+    if spilled in w.state:
+        w.state[ins.operands[0][1]] = w.state[spilled]
+        return
     v, lane = w.value(ins.operands[1]), w.value(ins.operands[2])
     w.state[ins.operands[0][1]] = None if v is None or lane is None else v[lane & (w.lanes - 1)] if type(v) is list else v
+
+
+def run_write_lane(w, ins):
+    """Scalar registers that spill go into lanes."""
+    o = ins.operands
+    lane = w.value(o[2])
+    w.state[o[0][1]] = None
+    if type(lane) is int:
+        w.state[f"{o[0][1]}@{lane}"] = w.value(o[1])
+
+
+def run_pair_move(w, ins):
+    o = ins.operands
+    if any(m == "op_sel:[0,1]" for m in ins.mods):
+        low_word, high_word = w.state.get(o[1][1]), w.state.get(next_name(o[2][1]))
+    else:
+        low_word = high_word = None
+    w.put(o[0][1], low_word)
+    w.put(next_name(o[0][1]), high_word)
 
 
 def run_mbcnt(w, ins):
@@ -786,6 +821,8 @@ def table():
     run["v_lshl_add_u64"] = run_ext
     run["v_readfirstlane_b32"] = run_first_lane
     run["v_readlane_b32"] = run_read_lane
+    run["v_writelane_b32"] = run_write_lane
+    run["v_pk_mov_b32"] = run_pair_move
     run["v_mbcnt_lo_u32_b32"] = run["v_mbcnt_hi_u32_b32"] = run_mbcnt
     run["v_dual"] = run_dual
     return run

@@ -646,6 +646,25 @@ class Warp(Wave):
         o = ins.operands
         self.put(o[0][1], lift2(lambda a, n: ((1 << min(n, 32)) - 1) << a & MASK, low(self.value(o[1])), low(self.value(o[2]))))
 
+    def do_p2r(self, ins):
+        """Predicates to the bits of a byte of a register."""
+        o = ins.operands
+        shift = next((8 * int(m[1]) for m in ins.mods if m in ("B1", "B2", "B3")), 0)
+        mask = o[3][1] if o[3][0] == "i" else 0x7F
+        total = low(self.value(o[2])) if len(o) > 2 else 0
+        for i in range(7):
+            if mask >> i & 1:
+                total = lift2(lambda a, b: (a & ~(1 << (i + shift))) | (int(bool(b)) << (i + shift)), total, self.state.get(f"P{i}"))
+        self.put(o[0][1], total)
+
+    def do_r2p(self, ins):
+        o = ins.operands
+        shift = next((8 * int(m[1]) for m in ins.mods if m in ("B1", "B2", "B3")), 0)
+        v, mask = low(self.value(o[1])), o[2][1] if o[2][0] == "i" else 0x7F
+        for i in range(7):
+            if mask >> i & 1:
+                self.state[f"P{i}"] = lift1(lambda x: bool(x >> (i + shift) & 1), v)
+
     def do_prmt(self, ins):
         o = ins.operands
 
