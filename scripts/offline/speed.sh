@@ -1,13 +1,21 @@
 # shellcheck shell=bash
-# Sourced by tools/offline --speed: the launches of whole steps, compiled, and their speed as scripts/speed predicts it.
+# Sourced by tools/offline --speed: the launches of whole steps, compiled, and their speed as scripts/speed predicts it. With
+# --validate, kernels of clpeak are, and are held against published measurements.
+failed=0
+mkdir -p "$tables"
+if [ -n "$validate" ]; then
+  unpacked clpeak clpeak || { say "offline: --validate: clpeak (Debian) cannot be had"; exit 1; }
+  python3 scripts/speed/validate.py programs "$home/clpeak/usr/bin/clpeak" "$out/cl"
+  compile_listed
+  python3 scripts/speed/validate.py table "$out/cl" "$kept" "$out/sums" "$out/compilers" ${to:+"$to"} || failed=1
+  return
+fi
 # shellcheck disable=SC2086
 python3 scripts/speed/cards.py $wanted >"$out/wishes"
 "$programs/list_launches" "$out/cl" <"$out/wishes"
 awk 'FNR == NR { if ($1 == "card") target[$2] = $3; next }
   !(($3, $1) in seen) { seen[$3, $1] = 1; print $3, target[$1] }' "$out/wishes" "$out/cl/launches" >"$out/cl/list"
 compile_listed
-mkdir -p "$tables"
-failed=0
 python3 scripts/speed/predict.py "$out/cl/launches" "$kept" "$out/sums" "$out/compilers" "$out/cl" "$tables/speed.csv" || failed=1
 python3 scripts/speed/report.py "$tables/speed.csv" "$tables/speed.md" ${to:+"$to"}
 say "offline: all figures are in $tables/speed.csv, tables in $tables/speed.md"

@@ -304,7 +304,8 @@ class Thread(Wave):
             index = int(x.get("arg_index", -1))
             if kind == "arg_byvalue":
                 start = int(x.get("source_offset", 0))
-                out[at:at + n] = launch.args[start:start + n].ljust(n, b"\0")
+                data = launch.scalars.get(index, launch.args)
+                out[at:at + n] = data[start:start + n].ljust(n, b"\0")
             elif kind == "buffer_address" or (kind == "arg_bypointer" and n):
                 struct.pack_into("<Q", out, at, pointers[index - shift] if 0 <= index - shift < len(pointers) else 0)
             elif kind in ("local_size", "enqueued_local_size"):

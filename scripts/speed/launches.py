@@ -18,7 +18,9 @@ class Buffer:
 
 
 class Launch:
-    """One launch on one card. key: what its time depends on. count: how many of them the step has."""
+    """One launch on one card. key: what its time depends on. count: how many of them the step has. scalars: arguments by value
+    other than the argument block, by their index."""
+    scalars = {}
 
     def __init__(self, line):
         f = line.split()
