@@ -192,7 +192,10 @@ def lut(a, b, c, table):
 
 
 def float_bits(x):
-    return struct.unpack("<I", struct.pack("<f", x))[0]
+    try:
+        return struct.unpack("<I", struct.pack("<f", x))[0]
+    except OverflowError:
+        return 0x7F800000
 
 
 def bits_float(x):
@@ -695,7 +698,7 @@ class Warp(Wave):
     def do_f2i(self, ins):
         def convert(x):
             f = bits_float(x)
-            return 0 if f != f else int(max(-2.0 ** 31, min(2.0 ** 32 - 1, f))) & MASK
+            return 0 if f != f else int(max(-2.0 ** 31, min(2.0 ** 32 - 1, f))) & MASK  # nothing for NaN
 
         self.put(ins.operands[0][1], lift1(convert, low(self.value(ins.operands[1]))) if "64" not in ins.mods else None)
 

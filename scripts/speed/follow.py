@@ -40,7 +40,7 @@ def groups_of(launch):
     n = launch.n_groups
     places = [n // 2]
     if launch.kernel.startswith("attention") and n > 8:
-        places = sorted({int(n * ((0.31 + 0.618 * i) % 1.0)) for i in range(5)})
+        places = sorted({int(n * ((0.31 + 0.618 * i) % 1.0)) for i in range(3)})
     gx, gy = launch.groups[0], launch.groups[1]
     return [(p % gx, p // gx % gy, p // (gx * gy)) for p in places]
 

@@ -222,6 +222,8 @@ class Wave:
         least = None
         for (_, a1, b1), (_, a2, b2), (_, a3, b3) in zip(b, c, d):
             n = until_change(a1, a2, a3, b1, b2, b3)
+            if n == 0:
+                return 0
             if n is not None:
                 least = n if least is None else min(least, n)
         return None if least is None else least - 1
@@ -238,6 +240,9 @@ def until_change(a1, a2, a3, b1, b2, b3):
     not known. 0: they do not go on evenly."""
     if a1 is None or a2 is None or a3 is None or b1 is None or b2 is None or b3 is None:
         return None
+    for v1, v2, v3 in ((a1, a2, a3), (b1, b2, b3)):
+        if type(v1) is list and not (type(v2) is list and type(v3) is list and len(v1) == len(v2) == len(v3)):
+            return 0  # other lanes run
     least = None
     for x1, x2, x3, y1, y2, y3 in zip(ends_of(a1), ends_of(a2), ends_of(a3), ends_of(b1), ends_of(b2), ends_of(b3)):
         d, e = (x2 - y2) - (x1 - y1), (x3 - y3) - (x2 - y2)

@@ -103,7 +103,7 @@ def work(batch):
         launch.target = card["target"]
         try:
             out.append((launch, line_of(launch, card, constants_of(state["folder"], launch.program), state["kept"])))
-        except (Stop, LookupError) as why:
+        except (Stop, LookupError, ArithmeticError) as why:
             failed.append(f"{launch.card}: {launch.kernel} {constants_of(state['folder'], launch.program)} in {launch.step}: {why}")
     return out, failed
 
