@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # variables of tools/offline
 # Sourced by tools/offline: the compilers of GPUs that are not here, and compiling programs with them.
 # It wants $home (where tools and results are kept), $kept ($home/offline), $out (a folder that is removed at the end) and
 # $wanted (targets). compilers_find drops from $wanted what cannot be compiled for here. compile_listed compiles.

@@ -1,6 +1,7 @@
 """The cards of cards.toml and the steps of steps.toml.
 
-As a program, `cards.py TARGET...` prints what list_launches reads: the cards of these targets, models and steps."""
+As a program, `cards.py [--brief] TARGET...` prints what list_launches reads: the cards of these targets, models and steps. In
+brief: the models that are marked so, and no layers."""
 import os
 import sys
 import tomllib
@@ -34,9 +35,13 @@ def vendor(target):
     return "nvidia" if target.startswith("sm_") else "amd" if target.startswith("gfx") else "intel"
 
 
-def wishes(targets):
+def wishes(targets, brief=False):
     lines = [f"card {c['key']} {c['target']} {c['units_reported']}" for c in cards().values() if c["target"] in targets]
+    if brief:
+        lines.append("no layers")
     for name, model in load("steps.toml").items():
+        if brief and not model.get("brief"):
+            continue
         lines.append(f"model {name} tests/offline/shapes/{model['shape']}.json {model['dtype']} {model['context']}")
         for step, s in model["steps"].items():
             lines.append(f"step {step} {s.get('tokens', 1)} {s.get('depth', 0)} {s.get('sequences', 1)}")
@@ -44,4 +49,5 @@ def wishes(targets):
 
 
 if __name__ == "__main__":
-    print("\n".join(wishes(sys.argv[1:])))
+    named = sys.argv[1:]
+    print("\n".join(wishes([t for t in named if t != "--brief"], "--brief" in named)))

@@ -5,6 +5,9 @@ import asm_nvidia
 import cards
 import clock
 import pipes
+import wave_amd
+import wave_intel
+import wave_nvidia
 
 parsed = {}
 
@@ -27,11 +30,11 @@ def code_of(kept, launch, lanes):
         if text is None:
             parsed[key] = None
         elif vendor == "nvidia":
-            parsed[key] = asm_nvidia.parse(text, launch.kernel)
+            parsed[key] = wave_nvidia.bind(asm_nvidia.parse(text, launch.kernel))
         elif vendor == "amd":
-            parsed[key] = asm_amd.parse(text, launch.kernel, lanes)
+            parsed[key] = wave_amd.bind(asm_amd.parse(text, launch.kernel, lanes))
         else:
-            parsed[key] = asm_intel.parse(text, launch.kernel)
+            parsed[key] = wave_intel.bind(asm_intel.parse(text, launch.kernel))
     return parsed[key]
 
 
@@ -48,10 +51,10 @@ def groups_of(launch):
 def wave_of(code, launch, timer, lanes, group):
     vendor = cards.vendor(launch.target)
     if vendor == "nvidia":
-        return asm_nvidia.Warp(code, launch, timer, group)
+        return wave_nvidia.Warp(code, launch, timer, group)
     if vendor == "amd":
-        return asm_amd.AmdWave(code, launch, timer, lanes, group)
-    return asm_intel.Thread(code, launch, timer, lanes, group)
+        return wave_amd.AmdWave(code, launch, timer, lanes, group)
+    return wave_intel.Thread(code, launch, timer, lanes, group)
 
 
 def follow(kept, launch, card, reuse=None):

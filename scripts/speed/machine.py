@@ -214,7 +214,7 @@ class Wave:
         """How many rounds like the last three follow: until a compare of whole numbers in them gives another answer. None: none
         of them ever does. 0: they are not alike."""
         b, c, d = (watched[i]["compares"] for i in (1, 2, 3))
-        if [x[0] for x in b] != [x[0] for x in c] or [x[0] for x in c] != [x[0] for x in d] or not d:
+        if [x[0] for x in b] != [x[0] for x in c] or [x[0] for x in c] != [x[0] for x in d]:
             return 0
         taken = [watched[i]["path"] - watched[i - 1]["path"] for i in (1, 2, 3)]
         if len(set(taken)) != 1:

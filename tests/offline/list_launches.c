@@ -56,7 +56,7 @@ typedef struct lister {
     const char *dir;
     FILE *to;
     card cards[MAX_CARDS];
-    int32_t n_cards;
+    int32_t n_cards, no_layers;
     wished_model model; /* the one that is being read, or listed */
     offline_programs programs;
     clef_launch launches[MAX_LAUNCHES];
@@ -359,10 +359,12 @@ static int read_wishes(lister *l)
             failed = read_card(l, line);
         else if (strncmp(line, "model ", 6) == 0)
             failed = list_model(l) || read_model(l, line);
+        else if (strcmp(line, "no layers") == 0)
+            l->no_layers = 1;
         else
             failed = read_step(l, line);
     }
-    return failed || list_model(l) || list_layers(l);
+    return failed || list_model(l) || (!l->no_layers && list_layers(l));
 }
 
 int main(int argc, char **argv)

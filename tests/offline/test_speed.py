@@ -17,6 +17,9 @@ import machine
 import pipes
 import report
 import validate
+import wave_amd
+import wave_intel
+import wave_nvidia
 
 CARDS = cards.cards()
 
@@ -52,9 +55,9 @@ SASS = """
 class Sass(unittest.TestCase):
     def follow(self, step, rounds):
         launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), ["w1000000"])
-        code = asm_nvidia.parse(SASS.replace("{step}", hex(step)), "k")
+        code = wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", hex(step)), "k"))
         timer = clock_of(launch, "rtx4090", 32)
-        warp = asm_nvidia.Warp(code, launch, timer)
+        warp = wave_nvidia.Warp(code, launch, timer)
         warp.execute()
         timer.finish()
         return warp, timer
@@ -92,7 +95,7 @@ class Sass(unittest.TestCase):
         /*0090*/                   EXIT ;
 """
         launch = launch_of("rtx4090", struct.pack("<2I", 7, 100).hex(), [])
-        warp = asm_nvidia.Warp(asm_nvidia.parse(text, "k"), launch, clock_of(launch, "rtx4090", 32))
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
         warp.execute()
         self.assertIn(warp.state["R7"], (13, 14))  # one less at most, which compilers correct
 
@@ -108,7 +111,7 @@ class Sass(unittest.TestCase):
         /*0050*/                   EXIT ;
 """
         launch = launch_of("rtx4090", "", [])
-        warp = asm_nvidia.Warp(asm_nvidia.parse(text, "k"), launch, clock_of(launch, "rtx4090", 32))
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
         warp.execute()
         self.assertEqual(warp.state["R1"], list(range(1, 33)))
 
@@ -123,7 +126,7 @@ class Sass(unittest.TestCase):
         for step, cycles in ((4, 1), (8, 2), (128, 32), (0, 1)):
             launch = launch_of("rtx4090", "", [])
             timer = clock_of(launch, "rtx4090", 32)
-            asm_nvidia.Warp(asm_nvidia.parse(text.replace("{step}", hex(step)), "k"), launch, timer).execute()
+            wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text.replace("{step}", hex(step)), "k")), launch, timer).execute()
             timer.finish()
             self.assertEqual(timer.phases[0][2]["local"], cycles)
 
@@ -152,9 +155,9 @@ class Amd(unittest.TestCase):
     def test_a_loop(self):
         for rounds in (1, 4, 300):
             launch = launch_of("mi210", struct.pack("<I", rounds).hex(), ["w1000000"])
-            code = asm_amd.parse(AMD, "k", 64)
+            code = wave_amd.bind(asm_amd.parse(AMD, "k", 64))
             timer = clock_of(launch, "mi210", 64)
-            wave = asm_amd.AmdWave(code, launch, timer, 64)
+            wave = wave_amd.AmdWave(code, launch, timer, 64)
             wave.execute()
             self.assertEqual(timer.kinds["load"], rounds)
             self.assertEqual(timer.requested[0], rounds * 256)
@@ -174,7 +177,7 @@ k:
 """
         launch = launch_of("mi210", "", ["w1000000"])
         timer = clock_of(launch, "mi210", 64)
-        asm_amd.AmdWave(asm_amd.parse(text, "k", 64), launch, timer, 64).execute()
+        wave_amd.AmdWave(wave_amd.bind(asm_amd.parse(text, "k", 64)), launch, timer, 64).execute()
         self.assertEqual(timer.requested[0], 16 * 4)
 
 
@@ -211,9 +214,9 @@ class Intel(unittest.TestCase):
     def test_a_loop(self):
         for rounds in (1, 3, 200):
             launch = launch_of("a770", struct.pack("<I", rounds).hex(), ["w1000000"])
-            code = asm_intel.parse(INTEL, "k")
+            code = wave_intel.bind(asm_intel.parse(INTEL, "k"))
             timer = clock_of(launch, "a770", 8)
-            thread = asm_intel.Thread(code, launch, timer, 8)
+            thread = wave_intel.Thread(code, launch, timer, 8)
             thread.execute()
             self.assertEqual(timer.kinds["load"], rounds)
             self.assertEqual(timer.requested[0], rounds * 32)
@@ -230,7 +233,7 @@ class Machine(unittest.TestCase):
     def test_a_loop_whose_end_depends_on_data_is_left(self):
         text = SASS.replace("{step}", "0x4").replace("c[0x0][0x160]", "R5")
         launch = launch_of("rtx4090", struct.pack("<I", 9).hex(), ["w1000000"])
-        warp = asm_nvidia.Warp(asm_nvidia.parse(text, "k"), launch, clock_of(launch, "rtx4090", 32))
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
         warp.execute()
         self.assertGreater(warp.unknown, 0)
 
@@ -241,7 +244,7 @@ class Bounds(unittest.TestCase):
     def predict(self, n_bytes, groups, rounds):
         launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), [f"w{n_bytes}"], groups=(groups, 1, 1), local=(256, 1, 1))
         timer = clock_of(launch, "rtx4090", 32)
-        warp = asm_nvidia.Warp(asm_nvidia.parse(SASS.replace("{step}", "0x4"), "k"), launch, timer)
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", "0x4"), "k")), launch, timer)
         warp.execute()
         timer.finish()
         return bounds.predict(launch, CARDS["rtx4090"], [(timer, warp)], 32, self.FIGURES)
