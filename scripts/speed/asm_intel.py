@@ -182,7 +182,7 @@ def parse(text, kernel):
         if ins.kind == "control" and isinstance(ins.extra, list):
             places = [labels[w] for w in ins.extra if w in labels]
             ins.operands = tuple(places)
-            ins.target = places[-1] if places else None
+            ins.target = (places[0] if ins.op == "while" else places[-1]) if places else None
     return code
 
 

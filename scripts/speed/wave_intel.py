@@ -28,6 +28,7 @@ class Thread(Wave):
         self.wait_at = [None] * 32      # where a channel waits for the others
         n = min(lanes, launch.items)
         self.on = [i < n for i in range(32)]
+        self.waiting = False            # whether a channel waits
         self.everything = list(self.on)
         self.place = None
         data, size = self.arguments()
@@ -203,6 +204,8 @@ class Thread(Wave):
     # ---- execution -----------------------------------------------------------------------------------------------------------------
 
     def step(self, ins):
+        if self.waiting:
+            self.wake(ins.index)
         if ins.kind == "control":
             return self.control(ins)
         is_all = ins.guard[0]
@@ -254,6 +257,47 @@ class Thread(Wave):
             return self.jump(ins, ins.target) if p[0] and ins.target is not None else after
         if base == "goto" and len(ins.operands) >= 1:
             return self.go(ins, after)
+        return self.structured(ins, base, after) if base in ("if", "else", "while", "break", "cont") else after
+
+    def wake(self, at):
+        """Channels that waited for the others here."""
+        for i, w in enumerate(self.wait_at):
+            if w == at:
+                self.wait_at[i] = None
+                self.on[i] = True
+        self.waiting = any(w is not None for w in self.wait_at)
+
+    def park(self, lanes, at):
+        for i in lanes:
+            self.on[i] = False
+            self.wait_at[i] = at
+        self.waiting = True
+
+    def structured(self, ins, base, after):
+        """if, else, endif, while and break, of which goto and join are the later form."""
+        first, n = ins.guard[2], ins.width
+        lanes = [first + i for i in range(n) if self.on[first + i]]
+        p = self.flag(ins.guard[1], first, n) if ins.guard[1] else [True] * n
+        if p is None:  # data decides: a branch is entered, a loop left
+            self.unknown += 1
+            p = [base == "if"] * n
+        yes = [i for i in lanes if p[i - first]]
+        no = [i for i in lanes if not p[i - first]]
+        to, end = (ins.operands[0], ins.operands[-1]) if ins.operands else (after, after)
+        if base == "if":
+            self.park(no, to)
+            return after if yes else self.jump(ins, to)
+        if base == "else":
+            self.park(lanes, end)
+            return after if any(w == after for w in self.wait_at) else self.jump(ins, end)
+        if base == "while":
+            if not yes:
+                return after
+            self.park(no, after)
+            return self.jump(ins, to)
+        if base in ("break", "cont"):
+            self.park(yes, end)
+            return after if no else self.jump(ins, to)
         return after
 
     def jump(self, ins, target):
@@ -274,13 +318,11 @@ class Thread(Wave):
                 return after
             for i in range(n):
                 if self.on[first + i] and not p[i]:
-                    self.on[first + i] = False
-                    self.wait_at[first + i] = waits
+                    self.park([first + i], waits)
             return self.jump(ins, goes)
         for i in range(n):
             if self.on[first + i] and p[i]:
-                self.on[first + i] = False
-                self.wait_at[first + i] = goes
+                self.park([first + i], goes)
         if any(self.on):
             return after
         return self.jump(ins, waits)
@@ -331,11 +373,11 @@ class Thread(Wave):
             values = [None] * n
             if ins.bytes == 4 and lanes and all(a is not None for a in addresses) and addresses:
                 values = [None if a is None else self.load_words(a, 1)[0] for a in lanes]
-            for i in range(e["read"] * 8):
-                self.state[e["dst"] * 8 + i] = None
+            stride = (n + 7) // 8 * 8  # words of a component: channels that do not run keep what they had
             for i in range(n):
-                if values[i] is not None:
-                    self.state[e["dst"] * 8 + i] = values[i]
+                if on[i]:
+                    for word in range(i, e["read"] * 8, stride):
+                        self.state[e["dst"] * 8 + word] = values[i] if word == i else None
         if any(a is None for a in addresses):
             return None
         return addresses

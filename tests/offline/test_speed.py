@@ -222,6 +222,34 @@ class Intel(unittest.TestCase):
             self.assertEqual(timer.requested[0], rounds * 32)
 
 
+    def test_channels_of_an_if_and_of_a_while(self):
+        text = """
+//.kernel k
+(W)     mov (8|M0)               r10.0<1>:w    0x76543210:v
+        mov (8|M0)               r11.0<1>:d    0:w
+        cmp (8|M0)    (lt)f0.0   null<1>:d     r10.0<8;8,1>:w    4:w
+(f0.0)  if (8|M0)                            _0_002            _0_003
+        mov (8|M0)               r11.0<1>:d    100:w
+        else (8|M0)                          _0_003            _0_003
+_0_002:
+        mov (8|M0)               r11.0<1>:d    200:w
+_0_003:
+        endif (8|M0)                         L1
+L1:
+        mov (8|M0)               r12.0<1>:d    0:w
+_0_004:
+        add (8|M0)               r12.0<1>:d    r12.0<8;8,1>:d    1:w
+        cmp (8|M0)    (lt)f0.0   null<1>:d     r12.0<8;8,1>:d    r10.0<8;8,1>:w
+(f0.0)  while (8|M0)                         _0_004
+(W)     send.ts (8|M0)           null     r127    null    0x0            0x02000010           {EOT,@1} // wr:1+0, rd:0; end of thread // $9
+"""
+        launch = launch_of("tigerlake", "", [], local=(8, 1, 1))
+        thread = wave_intel.Thread(wave_intel.bind(asm_intel.parse(text, "k")), launch, clock_of(launch, "tigerlake", 8), 8)
+        thread.execute()
+        self.assertEqual([thread.state[88 + i] for i in range(8)], [100] * 4 + [200] * 4)
+        self.assertEqual([thread.state[96 + i] for i in range(8)], [1, 1, 2, 3, 4, 5, 6, 7])
+
+
 class Machine(unittest.TestCase):
     def test_rounds_until_a_compare_changes(self):
         self.assertEqual(machine.until_change(1, 2, 3, 10, 10, 10), 7)     # 3 .. 10
