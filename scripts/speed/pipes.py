@@ -104,11 +104,8 @@ class Costs:
         kind = ins.kind
         if kind in ("fma", "half", "dot", "int", "pack", "convert", "mad"):
             out = {"vector": 8 if ins.width == 64 and self.target == "gfx906" else 4}
-        elif kind == "special":
+        elif kind in ("special", "multiply"):
             out = {"vector": 16}
-        elif kind == "multiply":
-            # as fast as f64 (clpeak's products of whole numbers agree: docs/speed-model.md)
-            out = {"vector": 8 if self.target == "gfx906" else 4}
         elif kind == "double":
             out = {"vector": 8}
         elif kind in ("scalar", "constant", "control"):
