@@ -1,21 +1,83 @@
 """Reads AMD's machine code (as LLVM writes it). wave_amd.py and execute_amd.py execute it."""
+
 import re
 import struct
 
 from machine import MASK, Instruction
 
 FULL64 = 0xFFFFFFFFFFFFFFFF
-WIDTHS = {"b32": 4, "b64": 8, "b96": 12, "b128": 16, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "b16": 2, "b8": 1, "dword": 4, "dwordx2": 8,
-          "dwordx3": 12, "dwordx4": 16, "dwordx8": 32, "dwordx16": 64, "b256": 32, "b512": 64, "ubyte": 1, "sbyte": 1, "ushort": 2,
-          "sshort": 2, "short": 2, "byte": 1, "d16": 2}
-NO_COST = {"s_waitcnt", "s_delay_alu", "s_clause", "s_nop", "s_inst_prefetch", "s_code_end", "s_set_inst_prefetch_distance",
-           "s_waitcnt_depctr", "s_sleep", "s_setprio", "s_waitcnt_vscnt", "s_waitcnt_lgkmcnt", "s_waitcnt_vmcnt", "s_waitcnt_expcnt",
-           "buffer_gl0_inv", "buffer_gl1_inv", "buffer_wbinvl1", "buffer_wbl2", "buffer_invl2", "s_sendmsg", "s_setreg_imm32_b32",
-           "s_setreg_b32", "s_icache_inv", "s_dcache_inv", "s_version", "s_round_mode", "s_denorm_mode", "buffer_wbinvl1_vol"}
+WIDTHS = {
+    "b32": 4,
+    "b64": 8,
+    "b96": 12,
+    "b128": 16,
+    "u8": 1,
+    "i8": 1,
+    "u16": 2,
+    "i16": 2,
+    "b16": 2,
+    "b8": 1,
+    "dword": 4,
+    "dwordx2": 8,
+    "dwordx3": 12,
+    "dwordx4": 16,
+    "dwordx8": 32,
+    "dwordx16": 64,
+    "b256": 32,
+    "b512": 64,
+    "ubyte": 1,
+    "sbyte": 1,
+    "ushort": 2,
+    "sshort": 2,
+    "short": 2,
+    "byte": 1,
+    "d16": 2,
+}
+NO_COST = {
+    "s_waitcnt",
+    "s_delay_alu",
+    "s_clause",
+    "s_nop",
+    "s_inst_prefetch",
+    "s_code_end",
+    "s_set_inst_prefetch_distance",
+    "s_waitcnt_depctr",
+    "s_sleep",
+    "s_setprio",
+    "s_waitcnt_vscnt",
+    "s_waitcnt_lgkmcnt",
+    "s_waitcnt_vmcnt",
+    "s_waitcnt_expcnt",
+    "buffer_gl0_inv",
+    "buffer_gl1_inv",
+    "buffer_wbinvl1",
+    "buffer_wbl2",
+    "buffer_invl2",
+    "s_sendmsg",
+    "s_setreg_imm32_b32",
+    "s_setreg_b32",
+    "s_icache_inv",
+    "s_dcache_inv",
+    "s_version",
+    "s_round_mode",
+    "s_denorm_mode",
+    "buffer_wbinvl1_vol",
+}
 OPERAND = re.compile(r"^(-|\|)?([svat])(?:(\d+)|\[(\d+):(\d+)\])\|?(?:\.[lh])?$")
-NAMED = {"vcc": ("vcc_lo", 2), "vcc_lo": ("vcc_lo", 1), "vcc_hi": ("vcc_hi", 1), "exec": ("exec_lo", 2), "exec_lo": ("exec_lo", 1),
-         "exec_hi": ("exec_hi", 1), "m0": ("m0", 1), "scc": ("scc", 1), "null": ("null", 1), "flat_scratch": ("flat_scratch_lo", 2),
-         "flat_scratch_lo": ("flat_scratch_lo", 1), "flat_scratch_hi": ("flat_scratch_hi", 1)}
+NAMED = {
+    "vcc": ("vcc_lo", 2),
+    "vcc_lo": ("vcc_lo", 1),
+    "vcc_hi": ("vcc_hi", 1),
+    "exec": ("exec_lo", 2),
+    "exec_lo": ("exec_lo", 1),
+    "exec_hi": ("exec_hi", 1),
+    "m0": ("m0", 1),
+    "scc": ("scc", 1),
+    "null": ("null", 1),
+    "flat_scratch": ("flat_scratch_lo", 2),
+    "flat_scratch_lo": ("flat_scratch_lo", 1),
+    "flat_scratch_hi": ("flat_scratch_hi", 1),
+}
 PAIR = {"vcc_lo": "vcc_hi", "exec_lo": "exec_hi", "flat_scratch_lo": "flat_scratch_hi", "null": "null"}
 
 
@@ -71,7 +133,9 @@ def kind_of(op):
         return "dot"
     if "_f64" in op:
         return "double"
-    if re.match(r"v_(dual_)?(pk_)?(fma|fmac|mad_f|mac_f|fmaak|fmamk|mad_mix)", op) or re.match(r"v_(dual_)?(pk_)?(add|sub|mul|subrev)_f", op):
+    if re.match(r"v_(dual_)?(pk_)?(fma|fmac|mad_f|mac_f|fmaak|fmamk|mad_mix)", op) or re.match(
+        r"v_(dual_)?(pk_)?(add|sub|mul|subrev)_f", op
+    ):
         return "half" if "pk_" in op else "fma"
     if op.startswith("v_cvt"):
         return "convert"
@@ -130,7 +194,9 @@ def fill(ins, lanes):
     if name.startswith("v_cmpx"):
         dst += ["exec_lo", "exec_hi"]
         src = [n for x in o if x[0] == "r" for n in [next_name(x[1], j) for j in range(x[2])] if n[0] in "sv" and n not in ("vcc_lo",)]
-    if name.startswith(("s_cmp", "s_bitcmp")) or (ins.kind == "scalar" and re.match(r"s_(add|sub|and|or|xor|lsh|ash|bfe|andn2|min|max|nor|nand)", name)):
+    if name.startswith(("s_cmp", "s_bitcmp")) or (
+        ins.kind == "scalar" and re.match(r"s_(add|sub|and|or|xor|lsh|ash|bfe|andn2|min|max|nor|nand)", name)
+    ):
         dst.append("scc")
     if name.startswith(("s_cselect", "s_addc", "s_subb", "s_cbranch_scc")):
         src.append("scc")
@@ -152,7 +218,10 @@ def make(text, index, lanes):
     for m in re.finditer(r"\b(offset[01]?):(\w+)", rest):
         ins.extra[m.group(1)] = int(m.group(2), 0)
     ins.mods = tuple(re.findall(r"\b(quad_perm|row_\w+|dst_sel:\w+|src0_sel:\w+|src1_sel:\w+|op_sel\S*|wave_\w+|neg_\w+|clamp)", rest))
-    rest = re.split(r"\s+(?:offset[01]?:|glc|dlc|slc|quad_perm|row_|op_sel|dst_sel|src\d_sel|offen|bound_ctrl|clamp|neg_|wave_|mul:|div:|nt|sc\d|gds|idxen|dst_unused|lds)", rest)[0]
+    rest = re.split(
+        r"\s+(?:offset[01]?:|glc|dlc|slc|quad_perm|row_|op_sel|dst_sel|src\d_sel|offen|bound_ctrl|clamp|neg_|wave_|mul:|div:|nt|sc\d|gds|idxen|dst_unused|lds)",
+        rest,
+    )[0]
     ins.op = base_of(op)
     ins.operands = tuple(operand(x) for x in re.split(r",\s*(?![^\[]*\])", rest) if x.strip())
     fill(ins, lanes)

@@ -2,13 +2,14 @@
 
 A thread has 128 registers of 32 bytes; here their 1024 words of four bytes are the state, by number. An instruction works on 1
 to 32 channels, whose places in a register are a region: r6.4<1;1,0>:uw begins at word 4, each channel two bytes on."""
+
 import re
 import struct
 
 from machine import MASK, Instruction
 
 SIZE = {"b": 1, "ub": 1, "w": 2, "uw": 2, "hf": 2, "bf": 2, "d": 4, "ud": 4, "f": 4, "q": 8, "uq": 8, "df": 8, "v": 4, "uv": 4, "vf": 4}
-ACC = 2048              # the accumulators' words
+ACC = 2048  # the accumulators' words
 
 LINE = re.compile(r"^(?:\((W)?&?(~?f\d\.\d(?:\.\w+)?)?\))?\s*([a-z]\w*(?:\.[\w()&|~^]+)?)\s*(?:\((\d+)\|M(\d+)\))?\s*(.*)$")
 REGISTER = re.compile(r"^(-|~)?(?:\(abs\))?(r|acc)(\d+)\.(\d+)(?:<(\d+)(?:;(\d+)(?:,(\d+))?)?>)?:(\w+)$")

@@ -1,4 +1,5 @@
 """Reads NVIDIA's machine code (SASS, as nvdisasm prints it). wave_nvidia.py executes it."""
+
 import re
 
 from machine import MASK, Instruction
@@ -11,15 +12,72 @@ CONSTANT = re.compile(r"^([-~|]*)c\[(0x[0-9a-f]+)\]\[(?:(U?R\d+)\+?-?)?(0x[0-9a-
 NUMBER = re.compile(r"^[-~]?(?:0x[0-9a-f]+|\d+)$")
 
 KINDS = {
-    "LDG": "load", "LD": "load", "STG": "store", "ST": "store", "RED": "store", "ATOMG": "store", "ATOM": "store",
-    "LDS": "local_load", "LDSM": "local_load", "STS": "local_store", "ATOMS": "local_store", "LDL": "spill", "STL": "spill",
-    "IDP": "dot", "HMMA": "matrix", "IMMA": "matrix", "FFMA": "fma", "FMUL": "fma", "FADD": "fma", "HFMA2": "half", "HADD2": "half",
-    "HMUL2": "half", "I2F": "convert", "F2I": "convert", "F2F": "convert", "FRND": "convert", "I2FP": "pack", "F2FP": "pack", "MUFU": "special",
-    "POPC": "convert", "FLO": "convert", "BREV": "convert", "BAR": "barrier", "SHFL": "shuffle", "IMAD": "mad", "S2R": "read", "S2UR": "read",
-    "DADD": "double", "DMUL": "double", "DFMA": "double", "LDC": "constant", "ULDC": "uniform", "VOTE": "int",
+    "LDG": "load",
+    "LD": "load",
+    "STG": "store",
+    "ST": "store",
+    "RED": "store",
+    "ATOMG": "store",
+    "ATOM": "store",
+    "LDS": "local_load",
+    "LDSM": "local_load",
+    "STS": "local_store",
+    "ATOMS": "local_store",
+    "LDL": "spill",
+    "STL": "spill",
+    "IDP": "dot",
+    "HMMA": "matrix",
+    "IMMA": "matrix",
+    "FFMA": "fma",
+    "FMUL": "fma",
+    "FADD": "fma",
+    "HFMA2": "half",
+    "HADD2": "half",
+    "HMUL2": "half",
+    "I2F": "convert",
+    "F2I": "convert",
+    "F2F": "convert",
+    "FRND": "convert",
+    "I2FP": "pack",
+    "F2FP": "pack",
+    "MUFU": "special",
+    "POPC": "convert",
+    "FLO": "convert",
+    "BREV": "convert",
+    "BAR": "barrier",
+    "SHFL": "shuffle",
+    "IMAD": "mad",
+    "S2R": "read",
+    "S2UR": "read",
+    "DADD": "double",
+    "DMUL": "double",
+    "DFMA": "double",
+    "LDC": "constant",
+    "ULDC": "uniform",
+    "VOTE": "int",
 }
-CONTROL = {"BRA", "BRX", "JMP", "EXIT", "BSSY", "BSYNC", "WARPSYNC", "YIELD", "NOP", "CALL", "RET", "BREAK", "BMOV", "DEPBAR", "MEMBAR",
-           "ERRBAR", "CCTL", "BPT", "KILL", "NANOSLEEP"}
+CONTROL = {
+    "BRA",
+    "BRX",
+    "JMP",
+    "EXIT",
+    "BSSY",
+    "BSYNC",
+    "WARPSYNC",
+    "YIELD",
+    "NOP",
+    "CALL",
+    "RET",
+    "BREAK",
+    "BMOV",
+    "DEPBAR",
+    "MEMBAR",
+    "ERRBAR",
+    "CCTL",
+    "BPT",
+    "KILL",
+    "NANOSLEEP",
+}
 
 
 def split_operands(text):
@@ -49,7 +107,7 @@ def operand(text):
         n = int(t.lstrip("-~"), 0)
         return ("i", (-n if t[0] == "-" else ~n if t[0] == "~" else n) & MASK)
     if "[" in t:
-        inside = t[t.rindex("[") + 1:t.rindex("]")]
+        inside = t[t.rindex("[") + 1 : t.rindex("]")]
         registers, offset, wide, scale = [], 0, True, 1
         for part in re.findall(r"[^+]+", inside):
             part = part.strip()
@@ -75,7 +133,7 @@ def width_of(mods):
 
 def next_register(name, i=1):
     head = name.rstrip("0123456789")
-    return name if name.endswith("Z") else head + str(int(name[len(head):]) + i)
+    return name if name.endswith("Z") else head + str(int(name[len(head) :]) + i)
 
 
 def run_of(name, n):
@@ -97,7 +155,9 @@ def fill(ins):
         ins.work = 0
     if ins.kind == "matrix":
         shape = next((m for m in mods if m.isdigit() and len(m) >= 3), "1688")
-        m, n, k = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "884": (8, 8, 4), "8816": (8, 8, 16)}.get(shape, (16, 8, 16))
+        m, n, k = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "884": (8, 8, 4), "8816": (8, 8, 16)}.get(
+            shape, (16, 8, 16)
+        )
         ins.work, ins.width = m * n * k / 32.0, k
     dst, src = [], []
     is_store = base in ("STG", "STS", "ST", "STL", "RED")
@@ -160,7 +220,7 @@ def parse(text, kernel):
         g = GUARD.match(t)
         if g:
             ins.guard = (g.group(2), g.group(1) == "!")
-            t = t[g.end():]
+            t = t[g.end() :]
         name, _, rest = t.partition(" ")
         ins.op, *mods = name.split(".")
         ins.mods = tuple(mods)
@@ -176,4 +236,4 @@ def parse(text, kernel):
         if ins.extra:
             ins.target = labels.get(ins.extra)
     ends = [i for i, ins in enumerate(code) if ins.op == "EXIT"]
-    return code[:ends[-1] + 1] if ends else code
+    return code[: ends[-1] + 1] if ends else code

@@ -5,18 +5,28 @@ cache     bytes that the second cache hands over
 issue     instructions, at what the schedulers can issue
 pipe      the busiest other pipe: a unit for matrices, f32, whole numbers, local memory, the first cache ..
 latency   what a group takes from its begin to its end with all its waits, times the rounds of groups that the card needs"""
+
 import math
 
 import cards
 
-SHARE_OF_MEMORY = 0.92   # of the published rate, which streaming reads reach at best
-SHARPNESS = 3.0          # bounds a, b take (a^3 + b^3)^(1/3): 26 % more than either where they are equal
+SHARE_OF_MEMORY = 0.92  # of the published rate, which streaming reads reach at best
+SHARPNESS = 3.0  # bounds a, b take (a^3 + b^3)^(1/3): 26 % more than either where they are equal
 
 # Resident at once: warps, waves or threads of a scheduler; groups of a unit; bytes of local memory of a unit, and those that a
 # group takes beside its own. Sources: docs/offline.md, "How occupancy is counted".
-LIMITS = {"sm_70": (16, 32, 96 << 10, 0), "sm_80": (16, 32, 164 << 10, 1024), "sm_89": (12, 24, 100 << 10, 1024), "sm_90": (16, 32, 228 << 10, 1024),
-          "gfx906": (10, 40, 64 << 10, 0), "gfx90a": (8, 32, 64 << 10, 0), "gfx1030": (16, 64, 128 << 10, 0), "gfx1100": (16, 64, 128 << 10, 0),
-          "dg2": (8, 128, 128 << 10, 0), "tgllp": (7, 112, 64 << 10, 0)}
+LIMITS = {
+    "sm_70": (16, 32, 96 << 10, 0),
+    "sm_80": (16, 32, 164 << 10, 1024),
+    "sm_89": (12, 24, 100 << 10, 1024),
+    "sm_90": (16, 32, 228 << 10, 1024),
+    "gfx906": (10, 40, 64 << 10, 0),
+    "gfx90a": (8, 32, 64 << 10, 0),
+    "gfx1030": (16, 64, 128 << 10, 0),
+    "gfx1100": (16, 64, 128 << 10, 0),
+    "dg2": (8, 128, 128 << 10, 0),
+    "tgllp": (7, 112, 64 << 10, 0),
+}
 OF_UNIT = ("local", "cache")
 
 
@@ -50,7 +60,7 @@ def resident_groups(card, figures, launch, n_waves):
 
 def meet(*times):
     """The time where several bounds meet."""
-    return sum(t ** SHARPNESS for t in times) ** (1 / SHARPNESS)
+    return sum(t**SHARPNESS for t in times) ** (1 / SHARPNESS)
 
 
 class Prediction:

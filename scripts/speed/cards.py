@@ -2,14 +2,27 @@
 
 As a program, `cards.py [--brief] TARGET...` prints what list_launches reads: the cards of these targets, models and steps. In
 brief: the models that are marked so, and no layers."""
+
 import os
 import sys
 import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEEDED = {"name": str, "target": str, "units_reported": int, "units": int, "simds": int, "ghz": float,
-          "memory_gbs": (int, float), "cache_gbs": (int, float), "cache_mb": (int, float), "fma": int,
-          "latency_ns": list, "launch_us": float, "sources": list}
+NEEDED = {
+    "name": str,
+    "target": str,
+    "units_reported": int,
+    "units": int,
+    "simds": int,
+    "ghz": float,
+    "memory_gbs": (int, float),
+    "cache_gbs": (int, float),
+    "cache_mb": (int, float),
+    "fma": int,
+    "latency_ns": list,
+    "launch_us": float,
+    "sources": list,
+}
 
 
 def load(name):

@@ -8,6 +8,7 @@ usage: check.py CSV TABLE ALLOW          compares; the exit code is 1 where a sh
          CONSTANTS: a digest of them, for readers
   ALLOW  lines KERNEL CARD[,CARD] why; * for all cards
 A launch that is not in the table, or no longer there, is no failure: the step's time guards against that."""
+
 import csv
 import hashlib
 import os
@@ -15,9 +16,9 @@ import re
 import sys
 from collections import defaultdict
 
-POINTS = 5.0     # that a share may fall
-SLOWER = 1.05    # that a step may take
-LEAST = 0.02     # of a step's time, for a launch to be in the table
+POINTS = 5.0  # that a share may fall
+SLOWER = 1.05  # that a step may take
+LEAST = 0.02  # of a step's time, for a launch to be in the table
 
 
 def summed(rows):
@@ -77,8 +78,10 @@ def compare(rows, table, allowed):
             continue
         now = kernels.get((card, step, t["node"], t["kernel"]))
         if now and now[0] < float(t["share"]) - POINTS and not is_allowed(allowed, t["kernel"], card):
-            failures.append(f"{card}: {step}: {t['kernel']} of {t['node']}: {now[0]:.0f} % of its limit ({now[1]} rules), "
-                            f"{float(t['share']):.0f} % in the table ({t['rule']})")
+            failures.append(
+                f"{card}: {step}: {t['kernel']} of {t['node']}: {now[0]:.0f} % of its limit ({now[1]} rules), "
+                f"{float(t['share']):.0f} % in the table ({t['rule']})"
+            )
     return failures
 
 

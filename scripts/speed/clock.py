@@ -1,13 +1,14 @@
 """The time that one wave takes alone, in order, and what it takes of its multiprocessor's pipes.
 
 Phases: from barrier to barrier. A phase has a length, which is the wave's own time with all its waits, and cycles by pipe."""
+
 from collections import Counter
 
 from machine import buffer_of
 
-LINE = 128    # bytes of a line of the first cache
-SECTOR = 32   # bytes that the second cache hands over at once
-BANKS = 32    # of local memory, of four bytes each
+LINE = 128  # bytes of a line of the first cache
+SECTOR = 32  # bytes that the second cache hands over at once
+BANKS = 32  # of local memory, of four bytes each
 
 
 def pipes_of_bytes(ins):
@@ -24,22 +25,22 @@ class Clock:
         first, second, memory = (ns * card["ghz"] for ns in card["latency_ns"])
         self.first, self.second, self.memory = first, second, memory
         self.time = self.begin = 0.0
-        self.waited = 0.0                 # cycles in which a result was waited for
+        self.waited = 0.0  # cycles in which a result was waited for
         self.ready, self.free, self.comes_from = {}, {}, {}
         self.pipes = Counter()
-        self.phases = []                  # [how often, length, pipes]
-        self.kinds = Counter()            # instructions by kind
-        self.work = Counter()             # multiply-adds of a lane by kind
-        self.requested = Counter()        # bytes that lanes ask for, by buffer; and by (kind, bytes a lane): "widths"
-        self.fetched = Counter()          # bytes of sectors, by buffer: what the second cache hands over
+        self.phases = []  # [how often, length, pipes]
+        self.kinds = Counter()  # instructions by kind
+        self.work = Counter()  # multiply-adds of a lane by kind
+        self.requested = Counter()  # bytes that lanes ask for, by buffer; and by (kind, bytes a lane): "widths"
+        self.fetched = Counter()  # bytes of sectors, by buffer: what the second cache hands over
         self.stored = Counter()
-        self.wait_for = Counter()         # cycles waited, by what for
-        self.n_lines = Counter()          # (loads, lines) of global loads
-        self.by_instruction = Counter()   # executions
-        self.lines_of = Counter()         # by instruction: lines
-        self.sectors = {}                 # seen: by buffer
+        self.wait_for = Counter()  # cycles waited, by what for
+        self.n_lines = Counter()  # (loads, lines) of global loads
+        self.by_instruction = Counter()  # executions
+        self.lines_of = Counter()  # by instruction: lines
+        self.sectors = {}  # seen: by buffer
         self.unknown_loads = 0
-        self.matrix_bytes = False         # whether its matrix unit multiplies bytes
+        self.matrix_bytes = False  # whether its matrix unit multiplies bytes
         self.n_taken = 0
 
     # ---- memory ----------------------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Clock:
         total = 0
         for start in range(0, len(addresses), per):
             busy = Counter()
-            for word in {a // 4 + i for a in addresses[start:start + per] for i in range(max(1, n // 4))}:
+            for word in {a // 4 + i for a in addresses[start : start + per] for i in range(max(1, n // 4))}:
                 busy[word % BANKS] += 1
             total += max(busy.values())
         return float(total)
@@ -175,7 +176,7 @@ class Clock:
             for key, value in b.items():
                 own[key] += n * (value - a.get(key, 0))
         self.unknown_loads += n * (second["unknown"] - first["unknown"])
-        phases = self.phases[first["n_phases"]:second["n_phases"]]
+        phases = self.phases[first["n_phases"] : second["n_phases"]]
         if phases:
             self.phases += [[often * n, length, pipes] for often, length, pipes in phases]
             return

@@ -1,5 +1,6 @@
 """The instructions of AMD's machine code that compute whole numbers, lane masks and conditions: RUN has a function (wave,
 instruction) for each. All others give results that are not known."""
+
 import struct
 
 from asm_amd import next_name
@@ -44,44 +45,149 @@ def perm(a, b, select):
     return out
 
 
-ONE = {"v_mov_b32": lambda x: x, "v_not_b32": lambda x: ~x, "s_mov_b32": lambda x: x, "s_not_b32": lambda x: ~x, "s_abs_i32": lambda x: abs(signed(x)),
-       "v_cvt_f32_u32": lambda x: float_bits(float(x)), "v_cvt_f32_i32": lambda x: float_bits(float(signed(x))), "v_cvt_u32_f32": to_u32,
-       "v_rcp_iflag_f32": lambda x: float_bits(1.0 / bits_float(x)) if bits_float(x) else 0x7F800000,
-       "v_rcp_f32": lambda x: float_bits(1.0 / bits_float(x)) if bits_float(x) else 0x7F800000, "v_trunc_f32": lambda x: float_bits(float(int(bits_float(x)))),
-       "s_sext_i32_i16": lambda x: (x & 0xFFFF) - (0x10000 if x & 0x8000 else 0), "s_sext_i32_i8": lambda x: (x & 0xFF) - (0x100 if x & 0x80 else 0),
-       "s_brev_b32": lambda x: int(f"{x:032b}"[::-1], 2), "v_accvgpr_write_b32": lambda x: x, "v_accvgpr_read_b32": lambda x: x}
-TWO = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "subrev": lambda a, b: b - a, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
-       "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "xnor": lambda a, b: ~(a ^ b), "andn2": lambda a, b: a & ~b, "orn2": lambda a, b: a | ~b,
-       "shlrev": lambda a, b: b << (a & 31), "shrrev": lambda a, b: b >> (a & 31), "sarrev": lambda a, b: signed(b) >> (a & 31),
-       "shl": lambda a, b: a << (b & 31), "shr": lambda a, b: a >> (b & 31), "sar": lambda a, b: signed(a) >> (b & 31),
-       "min_u": min, "max_u": max, "min_i": lambda a, b: min(signed(a), signed(b)), "max_i": lambda a, b: max(signed(a), signed(b)),
-       "mulhi_u": lambda a, b: a * b >> 32, "mulhi_i": lambda a, b: signed(a) * signed(b) >> 32, "mul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
-       "mulf": lambda a, b: float_bits(bits_float(a) * bits_float(b)), "bfm": lambda a, b: ((1 << (a & 31)) - 1) << (b & 31),
-       "pack": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16, "bfe_su": lambda a, b: bfe(a, b, b >> 16), "bfe_ss": lambda a, b: bfe_signed(a, b, b >> 16)}
-TWO_OPS = {"v_add_u32": "add", "v_add_nc_u32": "add", "v_sub_u32": "sub", "v_sub_nc_u32": "sub", "v_subrev_u32": "subrev", "v_subrev_nc_u32": "subrev",
-           "v_mul_lo_u32": "mul", "v_mul_lo_i32": "mul", "v_mul_u32_u24": "mul24", "v_mul_i32_i24": "mul24", "v_mul_hi_u32": "mulhi_u", "v_mul_hi_i32": "mulhi_i",
-           "v_mul_hi_u32_u24": None, "v_and_b32": "and", "v_or_b32": "or", "v_xor_b32": "xor", "v_xnor_b32": "xnor", "v_lshlrev_b32": "shlrev",
-           "v_lshrrev_b32": "shrrev", "v_ashrrev_i32": "sarrev", "v_min_u32": "min_u", "v_max_u32": "max_u", "v_min_i32": "min_i", "v_max_i32": "max_i",
-           "v_mul_f32": "mulf", "v_bfm_b32": "bfm",
-           "s_add_u32": "add", "s_add_i32": "add", "s_sub_u32": "sub", "s_sub_i32": "sub", "s_mul_i32": "mul", "s_mul_hi_u32": "mulhi_u", "s_mul_hi_i32": "mulhi_i",
-           "s_and_b32": "and", "s_or_b32": "or", "s_xor_b32": "xor", "s_xnor_b32": "xnor", "s_andn2_b32": "andn2", "s_and_not1_b32": "andn2", "s_orn2_b32": "orn2",
-           "s_or_not1_b32": "orn2", "s_lshl_b32": "shl", "s_lshr_b32": "shr", "s_ashr_i32": "sar", "s_min_u32": "min_u", "s_max_u32": "max_u", "s_min_i32": "min_i",
-           "s_max_i32": "max_i", "s_bfm_b32": "bfm", "s_pack_ll_b32_b16": "pack", "s_bfe_u32": "bfe_su", "s_bfe_i32": "bfe_ss"}
-THREE = {"v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c, "v_add_lshl_u32": lambda a, b, c: (a + b & MASK) << (c & 31),
-         "v_lshl_or_b32": lambda a, b, c: (a << (b & 31) & MASK) | c, "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c,
-         "v_add3_u32": lambda a, b, c: a + b + c, "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
-         "v_mad_i32_i24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c, "v_bfe_u32": bfe, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
-         "v_alignbit_b32": lambda a, b, c: (a << 32 | b) >> (c & 31), "v_perm_b32": perm, "v_xor3_b32": lambda a, b, c: a ^ b ^ c,
-         "v_mad_u32_u16": lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + c, "v_min3_u32": min, "v_max3_u32": max, "v_bfe_i32": bfe_signed, "v_med3_u32": lambda a, b, c: sorted((a, b, c))[1],
-         "v_med3_i32": lambda a, b, c: sorted((signed(a), signed(b), signed(c)))[1], "v_min3_i32": lambda a, b, c: min(signed(a), signed(b), signed(c)),
-         "v_max3_i32": lambda a, b, c: max(signed(a), signed(b), signed(c))}
-COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lg": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-           "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "t": lambda a, b: True, "f": lambda a, b: False}
+ONE = {
+    "v_mov_b32": lambda x: x,
+    "v_not_b32": lambda x: ~x,
+    "s_mov_b32": lambda x: x,
+    "s_not_b32": lambda x: ~x,
+    "s_abs_i32": lambda x: abs(signed(x)),
+    "v_cvt_f32_u32": lambda x: float_bits(float(x)),
+    "v_cvt_f32_i32": lambda x: float_bits(float(signed(x))),
+    "v_cvt_u32_f32": to_u32,
+    "v_rcp_iflag_f32": lambda x: float_bits(1.0 / bits_float(x)) if bits_float(x) else 0x7F800000,
+    "v_rcp_f32": lambda x: float_bits(1.0 / bits_float(x)) if bits_float(x) else 0x7F800000,
+    "v_trunc_f32": lambda x: float_bits(float(int(bits_float(x)))),
+    "s_sext_i32_i16": lambda x: (x & 0xFFFF) - (0x10000 if x & 0x8000 else 0),
+    "s_sext_i32_i8": lambda x: (x & 0xFF) - (0x100 if x & 0x80 else 0),
+    "s_brev_b32": lambda x: int(f"{x:032b}"[::-1], 2),
+    "v_accvgpr_write_b32": lambda x: x,
+    "v_accvgpr_read_b32": lambda x: x,
+}
+TWO = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "subrev": lambda a, b: b - a,
+    "mul": lambda a, b: a * b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "xnor": lambda a, b: ~(a ^ b),
+    "andn2": lambda a, b: a & ~b,
+    "orn2": lambda a, b: a | ~b,
+    "shlrev": lambda a, b: b << (a & 31),
+    "shrrev": lambda a, b: b >> (a & 31),
+    "sarrev": lambda a, b: signed(b) >> (a & 31),
+    "shl": lambda a, b: a << (b & 31),
+    "shr": lambda a, b: a >> (b & 31),
+    "sar": lambda a, b: signed(a) >> (b & 31),
+    "min_u": min,
+    "max_u": max,
+    "min_i": lambda a, b: min(signed(a), signed(b)),
+    "max_i": lambda a, b: max(signed(a), signed(b)),
+    "mulhi_u": lambda a, b: a * b >> 32,
+    "mulhi_i": lambda a, b: signed(a) * signed(b) >> 32,
+    "mul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "mulf": lambda a, b: float_bits(bits_float(a) * bits_float(b)),
+    "bfm": lambda a, b: ((1 << (a & 31)) - 1) << (b & 31),
+    "pack": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16,
+    "bfe_su": lambda a, b: bfe(a, b, b >> 16),
+    "bfe_ss": lambda a, b: bfe_signed(a, b, b >> 16),
+}
+TWO_OPS = {
+    "v_add_u32": "add",
+    "v_add_nc_u32": "add",
+    "v_sub_u32": "sub",
+    "v_sub_nc_u32": "sub",
+    "v_subrev_u32": "subrev",
+    "v_subrev_nc_u32": "subrev",
+    "v_mul_lo_u32": "mul",
+    "v_mul_lo_i32": "mul",
+    "v_mul_u32_u24": "mul24",
+    "v_mul_i32_i24": "mul24",
+    "v_mul_hi_u32": "mulhi_u",
+    "v_mul_hi_i32": "mulhi_i",
+    "v_mul_hi_u32_u24": None,
+    "v_and_b32": "and",
+    "v_or_b32": "or",
+    "v_xor_b32": "xor",
+    "v_xnor_b32": "xnor",
+    "v_lshlrev_b32": "shlrev",
+    "v_lshrrev_b32": "shrrev",
+    "v_ashrrev_i32": "sarrev",
+    "v_min_u32": "min_u",
+    "v_max_u32": "max_u",
+    "v_min_i32": "min_i",
+    "v_max_i32": "max_i",
+    "v_mul_f32": "mulf",
+    "v_bfm_b32": "bfm",
+    "s_add_u32": "add",
+    "s_add_i32": "add",
+    "s_sub_u32": "sub",
+    "s_sub_i32": "sub",
+    "s_mul_i32": "mul",
+    "s_mul_hi_u32": "mulhi_u",
+    "s_mul_hi_i32": "mulhi_i",
+    "s_and_b32": "and",
+    "s_or_b32": "or",
+    "s_xor_b32": "xor",
+    "s_xnor_b32": "xnor",
+    "s_andn2_b32": "andn2",
+    "s_and_not1_b32": "andn2",
+    "s_orn2_b32": "orn2",
+    "s_or_not1_b32": "orn2",
+    "s_lshl_b32": "shl",
+    "s_lshr_b32": "shr",
+    "s_ashr_i32": "sar",
+    "s_min_u32": "min_u",
+    "s_max_u32": "max_u",
+    "s_min_i32": "min_i",
+    "s_max_i32": "max_i",
+    "s_bfm_b32": "bfm",
+    "s_pack_ll_b32_b16": "pack",
+    "s_bfe_u32": "bfe_su",
+    "s_bfe_i32": "bfe_ss",
+}
+THREE = {
+    "v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c,
+    "v_add_lshl_u32": lambda a, b, c: (a + b & MASK) << (c & 31),
+    "v_lshl_or_b32": lambda a, b, c: (a << (b & 31) & MASK) | c,
+    "v_and_or_b32": lambda a, b, c: a & b | c,
+    "v_or3_b32": lambda a, b, c: a | b | c,
+    "v_add3_u32": lambda a, b, c: a + b + c,
+    "v_xad_u32": lambda a, b, c: (a ^ b) + c,
+    "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "v_mad_i32_i24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "v_bfe_u32": bfe,
+    "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
+    "v_alignbit_b32": lambda a, b, c: (a << 32 | b) >> (c & 31),
+    "v_perm_b32": perm,
+    "v_xor3_b32": lambda a, b, c: a ^ b ^ c,
+    "v_mad_u32_u16": lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + c,
+    "v_min3_u32": min,
+    "v_max3_u32": max,
+    "v_bfe_i32": bfe_signed,
+    "v_med3_u32": lambda a, b, c: sorted((a, b, c))[1],
+    "v_med3_i32": lambda a, b, c: sorted((signed(a), signed(b), signed(c)))[1],
+    "v_min3_i32": lambda a, b, c: min(signed(a), signed(b), signed(c)),
+    "v_max3_i32": lambda a, b, c: max(signed(a), signed(b), signed(c)),
+}
+COMPARE = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lg": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "t": lambda a, b: True,
+    "f": lambda a, b: False,
+}
 
 
 def run_one(f):
     def run(w, ins):
         w.put(ins.operands[0][1], low(lift1(f, low(w.value(ins.operands[1])))))
+
     return run
 
 
@@ -95,6 +201,7 @@ def run_two(f, is_scalar, is_carry=None, is_logic=False):
                 w.state["scc"] = lift1(lambda x: int(x >> 32 & 1), total)
             elif is_logic:
                 w.state["scc"] = lift1(lambda x: int(x & MASK != 0), total)
+
     return run
 
 
@@ -102,16 +209,19 @@ def run_three(f):
     def run(w, ins):
         o = ins.operands
         w.put(o[0][1], low(lift3(f, low(w.value(o[1])), low(w.value(o[2])), low(w.value(o[3])))))
+
     return run
 
 
 def wide_logic(f):
     """Logic of pairs of scalar registers, which lane masks are."""
+
     def run(w, ins):
         o = ins.operands
         total = lift2(f, wide(w, o[1]), wide(w, o[2]))
         put_pair(w, o[0][1], total)
         w.state["scc"] = lift1(lambda x: int(x & FULL64 != 0), total)
+
     return run
 
 
@@ -128,10 +238,11 @@ def put_pair(w, name, total):
 
 def saveexec(f):
     """exec becomes f(condition, exec) and the old one is kept. A condition that is not known lets all lanes on."""
+
     def run(w, ins):
         o = ins.operands
         old = w.mask("exec_lo")
-        condition = (o[1][1] if o[1][0] == "i" else w.mask(o[1][1]))
+        condition = o[1][1] if o[1][0] == "i" else w.mask(o[1][1])
         if condition is None:
             w.unknown += 1
             new = old
@@ -140,6 +251,7 @@ def saveexec(f):
         w.set_mask(o[0][1], old)
         w.set_mask("exec_lo", new)
         w.state["scc"] = None if new is None else int(new != 0)
+
     return run
 
 
@@ -185,7 +297,9 @@ def run_compare(w, ins):
 
 
 def run_bitcmp(w, ins):
-    v = lift2(lambda a, b: int((a >> (b & 31) & 1) == (1 if "bitcmp1" in ins.op else 0)), w.value(ins.operands[0]), w.value(ins.operands[1]))
+    v = lift2(
+        lambda a, b: int((a >> (b & 31) & 1) == (1 if "bitcmp1" in ins.op else 0)), w.value(ins.operands[0]), w.value(ins.operands[1])
+    )
     w.state["scc"] = v
 
 
@@ -236,6 +350,7 @@ def run_add_carry(sign, reverse=False):
             total = lift2(lambda x, y: x + sign * y, total, carry_lanes(w, o[4]))
         w.put(o[0][1], low(total))
         w.set_mask(o[1][1], w.mask_of(lift1(lambda x: x > MASK or x < 0, total)))
+
     return run
 
 
@@ -245,6 +360,7 @@ def run_scalar_carry(sign):
         total = lift3(lambda a, b, c: a + sign * (b + c), low(w.value(o[1])), low(w.value(o[2])), w.state.get("scc"))
         w.put(o[0][1], low(total))
         w.state["scc"] = lift1(lambda x: int(x > MASK or x < 0), total)
+
     return run
 
 
@@ -262,6 +378,7 @@ def run_mad64(is_signed):
         c = wide(w, o[4])
         product = lift2((lambda x, y: signed(x) * signed(y)) if is_signed else (lambda x, y: x * y), a, b)
         w.put_wide(o[0][1], lift2(lambda x, y: x + y, product, c))
+
     return run
 
 
@@ -269,6 +386,7 @@ def run_shift64(f):
     def run(w, ins):
         o = ins.operands
         w.put_wide(o[0][1], lift2(lambda n, x: f(x, n & 63) & FULL64, low(w.value(o[1])), wide(w, o[2])))
+
     return run
 
 
@@ -278,6 +396,7 @@ def run_scalar_shift64(f):
         total = lift2(lambda x, n: f(x, n & 63) & FULL64, wide(w, o[1]), low(w.value(o[2])))
         put_pair(w, o[0][1], total)
         w.state["scc"] = lift1(lambda x: int(x != 0), total)
+
     return run
 
 
@@ -382,9 +501,23 @@ def table():
     for name, what in TWO_OPS.items():
         if what:
             scalar = name[0] == "s"
-            run[name] = run_two(TWO[what], scalar, name in ("s_add_u32",), scalar and what in ("and", "or", "xor", "andn2", "orn2", "shl", "shr", "sar", "bfe_su", "xnor"))
+            run[name] = run_two(
+                TWO[what],
+                scalar,
+                name in ("s_add_u32",),
+                scalar and what in ("and", "or", "xor", "andn2", "orn2", "shl", "shr", "sar", "bfe_su", "xnor"),
+            )
     run.update({name: run_three(f) for name, f in THREE.items()})
-    for name, what in (("and", "and"), ("or", "or"), ("xor", "xor"), ("andn2", "andn2"), ("and_not1", "andn2"), ("orn2", "orn2"), ("or_not1", "orn2"), ("xnor", "xnor")):
+    for name, what in (
+        ("and", "and"),
+        ("or", "or"),
+        ("xor", "xor"),
+        ("andn2", "andn2"),
+        ("and_not1", "andn2"),
+        ("orn2", "orn2"),
+        ("or_not1", "orn2"),
+        ("xnor", "xnor"),
+    ):
         run[f"s_{name}_b64"] = wide_logic(TWO[what])
     for name in ("eq", "ne", "lg", "lt", "le", "gt", "ge"):
         for kind in ("u32", "i32", "u64", "i64", "u16", "i16", "f32"):

@@ -1,4 +1,5 @@
 """Follows waves of a launch through its code, on one card."""
+
 import asm_amd
 import asm_intel
 import asm_nvidia

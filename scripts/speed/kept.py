@@ -1,4 +1,5 @@
 """What tools/offline kept of a compilation: a kernel's registers, and its assembly."""
+
 import gzip
 import os
 

@@ -1,4 +1,5 @@
 """Launches, as tests/offline/list_launches.c writes them."""
+
 import math
 import struct
 
@@ -8,6 +9,7 @@ from machine import BUFFER_SHIFT
 class Buffer:
     """n_bytes: of the value behind it. is_stored: a weight or a cache, which a step reads from memory. words: None, or the name
     of a value of whole numbers."""
+
     __slots__ = ("n_bytes", "is_stored", "words")
 
     def __init__(self, text):
@@ -20,6 +22,7 @@ class Buffer:
 class Launch:
     """One launch on one card. key: what its time depends on. count: how many of them the step has. scalars: arguments by value
     other than the argument block, by their index."""
+
     scalars = {}
 
     def __init__(self, line):

@@ -10,8 +10,25 @@ MASK = 0xFFFFFFFF
 
 class Instruction:
     """One instruction. kind: see pipes.py. dst, src: names of registers. bytes: what each lane loads or stores."""
-    __slots__ = ("op", "text", "kind", "dst", "src", "bytes", "target", "operands", "mods", "guard", "work", "index", "run",
-                 "width", "labels", "extra")
+
+    __slots__ = (
+        "op",
+        "text",
+        "kind",
+        "dst",
+        "src",
+        "bytes",
+        "target",
+        "operands",
+        "mods",
+        "guard",
+        "work",
+        "index",
+        "run",
+        "width",
+        "labels",
+        "extra",
+    )
 
     def __init__(self, text, index):
         self.text = text
@@ -21,12 +38,12 @@ class Instruction:
         self.dst = ()
         self.src = ()
         self.bytes = 0
-        self.target = None   # index of the instruction that a branch goes to
+        self.target = None  # index of the instruction that a branch goes to
         self.operands = ()
         self.mods = ()
-        self.guard = None    # the predicate that it is executed under
-        self.work = 0        # multiply-adds of a lane
-        self.run = None      # the wave's method that executes it
+        self.guard = None  # the predicate that it is executed under
+        self.work = 0  # multiply-adds of a lane
+        self.run = None  # the wave's method that executes it
         self.width = 0
         self.labels = ()
         self.extra = None
@@ -94,7 +111,7 @@ class Memory:
         """The little-endian number there, or None."""
         for base, data in self.blocks:
             if base <= address and address + n <= base + len(data):
-                return int.from_bytes(data[address - base:address - base + n], "little")
+                return int.from_bytes(data[address - base : address - base + n], "little")
         return None
 
 
@@ -141,11 +158,11 @@ class Wave:
         self.lanes = lanes
         self.clock = clock
         self.state = {}
-        self.compares = None   # while a loop is watched: operands of its compares in the present round
-        self.rounds = {}       # index of a branch back: how often it was taken
-        self.unknown = 0       # branches that depended on data
+        self.compares = None  # while a loop is watched: operands of its compares in the present round
+        self.rounds = {}  # index of a branch back: how often it was taken
+        self.unknown = 0  # branches that depended on data
         self.watches = {}
-        self.words = {}        # known_words()
+        self.words = {}  # known_words()
 
     def load_words(self, addresses, n):
         """n words from each lane's address (a list, or one number for all): a list of n values, None where memory is not known."""
@@ -189,8 +206,13 @@ class Wave:
             del self.watches[inner]
         watched = self.watches.setdefault(branch, [])
         start = watched[-1]["end"] if watched else len(self.compares)
-        snapshot = {"state": dict(self.state), "compares": self.compares[start:], "end": len(self.compares),
-                    "clock": self.clock.snapshot(), "path": self.clock.n_taken}
+        snapshot = {
+            "state": dict(self.state),
+            "compares": self.compares[start:],
+            "end": len(self.compares),
+            "clock": self.clock.snapshot(),
+            "path": self.clock.n_taken,
+        }
         watched.append(snapshot)
         if len(watched) < 4:
             return False

@@ -9,6 +9,7 @@ Kinds of instructions, which the readers of machine code (asm_*.py) give:
   control barrier wait
 
 Pipes "local" and "cache" belong to a multiprocessor, all others to one of its schedulers."""
+
 import cards
 
 OF_UNIT = ("local", "cache")
@@ -18,8 +19,28 @@ OF_UNIT = ("local", "cache")
 # Intel: no published figure is at hand; those of the feasibility study were taken.
 LATENCY = {
     "nvidia": {"": 5, "local_load": 30, "shuffle": 24, "special": 22, "convert": 22, "matrix": 33, "read": 20, "constant": 8, "double": 40},
-    "amd_wave32": {"": 5, "local_load": 55, "shuffle": 55, "special": 10, "matrix": 40, "constant": 100, "scalar": 4, "multiply": 8, "double": 24},
-    "amd_wave64": {"": 4, "local_load": 80, "shuffle": 80, "special": 16, "matrix": 40, "constant": 130, "scalar": 4, "multiply": 16, "double": 8},
+    "amd_wave32": {
+        "": 5,
+        "local_load": 55,
+        "shuffle": 55,
+        "special": 10,
+        "matrix": 40,
+        "constant": 100,
+        "scalar": 4,
+        "multiply": 8,
+        "double": 24,
+    },
+    "amd_wave64": {
+        "": 4,
+        "local_load": 80,
+        "shuffle": 80,
+        "special": 16,
+        "matrix": 40,
+        "constant": 130,
+        "scalar": 4,
+        "multiply": 16,
+        "double": 8,
+    },
     "intel": {"": 10, "local_load": 60, "shuffle": 20, "special": 20, "matrix": 32, "constant": 60},
 }
 

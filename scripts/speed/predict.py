@@ -4,6 +4,7 @@ usage: predict.py LAUNCHES KEPT SUMS COMPILERS PROGRAMS OUT
   KEPT SUMS COMPILERS  what tools/offline kept (kept.py)
   PROGRAMS             the folder of the programs, whose first lines have their constants
 Launches that cannot be followed are named on stderr, with the reason. The exit code is 1 if there are any."""
+
 import csv
 import multiprocessing
 import os
@@ -16,9 +17,40 @@ import kept as kept_module
 import launches
 from machine import Stop
 
-COLUMNS = ["card", "target", "step", "kernel", "constants", "op", "variant", "node", "count", "groups", "group", "registers", "spilled", "occupancy",
-           "us", "rule", "limit", "share", "memory_us", "cache_us", "issue_us", "pipe", "pipe_us", "latency_us", "memory_bytes", "cache_bytes",
-           "bytes_a_load", "lines_a_load", "loop_rounds", "loop", "waits_for", "unknown"]
+COLUMNS = [
+    "card",
+    "target",
+    "step",
+    "kernel",
+    "constants",
+    "op",
+    "variant",
+    "node",
+    "count",
+    "groups",
+    "group",
+    "registers",
+    "spilled",
+    "occupancy",
+    "us",
+    "rule",
+    "limit",
+    "share",
+    "memory_us",
+    "cache_us",
+    "issue_us",
+    "pipe",
+    "pipe_us",
+    "latency_us",
+    "memory_bytes",
+    "cache_bytes",
+    "bytes_a_load",
+    "lines_a_load",
+    "loop_rounds",
+    "loop",
+    "waits_for",
+    "unknown",
+]
 REUSE = 1.5  # from which on a second pass takes into account that a stored buffer is read more than once
 
 
@@ -33,7 +65,13 @@ def reuse_of(launch, timer, lanes):
     n = launch.n_groups * launch.n_waves(lanes)
     out = {}
     for buffer, asked in timer.fetched.items():
-        if isinstance(buffer, int) and 0 <= buffer < len(launch.buffers) and launch.buffers[buffer] and launch.buffers[buffer].is_stored and launch.buffers[buffer].n_bytes:
+        if (
+            isinstance(buffer, int)
+            and 0 <= buffer < len(launch.buffers)
+            and launch.buffers[buffer]
+            and launch.buffers[buffer].is_stored
+            and launch.buffers[buffer].n_bytes
+        ):
             times = asked * n / launch.buffers[buffer].n_bytes
             if times > REUSE:
                 out[buffer] = times
@@ -74,15 +112,44 @@ def line_of(launch, card, constants, kept):
     asked = sum(v for k, v in timer.requested.items())
     n_known = timer.n_lines.get("loads", 0)
     whole = timer.length()
-    waits = ", ".join(f"{k} {100 * v / whole:.0f} %" for k, v in sorted(timer.wait_for.items(), key=lambda x: -x[1])[:2] if v > 0.05 * whole)
+    waits = ", ".join(
+        f"{k} {100 * v / whole:.0f} %" for k, v in sorted(timer.wait_for.items(), key=lambda x: -x[1])[:2] if v > 0.05 * whole
+    )
     us = 1e6
-    return [launch.card, launch.target, launch.step, launch.kernel, constants, launch.op, launch.variant, launch.node, launch.count,
-            "x".join(map(str, launch.groups)), launch.items, figures["registers"], figures["spilled"], f"{100 * p.occupancy:.0f}",
-            f"{p.total * us:.2f}", p.rule, p.limit, f"{100 * p.share:.1f}", f"{p.memory * us:.2f}", f"{p.cache * us:.2f}", f"{p.issue * us:.2f}",
-            p.pipe_name, f"{p.pipe * us:.2f}", f"{p.latency * us:.2f}", f"{p.from_memory:.0f}", f"{p.handed:.0f}",
-            f"{asked / loads / lanes:.1f}" if loads else "", f"{timer.n_lines['lines'] / n_known:.1f}" if n_known else "", rounds,
-            " ".join(f"{k}:{v:.0f}" for k, v in sorted(kinds.items(), key=lambda x: -x[1]) if v >= 0.5), waits,
-            timer.unknown_loads]
+    return [
+        launch.card,
+        launch.target,
+        launch.step,
+        launch.kernel,
+        constants,
+        launch.op,
+        launch.variant,
+        launch.node,
+        launch.count,
+        "x".join(map(str, launch.groups)),
+        launch.items,
+        figures["registers"],
+        figures["spilled"],
+        f"{100 * p.occupancy:.0f}",
+        f"{p.total * us:.2f}",
+        p.rule,
+        p.limit,
+        f"{100 * p.share:.1f}",
+        f"{p.memory * us:.2f}",
+        f"{p.cache * us:.2f}",
+        f"{p.issue * us:.2f}",
+        p.pipe_name,
+        f"{p.pipe * us:.2f}",
+        f"{p.latency * us:.2f}",
+        f"{p.from_memory:.0f}",
+        f"{p.handed:.0f}",
+        f"{asked / loads / lanes:.1f}" if loads else "",
+        f"{timer.n_lines['lines'] / n_known:.1f}" if n_known else "",
+        rounds,
+        " ".join(f"{k}:{v:.0f}" for k, v in sorted(kinds.items(), key=lambda x: -x[1]) if v >= 0.5),
+        waits,
+        timer.unknown_loads,
+    ]
 
 
 state = {}
@@ -125,7 +192,9 @@ def main():
     path, kept_folder, sums, compilers, folder, to = sys.argv[1:]
     batches, equal = batches_of(launches.read(path))
     failed, n = [], 0
-    with open(to, "w", newline="") as file, multiprocessing.Pool(initializer=start, initargs=((folder, kept_folder, sums, compilers),)) as pool:
+    with open(to, "w", newline="") as file, multiprocessing.Pool(
+        initializer=start, initargs=((folder, kept_folder, sums, compilers),)
+    ) as pool:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for lines, bad in pool.imap_unordered(work, batches, chunksize=4):

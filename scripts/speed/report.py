@@ -4,6 +4,7 @@ usage: report.py CSV ALL [SUMMARY]
   CSV      what predict.py wrote
   ALL      gets all tables, as Markdown
   SUMMARY  a document whose text between "<!-- predicted -->" and "<!-- end -->" is replaced by the short ones"""
+
 import csv
 import json
 import os
@@ -99,7 +100,15 @@ class Report:
                     if t:
                         share.append(100 * t[2] / (t[0] + t[2]))
                 each = f"{low / layers:.1f}" if low == high else f"{low / layers:.1f} to {high / layers:.1f}"
-                lines.append([f"{name} {model['dtype']}", step, low if low == high else f"{low} to {high}", each, f"{min(share):.0f} to {max(share):.0f} %"])
+                lines.append(
+                    [
+                        f"{name} {model['dtype']}",
+                        step,
+                        low if low == high else f"{low} to {high}",
+                        each,
+                        f"{min(share):.0f} to {max(share):.0f} %",
+                    ]
+                )
         return table(["model", "step", "launches", "of a layer", "share of the time"], lines)
 
     # ---- kernels ---------------------------------------------------------------------------------------------------------------------
@@ -114,7 +123,10 @@ class Report:
             if key not in keys:
                 keys.append(key)
             cells[key, r["card"]] = f"{r['share']:.0f} % {r['rule']}"
-        lines = [[step, f"{kernel} {node}"] + [cells.get(((step, node, kernel), c["key"]), "") for c in self.cards] for step, node, kernel in keys]
+        lines = [
+            [step, f"{kernel} {node}"] + [cells.get(((step, node, kernel), c["key"]), "") for c in self.cards]
+            for step, node, kernel in keys
+        ]
         return table(["step", "kernel"] + [c["name"] for c in self.cards], lines)
 
     def lost(self, card, most=12):
@@ -134,24 +146,74 @@ class Report:
             if key in seen:
                 continue
             seen.add(key)
-            out.append([step, f"{r['kernel']} {r['node']}", r["count"], number(r["us"]), f"{r['share']:.0f} % of {r['limit']}", r["rule"], f"{100 * part:.0f} %",
-                        r["waits_for"]])
+            out.append(
+                [
+                    step,
+                    f"{r['kernel']} {r['node']}",
+                    r["count"],
+                    number(r["us"]),
+                    f"{r['share']:.0f} % of {r['limit']}",
+                    r["rule"],
+                    f"{100 * part:.0f} %",
+                    r["waits_for"],
+                ]
+            )
             if len(out) == most:
                 break
         return table(["step", "kernel", "launches", "µs each", "share", "rules", "lost, of the step", "waits for (of a wave alone)"], out)
 
     def card_table(self, card):
         lines, seen = [], set()
-        for r in sorted((r for r in self.all_rows if r["card"] == card["key"]), key=lambda r: (r["step"].startswith("layer/"), r["step"], -r["whole"])):
+        for r in sorted(
+            (r for r in self.all_rows if r["card"] == card["key"]), key=lambda r: (r["step"].startswith("layer/"), r["step"], -r["whole"])
+        ):
             key = (r["kernel"], r["constants"], r["groups"], r["us"])
             if key in seen:
                 continue
             seen.add(key)
-            lines.append([r["step"], r["kernel"], r["constants"], r["groups"], r["count"], number(r["us"]), r["rule"], f"{r['share']:.0f} % of {r['limit']}",
-                          number(r["memory_us"]), number(r["issue_us"]), f"{r['pipe']} {number(r['pipe_us'])}", number(r["latency_us"]), r["registers"], r["occupancy"],
-                          r["bytes_a_load"], r["lines_a_load"], f"{r['loop_rounds']}: {r['loop']}"])
-        return table(["step", "kernel", "constants", "groups", "launches", "µs", "rules", "share", "memory", "issue", "pipe", "latency", "registers", "occupancy %",
-                      "bytes a load", "lines a load", "rounds: inner loop"], lines)
+            lines.append(
+                [
+                    r["step"],
+                    r["kernel"],
+                    r["constants"],
+                    r["groups"],
+                    r["count"],
+                    number(r["us"]),
+                    r["rule"],
+                    f"{r['share']:.0f} % of {r['limit']}",
+                    number(r["memory_us"]),
+                    number(r["issue_us"]),
+                    f"{r['pipe']} {number(r['pipe_us'])}",
+                    number(r["latency_us"]),
+                    r["registers"],
+                    r["occupancy"],
+                    r["bytes_a_load"],
+                    r["lines_a_load"],
+                    f"{r['loop_rounds']}: {r['loop']}",
+                ]
+            )
+        return table(
+            [
+                "step",
+                "kernel",
+                "constants",
+                "groups",
+                "launches",
+                "µs",
+                "rules",
+                "share",
+                "memory",
+                "issue",
+                "pipe",
+                "latency",
+                "registers",
+                "occupancy %",
+                "bytes a load",
+                "lines a load",
+                "rounds: inner loop",
+            ],
+            lines,
+        )
 
     # ---- published figures -----------------------------------------------------------------------------------------------------------
 
@@ -177,7 +239,10 @@ class Report:
         out += ["### Products of 512 and of 8 rows", ""]
         out += self.kernels(("panel_gpu_gemm",), {"llama-3-8b/prefill-512", "llama-3-8b-f16/prefill-512", "llama-3-8b/batch-8"})
         out += ["### Attention", ""]
-        out += self.kernels(("attention",), {"llama-3-8b/decode-0", "llama-3-8b/decode-4k", "llama-3-8b/decode-32k", "llama-3-8b/prefill-512", "llama-3-8b/batch-8"})
+        out += self.kernels(
+            ("attention",),
+            {"llama-3-8b/decode-0", "llama-3-8b/decode-4k", "llama-3-8b/decode-32k", "llama-3-8b/prefill-512", "llama-3-8b/batch-8"},
+        )
         out += ["### Where most time is lost", ""]
         for card in self.cards:
             out += [f"#### {card['name']}", ""] + self.lost(card, 6)

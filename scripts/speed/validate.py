@@ -5,6 +5,7 @@ usage: validate.py programs CLPEAK FOLDER         writes its kernels as programs
   CLPEAK    the program of Debian's package, in which its kernels stand as text
   DOCUMENT  gets the table between "<!-- validated -->" and "<!-- end of validation -->"
 The exit code is 1 where the rank correlation over all measurements of computing is below 0.8."""
+
 import math
 import re
 import statistics
@@ -18,7 +19,12 @@ import kept as kept_module
 import launches
 import machine
 
-FAMILIES = {"bandwidth": "global_bandwidth_v{}_local_offset", "fma": "compute_sp_v{}", "int": "compute_integer_v{}", "int24": "compute_intfast_v{}"}
+FAMILIES = {
+    "bandwidth": "global_bandwidth_v{}_local_offset",
+    "fma": "compute_sp_v{}",
+    "int": "compute_integer_v{}",
+    "int24": "compute_intfast_v{}",
+}
 WIDTHS = (1, 2, 4, 8, 16)
 GROUP = 256
 FETCHES = 16
@@ -147,7 +153,10 @@ def compare(kept):
 
 def lines_of(rows):
     names = list(dict.fromkeys(r[0] for r in rows))
-    out = ["| card | " + " | ".join(f"{f} measured / predicted" for f in FAMILIES) + " | median error | rank correlation |", "|---" * (len(FAMILIES) + 3) + "|"]
+    out = [
+        "| card | " + " | ".join(f"{f} measured / predicted" for f in FAMILIES) + " | median error | rank correlation |",
+        "|---" * (len(FAMILIES) + 3) + "|",
+    ]
     for name in names:
         own = [r for r in rows if r[0] == name]
         cells = []
@@ -155,7 +164,11 @@ def lines_of(rows):
             pairs = [(r[3], r[4]) for r in own if r[1] == family]
             cells.append(f"{statistics.median(p[0] for p in pairs):,.0f} / {statistics.median(p[1] for p in pairs):,.0f}" if pairs else "")
         errors = [abs(r[4] / r[3] - 1) for r in own]
-        out.append(f"| {name} | " + " | ".join(cells) + f" | {100 * statistics.median(errors):.0f} % | {spearman([r[3] for r in own], [r[4] for r in own]):.2f} |")
+        out.append(
+            f"| {name} | "
+            + " | ".join(cells)
+            + f" | {100 * statistics.median(errors):.0f} % | {spearman([r[3] for r in own], [r[4] for r in own]):.2f} |"
+        )
     out.append("")
     out.append("| measurements | number | rank correlation | median error | largest error |")
     out.append("|---|---|---|---|---|")
@@ -165,8 +178,10 @@ def lines_of(rows):
     for kind, own in kinds.items():
         errors = [abs(r[4] / r[3] - 1) for r in own]
         worst = max(own, key=lambda r: abs(r[4] / r[3] - 1))
-        out.append(f"| {kind} | {len(own)} | {spearman([r[3] for r in own], [r[4] for r in own]):.2f} | {100 * statistics.median(errors):.0f} % | "
-                   f"{100 * max(errors):.0f} % ({worst[0]}, {worst[1]} {worst[2]}: {worst[3]:,.0f} measured, {worst[4]:,.0f} predicted) |")
+        out.append(
+            f"| {kind} | {len(own)} | {spearman([r[3] for r in own], [r[4] for r in own]):.2f} | {100 * statistics.median(errors):.0f} % | "
+            f"{100 * max(errors):.0f} % ({worst[0]}, {worst[1]} {worst[2]}: {worst[3]:,.0f} measured, {worst[4]:,.0f} predicted) |"
+        )
     return out, spearman([r[3] for r in kinds["computing"]], [r[4] for r in kinds["computing"]])
 
 

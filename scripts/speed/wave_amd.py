@@ -1,5 +1,6 @@
 """A wave that executes AMD's machine code (asm_amd.py): registers, lanes, memory and branches. execute_amd.py has the
 instructions."""
+
 import struct
 
 import execute_amd
@@ -65,7 +66,11 @@ class AmdWave(Wave):
         if launch.target == "gfx1100":
             first = 13 if "s13" in early else 14 if "s14" in early else 15
         else:
-            first = at + 2 + (2 if any("flat_scratch" in ins.text or "scratch_" in ins.op for ins in self.code[:60]) and f"s{at + 4}" in early else 0)
+            first = (
+                at
+                + 2
+                + (2 if any("flat_scratch" in ins.text or "scratch_" in ins.op for ins in self.code[:60]) and f"s{at + 4}" in early else 0)
+            )
         for i in range(3):
             if first + i < 104 and (launch.target != "gfx1100" or first + i <= 15):
                 self.state[f"s{first + i}"] = group[i]

@@ -1,12 +1,14 @@
-"""A thread that executes Intel's machine code (asm_intel.py)."""
+"""A thread that executes Intel's machine code (asm_intel.py): registers, channels, messages and branches. execute_intel.py has
+the instructions."""
+
 import math
-import re
 import struct
 
-from asm_intel import ACC, FLOATS, SIZE
+from asm_intel import SIZE
+from execute_intel import Instructions
 from machine import BUFFER_SHIFT, MASK, Memory, Wave, known_words, signed
 
-PAYLOAD = 0x10000       # address of the arguments
+PAYLOAD = 0x10000  # address of the arguments
 PRIVATE = 0x7200_0000_0000
 
 
@@ -17,7 +19,7 @@ def bind(code):
     return code
 
 
-class Thread(Wave):
+class Thread(Instructions, Wave):
     def __init__(self, code, launch, clock, lanes, group=(0, 0, 0)):
         super().__init__(code, lanes, clock)
         self.words = known_words(launch)
@@ -25,10 +27,10 @@ class Thread(Wave):
         self.launch = launch
         self.payload = code.payload
         self.flags = {}
-        self.wait_at = [None] * 32      # where a channel waits for the others
+        self.wait_at = [None] * 32  # where a channel waits for the others
         n = min(lanes, launch.items)
         self.on = [i < n for i in range(32)]
-        self.waiting = False            # whether a channel waits
+        self.waiting = False  # whether a channel waits
         self.everything = list(self.on)
         self.place = None
         data, size = self.arguments()
@@ -36,7 +38,7 @@ class Thread(Wave):
         if inline:  # the first register of the data comes with the thread, it loads the rest
             self.preset(1, data[:inline])
             self.memory.add(PAYLOAD, data[inline:size] + self.local_ids())
-        else:       # all of it comes with the thread: local ids, then the data
+        else:  # all of it comes with the thread: local ids, then the data
             ids = self.local_ids()
             self.preset(1, ids + data[:size])
         for i in range(8):
@@ -62,7 +64,7 @@ class Thread(Wave):
             if kind == "arg_byvalue":
                 start = int(x.get("source_offset", 0))
                 data = launch.scalars.get(index, launch.args)
-                out[at:at + n] = data[start:start + n].ljust(n, b"\0")
+                out[at : at + n] = data[start : start + n].ljust(n, b"\0")
             elif kind == "buffer_address" or (kind == "arg_bypointer" and n):
                 struct.pack_into("<Q", out, at, pointers[index - shift] if 0 <= index - shift < len(pointers) else 0)
             elif kind in ("local_size", "enqueued_local_size"):
@@ -163,7 +165,7 @@ class Thread(Wave):
         is_all, flag, first = ins.guard
         if is_all and not flag or is_all and ins.op.startswith("sel"):
             return None
-        on = [True] * ins.width if is_all else self.on[first:first + ins.width]
+        on = [True] * ins.width if is_all else self.on[first : first + ins.width]
         if flag and not ins.op.startswith("sel"):
             p = self.flag(flag, first, ins.width)
             if p is not None:
@@ -176,7 +178,7 @@ class Thread(Wave):
         sub, _, reduce = suffix.partition(".")
         bits = self.flags.get(name, [None] * 32)
         start = 16 * int(sub or 0) + (first if n < 32 else 0)
-        out = bits[start % 32:start % 32 + n]
+        out = bits[start % 32 : start % 32 + n]
         if reduce.startswith("any") or reduce.startswith("all"):
             known = [b for b in out if b is not None]
             if len(known) < len(out):
@@ -210,7 +212,7 @@ class Thread(Wave):
             return self.control(ins)
         is_all = ins.guard[0]
         first, n = ins.guard[2], ins.width
-        if not is_all and not any(self.on[first:first + n]):
+        if not is_all and not any(self.on[first : first + n]):
             self.clock.take(ins, None, False)
             return ins.index + 1
         addresses = None
@@ -333,7 +335,7 @@ class Thread(Wave):
         self.place = None
         if base is None:
             return None
-        on = [True] * n if ins.guard[0] else self.on[first:first + n]
+        on = [True] * n if ins.guard[0] else self.on[first : first + n]
         if ins.guard[1]:
             p = self.flag(ins.guard[1], first, n)
             if p is not None:
@@ -381,156 +383,3 @@ class Thread(Wave):
         if any(a is None for a in addresses):
             return None
         return addresses
-
-    # ---- arithmetic ----------------------------------------------------------------------------------------------------------------
-
-    def apply(self, ins, f, n_sources):
-        """f of the sources, channel by channel; conditions are set."""
-        o, n = ins.operands, ins.width
-        sources = [self.values(x, n) for x in o[1:1 + n_sources]]
-        if any(type(s) is list for s in sources):
-            columns = [s if type(s) is list else [s] * n for s in sources]
-            result = [None if None in row else f(*row) for row in zip(*columns)]
-        else:
-            result = None if None in sources else f(*sources)
-        self.store(ins, o[0], result)
-        c = ins.extra["condition"]
-        if c and ins.op != "cmp":
-            compare = CONDITION.get(c[0])
-            # conditions look at the result as the destination's type has it
-            kind = o[0][2] if o[0][0] == "r" else "d"
-            def view(x):
-                return x if type(x) is float else signed(x & MASK) if kind in ("d",) else x & MASK
-            bits = [None if x is None else compare(view(x), 0) for x in result] if type(result) is list else None if result is None else compare(view(result), 0)
-            self.set_flag(ins, c, bits)
-        return result
-
-    def do_mov(self, ins):
-        self.apply(ins, lambda a: a, 1)
-
-    def do_not(self, ins):
-        self.apply(ins, lambda a: ~a, 1)
-
-    def do_add(self, ins):
-        self.apply(ins, lambda a, b: a + b, 2)
-
-    def do_add3(self, ins):
-        self.apply(ins, lambda a, b, c: a + b + c, 3)
-
-    def do_mul(self, ins):
-        self.apply(ins, lambda a, b: a * b, 2)
-
-    def do_mad(self, ins):
-        self.apply(ins, lambda a, b, c: a + b * c, 3)
-
-    def do_mach(self, ins):
-        if ins.extra["acc"]:
-            result = self.apply(ins, lambda a, b: a * b >> 32, 2)
-            o, n = ins.operands, ins.width
-            a, b = self.values(o[1], n), self.values(o[2], n)
-            rows = zip(a if type(a) is list else [a] * n, b if type(b) is list else [b] * n)
-            for i, (x, y) in enumerate(rows):
-                self.state[ACC + i] = None if x is None or y is None else x * y & MASK
-            return result
-        return self.apply(ins, lambda a, b: a * b, 2)
-
-    do_macl = do_mach
-
-    def do_addc(self, ins):
-        o, n = ins.operands, ins.width
-        a, b = self.values(o[1], n), self.values(o[2], n)
-        rows = list(zip(a if type(a) is list else [a] * n, b if type(b) is list else [b] * n))
-        self.apply(ins, lambda x, y: x + y, 2)
-        for i, (x, y) in enumerate(rows):
-            self.state[ACC + i] = None if x is None or y is None else int((x & MASK) + (y & MASK) > MASK)
-
-    def do_subb(self, ins):
-        o, n = ins.operands, ins.width
-        a, b = self.values(o[1], n), self.values(o[2], n)
-        rows = list(zip(a if type(a) is list else [a] * n, b if type(b) is list else [b] * n))
-        self.apply(ins, lambda x, y: x - y, 2)
-        for i, (x, y) in enumerate(rows):
-            self.state[ACC + i] = None if x is None or y is None else int((x & MASK) < (y & MASK))
-
-    def do_shl(self, ins):
-        self.apply(ins, lambda a, b: a << (b & 63 if ins.operands[0][2] in ("q", "uq") else b & 31), 2)
-
-    def do_shr(self, ins):
-        wide = ins.operands[1][0] == "r" and ins.operands[1][2] in ("q", "uq")
-        self.apply(ins, lambda a, b: (a & (0xFFFFFFFFFFFFFFFF if wide else MASK)) >> (b & (63 if wide else 31)), 2)
-
-    def do_asr(self, ins):
-        self.apply(ins, lambda a, b: a >> (b & 31), 2)
-
-    def do_and(self, ins):
-        self.apply(ins, lambda a, b: a & b, 2)
-
-    def do_or(self, ins):
-        self.apply(ins, lambda a, b: a | b, 2)
-
-    def do_xor(self, ins):
-        if ins.operands[0][0] == "r":
-            self.apply(ins, lambda a, b: a ^ b, 2)
-
-    def do_bfn(self, ins):
-        expression = ins.op[4:].strip("()")
-        self.apply(ins, eval("lambda s0, s1, s2: " + expression) if re.fullmatch(r"[s012&|^~()]+", expression) else (lambda a, b, c: None), 3)
-
-    def do_math(self, ins):
-        if ins.op == "math.inv":
-            self.apply(ins, lambda a: 1.0 / a if a else math.inf, 1)
-        else:
-            self.forget(ins)
-
-    def do_rndz(self, ins):
-        self.apply(ins, lambda a: float(math.trunc(a)) if math.isfinite(a) else a, 1)
-
-    def do_rndd(self, ins):
-        self.apply(ins, lambda a: float(math.floor(a)) if math.isfinite(a) else a, 1)
-
-    def do_cmp(self, ins):
-        o, n = ins.operands, ins.width
-        a, b = self.values(o[1], n), self.values(o[2], n)
-        is_whole = all(x[2] not in FLOATS for x in o[1:3] if x[0] in "ri")
-        if is_whole:
-            on = self.lanes_on(ins)
-            whole = [None if (type(x) is list and None in x) else x for x in (a, b)]
-            if on is not None and not all(on):
-                whole = [[v for v, q in zip(x, on) if q] if type(x) is list else x for x in whole]
-            self.compared(ins, whole[0], whole[1])
-        compare = CONDITION.get(ins.extra["condition"][0]) if ins.extra["condition"] else None
-        if type(a) is list or type(b) is list:
-            rows = zip(a if type(a) is list else [a] * n, b if type(b) is list else [b] * n)
-            bits = [None if x is None or y is None else compare(x, y) for x, y in rows]
-        else:
-            bits = None if a is None or b is None else compare(a, b)
-        if o[0][0] == "r":
-            v = [None if x is None else -1 if x else 0 for x in bits] if type(bits) is list else None if bits is None else -1 if bits else 0
-            self.store(ins, o[0], v)
-        if ins.extra["condition"]:
-            self.set_flag(ins, ins.extra["condition"], bits)
-
-    def do_sel(self, ins):
-        o, n = ins.operands, ins.width
-        c = ins.extra["condition"]
-        if c or "." in ins.op:
-            name = c[0] if c else ins.op.split(".")[1].strip("()")
-            self.store(ins, o[0], None) if name not in CONDITION else self.pick(ins, lambda a, b: a if CONDITION[name](a, b) else b)
-            return
-        a, b = self.values(o[1], n), self.values(o[2], n)
-        p = self.flag(ins.guard[1], ins.guard[2], n) if ins.guard[1] else None
-        if p is None:
-            self.store(ins, o[0], None)
-            return
-        a = a if type(a) is list else [a] * n
-        b = b if type(b) is list else [b] * n
-        self.store(ins, o[0], [x if q else y for x, y, q in zip(a, b, p)])
-
-    def pick(self, ins, f):
-        saved, ins.extra["condition"] = ins.extra["condition"], None
-        self.apply(ins, f, 2)
-        ins.extra["condition"] = saved
-
-
-CONDITION = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
-             "ne": lambda a, b: a != b, "ze": lambda a, b: a == 0, "nz": lambda a, b: a != 0, "l": lambda a, b: a < b, "g": lambda a, b: a > b}

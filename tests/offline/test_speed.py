@@ -1,4 +1,5 @@
 """Tests of scripts/speed on small pieces of machine code whose rounds, addresses and costs are known."""
+
 import os
 import struct
 import sys
@@ -221,7 +222,6 @@ class Intel(unittest.TestCase):
             self.assertEqual(timer.kinds["load"], rounds)
             self.assertEqual(timer.requested[0], rounds * 32)
 
-
     def test_channels_of_an_if_and_of_a_while(self):
         text = """
 //.kernel k
@@ -252,10 +252,10 @@ _0_004:
 
 class Machine(unittest.TestCase):
     def test_rounds_until_a_compare_changes(self):
-        self.assertEqual(machine.until_change(1, 2, 3, 10, 10, 10), 7)     # 3 .. 10
+        self.assertEqual(machine.until_change(1, 2, 3, 10, 10, 10), 7)  # 3 .. 10
         self.assertEqual(machine.until_change(9, 6, 3, 0, 0, 0), 1)
-        self.assertIsNone(machine.until_change(1, 2, 3, 0, 0, 0))          # they part
-        self.assertEqual(machine.until_change(1, 2, 4, 10, 10, 10), 0)     # not even
+        self.assertIsNone(machine.until_change(1, 2, 3, 0, 0, 0))  # they part
+        self.assertEqual(machine.until_change(1, 2, 4, 10, 10, 10), 0)  # not even
         self.assertIsNone(machine.until_change(None, 2, 3, 9, 9, 9))
 
     def test_a_loop_whose_end_depends_on_data_is_left(self):
@@ -298,11 +298,32 @@ class Bounds(unittest.TestCase):
 
 
 class Gate(unittest.TestCase):
-    ROW = {"card": "rtx4090", "step": "m/decode", "node": "n", "kernel": "k", "constants": "WG=64", "share": "80", "rule": "memory", "us": "10", "count": "2"}
+    ROW = {
+        "card": "rtx4090",
+        "step": "m/decode",
+        "node": "n",
+        "kernel": "k",
+        "constants": "WG=64",
+        "share": "80",
+        "rule": "memory",
+        "us": "10",
+        "count": "2",
+    }
 
     def table(self, share, us):
-        return [{"card": "rtx4090", "step": "m/decode", "node": "n", "kernel": "k", "constants": "", "share": share, "rule": "memory", "us": us},
-                {"card": "rtx4090", "step": "m/decode", "node": "", "kernel": "", "constants": "", "share": "", "rule": "", "us": us}]
+        return [
+            {
+                "card": "rtx4090",
+                "step": "m/decode",
+                "node": "n",
+                "kernel": "k",
+                "constants": "",
+                "share": share,
+                "rule": "memory",
+                "us": us,
+            },
+            {"card": "rtx4090", "step": "m/decode", "node": "", "kernel": "", "constants": "", "share": "", "rule": "", "us": us},
+        ]
 
     def test_equal_passes(self):
         self.assertEqual(check.compare([self.ROW], self.table("80", "20"), []), [])
