@@ -201,6 +201,8 @@ def fill(ins, rest, flag):
     dst = operand(words[0], ins.width, ternary, True) if words else ("x", "")
     sources = [operand(w, ins.width, ternary) for w in words[1:]]
     ins.operands = (dst,) + tuple(sources)
+    if base == "csel":
+        condition = None  # it chooses by it, but writes no flag
     ins.extra = {"condition": condition, "acc": has_acc, "sat": "(sat)" in rest}
     types = [o[2] for o in ins.operands if o[0] in ("r", "i")]
     ins.kind = kind_of(ins, types)

@@ -79,12 +79,13 @@ def mean_of(waves):
 
 def bytes_of(timer, launch, waves, card, scale):
     """(bytes from memory, bytes that the second cache hands over)"""
-    from_memory = handed = 0.0
+    from_memory = handed = unknown = 0.0
+    stored = sum(b.n_bytes for b in launch.buffers if b is not None and b.is_stored)
     for buffer, n in timer.fetched.items():
         asked = n * waves * scale
         handed += asked
         if buffer == "?":
-            from_memory += asked
+            unknown += asked
             continue
         b = launch.buffers[buffer] if isinstance(buffer, int) and 0 <= buffer < len(launch.buffers) else None
         if b is None:
@@ -96,7 +97,8 @@ def bytes_of(timer, launch, waves, card, scale):
         b = launch.buffers[buffer] if isinstance(buffer, int) and 0 <= buffer < len(launch.buffers) else None
         if b is not None and b.n_bytes > card["cache_mb"] * 1e6 / 2:
             from_memory += min(n * waves * scale, b.n_bytes)
-    return from_memory, handed
+    # loads whose addresses are not known read the stored buffers, as far as these were not read yet
+    return from_memory + min(unknown, max(0.0, stored - from_memory)), handed
 
 
 def predict(launch, card, waves, lanes, figures):

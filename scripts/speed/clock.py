@@ -54,7 +54,7 @@ class Clock:
             if ins.kind == "load":
                 self.fetched["?"] += size
                 self.requested["?"] += size
-            return max(1.0, size / LINE), "memory"
+            return max(1.0, size / LINE), "second"
         if not addresses:
             return 0, "first"
         lines, sectors = set(), set()

@@ -20,6 +20,15 @@ CONDITION = {
 }
 
 
+def quotient(a, b):
+    """Rounded towards 0."""
+    return None if b == 0 else int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def remainder(a, b):
+    return None if b == 0 else a - b * quotient(a, b)
+
+
 class Instructions:
     """Of a Thread (wave_intel.py), whose operands they read and whose registers they write."""
 
@@ -124,7 +133,9 @@ class Instructions:
         )
 
     def do_math(self, ins):
-        if ins.op == "math.inv":
+        if ins.op in ("math.iqot", "math.irem"):
+            self.apply(ins, quotient if ins.op == "math.iqot" else remainder, 2)
+        elif ins.op == "math.inv":
             self.apply(ins, lambda a: 1.0 / a if a else math.inf, 1)
         else:
             self.forget(ins)
