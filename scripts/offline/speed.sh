@@ -15,7 +15,7 @@ if [ -n "$validate" ]; then
   return
 fi
 # shellcheck disable=SC2086
-python3 scripts/speed/cards.py ${brief:+--brief} $wanted >"$out/wishes"
+python3 scripts/speed/cards.py ${brief:+--brief} $steps $wanted >"$out/wishes"
 "$programs/list_launches" "$out/cl" <"$out/wishes"
 awk 'FNR == NR { if ($1 == "card") target[$2] = $3; next }
   !(($3, $1) in seen) { seen[$3, $1] = 1; print $3, target[$1] }' "$out/wishes" "$out/cl/launches" >"$out/cl/list"

@@ -1,7 +1,7 @@
 """The cards of cards.toml and the steps of steps.toml.
 
-As a program, `cards.py [--brief] TARGET...` prints what list_launches reads: the cards of these targets, models and steps. In
-brief: the models that are marked so, and no layers."""
+As a program, `cards.py [--brief|--steps] TARGET...` prints what list_launches reads: the cards of these targets, models and steps. In
+brief: the models that are marked so, and no layers. With --steps: no layers."""
 
 import os
 import sys
@@ -48,9 +48,9 @@ def vendor(target):
     return "nvidia" if target.startswith("sm_") else "amd" if target.startswith("gfx") else "intel"
 
 
-def wishes(targets, brief=False):
+def wishes(targets, brief=False, steps=False):
     lines = [f"card {c['key']} {c['target']} {c['units_reported']}" for c in cards().values() if c["target"] in targets]
-    if brief:
+    if brief or steps:
         lines.append("no layers")
     for name, model in load("steps.toml").items():
         if brief and not model.get("brief"):
@@ -63,4 +63,5 @@ def wishes(targets, brief=False):
 
 if __name__ == "__main__":
     named = sys.argv[1:]
-    print("\n".join(wishes([t for t in named if t != "--brief"], "--brief" in named)))
+    targets = [t for t in named if not t.startswith("--")]
+    print("\n".join(wishes(targets, "--brief" in named, "--steps" in named)))
