@@ -219,7 +219,8 @@ def make(text, index, lanes):
         ins.extra[m.group(1)] = int(m.group(2), 0)
     ins.mods = tuple(re.findall(r"\b(quad_perm|row_\w+|dst_sel:\w+|src0_sel:\w+|src1_sel:\w+|op_sel\S*|wave_\w+|neg_\w+|clamp)", rest))
     rest = re.split(
-        r"\s+(?:offset[01]?:|glc|dlc|slc|quad_perm|row_|op_sel|dst_sel|src\d_sel|offen|bound_ctrl|clamp|neg_|wave_|mul:|div:|nt|sc\d|gds|idxen|dst_unused|lds)",
+        r"\s+(?:offset[01]?:|glc|dlc|slc|quad_perm|row_|op_sel|dst_sel|src\d_sel|offen|bound_ctrl|clamp|neg_|wave_|mul:|div:|nt|sc\d"
+        r"|gds|idxen|dst_unused|lds)",
         rest,
     )[0]
     ins.op = base_of(op)

@@ -92,7 +92,8 @@ def split_operands(text):
 
 
 def operand(text):
-    """("r", name, sign) | ("p", name, is_not) | ("c", offset, register, sign) | ("i", number) | ("m", [registers], offset, is_wide, scale) | ("x", text)"""
+    """("r", name, sign) | ("p", name, is_not) | ("c", offset, register, sign) | ("i", number) | ("x", text) | ("m", [registers],
+    offset, is_wide, scale)"""
     t = text.replace(".reuse", "")
     m = REGISTER.match(t)
     if m:
