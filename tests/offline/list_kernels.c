@@ -21,45 +21,11 @@
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
-#include "runtime/device/device.h"
-#include "runtime/device/source.h"
 #include "tests/offline/layers.h"
+#include "tests/offline/programs.h"
+#include "tests/offline/targets.h"
 
-typedef struct target {
-    const char *name;
-    clef_caps caps;
-} target;
-
-static const target targets[] = {
-#define TARGET(target_name, ...)                                                                             \
-    {.name = #target_name,                                                                                   \
-     .caps = {.is_gpu = 1,                                                                                   \
-              .n_units = 64,                                                                                 \
-              .float_width = 1,                                                                              \
-              .mhz = 1500,                                                                                   \
-              .base_align = 512,                                                                             \
-              .max_alloc_bytes = (uint64_t)8 << 30,                                                          \
-              .global_bytes = (uint64_t)16 << 30,                                                            \
-              __VA_ARGS__}},
-#define NOT_COMPILED(op, variant)
-#include "tests/offline/targets.def"
-#undef NOT_COMPILED
-#undef TARGET
-};
-static const clef_variant *const not_compiled[] = {
-#define TARGET(...)
-#define NOT_COMPILED(op, variant) &clef__##op##_##variant,
-#include "tests/offline/targets.def"
-#undef NOT_COMPILED
-#undef TARGET
-    NULL};
-enum {
-    N_TARGETS = sizeof targets / sizeof *targets,
-    MAX_KERNELS = 32768,
-    MAX_LAUNCHES = 512,
-    MAX_TEXT = 8192,
-    MAX_OPTIONS = 512
-};
+enum { MAX_KERNELS = 32768, MAX_LAUNCHES = 512, MAX_TEXT = 8192 };
 
 /* A processor that has all that variants for processors ask for. */
 static const clef_caps any_cpu = {.is_cpu = 1,
@@ -87,18 +53,13 @@ typedef struct kernel {
 
 typedef struct lister {
     kernel kernels[MAX_KERNELS];
-    int32_t n, n_programs, n_before; /* n_before: those of earlier targets */
+    int32_t n, n_before; /* n_before: those of earlier targets */
     unsigned char served[CLEF_N_VARIANTS];
+    offline_programs programs;
     int32_t target, in_layer, chosen; /* chosen: as a plan would, no variant forced */
     clef_launch launches[MAX_LAUNCHES];
     unsigned char args[MAX_LAUNCHES * CLEF_MAX_ARGS_BYTES];
 } lister;
-
-static int stop(const char *what, const char *text)
-{
-    fprintf(stderr, "list_kernels: %s: %s\n", what, text);
-    return 1;
-}
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
@@ -130,7 +91,7 @@ static int note(lister *l, const clef_launch *launch)
         k++;
     if (k == end) {
         if (l->n == MAX_KERNELS)
-            return stop("limit", "more kernels than there is room for: MAX_KERNELS");
+            return offline_stop("limit", "more kernels than there is room for: MAX_KERNELS");
         l->n++;
         *k = (kernel){.target = l->target, .op = launch->node->op};
     }
@@ -167,7 +128,7 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols,
                        const clef_variant *const *forced)
 {
     clef_lowering lo = {.graph = g,
-                        .caps = &targets[l->target].caps,
+                        .caps = &offline_targets[l->target].caps,
                         .symbols = symbols,
                         .gemm = CLEF_GEMM_OWN,
                         .forced = forced,
@@ -184,7 +145,7 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols,
         lo.n = 0;
         const clef_status s = clef__ops[n->op]->lower(&lo, n, &err);
         if (s)
-            failed = stop(targets[l->target].name, err.text);
+            failed = offline_stop(offline_targets[l->target].name, err.text);
         for (int32_t k = 0; k < lo.n && !s && !failed; k++)
             if (l->launches[k].call == CLEF_CALL_KERNEL) {
                 failed = !is_last_resort(&lo, &l->launches[k]) && note(l, &l->launches[k]);
@@ -214,7 +175,7 @@ static clef_graph *passed(const clef_caps *caps, const clef_graph *g)
     clef_graph *copy = clef_graph_clone(g);
     if (!copy || clef_graph_optimize(copy, NULL, &err) ||
         clef__pass_choose(copy, caps, CLEF_GEMM_OWN, 0, &err)) {
-        stop("passes", err.text);
+        offline_stop("passes", err.text);
         clef_graph_destroy(copy);
         return NULL;
     }
@@ -226,8 +187,8 @@ static int list_text(lister *l, const char *text, const char *name, const clef_v
     clef_graph *g = NULL, *copy = NULL;
     clef_error err = {0};
     if (clef_graph_parse(text, strlen(text), name, &g, &err))
-        return stop(name, err.text);
-    copy = passed(&targets[l->target].caps, g);
+        return offline_stop(name, err.text);
+    copy = passed(&offline_targets[l->target].caps, g);
     const int failed = !copy || (!l->in_layer && lower_graph(l, g, forced)) || lower_graph(l, copy, forced);
     clef_graph_destroy(copy);
     clef_graph_destroy(g);
@@ -245,7 +206,7 @@ static int list_variant(lister *l, clef_op op, const clef_variant *variant)
     forced[op] = variant;
     l->in_layer = 0;
     if (clef__cases_load(clef__ops[op], &cases, &err))
-        return stop(clef__ops[op]->name, err.text);
+        return offline_stop(clef__ops[op]->name, err.text);
     for (const clef_op_case *c = cases; c->graph && !failed; c++)
         failed = list_text(l, c->graph, clef__ops[op]->name, forced);
     clef__cases_free(cases);
@@ -266,7 +227,7 @@ static int ops_of_layers(const clef_caps *caps, unsigned char has[CLEF_N_OPS])
         clef_graph *g = NULL, *copy = NULL;
         clef_error err = {0};
         if (clef_graph_parse(text, strlen(text), name, &g, &err))
-            return stop(name, err.text);
+            return offline_stop(name, err.text);
         copy = passed(caps, g);
         failed = !copy;
         for (int32_t k = 0; copy && k < copy->n_values; k++)
@@ -281,7 +242,7 @@ static int ops_of_layers(const clef_caps *caps, unsigned char has[CLEF_N_OPS])
 static int list_target(lister *l)
 {
     static char text[MAX_TEXT];
-    const clef_caps *caps = &targets[l->target].caps;
+    const clef_caps *caps = &offline_targets[l->target].caps;
     const clef_variant *variant;
     unsigned char has_rows[CLEF_N_OPS] = {0}, here[CLEF_N_OPS], on_cpu[CLEF_N_OPS];
     clef_op op = CLEF_OP_NONE;
@@ -309,9 +270,9 @@ static int list_target(lister *l)
 static int is_left_out(const clef_variant *variant)
 {
     int i = 0;
-    while (not_compiled[i] && not_compiled[i] != variant)
+    while (offline_not_compiled[i] && offline_not_compiled[i] != variant)
         i++;
-    return not_compiled[i] != NULL || variant == &clef__matmul_clblast;
+    return offline_not_compiled[i] != NULL || variant == &clef__matmul_clblast;
 }
 
 static int check_served(const lister *l)
@@ -325,76 +286,48 @@ static int check_served(const lister *l)
         snprintf(name, sizeof name, "%s %s", clef__ops[op]->name, v->name);
         if (l->served[i] || is_left_out(v) || (on_cpu[op] && clef__variant_runs_on(&any_cpu, v)))
             continue;
-        failed |= stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
+        failed |= offline_stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
     }
     return failed;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The program's number; it is written where it is new. -1 after a message. */
-static int32_t program(lister *l, const char *dir, const clef_launch *launch)
-{
-    static struct {
-        const char *source;
-        char options[MAX_OPTIONS];
-    } known[MAX_KERNELS];
-    char path[1024], options[MAX_OPTIONS], *source = NULL;
-    size_t n = 0;
-    int32_t i = 0;
-    clef_error err = {0};
-    if (clef__program_options(launch, options, sizeof options, &err))
-        return stop(launch->kernel, err.text), -1;
-    while (i < l->n_programs &&
-           (strcmp(known[i].source, launch->source) != 0 || strcmp(known[i].options, options) != 0))
-        i++;
-    if (i < l->n_programs)
-        return i;
-    if (clef__source_assemble(launch->source, &source, &n, &err))
-        return stop(launch->source, err.text), -1;
-    snprintf(path, sizeof path, "%s/%04d.cl", dir, (int)i);
-    FILE *to = fopen(path, "w");
-    const int wrong = !to || fprintf(to, "// options: %s\n%s", options, source) < 0;
-    free(source);
-    if ((to && fclose(to)) || wrong)
-        return stop(path, "cannot be written"), -1;
-    known[i].source = launch->source;
-    strcpy(known[i].options, options);
-    l->n_programs++;
-    return i;
-}
-
 static int write_list(lister *l, const char *dir)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/list", dir);
     FILE *to = fopen(path, "w");
-    int failed = to ? 0 : stop(path, "cannot be written");
+    int failed = to ? 0 : offline_stop(path, "cannot be written");
     for (int32_t i = 0; i < l->n && !failed; i++) {
         const kernel *k = &l->kernels[i];
-        const int32_t number = program(l, dir, &k->launch);
+        const int32_t number = offline_program(&l->programs, dir, &k->launch);
         failed = number < 0;
-        fprintf(to, "%04d %s %s %u %s %s %s\n", (int)number, targets[k->target].name, k->launch.kernel,
-                (unsigned)k->group, clef__ops[k->op]->name, k->launch.variant ? k->launch.variant->name : "-",
-                k->in_layer ? "layer" : "case");
+        fprintf(to, "%04d %s %s %u %s %s %s\n", (int)number, offline_targets[k->target].name,
+                k->launch.kernel, (unsigned)k->group, clef__ops[k->op]->name,
+                k->launch.variant ? k->launch.variant->name : "-", k->in_layer ? "layer" : "case");
     }
     if (to && fclose(to))
-        failed = stop(path, "cannot be written");
+        failed = offline_stop(path, "cannot be written");
     return failed;
 }
+
+const char *offline_program_name = "list_kernels";
 
 int main(int argc, char **argv)
 {
     if (argc != 2)
-        return stop("usage", "list_kernels DIR");
+        return offline_stop("usage", "list_kernels DIR");
     lister *l = calloc(1, sizeof *l);
-    int failed = l ? 0 : stop("memory", "none");
-    for (int32_t i = 0; i < N_TARGETS && !failed; i++) {
+    int failed = l ? 0 : offline_stop("memory", "none");
+    for (int32_t i = 0; i < N_OFFLINE_TARGETS && !failed; i++) {
         l->target = i;
         l->n_before = l->n;
         failed = list_target(l);
     }
     failed = failed || check_served(l) || write_list(l, argv[1]);
+    if (l)
+        offline_programs_finish(&l->programs);
     free(l);
     return failed;
 }

@@ -1,0 +1,34 @@
+# shellcheck shell=bash disable=SC2154,SC2034 # variables of tools/offline
+# Sourced by tools/offline --speed: the launches of whole steps, compiled, and their speed as scripts/speed predicts it. With
+# --validate, kernels of clpeak are, and are held against published measurements.
+failed=0
+if ! python3 -c 'import tomllib' 2>/dev/null; then
+  say "offline: --speed skipped: Python 3.11 is not installed"
+  return
+fi
+mkdir -p "$tables"
+if [ -n "$validate" ]; then
+  unpacked clpeak clpeak || { say "offline: --validate: clpeak (Debian) cannot be had"; exit 1; }
+  python3 scripts/speed/validate.py programs "$home/clpeak/usr/bin/clpeak" "$out/cl"
+  compile_listed
+  python3 scripts/speed/validate.py table "$out/cl" "$kept" "$out/sums" "$out/compilers" ${to:+"$to"} || failed=1
+  return
+fi
+# shellcheck disable=SC2086
+python3 scripts/speed/cards.py ${brief:+--brief} $steps $wanted >"$out/wishes"
+"$programs/list_launches" "$out/cl" <"$out/wishes"
+awk 'FNR == NR { if ($1 == "card") target[$2] = $3; next }
+  !(($3, $1) in seen) { seen[$3, $1] = 1; print $3, target[$1] }' "$out/wishes" "$out/cl/launches" >"$out/cl/list"
+compile_listed
+python3 scripts/speed/predict.py "$out/cl/launches" "$kept" "$out/sums" "$out/compilers" "$out/cl" "$tables/speed.csv" || failed=1
+shares=tests/offline/speed.csv
+document=
+case $to in
+  *.csv) python3 scripts/speed/check.py "$tables/speed.csv" "$to" tests/offline/allow-speed --write ;;
+  *) document=$to ;;
+esac
+python3 scripts/speed/report.py "$tables/speed.csv" "$tables/speed.md" ${document:+"$document"}
+say "offline: all figures are in $tables/speed.csv, tables in $tables/speed.md"
+if [ -n "$check" ]; then
+  python3 scripts/speed/check.py "$tables/speed.csv" $shares tests/offline/allow-speed || failed=1
+fi

@@ -1,0 +1,361 @@
+"""Tests of scripts/speed on small pieces of machine code whose rounds, addresses and costs are known."""
+
+import os
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "speed"))
+import asm_amd
+import asm_intel
+import asm_nvidia
+import bounds
+import cards
+import check
+import clock
+import launches
+import machine
+import pipes
+import report
+import validate
+import wave_amd
+import wave_intel
+import wave_nvidia
+
+CARDS = cards.cards()
+
+
+def launch_of(card, args, buffers, groups=(4, 1, 1), local=(64, 1, 1), kernel="k"):
+    text = ["c", "m/s", "0000", kernel, "op", "-", "1", *map(str, groups), *map(str, local), "0", "0", "node", "7", args or "-", *buffers]
+    launch = launches.Launch(" ".join(text))
+    launch.target = CARDS[card]["target"]
+    return launch
+
+
+def clock_of(launch, card, lanes):
+    return clock.Clock(launch, CARDS[card], pipes.Costs(CARDS[card], lanes))
+
+
+SASS = """
+.text.k:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   IMAD.MOV.U32 R4, RZ, RZ, RZ ;
+        /*0020*/                   IMAD.WIDE.U32 R2, R0, {step}, c[0x0][0x168] ;
+.L_x_0:
+        /*0030*/                   LDG.E R5, [R2.64] ;
+        /*0040*/                   IADD3 R4, R4, 0x1, RZ ;
+        /*0050*/                   IADD3 R2, P1, R2, 0x1000, RZ ;
+        /*0060*/                   IMAD.X R3, RZ, RZ, R3, P1 ;
+        /*0070*/                   FFMA R6, R5, R5, R6 ;
+        /*0080*/                   ISETP.NE.U32.AND P0, PT, R4, c[0x0][0x160], PT ;
+        /*0090*/               @P0 BRA `(.L_x_0) ;
+        /*00a0*/                   EXIT ;
+"""
+
+
+class Sass(unittest.TestCase):
+    def follow(self, step, rounds):
+        launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), ["w1000000"])
+        code = wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", hex(step)), "k"))
+        timer = clock_of(launch, "rtx4090", 32)
+        warp = wave_nvidia.Warp(code, launch, timer)
+        warp.execute()
+        timer.finish()
+        return warp, timer
+
+    def test_rounds_are_counted_also_when_they_are_skipped(self):
+        for rounds in (1, 2, 3, 7, 1000):
+            warp, timer = self.follow(4, rounds)
+            self.assertEqual(timer.kinds["load"], rounds)
+            self.assertEqual(timer.work["fma"], rounds)
+            self.assertEqual(sum(warp.rounds.values()), rounds - 1)
+            self.assertEqual(warp.unknown, 0)
+
+    def test_lines_of_a_load_follow_from_the_stride(self):
+        for step, lines in ((4, 1), (8, 2), (128, 32)):
+            _, timer = self.follow(step, 5)
+            self.assertEqual(timer.n_lines["lines"] / timer.n_lines["loads"], lines)
+
+    def test_time_grows_with_the_rounds(self):
+        _, ten = self.follow(4, 10)
+        _, twenty = self.follow(4, 20)
+        self.assertAlmostEqual(twenty.length() / ten.length(), 2, delta=0.15)
+
+    def test_division_by_an_argument(self):
+        text = """
+.text.k:
+        /*0000*/                   I2F.U32.RP R0, c[0x0][0x160] ;
+        /*0010*/                   MUFU.RCP R0, R0 ;
+        /*0020*/                   IADD3 R2, R0, 0xffffffe, RZ ;
+        /*0030*/                   F2I.FTZ.U32.TRUNC.NTZ R3, R2 ;
+        /*0040*/                   IMAD.MOV.U32 R2, RZ, RZ, RZ ;
+        /*0050*/                   IADD3 R5, RZ, -R3, RZ ;
+        /*0060*/                   IMAD R5, R5, c[0x0][0x160], RZ ;
+        /*0070*/                   IMAD.HI.U32 R3, R3, R5, R2 ;
+        /*0080*/                   IMAD.HI.U32 R7, R3, c[0x0][0x164], RZ ;
+        /*0090*/                   EXIT ;
+"""
+        launch = launch_of("rtx4090", struct.pack("<2I", 7, 100).hex(), [])
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
+        warp.execute()
+        self.assertIn(warp.state["R7"], (13, 14))  # one less at most, which compilers correct
+
+    def test_lanes_that_leave_a_loop_wait_for_the_others(self):
+        text = """
+.text.k:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   IMAD.MOV.U32 R1, RZ, RZ, RZ ;
+.L_x_0:
+        /*0020*/                   IADD3 R1, R1, 0x1, RZ ;
+        /*0030*/                   ISETP.LE.U32.AND P0, PT, R1, R0, PT ;
+        /*0040*/               @P0 BRA `(.L_x_0) ;
+        /*0050*/                   EXIT ;
+"""
+        launch = launch_of("rtx4090", "", [])
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
+        warp.execute()
+        self.assertEqual(warp.state["R1"], list(range(1, 33)))
+
+    def test_conflicts_of_local_memory(self):
+        text = """
+.text.k:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   IMAD.SHL.U32 R1, R0, {step}, RZ ;
+        /*0020*/                   LDS R2, [R1] ;
+        /*0030*/                   EXIT ;
+"""
+        for step, cycles in ((4, 1), (8, 2), (128, 32), (0, 1)):
+            launch = launch_of("rtx4090", "", [])
+            timer = clock_of(launch, "rtx4090", 32)
+            wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text.replace("{step}", hex(step)), "k")), launch, timer).execute()
+            timer.finish()
+            self.assertEqual(timer.phases[0][2]["local"], cycles)
+
+
+AMD = """
+k:
+	s_load_dword s6, s[4:5], 0x0
+	s_load_dwordx2 s[8:9], s[4:5], 0x8
+	v_lshlrev_b32_e32 v1, 2, v0
+	s_mov_b32 s7, 0
+	s_waitcnt lgkmcnt(0)
+.LBB0_1:
+	global_load_dword v2, v1, s[8:9] offset:4
+	v_add_u32_e32 v1, 0x1000, v1
+	s_add_i32 s7, s7, 1
+	s_waitcnt vmcnt(0)
+	v_fma_f32 v3, v2, v2, v3
+	s_cmp_lg_u32 s7, s6
+	s_cbranch_scc1 .LBB0_1
+	s_endpgm
+.Lfunc_end0:
+"""
+
+
+class Amd(unittest.TestCase):
+    def test_a_loop(self):
+        for rounds in (1, 4, 300):
+            launch = launch_of("mi210", struct.pack("<I", rounds).hex(), ["w1000000"])
+            code = wave_amd.bind(asm_amd.parse(AMD, "k", 64))
+            timer = clock_of(launch, "mi210", 64)
+            wave = wave_amd.AmdWave(code, launch, timer, 64)
+            wave.execute()
+            self.assertEqual(timer.kinds["load"], rounds)
+            self.assertEqual(timer.requested[0], rounds * 256)
+
+    def test_masked_lanes_load_nothing(self):
+        text = """
+k:
+	s_load_dwordx2 s[8:9], s[4:5], 0x0
+	v_cmp_gt_u32_e32 vcc, 16, v0
+	v_lshlrev_b32_e32 v1, 2, v0
+	s_and_saveexec_b64 s[10:11], vcc
+	s_cbranch_execz .LBB0_2
+	global_load_dword v2, v1, s[8:9]
+.LBB0_2:
+	s_endpgm
+.Lfunc_end0:
+"""
+        launch = launch_of("mi210", "", ["w1000000"])
+        timer = clock_of(launch, "mi210", 64)
+        wave_amd.AmdWave(wave_amd.bind(asm_amd.parse(text, "k", 64)), launch, timer, 64).execute()
+        self.assertEqual(timer.requested[0], 16 * 4)
+
+
+INTEL = """
+//ze               - name:            k
+//ze                   inline_data_payload_size: 32
+//ze                 payload_arguments:
+//ze                   - arg_type:        arg_byvalue
+//ze                     offset:          0
+//ze                     size:            4
+//ze                     arg_index:       0
+//ze                     source_offset:   0
+//ze                 binding_table_indices:
+//ze                   - bti_value:       0
+//ze                     arg_index:       1
+//.kernel k
+(W)     mov (8|M0)               r10.0<1>:w    0x76543210:v
+        shl (8|M0)               r12.0<1>:d    r10.0<8;8,1>:w    2:w
+        mov (1|M0)               r14.0<1>:d    0:w
+_0_001:
+        send.dc1 (8|M0)          r16      r12      null:0  0x0            0x02105E00           {A@1,$0} // wr:1+0, rd:1; untyped surface read with x // $1
+        add (8|M0)               r12.0<1>:d    r12.0<8;8,1>:d    256:w
+        add (1|M0)               r14.0<1>:d    r14.0<0;1,0>:d    1:w
+        cmp (8|M0)    (lt)f0.0   null<1>:d     r14.0<0;1,0>:d    r1.0<0;1,0>:d
+(f0.0)  goto.b (8|M0)                        _0_002            _0_001
+_0_002:
+        join (8|M0)                          L100
+L100:
+(W)     send.gtwy (8|M0)         null     r127    null:0  0x0            0x02000010           {EOT,A@1} // wr:1+0, rd:0; end of thread // $9
+"""
+
+
+class Intel(unittest.TestCase):
+    def test_a_loop(self):
+        for rounds in (1, 3, 200):
+            launch = launch_of("a770", struct.pack("<I", rounds).hex(), ["w1000000"])
+            code = wave_intel.bind(asm_intel.parse(INTEL, "k"))
+            timer = clock_of(launch, "a770", 8)
+            thread = wave_intel.Thread(code, launch, timer, 8)
+            thread.execute()
+            self.assertEqual(timer.kinds["load"], rounds)
+            self.assertEqual(timer.requested[0], rounds * 32)
+
+    def test_channels_of_an_if_and_of_a_while(self):
+        text = """
+//.kernel k
+(W)     mov (8|M0)               r10.0<1>:w    0x76543210:v
+        mov (8|M0)               r11.0<1>:d    0:w
+        cmp (8|M0)    (lt)f0.0   null<1>:d     r10.0<8;8,1>:w    4:w
+(f0.0)  if (8|M0)                            _0_002            _0_003
+        mov (8|M0)               r11.0<1>:d    100:w
+        else (8|M0)                          _0_003            _0_003
+_0_002:
+        mov (8|M0)               r11.0<1>:d    200:w
+_0_003:
+        endif (8|M0)                         L1
+L1:
+        mov (8|M0)               r12.0<1>:d    0:w
+_0_004:
+        add (8|M0)               r12.0<1>:d    r12.0<8;8,1>:d    1:w
+        cmp (8|M0)    (lt)f0.0   null<1>:d     r12.0<8;8,1>:d    r10.0<8;8,1>:w
+(f0.0)  while (8|M0)                         _0_004
+(W)     send.ts (8|M0)           null     r127    null    0x0            0x02000010           {EOT,@1} // wr:1+0, rd:0; end of thread // $9
+"""
+        launch = launch_of("tigerlake", "", [], local=(8, 1, 1))
+        thread = wave_intel.Thread(wave_intel.bind(asm_intel.parse(text, "k")), launch, clock_of(launch, "tigerlake", 8), 8)
+        thread.execute()
+        self.assertEqual([thread.state[88 + i] for i in range(8)], [100] * 4 + [200] * 4)
+        self.assertEqual([thread.state[96 + i] for i in range(8)], [1, 1, 2, 3, 4, 5, 6, 7])
+
+
+class Machine(unittest.TestCase):
+    def test_rounds_until_a_compare_changes(self):
+        self.assertEqual(machine.until_change(1, 2, 3, 10, 10, 10), 7)  # 3 .. 10
+        self.assertEqual(machine.until_change(9, 6, 3, 0, 0, 0), 1)
+        self.assertIsNone(machine.until_change(1, 2, 3, 0, 0, 0))  # they part
+        self.assertEqual(machine.until_change(1, 2, 4, 10, 10, 10), 0)  # not even
+        self.assertIsNone(machine.until_change(None, 2, 3, 9, 9, 9))
+
+    def test_a_loop_whose_end_depends_on_data_is_left(self):
+        text = SASS.replace("{step}", "0x4").replace("c[0x0][0x160]", "R5")
+        launch = launch_of("rtx4090", struct.pack("<I", 9).hex(), ["w1000000"])
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(text, "k")), launch, clock_of(launch, "rtx4090", 32))
+        warp.execute()
+        self.assertGreater(warp.unknown, 0)
+
+
+class Bounds(unittest.TestCase):
+    FIGURES = {"registers": 32, "spilled": 0, "stack": 0, "local": 0, "x": 0}
+
+    def predict(self, n_bytes, groups, rounds):
+        launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), [f"w{n_bytes}"], groups=(groups, 1, 1), local=(256, 1, 1))
+        timer = clock_of(launch, "rtx4090", 32)
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", "0x4"), "k")), launch, timer)
+        warp.execute()
+        timer.finish()
+        return bounds.predict(launch, CARDS["rtx4090"], [(timer, warp)], 32, self.FIGURES)
+
+    def test_much_streaming_is_ruled_by_memory(self):
+        rounds, groups = 8, 20000
+        p = self.predict(groups * 256 * 4 * rounds, groups, rounds)
+        self.assertEqual(p.rule, "memory")
+        self.assertGreater(p.share, 0.6)
+        self.assertLess(p.share, 0.93)
+
+    def test_one_group_is_ruled_by_latency(self):
+        p = self.predict(1 << 20, 1, 50)
+        self.assertEqual(p.rule, "latency")
+        self.assertLess(p.share, 0.1)
+
+    def test_registers_and_local_memory_limit_what_is_resident(self):
+        launch = launch_of("rtx4090", "", [], local=(256, 1, 1))
+        few = bounds.resident_groups(CARDS["rtx4090"], dict(self.FIGURES, registers=255), launch, 8)
+        local = bounds.resident_groups(CARDS["rtx4090"], dict(self.FIGURES, local=48 << 10), launch, 8)
+        many = bounds.resident_groups(CARDS["rtx4090"], self.FIGURES, launch, 8)
+        self.assertEqual((few, local, many), (1, 2, 6))
+
+
+class Gate(unittest.TestCase):
+    ROW = {
+        "card": "rtx4090",
+        "step": "m/decode",
+        "node": "n",
+        "kernel": "k",
+        "constants": "WG=64",
+        "share": "80",
+        "rule": "memory",
+        "us": "10",
+        "count": "2",
+    }
+
+    def table(self, share, us):
+        return [
+            {
+                "card": "rtx4090",
+                "step": "m/decode",
+                "node": "n",
+                "kernel": "k",
+                "constants": "",
+                "share": share,
+                "rule": "memory",
+                "us": us,
+            },
+            {"card": "rtx4090", "step": "m/decode", "node": "", "kernel": "", "constants": "", "share": "", "rule": "", "us": us},
+        ]
+
+    def test_equal_passes(self):
+        self.assertEqual(check.compare([self.ROW], self.table("80", "20"), []), [])
+
+    def test_a_share_that_fell_by_more_than_five_points_fails(self):
+        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [])), 1)
+        self.assertEqual(check.compare([self.ROW], self.table("84", "20"), []), [])
+        self.assertEqual(check.compare([self.ROW], self.table("86", "20"), [("k", ["rtx4090"])]), [])
+        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [("k", ["a100"])])), 1)
+
+    def test_a_slower_step_fails(self):
+        self.assertEqual(len(check.compare([self.ROW], self.table("80", "18"), [])), 1)
+
+
+class Validation(unittest.TestCase):
+    def test_rank_correlation(self):
+        self.assertAlmostEqual(validate.spearman([1, 2, 3, 4], [10, 20, 30, 40]), 1)
+        self.assertAlmostEqual(validate.spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
+        self.assertAlmostEqual(validate.spearman([1, 2, 3], [5, 5, 5]), 0)
+
+    def test_every_published_card_has_a_base_and_a_source(self):
+        for kind in ("clpeak", "llama"):
+            for p in cards.load("published.toml")[kind]:
+                self.assertIn(p.get("base") or p["card"], CARDS)
+                self.assertTrue(p["source"])
+
+
+class Steps(unittest.TestCase):
+    def test_shapes_are_there_and_have_layers(self):
+        for model in cards.load("steps.toml").values():
+            self.assertGreater(report.layers_of(model), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
