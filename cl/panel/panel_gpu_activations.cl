@@ -43,6 +43,7 @@ GROUP_KERNEL
 void panel_gpu_activations(const rows_args a, global uchar *out, global const float *x,
                            global const norm_weight_elem *norm_weight, global const norm_bias_elem *norm_bias)
 {
+    EXACT_ROUNDING
     const uint row = get_group_id(0), lane = get_local_id(0);
     GROUP_SCRATCH(scratch);
     x += row_of(&a, row);

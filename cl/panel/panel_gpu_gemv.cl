@@ -55,6 +55,7 @@ static inline x_rows own_row(local uint *room, const rows_args a, global const f
                              global const norm_weight_elem *norm_weight,
                              global const norm_bias_elem *norm_bias, local float *scratch)
 {
+    EXACT_ROUNDING
     const uint item = get_local_id(0);
     x += row_of(&a, 0);
     NORM_OF_ROW(OWN, a.eps, scratch);

@@ -125,14 +125,14 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
  * There may not be too many groups for that, and the row has to fit into local memory beside the sums. */
 static int prepares_own(const clef_lowering *lo, const clef_value *n, const means *by)
 {
-    enum { TILES_PER_UNIT = 32, MOST_GATED = 2 };
+    enum { TILES_PER_UNIT = 32, MOST_SUMS = 2 };
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint64_t k = (uint64_t)o->k, units = lo->caps->n_units > 0 ? (uint64_t)lo->caps->n_units : 1,
                    tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS),
                    row = by->x == CLEF_X_BYTES ? k + k / 8 + k / 4 + k : 4 * k;
     return is_prepared(n, by) && by->x != CLEF_X_HALVES && !clef__has_many_rows(lo, n) &&
            clef__rows(lo, n) == 1 && k % 32 == 0 && tiles <= TILES_PER_UNIT * units &&
-           row + MOST_GATED * sizeof(float) * clef__group_most(lo->caps) <= lo->caps->local_bytes;
+           row + MOST_SUMS * sizeof(float) * clef__group_most(lo->caps) <= lo->caps->local_bytes;
 }
 
 static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
@@ -164,7 +164,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                     {"ACT", (int32_t)o->act},
                                     {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                     {"OWN", own ? (int32_t)o->k : 0},
-                                    {own ? "NORM" : NULL, (int32_t)o->norm},
+                                    {own ? "NORM" : NULL, (int32_t)o->norm}, /* NULL ends the list */
                                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
                            .args = own ? (const void *)&whole : &args,

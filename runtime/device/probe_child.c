@@ -270,7 +270,8 @@ static char *find_out(const clef_device *dev, clef__probes which)
     text = probe_by_children(dev, part, which);
     if (text) {
         clef__os_write(path, text, strlen(text), NULL);
-        tell_failed(dev, text);
+        if (which != CLEF__PROBES_OF_MEASURE) /* which fails with a message of its own */
+            tell_failed(dev, text);
     }
     return text;
 }

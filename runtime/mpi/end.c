@@ -10,73 +10,99 @@ enum { SECONDS_FOR_ABORT = 2 };
 /* What is called before the end may take so long. */
 static const double call_seconds = 1;
 
-/* ---- who speaks ---- */
+/* ---- which rank reports ---- */
 
-static _Atomic int32_t *find_word(clef__mpi *m)
+static _Atomic int32_t *find_flag(clef__mpi *m)
 {
     int *model = NULL, found = 0, unit;
     MPI_Aint n_bytes;
     void *first = NULL;
-    if (MPI_Win_get_attr(m->word, MPI_WIN_MODEL, &model, &found) || !found || *model != MPI_WIN_UNIFIED ||
-        MPI_Win_shared_query(m->word, 0, &n_bytes, &unit, &first))
+    if (MPI_Win_get_attr(m->end_window, MPI_WIN_MODEL, &model, &found) || !found ||
+        *model != MPI_WIN_UNIFIED || MPI_Win_shared_query(m->end_window, 0, &n_bytes, &unit, &first))
         return NULL;
     return first;
 }
 
-void clef__mpi_word_make(clef__mpi *m, MPI_Comm node)
+/* 1 if `mine` is 1 on all ranks of the node. */
+static int all_have(MPI_Comm node, int mine)
 {
-    void *own = NULL;
-    const MPI_Aint n_bytes = m->t.local_rank == 0 ? sizeof *m->has_spoken : 0;
-    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
-    if (MPI_Win_allocate_shared(n_bytes, 1, MPI_INFO_NULL, node, &own, &m->word)) {
-        m->word = MPI_WIN_NULL;
-        return;
-    }
-    m->has_spoken = find_word(m);
-    if (m->has_spoken && m->t.local_rank == 0)
-        atomic_store(m->has_spoken, 0);
-    MPI_Barrier(node); /* nobody speaks before it is 0 */
+    int all = 0;
+    return !MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, node) && all;
 }
 
-void clef__mpi_word_free(clef__mpi *m)
+void clef__mpi_report_make(clef__mpi *m, MPI_Comm node)
 {
-    m->has_spoken = NULL;
-    if (m->word != MPI_WIN_NULL)
-        MPI_Win_free(&m->word);
+    void *own = NULL;
+    const MPI_Aint n_bytes = m->t.local_rank == 0 ? sizeof *m->has_reported : 0;
+    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
+    const int made = !MPI_Win_allocate_shared(n_bytes, 1, MPI_INFO_NULL, node, &own, &m->end_window);
+    if (!all_have(node, made)) {
+        m->end_window = MPI_WIN_NULL; /* freeing it needs all ranks */
+        return;
+    }
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, m->end_window);
+    _Atomic int32_t *flag = find_flag(m);
+    if (flag && m->t.local_rank == 0)
+        atomic_store(flag, 0);
+    m->has_reported = all_have(node, flag != NULL) ? flag : NULL; /* it is 0 when this returns */
+}
+
+void clef__mpi_report_free(clef__mpi *m)
+{
+    m->has_reported = NULL;
+    if (m->end_window == MPI_WIN_NULL)
+        return;
+    MPI_Win_unlock_all(m->end_window);
+    MPI_Win_free(&m->end_window);
 }
 
 /* Several ranks notice at nearly the same time that one is lost; one of them says so. */
-static int may_speak(clef__mpi *m)
+static int may_report(clef__mpi *m)
 {
-    return !m->has_spoken || atomic_exchange(m->has_spoken, 1) == 0;
+    return !m->has_reported || atomic_exchange(m->has_reported, 1) == 0;
 }
 
 /* ---- before the end ---- */
 
+enum { NOT_CALLED, CALLING, CALLED };
+
+/* Once the call has begun it is neither replaced nor taken away. */
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user)
 {
     clef__mpi *m = t->state;
-    atomic_store(&m->last_call, NULL);
-    atomic_store(&m->last_user, user);
-    atomic_store(&m->last_call, call);
+    while (atomic_flag_test_and_set(&m->last_lock))
+        clef__mpi_yield();
+    if (m->last_state == NOT_CALLED) {
+        m->last_call = call;
+        m->last_user = user;
+    }
+    const int is_running = m->last_state == CALLING;
+    atomic_flag_clear(&m->last_lock);
+    for (int i = 0; is_running && m->last_state == CALLING; i++)
+        clef__mpi_nap(0.01);
 }
 
 static void run_last_call(void *user)
 {
     clef__mpi *m = user;
-    void (*call)(void *) = atomic_load(&m->last_call);
+    while (atomic_flag_test_and_set(&m->last_lock))
+        clef__mpi_yield();
+    void (*call)(void *) = m->last_call;
+    void *with = m->last_user;
+    m->last_state = CALLING;
+    atomic_flag_clear(&m->last_lock);
     if (call)
-        call(atomic_load(&m->last_user));
-    atomic_store(&m->has_called, 1);
+        call(with);
+    m->last_state = CALLED;
 }
 
 /* It runs in a thread of its own, so that it delays the end by a second at most, whatever it waits for. */
 static void make_last_call(clef__mpi *m)
 {
     const double begin = clef__mpi_seconds();
-    if (!atomic_load(&m->last_call) || !clef__mpi_thread_start(run_last_call, m))
+    if (!m->last_call || !clef__mpi_thread_start(run_last_call, m))
         return;
-    while (!atomic_load(&m->has_called) && clef__mpi_seconds() - begin < call_seconds)
+    while (m->last_state != CALLED && clef__mpi_seconds() - begin < call_seconds)
         clef__mpi_nap(0.01);
 }
 
@@ -87,7 +113,7 @@ static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
             clef__mpi_nap(1);
-    if (*line && may_speak(m))
+    if (*line && may_report(m))
         clef__mpi_write_line(line);
     make_last_call(m);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);

@@ -167,7 +167,7 @@ static void add_peer(clef__mpi_heart *h, int32_t rank, int32_t patience)
 }
 
 /* The beats for which this rank lets other nodes speak first when its parent is lost: two for each node of
- * its brothers and sisters before its own, up to six. */
+ * its siblings before its own, up to six. */
 static int32_t turn(const clef__mpi *m, int32_t parent)
 {
     const int32_t first = parent * N_CHILDREN + 1;

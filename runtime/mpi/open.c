@@ -47,7 +47,7 @@ static void call_abort(clef__transport *t, const char *message)
 
 static void release(clef__mpi *m)
 {
-    clef__mpi_word_free(m);
+    clef__mpi_report_free(m);
     MPI_Comm *const communicators[] = {&m->world, &m->talk, &m->beat};
     for (size_t i = 0; i < sizeof communicators / sizeof *communicators; i++)
         if (*communicators[i] != MPI_COMM_NULL)
@@ -81,6 +81,7 @@ static const clef__transport_calls calls = {.host = call_host,
                                             .all_gather = clef__mpi_all_gather,
                                             .broadcast = clef__mpi_broadcast,
                                             .memory = clef__mpi_memory,
+                                            .rounds = clef__mpi_rounds,
                                             .device_sums = call_device_sums,
                                             .send = clef__mpi_send,
                                             .receive = clef__mpi_receive,
@@ -169,7 +170,7 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
     m->may_spin = have_a_core_each(node, t->local_size);
     const int failed = MPI_Bcast(&first, 1, MPI_INT32_T, 0, node) ||
                        MPI_Allgather(&first, 1, MPI_INT32_T, m->nodes, 1, MPI_INT32_T, m->world);
-    clef__mpi_word_make(m, node);
+    clef__mpi_report_make(m, node);
     MPI_Comm_free(&node);
     if (failed)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say where the ranks are");
@@ -183,7 +184,11 @@ static void bound_start(void)
     const double silence = clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE);
     char host[MPI_MAX_PROCESSOR_NAME] = "", lost[sizeof host + 64];
     clef__mpi_host_name(host, sizeof host);
-    snprintf(lost, sizeof lost, "clef: rank %d on %s is lost (last: starting)", clef__mpi_env_rank(), host);
+    if (clef__mpi_env_rank() < 0)
+        snprintf(lost, sizeof lost, "clef: a rank on %s is lost (last: starting)", host);
+    else
+        snprintf(lost, sizeof lost, "clef: rank %d on %s is lost (last: starting)", clef__mpi_env_rank(),
+                 host);
     clef__mpi_guard_begin(silence < 1 ? 1 : silence, lost);
     const double seconds = clef__mpi_env_number("CLEF_RANK_START", SECONDS_TO_START);
     char line[128];
@@ -207,10 +212,11 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     if (!m)
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory");
     m->world = m->talk = m->beat = MPI_COMM_NULL;
-    m->word = MPI_WIN_NULL;
+    m->end_window = MPI_WIN_NULL;
     m->t.state = m;
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);
+    atomic_flag_clear(&m->last_lock);
     call_at(&m->t, "starting", -1);
     bound_start();
     clef_status s = start_mpi(m, err);
@@ -222,13 +228,13 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
         s = clef__mpi_outbox_make(m, err);
     if (!s)
         s = clef__mpi_heart_start(m, err);
-    clef__mpi_in_time();
-    clef__mpi_guard_end();
-    if (s) {
+    if (s) { /* which waits for the other ranks, so the start's limits still hold */
         free(m->outbox);
         release(m);
-        return s;
+    } else {
+        *out = &m->t;
     }
-    *out = &m->t;
-    return CLEF_OK;
+    clef__mpi_in_time();
+    clef__mpi_guard_end();
+    return s;
 }

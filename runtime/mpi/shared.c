@@ -150,13 +150,18 @@ int clef__mpi_memory(clef__group *g, clef__group_memory *out)
     if (!usable)
         return 0;
     const size_t most = MOST_READ / (size_t)g->n, n_bytes = (size_t)g->n * sizeof(segment);
-    g->round_bytes = most < CLEF__MPI_SLOT ? most : CLEF__MPI_SLOT;
+    g->most_round = most < CLEF__MPI_SLOT ? most : CLEF__MPI_SLOT;
     *out = (clef__group_memory){.base = (unsigned char *)g->shared->first,
                                 .n_bytes = 2 * n_bytes,
                                 .trial = n_bytes,
                                 .segment_bytes = sizeof(segment),
                                 .slots = offsetof(segment, slots),
                                 .slot_bytes = CLEF__MPI_SLOT,
-                                .most_bytes = g->round_bytes};
+                                .most_bytes = g->most_round};
     return 1;
+}
+
+void clef__mpi_rounds(clef__group *g, int on)
+{
+    g->round_bytes = on ? g->most_round : 0;
 }

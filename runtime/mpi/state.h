@@ -47,11 +47,12 @@ typedef struct clef__mpi {
     uint64_t n_sent;         /* bytes, as transport.h counts them */
     /* How it ends (end.c). */
     atomic_flag ending;
+    atomic_flag last_lock;                 /* of the next three, while none is running */
     void (*_Atomic last_call)(void *user); /* before_end(); NULL: none */
     void *_Atomic   last_user;
-    _Atomic int     has_called;
-    MPI_Win     word;            /* memory that this node's ranks share, or MPI_WIN_NULL */
-    _Atomic int32_t *has_spoken; /* in it: a rank of this node has written why all end. NULL without it */
+    _Atomic int     last_state;
+    MPI_Win     end_window;        /* memory that this node's ranks share, or MPI_WIN_NULL */
+    _Atomic int32_t *has_reported; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;
 
 /** Notes that a call begins, and that it ends. */
@@ -85,8 +86,8 @@ void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request);
 
 /** Makes the memory by which the ranks of a node agree on who writes why all end. All ranks of the node call
  *  it. Where MPI has no such memory, each rank that notices something writes its line. */
-void clef__mpi_word_make(clef__mpi *m, MPI_Comm node);
-void clef__mpi_word_free(clef__mpi *m);
+void clef__mpi_report_make(clef__mpi *m, MPI_Comm node);
+void clef__mpi_report_free(clef__mpi *m);
 /** Writes `line`, if no other rank of this node has written one, and ends all ranks. The first caller in a
  *  process does it; others wait for the end. */
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
@@ -155,6 +156,7 @@ struct clef__group {
     size_t     scratch_bytes;
     clef__mpi_shared *shared; /* NULL if the group's ranks have no common memory */
     clef__mpi_costs   costs;
+    size_t     most_round;  /* bytes that clef__mpi_memory() says are one round */
     size_t     round_bytes; /* sums in f32 of at most as many bytes are one round in shared memory; 0: what is
                                the fastest */
 };
@@ -206,6 +208,7 @@ enum { CLEF__MPI_SLOT = 131072 };
 clef_status clef__mpi_shared_make(clef__group *group, clef_error *err);
 void        clef__mpi_shared_free(clef__group *group);
 int         clef__mpi_memory(clef__group *group, clef__group_memory *out);
+void        clef__mpi_rounds(clef__group *group, int on);
 void       *clef__mpi_shared_begin(clef__group *group);
 void        clef__mpi_shared_raise(clef__group *group);
 const void *clef__mpi_shared_of(clef__group *group, int32_t rank);

@@ -212,8 +212,7 @@ static _Noreturn void watch(pid_t rank, pid_t launcher, double seconds, const ch
             close(file);
     while ((double)n_stopped * look_seconds < seconds) {
         struct pollfd end = {.fd = guard_pipe[0], .events = POLLIN};
-        if (poll(&end, 1, (int)(1e3 * look_seconds)) !=
-            0) /* the rank needs no guard any more, or has ended */
+        if (poll(&end, 1, (int)(1e3 * look_seconds)) > 0) /* the rank needs no guard, or has ended */
             _exit(0);
         n_stopped = state_of(rank) == 'T' && state_of(launcher) != 'T' ? n_stopped + 1 : 0;
     }

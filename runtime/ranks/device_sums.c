@@ -7,7 +7,7 @@
 #include "runtime/os/os.h"
 #include "runtime/ranks/ranks.h"
 
-/* More polls than ranks take to come, which were all there just before. */
+/* Far more polls than it takes the ranks to arrive: they met just before. */
 enum { TRIAL_POLLS = 1 << 24, N_TRIALS = 6 };
 
 static const clef_launch sum_launch = {.source = "exchange", .kernel = "exchange_sum"};
@@ -39,7 +39,7 @@ exchange_args clef__device_sum_args(const clef__device_sums *sums, uint32_t n)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-/* What rank i contributes in a trial: every rank can reckon it. */
+/* What rank i contributes in a trial. Every rank can compute it. */
 static float contribution(int32_t rank, int32_t trial, uint32_t i)
 {
     const uint32_t h = ((uint32_t)rank * 0x9E3779B1u + (uint32_t)trial) * 0x85EBCA77u + i * 0xC2B2AE3Du;
@@ -185,6 +185,7 @@ void clef__device_sums_find(clef_ranks *r, clef_device *dev)
         release(dev, sums);
         return;
     }
+    r->transport->calls->rounds(r->stage, 1);
     clef__device_attach(dev, &slot, sums);
     r->summing = dev->id;
 }

@@ -74,9 +74,11 @@ typedef struct clef__transport_calls {
     /** Copies the bytes of the group's rank `root` to the others. */
     clef_status (*broadcast)(clef__group *group, int32_t root, void *data, size_t n_bytes, clef_error *err);
     /** Returns 1 if the group has memory in which ranks can wait for each other with a core each, and
-     *  describes it. From then on, each sum in f32 of at most most_bytes is one round of it. All members
-     *  call it, and get the same answer. */
+     *  describes it. All members call it, and get the same answer. */
     int         (*memory)(clef__group *group, clef__group_memory *out);
+    /** With 1, each sum in f32 of at most most_bytes is one round of that memory from now on, so that devices
+     *  can take part; with 0, what is the fastest. All members call it with the same, between the same sums. */
+    void        (*rounds)(clef__group *group, int on);
     /** Says that a device has begun sums in a group's memory, which send n_bytes to others. Until this rank's
      *  next call it counts as waiting in a sum. */
     void        (*device_sums)(clef__transport *t, uint64_t n_bytes);
