@@ -23,6 +23,10 @@ compile_listed
 python3 scripts/speed/predict.py "$out/cl/launches" "$kept" "$out/sums" "$out/compilers" "$out/cl" "$tables/speed.csv" || failed=1
 shares=tests/offline/speed.csv
 document=
+if [ $failed = 1 ] && [ -n "$to" ]; then
+  say "offline: $to is not written, since the prediction failed"
+  to=
+fi
 case $to in
   *.csv) python3 scripts/speed/check.py "$tables/speed.csv" "$to" tests/offline/allow-speed --write ;;
   *) document=$to ;;

@@ -4,7 +4,7 @@ import math
 import re
 
 from asm_intel import ACC, FLOATS
-from machine import MASK, signed
+from machine import MASK, Stop, signed
 
 CONDITION = {
     "lt": lambda a, b: a < b,
@@ -127,10 +127,10 @@ class Instructions:
             self.apply(ins, lambda a, b: a ^ b, 2)
 
     def do_bfn(self, ins):
-        expression = ins.op[4:].strip("()")
-        self.apply(
-            ins, eval("lambda s0, s1, s2: " + expression) if re.fullmatch(r"[s012&|^~()]+", expression) else (lambda a, b, c: None), 3
-        )
+        expression = ins.op[4:]
+        if not re.fullmatch(r"[s012&|^~()]+", expression):
+            raise Stop(f"unknown operation {ins.op}")
+        self.apply(ins, eval("lambda s0, s1, s2: " + expression), 3)
 
     def do_math(self, ins):
         if ins.op in ("math.iqot", "math.irem"):

@@ -249,6 +249,20 @@ _0_004:
         self.assertEqual([thread.state[88 + i] for i in range(8)], [100] * 4 + [200] * 4)
         self.assertEqual([thread.state[96 + i] for i in range(8)], [1, 1, 2, 3, 4, 5, 6, 7])
 
+    def test_bits_of_three_operands(self):
+        for op, expected in (("(s0|s1)&s2", 2), ("(s0|s1)^s2", 5), ("(s0|s1)^(s2&s1)", 5), ("s0|s1&s2", 7)):
+            text = f"""
+//.kernel k
+(W)     mov (1|M0)               r10.0<1>:d    5:w
+(W)     mov (1|M0)               r11.0<1>:d    2:w
+(W)     bfn.({op}) (1|M0)        r12.0<1>:ud   r10.0<0;0>:ud     r11.0<0;0>:ud     r11.0<0>:ud
+(W)     send.ts (8|M0)           null     r127    null    0x0            0x02000010           {{EOT,@1}} // wr:1+0, rd:0; end of thread // $9
+"""
+            launch = launch_of("a770", "", [], local=(8, 1, 1))
+            thread = wave_intel.Thread(wave_intel.bind(asm_intel.parse(text, "k")), launch, clock_of(launch, "a770", 8), 8)
+            thread.execute()
+            self.assertEqual(thread.state[96], expected, op)
+
 
 class Machine(unittest.TestCase):
     def test_rounds_until_a_compare_changes(self):
