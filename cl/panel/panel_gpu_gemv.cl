@@ -44,8 +44,8 @@ typedef struct x_rows {
 #  define NORMED4(i) \
     (float4)(NORMED(4 * (i)), NORMED(4 * (i) + 1), NORMED(4 * (i) + 2), NORMED(4 * (i) + 3))
 #  if QUANTISE
-/* Quants, scales of blocks, sums of their halves, and a number for each four elements. */
-#    define ROOM(name) local uint name[OWN / 4 + OWN / 32 + OWN / 16 + OWN / 4]
+/* Quants, scales of blocks, and sums of their halves. */
+#    define ROOM(name) local uint name[OWN / 4 + OWN / 32 + OWN / 16]
 #  else
 #    define ROOM(name) local uint name[OWN]
 #  endif
@@ -60,8 +60,8 @@ static inline x_rows own_row(local uint *room, const rows_args a, global const f
     x += row_of(&a, 0);
     NORM_OF_ROW(OWN, a.eps, scratch);
 #  if QUANTISE
-    local float *d = (local float *)(room + OWN / 4), *most = d + OWN / 32 + OWN / 16;
-    local int *sums = (local int *)(d + OWN / 32), *part = (local int *)most;
+    local float *d = (local float *)(room + OWN / 4), *most = (local float *)room; /* of each four elements */
+    local int *sums = (local int *)(d + OWN / 32);
     for (uint i = item; i < OWN / 4; i += WG) {
         const float4 v = fabs(NORMED4(i));
         most[i] = fmax(fmax(v.x, v.y), fmax(v.z, v.w));
@@ -73,16 +73,19 @@ static inline x_rows own_row(local uint *room, const rows_args a, global const f
             all = fmax(all, most[8 * b + i]);
         d[b] = all > 0 ? divided(all, 127.0f) : 0.0f;
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* the sums of fours take the place of `most` */
+    barrier(CLK_LOCAL_MEM_FENCE); /* the quants take the place of `most` */
     for (uint i = item; i < OWN / 4; i += WG) {
         const float inverse = d[i / 8] > 0 ? divided(1.0f, d[i / 8]) : 0.0f;
-        const int4 q = convert_int4(rint(NORMED4(i) * inverse));
-        room[i] = as_uint(convert_char4(q));
-        part[i] = (q.x + q.y) + (q.z + q.w);
+        room[i] = as_uint(convert_char4(convert_int4(rint(NORMED4(i) * inverse))));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint i = item; i < OWN / 16; i += WG)
-        sums[i] = (part[4 * i] + part[4 * i + 1]) + (part[4 * i + 2] + part[4 * i + 3]);
+    {
+        int4 four = 0;
+        for (uint j = 0; j < 4; j++)
+            four += convert_int4(as_char4(room[4 * i + j]));
+        sums[i] = (four.x + four.y) + (four.z + four.w);
+    }
     const x_rows r = {(local const uchar *)room, d, sums, OWN, 1};
 #  else
     for (uint i = item; i < OWN; i += WG)

@@ -1,8 +1,8 @@
 /* A row of x before a product on GPUs: its norm, and how it is rounded to 8 bits.
  *   -D NORM              index in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
- *   EXACT_ROUNDING                at the head of a function that rounds: a product rounds to f32 before it rounds
- *                                 to an integer, so that devices agree to the last bit
+ *   EXACT_ROUNDING                at the head of a function that rounds: a product rounds to f32 before it
+ *                                 rounds to an integer, so that devices agree to the last bit
  *   NORM_OF_ROW(k, eps, scratch)  declares what NORMED needs of the row at x, in all items of the group
  *   NORMED(i)                     element i after the norm */
 #ifndef CLEF_CL_PANEL_GPU_ROWS_H

@@ -121,18 +121,22 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
     return wg;
 }
 
-/* Whether the groups of a product of one row prepare it themselves, each for itself: that saves a launch.
- * There may not be too many groups for that, and the row has to fit into local memory beside the sums. */
-static int prepares_own(const clef_lowering *lo, const clef_value *n, const means *by)
+/* Whether the groups of a product of one row, `tiles` groups of `wg` work-items, prepare the row themselves,
+ * each for itself: that saves a launch. There may not be too many groups for that. And local memory has to
+ * hold the rows of as many groups as a compute unit should have at once: otherwise it waits for memory more
+ * often than a launch takes. */
+static int prepares_own(const clef_lowering *lo, const clef_value *n, const means *by, uint32_t tiles,
+                        uint32_t wg)
 {
-    enum { TILES_PER_UNIT = 32, MOST_SUMS = 2 };
+    enum { TILES_PER_UNIT = 32, MOST_SUMS = 2 /* of each work-item, with swiglu */ };
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint64_t k = (uint64_t)o->k, units = lo->caps->n_units > 0 ? (uint64_t)lo->caps->n_units : 1,
-                   tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS),
-                   row = by->x == CLEF_X_BYTES ? k + k / 8 + k / 4 + k : 4 * k;
+    const uint32_t units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1,
+                   of_unit = clef__ceil_div(tiles, units), of_items = clef__ceil_div(ITEMS_PER_UNIT, wg);
+    const uint64_t k = (uint64_t)o->k, row = by->x == CLEF_X_BYTES ? k + k / 8 + k / 4 : 4 * k,
+                   at_once = of_unit < of_items ? of_unit : of_items;
     return is_prepared(n, by) && by->x != CLEF_X_HALVES && !clef__has_many_rows(lo, n) &&
-           clef__rows(lo, n) == 1 && k % 32 == 0 && tiles <= TILES_PER_UNIT * units &&
-           row + MOST_SUMS * sizeof(float) * clef__group_most(lo->caps) <= lo->caps->local_bytes;
+           clef__rows(lo, n) == 1 && k % 32 == 0 && of_unit <= TILES_PER_UNIT &&
+           at_once * (row + MOST_SUMS * sizeof(float) * wg) <= lo->caps->local_bytes;
 }
 
 static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
@@ -140,7 +144,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), wg = lanes_of(lo, o, tiles);
-    const int own = prepares_own(lo, n, by);
+    const int own = prepares_own(lo, n, by, tiles, wg);
     panel_gemv_args whole = {.rows = clef__panel_rows_args(lo, n), .span = 1};
     const int32_t of_dot = clef__int_dot_c_version(by->dot),
                   of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
@@ -255,9 +259,10 @@ clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_e
     if (is_prepared(n, &by))
         args.x = 0;
     const int is_tiled = clef__panel_takes_tiles(lo, n, by.x);
-    const clef_status status = is_prepared(n, &by) && (is_tiled || !prepares_own(lo, n, &by))
-                                   ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err)
-                                   : CLEF_OK;
+    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS);
+    const int own = !is_tiled && prepares_own(lo, n, &by, tiles, lanes_of(lo, (const void *)n->attr, tiles));
+    const clef_status status =
+        is_prepared(n, &by) && !own ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
     if (status)
         return status;
     return is_tiled ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);

@@ -306,21 +306,21 @@ enum { MOST_ALIGN = 64 << 10 };
  * refuses every origin, what it said stays, and the first plan fails with its code. */
 static void probe_alignment(clef_device *dev, clef_caps *caps)
 {
-    cl_int code = CL_SUCCESS;
-    cl_mem whole = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, 2 * (size_t)MOST_ALIGN, NULL, &code);
-    for (int32_t align = caps->base_align; whole && align <= MOST_ALIGN; align *= 2) {
+    cl_int code = CL_MISALIGNED_SUB_BUFFER_OFFSET;
+    for (int32_t align = caps->base_align; align <= MOST_ALIGN && code == CL_MISALIGNED_SUB_BUFFER_OFFSET;
+         align *= 2) {
         const cl_buffer_region second = {.origin = (size_t)align, .size = 1};
+        cl_mem whole = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, 2 * (size_t)align, NULL, &code);
         cl_mem part =
-            clCreateSubBuffer(whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &second, &code);
+            whole ? clCreateSubBuffer(whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &second, &code)
+                  : NULL;
         if (part) {
             clReleaseMemObject(part);
             caps->base_align = align;
         }
-        if (code != CL_MISALIGNED_SUB_BUFFER_OFFSET)
-            break;
+        if (whole)
+            clReleaseMemObject(whole);
     }
-    if (whole)
-        clReleaseMemObject(whole);
 }
 
 /* It stops at the widest that works, because each test builds a program. */

@@ -64,45 +64,30 @@ static int may_report(clef__mpi *m)
 
 /* ---- before the end ---- */
 
-enum { NOT_CALLED, CALLING, CALLED };
-
-/* Once the call has begun it is neither replaced nor taken away. */
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user)
 {
     clef__mpi *m = t->state;
-    while (atomic_flag_test_and_set(&m->last_lock))
-        clef__mpi_yield();
-    if (m->last_state == NOT_CALLED) {
-        m->last_call = call;
-        m->last_user = user;
-    }
-    const int is_running = m->last_state == CALLING;
-    atomic_flag_clear(&m->last_lock);
-    for (int i = 0; is_running && m->last_state == CALLING; i++)
-        clef__mpi_nap(0.01);
+    atomic_store(&m->last_call, NULL);
+    atomic_store(&m->last_user, user);
+    atomic_store(&m->last_call, call);
 }
 
 static void run_last_call(void *user)
 {
     clef__mpi *m = user;
-    while (atomic_flag_test_and_set(&m->last_lock))
-        clef__mpi_yield();
-    void (*call)(void *) = m->last_call;
-    void *with = m->last_user;
-    m->last_state = CALLING;
-    atomic_flag_clear(&m->last_lock);
+    void (*call)(void *) = atomic_load(&m->last_call);
     if (call)
-        call(with);
-    m->last_state = CALLED;
+        call(atomic_load(&m->last_user));
+    atomic_store(&m->has_called, 1);
 }
 
 /* It runs in a thread of its own, so that it delays the end by a second at most, whatever it waits for. */
 static void make_last_call(clef__mpi *m)
 {
     const double begin = clef__mpi_seconds();
-    if (!m->last_call || !clef__mpi_thread_start(run_last_call, m))
+    if (!atomic_load(&m->last_call) || !clef__mpi_thread_start(run_last_call, m))
         return;
-    while (m->last_state != CALLED && clef__mpi_seconds() - begin < call_seconds)
+    while (!atomic_load(&m->has_called) && clef__mpi_seconds() - begin < call_seconds)
         clef__mpi_nap(0.01);
 }
 

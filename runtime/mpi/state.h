@@ -47,10 +47,9 @@ typedef struct clef__mpi {
     uint64_t n_sent;         /* bytes, as transport.h counts them */
     /* How it ends (end.c). */
     atomic_flag ending;
-    atomic_flag last_lock;                 /* of the next three, while none is running */
     void (*_Atomic last_call)(void *user); /* before_end(); NULL: none */
     void *_Atomic   last_user;
-    _Atomic int     last_state;
+    _Atomic int     has_called;
     MPI_Win     end_window;        /* memory that this node's ranks share, or MPI_WIN_NULL */
     _Atomic int32_t *has_reported; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;

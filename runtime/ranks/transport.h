@@ -77,7 +77,7 @@ typedef struct clef__transport_calls {
      *  describes it. All members call it, and get the same answer. */
     int         (*memory)(clef__group *group, clef__group_memory *out);
     /** With 1, each sum in f32 of at most most_bytes is one round of that memory from now on, so that devices
-     *  can take part; with 0, what is the fastest. All members call it with the same, between the same sums. */
+     *  can take part; with 0, what is the fastest. All members call it alike, between the same sums. */
     void        (*rounds)(clef__group *group, int on);
     /** Says that a device has begun sums in a group's memory, which send n_bytes to others. Until this rank's
      *  next call it counts as waiting in a sum. */

