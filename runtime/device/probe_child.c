@@ -200,7 +200,8 @@ static clef_status run_child(const clef_device *dev, const char *path, int *code
     return s;
 }
 
-static void tell_failed(const clef_device *dev, const char *text)
+/* Tells the user which kernels ended children, and what follows from it (`then`). */
+static void tell_failed(const clef_device *dev, const char *text, const char *then)
 {
     static const struct {
         const char *word, *says;
@@ -212,8 +213,7 @@ static void tell_failed(const clef_device *dev, const char *text)
             if (sscanf(at, "%*s %*s %31s", name) != 1 || strcmp(name, told) == 0)
                 continue; /* one line for a kernel that is tried with several constants */
             strcpy(told, name);
-            snprintf(line, sizeof line, "%s %s on %s: what it tests is not used", name, ends[i].says,
-                     dev->info.name);
+            snprintf(line, sizeof line, "%s %s on %s%s", name, ends[i].says, dev->info.name, then);
             dev->notice(dev->notice_user, line);
         }
 }
@@ -270,8 +270,7 @@ static char *find_out(const clef_device *dev, clef__probes which)
     text = probe_by_children(dev, part, which);
     if (text) {
         clef__os_write(path, text, strlen(text), NULL);
-        if (which != CLEF__PROBES_OF_MEASURE) /* which fails with a message of its own */
-            tell_failed(dev, text);
+        tell_failed(dev, text, which == CLEF__PROBES_OF_MEASURE ? "" : ": what it tests is not used");
     }
     return text;
 }
