@@ -121,6 +121,16 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
     return wg;
 }
 
+/* Local memory of a compute unit, as far as it is known: OpenCL tells what a group may have. NVIDIA's units
+ * have 96 KiB and more from compute capability 7.0 on (CUDA C++ Programming Guide, "Technical Specifications
+ * per Compute Capability"). */
+static uint64_t local_bytes_of_unit(const clef_caps *caps)
+{
+    enum { NVIDIA = 96 << 10 };
+    const uint64_t of_group = caps->local_bytes;
+    return caps->nv_asm && of_group < NVIDIA ? NVIDIA : of_group;
+}
+
 /* Whether the groups of a product of one row, `tiles` groups of `wg` work-items, prepare the row themselves,
  * each for itself: that saves a launch. There may not be too many groups for that. And local memory has to
  * hold the rows of as many groups as a compute unit should have at once: otherwise it waits for memory more
@@ -136,7 +146,8 @@ static int prepares_own(const clef_lowering *lo, const clef_value *n, const mean
                    at_once = of_unit < of_items ? of_unit : of_items;
     return is_prepared(n, by) && by->x != CLEF_X_HALVES && !clef__has_many_rows(lo, n) &&
            clef__rows(lo, n) == 1 && k % 32 == 0 && of_unit <= TILES_PER_UNIT &&
-           at_once * (row + MOST_SUMS * sizeof(float) * wg) <= lo->caps->local_bytes;
+           row + MOST_SUMS * sizeof(float) * wg <= lo->caps->local_bytes &&
+           at_once * (row + MOST_SUMS * sizeof(float) * wg) <= local_bytes_of_unit(lo->caps);
 }
 
 static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
