@@ -57,6 +57,8 @@ typedef struct bench {
 /** The parts of a benchmark (bench_model.c): each returns CLI_GO_ON, or an exit code after saying why. Open
  *  opens the device too, if that is not open yet. */
 int  cli_bench_open_device(bench *b);
+/** Opens the model alone, which has to be a decoder. */
+int  cli_bench_open_decoder(bench *b, const char *path);
 int  cli_bench_open(bench *b, const char *path);
 int  cli_bench_measure(bench *b);
 /** Closes the model; the device may be measured afterwards. */

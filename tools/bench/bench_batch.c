@@ -284,12 +284,9 @@ static int run(work *w, const char *path)
     int rc = parse_counts(w);
     if (rc != CLI_GO_ON)
         return rc;
-    if (clef_model_open(path, &b->model, &err) != CLEF_OK)
-        return cli_report(&err);
-    if (clef_model_hparams(b->model)->n_decoder_layers > 0)
-        return cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
-                        clef_model_hparams(b->model)->arch);
-    rc = choose_lengths(w);
+    rc = cli_bench_open_decoder(b, path);
+    if (rc == CLI_GO_ON)
+        rc = choose_lengths(w);
     if (rc == CLI_GO_ON)
         rc = make_room(w);
     if (rc != CLI_GO_ON)

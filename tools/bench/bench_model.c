@@ -73,6 +73,17 @@ static int32_t context_of(const bench *b)
     return n < room - 8 ? n + 8 : room;
 }
 
+int cli_bench_open_decoder(bench *b, const char *path)
+{
+    clef_error err = {0};
+    if (clef_model_open(path, &b->model, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (clef_model_hparams(b->model)->n_decoder_layers > 0)
+        return cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
+                        clef_model_hparams(b->model)->arch);
+    return CLI_GO_ON;
+}
+
 int cli_bench_open(bench *b, const char *path)
 {
     clef_error err = {0};
@@ -80,12 +91,9 @@ int cli_bench_open(bench *b, const char *path)
     int rc = b->device ? CLI_GO_ON : cli_bench_open_device(b);
     if (rc != CLI_GO_ON)
         return rc;
-    if (clef_model_open(path, &b->model, &err) != CLEF_OK)
-        return cli_report(&err);
-    if (clef_model_hparams(b->model)->n_decoder_layers > 0)
-        return cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
-                        clef_model_hparams(b->model)->arch);
-    rc = choose_sizes(b);
+    rc = cli_bench_open_decoder(b, path);
+    if (rc == CLI_GO_ON)
+        rc = choose_sizes(b);
     if (rc != CLI_GO_ON)
         return rc;
     const int32_t n_context = context_of(b);

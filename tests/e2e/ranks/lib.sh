@@ -49,3 +49,13 @@ ends() {
   same "$name: one line" 1 "$(grep -c '^clef: rank' "$tmp/err")"
   if grep -qE "$line" "$tmp/err"; then ok "$name: $(grep -E "$line" "$tmp/err")"; else fail "$name: expected '$line'"; head -n 5 "$tmp/err"; fi
 }
+
+# until_served LOG: waits until the server $server answers; $address becomes its address.
+until_served() {
+  for _ in $(seq 600); do
+    address=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$1" | head -n 1)
+    [ -n "$address" ] && curl -fs "$address/health" >/dev/null && break
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.1
+  done
+}

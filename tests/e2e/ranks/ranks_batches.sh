@@ -33,12 +33,7 @@ compared tiny-t5 "$t5" "2 --tp 2"
 
 "${mpirun[@]}" -n 2 "$CLEF" serve "$t5" --port 0 --max-seqs 3 --exact >"$tmp/serve.log" 2>&1 </dev/null &
 server=$!
-for _ in $(seq 600); do
-  address=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/serve.log" | head -n 1)
-  [ -n "$address" ] && curl -fs "$address/health" >/dev/null && break
-  kill -0 $server 2>/dev/null || break
-  sleep 0.1
-done
+until_served "$tmp/serve.log"
 i=0
 asked=
 while IFS= read -r prompt; do

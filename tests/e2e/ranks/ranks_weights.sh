@@ -48,12 +48,7 @@ near "eval: the numbers" "$tmp/one.numbers" "$tmp/two.numbers"
 
 mpirun --oversubscribe --bind-to none -n 1 -wdir "$tmp/has" "$CLEF" serve model --port 0 $from : -n 1 -wdir "$tmp/lacks" "$CLEF" serve model --port 0 $from >"$tmp/serve.log" 2>&1 &
 server=$!
-for _ in $(seq 600); do
-  address=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/serve.log" | head -n 1)
-  [ -n "$address" ] && curl -fs "$address/health" >/dev/null && break
-  kill -0 $server 2>/dev/null || break
-  sleep 0.1
-done
+until_served "$tmp/serve.log"
 curl -s "$address/v1/completions" -H "Content-Type: application/json" -d '{"prompt":"ROMEO:","max_tokens":16,"temperature":0}' >"$tmp/reply"
 same "serve" "$(one run model -p ROMEO: --temp 0 -n 16 -q | tr '\n' ' ' | sed 's/ *$//')" \
   "$(sed -n 's/.*"text":"\([^"]*\)".*/\1/p' "$tmp/reply" | sed 's/\\n/ /g; s/ *$//')"
