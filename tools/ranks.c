@@ -5,6 +5,9 @@
 #include <string.h>
 
 enum { MAX_LINE = 900 };
+/* The exit code of a rank whose failure rank 0 reports. A launcher ends all ranks as soon as one fails, and
+ * rank 0 might not have said why by then; its own exit code becomes that of the launcher. */
+enum { RANK_0_SAYS_WHY = CLI_OK };
 
 static clef_ranks *ranks;
 static int is_apart, ends_with_all;              /* the ranks work apart; they have agreed to end */
@@ -105,11 +108,12 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
         }
         return clef_ranks_lead(ranks, device, err);
     }
-    if (!status)
-        status = clef_ranks_follow(ranks, device, clef_model_open_for_rank, NULL, err);
+    int rc = RANK_0_SAYS_WHY;
+    if (!status && clef_ranks_follow(ranks, device, clef_model_open_for_rank, NULL, err) != CLEF_OK)
+        rc = CLI_FAILED;
     clef_device_close(device);
     clef_ranks_close(ranks);
-    exit(status ? CLI_FAILED : CLI_OK);
+    exit(rc);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -160,7 +164,7 @@ static int report(const clef_error *err)
     return clef_ranks_own() == 0 ? cli_report(err)
            : err->status == CLEF_E_NOT_FOUND
                ? cli_fail(CLI_FAILED, "rank %" PRId32 ": %s", clef_ranks_own(), err->text)
-               : CLI_FAILED;
+               : RANK_0_SAYS_WHY;
 }
 
 /* 1 where each rank runs the command by itself: it joins the ranks when it needs them. */
@@ -195,7 +199,7 @@ int cli_ranks_start(const cli_command *command, const void *options)
     if (clef_ranks_started() == 1 || runs_apart(command, options))
         return CLI_GO_ON;
     if (!tp && clef_ranks_own())
-        return CLI_USAGE; /* rank 0 says why */
+        return RANK_0_SAYS_WHY;
     if (!tp)
         return cli_fail(CLI_USAGE, "%s: runs in one process, %" PRId32 " ranks were started", command->name,
                         clef_ranks_started());
@@ -270,7 +274,7 @@ int cli_ranks_join_apart(clef_ranks **out)
         return CLI_GO_ON;
     const clef_ranks_opts opts = {.agree = command_line, .apart = 1};
     if (clef_ranks_open(&opts, &ranks, &err) != CLEF_OK)
-        return cli_report(&err);
+        return report(&err);
     *out = ranks;
     is_apart = 1;
     if (number())
