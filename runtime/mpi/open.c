@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "runtime/mpi/cores.h"
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
 
@@ -127,17 +128,37 @@ static clef_status make_communicators(clef__mpi *m, clef_error *err)
     return CLEF_OK;
 }
 
-/* Whether the processors that the ranks of a node may use are at least as many as the ranks. */
-static int have_a_core_each(MPI_Comm node, int32_t n_ranks)
+/* Finds out whether the processors that the ranks of this node may use are at least as many as the ranks.
+ * Where several may use the same, which the launcher has then not divided, each gets a part. */
+static clef_status share_cores(clef__mpi *m, MPI_Comm node, clef_error *err)
 {
-    unsigned char mask[CLEF__MPI_CORE_BYTES];
-    int32_t n_cores = 0;
-    clef__mpi_cores(mask);
-    if (MPI_Allreduce(MPI_IN_PLACE, mask, CLEF__MPI_CORE_BYTES, MPI_UNSIGNED_CHAR, MPI_BOR, node))
-        return 0;
-    for (int32_t i = 0; i < 8 * CLEF__MPI_CORE_BYTES; i++)
-        n_cores += mask[i / 8] >> i % 8 & 1;
-    return n_cores >= n_ranks;
+    enum { BYTES = CLEF__TRANSPORT_CORE_BYTES };
+    unsigned char all[BYTES] = {0};
+    const int32_t n_ranks = m->t.local_size;
+    int32_t n_cores = 0, n_same = 0, before = 0;
+    unsigned char *masks = malloc((size_t)n_ranks * BYTES), mine[BYTES];
+    if (!masks)
+        return clef__fail(err, CLEF_E_NOMEM, "transport: no memory for %d ranks", n_ranks);
+    clef__mpi_cores(mine);
+    if (MPI_Allgather(mine, BYTES, MPI_UNSIGNED_CHAR, masks, BYTES, MPI_UNSIGNED_CHAR, node)) {
+        free(masks);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say which cores the ranks have");
+    }
+    for (int32_t i = 0; i < n_ranks; i++) {
+        const unsigned char *mask = masks + (size_t)i * BYTES;
+        for (int32_t k = 0; k < BYTES; k++)
+            all[k] |= mask[k];
+        if (memcmp(mask, mine, BYTES) == 0) {
+            before += i < m->t.local_rank;
+            n_same++;
+        }
+    }
+    free(masks);
+    for (int32_t i = 0; i < 8 * BYTES; i++)
+        n_cores += all[i / 8] >> i % 8 & 1;
+    m->may_spin = n_cores >= n_ranks;
+    m->t.cores = clef__mpi_cores_divide(mine, before, n_same, m->cores) ? m->cores : NULL;
+    return CLEF_OK;
 }
 
 /* Numbers the nodes by their first ranks. nodes[i] is the first rank on the node of rank i before. */
@@ -167,11 +188,13 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
     MPI_Comm_rank(node, &t->local_rank);
     MPI_Comm_size(node, &t->local_size);
     int32_t first = t->rank;
-    m->may_spin = have_a_core_each(node, t->local_size);
+    const clef_status shared = share_cores(m, node, err);
     const int failed = MPI_Bcast(&first, 1, MPI_INT32_T, 0, node) ||
                        MPI_Allgather(&first, 1, MPI_INT32_T, m->nodes, 1, MPI_INT32_T, m->world);
     clef__mpi_report_make(m, node);
     MPI_Comm_free(&node);
+    if (shared)
+        return shared;
     if (failed)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "transport: MPI does not say where the ranks are");
     number_nodes(m);

@@ -36,6 +36,7 @@ typedef struct clef__mpi {
     char    *hosts;         /* [size, MPI_MAX_PROCESSOR_NAME] */
     int32_t *nodes;         /* [size] */
     int      may_spin;      /* the ranks of this node have a core each */
+    unsigned char cores[CLEF__TRANSPORT_CORE_BYTES]; /* t.cores, unless that is NULL */
     int      must_finalize; /* this library has initialized MPI */
     clef__mpi_outbox *outbox;
     clef__mpi_heart  *heart;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/ranks/transport.h"
+
 /** Seconds since an arbitrary start; monotonic. */
 double clef__mpi_seconds(void);
 /** Lets another thread have this core, if one is ready to run. */
@@ -14,9 +16,8 @@ void clef__mpi_nap(double seconds);
 /** Tells the core that this thread polls. */
 void clef__mpi_pause(void);
 
-/** The processors that this process may run on: a bit for each. All 0 where the system does not say it. */
-enum { CLEF__MPI_CORE_BYTES = 128 };
-void clef__mpi_cores(unsigned char mask[CLEF__MPI_CORE_BYTES]);
+/** The processors that this process may run on. All 0 where the system does not say it. */
+void clef__mpi_cores(unsigned char mask[CLEF__TRANSPORT_CORE_BYTES]);
 
 /** An environment variable that holds a number from 0 on; `otherwise` where it is unset or no such number. */
 double clef__mpi_env_number(const char *name, double otherwise);

@@ -43,19 +43,19 @@ void clef__mpi_pause(void)
 #endif
 }
 
-void clef__mpi_cores(unsigned char mask[CLEF__MPI_CORE_BYTES])
+void clef__mpi_cores(unsigned char mask[CLEF__TRANSPORT_CORE_BYTES])
 {
-    memset(mask, 0, CLEF__MPI_CORE_BYTES);
+    memset(mask, 0, CLEF__TRANSPORT_CORE_BYTES);
 #ifdef __linux__
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set))
         return;
-    for (size_t i = 0; i < 8 * CLEF__MPI_CORE_BYTES && i < CPU_SETSIZE; i++)
+    for (size_t i = 0; i < 8 * CLEF__TRANSPORT_CORE_BYTES && i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &set))
             mask[i / 8] = (unsigned char)(mask[i / 8] | 1u << i % 8);
 #else
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    for (long i = 0; i < n && i < 8 * CLEF__MPI_CORE_BYTES; i++)
+    for (long i = 0; i < n && i < 8 * CLEF__TRANSPORT_CORE_BYTES; i++)
         mask[i / 8] = (unsigned char)(mask[i / 8] | 1u << i % 8);
 #endif
 }

@@ -170,9 +170,9 @@ int64_t     clef__os_pid(void);
 int32_t clef__os_n_cpus(void);
 /** 1 when the process may run on every processor of the machine; 0 when it may not, or it is unknown. */
 int clef__os_has_all_cpus(void);
-/** Limits the process, which may run on all processors, to share number `part` of `parts` of them. Does
- *  nothing where it is limited already, or where that cannot be done. Call it before threads are started. */
-void clef__os_share_cpus(int32_t part, int32_t parts);
+/** Limits this thread, and those that it starts from now on, to the processors of `mask`: a bit for each, in
+ *  n_bytes bytes. Does nothing where that cannot be done. */
+void clef__os_use_cpus(const unsigned char *mask, size_t n_bytes);
 /** 1 when nothing but this process runs now; 0 when something does, or it is unknown. */
 int clef__os_is_idle(void);
 

@@ -378,19 +378,17 @@ int clef__os_has_all_cpus(void)
 #endif
 }
 
-void clef__os_share_cpus(int32_t part, int32_t parts)
+void clef__os_use_cpus(const unsigned char *mask, size_t n_bytes)
 {
 #ifdef __linux__
-    const int32_t n = clef__os_n_cpus();
-    cpu_set_t mine;
-    if (parts < 2 || n < parts || !clef__os_has_all_cpus())
-        return;
-    CPU_ZERO(&mine);
-    for (int32_t i = n * part / parts; i < n * (part + 1) / parts; i++)
-        CPU_SET((size_t)i, &mine);
-    (void)sched_setaffinity(0, sizeof mine, &mine);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < 8 * n_bytes && i < CPU_SETSIZE; i++)
+        if (mask[i / 8] >> i % 8 & 1)
+            CPU_SET(i, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
 #else
-    (void)part, (void)parts;
+    (void)mask, (void)n_bytes;
 #endif
 }
 

@@ -515,9 +515,9 @@ int clef__os_has_all_cpus(void)
     return GetProcessAffinityMask(GetCurrentProcess(), &own, &all) && own == all;
 }
 
-void clef__os_share_cpus(int32_t part, int32_t parts)
+void clef__os_use_cpus(const unsigned char *mask, size_t n_bytes)
 {
-    (void)part, (void)parts; /* no launcher of ranks is supported on Windows */
+    (void)mask, (void)n_bytes; /* no launcher of ranks is supported on Windows */
 }
 
 int clef__os_is_idle(void)

@@ -41,10 +41,16 @@ typedef struct clef__group_memory {
     size_t most_bytes;        /* sums of at most as many bytes are one round */
 } clef__group_memory;
 
+/** A set of processors: a bit for each, by the system's numbers. */
+enum { CLEF__TRANSPORT_CORE_BYTES = 128 };
+
 typedef struct clef__transport {
     int32_t rank, size;             /* of this process among all */
     int32_t local_rank, local_size; /* among those on this node */
     int32_t node, n_nodes;          /* number of this node; nodes are numbered by their first rank */
+    const unsigned char *cores;     /* the processors that this rank should use
+                                       [CLEF__TRANSPORT_CORE_BYTES]. NULL: those that it may use, because
+                                       no other rank of this node may use the same, or there are too few */
     void   *state;
     const struct clef__transport_calls *calls;
 } clef__transport;
@@ -106,7 +112,7 @@ typedef struct clef__transport_calls {
 } clef__transport_calls;
 
 /** The one function that libclef_mpi.so exports for clef; `version` is CLEF__TRANSPORT_VERSION. */
-#define CLEF__TRANSPORT_VERSION 4
+#define CLEF__TRANSPORT_VERSION 5
 typedef clef_status (*clef__transport_open)(int32_t version, clef__transport **out, clef_error *err);
 #define CLEF__TRANSPORT_SYMBOL "clef__mpi_open"
 
