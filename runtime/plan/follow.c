@@ -6,6 +6,7 @@
 
 #include "runtime/plan/ranked.h"
 #include "runtime/plan/sent.h"
+#include "runtime/ranks/copies.h"
 #include "runtime/ranks/device_sums.h"
 
 /* A plan of rank 0, as this rank has it. */
@@ -254,6 +255,7 @@ clef_status clef__follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_we
     clef_status s = CLEF_OK;
     dev->ranks = ranks;
     clef__device_sums_find(ranks, dev);
+    s = clef__ranks_choose_piece(ranks, dev, &why);
     while (!s) {
         clef__command command;
         const void *data;

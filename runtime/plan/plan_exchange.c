@@ -6,6 +6,7 @@
 
 #include "graph/op/collective.h"
 #include "runtime/plan/plan.h"
+#include "runtime/ranks/copies.h"
 #include "runtime/ranks/ranks.h"
 
 /* ---- values in host memory ------------------------------------------------------------------- */
@@ -55,15 +56,58 @@ static clef_status close_window(const clef_plan *plan, const clef_value *v, int 
 
 /* ---- each kind ------------------------------------------------------------------------------- */
 
-static clef_status add_up(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
-                          clef_error *err)
+static clef_status add_up(const clef_plan *plan, char *x, size_t n_bytes, clef_error *err)
 {
     clef_ranks *r = plan->dev->ranks;
+    return r->transport->calls->all_reduce(r->stage, (float *)(void *)x, n_bytes / sizeof(float), r->wire,
+                                           err);
+}
+
+/* A sum of values that are in host memory already. It crosses in the pieces of ranks whose values are not. */
+static clef_status add_up_here(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
+                               clef_error *err)
+{
+    const size_t n = (size_t)c->n_bytes, piece = clef__ranks_piece(plan->dev->ranks, n);
+    clef_status s = CLEF_OK;
     if (in->at != out->at)
-        memcpy(out->at, in->at, (size_t)c->n_bytes);
-    return plan->exchanging ? r->transport->calls->all_reduce(
-                                  r->stage, out->at, (size_t)c->n_bytes / sizeof(float), r->wire, err)
-                            : CLEF_OK;
+        memcpy(out->at, in->at, n);
+    for (size_t at = 0; plan->exchanging && at < n && !s; at += piece)
+        s = add_up(plan, (char *)out->at + at, n - at < piece ? n - at : piece, err);
+    return s;
+}
+
+/* A sum on a device with memory of its own, in `copy`. The device copies later pieces to the host, and
+ * earlier ones back, while the ranks sum one. */
+static clef_status add_up_copies(const clef_plan *plan, const clef_launch *l, char *copy, size_t piece,
+                                 clef_error *err)
+{
+    const clef_exchange_call *c = l->args;
+    const cl_command_queue queue = plan->dev->queue;
+    const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
+    cl_mem from = clef__plan_mem(plan, l->bufs[1]), to = clef__plan_mem(plan, l->bufs[0]);
+    cl_event arrived[CLEF__MOST_PIECES];
+    cl_int code = CL_SUCCESS;
+    clef_status s = CLEF_OK;
+    int32_t n_pieces = 0, k = 0;
+    for (size_t at = 0; at < n && !code; at += piece) {
+        const size_t size = n - at < piece ? n - at : piece;
+        code = clEnqueueReadBuffer(queue, from, CL_FALSE, offset + at, size, copy + at, 0, NULL,
+                                   &arrived[n_pieces]);
+        n_pieces += code == CL_SUCCESS;
+    }
+    if (!code)
+        code = clFlush(queue);
+    for (size_t at = 0; at < n && !code && !s; at += piece) {
+        const size_t size = n - at < piece ? n - at : piece;
+        code = clWaitForEvents(1, &arrived[k++]);
+        if (!code)
+            s = add_up(plan, copy + at, size, err);
+        if (!code && !s)
+            code = clEnqueueWriteBuffer(queue, to, CL_FALSE, offset + at, size, copy + at, 0, NULL, NULL);
+    }
+    while (n_pieces > 0)
+        clReleaseEvent(arrived[--n_pieces]);
+    return s || !code ? s : clef__cl_fail(err, "copying a sum's pieces", l->node->name, code);
 }
 
 /* Puts a rank's part, whose rows lie one after the other, to its place in each row. */
@@ -112,7 +156,7 @@ static clef_status exchange(const clef_plan *plan, const clef_launch *l, window 
     clef_ranks *r = plan->dev->ranks;
     switch (c->kind) {
     case CLEF_EXCHANGE_SUM:
-        return add_up(plan, c, in, out, err);
+        return add_up_here(plan, c, in, out, err);
     case CLEF_EXCHANGE_GATHER:
         if (plan->exchanging)
             return join(plan, c, in, out, err);
@@ -144,6 +188,11 @@ static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, 
     window in = {.offset = (size_t)c->offset_bytes, .n_bytes = n_in},
            out = {.offset = (size_t)c->offset_bytes, .n_bytes = (size_t)c->n_bytes};
     clef_status s = CLEF_OK;
+    if (copies && c->kind == CLEF_EXCHANGE_SUM && plan->exchanging) {
+        const size_t piece = clef__ranks_piece(plan->dev->ranks, (size_t)c->n_bytes);
+        if (piece < (size_t)c->n_bytes)
+            return add_up_copies(plan, l, copies, piece, err);
+    }
     if (!reads && copies) { /* the queue may still read the copy of an exchange before */
         const cl_int code = clFinish(plan->dev->queue);
         if (code)
@@ -182,7 +231,6 @@ clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *er
 {
     const clef_launch *l = &plan->launches[i];
     const clef_exchange_call *c = l->args;
-    clef_ranks *r = plan->dev->ranks;
     const size_t n_bytes = (size_t)clef__bytes(l->bufs[1], plan->symbols) + (size_t)c->n_bytes;
     if (!plan->exchanging && c->kind >= CLEF_EXCHANGE_SEND)
         return CLEF_OK;
@@ -190,12 +238,7 @@ clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *er
         return exchange_values(plan, l, NULL, err);
     if (!plan->exchanging)
         return exchange_alone(plan, l, n_bytes, err);
-    if (n_bytes > r->n_copies) { /* they move, and the queue may still read them */
-        const cl_int code = clFinish(plan->dev->queue);
-        if (code)
-            return clef__cl_fail(err, "clFinish", l->node->name, code);
-    }
-    char *copies = clef__ranks_copies(r, n_bytes);
+    char *copies = clef__ranks_copies(plan->dev, n_bytes);
     return copies ? exchange_values(plan, l, copies, err)
                   : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", l->node->name, n_bytes);
 }

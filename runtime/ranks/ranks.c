@@ -12,6 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/library.h"
 #include "runtime/os/os.h"
+#include "runtime/ranks/copies.h"
 #include "runtime/ranks/device_sums.h"
 
 enum { AGREE_BYTES = 1024, REPORT_BYTES = 768 };
@@ -272,7 +273,6 @@ static void release(clef_ranks *r)
     }
     free(r->counts);
     free(r->staging);
-    free(r->copies);
     free(r);
 }
 
@@ -334,11 +334,6 @@ char *clef__ranks_staging(clef_ranks *r, size_t n_bytes)
     return grow(&r->staging, &r->n_staging, n_bytes);
 }
 
-char *clef__ranks_copies(clef_ranks *r, size_t n_bytes)
-{
-    return grow(&r->copies, &r->n_copies, n_bytes);
-}
-
 clef_status clef__ranks_command(clef_ranks *r, clef__command *command, const void *data, clef_error *err)
 {
     const int fits = command->n_bytes <= sizeof command->data;
@@ -369,12 +364,13 @@ clef_status clef_ranks_lead(clef_ranks *r, clef_device *dev, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "rank %" PRId32 " cannot lead: %s", r->rank,
                           r->apart ? "the ranks were opened apart" : "rank 0 does");
     dev->ranks = r;
-    if (r->has_led)
+    if (r->has_led) {
         clef__device_sums_again(r, dev);
-    else
-        clef__device_sums_find(r, dev);
+        return CLEF_OK;
+    }
     r->has_led = 1;
-    return CLEF_OK;
+    clef__device_sums_find(r, dev);
+    return clef__ranks_choose_piece(r, dev, err);
 }
 
 clef_status clef__ranks_report_sent(clef_ranks *r, uint64_t begin, uint64_t *out, clef_error *err)

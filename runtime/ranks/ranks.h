@@ -16,8 +16,7 @@ struct clef_ranks {
     size_t          *counts;    /* [width]: for all_gather */
     char            *staging;   /* host memory for values on their way */
     size_t           n_staging;
-    char            *copies;    /* of values of a device with memory of its own */
-    size_t           n_copies;
+    size_t           piece_bytes; /* in which long sums cross; 0: in one (copies.h) */
     int32_t          n_plans;   /* made so far: the next one's number */
     int64_t          n_steps;   /* runs of plans so far */
     int32_t          has_led;   /* rank 0: a device was opened before */
@@ -31,9 +30,6 @@ struct clef_ranks {
 /** Host memory of at least n_bytes, which the next call overwrites; grows to the largest size that was
  *  asked for. NULL when out of memory. */
 char *clef__ranks_staging(clef_ranks *ranks, size_t n_bytes);
-
-/** The same for copies of a device's values. */
-char *clef__ranks_copies(clef_ranks *ranks, size_t n_bytes);
 
 /* ---- what rank 0 tells the others ------------------------------------------------------------ */
 

@@ -15,6 +15,13 @@ same "two stages" "$want" "$(ranks 2 run "$demo" $greedy --pp 2)"
 same "two stages of two ranks" "$want" "$(ranks 4 run "$demo" $greedy --tp 2 --pp 2)"
 same "launch by launch" "$want" "$(CLEF_FUSED=0 ranks 2 run "$demo" $greedy)"
 same "sums in 16 bits" "$want" "$(ranks 2 run "$demo" $greedy --wire f16)"
+same "devices with memory of their own" "$want" "$(CLEF_CAPS=-unified_memory ranks 2 run "$demo" $greedy)"
+same "their sums in pieces" "$want" "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1K ranks 2 run "$demo" $greedy)"
+same "sums of 8 bits in pieces" "$(ranks 2 run "$demo" $greedy --wire q8)" \
+  "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1000 ranks 2 run "$demo" $greedy --wire q8)"
+one="-n 1 $CLEF run $demo $greedy"
+same "a device in host memory and one with its own" "$want" \
+  "$(CLEF_RANK_PIECE=1K timeout 100 mpirun --oversubscribe --bind-to none $one : -x CLEF_CAPS=-unified_memory $one 2>"$tmp/err")"
 same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -f - --temp 0 -n 8 -q)" \
   "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
 same "perplexity" "$("$CLEF" perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
@@ -38,6 +45,7 @@ refuses "no such model" "/nonexistent" 2 run /nonexistent -p x
 refuses "a command for one process" "tokenize 2" 2 tokenize x
 refuses "a width that does not divide the ranks" "2 --tp" 2 run "$demo" $greedy --tp 3
 refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
+CLEF_RANK_PIECE=many refuses "a piece that is no size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
 refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
 refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
 if CLEF_MPI=/nonexistent.so ranks 2 run "$demo" $greedy >"$tmp/out"; then
