@@ -167,10 +167,20 @@ static int report(const clef_error *err)
                : RANK_0_SAYS_WHY;
 }
 
+static int32_t number_of(const cli_command *command, const void *options, const char *name)
+{
+    const cli_option *o = option_of(command, name);
+    int32_t value = 0;
+    if (o && o->type == CLI_INT)
+        memcpy(&value, (const char *)options + o->offset, sizeof value);
+    return value;
+}
+
 /* 1 where each rank runs the command by itself: it joins the ranks when it needs them. */
 static int runs_apart(const cli_command *command, const void *options)
 {
-    return command->apart || is_set(command, options, "network"); /* clef bench --network */
+    return command->apart || is_set(command, options, "network") || /* clef bench --network */
+           number_of(command, options, "dp") > 0;
 }
 
 /* Rank 0 makes the graphs, for which it needs the model, so no other rank can be the one that has it. */
@@ -266,10 +276,16 @@ static int32_t number(void)
     return info.rank;
 }
 
-int cli_ranks_join_apart(clef_ranks **out)
+int cli_ranks_join_apart(const char *command, int32_t n, clef_ranks **out)
 {
     clef_error err = {0};
     *out = NULL;
+    if (n && n != clef_ranks_started()) {
+        cli_error(&err, CLEF_E_ARG, "%s: --dp %" PRId32 ": expected the number of ranks, %" PRId32 "%s",
+                  command, n, clef_ranks_started(),
+                  clef_ranks_started() == 1 ? ": start them with mpirun -n N clef .." : "");
+        return report(&err);
+    }
     if (clef_ranks_started() == 1)
         return CLI_GO_ON;
     const clef_ranks_opts opts = {.agree = command_line, .apart = 1};

@@ -31,8 +31,9 @@ void cli_ranks_end(int rc);
 /* ---- commands whose ranks work apart: all do the same, each with a part of the work ------------- */
 
 /** Joins the ranks; *out is NULL without a launcher. From now on only rank 0 prints messages of failures.
- *  CLI_GO_ON, or an exit code after a message. */
-int cli_ranks_join_apart(clef_ranks **out);
+ *  n: as many as the user expects (--dp); 0: any number. CLI_GO_ON, or an exit code after a message, which
+ *  begins with the command's name. */
+int cli_ranks_join_apart(const char *command, int32_t n, clef_ranks **out);
 /** The code that all ranks go on with: CLI_GO_ON if each has it. Else an exit code, after rank 0 has printed
  *  the message of the first rank that failed. Those who then end do not stop the others. All ranks call this.
  *  Without ranks: `code`. */

@@ -8,6 +8,7 @@
 #include "tools/inspect/curve.h"
 #include "tools/json.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/terminal.h"
 
 enum { DEFAULT_CONTEXT = 512, MAX_STEP = 512, MIN_STEP = 8, LOGITS_A_STEP = 1 << 24, VISIBLE_STEP = 64 };
@@ -18,7 +19,7 @@ static const char *const score_names[] = {"all", "half", NULL};
 typedef struct perplexity_options {
     const char *model, *device, *curve;
     cli_split split;
-    int32_t n_context, score, kv_type, json, quiet;
+    int32_t n_context, score, kv_type, json, quiet, dp;
     clef_compile_opts compile;
 } perplexity_options;
 
@@ -34,6 +35,8 @@ static const cli_option perplexity_option_table[] = {
      .help = "which tokens count: all, or the second half of each window, as in llama.cpp [all]"},
     {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve),
      .help = "draw the perplexity along the text as SVG"},
+    {.names = "dp", .type = CLI_INT, .value = "N", AT(dp), .lo = 1, .hi = 4096,
+     .help = "under mpirun: ranks with the whole model each, which share the windows (data parallelism)"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "print one line of JSON"},
     DEVICES_OPTION(perplexity_options),
     COMPILE_OPTIONS(perplexity_options),
@@ -56,10 +59,11 @@ typedef struct work {
     int32_t n_context, step, n_vocab, n_windows;
     int32_t *input, *target; /* of a window: target[i] follows input[i]; -1: not scored */
     float *logits;           /* [step, n_vocab] */
-    float *nats;             /* of each scored token */
+    double *nats;            /* -log p of each scored token; 0 where another rank scores it */
     int64_t n_scored;
-    double sum, sum_squares; /* sums of -log p and its square, in nats */
     double seconds;
+    clef_ranks *ranks; /* --dp: window k is of rank k % n_ranks. NULL: this process has all */
+    int32_t rank, n_ranks;
 } work;
 
 /* ---- the text -------------------------------------------------------------------------------- */
@@ -195,7 +199,7 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->input = malloc((size_t)w->n_context * sizeof *w->input);
     w->target = malloc((size_t)w->n_context * sizeof *w->target);
     w->logits = malloc((size_t)w->step * (size_t)w->n_vocab * sizeof *w->logits);
-    w->nats = malloc((size_t)w->n_windows * (size_t)w->n_context * sizeof *w->nats);
+    w->nats = calloc((size_t)w->n_windows * (size_t)w->n_context, sizeof *w->nats);
     if (!w->input || !w->target || !w->logits || !w->nats)
         return cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
     return make_plan(w, err);
@@ -251,12 +255,34 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (w->target[at + i] < 0)
             continue;
-        const double nats =
+        w->nats[w->n_scored++] =
             negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
-        w->nats[w->n_scored] = (float)nats;
-        w->sum += nats;
-        w->sum_squares += nats * nats;
-        w->n_scored++;
+    }
+    return status;
+}
+
+static clef_status score_window(work *w, int32_t k, int32_t n, clef_error *err)
+{
+    clef_status status = clef_plan_reset(w->plan, err);
+    for (int32_t at = 0; at < n && status == CLEF_OK; at += w->step) {
+        status = score_step(w, at, n - at < w->step ? n - at : w->step, err);
+        if (status == CLEF_OK &&
+            cli_progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
+            status = cli_error(err, CLEF_E_CANCELLED,
+                               "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
+    }
+    return status;
+}
+
+/* Puts together what the ranks scored: in the text's order, so that sums do not depend on their number. */
+static clef_status gather_nats(work *w, clef_error *err)
+{
+    enum { VALUES_AT_ONCE = 1 << 18 };
+    clef_status status = CLEF_OK;
+    for (int64_t at = 0; at < w->n_scored && status == CLEF_OK; at += VALUES_AT_ONCE) {
+        const int64_t rest = w->n_scored - at;
+        status = clef_ranks_sum(w->ranks, w->nats + at,
+                                rest < VALUES_AT_ONCE ? (int32_t)rest : (int32_t)VALUES_AT_ONCE, err);
     }
     return status;
 }
@@ -267,16 +293,14 @@ static clef_status score_text(work *w, clef_error *err)
     const double start = cli_terminal_seconds();
     for (int32_t k = 0; k < w->n_windows && status == CLEF_OK; k++) {
         const int32_t n = make_window(w, k);
-        status = clef_plan_reset(w->plan, err);
-        for (int32_t at = 0; at < n && status == CLEF_OK; at += w->step) {
-            status = score_step(w, at, n - at < w->step ? n - at : w->step, err);
-            if (status == CLEF_OK &&
-                cli_progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
-                status =
-                    cli_error(err, CLEF_E_CANCELLED,
-                              "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
-        }
+        if (w->ranks && k % w->n_ranks != w->rank)
+            for (int32_t i = 0; i < n; i++)
+                w->n_scored += w->target[i] >= 0;
+        else
+            status = score_window(w, k, n, err);
     }
+    if (status == CLEF_OK && w->ranks)
+        status = gather_nats(w, err);
     w->seconds = cli_terminal_seconds() - start;
     return status;
 }
@@ -285,7 +309,12 @@ static clef_status score_text(work *w, clef_error *err)
 
 static void print_result(const work *w)
 {
-    const double n = (double)w->n_scored, nats = w->sum / n, variance = w->sum_squares / n - nats * nats;
+    double sum = 0, sum_squares = 0;
+    for (int64_t i = 0; i < w->n_scored; i++) {
+        sum += w->nats[i];
+        sum_squares += w->nats[i] * w->nats[i];
+    }
+    const double n = (double)w->n_scored, nats = sum / n, variance = sum_squares / n - nats * nats;
     const double nats_error = n > 1 && variance > 0 ? sqrt(variance / (n - 1)) : 0, value = exp(nats);
     if (!w->o->json) {
         printf("perplexity %.4f ± %.4f, %.5f ± %.5f nats/token\n", value, value * nats_error, nats,
@@ -310,6 +339,60 @@ static void print_result(const work *w)
     puts("}");
 }
 
+static clef_status draw_curve(const work *w, clef_error *err)
+{
+    float *nats = malloc((size_t)w->n_scored * sizeof *nats);
+    if (!nats)
+        return cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+    for (int64_t i = 0; i < w->n_scored; i++)
+        nats[i] = (float)w->nats[i];
+    const clef_status status =
+        cli_output(w->o->curve, cli_curve_svg, &(cli_curve){w->file, nats, w->n_scored}, err);
+    free(nats);
+    return status;
+}
+
+static int check_dp(const work *w)
+{
+    if (strcmp(w->file, "-") == 0) /* mpirun gives stdin to rank 0 alone */
+        return cli_fail(CLI_USAGE, "perplexity: --dp: expected a FILE that all ranks can read, got stdin");
+    if (w->o->split.width || w->o->split.stages)
+        return cli_fail(CLI_USAGE,
+                        "perplexity: --dp gives each rank the whole model, so there is no --tp or --pp");
+    return CLI_GO_ON;
+}
+
+static int join_ranks(work *w)
+{
+    clef_ranks_info info;
+    const int rc = cli_ranks_join_apart("perplexity", w->o->dp, &w->ranks);
+    if (rc != CLI_GO_ON || !w->ranks)
+        return rc;
+    clef_ranks_describe(w->ranks, &info);
+    w->rank = info.rank;
+    w->n_ranks = info.n;
+    return cli_ranks_agree(check_dp(w));
+}
+
+/* Each rank has opened and read all by itself, and knows a code of its own. */
+static int agree(const work *w, int rc)
+{
+    return w->ranks ? cli_ranks_agree(rc) : rc;
+}
+
+/* Ranks with another text or model would score something else. */
+static int compare_ranks(const work *w)
+{
+    char line[1024];
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    const char *model = clef_model_weights_name(w->model, NULL);
+    for (int32_t i = 0; i < w->n_ids; i++)
+        hash = (hash ^ (uint32_t)w->ids[i]) * 1099511628211u;
+    snprintf(line, sizeof line, "%" PRId32 " tokens (%016" PRIx64 "), model %.*s", w->n_ids, hash,
+             (int)(model ? strcspn(model, "\n") : 0), model ? model : "");
+    return cli_ranks_compare(line);
+}
+
 static int perplexity_run(const void *options, int32_t n_args, char **args)
 {
     const perplexity_options *o = options;
@@ -323,22 +406,27 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("perplexity", n_args - 1, args, o->model);
     if (!path)
         return n_args > 1 ? CLI_USAGE : CLI_FAILED;
-    const int rc = cli_read_file(w.file, &text, &n_bytes);
+    int rc = o->dp ? join_ranks(&w) : CLI_GO_ON;
+    if (rc == CLI_GO_ON)
+        rc = agree(&w, cli_read_file(w.file, &text, &n_bytes));
     if (rc != CLI_GO_ON)
         return rc;
     cli_terminal_catch_interrupt();
-    cli_progress_init(&w.progress, o->quiet);
+    cli_progress_init(&w.progress, o->quiet || w.rank > 0);
     clef_status status = open_all(&w, path, text, n_bytes, &err);
     free(text);
-    if (status == CLEF_OK)
+    rc = agree(&w, status == CLEF_OK ? CLI_GO_ON : cli_report(&err));
+    if (rc == CLI_GO_ON && w.ranks)
+        rc = compare_ranks(&w);
+    if (rc == CLI_GO_ON)
         status = score_text(&w, &err);
     cli_progress_finish(&w.progress);
-    if (status == CLEF_OK && o->curve)
-        status = cli_output(o->curve, cli_curve_svg, &(cli_curve){w.file, w.nats, w.n_scored}, &err);
-    if (status == CLEF_OK)
+    if (rc == CLI_GO_ON && status == CLEF_OK && o->curve && w.rank == 0)
+        status = draw_curve(&w, &err);
+    if (rc == CLI_GO_ON && status == CLEF_OK && w.rank == 0)
         print_result(&w);
     close_all(&w);
-    return status == CLEF_OK ? CLI_OK : cli_report(&err);
+    return rc != CLI_GO_ON ? rc : status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
 const cli_command cli_command_perplexity = {

@@ -136,6 +136,8 @@ static const cli_option train_option_table[] = {
      .help = "go on from the newest checkpoint in OUT.train, as if there had been no break"},
     {.names = "log", .type = CLI_TEXT, .value = "FILE", AT(log),
      .help = "JSON lines of losses and texts [OUT.train/log.jsonl]; `clef train plot` draws them"},
+    {.names = "dp", .type = CLI_INT, .value = "N", AT(dp), .lo = 1, .hi = 4096,
+     .help = "under mpirun: ranks with the whole model each, which share the rows of a step [all ranks]"},
     {.names = "dry-run", .type = CLI_SWITCH, AT(dry_run),
      .help = "print parameters, memory, data, steps and expected time, and train nothing (with --new, "
              "OUT.train gets the new model)"},
@@ -177,7 +179,7 @@ static int run_train(const void *options, int32_t n_args, char **args)
     clef_ranks_info ranks = {.n = 1};
     if (n_args && strcmp(args[0], "plot") == 0)
         return plot_run(n_args - 1, args + 1, o.out);
-    int code = cli_ranks_join_apart(&r.ranks);
+    int code = cli_ranks_join_apart("train", o.dp, &r.ranks);
     if (code != CLI_GO_ON)
         return code;
     if (r.ranks)

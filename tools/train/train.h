@@ -19,7 +19,7 @@ typedef struct train_options {
     int32_t     objective, documents, packing, n_tokens, n_rows, n_parts, n_steps;
     int32_t     n_warmup, schedule, optimizer, compute, lora_rank, recompute, dtype;
     int32_t     eval_every, eval_rows, sample_every, sample_tokens, checkpoint_every, keep;
-    int32_t     resume, dry_run, quiet;
+    int32_t     resume, dry_run, quiet, dp;
     cli_seed    seed;
     clef_compile_opts compile;
 } train_options;

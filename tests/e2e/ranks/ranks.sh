@@ -26,6 +26,10 @@ same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -
   "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
 same "perplexity" "$("$CLEF" perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
   "$(ranks 2 perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q | cut -c 1-12)"
+license="perplexity $demo $CLEF_SOURCE/LICENSE -c 64 -q"
+alone=$("$CLEF" $license --curve "$tmp/alone.svg" | cut -d , -f 1,2)
+same "perplexity, each rank with a part of the windows" "$alone" "$(ranks 3 $license --dp 3 --curve "$tmp/ranks.svg" | cut -d , -f 1,2)"
+check "and the same curve" cmp "$tmp/alone.svg" "$tmp/ranks.svg"
 
 # Only rank 0 speaks; a failure is said once.
 ranks 2 run "$demo" -p ROMEO: -n 2 >"$tmp/out"
@@ -45,6 +49,9 @@ refuses "no such model" "/nonexistent" 2 run /nonexistent -p x
 refuses "a command for one process" "tokenize 2" 2 tokenize x
 refuses "a width that does not divide the ranks" "2 --tp" 2 run "$demo" $greedy --tp 3
 refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
+refuses "--dp beside --tp" "--dp --tp" 2 $license --dp 2 --tp 2
+refuses "--dp of another number" "--dp 3 2" 2 $license --dp 3
+refused "--dp without a launcher" 1 "--dp mpirun" "$CLEF" $license --dp 2
 CLEF_RANK_PIECE=many refuses "a piece that is no size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
 refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
 refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
