@@ -127,9 +127,11 @@ CLEF_API clef_status clef_graph_of_rank(const clef_graph *graph, int32_t width, 
 /** Calls `call` once when all ranks are about to end, because one is lost or has failed: on this rank, in a
  *  thread of its own, for up to a second. Then the process ends, whether `call` has returned or not. Other
  *  threads may be in calls of the library that never return, so it must not wait for them. call NULL: not any
- *  more; to be called before what `user` points to is freed. */
+ *  more; to be called before what `user` points to is freed. If a call runs then, this waits until it has
+ *  returned, so `call` itself must not do that. */
 CLEF_API void        clef_ranks_before_end(clef_ranks *ranks, void (*call)(void *user), void *user);
-/** Ends all ranks, after `message` was written to stderr. Does not return. */
+/** Ends all ranks, after `message` was written to stderr; "": nothing is written, as the caller has said why.
+ *  Does not return. */
 CLEF_API void        clef_ranks_abort(clef_ranks *ranks, const char *message);
 
 #ifdef __cplusplus

@@ -7,8 +7,9 @@
 /* MPI_Abort() needs other processes, which may be lost, too. Open MPI's launcher then waits for its other
  * half for ever, so it is ended from here. */
 enum { SECONDS_FOR_ABORT = 2 };
-/* What is called before the end may take so long. */
-static const double call_seconds = 1;
+/* What is called before the end may take a second: so many naps of 10 ms. They are counted because a process
+ * that was stopped has made none meanwhile. */
+enum { NAPS_FOR_CALL = 100 };
 
 /* ---- which rank reports ---- */
 
@@ -64,30 +65,46 @@ static int may_report(clef__mpi *m)
 
 /* ---- before the end ---- */
 
+/* The lock is held while the callback runs, so that whoever takes it away waits for it. */
+static void lock_last_call(clef__mpi *m)
+{
+    while (atomic_flag_test_and_set(&m->last_locked))
+        clef__mpi_nap(0.001);
+}
+
+static void unlock_last_call(clef__mpi *m)
+{
+    atomic_flag_clear(&m->last_locked);
+}
+
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user)
 {
     clef__mpi *m = t->state;
-    atomic_store(&m->last_call, NULL);
-    atomic_store(&m->last_user, user);
-    atomic_store(&m->last_call, call);
+    lock_last_call(m);
+    m->last_call = call;
+    m->last_user = user;
+    unlock_last_call(m);
 }
 
 static void run_last_call(void *user)
 {
     clef__mpi *m = user;
-    void (*call)(void *) = atomic_load(&m->last_call);
-    if (call)
-        call(atomic_load(&m->last_user));
+    lock_last_call(m);
+    if (m->last_call)
+        m->last_call(m->last_user);
+    unlock_last_call(m);
     atomic_store(&m->has_called, 1);
 }
 
 /* It runs in a thread of its own, so that it delays the end by a second at most, whatever it waits for. */
 static void make_last_call(clef__mpi *m)
 {
-    const double begin = clef__mpi_seconds();
-    if (!atomic_load(&m->last_call) || !clef__mpi_thread_start(run_last_call, m))
+    lock_last_call(m);
+    const int is_wanted = m->last_call != NULL;
+    unlock_last_call(m);
+    if (!is_wanted || !clef__mpi_thread_start(run_last_call, m))
         return;
-    while (!atomic_load(&m->has_called) && clef__mpi_seconds() - begin < call_seconds)
+    for (int32_t i = 0; i < NAPS_FOR_CALL && !atomic_load(&m->has_called); i++)
         clef__mpi_nap(0.01);
 }
 
@@ -98,7 +115,7 @@ static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
             clef__mpi_nap(1);
-    if (*line && may_report(m))
+    if (may_report(m) && *line) /* without a line the caller has written why */
         clef__mpi_write_line(line);
     make_last_call(m);
     clef__mpi_exit_after(SECONDS_FOR_ABORT);

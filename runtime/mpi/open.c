@@ -239,6 +239,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     m->t.state = m;
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);
+    atomic_flag_clear(&m->last_locked);
     call_at(&m->t, "starting", -1);
     bound_start();
     clef_status s = start_mpi(m, err);

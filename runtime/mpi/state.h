@@ -48,9 +48,10 @@ typedef struct clef__mpi {
     uint64_t n_sent;         /* bytes, as transport.h counts them */
     /* How it ends (end.c). */
     atomic_flag ending;
-    void (*_Atomic last_call)(void *user); /* before_end(); NULL: none */
-    void *_Atomic   last_user;
-    _Atomic int     has_called;
+    atomic_flag last_locked; /* for the two below, and held while the call runs */
+    void (*last_call)(void *user); /* before_end(); NULL: none */
+    void       *last_user;
+    _Atomic int has_called;
     MPI_Win     end_window;        /* memory that this node's ranks share, or MPI_WIN_NULL */
     _Atomic int32_t *has_reported; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;
@@ -88,8 +89,9 @@ void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request);
  *  it. Where MPI has no such memory, each rank that notices something writes its line. */
 void clef__mpi_report_make(clef__mpi *m, MPI_Comm node);
 void clef__mpi_report_free(clef__mpi *m);
-/** Writes `line`, if no other rank of this node has written one, and ends all ranks. The first caller in a
- *  process does it; others wait for the end. */
+/** Writes `line`, if no other rank of this node has written one, and ends all ranks. "": the caller has
+ *  written why, and no other rank of this node writes a line. The first caller in a process does it; others
+ *  wait for the end. */
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
 /** The same where another rank is lost: ends the launcher, too, if it has not ended after 2 s. */
 _Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line);

@@ -102,10 +102,11 @@ typedef struct clef__transport_calls {
     uint64_t    (*sent)(const clef__transport *t);
     /** Calls `call` once when all ranks are about to end, because one is lost or has failed: in a thread of
      *  its own, while the thread that ends them waits for up to a second. The thread that uses the transport
-     *  may be in a call that never returns, so `call` must not wait for it. NULL: not any more. Any thread
-     *  may call this. */
+     *  may be in a call that never returns, so `call` must not wait for it. NULL: not any more. If a call
+     *  runs, this waits until it has returned. Any thread may call this, but not `call` itself. */
     void        (*before_end)(clef__transport *t, void (*call)(void *user), void *user);
-    /** Ends all ranks after `message` (a line without its end) is written to stderr. Does not return. */
+    /** Ends all ranks after `message` (a line without its end) is written to stderr. "": the caller has
+     *  written why. Does not return. */
     void        (*abort)(clef__transport *t, const char *message);
     /** Waits until all ranks call it. Groups are freed before. A process can open the transport once. */
     void        (*close)(clef__transport *t);

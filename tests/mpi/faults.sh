@@ -2,18 +2,18 @@
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/lib.sh"
 # A rank is lost after 5 s. The rest of this is for a busy machine.
-limit=40
+limit=300
 
 pids() { awk '$1 == "rank" { print $3 }' "$tmp/out"; }
 
-# start N_RANKS MODE: in the background, until every rank has said its process id.
+# start N_RANKS MODE [FILE]: in the background, until every rank has said its process id.
 start() {
-  local tries=600
+  local n=$1 tries=3000
+  shift
   : >"$tmp/out"
-  "${ranks[@]}" -n "$1" "$CLEF_BUILD/tests/rank_with_fault_mpi" "$library" "$2" >"$tmp/out" 2>"$tmp/err" </dev/null &
+  "${ranks[@]}" -n "$n" "$CLEF_BUILD/tests/rank_with_fault_mpi" "$library" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
   mpirun_pid=$!
-  while [ "$(pids | wc -l)" -lt "$1" ] && kill -0 $mpirun_pid 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
-  sleep 1
+  while [ "$(pids | wc -l)" -lt "$n" ] && kill -0 $mpirun_pid 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
 }
 
 # signal_to RANK SIGNAL
@@ -38,7 +38,7 @@ ends() {
     return
   fi
   wait $mpirun_pid || code=$?
-  tries=50
+  tries=600
   # shellcheck disable=SC2046
   while [ -n "$(living $(pids))" ] && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
   # shellcheck disable=SC2046
@@ -71,6 +71,15 @@ ends "a rank hangs" "^clef: rank 2 on .+ hangs \(last: step 12\)$"
 
 start 2 abort
 ends "a rank ends all" "^clef: the model does not fit$"
+
+start 2 taken
+ends "a callback is taken away" "^clef: the model does not fit$"
+same "it was called" 1 "$(grep -c "^before the end$" "$tmp/out")"
+same "and whoever takes it away waits for it" 0 "$(grep -c "^taken away while it runs$" "$tmp/out")"
+
+start 2 twice "$tmp/ends"
+ends "a rank ends all after it has said why" "^clef: the reason$"
+same "and no other rank says anything" 1 "$(grep -c "^clef: " "$tmp/err")"
 
 start 2 exit
 ends "a rank ends by itself" ""
