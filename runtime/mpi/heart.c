@@ -3,8 +3,9 @@
  * The ranks form a tree in which each has up to 64 children, so up to 65 ranks are rank 0 and its children.
  * Each rank sends a beat to its parent and to its children every half second, and listens to theirs. A rank
  * whose parent or child has been silent for too long writes a line and ends all ranks. Silence is counted in
- * this thread's own beats and not in seconds: a process that was stopped, or had no processor, has made no
- * beats meanwhile, and so does not take the others for lost.
+ * this thread's own beats. A beat is half a second in which the thread has looked again and again: of the
+ * time between two looks a quarter of a second counts at most. So a process that was stopped, or had no
+ * processor, has made no beats meanwhile, and does not take the others for lost.
  *
  * Only its parent notices the loss of a rank without children. All children notice the loss of their parent.
  * Those of one node agree on who writes the line (end.c); those of different nodes wait for different
@@ -17,8 +18,8 @@
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
 
-enum { N_CHILDREN = 64, LOOKS_PER_BEAT = 10, SECONDS_FOR_GOODBYE = 2 };
-static const double beat_seconds = 0.5;
+enum { N_CHILDREN = 64, SECONDS_FOR_GOODBYE = 2 };
+static const double beat_seconds = 0.5, look_seconds = 0.05, longest_look = 0.25;
 
 /* What a beat says of its sender. */
 typedef struct beat {
@@ -123,24 +124,34 @@ static void find_hanging(clef__mpi_heart *h)
             end_for(h, &h->peers[i], "hangs");
 }
 
+static void make_beat(clef__mpi_heart *h)
+{
+    describe_own(h);
+    for (int32_t i = 0; i < h->n_peers; i++) {
+        peer *p = &h->peers[i];
+        send_beat(h, p);
+        if (++p->silent > p->patience && !p->said.says_goodbye)
+            end_for(h, p, "is lost");
+    }
+    if (h->hang_beats > 0)
+        find_hanging(h);
+}
+
 static void run(void *user)
 {
     clef__mpi_heart *h = user;
-    for (int32_t look = 0; !atomic_load(&h->stop); look = (look + 1) % LOOKS_PER_BEAT) {
+    double passed = beat_seconds, last = clef__mpi_seconds();
+    while (!atomic_load(&h->stop)) {
         for (int32_t i = 0; i < h->n_peers; i++)
             listen(h, &h->peers[i]);
-        if (look == 0) {
-            describe_own(h);
-            for (int32_t i = 0; i < h->n_peers; i++) {
-                peer *p = &h->peers[i];
-                send_beat(h, p);
-                if (++p->silent > p->patience && !p->said.says_goodbye)
-                    end_for(h, p, "is lost");
-            }
-            if (h->hang_beats > 0)
-                find_hanging(h);
+        if (passed >= beat_seconds) {
+            passed = 0;
+            make_beat(h);
         }
-        clef__mpi_nap(beat_seconds / LOOKS_PER_BEAT);
+        clef__mpi_nap(look_seconds);
+        const double now = clef__mpi_seconds(), look = now - last;
+        passed += look < longest_look ? look : longest_look;
+        last = now;
     }
 }
 
