@@ -65,43 +65,31 @@ static int may_report(clef__mpi *m)
 
 /* ---- before the end ---- */
 
-/* The lock is held while the callback runs, so that whoever takes it away waits for it. */
-static void lock_last_call(clef__mpi *m)
-{
-    while (atomic_flag_test_and_set(&m->last_locked))
-        clef__mpi_nap(0.001);
-}
-
-static void unlock_last_call(clef__mpi *m)
-{
-    atomic_flag_clear(&m->last_locked);
-}
-
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user)
 {
     clef__mpi *m = t->state;
-    lock_last_call(m);
+    clef__mpi_lock(&m->last_locked);
     m->last_call = call;
     m->last_user = user;
-    unlock_last_call(m);
+    clef__mpi_unlock(&m->last_locked);
 }
 
 static void run_last_call(void *user)
 {
     clef__mpi *m = user;
-    lock_last_call(m);
+    clef__mpi_lock(&m->last_locked); /* so that whoever takes the call away waits for it */
     if (m->last_call)
         m->last_call(m->last_user);
-    unlock_last_call(m);
+    clef__mpi_unlock(&m->last_locked);
     atomic_store(&m->has_called, 1);
 }
 
 /* It runs in a thread of its own, so that it delays the end by a second at most, whatever it waits for. */
 static void make_last_call(clef__mpi *m)
 {
-    lock_last_call(m);
+    clef__mpi_lock(&m->last_locked);
     const int is_wanted = m->last_call != NULL;
-    unlock_last_call(m);
+    clef__mpi_unlock(&m->last_locked);
     if (!is_wanted || !clef__mpi_thread_start(run_last_call, m))
         return;
     for (int32_t i = 0; i < NAPS_FOR_CALL && !atomic_load(&m->has_called); i++)

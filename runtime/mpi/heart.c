@@ -26,6 +26,8 @@ typedef struct beat {
     int64_t number, n_calls;
     int32_t does;   /* a clef__mpi_does */
     int32_t waited; /* beats for which it has been in the same sum */
+    int32_t awaits; /* the rank for which its device waits; -1: none */
+    int32_t stuck;  /* beats for which its device has raised no round */
     int32_t says_goodbye;
     char what[36];
 } beat;
@@ -46,6 +48,7 @@ struct clef__mpi_heart {
     int32_t n_peers;
     peer *peers;
     beat own;
+    uint64_t round;     /* that the own device had raised at the last beat */
     int32_t hang_beats; /* 0: a rank may take any time */
 };
 
@@ -92,6 +95,16 @@ static void listen(clef__mpi_heart *h, peer *p)
     }
 }
 
+/* A device that sums does not come back to the host between two rounds, so its rounds tell what it does. */
+static void describe_device(clef__mpi_heart *h, beat *now)
+{
+    uint64_t round = 0;
+    now->awaits = now->does == CLEF__MPI_DOES_DEVICE ? clef__mpi_shared_awaits(h->m, &round) : -1;
+    if (now->does == CLEF__MPI_DOES_DEVICE && now->n_calls == h->own.n_calls && round == h->round)
+        now->stuck = h->own.stuck + 1;
+    h->round = round;
+}
+
 static void describe_own(clef__mpi_heart *h)
 {
     clef__mpi *m = h->m;
@@ -99,29 +112,53 @@ static void describe_own(clef__mpi_heart *h)
                 .n_calls = atomic_load_explicit(&m->n_calls, memory_order_relaxed),
                 .does = atomic_load_explicit(&m->does, memory_order_relaxed)};
     snprintf(now.what, sizeof now.what, "%s", atomic_load_explicit(&m->what, memory_order_relaxed));
-    if (now.does == CLEF__MPI_DOES_SUM && now.n_calls == h->own.n_calls)
+    if (now.does >= CLEF__MPI_DOES_SUM && now.n_calls == h->own.n_calls)
         now.waited = h->own.waited + 1;
+    describe_device(h, &now);
     h->own = now;
 }
 
 /* ---- what they tell ---- */
 
-static _Noreturn void end_for(clef__mpi_heart *h, const peer *p, const char *state)
+static _Noreturn void end_for(clef__mpi_heart *h, int32_t rank, const beat *said, const char *state)
 {
     char line[512];
-    clef__mpi_describe(h->m, p->rank, state, p->said.what, p->said.number, line, sizeof line);
+    clef__mpi_describe(h->m, rank, state, said->what, said->number, line, sizeof line);
     clef__mpi_end_lost(h->m, line);
+}
+
+/* What a rank said last; NULL where this rank does not hear it. */
+static const beat *beat_of(const clef__mpi_heart *h, int32_t rank)
+{
+    if (rank == h->m->t.rank)
+        return &h->own;
+    for (int32_t i = 0; i < h->n_peers; i++)
+        if (h->peers[i].rank == rank)
+            return &h->peers[i].said;
+    return NULL;
+}
+
+/* The device of a rank hangs, or its host before the device has its work, if it raises no round while the
+ * device of `waiting` has waited for it for as long. */
+static void find_hanging_device(clef__mpi_heart *h, const beat *waiting)
+{
+    const beat *said = waiting->stuck > h->hang_beats ? beat_of(h, waiting->awaits) : NULL;
+    if (said && said->stuck > h->hang_beats)
+        end_for(h, waiting->awaits, said, "hangs");
 }
 
 /* A rank hangs if it does nothing that others could see, while another has waited in a sum for as long. */
 static void find_hanging(clef__mpi_heart *h)
 {
+    find_hanging_device(h, &h->own);
+    for (int32_t i = 0; i < h->n_peers; i++)
+        find_hanging_device(h, &h->peers[i].said);
     int somebody_waits = h->own.waited > h->hang_beats;
     for (int32_t i = 0; i < h->n_peers; i++)
         somebody_waits |= h->peers[i].said.waited > h->hang_beats;
     for (int32_t i = 0; somebody_waits && i < h->n_peers; i++)
         if (h->peers[i].still > h->hang_beats)
-            end_for(h, &h->peers[i], "hangs");
+            end_for(h, h->peers[i].rank, &h->peers[i].said, "hangs");
 }
 
 static void make_beat(clef__mpi_heart *h)
@@ -131,7 +168,7 @@ static void make_beat(clef__mpi_heart *h)
         peer *p = &h->peers[i];
         send_beat(h, p);
         if (++p->silent > p->patience && !p->said.says_goodbye)
-            end_for(h, p, "is lost");
+            end_for(h, p->rank, &p->said, "is lost");
     }
     if (h->hang_beats > 0)
         find_hanging(h);
@@ -157,13 +194,12 @@ static void run(void *user)
 
 int clef__mpi_heart_last(const clef__mpi *m, int32_t rank, const char **what, int64_t *number)
 {
-    for (int32_t i = 0; m->heart && i < m->heart->n_peers; i++)
-        if (m->heart->peers[i].rank == rank) {
-            *what = m->heart->peers[i].said.what;
-            *number = m->heart->peers[i].said.number;
-            return 1;
-        }
-    return 0;
+    const beat *said = m->heart && rank != m->t.rank ? beat_of(m->heart, rank) : NULL;
+    if (said) {
+        *what = said->what;
+        *number = said->number;
+    }
+    return said != NULL;
 }
 
 /* ---- begin and end ---- */
@@ -172,7 +208,7 @@ static void add_peer(clef__mpi_heart *h, int32_t rank, int32_t patience)
 {
     peer *p = &h->peers[h->n_peers++];
     *p = (peer){.rank = rank, .patience = patience, .get = MPI_REQUEST_NULL, .put = MPI_REQUEST_NULL};
-    p->said.number = -1;
+    p->said.number = p->said.awaits = -1;
     snprintf(p->said.what, sizeof p->said.what, "starting");
     expect_beat(h, p);
 }
@@ -200,7 +236,7 @@ clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
         free(h);
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory for heartbeats");
     }
-    *h = (clef__mpi_heart){.m = m, .peers = peers};
+    *h = (clef__mpi_heart){.m = m, .peers = peers, .own.awaits = -1};
     h->hang_beats = (int32_t)(clef__mpi_env_number("CLEF_RANK_HANG", 0) / beat_seconds);
     m->heart = h;
     if (rank > 0)

@@ -37,7 +37,7 @@ static uint64_t call_sent(const clef__transport *t)
 static void call_device_sums(clef__transport *t, uint64_t n_bytes)
 {
     clef__mpi *m = t->state;
-    clef__mpi_enter(m, CLEF__MPI_DOES_SUM);
+    clef__mpi_enter(m, CLEF__MPI_DOES_DEVICE);
     m->n_sent += n_bytes;
 }
 
@@ -240,6 +240,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);
     atomic_flag_clear(&m->last_locked);
+    atomic_flag_clear(&m->summing_locked);
     call_at(&m->t, "starting", -1);
     bound_start();
     clef_status s = start_mpi(m, err);

@@ -22,7 +22,8 @@ enum { CLEF__MPI_SILENCE = 5 };
 typedef enum clef__mpi_does {
     CLEF__MPI_DOES_OTHER,   /* outside of the transport: it computes, reads files, waits for its user */
     CLEF__MPI_DOES_MESSAGE, /* in send, receive or broadcast: the others may take their time */
-    CLEF__MPI_DOES_SUM      /* in all_reduce or all_gather: all ranks of the group should come */
+    CLEF__MPI_DOES_SUM,     /* in all_reduce or all_gather: all ranks of the group should come */
+    CLEF__MPI_DOES_DEVICE   /* its device sums in a group's memory, or has done so: the same */
 } clef__mpi_does;
 
 typedef struct clef__mpi_heart  clef__mpi_heart;
@@ -46,6 +47,8 @@ typedef struct clef__mpi {
     _Atomic int64_t n_calls; /* collectives and messages that were begun */
     _Atomic int     does;    /* a clef__mpi_does */
     uint64_t n_sent;         /* bytes, as transport.h counts them */
+    atomic_flag  summing_locked; /* for the next one, which the heart reads */
+    clef__group *summing;        /* the group in whose memory devices sum, or NULL */
     /* How it ends (end.c). */
     atomic_flag ending;
     atomic_flag last_locked; /* for the two below, and held while the call runs */
@@ -82,6 +85,10 @@ typedef struct clef__mpi_wait {
 void clef__mpi_wait_step(clef__mpi *m, clef__mpi_wait *wait);
 /** Waits for one request. A lost peer does not return. */
 void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request);
+
+/** A lock for what threads hold for a moment; whoever waits for it sleeps meanwhile. */
+void clef__mpi_lock(atomic_flag *lock);
+void clef__mpi_unlock(atomic_flag *lock);
 
 /* ---- ending (end.c) ---- */
 
@@ -214,5 +221,8 @@ void        clef__mpi_rounds(clef__group *group, int on);
 void       *clef__mpi_shared_begin(clef__group *group);
 void        clef__mpi_shared_raise(clef__group *group);
 const void *clef__mpi_shared_of(clef__group *group, int32_t rank);
+/** The rank, by its number among all, for which this rank waits in the round that it has raised last, and in
+ *  *round how many it has raised; -1: it waits for none, or devices do not sum. For the heart. */
+int32_t clef__mpi_shared_awaits(clef__mpi *m, uint64_t *round);
 
 #endif

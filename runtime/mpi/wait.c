@@ -39,3 +39,14 @@ void clef__mpi_finish(clef__mpi *m, clef__mpi_request *request)
         clef__mpi_wait_step(m, &wait);
     }
 }
+
+void clef__mpi_lock(atomic_flag *lock)
+{
+    while (atomic_flag_test_and_set(lock))
+        clef__mpi_nap(0.001);
+}
+
+void clef__mpi_unlock(atomic_flag *lock)
+{
+    atomic_flag_clear(lock);
+}

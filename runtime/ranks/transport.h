@@ -86,7 +86,7 @@ typedef struct clef__transport_calls {
      *  can take part; with 0, what is the fastest. All members call it alike, between the same sums. */
     void        (*rounds)(clef__group *group, int on);
     /** Says that a device has begun sums in a group's memory, which send n_bytes to others. Until this rank's
-     *  next call it counts as waiting in a sum. */
+     *  next call it counts as waiting in a sum; whether its device goes on is seen by the rounds. */
     void        (*device_sums)(clef__transport *t, uint64_t n_bytes);
     /** Messages from one rank to another (numbers among all ranks) arrive in their order. send() returns when
      *  `data` may be used again, which may be before the message has arrived. Two ranks may send to each
