@@ -142,6 +142,15 @@ static int make_runs(serve_task *t)
     return 1;
 }
 
+/* Nothing more comes; the group's lock is held. */
+static int all_done(const serve_task *t)
+{
+    int32_t i = 0;
+    while (i < t->n_choices && t->runs[i].state == SERVE_RUN_DONE)
+        i++;
+    return i == t->n_choices;
+}
+
 static int has_begun(const serve_task *t)
 {
     for (int32_t i = 0; i < t->n_choices; i++)
@@ -201,8 +210,10 @@ int serve_task_wait(serve_task *t)
     serve_lock_take(&t->group.lock);
     serve_group_wait(&t->group, t->seen, look_seconds);
     t->seen = t->group.n_changes;
-    const int waits = !has_begun(t);
+    const int waits = !has_begun(t), done = all_done(t);
     serve_lock_release(&t->group.lock);
+    if (done) /* its answer is complete, whatever happens to the server or the client's time */
+        return 1;
     if (serve_engine_gave_up(r->s->engine, &r->error))
         return 0;
     const double now = cli_terminal_seconds();
