@@ -124,7 +124,7 @@ void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *use
  *  the "NAME=value" of `environment` (NULL ends it, CLEF_OS_MAX_SET at most). Its stdin, stdout and stderr
  *  are the null device: a driver that dies in a trial would otherwise write to the user's terminal.
  *  CLEF_E_IO, CLEF_E_NOMEM. */
-enum { CLEF_OS_MAX_SET = 4 };
+enum { CLEF_OS_MAX_SET = 5 };
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process,
                            clef_error *err);
 /** Returns 0 while the process runs, 1 when it has ended. *code is its exit code, or minus the signal that

@@ -241,19 +241,16 @@ static clef_status check_node(const prover *p, const clef_value *n, int32_t sett
 static int try_smaller_groups(const prover *p)
 {
     const clef_graph *g = p->plan->graph;
-    const int32_t before = clef__proofs_max_group(p->known);
+    int tries = 0;
     for (int32_t m = 0; m < p->at->n; m++)
         for (int32_t i = 0; i < g->n_values; i++) {
             const clef_proof *charge = find_charge(p, g->values[i], m);
             if (charge && clef__proof_may_limit_groups(charge))
-                (void)clef__proofs_note_group(
-                    p->known, &(clef_proof){.cl_code = charge->cl_code, .items = charge->items}, NULL);
+                tries |= clef__proofs_try_group(p->known, charge);
         }
-    if (clef__proofs_max_group(p->known) == before)
-        return 0;
-    clef__proofs_limit_groups(p->plan->dev, p->known);
-    (void)clef__proofs_save(p->plan->dev, p->known, NULL);
-    return 1;
+    if (tries)
+        clef__proofs_limit_groups(p->plan->dev, p->known);
+    return tries;
 }
 
 static clef_status check_nodes(const prover *p, clef_error *err)
@@ -316,17 +313,19 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
     prover p = {.plan = plan, .at = at, .tuning = tuning};
     clef_status s = clef__proofs_open(plan->dev, &p.known, err);
     const int32_t max_group = s ? 0 : clef__proofs_max_group(p.known);
+    int all_known = 0;
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
         s = collect_units(&p, err);
         if (!s && !p.units.n && try_smaller_groups(&p))
             continue;
-        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no verdicts: the plan is made without proofs */
+        all_known = !s && !p.units.n;
+        if (s || all_known || !prove_units(&p, &s, err)) /* no verdicts: the plan is made without proofs */
             break;
         *proven = 1;
     }
-    if (!s)
-        clef__proofs_tell_groups(plan->dev, p.known, max_group);
+    if (p.known && !all_known) /* smaller groups were not tried to the end */
+        (void)clef__proofs_end_try(plan->dev, p.known, 0, NULL);
     if (s == CLEF_E_IO) {
         s = CLEF_OK;
         if (err)
@@ -335,7 +334,11 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
     if (!s) {
         set_aside(p.known, tuning);
         s = check_nodes(&p, err);
+        const clef_status ended = clef__proofs_end_try(plan->dev, p.known, !s, s ? NULL : err);
+        s = s ? s : ended;
     }
+    if (p.known)
+        clef__proofs_tell_groups(plan->dev, p.known, max_group);
     free(p.units.at);
     return s;
 }

@@ -71,6 +71,9 @@ typedef struct clef_proof {
 typedef struct clef_proofs {
     clef_proof *at;
     int32_t     n, cap;
+    int32_t     driver_group; /* the largest group by what the driver says */
+    int32_t     tried_group;  /* the largest that is launched while a smaller one is tried; 0: none is. Not on
+                                 disk */
 } clef_proofs;
 
 /** A hang may be the machine's fault, so the first hangs are a suspicion: the next start tries again, with
@@ -110,11 +113,18 @@ int         clef__proof_limits_groups(const clef_proof *p);
 int         clef__proof_may_limit_groups(const clef_proof *p);
 /** Notes that groups as large as those of the refused kernel are too large for the device. CLEF_E_NOMEM. */
 clef_status clef__proofs_note_group(clef_proofs *proofs, const clef_proof *refused, clef_error *err);
-/** The largest group that clef launches; 0: what the driver says. */
+/** The largest group that clef launches, also while it is tried; 0: what the driver says. */
 int32_t     clef__proofs_max_group(const clef_proofs *proofs);
+/** Tries groups smaller than those of a kernel that may have been refused for them. Returns 0 if clef
+ *  launches no larger ones anyway. */
+int         clef__proofs_try_group(clef_proofs *proofs, const clef_proof *refused);
+/** Ends that: notes the limit, and saves the proofs, if it has helped; else takes it back. CLEF_E_NOMEM. */
+clef_status clef__proofs_end_try(clef_device *dev, clef_proofs *proofs, int has_helped, clef_error *err);
+/** For children: "CLEF_TRIED_GROUP=64" in their environment is the limit that their parent tries. */
+#define CLEF__TRIED_GROUP "CLEF_TRIED_GROUP"
 /** 1 when a kernel was refused for lack of resources in a larger group than clef launches now. */
 int         clef__proof_is_outgrown(const clef_proofs *proofs, const clef_proof *p);
-/** Puts the limit in force: lowers the device's max_group. */
+/** Puts the limit in force: sets the device's max_group. */
 void        clef__proofs_limit_groups(clef_device *dev, const clef_proofs *proofs);
 /** Calls the device's notice if the limit is another one than `before`. */
 void        clef__proofs_tell_groups(const clef_device *dev, const clef_proofs *proofs, int32_t before);

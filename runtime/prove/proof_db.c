@@ -196,6 +196,9 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
         clef__proofs_free(proofs);
         return s;
     }
+    const char *tried = clef__os_env(CLEF__TRIED_GROUP);
+    proofs->driver_group = dev->info.caps.max_group;
+    proofs->tried_group = tried ? (int32_t)strtol(tried, NULL, 10) : 0;
     clef__device_attach(dev, &proofs_slot, *out = proofs);
     clef__proofs_limit_groups(dev, proofs);
     return CLEF_OK;

@@ -26,7 +26,34 @@ static uint64_t limit_print(void)
 int32_t clef__proofs_max_group(const clef_proofs *proofs)
 {
     const clef_proof *limit = clef__proofs_find(proofs, limit_print());
-    return limit && limit->items > 1 ? limit->items / 2 : 0;
+    const int32_t most = limit && limit->items > 1 ? limit->items / 2 : 0, tried = proofs->tried_group;
+    return tried > 0 && (most == 0 || tried < most) ? tried : most;
+}
+
+int clef__proofs_try_group(clef_proofs *proofs, const clef_proof *refused)
+{
+    const int32_t before = clef__proofs_max_group(proofs), most = refused->items / 2;
+    if (before > 0 && before <= most)
+        return 0;
+    proofs->tried_group = most;
+    return 1;
+}
+
+/* Smaller groups do not help against every lack of resources, and other plans are faster without a limit. */
+clef_status clef__proofs_end_try(clef_device *dev, clef_proofs *proofs, int has_helped, clef_error *err)
+{
+    const clef_proof refused = {.cl_code = CL_OUT_OF_RESOURCES, .items = 2 * proofs->tried_group};
+    clef_status s = CLEF_OK;
+    if (proofs->tried_group == 0)
+        return CLEF_OK;
+    proofs->tried_group = 0;
+    if (has_helped) {
+        s = clef__proofs_note_group(proofs, &refused, err);
+        if (!s)
+            s = clef__proofs_save(dev, proofs, err);
+    }
+    clef__proofs_limit_groups(dev, proofs);
+    return s;
 }
 
 int clef__proof_is_outgrown(const clef_proofs *proofs, const clef_proof *p)
@@ -54,8 +81,7 @@ clef_status clef__proofs_note_group(clef_proofs *proofs, const clef_proof *refus
 void clef__proofs_limit_groups(clef_device *dev, const clef_proofs *proofs)
 {
     const int32_t most = clef__proofs_max_group(proofs);
-    if (most > 0 && most < dev->info.caps.max_group)
-        dev->info.caps.max_group = most;
+    dev->info.caps.max_group = most > 0 && most < proofs->driver_group ? most : proofs->driver_group;
 }
 
 void clef__proofs_tell_groups(const clef_device *dev, const clef_proofs *proofs, int32_t before)

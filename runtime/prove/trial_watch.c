@@ -42,7 +42,8 @@ static clef_status spawn_child(clef_device *dev, const char *path, const char *f
 {
     const char *environment[CLEF_OS_MAX_SET + 1] = {
         "POCL_AFFINITY=0"}; /* with affinity, the first threads of all children would share a processor */
-    char device[32], cache[sizeof dev->cache_dir + 16];
+    char device[32], group[40], cache[sizeof dev->cache_dir + 16];
+    clef_proofs *known = NULL;
     int n = 1;
     snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have set another
                                                                            folder */
@@ -51,6 +52,10 @@ static clef_status spawn_child(clef_device *dev, const char *path, const char *f
         environment[n++] = CLEF_DEAR "=1";
     if (!clef__background_allowed(dev))
         environment[n++] = "CLEF_BACKGROUND=0";
+    if (clef__proofs_open(dev, &known, NULL) == CLEF_OK && known->tried_group) {
+        snprintf(group, sizeof group, CLEF__TRIED_GROUP "=%d", (int)known->tried_group);
+        environment[n++] = group;
+    }
     snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
     const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",
                                 first,       "-d",       device,    NULL};

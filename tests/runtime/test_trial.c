@@ -158,8 +158,16 @@ static void test_groups(void **state)
     assert_int_equal(clef__proofs_max_group(p), 0);
     assert_false(clef__proof_is_outgrown(p, clef__proofs_find(p, 7)));
     assert_non_null(clef__proofs_find_bad(p, "gather", "-"));
+    assert_true(clef__proofs_try_group(p, &large)); /* for a while */
+    assert_false(clef__proofs_try_group(p, &large));
+    assert_int_equal(clef__proofs_max_group(p), 128);
+    assert_true(clef__proof_is_outgrown(p, clef__proofs_find(p, 7)));
+    p->tried_group = 0;
+    assert_int_equal(clef__proofs_max_group(p), 0);
+    assert_non_null(clef__proofs_find_bad(p, "gather", "-"));
     assert_int_equal(clef__proofs_note_group(p, &large, NULL), CLEF_OK);
     assert_int_equal(clef__proofs_max_group(p), 128);
+    assert_false(clef__proofs_try_group(p, &large));
     assert_true(clef__proof_is_outgrown(p, clef__proofs_find(p, 7)));
     assert_null(clef__proofs_find_bad(p, "gather", "-"));
     assert_int_equal(clef__proofs_put(p, &(clef_proof){.print = 7, .op = "gather", .variant = "-"}, NULL),

@@ -63,6 +63,8 @@ done
 goes_on resources=64 $gpu "CL_OUT_OF_RESOURCES at~most~64~work-items"
 goes_on local=4096 $gpu "gpu_flash CL_OUT_OF_RESOURCES set~aside"
 refuses local=1024 $gpu "panel_matmul CL_OUT_OF_RESOURCES no~others"
+same "local=1024: smaller groups did not help, so none are launched" "" "$(cat "$tmp"/cache/proof/* | grep largest_group)"
+same "local=1024: and nothing says so" "" "$(grep "work-items in a group" "$tmp/err")"
 for caps in "" $gpu; do
   goes_on align=4096 "$caps"
   goes_on no_fill "$caps"
