@@ -1,6 +1,7 @@
 # What happens when a rank is killed, stopped, hangs or ends: one line says which, and all ranks end.
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/lib.sh"
+export CLEF_RANK_TIMEOUT=5
 # A rank is lost after 5 s. The rest of this is for a busy machine.
 limit=300
 
@@ -95,7 +96,7 @@ ends "a rank ends by itself" ""
 : >"$tmp/out"
 "${ranks[@]}" -n 1 sleep 1000 : -n 1 "$CLEF_BUILD/tests/rank_with_fault_mpi" "$library" sums >"$tmp/out" 2>"$tmp/err" </dev/null &
 mpirun_pid=$!
-for _ in $(seq 600); do
+for _ in $(seq 3000); do
   early=$(pgrep -P $mpirun_pid -f rank_with_fault_mpi)
   [ -n "$early" ] && [ -n "$(pgrep -P "$early")" ] && break
   sleep 0.1
@@ -106,10 +107,10 @@ ends "a rank is stopped before the ranks have met" "^clef: rank 1 on .+ is lost 
 same "neither it nor its child stays" "" "$(living $early $guard)"
 
 # Ranks that were stopped together go on together: nobody counts the time in which it was stopped itself.
-CLEF_RANK_TIMEOUT=4 start 3 sums
+CLEF_RANK_TIMEOUT=8 start 3 sums
 # shellcheck disable=SC2046
 kill -STOP $(pids)
-sleep 7
+sleep 11
 # shellcheck disable=SC2046
 kill -CONT $(pids)
 sleep 5

@@ -1,9 +1,9 @@
-/* A module for MPI in which something goes wrong: it opens the real module ($CLEF_TEST_MPI) and stands before
- * it
+/* A module for MPI in which something goes wrong. It opens the real one ($CLEF_TEST_MPI) and stands before it
  * ($CLEF_MPI names this one).
- *   $CLEF_TEST_SPOIL   the first message of at least so many bytes that rank 0 sends has one bit changed
- *   $CLEF_TEST_SIGNAL  "RANK SIGNAL N CALL": that rank gets the signal (a number) in its Nth call, from 1 on,
- * of "receive", "send", or of `at` with a text that begins with CALL */
+ *   $CLEF_TEST_SPOIL      the first message of at least so many bytes that rank 0 sends has one bit changed
+ *   $CLEF_TEST_SIGNAL     "RANK SIGNAL N CALL": that rank gets the signal (a number) in its Nth call, from 1
+ *                         on, of "receive", "send", or of `at` with a text that begins with CALL
+ *   $CLEF_TEST_SIGNALLED  a file that is made before the signal */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +21,13 @@ static char call_name[64];
 
 static void count(const clef__transport *t, const char *name)
 {
-    if (t->rank == at_rank && strncmp(name, call_name, strlen(call_name)) == 0 && --n_left == 0)
-        raise(signal_number);
+    if (t->rank != at_rank || strncmp(name, call_name, strlen(call_name)) != 0 || --n_left != 0)
+        return;
+    const char *path = getenv("CLEF_TEST_SIGNALLED");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (file)
+        fclose(file);
+    raise(signal_number);
 }
 
 static clef_status send(clef__transport *t, int32_t to, const void *data, size_t n_bytes, clef_error *err)

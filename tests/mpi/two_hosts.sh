@@ -1,6 +1,7 @@
 # Two hosts with a cable of 1 Gbit/s, made by examples/mpi-two-hosts.sh: every call, and a rank on the other host that is stopped.
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/lib.sh"
+export CLEF_RANK_TIMEOUT=5
 [ "$(id -u)" -eq 0 ] || skip "needs root"
 ip netns add clef-try-$$ 2>/dev/null || skip "no network namespaces here"
 ip netns delete clef-try-$$
@@ -15,8 +16,7 @@ same "the names of the hosts" "host-a host-b " "$("$hosts" -q hostname 2>/dev/nu
 
 "$hosts" -q "$CLEF_BUILD/tests/rank_with_fault_mpi" "$library" sums >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
-for _ in $(seq 300); do [ "$(grep -c '^rank' "$tmp/out")" -eq 2 ] && break; sleep 0.1; done
-sleep 1
+for _ in $(seq 3000); do [ "$(grep -c '^rank' "$tmp/out")" -eq 2 ] && break; sleep 0.1; done
 kill -STOP "$(awk '$2 == 1 { print $3 }' "$tmp/out")"
 code=0
 wait $pid || code=$?

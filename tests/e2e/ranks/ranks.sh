@@ -1,10 +1,8 @@
 # clef on several ranks, which mpirun starts: the texts and vectors of one process, by tensor parallelism, as a pipeline and both; a server;
 # what ranks refuse; and a rank that is lost.
 . "$(dirname "$0")/../lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun here (Debian: openmpi-bin)"
-[ -f "$CLEF_BUILD/libclef_mpi.so" ] || skip "built without MPI"
+. "$(dirname "$0")/lib.sh"
 demo=$CLEF_SOURCE/model/demo
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 ranks() { local n=$1; shift; timeout 300 mpirun -n "$n" --oversubscribe --bind-to none "$CLEF" "$@" 2>"$tmp/err"; }
 
@@ -77,13 +75,11 @@ else
 fi
 
 # A server: rank 0 listens, and the others compute with it.
-mpirun -n 2 --oversubscribe --bind-to none "$CLEF" serve "$demo" --port 0 >"$tmp/serve.log" 2>&1 &
-server=$!
-for _ in $(seq 600); do
-  address=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/serve.log" | head -n 1)
-  [ -n "$address" ] && curl -fs "$address/health" >/dev/null && break
-  sleep 0.1
-done
+start 2 serve "$demo" --port 0
+server=$launcher
+until_served "$tmp/out"
+pids=$(pids_of "$launcher")
+same "the server has two ranks" 2 "$(echo "$pids" | wc -w)"
 ask() {
   curl -s "$address/v1/completions" -H "Content-Type: application/json" -d '{"prompt":"ROMEO:","max_tokens":16,"temperature":0}' |
     sed -n 's/.*"text":"\([^"]*\)".*/\1/p' | sed 's/\\n/ /g'
@@ -93,19 +89,21 @@ for i in 1 2 3 4; do ask >"$tmp/reply.$i" & asked="${asked:-} $!"; done
 wait $asked
 same "four requests at once" "4 $("$CLEF" run "$demo" -p ROMEO: --temp 0 -n 16 -q | tr '\n' ' ' | sed 's/ *$//')" \
   "$(sed 's/ *$//' "$tmp"/reply.* | sort | uniq -c | sed 's/^ *//; s/^4  /4  /')"
-kill -INT $server
-wait $server 2>/dev/null
-for _ in $(seq 300); do pgrep -f "^$CLEF serve $demo" >/dev/null || break; sleep 0.1; done
-same "the server's ranks end" "" "$(pgrep -f "^$CLEF serve $demo")"
+kill -INT "$server"
+wait "$server" 2>/dev/null
+# shellcheck disable=SC2086
+none_lives() { [ -z "$(living $pids)" ]; }
+until_true none_lives
+# shellcheck disable=SC2086
+same "the server's ranks end" "" "$(living $pids)"
 
 # A rank that is stopped ends the run, and the line names it.
-timeout 100 mpirun -n 2 --oversubscribe --bind-to none "$CLEF" bench "$demo" -n 200 -p 0 -r 100 -q >"$tmp/out" 2>"$tmp/err" &
-run=$!
-for _ in $(seq 600); do [ "$(pgrep -f "^$CLEF bench $demo" | wc -l)" -ge 2 ] && break; sleep 0.1; done
-sleep 5 # until they have met
-for pid in $(pgrep -f "^$CLEF bench $demo"); do tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^OMPI_COMM_WORLD_RANK=1$' && kill -STOP "$pid"; done
-wait $run 2>/dev/null
-same "a rank that stops is named" 1 "$(grep -c "^clef: rank 1 on .* is lost (last: " "$tmp/err")"
-for _ in $(seq 300); do pgrep -f "^$CLEF bench $demo" >/dev/null || break; sleep 0.1; done # a process ends after its signal
-same "and no process stays" "" "$(pgrep -f "^$CLEF bench $demo")"
+export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TEST_SIGNALLED=$tmp/signalled
+if [ -f "$CLEF_BUILD/tests/libfaulty_module.so" ] && [ -d /proc/self ]; then
+  CLEF_RANK_TIMEOUT=5 CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so CLEF_TEST_SIGNAL="1 $(kill -l STOP) 40 step" \
+    start 2 bench "$demo" -n 200 -p 0 -r 100 -q
+  until_true [ -e "$tmp/signalled" ]
+  pids=$(pids_of "$launcher")
+  ends "a rank that stops" "^clef: rank 1 on .* is lost \(last: "
+fi
 finish

@@ -8,7 +8,7 @@ mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "needs Open MPI, whose
 ip netns add clef-try-$$ 2>/dev/null || skip "no network namespaces here (Debian: iproute2)"
 ip netns delete clef-try-$$
 [ -c /dev/net/tun ] || skip "no /dev/net/tun here, so no cable with a latency"
-export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0
+export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0 CLEF_RANK_TIMEOUT=60
 script=$CLEF_SOURCE/examples/mpi-two-hosts.sh
 models=("$CLEF_SOURCE/model/demo")
 [ -f "${CLEF_SHARED:-}/data/stories260K/stories260K.gguf" ] && models+=("$CLEF_SHARED/data/stories260K/stories260K.gguf")
@@ -58,16 +58,17 @@ done
 [ ${#models[@]} -gt 1 ] && bytes "${models[1]}" 4 "$fast" 10Gbit,50us "--tp 4"
 
 # The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s.
-"$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/model/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
+CLEF_RANK_TIMEOUT=5 "$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/model/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 ours() { ip netns pids "clef-a-$pid" 2>/dev/null; ip netns pids "clef-b-$pid" 2>/dev/null; }
 ranks() { for p in $(ours); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" = clef ] && echo "$p"; done; }
-for _ in $(seq 600); do [ "$(ranks | wc -l)" -eq 2 ] && break; sleep 0.1; done
-sleep 10
+# Until they have met, and sent each other a megabyte.
+sent() { ip -n "clef-a-$pid" -s link show dev clef-cable 2>/dev/null | awk 'tx { print $1; exit } $1 == "TX:" { tx = 1 }'; }
+for _ in $(seq 3000); do [ "$(sent || :)" ] && [ "$(sent)" -gt 1000000 ] && break; kill -0 $pid 2>/dev/null || break; sleep 0.1; done
 same "two ranks before the cable is cut" 2 "$(ranks | wc -l)"
 begin=$(date +%s%N)
 ip -n "clef-a-$pid" link set dev clef-cable down
-for _ in $(seq 1200); do [ -z "$(ours)" ] && break; sleep 0.1; done
+for _ in $(seq 3000); do [ -z "$(ours)" ] && break; sleep 0.1; done
 took=$((($(date +%s%N) - begin) / 1000000))
 left=$(ours)
 code=0

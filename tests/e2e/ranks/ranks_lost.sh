@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 [ -d /proc/self ] || skip "no /proc here, so no way to find the ranks"
 demo=$CLEF_SOURCE/model/demo
-export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_MARK=$tmp
+export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TEST_SIGNALLED=$tmp/signalled CLEF_MARK=$tmp CLEF_RANK_TIMEOUT=5
 [ -f "$CLEF_BUILD/tests/libfaulty_module.so" ] || skip "built without tests of MPI"
 kill=9 stop=19
 
@@ -13,7 +13,7 @@ left() {
   local at
   for at in /proc/[0-9]*; do
     case $(cat "$at/comm" 2>/dev/null) in clef | mpirun | orted) ;; *) continue ;; esac
-    tr '\0' '\n' <"$at/environ" 2>/dev/null | grep -qFx "CLEF_MARK=$tmp" && living "${at#/proc/}"
+    tr '\0' '\n' 2>/dev/null <"$at/environ" | grep -qFx "CLEF_MARK=$tmp" && living "${at#/proc/}"
   done
 }
 none_left() { [ -z "$(left)" ]; }
@@ -23,6 +23,7 @@ lost() {
   local name=$1 rank=$2
   pids=
   ends "$name" ""
+  rm -f "$tmp/signalled"
   until_true none_left
   same "$name: no process stays" "" "$(left)"
   if [ "$(grep -cE "^clef: rank $rank on .+ is lost \(last: " "$tmp/err")" -eq 1 ]; then ok "$name: $(grep '^clef: rank' "$tmp/err")"
@@ -48,18 +49,27 @@ loading "weights come, a rank is stopped" 3 2 $stop 20 receive $from
 loading "weights come, rank 0 is stopped" 3 0 $stop 40 send $from
 loading "weights come, rank 0 is killed" 2 0 $kill 40 send $from
 
-# Nothing is in the cache: kernels are compiled, and children with a command line of their own prove them.
+# Nothing is in the cache: kernels are compiled, and children prove them. The first ones wait until the rank has its signal, so that it comes in time.
+# They are processes of clef's name meanwhile.
+mkdir "$tmp/prover"
+cat >"$tmp/prover/clef" <<'END'
+#!/bin/sh
+until [ -e "$CLEF_MARK/signalled" ]; do sleep 0.1; done
+exec "$CLEF" "$@"
+END
+chmod +x "$tmp/prover/clef"
 has_child() {
   local child
   for child in $(pgrep -P "$(pid_of "$launcher" 1)" 2>/dev/null); do
-    tr '\0' ' ' <"/proc/$child/cmdline" 2>/dev/null | grep -qv " run $demo " && return
+    tr '\0' ' ' 2>/dev/null <"/proc/$child/cmdline" | grep -q "prover/clef selftest --prove" && return
   done
   return 1
 }
 for signal in KILL STOP; do
-  CLEF_CACHE_DIR=$tmp/cache-$signal start 2 run "$demo" -p ROMEO: -n 4 -q
+  CLEF_PROVER=$tmp/prover/clef CLEF_CACHE_DIR=$tmp/cache-$signal start 2 run "$demo" -p ROMEO: -n 4 -q
   until_true has_child
   kill -$signal "$(pid_of "$launcher" 1)"
+  touch "$tmp/signalled"
   lost "children prove kernels, a rank gets SIG$signal" 1
 done
 

@@ -9,6 +9,8 @@ demo=$CLEF_SOURCE/model/demo
 address() { sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/out" | head -n 1; }
 is_ready() { [ -n "$(address)" ] && curl -fs "$(address)/health" >/dev/null; }
 has_begun() { grep -q "^HTTP/1.1 200" "$tmp/stream.head" 2>/dev/null; }
+# Two requests wait behind the stream, and the embedding, which waits for the engine, too, counts as running.
+has_all() { curl -fs "$(address)/metrics" | awk '$1 == "clef_requests_waiting" { w = $2 } $1 == "clef_requests_running" { r = $2 } END { exit !(w == 2 && r == 1) }'; }
 # ask NAME STREAM: $tmp/NAME.code becomes the status, NAME.body the reply, NAME.head its headers
 ask() {
   : >"$tmp/$1.head"
@@ -18,7 +20,7 @@ ask() {
 }
 
 # lose NAME SIGNAL N LINE: the last of N ranks gets the signal, and three requests come: a stream, which begins; one that waits behind it; and an
-# embedding. A killed rank is noticed at once by mpirun, so that requests come before.
+# embedding. A killed rank is noticed at once by mpirun, so the requests come before.
 lose() {
   local name=$1 signal=$2 n=$3 line=$4 last
   asked=
@@ -36,7 +38,7 @@ lose() {
   curl -sN -D "$tmp/embed.head" -o "$tmp/embed.body" -w '%{http_code}' "$(address)/v1/embeddings" -H "Content-Type: application/json" \
     -d '{"input":"ROMEO:"}' >"$tmp/embed.code" 2>/dev/null &
   asked="$asked $!"
-  sleep 1 # until the server has them
+  until_true has_all
   kill -"$signal" "$last"
   ends "$name" "$line"
   # shellcheck disable=SC2086
@@ -50,9 +52,11 @@ lose() {
   same "$name: a stream that has begun" 200 "$(cat "$tmp/stream.code")"
   same "$name: its last event" 1 "$(grep "^data: " "$tmp/stream.body" | tail -n 1 | grep -c '^data: {"error":{.*one of its ranks')"
 }
-export CLEF_RANK_TIMEOUT=12 # so that the requests come in time on a busy machine, too
+export CLEF_RANK_TIMEOUT=20 # so that the requests come in time on a busy machine, too
 lose "a rank is stopped" STOP 2 "^clef: rank 1 on .* is lost \(last: "
 lose "a rank of three is stopped" STOP 3 "^clef: rank 2 on .* is lost \(last: "
+# Open MPI kills the others a second after it has asked them to end. On a busy machine the replies may take longer.
+[ ${#mpirun[@]} -gt 1 ] && mpirun+=(--mca odls_base_sigkill_timeout 5)
 lose "a rank is killed" KILL 2 ""
 
 # Who ends mpirun ends the server. Open MPI may kill the ranks before a request is answered.
