@@ -7,8 +7,9 @@
 #include "runtime/os/os.h"
 #include "runtime/ranks/ranks.h"
 
-/* Far more polls than it takes the ranks to arrive: they met just before. */
-enum { TRIAL_POLLS = 1 << 24, N_TRIALS = 6 };
+/* Far more polls than it takes the ranks to arrive: they met just before. They take eight seconds or more, so
+ * that a rank that the system stops meanwhile is still in time. */
+enum { TRIAL_POLLS = 1 << 25, N_TRIALS = 6 };
 
 static const clef_launch sum_launch = {.source = "exchange", .kernel = "exchange_sum"};
 

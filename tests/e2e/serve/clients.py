@@ -36,7 +36,7 @@ def disconnects(s):
         time.sleep(0.05)
         leave(client)
         beside.join()
-        check(f"{name}: it is gone", s.until(s.idle, 20), s.log[-500:])
+        check(f"{name}: it is gone", s.until(s.idle), s.log[-500:])
         same(f"{name}: the text beside it", [quiet], texts)
     check("they are counted", s.metric("clef_requests_cancelled_total", 'reason="disconnect"') >= len(cases))
     check("pages are back", s.until(lambda: s.metric("clef_kv_pages_used") == s.metric("clef_kv_pages_cached")))
@@ -44,12 +44,12 @@ def disconnects(s):
     client = s.begin("/v1/completions", {"prompt": [(7 * i) % 900 + 50 for i in range(7000)], "max_tokens": 5})
     s.until(lambda: s.metric("clef_requests_running") > 0, 5)
     leave(client)
-    check("in prefill: it is gone", s.until(s.idle, 20))
+    check("in prefill: it is gone", s.until(s.idle))
     # half closed: it sends no more, and is gone as well
     client = s.begin("/v1/completions", LONG)
     s.until(lambda: s.metric("clef_requests_running") > 0)
     client.shutdown(socket.SHUT_WR)
-    check("half closed: it is gone", s.until(s.idle, 20))
+    check("half closed: it is gone", s.until(s.idle))
     client.close()
 
 
@@ -65,10 +65,10 @@ def queue(s):
     same("/health answers meanwhile", 200, s.get("/health").status)
     for client in waiting:
         leave(client)
-    check("in the queue: gone", s.until(lambda: s.metric("clef_requests_waiting") == 0, 20))
+    check("in the queue: gone", s.until(lambda: s.metric("clef_requests_waiting") == 0))
     for client in running:
         leave(client)
-    check("all are gone", s.until(s.idle, 20))
+    check("all are gone", s.until(s.idle))
 
 
 def crowd(s):
@@ -84,7 +84,7 @@ def crowd(s):
     for t in threads:
         t.join()
     same("after 200 that gave up", 200, s.text("x", max_tokens=1).status)
-    check("none is left", s.until(s.idle, 30), s.log[-300:])
+    check("none is left", s.until(s.idle), s.log[-300:])
 
 
 def slow(s):
@@ -98,7 +98,7 @@ def slow(s):
     same("/health answers beside 150 that drip", 200, s.get("/health").status)
     same("and so does a text", 200, s.text("x", max_tokens=2).status)
     last = drips[-1]
-    last.settimeout(60)
+    last.settimeout(300)
     came = b""
     try:
         while b"408" not in came:
@@ -109,7 +109,7 @@ def slow(s):
     except OSError:
         pass
     check("a body that does not come: 408", came.startswith(b"HTTP/1.1 408 ") and b"request_timeout" in came, came[:200])
-    check("all of them end", s.until(lambda: s.metric("clef_connections") <= 2, 60), s.metric("clef_connections"))
+    check("all of them end", s.until(lambda: s.metric("clef_connections") <= 2), s.metric("clef_connections"))
     for c in drips:
         c.close()
     # a stream that nobody reads: log-probabilities fill the socket
@@ -118,19 +118,19 @@ def slow(s):
     c.connect(("127.0.0.1", s.port))
     body = json.dumps(LONG | {"stream": True, "logprobs": 20}).encode()
     c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    check("a client that does not read is ended", s.until(lambda: s.metric("clef_requests_cancelled_total", 'reason="slow"') == 1, 120),
+    check("a client that does not read is ended", s.until(lambda: s.metric("clef_requests_cancelled_total", 'reason="slow"') == 1),
           s.log[-500:])
-    check("and gone", s.until(s.idle, 20))
+    check("and gone", s.until(s.idle))
     c.close()
 
 
 def timeouts():
     with Server("-c", "8192", "--request-timeout", "1", "--max-seqs", "1", "--queue-timeout", "0.5", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"stream": True})
-        s.until(lambda: s.metric("clef_requests_running") == 1)
+        s.until(lambda: s.metric("clef_requests_running") == 1, 5)
         r = s.text("x", max_tokens=1)
         check("the queue's time", (r.status, r.code) in ((504, "timeout"), (200, None)), r)
-        running.settimeout(60)
+        running.settimeout(300)
         came = b""
         while piece := running.recv(65536):
             came += piece
@@ -143,25 +143,25 @@ def timeouts():
 
 
 def drains():
-    with Server("-c", "8192", model=MODEL) as s:
+    with Server("-c", "8192", "--drain-timeout", "1000", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"max_tokens": 900, "stream": True})
         s.until(lambda: s.metric("clef_requests_running") == 1)
         s.process.send_signal(END)
         time.sleep(0.05)
-        running.settimeout(60)
+        running.settimeout(300)
         came = b""
         while piece := running.recv(65536):
             came += piece
         check("a signal to end: what runs goes on", b"[DONE]" in came, came[-200:])
-        same("and it ends with 0", 0, s.process.wait(60))
+        same("and it ends with 0", 0, s.process.wait(300))
     with Server("-c", "8192", "--drain-timeout", "0.3", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"stream": True, "max_tokens": 8000})
         whole = s.begin("/v1/completions", LONG | {"max_tokens": 8000})
         s.until(lambda: s.metric("clef_requests_running") == 2)
         s.process.send_signal(END)
-        late = s.open() if s.process.poll() is None else None
-        if late:
+        if s.process.poll() is None:
             try:
+                late = s.open()
                 late.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"a\"}")
                 answer = late.recv(300)
                 check("new requests get 503", not answer or b" 503 " in answer, answer)
@@ -169,7 +169,7 @@ def drains():
                 ok("new requests get 503: the server is gone")
         came = [b"", b""]
         for i, c in enumerate((running, whole)):
-            c.settimeout(60)
+            c.settimeout(300)
             try:
                 while piece := c.recv(65536):
                     came[i] += piece
@@ -177,14 +177,14 @@ def drains():
                 pass
         check("after the drain: an error event", b"unavailable_error" in came[0], came[0][-300:])
         check("and a 503", b" 503 " in came[1][:20], came[1][:100])
-        same("it ends with 0, too", 0, s.process.wait(60))
+        same("it ends with 0, too", 0, s.process.wait(300))
     s = Server("-c", "8192", "--drain-timeout", "1000", model=MODEL)
     running = s.begin("/v1/completions", LONG | {"max_tokens": 8000, "stream": True, "logprobs": 20})
     s.until(lambda: s.metric("clef_requests_running") == 1)
     s.process.send_signal(signal.SIGINT)
-    time.sleep(0.2)
+    check("a signal: it says how long it drains", s.until(lambda: "ends when its requests have" in s.log))  # two at once would count as one
     s.process.send_signal(signal.SIGINT)
-    same("a second signal ends it", 0, s.process.wait(60))
+    same("a second signal ends it", 0, s.process.wait(300))
     s.__exit__()
 
 

@@ -93,7 +93,7 @@ class Proxy:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(300)
         subprocess.run(["rm", "-rf", self.folder], check=False)
 
 

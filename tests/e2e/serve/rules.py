@@ -242,7 +242,7 @@ def unix_socket(env):
     check("a Unix socket", b"HTTP/1.1 " in c.recv(100))
     same("only its owner can use it", 0, os.stat(path).st_mode & 0o077)
     p.terminate()
-    same("it ends", 0, p.wait(60))
+    same("it ends", 0, p.wait(300))
     check("and removes the socket", not os.path.exists(path))
 
 

@@ -147,7 +147,7 @@ class Server:
         return self.post("/v1/completions", {"prompt": prompt, **fields})
 
     def open(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def begin(self, path, value):
         """Sends a request, and returns the socket without reading."""
@@ -180,7 +180,7 @@ class Server:
                 return float(line.rsplit(" ", 1)[1])
         return None
 
-    def until(self, condition, seconds=60):
+    def until(self, condition, seconds=300):
         """Waits for a condition: how long that takes is the machine's affair."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -192,7 +192,7 @@ class Server:
     def idle(self):
         return self.metric("clef_requests_running") == 0 and self.metric("clef_requests_waiting") == 0
 
-    def stop(self, number=END, seconds=60):
+    def stop(self, number=END, seconds=300):
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:

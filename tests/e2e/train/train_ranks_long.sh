@@ -64,7 +64,7 @@ same "on 2 to the last bit" "$(weights "$tmp/whole")" "$(weights "$tmp/on2")"
 
 # wait_for_step N OUT
 wait_for_step() {
-  local tries=600
+  local tries=3000
   while [ $((tries -= 1)) -gt 0 ] && ! grep -q "\"step\": $1," "$2.train/log.jsonl" 2>/dev/null; do sleep 0.1; done
 }
 
@@ -85,6 +85,8 @@ interrupted() {
   same "$name: one step after the other" $((step + 2)) "$(count "$tmp/stopped" step)"
 }
 interrupted "Ctrl-C for one rank" INT rank
+# Open MPI kills the ranks a second after it has asked them to end. On a busy machine a checkpoint may take longer.
+mpirun --version 2>/dev/null | grep -q "Open MPI" && ranks+=(--mca odls_base_sigkill_timeout 10)
 interrupted "Ctrl-C for mpirun" INT mpirun
 
 # The folder goes away meanwhile, so that rank 0 cannot write the checkpoint for which it collects the moments.
