@@ -26,6 +26,7 @@ def on_ranks(folder, script, n=2):
     path = folder / "script.py"
     path.write_text(script)
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "CLEF_TUNE": "0",
+           "CLEF_RANK_TIMEOUT": "60",  # no rank is lost that a busy machine stops for a while
            "CLEF_MPI": str(MODULE), "PYTHONPATH": str(Path(clef.__file__).parents[1])}
     return subprocess.run(["mpirun", "-n", str(n), "--oversubscribe", "--bind-to", "none", sys.executable, str(path)],
                           capture_output=True, text=True, env=env, timeout=900, stdin=subprocess.DEVNULL)
@@ -135,7 +136,8 @@ class TestOnTwoRanks:
         (led_by("clef.Model('/nonexistent', ranks=ranks)"), "IOFailed: /nonexistent: cannot open"),
         (led_by("m = clef.Model(ranks=ranks)\nm.generate('ROMEO:', max_tokens=2)\nraise KeyError('own')"),
          "KeyError: 'own'"),
-        (led_by("clef.Model(device='77:0', ranks=ranks)"), 'rank 0 on .*: no OpenCL device "77:0"'),
+        # Both ranks have the error. The launcher ends the other one as soon as one has ended, which may be before it has said so.
+        (led_by("clef.Model(device='77:0', ranks=ranks)"), 'no OpenCL device "77:0"'),
         (led_by("clef.Model(ranks=ranks)").replace("ranks.follow()", "raise KeyError('of rank 1')"),
          "KeyError: 'of rank 1'"),
         (led_by("clef.Model(ranks=ranks)").replace("ranks.follow()", "pass"), "rank 1 on .*: it left without follow"),
