@@ -26,7 +26,7 @@ def on_ranks(folder, script, n=2):
     path = folder / "script.py"
     path.write_text(script)
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "CLEF_TUNE": "0",
-           "CLEF_RANK_TIMEOUT": "60",  # no rank is lost that a busy machine stops for a while
+           "CLEF_RANK_TIMEOUT": "60", "CLEF_RANK_START": "800",  # for a machine that is busy
            "CLEF_MPI": str(MODULE), "PYTHONPATH": str(Path(clef.__file__).parents[1])}
     return subprocess.run(["mpirun", "-n", str(n), "--oversubscribe", "--bind-to", "none", sys.executable, str(path)],
                           capture_output=True, text=True, env=env, timeout=900, stdin=subprocess.DEVNULL)

@@ -12,5 +12,5 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI"; then
 fi
 # Nobody else has the leaks of MPI.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
-# A rank that a busy machine stops for a while is not to be lost. Tests of lost ranks have a limit of their own.
-export CLEF_RANK_TIMEOUT=60
+# A rank that a busy machine stops for a while is not to be lost, nor a start that is slow. Tests of lost ranks have limits of their own.
+export CLEF_RANK_TIMEOUT=60 CLEF_RANK_START=1800

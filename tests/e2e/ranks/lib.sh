@@ -7,8 +7,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CLEF_TUNE=0
 export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 mpirun=(mpirun)
 mpirun --version 2>/dev/null | grep -q "Open MPI" && mpirun=(mpirun --oversubscribe --bind-to none)
-# A rank that a busy machine stops for a while is not to be lost. Tests of lost ranks have a limit of their own.
-export CLEF_RANK_TIMEOUT=60
+# A rank that a busy machine stops for a while is not to be lost, nor a start that is slow. Tests of lost ranks have limits of their own.
+export CLEF_RANK_TIMEOUT=60 CLEF_RANK_START=1800
 # A rank is lost after 5 s, and all have ended within 10 s on an idle machine. The rest of this is for a busy one.
 limit=300
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 demo=$CLEF_SOURCE/model/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
-ranks() { local n=$1; shift; timeout 300 mpirun -n "$n" --oversubscribe --bind-to none "$CLEF" "$@" 2>"$tmp/err"; }
+ranks() { local n=$1; shift; timeout 1800 mpirun -n "$n" --oversubscribe --bind-to none "$CLEF" "$@" 2>"$tmp/err"; }
 
 want=$("$CLEF" run "$demo" $greedy)
 same "two ranks share each layer" "$want" "$(ranks 2 run "$demo" $greedy)"
@@ -58,7 +58,7 @@ if CLEF_MPI=/nonexistent.so ranks 2 run "$demo" $greedy >"$tmp/out"; then
 else
   same "a module that is missing" 1 "$(grep "^clef: .*/nonexistent.so" "$tmp/err" | sed 's/rank 1: //' | sort -u | wc -l)"
 fi
-if timeout 100 mpirun --oversubscribe --bind-to none -n 1 "$CLEF" run "$demo" $greedy : -n 1 "$CLEF" run "$demo" $greedy -n 5 >"$tmp/out" 2>"$tmp/err"; then
+if timeout 1800 mpirun --oversubscribe --bind-to none -n 1 "$CLEF" run "$demo" $greedy : -n 1 "$CLEF" run "$demo" $greedy -n 5 >"$tmp/out" 2>"$tmp/err"; then
   fail "ranks with other flags"
 else
   same "ranks with other flags" 1 "$(grep -c "^clef: rank 1 on .* differs from rank 0" "$tmp/err")"
@@ -68,7 +68,7 @@ sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.001/' "$tmp/other/
 mkdir "$tmp/a" "$tmp/b"
 ln -s "$demo" "$tmp/a/model"
 ln -s "$tmp/other" "$tmp/b/model"
-if timeout 100 mpirun --oversubscribe -n 1 -wdir "$tmp/a" "$CLEF" run model $greedy : -n 1 -wdir "$tmp/b" "$CLEF" run model $greedy >"$tmp/out" 2>"$tmp/err"; then
+if timeout 1800 mpirun --oversubscribe -n 1 -wdir "$tmp/a" "$CLEF" run model $greedy : -n 1 -wdir "$tmp/b" "$CLEF" run model $greedy >"$tmp/out" 2>"$tmp/err"; then
   fail "a rank with another model"
 else
   same "a rank with another model" 1 "$(grep -c "^clef: .*rank 1 on .*differs from that of rank 0" "$tmp/err")"

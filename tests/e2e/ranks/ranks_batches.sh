@@ -17,7 +17,7 @@ compared() {
   for layout in "$@"; do
     read -r n flags <<<"$layout"
     # shellcheck disable=SC2086
-    timeout 300 "${mpirun[@]}" -n "$n" "$CLEF" run "$model" --max-seqs 3 --file "$tmp/prompts.txt" --temp 0 -n 12 --exact -q $flags >"$tmp/many" 2>"$tmp/err" </dev/null ||
+    timeout 1800 "${mpirun[@]}" -n "$n" "$CLEF" run "$model" --max-seqs 3 --file "$tmp/prompts.txt" --temp 0 -n 12 --exact -q $flags >"$tmp/many" 2>"$tmp/err" </dev/null ||
       fail "$name, $layout: $(head -n 3 "$tmp/err")"
     same "$name, $layout" "$(texts "$tmp/one")" "$(texts "$tmp/many")"
   done

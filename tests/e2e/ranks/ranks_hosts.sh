@@ -8,7 +8,7 @@ mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "needs Open MPI, whose
 ip netns add clef-try-$$ 2>/dev/null || skip "no network namespaces here (Debian: iproute2)"
 ip netns delete clef-try-$$
 [ -c /dev/net/tun ] || skip "no /dev/net/tun here, so no cable with a latency"
-export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0 CLEF_RANK_TIMEOUT=60
+export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0 CLEF_RANK_TIMEOUT=60 CLEF_RANK_START=1800
 script=$CLEF_SOURCE/examples/mpi-two-hosts.sh
 models=("$CLEF_SOURCE/model/demo")
 [ -f "${CLEF_SHARED:-}/data/stories260K/stories260K.gguf" ] && models+=("$CLEF_SHARED/data/stories260K/stories260K.gguf")
@@ -19,7 +19,7 @@ hosts() {
   local n=$1 network=$2
   shift 2
   # shellcheck disable=SC2086
-  timeout 300 "$script" -q -m "$n" -c 1 $network "$CLEF" "$@" 2>"$tmp/err" </dev/null
+  timeout 1800 "$script" -q -m "$n" -c 1 $network "$CLEF" "$@" 2>"$tmp/err" </dev/null
 }
 slow="-r 1gbit -l 250" fast="-r 10gbit -l 50"
 

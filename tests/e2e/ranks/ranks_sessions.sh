@@ -11,7 +11,7 @@ on() {
   local width=${1%x*} stages=${1#*x}
   shift
   if [ "$width$stages" = 11 ]; then "$CLEF" "$@"; else
-    timeout 300 "${mpirun[@]}" -n $((width * stages)) "$CLEF" "$@" --tp "$width" --pp "$stages" </dev/null
+    timeout 1800 "${mpirun[@]}" -n $((width * stages)) "$CLEF" "$@" --tp "$width" --pp "$stages" </dev/null
   fi
 }
 

@@ -13,7 +13,7 @@ cp -r "$CLEF_SOURCE/model/demo" "$tmp/has/model" && chmod -R u+w "$tmp/has/model
 ranks() {
   local n=$1
   shift
-  timeout 300 mpirun --oversubscribe --bind-to none -n 1 -wdir "$tmp/has" "$CLEF" "$@" : -n $((n - 1)) -wdir "$tmp/lacks" "$CLEF" "$@" 2>"$tmp/err"
+  timeout 1800 mpirun --oversubscribe --bind-to none -n 1 -wdir "$tmp/has" "$CLEF" "$@" : -n $((n - 1)) -wdir "$tmp/lacks" "$CLEF" "$@" 2>"$tmp/err"
 }
 # one COMMAND...: what one process prints
 one() (cd "$tmp/has" && "$CLEF" "$@" 2>/dev/null)
