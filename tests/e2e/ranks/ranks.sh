@@ -19,7 +19,7 @@ same "sums of 8 bits in pieces" "$(ranks 2 run "$demo" $greedy --wire q8)" \
   "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1000 ranks 2 run "$demo" $greedy --wire q8)"
 one="-n 1 $CLEF run $demo $greedy"
 same "a device in host memory and one with its own" "$want" \
-  "$(CLEF_RANK_PIECE=1K timeout 100 mpirun --oversubscribe --bind-to none $one : -x CLEF_CAPS=-unified_memory $one 2>"$tmp/err")"
+  "$(CLEF_RANK_PIECE=1K timeout 1800 mpirun --oversubscribe --bind-to none $one : -x CLEF_CAPS=-unified_memory $one 2>"$tmp/err")"
 same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -f - --temp 0 -n 8 -q)" \
   "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
 same "perplexity" "$("$CLEF" perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
