@@ -166,9 +166,9 @@ clef_status clef__mpi_group(clef__transport *t, const int32_t *ranks, int32_t n,
                             clef_error *err);
 void        clef__mpi_group_free(clef__group *group);
 /** Messages of collectives cross whole, or cut into pieces. MPI asks the other end before it sends a message
- *  beyond some size, which costs two trips. Over TCP the questions also queue behind data that travels the
- *  other way, so that a link in use in both directions stands still again and again. Open MPI asks above
- *  64 KiB over TCP, and a piece is shorter than that by more than any header. */
+ *  beyond some size, which costs two trips. Over TCP the answer also queues behind data that travels the same
+ *  way, so that a link in use in both directions stands still again and again. Open MPI asks beyond 64 KiB
+ *  over TCP, and a piece is shorter than that by more than any header. */
 enum {
     CLEF__MPI_PIECE = 63 << 10,
     CLEF__MPI_WHOLE = 1 << 30, /* MPI counts in int */
