@@ -71,7 +71,7 @@ enum { WHOLE = 1, PIECES = 2 };
 
 static uint32_t forms(void)
 {
-    const double wanted = clef__mpi_env_number("CLEF_RANK_PIECES", -1);
+    const double wanted = clef__mpi_env_number("CLEF_RANK_EAGER", -1);
     return wanted < 0 ? WHOLE | PIECES : wanted > 0 ? PIECES : WHOLE;
 }
 
