@@ -66,7 +66,7 @@ clef_status cli_ranks_device(const char *which, char *own, size_t n_own, clef_de
                          strlen(which));
     if (which)
         n_named = entry_of(which, info.local_rank, own, n_own);
-    if (!opts->n_threads && info.n_local > 1)
+    if (!opts->n_threads) /* the launcher may have bound this rank to some of the processors */
         opts->n_threads = info.n_processors;
     return CLEF_OK;
 }

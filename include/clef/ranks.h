@@ -113,7 +113,8 @@ typedef struct clef_ranks_times {
     clef_ranks_time broadcast;     /* until the last rank has it */
     clef_ranks_time send;          /* one way, between the first and the last rank */
 } clef_ranks_times;
-/** Measures exchanges among all ranks, of sizes[n] bytes (multiples of 4). Every rank calls it with the same
+/** Measures exchanges among all ranks, of sizes[n] bytes (multiples of 4). Before each all_reduce and
+ *  all_gather the ranks compute for some 0.2 ms, which are not counted. Every rank calls it with the same
  *  sizes and gets the same figures in out[n]; up to about 0.3 s a size. Before clef_ranks_lead(). CLEF_E_ARG:
  *  a single rank; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_ranks_measure(clef_ranks *ranks, const uint64_t *sizes, int32_t n,

@@ -1,4 +1,4 @@
-/* Which way to sum is the cheapest: measured when a group is made. */
+/* Whether messages cross in pieces, and which way to sum is the cheapest: measured when a group is made. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,16 @@ enum { MIN_TRIES = 1, MAX_TRIES = 4 };
 static const char *const names[CLEF__MPI_N_WAYS] = {"messages", "messages-scatter", "shared",
                                                     "shared-scatter"};
 
-/* A bit for each way that this rank can and may take. */
+/* A bit for each way that this rank can and may take. Two ranks that scatter by messages send as many bytes
+ * as those that do not, but one after the other: that is slower whatever is measured. */
 static uint32_t allowed(const clef__group *g)
 {
     uint32_t bits = 0;
     const char *wanted = getenv("CLEF_RANK_SUM");
     for (int32_t way = 0; way < CLEF__MPI_N_WAYS; way++) {
-        const int can = g->shared || way == CLEF__MPI_MESSAGES || way == CLEF__MPI_MESSAGES_SCATTER;
-        if (can && (!wanted || !*wanted || strcmp(wanted, names[way]) == 0))
+        const int can = g->shared || way == CLEF__MPI_MESSAGES || way == CLEF__MPI_MESSAGES_SCATTER,
+                  pays = g->n > 2 || way != CLEF__MPI_MESSAGES_SCATTER;
+        if (can && (wanted && *wanted ? strcmp(wanted, names[way]) == 0 : pays))
             bits |= 1u << way;
     }
     return bits;
@@ -64,21 +66,41 @@ static int has_time(const clef__mpi_costs *costs, int32_t way, int32_t size, dou
     return spent + 2 * MIN_TRIES * per_byte * (double)sizes[size] < budget_seconds;
 }
 
-clef_status clef__mpi_measure(clef__group *g, clef_error *err)
+/* Bits of what this rank accepts: messages that cross whole, and in pieces. */
+enum { WHOLE = 1, PIECES = 2 };
+
+static uint32_t forms(void)
+{
+    const double wanted = clef__mpi_env_number("CLEF_RANK_EAGER", -1);
+    return wanted < 0 ? WHOLE | PIECES : wanted > 0 ? PIECES : WHOLE;
+}
+
+/* Sums of messages that are long enough for MPI to ask before it sends one, whole and in pieces. */
+static clef_status choose_form(clef__group *g, float *x, clef_error *err)
+{
+    enum { SIZE = 2 };
+    uint32_t accepted = forms();
+    clef__mpi_agree_and(g, &accepted);
+    double whole = 0, pieces = 0, spent = 0, first;
+    clef_status s = CLEF_OK;
+    if (accepted == (WHOLE | PIECES)) {
+        s = measure_one(g, CLEF__MPI_MESSAGES, CLEF__WIRE_BLOCK * sizeof *x, x, &first, &spent, err);
+        if (!s)
+            s = measure_one(g, CLEF__MPI_MESSAGES, sizes[SIZE], x, &whole, &spent, err);
+        g->piece_bytes = CLEF__MPI_PIECE;
+        if (!s)
+            s = measure_one(g, CLEF__MPI_MESSAGES, sizes[SIZE], x, &pieces, &spent, err);
+    }
+    const int cut = accepted == PIECES || (accepted == (WHOLE | PIECES) && pieces < whole);
+    g->piece_bytes = cut ? CLEF__MPI_PIECE : CLEF__MPI_WHOLE;
+    return s;
+}
+
+static clef_status measure_ways(clef__group *g, float *x, clef_error *err)
 {
     clef__mpi_costs *costs = &g->costs;
-    if (g->n < 2)
-        return CLEF_OK;
-    costs->allowed = allowed(g);
-    clef__mpi_agree_and(g, &costs->allowed);
-    if (!costs->allowed) /* no such name, or ranks were given different ones */
-        costs->allowed = g->shared ? 1u << CLEF__MPI_SHARED : 1u << CLEF__MPI_MESSAGES;
-    if ((costs->allowed & (costs->allowed - 1)) == 0)
-        return CLEF_OK; /* there is no choice */
-    float *x = calloc(sizes[CLEF__MPI_N_SIZES - 1], 1);
-    clef_status s =
-        x ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "transport: no memory to measure the network");
     double spent = 0, first;
+    clef_status s = CLEF_OK;
     for (int32_t way = 0; !s && way < CLEF__MPI_N_WAYS; way++) /* connections are made by the first message */
         if (costs->allowed & 1u << way)
             s = measure_one(g, (clef__mpi_way)way, CLEF__WIRE_BLOCK * sizeof *x * (size_t)g->n, x, &first,
@@ -92,6 +114,28 @@ clef_status clef__mpi_measure(clef__group *g, clef_error *err)
             s = measure_one(g, (clef__mpi_way)way, sizes[size], x, &costs->seconds[way][size], &spent, err);
             costs->n_sizes[way] = size + 1;
         }
+    return s;
+}
+
+clef_status clef__mpi_measure(clef__group *g, clef_error *err)
+{
+    clef__mpi_costs *costs = &g->costs;
+    if (g->n < 2)
+        return CLEF_OK;
+    costs->allowed = allowed(g);
+    clef__mpi_agree_and(g, &costs->allowed);
+    if (!costs->allowed) /* no such name, or ranks were given different ones */
+        costs->allowed = g->shared ? 1u << CLEF__MPI_SHARED : 1u << CLEF__MPI_MESSAGES;
+    const int has_choice = (costs->allowed & (costs->allowed - 1)) != 0;
+    if (g->shared && !has_choice)
+        return CLEF_OK;
+    float *x = calloc(sizes[CLEF__MPI_N_SIZES - 1], 1);
+    clef_status s =
+        x ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "transport: no memory to measure the network");
+    if (!s && !g->shared) /* else memory is the faster way for what is longer than a piece */
+        s = choose_form(g, x, err);
+    if (!s && has_choice)
+        s = measure_ways(g, x, err);
     free(x);
     return s;
 }

@@ -3,22 +3,19 @@
 
 #include "runtime/mpi/state.h"
 
-/* MPI counts in int. */
-static const size_t piece_bytes = (size_t)1 << 30;
-
 /* ---- all_gather ---- */
 
-/* The bytes of one piece of something that has n_bytes. */
-static size_t piece(size_t n_bytes, size_t at, size_t length)
+/* What is left of n_bytes after `at`, up to `length`. */
+static size_t part(size_t n_bytes, size_t at, size_t length)
 {
     return n_bytes <= at ? 0 : n_bytes - at < length ? n_bytes - at : length;
 }
 
 static void gather_messages(clef__group *g, const char *mine, char *all, const size_t *n_bytes, size_t at)
 {
-    const size_t own = piece(n_bytes[g->me], at, piece_bytes);
+    const size_t length = clef__mpi_most_bytes(g), own = part(n_bytes[g->me], at, length);
     for (int32_t i = 0; i < g->n; all += n_bytes[i], i++) {
-        const size_t n = piece(n_bytes[i], at, piece_bytes);
+        const size_t n = part(n_bytes[i], at, length);
         if (i != g->me && n > 0)
             clef__mpi_post_receive(g, i, all + at, n);
     }
@@ -30,14 +27,14 @@ static void gather_messages(clef__group *g, const char *mine, char *all, const s
 
 static void gather_shared(clef__group *g, const char *mine, char *all, const size_t *n_bytes, size_t at)
 {
-    const size_t own = piece(n_bytes[g->me], at, CLEF__MPI_SLOT);
+    const size_t own = part(n_bytes[g->me], at, CLEF__MPI_SLOT);
     void *slot = clef__mpi_shared_begin(g);
     if (own > 0)
         memcpy(slot, mine + at, own);
     g->m->n_sent += (uint64_t)(g->n - 1) * own;
     clef__mpi_shared_raise(g);
     for (int32_t i = 0; i < g->n; all += n_bytes[i], i++) {
-        const size_t n = piece(n_bytes[i], at, CLEF__MPI_SLOT);
+        const size_t n = part(n_bytes[i], at, CLEF__MPI_SLOT);
         if (i != g->me && n > 0)
             memcpy(all + at, clef__mpi_shared_of(g, i), n);
     }
@@ -57,7 +54,7 @@ clef_status clef__mpi_all_gather(clef__group *g, const void *mine, void *all, co
     if (g->n < 2)
         return CLEF_OK;
     clef__mpi_enter(g->m, CLEF__MPI_DOES_SUM);
-    const size_t length = g->shared ? CLEF__MPI_SLOT : piece_bytes;
+    const size_t length = g->shared ? CLEF__MPI_SLOT : clef__mpi_most_bytes(g);
     for (size_t at = 0; at < longest; at += length)
         (g->shared ? gather_shared : gather_messages)(g, mine, all, n_bytes, at);
     clef__mpi_leave(g->m);
@@ -101,10 +98,10 @@ clef_status clef__mpi_broadcast(clef__group *g, int32_t root, void *data, size_t
     if (g->n < 2)
         return CLEF_OK;
     clef__mpi_enter(g->m, CLEF__MPI_DOES_MESSAGE);
-    const size_t length = g->shared ? CLEF__MPI_SLOT : piece_bytes;
+    const size_t length = g->shared ? CLEF__MPI_SLOT : clef__mpi_most_bytes(g);
     for (size_t at = 0; at < n_bytes; at += length)
         (g->shared ? broadcast_shared : broadcast_messages)(g, root, (char *)data + at,
-                                                            piece(n_bytes, at, length));
+                                                            part(n_bytes, at, length));
     clef__mpi_leave(g->m);
     return CLEF_OK;
 }

@@ -66,9 +66,9 @@ clef_status clef__mpi_group(clef__transport *t, const int32_t *ranks, int32_t n,
     clef__group *g = calloc(1, sizeof *g);
     if (!g)
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory for a group of %d ranks", n);
-    *g = (clef__group){.m = m, .comm = MPI_COMM_NULL, .n = n, .me = me};
+    *g = (clef__group){.m = m, .comm = MPI_COMM_NULL, .n = n, .me = me, .piece_bytes = CLEF__MPI_WHOLE};
     g->ranks = calloc((size_t)n, sizeof *g->ranks);
-    g->pending = calloc(2 * (size_t)n, sizeof *g->pending);
+    g->pending = calloc(2 * (size_t)n * CLEF__MPI_PIECES, sizeof *g->pending);
     g->parts = calloc((size_t)n, sizeof *g->parts);
     if (!g->ranks || !g->pending || !g->parts) {
         s = clef__fail(err, CLEF_E_NOMEM, "transport: no memory for a group of %d ranks", n);
@@ -107,21 +107,40 @@ void clef__mpi_group_free(clef__group *g)
     free(g);
 }
 
+/* Pieces arrive in their order: MPI keeps that of messages with one tag. A message of no bytes is one piece.
+ */
+static size_t piece(const clef__group *g, size_t left)
+{
+    return left < g->piece_bytes ? left : g->piece_bytes;
+}
+
 void clef__mpi_post_send(clef__group *g, int32_t to, const void *data, size_t n_bytes)
 {
-    clef__mpi_request *out = &g->pending[g->n_pending++];
-    out->peer = g->ranks[to];
+    size_t at = 0;
     g->m->n_sent += n_bytes;
-    clef__mpi_check(g->m, MPI_Isend(data, (int)n_bytes, MPI_BYTE, to, TAG_DATA, g->comm, &out->mpi),
-                    out->peer);
+    do {
+        clef__mpi_request *out = &g->pending[g->n_pending++];
+        const size_t n = piece(g, n_bytes - at);
+        out->peer = g->ranks[to];
+        clef__mpi_check(
+            g->m, MPI_Isend((const char *)data + at, (int)n, MPI_BYTE, to, TAG_DATA, g->comm, &out->mpi),
+            out->peer);
+        at += n;
+    } while (at < n_bytes);
 }
 
 void clef__mpi_post_receive(clef__group *g, int32_t from, void *data, size_t n_bytes)
 {
-    clef__mpi_request *in = &g->pending[g->n_pending++];
-    in->peer = g->ranks[from];
-    clef__mpi_check(g->m, MPI_Irecv(data, (int)n_bytes, MPI_BYTE, from, TAG_DATA, g->comm, &in->mpi),
-                    in->peer);
+    size_t at = 0;
+    do {
+        clef__mpi_request *in = &g->pending[g->n_pending++];
+        const size_t n = piece(g, n_bytes - at);
+        in->peer = g->ranks[from];
+        clef__mpi_check(g->m,
+                        MPI_Irecv((char *)data + at, (int)n, MPI_BYTE, from, TAG_DATA, g->comm, &in->mpi),
+                        in->peer);
+        at += n;
+    } while (at < n_bytes);
 }
 
 void clef__mpi_post_finish(clef__group *g)

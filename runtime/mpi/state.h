@@ -158,8 +158,9 @@ struct clef__group {
     MPI_Comm   comm;
     int32_t    n, me;  /* size, and the number of this rank in the group */
     int32_t   *ranks;  /* [n] numbers among all ranks */
-    clef__mpi_request *pending; /* [2 n] */
+    clef__mpi_request *pending; /* [2 n CLEF__MPI_PIECES] */
     int32_t    n_pending;
+    size_t     piece_bytes; /* messages of collectives are sent in pieces of so many bytes at most */
     const void   **parts;   /* [n] */
     unsigned char *scratch; /* grows when a sum needs more than ever before */
     size_t     scratch_bytes;
@@ -173,7 +174,22 @@ struct clef__group {
 clef_status clef__mpi_group(clef__transport *t, const int32_t *ranks, int32_t n, clef__group **out,
                             clef_error *err);
 void        clef__mpi_group_free(clef__group *group);
-/** Starts to send to, or to receive from, the group's rank `to` or `from`; at most 1 GiB. */
+/** Messages of collectives cross whole, or cut into pieces. MPI asks the other end before it sends a message
+ *  beyond some size, which costs two trips. Over TCP the answer also queues behind data that travels the same
+ *  way, so that a link in use in both directions stands still again and again. Open MPI asks beyond 64 KiB
+ *  over TCP, and a piece is shorter than that by more than any header. */
+enum {
+    CLEF__MPI_PIECE = 63 << 10,
+    CLEF__MPI_WHOLE = 1 << 30, /* MPI counts in int */
+    CLEF__MPI_PIECES = 66      /* of one message, at most: those of 4 MiB */
+};
+/** The bytes of the longest message that a collective may start. */
+static inline size_t clef__mpi_most_bytes(const clef__group *g)
+{
+    return g->piece_bytes < CLEF__MPI_WHOLE ? (size_t)4 << 20 : CLEF__MPI_WHOLE;
+}
+/** Starts to send to, or to receive from, the group's rank `to` or `from`; at most clef__mpi_most_bytes(),
+ *  and for either rank one message each way. Both ends say the same n_bytes. */
 void clef__mpi_post_send(clef__group *group, int32_t to, const void *data, size_t n_bytes);
 void clef__mpi_post_receive(clef__group *group, int32_t from, void *data, size_t n_bytes);
 /** Waits for all that was started. */
@@ -194,8 +210,8 @@ clef_status clef__mpi_broadcast(clef__group *group, int32_t root, void *data, si
 /** all_reduce in one of the ways. */
 clef_status clef__mpi_sum(clef__group *group, clef__mpi_way way, float *x, size_t n, clef__wire wire,
                           clef_error *err);
-/** Measures the ways to sum; all of the group's ranks call it, and come to the same figures. Below 100 ms on
- *  an idle machine. */
+/** Measures whether messages in pieces arrive sooner, and the ways to sum; all of the group's ranks call it,
+ *  and come to the same figures. Below 100 ms on an idle machine. */
 clef_status   clef__mpi_measure(clef__group *group, clef_error *err);
 clef__mpi_way clef__mpi_choose(const clef__group *group, size_t n, clef__wire wire);
 

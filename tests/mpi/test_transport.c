@@ -206,7 +206,7 @@ static void check_special_values(void)
 
 static void check_gather(void)
 {
-    static const size_t lengths[] = {0, 1, 5, 1000, 65536, 65537, 300001, 3 << 20};
+    static const size_t lengths[] = {0, 1, 5, 1000, 65536, 65537, 300001, (5 << 20) + 3};
     const size_t n_lengths = sizeof lengths / sizeof *lengths;
     for (size_t round = 0; round < 2 * n_lengths; round++) {
         size_t sizes[64], total = 0, place = 0;
@@ -236,7 +236,7 @@ static void check_gather(void)
 
 static void check_broadcast(void)
 {
-    static const size_t lengths[] = {1, 7, 4096, 65536, 65537, 200001, (3 << 20) + 1};
+    static const size_t lengths[] = {1, 7, 4096, 65536, 65537, 200001, (5 << 20) + 1};
     for (int32_t root = 0; root < t->size; root++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             unsigned char *data = memory(lengths[l]);

@@ -16,5 +16,8 @@ run "the fastest way" "${test_of[@]}" "${program[@]}"
 for way in messages messages-scatter shared shared-scatter; do
   CLEF_RANK_SUM=$way run "$way" "${test_of[@]}" "${program[@]}"
 done
+for eager in 0 1; do
+  CLEF_RANK_SHARED=0 CLEF_RANK_EAGER=$eager run "messages, eager $eager" "${test_of[@]}" "${program[@]}"
+done
 [ ${#over_tcp[@]} -gt 0 ] && CLEF_RANK_SHARED=0 run "TCP" "${test_of[@]}" "${over_tcp[@]}" "${program[@]}"
 finish
