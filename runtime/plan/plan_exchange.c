@@ -67,11 +67,14 @@ static clef_status add_up(const clef_plan *plan, char *x, size_t n_bytes, clef_e
 static clef_status add_up_here(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
                                clef_error *err)
 {
-    const size_t n = (size_t)c->n_bytes, piece = clef__ranks_piece(plan->dev->ranks, n);
+    const size_t n = (size_t)c->n_bytes;
     clef_status s = CLEF_OK;
     if (in->at != out->at)
         memcpy(out->at, in->at, n);
-    for (size_t at = 0; plan->exchanging && at < n && !s; at += piece)
+    if (!plan->exchanging) /* there may be no other ranks */
+        return CLEF_OK;
+    const size_t piece = clef__ranks_piece(plan->dev->ranks, n);
+    for (size_t at = 0; at < n && !s; at += piece)
         s = add_up(plan, (char *)out->at + at, n - at < piece ? n - at : piece, err);
     return s;
 }

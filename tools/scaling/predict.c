@@ -18,11 +18,34 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-/* Ranks stop for an exchange: the host waits for the device, and copies what is not in its own memory. */
-static double stop_cost(const cli_device_profile *d, double n_bytes)
+/* Ranks stop for an exchange: the host waits for the device. */
+static double stop_cost(const cli_device_profile *d)
 {
-    const double wait = longer(d->round_trip_us - d->launch_us, 0) * 1e-6;
-    return wait + (d->host_gb_s > 0 ? 2 * n_bytes / (d->host_gb_s * 1e9) : 0);
+    return longer(d->round_trip_us - d->launch_us, 0) * 1e-6;
+}
+
+/* The host copies what is not in its own memory, both ways. */
+static double copy_cost(const cli_device_profile *d, double n_bytes)
+{
+    return d->host_gb_s > 0 ? 2 * n_bytes / (d->host_gb_s * 1e9) : 0;
+}
+
+/* The number of pieces in which a sum crosses (runtime/ranks/copies.h): copies of some overlap with the sums
+ * of others. */
+static double pieces_of(const cli_device_profile *d, double n_bytes)
+{
+    enum { PIECE_BYTES = 1 << 20, MOST_PIECES = 16 };
+    const double n = ceil(n_bytes / PIECE_BYTES);
+    return d->host_gb_s <= 0 || n < 1 ? 1 : n < MOST_PIECES ? n : MOST_PIECES;
+}
+
+static double sum_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
+                       double *sent)
+{
+    const double n = pieces_of(&m->device, n_bytes), copies = copy_cost(&m->device, n_bytes),
+                 sums = n * cli_all_reduce_cost(m, first, width, n_bytes / n, sent);
+    *sent *= n;
+    return n > 1 ? longer(sums, copies) + (sums < copies ? sums : copies) / n : sums + copies;
 }
 
 /* Adds what a rank's exchanges take. A receive costs nothing: its time is counted at the send. */
@@ -37,9 +60,10 @@ static clef_status add_exchanges(const cli_scaling *s, const clef_graph *g, cons
     clef_graph_exchanges(g, now.rows, now.keys, all, n);
     for (int32_t i = 0; i < n; i++) {
         const double bytes = (double)all[i].n_bytes;
+        const int is_sum = strcmp(all[i].op, "all_reduce") == 0;
         double sent = 0;
-        if (strcmp(all[i].op, "all_reduce") == 0) {
-            cost->network += cli_all_reduce_cost(m, first, l->width, bytes, &sent);
+        if (is_sum) {
+            cost->network += sum_cost(m, first, l->width, bytes, &sent);
         } else if (strcmp(all[i].op, "all_gather") == 0) {
             cost->network += cli_all_gather_cost(m, first, l->width, bytes, &sent);
         } else if (strcmp(all[i].op, "send") == 0) {
@@ -47,7 +71,7 @@ static clef_status add_exchanges(const cli_scaling *s, const clef_graph *g, cons
             cost->network += cli_message_cost(m, low, l->width, abs(all[i].peer - rank), bytes);
             sent = bytes;
         }
-        cost->network += stop_cost(&m->device, bytes);
+        cost->network += stop_cost(&m->device) + (is_sum ? 0 : copy_cost(&m->device, bytes));
         cost->sent_bytes += sent;
     }
     *n_exchanges = n;
