@@ -34,9 +34,9 @@ static double copy_cost(const cli_device_profile *d, double n_bytes)
  * of others. */
 static double pieces_of(const cli_device_profile *d, double n_bytes)
 {
-    enum { PIECE_BYTES = 1 << 20, MOST_PIECES = 16 };
-    const double n = ceil(n_bytes / PIECE_BYTES);
-    return d->host_gb_s <= 0 || n < 1 ? 1 : n < MOST_PIECES ? n : MOST_PIECES;
+    static const double piece_bytes = 1 << 20, most_pieces = 16;
+    const double n = ceil(n_bytes / piece_bytes);
+    return d->host_gb_s <= 0 || n < 1 ? 1 : n < most_pieces ? n : most_pieces;
 }
 
 static double sum_cost(const cli_scaling_machine *m, int32_t first, int32_t width, double n_bytes,
