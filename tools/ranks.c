@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/hash.h"
+
 enum { MAX_LINE = 900 };
 /* The exit code of a rank whose failure rank 0 reports. A launcher ends all ranks as soon as one fails, and
  * rank 0 might not have said why by then; its own exit code becomes that of the launcher. */
@@ -15,22 +17,18 @@ static char held[sizeof((clef_error *)0)->text]; /* the message of a rank that p
 static char command_line[MAX_LINE];
 static int32_t n_named; /* devices that -d names */
 
-/* A hash (FNV-1a) of all arguments. */
-static uint32_t hash_of(int argc, char **argv)
+/* A hash of all arguments, with their ends. */
+static uint64_t hash_of(int argc, char **argv)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = CLEF__HASH_START;
     for (int i = 1; i < argc; i++)
-        for (const char *at = argv[i];; at++) {
-            hash = (hash ^ (unsigned char)*at) * 16777619u;
-            if (!*at)
-                break;
-        }
+        hash = clef__hash(hash, argv[i], strlen(argv[i]) + 1);
     return hash;
 }
 
 void cli_ranks_command_line(int argc, char **argv)
 {
-    enum { HASH_BYTES = 16 };
+    enum { HASH_BYTES = 24 };
     size_t n = 0;
     for (int i = 1; i < argc && n < sizeof command_line; i++) {
         const int wrote =
@@ -38,7 +36,7 @@ void cli_ranks_command_line(int argc, char **argv)
         n += wrote > 0 ? (size_t)wrote : 0;
     }
     if (n >= sizeof command_line) /* the hash stands for what has no room */
-        snprintf(command_line + sizeof command_line - HASH_BYTES, HASH_BYTES, "... (%08" PRIx32 ")",
+        snprintf(command_line + sizeof command_line - HASH_BYTES, HASH_BYTES, "... (%016" PRIx64 ")",
                  hash_of(argc, argv));
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/hash.h"
 #include "tools/common.h"
 #include "tools/inspect/curve.h"
 #include "tools/json.h"
@@ -384,10 +385,8 @@ static int agree(const work *w, int rc)
 static int compare_ranks(const work *w)
 {
     char line[1024];
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    const uint64_t hash = clef__hash(CLEF__HASH_START, w->ids, (size_t)w->n_ids * sizeof *w->ids);
     const char *model = clef_model_weights_name(w->model, NULL);
-    for (int32_t i = 0; i < w->n_ids; i++)
-        hash = (hash ^ (uint32_t)w->ids[i]) * 1099511628211u;
     snprintf(line, sizeof line, "%" PRId32 " tokens (%016" PRIx64 "), model %.*s", w->n_ids, hash,
              (int)(model ? strcspn(model, "\n") : 0), model ? model : "");
     return cli_ranks_compare(line);
