@@ -19,6 +19,7 @@ typedef struct measuring {
     size_t *gathered;    /* [n] n_bytes each */
     int32_t n_steps;     /* of work between two collectives */
     double work_seconds; /* that it takes alone */
+    double call_seconds; /* that this try has spent in collectives so far */
     clef_error *err;
 } measuring;
 
@@ -106,12 +107,14 @@ static void find_work(measuring *m)
  * what a collective costs a model. */
 static clef_status twice(measuring *m, attempt one)
 {
-    work(m->n_steps);
-    const clef_status s = one(m);
-    if (s)
-        return s;
-    work(m->n_steps);
-    return one(m);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < 2 && !s; i++) {
+        work(m->n_steps);
+        const double begin = clef__os_seconds();
+        s = one(m);
+        m->call_seconds += clef__os_seconds() - begin;
+    }
+    return s;
 }
 
 static clef_status reduce_f32_twice(measuring *m)
@@ -134,8 +137,9 @@ static clef_status gather_twice(measuring *m)
     return twice(m, gather);
 }
 
-/* Half of the time of two, without `besides` seconds. The first try warms up; the second one says how many
- * there are. The first rank decides. */
+/* Half of the time of two, without `besides` seconds, but no less than was spent in the collectives: work can
+ * take a little less than it did alone. The first try warms up; the second one says how many there are. The
+ * first rank decides. */
 static clef_status measure(measuring *m, attempt two, double besides, clef__network_time *out)
 {
     double times[MAX_TRIES];
@@ -143,9 +147,10 @@ static clef_status measure(measuring *m, attempt two, double besides, clef__netw
     clef_status s = two(m);
     for (int32_t i = 0; !s && i < n_tries; i++) {
         const double begin = clef__os_seconds();
+        m->call_seconds = 0;
         s = two(m);
-        const double half = (clef__os_seconds() - begin) / 2;
-        times[i] = half > besides ? half - besides : 0;
+        const double half = (clef__os_seconds() - begin) / 2, least = m->call_seconds / 2;
+        times[i] = half - besides > least ? half - besides : least;
         if (s || i > 0)
             continue;
         const double fit = seconds_for_one / 2 / (half > 1e-9 ? half : 1e-9);
