@@ -8,6 +8,7 @@
 #include "graph/fail.h"
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
+#include "runtime/plan/halves.h"
 
 /* Rows of the plan's first run; an encoder reads its source in one run. */
 static int32_t first_rows(const clef_session *s, clef_part part)
@@ -131,6 +132,9 @@ clef_status clef__session_open(clef_session *s, clef_error *err)
     s->B = clef_plan_symbol(s->plan, "B");
     if (s->T)
         s->n_batch = rows_of(s->plan);
+    const clef_status halved = clef__plan_halve(s->plan, s->T, err);
+    if (halved)
+        return halved;
     s->order = clef_plan_input(s->plan, "order");
     s->candidates = clef_plan_output(s->plan, "candidates");
     s->scores = clef_plan_output(s->plan, "candidate_scores");
@@ -225,8 +229,7 @@ int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t c
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Runs the step of n tokens after `past`, whose ids and position the device has. */
-clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
+static clef_status bind_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
 {
     int32_t visible = (past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
     if (visible > s->opts.n_context)
@@ -234,6 +237,12 @@ clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_er
     clef_status status = s->T ? clef_plan_bind(s->plan, s->T, n, err) : CLEF_OK;
     if (!status)
         status = clef_plan_bind(s->plan, s->S, visible, err);
+    return status;
+}
+
+clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
+{
+    const clef_status status = bind_step(s, past, n, err);
     return status ? status : clef_plan_run(s->plan, err);
 }
 
@@ -248,7 +257,9 @@ static clef_status set_sampling(clef_session *s, const sample_options *o, clef_e
     return status;
 }
 
-static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+/* run: clef_plan_run(), or what runs the first half of a step. */
+static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n,
+                             clef_status (*run)(clef_plan *plan, clef_error *err), clef_error *err)
 {
     const int32_t itself = 0;
     clef_status status = clef_plan_bind(s->plan, s->B, 1, err);
@@ -261,7 +272,9 @@ static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, cle
     if (!status)
         status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
     if (!status)
-        status = clef__session_step(s, s->n_past, n, err);
+        status = bind_step(s, s->n_past, n, err);
+    if (!status)
+        status = run(s->plan, err);
     if (status)
         return status;
     memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may be there already */
@@ -293,10 +306,16 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
     const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
     for (int32_t at = 0; at < n && !status; at += s->n_batch) {
-        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch;
-        status = set_sampling(s, at + step == n ? last : &off, err);
+        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch,
+                      half = clef__plan_half_rows(s->plan, step);
+        if (half)
+            status = set_sampling(s, &off, err);
+        if (half && !status)
+            status = feed_step(s, ids + at, half, clef__plan_run_first, err);
         if (!status)
-            status = feed_step(s, ids + at, step, err);
+            status = set_sampling(s, at + step == n ? last : &off, err);
+        if (!status)
+            status = feed_step(s, ids + at + half, step - half, clef_plan_run, err);
         if (!status && n > 1 && s->opts.compile.progress &&
             s->opts.compile.progress(s->opts.compile.progress_user, "prompt", (uint64_t)(at + step),
                                      (uint64_t)n))

@@ -15,6 +15,7 @@ typedef struct part {
     int32_t number;
     clef_graph *whole;
     clef_plan *plan;
+    clef__halves halves; /* of it */
     clef_ranks_weights weights;
     int32_t *inputs;  /* by input of the whole graph: its number in this rank's plan; -1: it has none */
     int32_t *outputs; /* by output of the whole graph, where this rank sends it to rank 0; else -1 */
@@ -41,6 +42,7 @@ static part *find_part(const follower *f, int32_t number)
 
 static void free_part(part *p)
 {
+    clef__halves_finish(&p->halves);
     clef_plan_destroy(p->plan);
     if (p->weights.close)
         p->weights.close(p->weights.close_user);
@@ -91,6 +93,7 @@ static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef__s
     opts->weights_user = sent ? (void *)sent : p->weights.user;
     if (!s)
         s = f->make(f->dev, graph, opts, &p->plan, err);
+    p->halves = clef__halves_of(p->plan);
     if (!s)
         s = find_places(f, p, err);
     clef_graph_destroy(graph);
@@ -145,16 +148,22 @@ static void destroy(follower *f, int32_t number)
 static clef_status write_input(const part *p, const clef__command *c, const void *data, clef_error *err)
 {
     const int32_t input = p->inputs[c->a];
-    return input < 0 ? CLEF_OK : clef_plan_write(p->plan, input, data, (size_t)c->n_bytes, err);
+    return input < 0 ? CLEF_OK
+                     : clef_plan_write(clef__halves_open(&p->halves), input, data, (size_t)c->n_bytes, err);
 }
 
-static clef_status run(follower *f, const part *p, clef_error *err)
+static clef_status halve(follower *f, part *p, int32_t symbol)
+{
+    clef_error why = {0};
+    const clef_status s = clef__halves_make(&p->halves, symbol, &why);
+    clef__ranks_agree(f->ranks, s, &why, NULL);
+    return CLEF_OK; /* rank 0 has the reason */
+}
+
+static clef_status run(follower *f, part *p, int is_first, clef_error *err)
 {
     f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->ranks->n_steps);
-    p->plan->exchanging = 1;
-    const clef_status s = clef_plan_run(p->plan, err);
-    p->plan->exchanging = 0;
-    return s;
+    return is_first ? clef__halves_first(&p->halves, err) : clef__halves_run(&p->halves, err);
 }
 
 static clef_status grow_cargo(part *p, size_t n_bytes, clef_error *err)
@@ -173,10 +182,10 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     const int32_t output = p->outputs[i];
     if (output < 0)
         return CLEF_OK;
-    const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
+    const size_t n_bytes = clef_plan_output_bytes(p->halves.last, output, NULL, NULL);
     clef_status s = grow_cargo(p, n_bytes, err);
     if (!s)
-        s = clef_plan_read(p->plan, output, p->cargo, n_bytes, err);
+        s = clef_plan_read(p->halves.last, output, p->cargo, n_bytes, err);
     return s ? s : t->calls->send(t, 0, p->cargo, n_bytes, err);
 }
 
@@ -226,13 +235,20 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
                                        err);
     if (!p)
         return clef__fail(err, CLEF_E_ARG, "plan number %" PRId32 ": this rank has none", c->plan);
+    if (c->kind == CLEF__COMMAND_RESET || c->kind == CLEF__COMMAND_COPY || c->kind == CLEF__COMMAND_STATE) {
+        const clef_status s = clef__halves_settle(&p->halves, err);
+        if (s)
+            return s;
+    }
     switch ((clef__command_kind)c->kind) {
     case CLEF__COMMAND_BIND:
-        return clef_plan_bind(p->plan, (int32_t)c->a, c->b, err);
+        return clef_plan_bind(clef__halves_open(&p->halves), (int32_t)c->a, c->b, err);
     case CLEF__COMMAND_WRITE:
         return write_input(p, c, data, err);
+    case CLEF__COMMAND_HALVE:
+        return halve(f, p, (int32_t)c->a);
     case CLEF__COMMAND_RUN:
-        return run(f, p, err);
+        return run(f, p, c->a != 0, err);
     case CLEF__COMMAND_READ:
         return send_output(f, p, c->a, err);
     case CLEF__COMMAND_RESET:

@@ -5,35 +5,28 @@
 #include <string.h>
 
 #include "graph/op/collective.h"
-#include "runtime/plan/plan.h"
-#include "runtime/ranks/copies.h"
-#include "runtime/ranks/ranks.h"
+#include "runtime/plan/exchange.h"
 
 /* ---- values in host memory ------------------------------------------------------------------- */
 
-/* A value's memory as the host sees it. */
-typedef struct window {
-    cl_mem mem;
-    size_t offset, n_bytes;
-    void *at;
-    int is_mapped;
-} window;
+typedef clef__window window;
 
+/* event: NULL, or the host must wait for it before it uses the window. */
 static clef_status open_window(const clef_plan *plan, const clef_value *v, cl_map_flags flags, void *copy,
-                               window *w, clef_error *err)
+                               window *w, cl_event *event, clef_error *err)
 {
+    const cl_bool waits = event ? CL_FALSE : CL_TRUE;
     const cl_command_queue queue = plan->dev->queue;
     cl_int code = CL_SUCCESS;
     w->mem = clef__plan_mem(plan, v);
     w->is_mapped = plan->dev->info.caps.unified_memory;
     if (w->is_mapped) {
-        w->at =
-            clEnqueueMapBuffer(queue, w->mem, CL_TRUE, flags, w->offset, w->n_bytes, 0, NULL, NULL, &code);
+        w->at = clEnqueueMapBuffer(queue, w->mem, waits, flags, w->offset, w->n_bytes, 0, NULL, event, &code);
         return code ? clef__cl_fail(err, "clEnqueueMapBuffer", v->name, code) : CLEF_OK;
     }
     w->at = copy;
     if (flags & CL_MAP_READ)
-        code = clEnqueueReadBuffer(queue, w->mem, CL_TRUE, w->offset, w->n_bytes, w->at, 0, NULL, NULL);
+        code = clEnqueueReadBuffer(queue, w->mem, waits, w->offset, w->n_bytes, w->at, 0, NULL, event);
     return code ? clef__cl_fail(err, "clEnqueueReadBuffer", v->name, code) : CLEF_OK;
 }
 
@@ -61,56 +54,6 @@ static clef_status add_up(const clef_plan *plan, char *x, size_t n_bytes, clef_e
     clef_ranks *r = plan->dev->ranks;
     return r->transport->calls->all_reduce(r->stage, (float *)(void *)x, n_bytes / sizeof(float), r->wire,
                                            err);
-}
-
-/* A sum of values that are in host memory already. It crosses in the pieces of ranks whose values are not. */
-static clef_status add_up_here(const clef_plan *plan, const clef_exchange_call *c, window *in, window *out,
-                               clef_error *err)
-{
-    const size_t n = (size_t)c->n_bytes;
-    clef_status s = CLEF_OK;
-    if (in->at != out->at)
-        memcpy(out->at, in->at, n);
-    if (!plan->exchanging) /* there may be no other ranks */
-        return CLEF_OK;
-    const size_t piece = clef__ranks_piece(plan->dev->ranks, n);
-    for (size_t at = 0; at < n && !s; at += piece)
-        s = add_up(plan, (char *)out->at + at, n - at < piece ? n - at : piece, err);
-    return s;
-}
-
-/* A sum on a device with memory of its own, in `copy`. The device copies later pieces to the host, and
- * earlier ones back, while the ranks sum one. */
-static clef_status add_up_copies(const clef_plan *plan, const clef_launch *l, char *copy, size_t piece,
-                                 clef_error *err)
-{
-    const clef_exchange_call *c = l->args;
-    const cl_command_queue queue = plan->dev->queue;
-    const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
-    cl_mem from = clef__plan_mem(plan, l->bufs[1]), to = clef__plan_mem(plan, l->bufs[0]);
-    cl_event arrived[CLEF__MOST_PIECES];
-    cl_int code = CL_SUCCESS;
-    clef_status s = CLEF_OK;
-    int32_t n_pieces = 0, k = 0;
-    for (size_t at = 0; at < n && !code; at += piece) {
-        const size_t size = n - at < piece ? n - at : piece;
-        code = clEnqueueReadBuffer(queue, from, CL_FALSE, offset + at, size, copy + at, 0, NULL,
-                                   &arrived[n_pieces]);
-        n_pieces += code == CL_SUCCESS;
-    }
-    if (!code)
-        code = clFlush(queue);
-    for (size_t at = 0; at < n && !code && !s; at += piece) {
-        const size_t size = n - at < piece ? n - at : piece;
-        code = clWaitForEvents(1, &arrived[k++]);
-        if (!code)
-            s = add_up(plan, copy + at, size, err);
-        if (!code && !s)
-            code = clEnqueueWriteBuffer(queue, to, CL_FALSE, offset + at, size, copy + at, 0, NULL, NULL);
-    }
-    while (n_pieces > 0)
-        clReleaseEvent(arrived[--n_pieces]);
-    return s || !code ? s : clef__cl_fail(err, "copying a sum's pieces", l->node->name, code);
 }
 
 /* Puts a rank's part, whose rows lie one after the other, to its place in each row. */
@@ -152,14 +95,13 @@ static void join_alone(const clef_value *node, const clef_exchange_call *c, cons
     place_part(c, clef__part_of(o->size, o->grain, o->part, o->parts), in->at, out->at);
 }
 
+/* All but sums. */
 static clef_status exchange(const clef_plan *plan, const clef_launch *l, window *in, window *out,
                             clef_error *err)
 {
     const clef_exchange_call *c = l->args;
     clef_ranks *r = plan->dev->ranks;
     switch (c->kind) {
-    case CLEF_EXCHANGE_SUM:
-        return add_up_here(plan, c, in, out, err);
     case CLEF_EXCHANGE_GATHER:
         if (plan->exchanging)
             return join(plan, c, in, out, err);
@@ -172,6 +114,36 @@ static clef_status exchange(const clef_plan *plan, const clef_launch *l, window 
     }
 }
 
+/* Opens the windows that the exchange needs, exchanges, and closes them. copies: host memory for both values,
+ * for a device with memory of its own. */
+static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, char *copies, clef_error *err)
+{
+    const clef_exchange_call *c = l->args;
+    const int reads = c->kind != CLEF_EXCHANGE_RECEIVE, writes = c->kind != CLEF_EXCHANGE_SEND;
+    const size_t n_in = (size_t)clef__bytes(l->bufs[1], plan->symbols);
+    window in = {.offset = (size_t)c->offset_bytes, .n_bytes = n_in},
+           out = {.offset = (size_t)c->offset_bytes, .n_bytes = (size_t)c->n_bytes};
+    clef_status s = CLEF_OK;
+    if (!reads && copies) { /* the queue may still read the copy of an exchange before */
+        const cl_int code = clFinish(plan->dev->queue);
+        if (code)
+            return clef__cl_fail(err, "clFinish", l->node->name, code);
+    }
+    if (reads)
+        s = open_window(plan, l->bufs[1], CL_MAP_READ, copies, &in, NULL, err);
+    if (!s && writes)
+        s = open_window(plan, l->bufs[0], CL_MAP_WRITE, copies ? copies + n_in : NULL, &out, NULL, err);
+    if (!s)
+        s = exchange(plan, l, &in, &out, err);
+    if (!s && reads)
+        s = close_window(plan, l->bufs[1], 0, &in, err);
+    if (!s && writes)
+        s = close_window(plan, l->bufs[0], 1, &out, err);
+    return s;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
 /* 1 when the result lies where the input is. */
 static int is_in_place(const clef_plan *plan, const clef_launch *l)
 {
@@ -180,68 +152,168 @@ static int is_in_place(const clef_plan *plan, const clef_launch *l)
            plan->memory.places[out->id].offset == plan->memory.places[in->id].offset;
 }
 
-/* Opens the windows that the exchange needs, exchanges, and closes them. copies: host memory for both values,
- * for a device with memory of its own. */
-static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, char *copies, clef_error *err)
+static clef_status open_windows(const clef_plan *plan, const clef_launch *l, int later, clef__sum *sum,
+                                clef_error *err)
 {
     const clef_exchange_call *c = l->args;
-    const int reads = c->kind != CLEF_EXCHANGE_RECEIVE, writes = c->kind != CLEF_EXCHANGE_SEND;
-    const int one = c->kind == CLEF_EXCHANGE_SUM && is_in_place(plan, l);
-    const size_t n_in = (size_t)clef__bytes(l->bufs[1], plan->symbols);
-    window in = {.offset = (size_t)c->offset_bytes, .n_bytes = n_in},
-           out = {.offset = (size_t)c->offset_bytes, .n_bytes = (size_t)c->n_bytes};
+    const int one = is_in_place(plan, l);
+    const size_t offset = (size_t)c->offset_bytes, n = (size_t)c->n_bytes;
     clef_status s = CLEF_OK;
-    if (copies && c->kind == CLEF_EXCHANGE_SUM && plan->exchanging) {
-        const size_t piece = clef__ranks_piece(plan->dev->ranks, (size_t)c->n_bytes);
-        if (piece < (size_t)c->n_bytes)
-            return add_up_copies(plan, l, copies, piece, err);
-    }
-    if (!reads && copies) { /* the queue may still read the copy of an exchange before */
-        const cl_int code = clFinish(plan->dev->queue);
-        if (code)
-            return clef__cl_fail(err, "clFinish", l->node->name, code);
-    }
-    if (reads && !one)
-        s = open_window(plan, l->bufs[1], CL_MAP_READ, copies, &in, err);
-    if (!s && writes)
-        s = open_window(plan, l->bufs[0], one ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_WRITE,
-                        copies ? copies + n_in : NULL, &out, err);
-    if (one)
-        in.at = out.at;
+    sum->in = (window){.offset = offset, .n_bytes = n};
+    sum->out = (window){.offset = offset, .n_bytes = n};
+    if (!one)
+        s = open_window(plan, l->bufs[1], CL_MAP_READ, NULL, &sum->in, later ? sum->arrived : NULL, err);
+    sum->n = !s && !one && later;
     if (!s)
-        s = exchange(plan, l, &in, &out, err);
-    if (!s && reads && !one)
-        s = close_window(plan, l->bufs[1], 0, &in, err);
-    if (!s && writes)
-        s = close_window(plan, l->bufs[0], 1, &out, err);
+        s = open_window(plan, l->bufs[0], one ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_WRITE, NULL, &sum->out,
+                        later ? &sum->arrived[sum->n] : NULL, err);
+    sum->n += !s && later;
     return s;
 }
 
-/* In a trial, on a device with memory of its own. */
-static clef_status exchange_alone(const clef_plan *plan, const clef_launch *l, size_t n_bytes,
-                                  clef_error *err)
+/* Starts to copy a device's value to the host, in the pieces in which it will cross. */
+static clef_status copy_pieces(const clef_plan *plan, const clef_launch *l, clef__sum *sum, clef_error *err)
 {
+    const clef_exchange_call *c = l->args;
+    const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
+    cl_mem from = clef__plan_mem(plan, l->bufs[1]);
+    for (size_t at = 0; at < n; at += sum->piece) {
+        const cl_int code = clEnqueueReadBuffer(plan->dev->queue, from, CL_FALSE, offset + at,
+                                                n - at < sum->piece ? n - at : sum->piece, sum->copy + at, 0,
+                                                NULL, &sum->arrived[sum->n]);
+        if (code)
+            return clef__cl_fail(err, "clEnqueueReadBuffer", l->node->name, code);
+        sum->n++;
+    }
+    return CLEF_OK;
+}
+
+static clef_status begin(const clef_plan *plan, int32_t i, char *copies, int later, clef__sum *sum,
+                         clef_error *err)
+{
+    const clef_launch *l = &plan->launches[i];
+    const clef_exchange_call *c = l->args;
+    const size_t n = (size_t)c->n_bytes;
+    *sum = (clef__sum){.copy = copies};
+    if (c->kind != CLEF_EXCHANGE_SUM)
+        return CLEF_OK;
+    sum->piece = plan->exchanging ? clef__ranks_piece(plan->dev->ranks, n) : n;
+    clef_status s = copies ? copy_pieces(plan, l, sum, err) : open_windows(plan, l, later, sum, err);
+    const cl_int code = s || !sum->n ? CL_SUCCESS : clFlush(plan->dev->queue);
+    if (code)
+        s = clef__cl_fail(err, "clFlush", l->node->name, code);
+    if (s)
+        clef__plan_exchange_drop(sum);
+    return s;
+}
+
+static clef_status wait_for(cl_event event, const clef_launch *l, clef_error *err)
+{
+    const cl_int code = clWaitForEvents(1, &event);
+    return code ? clef__cl_fail(err, "clWaitForEvents", l->node->name, code) : CLEF_OK;
+}
+
+/* In the device's own memory. It crosses in the pieces of ranks whose values are not in host memory. */
+static clef_status add_up_here(const clef_plan *plan, const clef_launch *l, clef__sum *sum, clef_error *err)
+{
+    const clef_exchange_call *c = l->args;
+    const size_t n = (size_t)c->n_bytes;
+    clef_status s = sum->n ? wait_for(sum->arrived[sum->n - 1], l, err) : CLEF_OK;
+    if (!s && sum->in.at)
+        memcpy(sum->out.at, sum->in.at, n);
+    for (size_t at = 0; at < n && !s && plan->exchanging; at += sum->piece)
+        s = add_up(plan, (char *)sum->out.at + at, n - at < sum->piece ? n - at : sum->piece, err);
+    if (!s && sum->in.at)
+        s = close_window(plan, l->bufs[1], 0, &sum->in, err);
+    return s ? s : close_window(plan, l->bufs[0], 1, &sum->out, err);
+}
+
+/* In host memory. The device copies later pieces to it, and earlier ones back, while the ranks sum one. */
+static clef_status add_up_copies(const clef_plan *plan, const clef_launch *l, const clef__sum *sum,
+                                 clef_error *err)
+{
+    const clef_exchange_call *c = l->args;
+    const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
+    cl_mem to = clef__plan_mem(plan, l->bufs[0]);
+    clef_status s = CLEF_OK;
+    for (size_t at = 0; at < n && !s; at += sum->piece) {
+        const size_t size = n - at < sum->piece ? n - at : sum->piece;
+        s = wait_for(sum->arrived[at / sum->piece], l, err);
+        if (!s && plan->exchanging)
+            s = add_up(plan, sum->copy + at, size, err);
+        const cl_int code = s ? CL_SUCCESS
+                              : clEnqueueWriteBuffer(plan->dev->queue, to, CL_FALSE, offset + at, size,
+                                                     sum->copy + at, 0, NULL, NULL);
+        if (code)
+            s = clef__cl_fail(err, "clEnqueueWriteBuffer", l->node->name, code);
+    }
+    return s;
+}
+
+clef_status clef__plan_exchange_begin(const clef_plan *plan, int32_t i, char *copies, clef__sum *sum,
+                                      clef_error *err)
+{
+    return begin(plan, i, copies, 1, sum, err);
+}
+
+void clef__plan_exchange_drop(clef__sum *sum)
+{
+    while (sum->n > 0)
+        clReleaseEvent(sum->arrived[--sum->n]);
+}
+
+clef_status clef__plan_exchange_end(const clef_plan *plan, int32_t i, clef__sum *sum, clef_error *err)
+{
+    const clef_launch *l = &plan->launches[i];
+    const clef_exchange_call *c = l->args;
+    if (!plan->exchanging && c->kind >= CLEF_EXCHANGE_SEND)
+        return CLEF_OK;
+    if (c->kind != CLEF_EXCHANGE_SUM)
+        return exchange_values(plan, l, sum->copy, err);
+    const clef_status s = sum->copy ? add_up_copies(plan, l, sum, err) : add_up_here(plan, l, sum, err);
+    clef__plan_exchange_drop(sum);
+    return s;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+size_t clef__plan_exchange_bytes(const clef_plan *plan, int32_t i)
+{
+    const clef_launch *l = &plan->launches[i];
+    const clef_exchange_call *c = l->args;
+    return (size_t)clef__bytes(l->bufs[1], plan->symbols) + (size_t)c->n_bytes;
+}
+
+static clef_status whole(const clef_plan *plan, int32_t i, char *copies, clef_error *err)
+{
+    clef__sum sum;
+    const clef_status s = begin(plan, i, copies, 0, &sum, err);
+    return s ? s : clef__plan_exchange_end(plan, i, &sum, err);
+}
+
+/* In a trial, on a device with memory of its own. */
+static clef_status exchange_alone(const clef_plan *plan, int32_t i, clef_error *err)
+{
+    const size_t n_bytes = clef__plan_exchange_bytes(plan, i);
+    const char *name = plan->launches[i].node->name;
     char *copies = malloc(n_bytes);
     if (!copies)
-        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", l->node->name, n_bytes);
-    const clef_status s = exchange_values(plan, l, copies, err);
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", name, n_bytes);
+    const clef_status s = whole(plan, i, copies, err);
     const cl_int code = clFinish(plan->dev->queue); /* it may still read the copies */
     free(copies);
-    return s || !code ? s : clef__cl_fail(err, "clFinish", l->node->name, code);
+    return s || !code ? s : clef__cl_fail(err, "clFinish", name, code);
 }
 
 clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *err)
 {
-    const clef_launch *l = &plan->launches[i];
-    const clef_exchange_call *c = l->args;
-    const size_t n_bytes = (size_t)clef__bytes(l->bufs[1], plan->symbols) + (size_t)c->n_bytes;
-    if (!plan->exchanging && c->kind >= CLEF_EXCHANGE_SEND)
-        return CLEF_OK;
     if (plan->dev->info.caps.unified_memory)
-        return exchange_values(plan, l, NULL, err);
+        return whole(plan, i, NULL, err);
     if (!plan->exchanging)
-        return exchange_alone(plan, l, n_bytes, err);
+        return exchange_alone(plan, i, err);
+    const size_t n_bytes = clef__plan_exchange_bytes(plan, i);
     char *copies = clef__ranks_copies(plan->dev, n_bytes);
-    return copies ? exchange_values(plan, l, copies, err)
-                  : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", l->node->name, n_bytes);
+    return copies ? whole(plan, i, copies, err)
+                  : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", plan->launches[i].node->name,
+                               n_bytes);
 }

@@ -175,9 +175,14 @@ static clef_status renew_list(clef_plan *plan, clef_error *err)
     return s;
 }
 
+clef_status clef__plan_ready(clef_plan *plan, clef_error *err)
+{
+    return plan->stale ? renew_list(plan, err) : CLEF_OK;
+}
+
 static clef_status run_plan(clef_plan *plan, clef_error *err)
 {
-    clef_status s = plan->stale ? renew_list(plan, err) : CLEF_OK;
+    clef_status s = clef__plan_ready(plan, err);
     if (!s)
         s = execute_list(plan, err);
     if (s)

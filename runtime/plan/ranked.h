@@ -3,6 +3,7 @@
 #ifndef CLEF_RUNTIME_RANKED_H
 #define CLEF_RUNTIME_RANKED_H
 
+#include "runtime/plan/halves.h"
 #include "runtime/plan/pipeline.h"
 #include "runtime/plan/plan_state.h"
 #include "runtime/ranks/ranks.h"
@@ -12,10 +13,12 @@ typedef struct clef_ranked {
     clef_plan *mine;      /* rank 0's part; described only, if the whole plan is */
     clef_plan *stages[CLEF_MAX_STAGES]; /* of each stage the part of its first rank: [0] is `mine`, the
                                            others are described only */
+    clef__halves halves;  /* of `mine` */
     int32_t   *homes;     /* by output: the rank that has it */
     int32_t   *outputs;   /* by output: its number in `mine`; -1: another rank has it */
     int32_t   *inputs;    /* by input: its number in `mine`; -1: that has none */
-    int32_t    reading;   /* output of the pending read, if another rank has it; -1: none */
+    int32_t    reading;   /* 1: a read that has ended is pending; 0: one of `reads`; -1: none */
+    clef_plan *reads;     /* the plan of the pending read */
     struct clef__state_piece *pieces;   /* of the states; NULL: not listed yet */
     int32_t    n_pieces;
 } clef_ranked;
