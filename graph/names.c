@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/hash.h"
+
 struct clef__names {
     clef_value **slots;
     size_t n_slots, n_used; /* a power of two; used counts marks too */
@@ -14,10 +16,7 @@ static clef_value removed_mark;
 
 static size_t hash_name(const char *s)
 {
-    size_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return h;
+    return (size_t)clef__hash(CLEF__HASH_START, s, strlen(s));
 }
 
 clef__names *clef__names_create(void)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "graph/hash.h"
 
 enum { NONE = -1 };
 
@@ -232,13 +233,12 @@ static void remove_child(clef__pages *p, int32_t i)
         p->blocks[b->next_sibling].before_sibling = b->before_sibling;
 }
 
-/* FNV-1a over the place in the trees and the tokens. */
+/* Of the place in the trees and the tokens. */
 static uint32_t bucket_of(const clef__pages *p, int32_t tree, int32_t parent, const int32_t *tokens)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    const uint32_t head[2] = {(uint32_t)tree, (uint32_t)parent};
-    for (int i = 0; i < 2 + KV_BLOCK; i++)
-        h = (h ^ (i < 2 ? head[i] : (uint32_t)tokens[i - 2])) * 0x100000001b3u;
+    const int32_t place[2] = {tree, parent};
+    const uint64_t h =
+        clef__hash(clef__hash(CLEF__HASH_START, place, sizeof place), tokens, KV_BLOCK * sizeof *tokens);
     return (uint32_t)(h >> 32 ^ h) & (p->n_buckets - 1);
 }
 

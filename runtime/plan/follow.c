@@ -19,8 +19,8 @@ typedef struct part {
     clef_ranks_weights weights;
     int32_t *inputs;  /* by input of the whole graph: its number in this rank's plan; -1: it has none */
     int32_t *outputs; /* by output of the whole graph, where this rank sends it to rank 0; else -1 */
-    char *cargo;      /* memory for an output or rows of a state on their way */
-    size_t n_cargo;
+    char *room;       /* memory for an output or rows of a state on their way */
+    size_t n_room;
 } part;
 
 typedef struct follower {
@@ -49,7 +49,7 @@ static void free_part(part *p)
     clef_graph_destroy(p->whole);
     free(p->inputs);
     free(p->outputs);
-    free(p->cargo);
+    free(p->room);
     free(p);
 }
 
@@ -166,13 +166,13 @@ static clef_status run(follower *f, part *p, int is_first, clef_error *err)
     return is_first ? clef__halves_first(&p->halves, err) : clef__halves_run(&p->halves, err);
 }
 
-static clef_status grow_cargo(part *p, size_t n_bytes, clef_error *err)
+static clef_status grow_room(part *p, size_t n_bytes, clef_error *err)
 {
-    char *more = n_bytes > p->n_cargo ? realloc(p->cargo, n_bytes) : p->cargo;
-    if (n_bytes > p->n_cargo && !more)
+    char *more = n_bytes > p->n_room ? realloc(p->room, n_bytes) : p->room;
+    if (n_bytes > p->n_room && !more)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes on their way", n_bytes);
-    p->n_cargo = n_bytes > p->n_cargo ? n_bytes : p->n_cargo;
-    p->cargo = more;
+    p->n_room = n_bytes > p->n_room ? n_bytes : p->n_room;
+    p->room = more;
     return CLEF_OK;
 }
 
@@ -183,10 +183,10 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     if (output < 0)
         return CLEF_OK;
     const size_t n_bytes = clef_plan_output_bytes(p->halves.last, output, NULL, NULL);
-    clef_status s = grow_cargo(p, n_bytes, err);
+    clef_status s = grow_room(p, n_bytes, err);
     if (!s)
-        s = clef_plan_read(p->halves.last, output, p->cargo, n_bytes, err);
-    return s ? s : t->calls->send(t, 0, p->cargo, n_bytes, err);
+        s = clef_plan_read(p->halves.last, output, p->room, n_bytes, err);
+    return s ? s : t->calls->send(t, 0, p->room, n_bytes, err);
 }
 
 static clef_status copy_state(const part *p, const clef__command *c, const char *name, clef_error *err)
@@ -211,14 +211,14 @@ static clef_status move_state(const follower *f, part *p, const clef__command *c
         return clef__fail(err, CLEF_E_ARG, "state %s: this rank has none", order.name);
     const clef__plan_state state = {.stage = p->plan, .value = v, .n_bytes = (uint64_t)clef__bytes(v, NULL)};
     const size_t n_bytes = (size_t)(order.rows.n_rows * order.rows.n_bytes);
-    clef_status s = grow_cargo(p, n_bytes, err);
+    clef_status s = grow_room(p, n_bytes, err);
     if (!s)
-        s = c->b ? t->calls->receive(t, 0, p->cargo, n_bytes, err)
-                 : clef__plan_state_read(&state, &order.rows, p->cargo, err);
+        s = c->b ? t->calls->receive(t, 0, p->room, n_bytes, err)
+                 : clef__plan_state_read(&state, &order.rows, p->room, err);
     if (s)
         return s;
-    return c->b ? clef__plan_state_write(&state, &order.rows, p->cargo, err)
-                : t->calls->send(t, 0, p->cargo, n_bytes, err);
+    return c->b ? clef__plan_state_write(&state, &order.rows, p->room, err)
+                : t->calls->send(t, 0, p->room, n_bytes, err);
 }
 
 static clef_status obey(follower *f, const clef__command *c, const void *data, clef_error *err)

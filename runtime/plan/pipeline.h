@@ -27,8 +27,8 @@ typedef struct clef_pipeline {
     clef_wire         *wires; /* in the order of their readers */
     int32_t            n_wires;
     clef_shared_input *inputs; /* of the whole graph, in order */
-    void              *cargo;  /* buffer for a value that crosses between devices */
-    size_t             cargo_bytes;
+    void              *copy;   /* of a value that crosses between devices */
+    size_t             copy_bytes;
     int32_t            reading; /* the stage of the pending read, -1: none */
 } clef_pipeline;
 

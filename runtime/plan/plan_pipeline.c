@@ -92,18 +92,18 @@ static clef_status connect_stages(clef_plan *plan, clef_error *err)
         for (int32_t i = 0; i < c->stages[s]->n_inputs && !status; i++) {
             const clef_value *v = c->stages[s]->inputs[i].value;
             const size_t n_bytes = (size_t)clef__bytes(v, NULL);
-            c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
+            c->copy_bytes = n_bytes > c->copy_bytes ? n_bytes : c->copy_bytes;
             if (clef_plan_input(plan, v->name) < 0)
                 status = connect_input(c, s, i, err);
         }
     for (int32_t i = 0; i < plan->n_inputs; i++) {
         const size_t n_bytes =
             c->inputs[i].writer >= 0 ? (size_t)clef__bytes(plan->inputs[i].value, NULL) : 0;
-        c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
+        c->copy_bytes = n_bytes > c->copy_bytes ? n_bytes : c->copy_bytes;
     }
-    if (!status && !plan->storage->allocate_host(c->cargo_bytes + 1, &c->cargo))
+    if (!status && !plan->storage->allocate_host(c->copy_bytes + 1, &c->copy))
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for values between stages, %zu bytes",
-                          c->cargo_bytes);
+                          c->copy_bytes);
     return status;
 }
 
@@ -167,7 +167,7 @@ static void release_pipeline(clef_plan *plan)
         clef_plan_destroy(c->stages[i]);
     free(c->wires);
     free(c->inputs);
-    free(c->cargo);
+    free(c->copy);
     free(c);
 }
 
@@ -210,19 +210,19 @@ static clef_status bring_back(clef_plan *plan, clef_shared_input *in, clef_error
     clef_plan *writer = c->stages[in->writer];
     const int32_t number = in->number[in->writer];
     const size_t n_bytes = clef_plan_input_bytes(writer, number, NULL, NULL);
-    const clef_status s = writer->kind->read_input(writer, number, c->cargo, n_bytes, err);
+    const clef_status s = writer->kind->read_input(writer, number, c->copy, n_bytes, err);
     if (s)
         return s;
     in->changed = 0;
-    return write_shared(c, in, in->writer, c->cargo, n_bytes, err);
+    return write_shared(c, in, in->writer, c->copy, n_bytes, err);
 }
 
 static clef_status carry_values(clef_plan *plan, const clef_wire *w, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     const size_t n_bytes = clef_plan_output_bytes(c->stages[w->from], w->output, NULL, NULL);
-    const clef_status s = clef_plan_read(c->stages[w->from], w->output, c->cargo, n_bytes, err);
-    return s ? s : clef_plan_write(c->stages[w->to], w->input, c->cargo, n_bytes, err);
+    const clef_status s = clef_plan_read(c->stages[w->from], w->output, c->copy, n_bytes, err);
+    return s ? s : clef_plan_write(c->stages[w->to], w->input, c->copy, n_bytes, err);
 }
 
 static clef_status run_stages(clef_plan *plan, clef_error *err)

@@ -191,7 +191,7 @@ void clef__device_sums_find(clef_ranks *r, clef_device *dev)
     r->summing = dev->id;
 }
 
-void clef__device_sums_again(clef_ranks *r, clef_device *dev)
+void clef__device_sums_reattach(clef_ranks *r, clef_device *dev)
 {
     clef__device_sums *sums = r->summing && r->summing == dev->id ? attach(r, dev) : NULL;
     if (sums)

@@ -20,7 +20,7 @@ typedef struct clef__device_sums {
  *  have a core each, with sums in f32. CLEF_RANK_FUSED=0: never. */
 void clef__device_sums_find(struct clef_ranks *ranks, clef_device *dev);
 /** For another opening of the same device. */
-void clef__device_sums_again(struct clef_ranks *ranks, clef_device *dev);
+void clef__device_sums_reattach(struct clef_ranks *ranks, clef_device *dev);
 /** NULL: the host sums. */
 const clef__device_sums *clef__device_sums_of(const clef_device *dev);
 /** The arguments of a sum of n floats. */

@@ -365,7 +365,7 @@ clef_status clef_ranks_lead(clef_ranks *r, clef_device *dev, clef_error *err)
                           r->apart ? "the ranks were opened apart" : "rank 0 does");
     dev->ranks = r;
     if (r->has_led) {
-        clef__device_sums_again(r, dev);
+        clef__device_sums_reattach(r, dev);
         return CLEF_OK;
     }
     r->has_led = 1;
