@@ -18,15 +18,14 @@ typedef struct lane_ptrs {
     uint row; /* of the tile */
 } lane_ptrs;
 
-/* Points to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. */
-static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
+/* Points to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. It fills p,
+ * since clang adds an intrinsic for structures as results that Oclgrind does not know (docs/drivers.md). */
+static inline void lane_at(lane_ptrs *p, global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
 {
-    lane_ptrs p;
-    p.codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
-    p.scales =
+    p->codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
+    p->scales =
         w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
-    p.row = row;
-    return p;
+    p->row = row;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */

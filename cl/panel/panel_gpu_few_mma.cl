@@ -94,12 +94,13 @@ void panel_gpu_few_mma(const panel_args a, global float *out, global const uchar
     MATRIX_SCRATCH(scratch, WG);
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
     const uint tile = get_group_id(0) * TILES, chunks = a.k / 32 / CHUNK;
-    const x_rows xs = x_at(&a, x, TOKENS);
+    x_rows xs;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
     w_rows rows[ROW_PARTS];
+    x_at(&xs, &a, x, TOKENS);
 #pragma unroll
     for (uint i = 0; i < ROW_PARTS; i++) {
-        rows[i] = w_at(w, &a, tile * W_PARTS + i, lane);
+        w_at(&rows[i], w, &a, tile * W_PARTS + i, lane);
 #pragma unroll
         for (uint j = 0; j < TOKEN_PARTS; j++)
             acc[i][j] = 0;

@@ -184,16 +184,17 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
                t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the first row and token of the unit */
     const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32 / STEP;
-    const x_rows xs = x_at(&a, x, X_ROWS);
+    x_rows xs;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
     w_rows rows[ROW_PARTS];
     w_raw raw[STEP][ROW_PARTS];
     w_scales scales[STEP][ROW_PARTS];
     x_part part;
+    x_at(&xs, &a, x, X_ROWS);
     x_fetch(&part, &xs, token, 0, item);
 #pragma unroll
     for (uint i = 0; i < ROW_PARTS; i++) {
-        rows[i] = w_at(w, &a, (tile * PANEL_ROWS + row) / MATRIX_ROWS + i, lane);
+        w_at(&rows[i], w, &a, (tile * PANEL_ROWS + row) / MATRIX_ROWS + i, lane);
 #pragma unroll
         for (uint j = 0; j < TOKEN_PARTS; j++)
             acc[i][j] = 0;

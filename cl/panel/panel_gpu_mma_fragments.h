@@ -7,7 +7,7 @@
  *
  *   W_PARTS                 parts of MATRIX_ROWS rows in a tile
  *   SLICES                  slices of 32 columns: fragments of x, and of w
- *   w_at(w, args, part, lane)        points to part `part` of w
+ *   w_at(rows, w, args, part, lane)  points to part `part` of w
  *   w_fetch(raw, rows, b, lane), w_fetch_scales(scales, rows, b)  what memory has of it in columns 32 b ..
  *   w_decode(out, raw, lane)         makes SLICES fragments of it
  *   X_AT(space, from, words, lane)   a fragment of x from MATRIX_TOKENS rows of a slice, `words` apart, in
@@ -89,14 +89,12 @@ typedef struct w_rows {
 } w_rows;
 
 /* Points to part `part` of all parts of w. */
-static inline w_rows w_at(global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
+static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
 {
-    w_rows p;
 #  pragma unroll
     for (uint r = 0; r < LANE_ROWS; r++)
-        p.of[r] = lane_at((global const uchar *)w, min(part / W_PARTS, W_TILES(a->n) - 1), W_TILES(a->n),
-                          a->k / 32, lane_row(part, lane) + r);
-    return p;
+        lane_at(&p->of[r], (global const uchar *)w, min(part / W_PARTS, W_TILES(a->n) - 1), W_TILES(a->n),
+                a->k / 32, lane_row(part, lane) + r);
 }
 
 static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
@@ -222,11 +220,10 @@ typedef struct w_rows {
     global const ushort *of;
 } w_rows;
 
-static inline w_rows w_at(global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
+static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
 {
     const size_t tile = min(part / W_PARTS, W_TILES(a->n) - 1);
-    const w_rows p = {(global const ushort *)w + tile * a->k * PANEL_ROWS + lane_row(part, lane)};
-    return p;
+    p->of = (global const ushort *)w + tile * a->k * PANEL_ROWS + lane_row(part, lane);
 }
 
 /* Columns of 16 rows follow each other. A unit of MATRIX 1 takes four columns of two rows. */
@@ -284,14 +281,12 @@ typedef struct x_rows {
     uint rows; /* a multiple of SLICED */
 } x_rows;
 
-static inline x_rows x_at(const panel_args *a, global const uchar *x, uint sliced)
+static inline void x_at(x_rows *r, const panel_args *a, global const uchar *x, uint sliced)
 {
-    x_rows r;
-    r.rows = (a->m + sliced - 1) / sliced * sliced;
-    r.slices = (global const uint *)x;
-    r.d = (global const float *)(x + (size_t)r.rows * a->k * SLICES);
-    r.sums = r.d + (size_t)r.rows * (a->k / 32);
-    return r;
+    r->rows = (a->m + sliced - 1) / sliced * sliced;
+    r->slices = (global const uint *)x;
+    r->d = (global const float *)(x + (size_t)r->rows * a->k * SLICES);
+    r->sums = r->d + (size_t)r->rows * (a->k / 32);
 }
 
 /* The scale of a token, if the sums do not contain it already. */
