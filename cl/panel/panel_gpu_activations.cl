@@ -30,6 +30,8 @@
 
 #include "panel_gpu_rows.h"
 
+#define FOUR_NORMED(i) (float4)(NORMED(i), NORMED((i) + 1), NORMED((i) + 2), NORMED((i) + 3))
+
 #if QUANTISE > 1
 /* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
  * float, too. */
@@ -62,51 +64,84 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
     const uint blocks = a.k / 32;
     global float *scales = (global float *)(out + (size_t)m * a.k * QUANTISE);
     global float *sums = scales + (size_t)m * blocks;
+#endif
+#if QUANTISE == 1 && SLICED
+    /* Eight work-items share a block, four columns each, so that neighbours read adjacent memory. */
+    local float most[WG];
+    local int sum[WG];
+    const uint word = lane % 8, team = lane - word;
+    uint i = min(lane / 8, blocks - 1) * 32 + word * 4;
+    float4 v = FOUR_NORMED(i);
+    for (uint first = 0; first < blocks; first += WG / 8) {
+        const uint b = first + lane / 8;
+        most[lane] = fmax(fmax(fabs(v.x), fabs(v.y)), fmax(fabs(v.z), fabs(v.w)));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        i = min(b + WG / 8, blocks - 1) * 32 + word * 4;
+        const float4 next = FOUR_NORMED(i); /* is read while this block is stored */
+        float all = 0;
+        for (uint of = 0; of < 8; of++)
+            all = fmax(all, most[team + of]);
+        const float d = all > 0 ? divided(all, 127.0f) : 0.0f, inverse = d > 0 ? divided(1.0f, d) : 0.0f;
+        const int4 q = convert_int4(rint(v * inverse));
+        sum[lane] = (q.x + q.y) + (q.z + q.w);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (b < blocks) {
+            const size_t at = (size_t)b * m + row;
+            ((global uint *)out)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
+                as_uint(convert_char4(q));
+            if (word == 0) {
+                int of_block = 0;
+                for (uint of = 0; of < 8; of++)
+                    of_block += sum[team + of];
+                scales[at] = d;
+                sums[at] = d * (float)of_block;
+            }
+        }
+        v = next;
+    }
+#elif QUANTISE == 1
+    global int *halves = (global int *)sums + (size_t)row * blocks * 2;
+    scales += (size_t)row * blocks;
+    out += (size_t)row * a.k;
     for (uint b = lane; b < blocks; b += WG) {
-        const size_t at = SLICED ? (size_t)b * m + row : (size_t)row * blocks + b;
         float v[32], most = 0;
+        int sum[2] = {0, 0};
         for (uint i = 0; i < 32; i++) {
             v[i] = NORMED(b * 32 + i);
             most = fmax(most, fabs(v[i]));
         }
-#  if QUANTISE == 1
         const float d = most > 0 ? divided(most, 127.0f) : 0.0f, inverse = d > 0 ? divided(1.0f, d) : 0.0f;
-        int sum[2] = {0, 0};
-        uint words[8];
-        for (uint i = 0; i < 8; i++) {
-            const float4 r = rint((float4)(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]) * inverse);
+        for (uint i = 0; i < 32; i += 4) {
+            const float4 r = rint((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse);
             const int4 q = convert_int4(r);
-            sum[i / 4] += (q.x + q.y) + (q.z + q.w);
-            words[i] = as_uint(convert_char4(q));
+            sum[i / 16] += (q.x + q.y) + (q.z + q.w);
+            ((global uint *)out)[b * 8 + i / 4] = as_uint(convert_char4(q));
         }
-        global uint4 *to = (global uint4 *)out + 2 * at;
-        to[0] = PAIRED ? (uint4)(words[0], words[4], words[1], words[5])
-                       : (uint4)(words[0], words[1], words[2], words[3]);
-        to[1] = PAIRED ? (uint4)(words[2], words[6], words[3], words[7])
-                       : (uint4)(words[4], words[5], words[6], words[7]);
-        scales[at] = d;
-#    if SLICED
-        sums[at] = d * (float)(sum[0] + sum[1]);
-#    else
-        vstore2((int2)(sum[0], sum[1]), at, (global int *)sums);
-#    endif
-#  else
+        scales[b] = d;
+        halves[2 * b] = sum[0];
+        halves[2 * b + 1] = sum[1];
+    }
+#elif QUANTISE == 2
+    for (uint b = lane; b < blocks; b += WG) {
+        const size_t at = SLICED ? (size_t)b * m + row : (size_t)row * blocks + b;
+        float v[32], most = 0, sum[2] = {0, 0};
+        for (uint i = 0; i < 32; i++) {
+            v[i] = NORMED(b * 32 + i);
+            most = fmax(most, fabs(v[i]));
+            sum[i / 16] += v[i];
+        }
         const uint power = power_below(most);
         const float inverse = as_float(0x7f000000u - power);
-        float sum[2] = {0, 0};
-        for (uint i = 0; i < 32; i++)
-            sum[i / 16] += v[i];
         for (uint i = 0; i < 8; i++) {
             const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * m + row) * 4 + i % 4 : 8 * at + i;
             vstore_half4_rte((float4)(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]) * inverse, slice,
                              (global half *)out);
         }
         scales[at] = as_float(power);
-#    if SLICED
+#  if SLICED
         sums[at] = sum[0] + sum[1];
-#    else
+#  else
         vstore2((float2)(sum[0], sum[1]), at, sums);
-#    endif
 #  endif
     }
 #elif QUANTISE >= 3

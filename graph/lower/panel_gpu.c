@@ -81,8 +81,8 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
                                   [CLEF_X_HALVES] = k / 8 * 19,
                                   [CLEF_X_ROW_HALVES] = 2 * k + 4,
                                   [CLEF_X_ROW_BF16] = 2 * k + 4};
-    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES;
-    const uint32_t wg = group_for(lo, args.k / (by_blocks ? 32 : 4)),
+    const int is_block_an_item = x == CLEF_X_HALVES || (x == CLEF_X_BYTES && !slices);
+    const uint32_t wg = group_for(lo, args.k / (is_block_an_item ? 32 : 4)),
                    rows = slices ? clef__ceil_div(args.m, slices->rows) * slices->rows : args.m,
                    most = lo->caps->matrix ? clef__ceil_div(args.m, MOST_SLICED) * MOST_SLICED : args.m;
     return clef__launch(
