@@ -12,9 +12,9 @@
  *                                                     apart in local memory
  *   matrix_bytes(w, x, scratch)                       32 products of bytes
  *   matrix_half_bytes(w, x, part, scratch)            16 products of bytes: columns 16 part .. 16 part + 15
+ *   matrix_float_bytes, matrix_float_half_bytes       the same, as floats
  *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
- *   matrix_float_bytes, matrix_float_half_bytes       the products of bytes as floats
  *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
  *                                                     group
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
@@ -32,8 +32,9 @@
 #include "inline.h"
 #include "subgroup.h"
 
-/* A function that takes a scratch: PoCL must inline it (inline.h). */
-#ifdef POCL_DEVICE_ADDRESS_BITS
+/* A function that takes local memory. In plain C it has to be inlined: for PoCL because of that memory
+ * (inline.h), for Intel's CPU runtime because of the barriers in it (docs/drivers.md). */
+#if MATRIX_PLAIN
 #  define UNIT_INLINED INLINED
 #else
 #  define UNIT_INLINED static inline
@@ -228,7 +229,7 @@ static inline float2 matrix_pair(uint word, int halves)
 }
 
 UNIT_INLINED matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves,
-                                                matrix_scratch s)
+                                               matrix_scratch s)
 {
     const uint lane = matrix_lane();
     float sums[MATRIX_SUMS];
@@ -357,8 +358,8 @@ UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sum
 }
 #endif
 
-/* Whole numbers become floats on NVIDIA's slow unit. Sums that begin with the bits of 1.5 2^23 are the floats
- * 1.5 2^23 + sum, as long as |sum| < 2^22; that of 32 products is below 2^20. */
+/* NVIDIA converts whole numbers to floats on a slow unit. Sums that begin with the bits of 1.5 2^23 are the
+ * floats 1.5 2^23 + sum, as long as |sum| < 2^22; that of 32 products is below 2^20. */
 #if MATRIX == 1 && !MATRIX_PLAIN
 enum { MATRIX_FLOAT_BITS = 0x4b400000 };
 

@@ -18,8 +18,8 @@ typedef struct lane_ptrs {
     uint row; /* of the tile */
 } lane_ptrs;
 
-/* Points to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. It fills p,
- * since clang adds an intrinsic for structures as results that Oclgrind does not know (docs/drivers.md). */
+/* Points p to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. For a result that is a
+ * structure clang emits an intrinsic that Oclgrind does not know (docs/drivers.md), so none is returned. */
 static inline void lane_at(lane_ptrs *p, global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
 {
     p->codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;

@@ -29,7 +29,7 @@ enum {
 
 /* Adds the products of 32 CHUNK columns from chunk `c` on. Those beyond the last count as zero. */
 UNIT_INLINED void add_chunk(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], const w_rows w[ROW_PARTS],
-                             const x_rows *x, uint c, uint chunks, uint lane, matrix_scratch scratch)
+                            const x_rows *x, uint c, uint chunks, uint lane, matrix_scratch scratch)
 {
     const uint exists = c < chunks, first = min(c, chunks - 1) * CHUNK;
     w_raw raw[CHUNK][ROW_PARTS];

@@ -22,8 +22,8 @@
 #include "panel_gpu_epilogue.h"
 #include "panel_gpu_mma_fragments.h"
 
-/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. QUARTERS: of a step's x, 16 bytes each. COPIES: of
- * them that a work-item copies. */
+/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. A step's x is QUARTERS times 16 bytes, of which a
+ * work-item copies COPIES. It has NUMBERS scales, and as many sums. */
 enum {
     W_ROWS = TILES * PANEL_ROWS,
     X_ROWS = TOKENS * 16,
@@ -32,9 +32,13 @@ enum {
     STEP_SLICES = STEP * SLICES,
     QUARTERS = STEP_SLICES * X_ROWS * 2,
     COPIES = (QUARTERS + WG - 1) / WG,
-    NUMBERS = QUANTISE <= 2 ? STEP * X_ROWS : 1, /* scales of a step, and sums */
+    NUMBERS = QUANTISE <= 2 ? STEP * X_ROWS : 1,
     NUMBER_COPIES = (NUMBERS + WG - 1) / WG,
-    AHEAD = MATRIX == 1 || (MATRIX == 2 && QUANTISE >= 3) /* w is read a step ahead, if registers suffice */
+    PASSES = STEP * TOKEN_PARTS,
+    /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
+     * waited for */
+    LATE = MATRIX == 1,
+    AHEAD = MATRIX == 1 || (MATRIX == 2 && QUANTISE >= 3)
 };
 
 /* A step's part of x that a work-item copies. */
@@ -62,7 +66,7 @@ static inline void x_fetch(x_part *p, const x_rows *x, uint token, uint step, ui
 #endif
 }
 
-static inline void x_store(const x_part *p, local uint4 *words, local float *d, local float *sums, uint item)
+UNIT_INLINED void x_store(const x_part *p, local uint4 *words, local float *d, local float *sums, uint item)
 {
 #pragma unroll
     for (uint c = 0; c < COPIES; c++) {
@@ -97,68 +101,49 @@ static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], w_scales scales[STEP][
 }
 
 #if QUANTISE <= 2
-/* The products of a step's columns with the tokens of a fragment, and what they are added with. */
-typedef struct step_products {
-    w_products of[ROW_PARTS];
+/* Pass n of a step multiplies block n / TOKEN_PARTS of 32 columns by the tokens from t + n % TOKEN_PARTS
+ * MATRIX_TOKENS on. It has a fragment of x, what products are added with, and the products with each part of
+ * w. */
+typedef struct pass {
+    matrix_x x[SLICES];
     matrix_floats d, sums;
-} step_products;
+    w_products of[ROW_PARTS];
+} pass;
 
-/* Pass n of a step: block n / TOKEN_PARTS of 32 columns, tokens t + n % TOKEN_PARTS MATRIX_TOKENS .. */
-UNIT_INLINED void multiply_pass(step_products *p, matrix_w w[STEP][ROW_PARTS][SLICES],
-                                local const uint *words,
-                           local const float *d, local const float *sums, uint n, uint t, uint lane,
-                           matrix_scratch scratch)
+UNIT_INLINED void read_pass(pass *p, local const uint *words, local const float *d, local const float *sums,
+                            uint n, uint t, uint lane)
 {
     const uint s = n / TOKEN_PARTS, from = t + n % TOKEN_PARTS * MATRIX_TOKENS;
-    matrix_x x[SLICES];
 #  pragma unroll
-    for (uint slice = 0; slice < SLICES; slice++)
-        x[slice] = X_AT(local, words + ((s * SLICES + slice) * X_ROWS + from) * X_WORDS, X_WORDS, lane);
+    for (uint i = 0; i < SLICES; i++)
+        p->x[i] = X_AT(local, words + ((s * SLICES + i) * X_ROWS + from) * X_WORDS, X_WORDS, lane);
     p->d = OF_TOKENS(local, d + s * X_ROWS + from, lane);
     p->sums = HAS_MINIMA ? OF_TOKENS(local, sums + s * X_ROWS + from, lane) : (matrix_floats)0;
-#  pragma unroll
-    for (uint i = 0; i < ROW_PARTS; i++)
-        multiply(&p->of[i], w[s][i], x, scratch);
-}
-
-static inline void add_pass(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], w_scales scales[STEP][ROW_PARTS],
-                            const step_products *p, uint n)
-{
-#  pragma unroll
-    for (uint i = 0; i < ROW_PARTS; i++)
-        acc[i][n % TOKEN_PARTS] =
-            add_products(acc[i][n % TOKEN_PARTS], &p->of[i], &scales[n / TOKEN_PARTS][i], p->d, p->sums);
 }
 #endif
 
 /* Multiplies a step's columns of w by those of x in local memory, for the tokens from t on. */
 UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS],
-                                matrix_w w[STEP][ROW_PARTS][SLICES],
-                           w_scales scales[STEP][ROW_PARTS], local const uint *words, local const float *d,
-                           local const float *sums, uint t, uint lane, matrix_scratch scratch)
+                                matrix_w w[STEP][ROW_PARTS][SLICES], w_scales scales[STEP][ROW_PARTS],
+                                local const uint *words, local const float *d, local const float *sums,
+                                uint t, uint lane, matrix_scratch scratch)
 {
 #if QUANTISE <= 2
-#  if MATRIX == 1
-    /* A pass is added after the next has begun, since its products would be waited for. */
-    step_products before;
-    multiply_pass(&before, w, words, d, sums, 0, t, lane, scratch);
+    pass passes[2];
 #  pragma unroll
-    for (uint n = 1; n < STEP * TOKEN_PARTS; n++) {
-        step_products now;
-        multiply_pass(&now, w, words, d, sums, n, t, lane, scratch);
-        add_pass(acc, scales, &before, n - 1);
-        before = now;
+    for (uint n = 0; n < PASSES + LATE; n++) {
+        const uint now = n % 2, done = n - LATE, of = done % 2, j = done % TOKEN_PARTS;
+        if (n < PASSES)
+            read_pass(&passes[now], words, d, sums, n, t, lane);
+#  pragma unroll
+        for (uint i = 0; i < ROW_PARTS; i++) {
+            if (n < PASSES)
+                multiply(&passes[now].of[i], w[n / TOKEN_PARTS][i], passes[now].x, scratch);
+            if (n >= LATE)
+                acc[i][j] = add_products(acc[i][j], &passes[of].of[i], &scales[done / TOKEN_PARTS][i],
+                                         passes[of].d, passes[of].sums);
+        }
     }
-    add_pass(acc, scales, &before, STEP * TOKEN_PARTS - 1);
-#  else
-    /* Others have no registers for that. */
-#    pragma unroll
-    for (uint n = 0; n < STEP * TOKEN_PARTS; n++) {
-        step_products now;
-        multiply_pass(&now, w, words, d, sums, n, t, lane, scratch);
-        add_pass(acc, scales, &now, n);
-    }
-#  endif
 #else
 #  pragma unroll
     for (uint n = 0; n < STEP_SLICES; n++)
@@ -178,7 +163,8 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
                         global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
     local uint4 words[2][STEP_SLICES * X_ROWS * (X_WORDS / 4)];
-    local float d[2][NUMBERS], sums[2][HAS_MINIMA ? NUMBERS : 1];
+    local float d[2][NUMBERS] __attribute__((aligned(16))); /* are read as vectors */
+    local float sums[2][HAS_MINIMA ? NUMBERS : 1] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,

@@ -5,7 +5,7 @@
  * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (TILES / 2) (16
  * TOKENS / UNIT_TOKENS) work-items.
  *   -D TILES        even
- *   -D TOKENS       16 TOKENS a multiple of UNIT_TOKENS, and SLICED of panel_gpu_activations.cl
+ *   -D TOKENS       16 TOKENS is a multiple of UNIT_TOKENS, and SLICED of panel_gpu_activations.cl
  *   -D UNIT_ROWS    32
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
  *   -D STEP         1
@@ -19,7 +19,7 @@
 #if UNIT_ROWS != 32
 #  error "panel_gpu_gemm_mma_local.cl: UNIT_ROWS is 32"
 #endif
-#define WG        (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
+#define WG (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -35,7 +35,7 @@ enum {
 };
 
 /* rows: of x, a multiple of X_ROWS. */
-static inline void load_step(local uint *w_words, local uint *x_words, global const ushort *columns,
+UNIT_INLINED void load_step(local uint *w_words, local uint *x_words, global const ushort *columns,
                              global const uint *slices, const panel_args *a, uint rows, uint tile, uint token,
                              uint b, uint item)
 {
@@ -53,7 +53,8 @@ static inline void load_step(local uint *w_words, local uint *x_words, global co
 }
 
 UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], local const uint *w_words,
-                           local const uint *x_words, uint row, uint t, uint lane, matrix_scratch scratch)
+                                local const uint *x_words, uint row, uint t, uint lane,
+                                matrix_scratch scratch)
 {
 #pragma unroll
     for (uint part = 0; part < 2; part++) { /* 16 columns each */

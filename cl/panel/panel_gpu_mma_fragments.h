@@ -33,7 +33,7 @@ enum {
 
 /* ---- x and the sums -------------------------------------------------------------------------- */
 
-/* X_WORDS: from one row of x to the next in local memory, so that no two work-items ask the same bank. */
+/* X_WORDS: words from one row of x to the next in local memory, so that there are no bank conflicts. */
 #if MATRIX == 1
 enum { X_WORDS = 8 };
 #  define X_AT(space, from, words, lane) (((space const uint2 *)(from))[lane])
@@ -176,7 +176,7 @@ typedef struct w_products {
 } w_products;
 
 UNIT_INLINED void multiply(w_products *p, const matrix_w w[SLICES], const matrix_x x[SLICES],
-                      matrix_scratch scratch)
+                           matrix_scratch scratch)
 {
 #  if HALF_SCALES && QUANTISE == 1
     p->of[0] = matrix_float_half_bytes(w[0], x[0], 0, scratch);

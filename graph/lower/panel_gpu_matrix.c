@@ -11,7 +11,8 @@ enum {
     FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
     SMALL_TILES = 4, /* in one of panel_gpu_gemm_mma */
     LARGE_TILES = 16,
-    FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
+    LARGE_LOCAL_TILES = 8, /* in one of panel_gpu_gemm_mma_local; 16 are predicted to be slower */
+    FEW_TOKENS = 2,        /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
     GROUPS_PER_UNIT = 2 /* wanted before a group of panel_gpu_few_mma gets more */
 };
@@ -210,17 +211,19 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
 /* ---- more rows ------------------------------------------------------------------------------- */
 
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
- * tenth, since none is left with a group more than the others. */
+ * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; where
+ * the weight goes through local memory, as long as it copies rows of it and of x. */
 static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t k_blocks, uint32_t tokens,
                       uint32_t blocks, uint32_t all)
 {
     const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
     shape best = shape_of(caps, x, k_blocks, SMALL_TILES, tokens);
     uint32_t least = UINT32_MAX;
-    for (uint32_t tiles = LARGE_TILES; tiles >= SMALL_TILES; tiles /= 2) {
+    const int is_local = has_local_weight(caps, x);
+    for (uint32_t tiles = is_local ? LARGE_LOCAL_TILES : LARGE_TILES; tiles >= SMALL_TILES; tiles /= 2) {
         const shape s = shape_of(caps, x, k_blocks, tiles, tokens);
-        const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) *
-                                 tiles; /* tiles of a compute unit */
+        const uint32_t of_a_group = is_local ? tiles + tokens : tiles;
+        const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
         if (can_lower(caps, x, &s) && busiest < least - least / 10) {
             best = s;
             least = busiest;
