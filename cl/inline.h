@@ -1,5 +1,6 @@
-/* INLINED: a function that must be inlined. PoCL 3.1 computes nonsense in a function with arrays of vectors
- * that is not. */
+/* INLINED: a function that must be inlined. In one that is not, PoCL 3.1 computes nonsense with arrays of
+ * vectors. It also makes a local array that such a function names one array for all groups, though groups run
+ * at the same time; LLVM makes a function name the array where all its calls pass the same one. */
 #ifndef CLEF_CL_INLINE_H
 #define CLEF_CL_INLINE_H
 

@@ -12,9 +12,9 @@
  *                                                     apart in local memory
  *   matrix_bytes(w, x, scratch)                       32 products of bytes
  *   matrix_half_bytes(w, x, part, scratch)            16 products of bytes: columns 16 part .. 16 part + 15
+ *   matrix_float_bytes, matrix_float_half_bytes       the same, as floats
  *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
- *   matrix_of_rows(p, lane), matrix_of_tokens         p[matrix_row(i, lane)] as element i
  *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
  *                                                     group
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
@@ -29,7 +29,16 @@
 #  error "matrix.h needs MATRIX and MATRIX_PLAIN"
 #endif
 
+#include "inline.h"
 #include "subgroup.h"
+
+/* A function that takes local memory. In plain C it has to be inlined: for PoCL because of that memory
+ * (inline.h), for Intel's CPU runtime because of the barriers in it (docs/drivers.md). */
+#if MATRIX_PLAIN
+#  define UNIT_INLINED INLINED
+#else
+#  define UNIT_INLINED static inline
+#endif
 
 #if MATRIX == 3
 #  define MATRIX_LANES 8
@@ -135,28 +144,6 @@ typedef float8 matrix_floats;
 #  define MATRIX_LOAD      vload8
 #endif
 
-static inline matrix_floats matrix_of_rows(local const float *p, uint lane)
-{
-#if MATRIX == 1
-    return (float4)((float2)p[lane / 4], (float2)p[lane / 4 + 8]);
-#else
-    return (matrix_floats)p[matrix_row(0, lane)];
-#endif
-}
-
-static inline matrix_floats matrix_of_tokens(local const float *p, uint lane)
-{
-#if MATRIX == 1
-    const float2 pair = vload2(lane % 4, p);
-    return (float4)(pair, pair);
-#elif MATRIX == 2
-    p += lane / 16;
-    return (float8)(p[0], p[2], p[4], p[6], p[8], p[10], p[12], p[14]);
-#else
-    return vload8(0, p);
-#endif
-}
-
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef local uint *matrix_scratch;
@@ -170,7 +157,7 @@ typedef local uint *matrix_scratch;
 
 /* Copies the fragments of all work-items to s. There matrix_word_w() finds word k of row r of w, and
  * matrix_word_x() word k of row t of x. */
-static inline void matrix_share(matrix_scratch s, matrix_w w, matrix_x x)
+UNIT_INLINED void matrix_share(matrix_scratch s, matrix_w w, matrix_x x)
 {
     s += get_local_id(0) * 16;
 #  if MATRIX == 1
@@ -207,7 +194,7 @@ static inline uint matrix_word_x(matrix_scratch s, uint t, uint k, uint lane)
 #  endif
 }
 
-static inline matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, uint to, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, uint to, matrix_scratch s)
 {
     const uint lane = matrix_lane();
     int sums[MATRIX_SUMS];
@@ -224,12 +211,12 @@ static inline matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, 
     return MATRIX_LOAD(0, sums);
 }
 
-static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
     return matrix_plain_bytes(w, x, 0, 8, s);
 }
 
-static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
     return matrix_plain_bytes(w, x, part * 4, part * 4 + 4, s);
 }
@@ -241,8 +228,8 @@ static inline float2 matrix_pair(uint word, int halves)
                   : (float2)(as_float(word << 16), as_float(word & 0xffff0000u));
 }
 
-static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves,
-                                                matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves,
+                                               matrix_scratch s)
 {
     const uint lane = matrix_lane();
     float sums[MATRIX_SUMS];
@@ -260,12 +247,12 @@ static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_f
     return MATRIX_LOAD(0, sums);
 }
 
-static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return matrix_plain_floats(w, x, sums, 1, s);
 }
 
-static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return matrix_plain_floats(w, x, sums, 0, s);
 }
@@ -283,16 +270,15 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
                        : "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w), "r"(x.x), "r"(x.y));   \
       return (type##4)(a, b, c, d)
 
-static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+static inline matrix_ints matrix_add_bytes(matrix_w w, matrix_x x, matrix_ints sums)
 {
-    const int4 sums = 0;
     MATRIX_MMA(int, "r", "m16n8k32.row.col.s32.s8.s8.s32");
 }
 
-static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+static inline matrix_ints matrix_add_half_bytes(matrix_w w, matrix_x x, uint part, matrix_ints sums)
 {
     const uint first = part ? w.z : w.x, second = part ? w.w : w.y, of = part ? x.y : x.x;
-    int a = 0, b = 0, c = 0, d = 0;
+    int a = sums.x, b = sums.y, c = sums.z, d = sums.w;
     __asm__ volatile(
         "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(a), "+r"(b), "+r"(c), "+r"(d)
@@ -300,12 +286,22 @@ static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, m
     return (int4)(a, b, c, d);
 }
 
-static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return matrix_add_bytes(w, x, (int4)0);
+}
+
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return matrix_add_half_bytes(w, x, part, (int4)0);
+}
+
+UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     MATRIX_MMA(float, "f", "m16n8k16.row.col.f32.f16.f16.f32");
 }
 
-static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     MATRIX_MMA(float, "f", "m16n8k16.row.col.f32.bf16.bf16.f32");
 }
@@ -317,48 +313,75 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
 
 /* x is operand A of the instruction and w operand B, so that the sums of a work-item belong to one row of
  * w. */
-static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(part ? x.hi : x.lo), true,
                                                       as_int4(part ? w.hi : w.lo), (int8)0, false);
 }
 
-static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
     const int8 sums = matrix_half_bytes(w, x, 0, s);
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(x.hi), true, as_int4(w.hi), sums, false);
 }
 
-static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(x), as_half16(w), sums);
 }
 
-static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(w), sums);
 }
 #elif MATRIX == 3 && !MATRIX_PLAIN
 /* x is operand A of the instruction and w operand B. */
-static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
     return intel_sub_group_i8_i8_matrix_mad_k32(as_int8(x), as_int8(w), (int8)0);
 }
 
 /* The extension has no product of 16 columns, so the other 16 columns of w are set to zero. */
-static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
     return matrix_bytes(part ? (uint8)((uint4)0, w.hi) : (uint8)(w.lo, (uint4)0), x, s);
 }
 
-static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return intel_sub_group_f16_f16_matrix_mad_k16(as_int8(x), as_int8(w), sums);
 }
 
-static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return intel_sub_group_bf16_bf16_matrix_mad_k16(as_int8(x), as_int8(w), sums);
+}
+#endif
+
+/* NVIDIA converts whole numbers to floats on a slow unit. Sums that begin with the bits of 1.5 2^23 are the
+ * floats 1.5 2^23 + sum, as long as |sum| < 2^22; that of 32 products is below 2^20. */
+#if MATRIX == 1 && !MATRIX_PLAIN
+enum { MATRIX_FLOAT_BITS = 0x4b400000 };
+
+UNIT_INLINED matrix_floats matrix_float_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return as_float4(matrix_add_bytes(w, x, (int4)MATRIX_FLOAT_BITS)) - as_float(MATRIX_FLOAT_BITS);
+}
+
+UNIT_INLINED matrix_floats matrix_float_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return as_float4(matrix_add_half_bytes(w, x, part, (int4)MATRIX_FLOAT_BITS)) -
+           as_float(MATRIX_FLOAT_BITS);
+}
+#else
+UNIT_INLINED matrix_floats matrix_float_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return MATRIX_TO_FLOATS(matrix_bytes(w, x, s));
+}
+
+UNIT_INLINED matrix_floats matrix_float_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return MATRIX_TO_FLOATS(matrix_half_bytes(w, x, part, s));
 }
 #endif
 

@@ -1,6 +1,6 @@
 /* Prepares rows of x [m, k] for products on GPUs. If NORM is set, a row is normalised, with mean and scale as
- * in norm.cl. Launch: one work-group for each row. QUANTISE selects how rows are stored, as arrays one after
- * the other:
+ * in norm.cl. Launch: one work-group for each row that is stored. QUANTISE selects how rows are stored, as
+ * arrays one after the other:
  *   0  float [m][K]
  *   1  8 bits in blocks of 32, d = max |x| / 127, q = round(x / d): quants char [m][K / 32][32], scales d
  *      float [m][K / 32], sums of 16 quants int [m][K / 32][2]
@@ -8,22 +8,29 @@
  *      as float, in the same order
  *   3  rows of halves with one such d each: half x / d [m][K], d [m]
  *   4  rows of bf16 with one such d each: bf16 x / d [m][K], d [m]
+ * Units that multiply matrices read 32 bytes of many rows at a time. With SLICED these are adjacent: copies
+ * of the last row make m a multiple of SLICED, and the numbers of a row are 8 words in each slice of 32
+ * bytes, [K / 32 or K / 16][m][8]. Scales are [K / 32][m]. Sums are of 32 of x, [K / 32][m] floats.
  *
  *   -D WG                work-items a group, a power of two
  *   -D NORM              index in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
  *                        bias
- *   -D QUANTISE          0 to 4; other than 0: k is a multiple of 32
+ *   -D QUANTISE          0 to 4; other than 0: k is a multiple of 32; 3 and 4: SLICED is not 0
+ *   -D SLICED            0: rows one after the other
+ *   -D PAIRED            1: the 8 words of a slice are in the order 0 4 1 5 2 6 3 7
  *   and those of group.h */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 
-#ifndef QUANTISE
-#  error "panel_gpu_activations.cl needs WG, NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE and QUANTISE"
+#if !defined(QUANTISE) || !defined(SLICED) || !defined(PAIRED)
+#  error "panel_gpu_activations.cl needs WG, NORM, NORM_*_TYPE, QUANTISE, SLICED and PAIRED"
 #endif
 
 #include "panel_gpu_rows.h"
+
+#define FOUR_NORMED(i) (float4)(NORMED(i), NORMED((i) + 1), NORMED((i) + 2), NORMED((i) + 3))
 
 #if QUANTISE > 1
 /* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
@@ -45,13 +52,56 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 {
     EXACT_ROUNDING
     const uint row = get_group_id(0), lane = get_local_id(0);
+#if SLICED
+    const uint m = (a.m + SLICED - 1) / SLICED * SLICED;
+#else
+    const uint m = a.m;
+#endif
     GROUP_SCRATCH(scratch);
-    x += row_of(&a, row);
+    x += row_of(&a, min(row, a.m - 1));
     NORM_OF_ROW(a.k, a.eps, scratch);
-#if QUANTISE == 1
+#if QUANTISE == 1 || QUANTISE == 2
     const uint blocks = a.k / 32;
-    global float *scales = (global float *)(out + (size_t)a.m * a.k) + (size_t)row * blocks;
-    global int *sums = (global int *)(out + (size_t)a.m * (a.k + blocks * 4)) + (size_t)row * blocks * 2;
+    global float *scales = (global float *)(out + (size_t)m * a.k * QUANTISE);
+    global float *sums = scales + (size_t)m * blocks;
+#endif
+#if QUANTISE == 1 && SLICED
+    /* Eight work-items share a block, four columns each, so that neighbours read adjacent memory. */
+    local float most[WG];
+    local int sum[WG];
+    const uint word = lane % 8, team = lane - word;
+    uint i = min(lane / 8, blocks - 1) * 32 + word * 4;
+    float4 v = FOUR_NORMED(i);
+    for (uint first = 0; first < blocks; first += WG / 8) {
+        const uint b = first + lane / 8;
+        most[lane] = fmax(fmax(fabs(v.x), fabs(v.y)), fmax(fabs(v.z), fabs(v.w)));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        i = min(b + WG / 8, blocks - 1) * 32 + word * 4;
+        const float4 next = FOUR_NORMED(i); /* is read while this block is stored */
+        float all = 0;
+        for (uint of = 0; of < 8; of++)
+            all = fmax(all, most[team + of]);
+        const float d = all > 0 ? divided(all, 127.0f) : 0.0f, inverse = d > 0 ? divided(1.0f, d) : 0.0f;
+        const int4 q = convert_int4(rint(v * inverse));
+        sum[lane] = (q.x + q.y) + (q.z + q.w);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (b < blocks) {
+            const size_t at = (size_t)b * m + row;
+            ((global uint *)out)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
+                as_uint(convert_char4(q));
+            if (word == 0) {
+                int of_block = 0;
+                for (uint of = 0; of < 8; of++)
+                    of_block += sum[team + of];
+                scales[at] = d;
+                sums[at] = d * (float)of_block;
+            }
+        }
+        v = next;
+    }
+#elif QUANTISE == 1
+    global int *halves = (global int *)sums + (size_t)row * blocks * 2;
+    scales += (size_t)row * blocks;
     out += (size_t)row * a.k;
     for (uint b = lane; b < blocks; b += WG) {
         float v[32], most = 0;
@@ -68,16 +118,12 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
             ((global uint *)out)[b * 8 + i / 4] = as_uint(convert_char4(q));
         }
         scales[b] = d;
-        sums[2 * b] = sum[0];
-        sums[2 * b + 1] = sum[1];
+        halves[2 * b] = sum[0];
+        halves[2 * b + 1] = sum[1];
     }
 #elif QUANTISE == 2
-    const uint blocks = a.k / 32;
-    global float *scales = (global float *)(out + (size_t)a.m * a.k * 2) + (size_t)row * blocks;
-    global float *sums =
-        (global float *)(out + (size_t)a.m * (a.k * 2 + blocks * 4)) + (size_t)row * blocks * 2;
-    global half *halves = (global half *)out + (size_t)row * a.k;
     for (uint b = lane; b < blocks; b += WG) {
+        const size_t at = SLICED ? (size_t)b * m + row : (size_t)row * blocks + b;
         float v[32], most = 0, sum[2] = {0, 0};
         for (uint i = 0; i < 32; i++) {
             v[i] = NORMED(b * 32 + i);
@@ -86,11 +132,17 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
         }
         const uint power = power_below(most);
         const float inverse = as_float(0x7f000000u - power);
-        for (uint i = 0; i < 32; i += 4)
-            vstore_half4_rte((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse, b * 8 + i / 4, halves);
-        scales[b] = as_float(power);
-        sums[2 * b] = sum[0];
-        sums[2 * b + 1] = sum[1];
+        for (uint i = 0; i < 8; i++) {
+            const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * m + row) * 4 + i % 4 : 8 * at + i;
+            vstore_half4_rte((float4)(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]) * inverse, slice,
+                             (global half *)out);
+        }
+        scales[at] = as_float(power);
+#  if SLICED
+        sums[at] = sum[0] + sum[1];
+#  else
+        vstore2((float2)(sum[0], sum[1]), at, sums);
+#  endif
     }
 #elif QUANTISE >= 3
     float most = 0;
@@ -99,7 +151,7 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
     const uint power = power_below(group_max(most, scratch));
     const float inverse = as_float(0x7f000000u - power);
     for (uint i = lane; i < a.k / 2; i += WG) {
-        const size_t at = (size_t)row * (a.k / 2) + i;
+        const size_t at = ((size_t)(i / 8) * m + row) * 8 + i % 8;
         const float2 v = (float2)(NORMED(2 * i), NORMED(2 * i + 1)) * inverse;
 #  if QUANTISE == 3
         vstore_half2_rte(v, at, (global half *)out);
@@ -108,7 +160,7 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 #  endif
     }
     if (lane == 0)
-        ((global float *)(out + (size_t)a.m * a.k * 2))[row] = as_float(power);
+        ((global float *)(out + (size_t)m * a.k * 2))[row] = as_float(power);
 #else
     for (uint i = lane; i < a.k; i += WG)
         ((global float *)out)[(size_t)row * a.k + i] = NORMED(i);

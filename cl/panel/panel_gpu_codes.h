@@ -18,15 +18,14 @@ typedef struct lane_ptrs {
     uint row; /* of the tile */
 } lane_ptrs;
 
-/* Points to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. */
-static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
+/* Points p to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. For a result that is a
+ * structure clang emits an intrinsic that Oclgrind does not know (docs/drivers.md), so none is returned. */
+static inline void lane_at(lane_ptrs *p, global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
 {
-    lane_ptrs p;
-    p.codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
-    p.scales =
+    p->codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
+    p->scales =
         w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
-    p.row = row;
-    return p;
+    p->row = row;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
@@ -51,23 +50,47 @@ static inline uint signed_codes(uint nibbles)
 #  define signed_codes(nibbles) (nibbles)
 #endif
 
-/* The codes of columns 4 g .. 4 g + 3, and of 16 + 4 g .. 16 + 4 g + 3, of block b; g < 4. */
-static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
+/* What memory has of the codes of eight columns, words of CODE_VECTORS vectors: .x low and high nibbles, or
+ * with eight vectors the first four codes; .y and .z upper bits of the codes, or with eight vectors .y the
+ * other four. */
+typedef uint4 lane_raw;
+
+/* Reads the codes of columns 4 g .. 4 g + 3, and of 16 + 4 g .. 16 + 4 g + 3, of block b; g < 4. */
+static inline lane_raw lane_fetch(const lane_ptrs *p, uint b, uint g)
 {
     global const uint *from = p->codes + (size_t)b * CODE_VECTORS * PANEL_ROWS;
+    lane_raw raw = (uint4)(from[g * PANEL_ROWS], 0, 0, 0);
 #if CODE_VECTORS == 8
-    return (uint2)(from[g * PANEL_ROWS], from[(g + 4) * PANEL_ROWS]) ^ 0x80808080u;
+    raw.y = from[(g + 4) * PANEL_ROWS];
+#elif CODE_VECTORS >= 5
+    raw.y = from[4 * PANEL_ROWS];
+#endif
+#if CODE_VECTORS == 6
+    raw.z = from[5 * PANEL_ROWS];
+#endif
+    return raw;
+}
+
+static inline uint2 lane_decode(lane_raw raw, uint g)
+{
+#if CODE_VECTORS == 8
+    return (uint2)(raw.x, raw.y) ^ 0x80808080u;
 #else
-    const uint both = from[g * PANEL_ROWS];
-    uint2 v = (uint2)(signed_codes(both & 0x0f0f0f0fu), signed_codes(both >> 4 & 0x0f0f0f0fu));
+    uint2 v = (uint2)(signed_codes(raw.x & 0x0f0f0f0fu), signed_codes(raw.x >> 4 & 0x0f0f0f0fu));
 #  if CODE_VECTORS == 5
-    const uint upper = from[4 * PANEL_ROWS] >> g;
+    const uint upper = raw.y >> g;
     v |= (uint2)(upper & 0x01010101u, upper >> 4 & 0x01010101u) << 4u;
 #  elif CODE_VECTORS == 6
-    v |= ((uint2)(from[4 * PANEL_ROWS], from[5 * PANEL_ROWS]) >> 2 * g & 0x03030303u) << 4u;
+    v |= ((uint2)(raw.y, raw.z) >> 2 * g & 0x03030303u) << 4u;
 #  endif
     return v;
 #endif
+}
+
+/* The codes of these columns as signed bytes. */
+static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
+{
+    return lane_decode(lane_fetch(p, b, g), g);
 }
 
 /* ---- scales ---------------------------------------------------------------------------------- */

@@ -19,7 +19,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
     global const float *d = (global const float *)(x + (size_t)a->m * a->k);
     global const int *sums = (global const int *)(x + (size_t)a->m * (a->k + blocks * 4));
     for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
-        const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
+        lane_ptrs p;
+        lane_at(&p, w, min(tile + i, tiles - 1), tiles, blocks, row);
         const uint2 v = lane_codes(&p, b, g);
         s->w[g * W_ROWS + i * PANEL_ROWS + row] = v.x;
         s->w[(g + 4) * W_ROWS + i * PANEL_ROWS + row] = v.y;

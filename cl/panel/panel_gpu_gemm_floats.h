@@ -15,7 +15,8 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
 #if IS_BLOCKS(W_TYPE)
     const uint g = item / PANEL_ROWS % 4;
     for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
-        const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, a->k / 32, row);
+        lane_ptrs p;
+        lane_at(&p, w, min(tile + i, tiles - 1), tiles, a->k / 32, row);
         const uint2 v = lane_codes(&p, b, g);
         float2 scale, base;
         lane_scales(&p, b, &scale, &base);

@@ -24,7 +24,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
     global const float *d = (global const float *)(x + (size_t)a->m * a->k * 2);
     global const float *sums = (global const float *)(x + (size_t)a->m * (a->k * 2 + blocks * 4));
     for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
-        const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
+        lane_ptrs p;
+        lane_at(&p, w, min(tile + i, tiles - 1), tiles, blocks, row);
         const uint2 v = lane_codes(&p, b, g);
         const half4 first = convert_half4(as_char4(v.x) - (char)MIDDLE),
                     second = convert_half4(as_char4(v.y) - (char)MIDDLE);

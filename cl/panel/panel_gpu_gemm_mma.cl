@@ -1,86 +1,232 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs with units that multiply matrices
  * (matrix.h), for many rows of x and a weight in panels (cl/panel/panel.h). A group multiplies TILES tiles of
- * w, of 16 rows each, by 16 TOKENS rows of x. It holds 32 columns of both in local memory at a time. Each
- * unit of the group computes 32 rows for UNIT_TOKENS tokens.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (TILES / 2) (16
- * TOKENS / UNIT_TOKENS) work-items.
- *   -D TILES        even
- *   -D TOKENS       16 TOKENS a multiple of UNIT_TOKENS
+ * w, of 16 rows each, by 16 TOKENS rows of x. Each unit of the group computes UNIT_ROWS rows for UNIT_TOKENS
+ * tokens. Units read w themselves; x goes through local memory, which holds two times 32 STEP columns: while
+ * the units multiply one half, the next columns of x, and with AHEAD of w, are on their way to registers.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (16 TILES /
+ * UNIT_ROWS) (16 TOKENS / UNIT_TOKENS) work-items.
+ *   -D TILES        with swiglu even
+ *   -D TOKENS       16 TOKENS is a multiple of UNIT_TOKENS, and SLICED of panel_gpu_activations.cl
+ *   -D UNIT_ROWS    a multiple of MATRIX_ROWS; with swiglu of 32
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
- *   -D W_TYPE       dtype of w
- *   -D QUANTISE     how panel_gpu_activations.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in
- *                   blocks; 3 in halves, w too; 4 in bf16, w too
- *   and those of matrix.h and panel_gpu_epilogue.h */
+ *   -D STEP         a power of two that divides K / 32
+ *   and those of matrix.h, panel_gpu_mma_fragments.h and panel_gpu_epilogue.h */
 #include "matrix.h"
-#if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_TOKENS) || !defined(W_TYPE) || !defined(QUANTISE)
-#  error "panel_gpu_gemm_mma.cl needs TILES, TOKENS, UNIT_TOKENS, W_TYPE and QUANTISE"
+#if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_ROWS) || !defined(UNIT_TOKENS) || !defined(STEP)
+#  error "panel_gpu_gemm_mma.cl needs TILES, TOKENS, UNIT_ROWS, UNIT_TOKENS and STEP"
 #endif
-#define UNIT_ROWS 32
-#define WG        (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
+#define WG (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 #include "panel_gpu_epilogue.h"
+#include "panel_gpu_mma_fragments.h"
 
-/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. */
+/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. A step's x is QUARTERS times 16 bytes, of which a
+ * work-item copies COPIES. It has NUMBERS scales, and as many sums. */
 enum {
     W_ROWS = TILES * PANEL_ROWS,
     X_ROWS = TOKENS * 16,
     ROW_PARTS = UNIT_ROWS / MATRIX_ROWS,
-    TOKEN_PARTS = UNIT_TOKENS / MATRIX_TOKENS
+    TOKEN_PARTS = UNIT_TOKENS / MATRIX_TOKENS,
+    STEP_SLICES = STEP * SLICES,
+    QUARTERS = STEP_SLICES * X_ROWS * 2,
+    COPIES = (QUARTERS + WG - 1) / WG,
+    NUMBERS = QUANTISE <= 2 ? STEP * X_ROWS : 1,
+    NUMBER_COPIES = (NUMBERS + WG - 1) / WG,
+    PASSES = STEP * TOKEN_PARTS,
+    /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
+     * waited for */
+    LATE = MATRIX == 1,
+    AHEAD = MATRIX == 1 || (MATRIX == 2 && QUANTISE >= 3)
 };
 
+/* A step's part of x that a work-item copies. */
+typedef struct x_part {
+    uint4 words[COPIES];
+    float d[NUMBER_COPIES], sums[NUMBER_COPIES];
+} x_part;
+
+static inline void x_fetch(x_part *p, const x_rows *x, uint token, uint step, uint item)
+{
+#pragma unroll
+    for (uint c = 0; c < COPIES; c++) {
+        const uint i = min(item + c * WG, (uint)QUARTERS - 1), s = i / (X_ROWS * 2);
+        const size_t at = ((size_t)(step * STEP_SLICES + s) * x->rows + token) * 2 + i % (X_ROWS * 2);
+        p->words[c] = ((global const uint4 *)x->slices)[at];
+    }
 #if QUANTISE <= 2
-#  include "panel_gpu_gemm_mma_blocks.h"
-#else
-#  include "panel_gpu_gemm_mma_halves.h"
+#  pragma unroll
+    for (uint c = 0; c < NUMBER_COPIES; c++) {
+        const uint i = min(item + c * WG, (uint)NUMBERS - 1);
+        const size_t at = (size_t)(step * STEP + i / X_ROWS) * x->rows + token + i % X_ROWS;
+        p->d[c] = x->d[at];
+        p->sums[c] = HAS_MINIMA ? x->sums[at] : 0.0f;
+    }
 #endif
+}
+
+UNIT_INLINED void x_store(const x_part *p, local uint4 *words, local float *d, local float *sums, uint item)
+{
+#pragma unroll
+    for (uint c = 0; c < COPIES; c++) {
+        const uint i = item + c * WG;
+        if (QUARTERS % WG == 0 || i < QUARTERS)
+            words[i / 2 * (X_WORDS / 4) + i % 2] = p->words[c];
+    }
+#if QUANTISE <= 2
+#  pragma unroll
+    for (uint c = 0; c < NUMBER_COPIES; c++) {
+        const uint i = item + c * WG;
+        if (NUMBERS % WG == 0 || i < NUMBERS) {
+            d[i] = p->d[c];
+            if (HAS_MINIMA)
+                sums[i] = p->sums[c];
+        }
+    }
+#endif
+}
+
+/* Reads a step's columns of w. */
+static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], w_scales scales[STEP][ROW_PARTS],
+                              const w_rows rows[ROW_PARTS], uint step, uint lane)
+{
+#pragma unroll
+    for (uint s = 0; s < STEP; s++)
+#pragma unroll
+        for (uint i = 0; i < ROW_PARTS; i++) {
+            w_fetch(&raw[s][i], &rows[i], step * STEP + s, lane);
+            w_fetch_scales(&scales[s][i], &rows[i], step * STEP + s);
+        }
+}
+
+#if QUANTISE <= 2
+/* Pass n of a step multiplies block n / TOKEN_PARTS of 32 columns by the tokens from t + n % TOKEN_PARTS
+ * MATRIX_TOKENS on. It has a fragment of x, what products are added with, and the products with each part of
+ * w. */
+typedef struct pass {
+    matrix_x x[SLICES];
+    matrix_floats d, sums;
+    w_products of[ROW_PARTS];
+} pass;
+
+UNIT_INLINED void read_pass(pass *p, local const uint *words, local const float *d, local const float *sums,
+                            uint n, uint t, uint lane)
+{
+    const uint s = n / TOKEN_PARTS, from = t + n % TOKEN_PARTS * MATRIX_TOKENS;
+#  pragma unroll
+    for (uint i = 0; i < SLICES; i++)
+        p->x[i] = X_AT(local, words + ((s * SLICES + i) * X_ROWS + from) * X_WORDS, X_WORDS, lane);
+    p->d = OF_TOKENS(local, d + s * X_ROWS + from, lane);
+    p->sums = HAS_MINIMA ? OF_TOKENS(local, sums + s * X_ROWS + from, lane) : (matrix_floats)0;
+}
+#endif
+
+/* Multiplies a step's columns of w by those of x in local memory, for the tokens from t on. */
+UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS],
+                                matrix_w w[STEP][ROW_PARTS][SLICES], w_scales scales[STEP][ROW_PARTS],
+                                local const uint *words, local const float *d, local const float *sums,
+                                uint t, uint lane, matrix_scratch scratch)
+{
+#if QUANTISE <= 2
+    pass passes[2];
+#  pragma unroll
+    for (uint n = 0; n < PASSES + LATE; n++) {
+        const uint now = n % 2, done = n - LATE, of = done % 2, j = done % TOKEN_PARTS;
+        if (n < PASSES)
+            read_pass(&passes[now], words, d, sums, n, t, lane);
+#  pragma unroll
+        for (uint i = 0; i < ROW_PARTS; i++) {
+            if (n < PASSES)
+                multiply(&passes[now].of[i], w[n / TOKEN_PARTS][i], passes[now].x, scratch);
+            if (n >= LATE)
+                acc[i][j] = add_products(acc[i][j], &passes[of].of[i], &scales[done / TOKEN_PARTS][i],
+                                         passes[of].d, passes[of].sums);
+        }
+    }
+#else
+#  pragma unroll
+    for (uint n = 0; n < STEP_SLICES; n++)
+#  pragma unroll
+        for (uint j = 0; j < TOKEN_PARTS; j++) {
+            const matrix_x x =
+                X_AT(local, words + (n * X_ROWS + t + j * MATRIX_TOKENS) * X_WORDS, X_WORDS, lane);
+#  pragma unroll
+            for (uint i = 0; i < ROW_PARTS; i++)
+                acc[i][j] = multiply_add(w[n / SLICES][i][n % SLICES], x, acc[i][j], scratch);
+        }
+#endif
+}
 
 GROUP_KERNEL
 void panel_gpu_gemm_mma(const panel_args a, global float *out, global const uchar *x,
                         global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
-    local uint w_words[STRIDE * W_ROWS], x_words[STRIDE * X_ROWS];
+    local uint4 words[2][STEP_SLICES * X_ROWS * (X_WORDS / 4)];
+    local float d[2][NUMBERS] __attribute__((aligned(16))); /* are read as vectors */
+    local float sums[2][HAS_MINIMA ? NUMBERS : 1] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
-#if QUANTISE <= 2
-    local float scale[SCALES * W_ROWS], base[HAS_MINIMA ? W_ROWS : 1], d[X_ROWS],
-        sums[HAS_MINIMA ? X_ROWS : 1];
-    const step_data s = {w_words, x_words, scale, base, d, sums, scratch};
-#else
-    const step_data s = {w_words, x_words, scratch};
-#endif
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
                t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the first row and token of the unit */
-    const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32;
+    const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32 / STEP;
+    x_rows xs;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
+    w_rows rows[ROW_PARTS];
+    w_raw raw[STEP][ROW_PARTS];
+    w_scales scales[STEP][ROW_PARTS];
+    x_part part;
+    x_at(&xs, &a, x, X_ROWS);
+    x_fetch(&part, &xs, token, 0, item);
 #pragma unroll
-    for (uint i = 0; i < ROW_PARTS; i++)
+    for (uint i = 0; i < ROW_PARTS; i++) {
+        w_at(&rows[i], w, &a, (tile * PANEL_ROWS + row) / MATRIX_ROWS + i, lane);
 #pragma unroll
         for (uint j = 0; j < TOKEN_PARTS; j++)
             acc[i][j] = 0;
+    }
+    if (AHEAD)
+        fetch_step(raw, scales, rows, 0, lane);
+    x_store(&part, words[0], d[0], sums[0], item);
     for (uint b = 0; b < steps; b++) {
-        load_step(&s, (global const uchar *)w, &a, x, tile, token, b, item);
+        const uint next = min(b + 1, steps - 1), of = b % 2;
+        matrix_w now[STEP][ROW_PARTS][SLICES];
+        w_scales scales_now[STEP][ROW_PARTS];
+        if (!AHEAD)
+            fetch_step(raw, scales, rows, b, lane);
         barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_step(&s, acc, row, t, lane);
-        barrier(CLK_LOCAL_MEM_FENCE);
+        x_fetch(&part, &xs, token, next, item);
+#pragma unroll
+        for (uint s = 0; s < STEP; s++)
+#pragma unroll
+            for (uint i = 0; i < ROW_PARTS; i++) {
+                w_decode(now[s][i], raw[s][i], lane);
+                scales_now[s][i] = scales[s][i];
+            }
+        if (AHEAD)
+            fetch_step(raw, scales, rows, next, lane);
+        multiply_step(acc, now, scales_now, (local const uint *)words[of], d[of], sums[of], t, lane, scratch);
+        x_store(&part, words[1 - of], d[1 - of], sums[1 - of], item);
     }
     const uint first = (tile * PANEL_ROWS + row) / (1 + GATED);
 #pragma unroll
-    for (uint i = 0; i < ROW_PARTS / (1 + GATED); i++)
+    for (uint i = 0; i < ROW_PARTS / (1 + GATED); i++) {
+        /* of each 32 rows, 16 of the gate come first */
+        const uint gate = GATED ? i / W_PARTS * 2 * W_PARTS + i % W_PARTS : i;
 #pragma unroll
         for (uint j = 0; j < TOKEN_PARTS; j++) {
-            float v[MATRIX_SUMS], gated[MATRIX_SUMS];
-            MATRIX_STORE(acc[i][j], 0, v);
-            MATRIX_STORE(acc[i + GATED * ROW_PARTS / 2][j], 0, gated);
+            float v[MATRIX_SUMS], up[MATRIX_SUMS];
+            MATRIX_STORE(acc[gate][j], 0, v);
+            MATRIX_STORE(acc[gate + GATED * W_PARTS][j], 0, up);
 #pragma unroll
             for (uint e = 0; e < MATRIX_SUMS; e++) {
-                const uint at = first + i * MATRIX_ROWS + matrix_row(e, lane),
-                           of = token + t + j * MATRIX_TOKENS + matrix_token(e, lane);
-                if (at < a.n && of < a.m) {
-                    const float factor = token_scale(&a, x, of);
-                    finish(&a, out, PANEL_OUT, of, at, v[e] * factor, gated[e] * factor);
+                const uint at = first + i * MATRIX_ROWS + sum_row(e, lane),
+                           to = token + t + j * MATRIX_TOKENS + sum_token(e, lane);
+                if (at < a.n && to < a.m) {
+                    const float factor = scale_of_token(&xs, to);
+                    finish(&a, out, PANEL_OUT, to, at, v[e] * factor, up[e] * factor);
                 }
             }
         }
+    }
 }

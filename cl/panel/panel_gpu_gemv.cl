@@ -66,7 +66,8 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
                              uint team, const x_rows *x)
 {
     const uint blocks = a->k / 32;
-    const lane_ptrs p = lane_at(w, tile, W_TILES(a->n), blocks, row);
+    lane_ptrs p;
+    lane_at(&p, w, tile, W_TILES(a->n), blocks, row);
 #  pragma unroll
     for (uint t = 0; t < NT; t++)
         acc[t] = 0;
@@ -170,12 +171,13 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
 {
     local float parts[GATED + 1][WG * NT];
     const uint item = group_item(), tile = get_group_id(0), row = item % PANEL_ROWS, team = item / PANEL_ROWS;
+    x_rows xs;
 #if OWN
     const panel_args a = g.p;
     ROOM(room);
-    const x_rows xs = own_row(room, g.rows, x, norm_weight, norm_bias, parts[0]);
+    own_row(&xs, room, g.rows, x, norm_weight, norm_bias, parts[0]);
 #else
-    const x_rows xs = x_at(&a, x);
+    x_at(&xs, &a, x);
 #endif
     float acc[NT], gate[NT];
 #if GATED

@@ -31,9 +31,9 @@ typedef struct x_rows {
 #  endif
 
 /* Prepares the row as panel_gpu_activations.cl does. All items of the group call it. */
-static inline x_rows own_row(local uint *room, const rows_args a, global const float *x,
-                             global const norm_weight_elem *norm_weight,
-                             global const norm_bias_elem *norm_bias, local float *scratch)
+static inline void own_row(x_rows *r, local uint *room, const rows_args a, global const float *x,
+                           global const norm_weight_elem *norm_weight,
+                           global const norm_bias_elem *norm_bias, local float *scratch)
 {
     EXACT_ROUNDING
     const uint item = get_local_id(0);
@@ -66,33 +66,35 @@ static inline x_rows own_row(local uint *room, const rows_args a, global const f
             four += convert_int4(as_char4(room[4 * i + j]));
         sums[i] = (four.x + four.y) + (four.z + four.w);
     }
-    const x_rows r = {(local const uchar *)room, d, sums, OWN, 1};
+    r->d = d;
+    r->sums = sums;
 #  else
     for (uint i = item; i < OWN; i += WG)
         ((local float *)room)[i] = NORMED(i);
-    const x_rows r = {(local const uchar *)room, 0, 0, OWN, 1};
+    r->d = 0;
+    r->sums = 0;
 #  endif
+    r->q = (local const uchar *)room;
+    r->stride = OWN;
+    r->m = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
-    return r;
 }
 #else
-static x_rows x_at(const panel_args *a, global const uchar *x)
+static void x_at(x_rows *r, const panel_args *a, global const uchar *x)
 {
-    x_rows r;
     const uint blocks = a->k / 32;
 #if QUANTISE
-    r.q = x;
-    r.d = (global const float *)(x + (size_t)a->m * a->k) + (size_t)a->first * blocks;
-    r.sums = (global const int *)(x + (size_t)a->m * (a->k + blocks * 4)) + (size_t)a->first * blocks * 2;
-    r.q += (size_t)a->first * a->k;
+    r->q = x;
+    r->d = (global const float *)(x + (size_t)a->m * a->k) + (size_t)a->first * blocks;
+    r->sums = (global const int *)(x + (size_t)a->m * (a->k + blocks * 4)) + (size_t)a->first * blocks * 2;
+    r->q += (size_t)a->first * a->k;
 #else
-    r.q = (global const uchar *)((global const float *)x + a->x + (size_t)a->first * a->x_stride);
-    r.d = 0;
-    r.sums = 0;
+    r->q = (global const uchar *)((global const float *)x + a->x + (size_t)a->first * a->x_stride);
+    r->d = 0;
+    r->sums = 0;
 #endif
-    r.stride = a->x_stride;
-    r.m = a->m - a->first;
-    return r;
+    r->stride = a->x_stride;
+    r->m = a->m - a->first;
 }
 #endif
 

@@ -70,8 +70,9 @@ static int is_prepared(const clef_value *n, const means *by)
 }
 
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
-                                  clef_subgroups subgroups, clef_error *err)
+                                  const clef_x_slices *slices, clef_subgroups subgroups, clef_error *err)
 {
+    enum { MOST_SLICED = 64 }; /* the largest clef_x_slices.rows: scratch may not shrink as rows grow */
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const rows_args args = clef__panel_rows_args(lo, n);
     const uint64_t k = args.k;
@@ -80,8 +81,10 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
                                   [CLEF_X_HALVES] = k / 8 * 19,
                                   [CLEF_X_ROW_HALVES] = 2 * k + 4,
                                   [CLEF_X_ROW_BF16] = 2 * k + 4};
-    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES;
-    const uint32_t wg = group_for(lo, args.k / (by_blocks ? 32 : 4));
+    const int is_block_an_item = x == CLEF_X_HALVES || (x == CLEF_X_BYTES && !slices);
+    const uint32_t wg = group_for(lo, args.k / (is_block_an_item ? 32 : 4)),
+                   rows = slices ? clef__ceil_div(args.m, slices->rows) * slices->rows : args.m,
+                   most = lo->caps->matrix ? clef__ceil_div(args.m, MOST_SLICED) * MOST_SLICED : args.m;
     return clef__launch(
         lo,
         &(clef_launch){
@@ -93,15 +96,17 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
                      {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                      {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
                      {"QUANTISE", (int32_t)x},
+                     {"SLICED", slices ? (int32_t)slices->rows : 0},
+                     {"PAIRED", slices ? slices->paired : 0},
                      {"SUBGROUPS", (int32_t)subgroups},
                      {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, subgroups)}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
             .n_bufs = 4,
-            .groups = {args.m},
+            .groups = {rows},
             .local = {wg},
-            .scratch_bytes = args.m * row_bytes[x]},
+            .scratch_bytes = most * row_bytes[x]},
         err);
 }
 
@@ -273,7 +278,7 @@ clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_e
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS);
     const int own = !is_tiled && prepares_own(lo, n, &by, tiles, lanes_of(lo, (const void *)n->attr, tiles));
     const clef_status status =
-        is_prepared(n, &by) && !own ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
+        is_prepared(n, &by) && !own ? clef__lower_lane_rows(lo, n, by.x, NULL, by.subgroups, err) : CLEF_OK;
     if (status)
         return status;
     return is_tiled ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);

@@ -29,9 +29,17 @@ int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err);
 int         clef__matrix_fits(const clef_lowering *lo, const clef_value *n);
 
-/** Appends the launch that prepares rows of x in the node's scratch memory. */
+/** Rows of x in slices of 32 bytes (cl/panel/panel_gpu_activations.cl): what makes their number a multiple,
+ *  and 1 for pairs of words that a work-item of CLEF_MATRIX_MMA takes together. */
+typedef struct clef_x_slices {
+    uint32_t rows;
+    int32_t  paired;
+} clef_x_slices;
+
+/** Appends the launch that prepares rows of x in the node's scratch memory. slices: NULL for rows one after
+ *  the other, which CLEF_X_ROW_HALVES and CLEF_X_ROW_BF16 cannot be. */
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
-                                  clef_subgroups subgroups, clef_error *err);
+                                  const clef_x_slices *slices, clef_subgroups subgroups, clef_error *err);
 
 /** 1 for a node of more than a few rows, or one that must be batch-invariant. */
 int clef__has_many_rows(const clef_lowering *lo, const clef_value *n);

@@ -1,30 +1,32 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Many rows of x are
+/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Rows of x are
  * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
- * type. Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by this code. */
+ * type. Up to 16 rows share a group, whose units divide the columns (cl/panel/panel_gpu_few_mma.cl); more are
+ * multiplied in tiles (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant
+ * (panel_gpu_variants.c), lowered by this code. */
 #include "graph/lower/panel_gpu.h"
 
 enum {
-    UNIT_ROWS = 32,  /* rows of the weight for a unit */
-    SMALL_TILES = 4, /* tiles of the weight in a group */
-    LARGE_TILES = 8,
-    FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
+    FEW_ROWS = 16,
+    MOST_STEP = 2,   /* of a step of panel_gpu_gemm_mma */
+    FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
+    SMALL_TILES = 4, /* in one of panel_gpu_gemm_mma */
+    LARGE_TILES = 16,
+    LARGE_LOCAL_TILES = 8, /* in one of panel_gpu_gemm_mma_local; 16 are predicted to be slower */
+    FEW_TOKENS = 2,        /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
-    GROUPS_PER_UNIT = 2 /* wanted before a group gets more */
+    GROUPS_PER_UNIT = 2 /* wanted before a group of panel_gpu_few_mma gets more */
 };
 
-/* By clef_matrix: work-items of a unit, and its rows of x, as many as its registers hold sums for. A plain
- * unit has fewer, which compiles faster. */
+/* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
+ * for, fewer with a weight in blocks; the rows of x in a fragment; the words of a row of x in local memory.
+ * Of panel_gpu_few_mma: units of a group, most tiles, and blocks of 32 columns that a unit reads at once. A
+ * plain unit has fewer rows of x, which compiles faster. */
 static const struct {
-    uint32_t lanes, tokens, plain_tokens;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1},
-             [CLEF_MATRIX_MMA] = {32, 32, 16},
-             [CLEF_MATRIX_WMMA] = {32, 32, 32},
-             [CLEF_MATRIX_DPAS] = {8, 16, 8}};
-
-static uint32_t tokens_of(const clef_caps *caps)
-{
-    return caps->matrix_plain ? units[caps->matrix].plain_tokens : units[caps->matrix].tokens;
-}
+    uint32_t lanes, rows, tokens, block_tokens, plain_tokens, fragment, words, few_units, few_tiles, chunk;
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 16, 8, 8, 8, 4, 4},
+             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 32, 16, 12, 8, 2, 1},
+             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 16, 2, 1}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
@@ -52,32 +54,70 @@ int32_t clef__matrix_c_version(const clef_caps *caps)
     return clef__subgroup_c_version(caps, (clef_subgroups)clef__matrix_subgroups(caps));
 }
 
-static uint32_t group_of(const clef_caps *caps, uint32_t tiles, uint32_t tokens)
+/* The sizes of a launch of panel_gpu_gemm_mma. */
+typedef struct shape {
+    uint32_t tiles, tokens, unit_tokens, step;
+} shape;
+
+/* Units of few registers take a weight in halves or bf16 from local memory
+ * (cl/panel/panel_gpu_gemm_mma_local.cl). */
+static int has_local_weight(const clef_caps *caps, clef_x_form x)
 {
-    return units[caps->matrix].lanes * (tiles * PANEL_ROWS / UNIT_ROWS) * (tokens * 16 / tokens_of(caps));
+    return caps->matrix == CLEF_MATRIX_DPAS && x != CLEF_X_BYTES && x != CLEF_X_HALVES;
 }
 
-/* Local memory of panel_gpu_gemm_mma: 32 columns of all rows, their scales, and what the work-items of a
- * plain unit exchange. */
-static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
+static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t blocks, uint32_t tiles, uint32_t tokens)
 {
-    static const uint64_t row_words[] = {
-        [CLEF_X_BYTES] = 12 + 3, [CLEF_X_HALVES] = 20 + 3, [CLEF_X_ROW_HALVES] = 20, [CLEF_X_ROW_BF16] = 20};
-    const uint64_t words = row_words[x], plain = caps->matrix_plain ? 64 : 0;
-    return ((uint64_t)tiles + tokens) * 16 * words * 4 + group_of(caps, tiles, tokens) * plain;
+    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
+    const uint32_t most = caps->matrix_plain ? units[caps->matrix].plain_tokens
+                          : by_blocks        ? units[caps->matrix].block_tokens
+                                             : units[caps->matrix].tokens;
+    return (shape){.tiles = tiles,
+                   .tokens = tokens,
+                   .unit_tokens = most < tokens * 16 ? most : tokens * 16,
+                   .step =
+                       caps->matrix != CLEF_MATRIX_MMA || by_blocks || blocks % MOST_STEP ? 1 : MOST_STEP};
 }
 
-static int can_lower(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
+static uint32_t group_of(const clef_caps *caps, const shape *s)
 {
-    return clef__group_most(caps) >= group_of(caps, tiles, tokens) &&
-           caps->local_bytes >= local_bytes(caps, x, tiles, tokens);
+    return units[caps->matrix].lanes * (s->tiles * PANEL_ROWS / units[caps->matrix].rows) *
+           (s->tokens * 16 / s->unit_tokens);
+}
+
+/* Slices of 32 bytes in 32 columns of x. */
+static uint32_t slices_of(clef_x_form x)
+{
+    return x == CLEF_X_BYTES ? 1 : 2;
+}
+
+/* What the work-items of a plain unit exchange. */
+static uint64_t plain_bytes(const clef_caps *caps, uint32_t group)
+{
+    return caps->matrix_plain ? (uint64_t)group * 64 : 0;
+}
+
+/* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums. */
+static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s)
+{
+    enum { STRIDE = 20 }; /* words of a row of panel_gpu_gemm_mma_local */
+    const uint64_t words = slices_of(x) * units[caps->matrix].words + 2;
+    if (has_local_weight(caps, x))
+        return (uint64_t)(s->tiles + s->tokens) * 16 * STRIDE * 4 + plain_bytes(caps, group_of(caps, s));
+    return 2 * words * 4 * s->step * s->tokens * 16 + plain_bytes(caps, group_of(caps, s));
+}
+
+static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
+{
+    return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, x, s);
 }
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
     const clef_x_form x =
         type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* the form that needs most local memory */
-    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, SMALL_TILES, MANY_TOKENS);
+    const shape least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
+    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least);
 }
 
 /* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
@@ -102,26 +142,53 @@ int clef__matrix_fits(const clef_lowering *lo, const clef_value *n)
     return clef__has_many_rows(lo, n) && form_of(lo->caps, (const void *)n->attr) != CLEF_X_FLOATS;
 }
 
-static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
+/* ---- up to 16 rows --------------------------------------------------------------------------- */
+
+static uint32_t few_tokens(const clef_caps *caps, uint32_t m)
+{
+    const uint32_t fragment = units[caps->matrix].fragment;
+    return clef__ceil_div(m, fragment) * fragment;
+}
+
+static uint64_t few_bytes(const clef_caps *caps, uint32_t tokens, uint32_t tiles)
+{
+    const uint32_t n = units[caps->matrix].few_units;
+    return (uint64_t)n * tokens * tiles * PANEL_ROWS * 4 + plain_bytes(caps, n * units[caps->matrix].lanes);
+}
+
+static int is_few(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_caps *caps = lo->caps;
+    const uint32_t m = (uint32_t)clef__rows(lo, n);
+    return m <= FEW_ROWS && !((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant &&
+           clef__group_most(caps) >= units[caps->matrix].few_units * units[caps->matrix].lanes &&
+           caps->local_bytes >= few_bytes(caps, few_tokens(caps, m), FEW_TILES);
+}
+
+static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const clef_caps *caps = lo->caps;
     panel_args args = clef__panel_args(lo, n);
     args.x = 0;
-    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), blocks = args.k / 32,
                    wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
-                   tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS,
-                   blocks = clef__ceil_div(args.m, tokens * 16);
-    uint32_t tiles = LARGE_TILES;
-    if (blocks * clef__ceil_div(all, tiles) < wanted * GROUPS_PER_UNIT || !can_lower(caps, x, tiles, tokens))
-        tiles = SMALL_TILES;
+                   tokens = few_tokens(caps, args.m), n_units = units[caps->matrix].few_units;
+    const uint32_t more = units[caps->matrix].few_tiles;
+    const int has_more =
+        all / more >= wanted * GROUPS_PER_UNIT && caps->local_bytes >= few_bytes(caps, tokens, more);
+    const uint32_t tiles = has_more ? more : FEW_TILES;
+    uint32_t chunk = units[caps->matrix].chunk;
+    while (blocks % chunk)
+        chunk /= 2;
     return clef__launch(lo,
-                        &(clef_launch){.source = "panel_gpu_gemm_mma",
-                                       .kernel = "panel_gpu_gemm_mma",
+                        &(clef_launch){.source = "panel_gpu_few_mma",
+                                       .kernel = "panel_gpu_few_mma",
                                        .c_version = clef__matrix_c_version(caps),
-                                       .defs = {{"TILES", (int32_t)tiles},
+                                       .defs = {{"UNITS", (int32_t)n_units},
+                                                {"TILES", (int32_t)tiles},
                                                 {"TOKENS", (int32_t)tokens},
-                                                {"UNIT_TOKENS", (int32_t)tokens_of(caps)},
+                                                {"CHUNK", (int32_t)chunk},
                                                 {"W_TYPE", (int32_t)o->dtype},
                                                 {"QUANTISE", (int32_t)x},
                                                 {"MATRIX", (int32_t)caps->matrix},
@@ -136,14 +203,83 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
                                        .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS],
                                                 n->in[PANEL_RESIDUAL]},
                                        .n_bufs = 5,
-                                       .groups = {blocks, clef__ceil_div(all, tiles)},
-                                       .local = {group_of(caps, tiles, tokens)}},
+                                       .groups = {clef__ceil_div(all, tiles)},
+                                       .local = {n_units * units[caps->matrix].lanes}},
+                        err);
+}
+
+/* ---- more rows ------------------------------------------------------------------------------- */
+
+/* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
+ * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; where
+ * the weight goes through local memory, as long as it copies rows of it and of x. */
+static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t k_blocks, uint32_t tokens,
+                      uint32_t blocks, uint32_t all)
+{
+    const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
+    shape best = shape_of(caps, x, k_blocks, SMALL_TILES, tokens);
+    uint32_t least = UINT32_MAX;
+    const int is_local = has_local_weight(caps, x);
+    for (uint32_t tiles = is_local ? LARGE_LOCAL_TILES : LARGE_TILES; tiles >= SMALL_TILES; tiles /= 2) {
+        const shape s = shape_of(caps, x, k_blocks, tiles, tokens);
+        const uint32_t of_a_group = is_local ? tiles + tokens : tiles;
+        const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
+        if (can_lower(caps, x, &s) && busiest < least - least / 10) {
+            best = s;
+            least = busiest;
+        }
+    }
+    return best;
+}
+
+static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_form x, uint32_t tokens,
+                              clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const clef_caps *caps = lo->caps;
+    panel_args args = clef__panel_args(lo, n);
+    args.x = 0;
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
+                   blocks = clef__ceil_div(args.m, tokens * 16);
+    const shape s = tiles_of(caps, x, args.k / 32, tokens, blocks, all);
+    const char *kernel = has_local_weight(caps, x) ? "panel_gpu_gemm_mma_local" : "panel_gpu_gemm_mma";
+    return clef__launch(lo,
+                        &(clef_launch){.source = kernel,
+                                       .kernel = kernel,
+                                       .c_version = clef__matrix_c_version(caps),
+                                       .defs = {{"TILES", (int32_t)s.tiles},
+                                                {"TOKENS", (int32_t)tokens},
+                                                {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
+                                                {"UNIT_TOKENS", (int32_t)s.unit_tokens},
+                                                {"STEP", (int32_t)s.step},
+                                                {"W_TYPE", (int32_t)o->dtype},
+                                                {"QUANTISE", (int32_t)x},
+                                                {"MATRIX", (int32_t)caps->matrix},
+                                                {"MATRIX_PLAIN", caps->matrix_plain},
+                                                {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                                                {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                                {"ACT", (int32_t)o->act},
+                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS],
+                                                n->in[PANEL_RESIDUAL]},
+                                       .n_bufs = 5,
+                                       .groups = {blocks, clef__ceil_div(all, s.tiles)},
+                                       .local = {group_of(caps, &s)}},
                         err);
 }
 
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_x_form x = form_of(lo->caps, (const void *)n->attr);
-    const clef_status status = clef__lower_lane_rows(lo, n, x, clef__shuffles_of(lo->caps), err);
-    return status ? status : lower_products(lo, n, x, err);
+    const clef_caps *caps = lo->caps;
+    const clef_x_form x = form_of(caps, (const void *)n->attr);
+    const uint32_t m = (uint32_t)clef__rows(lo, n);
+    const int few = is_few(lo, n);
+    const uint32_t tokens = m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS;
+    const clef_x_slices slices = {.rows = few ? few_tokens(caps, m) : tokens * 16,
+                                  .paired = caps->matrix == CLEF_MATRIX_MMA && x == CLEF_X_BYTES};
+    const clef_status status = clef__lower_lane_rows(lo, n, x, &slices, clef__shuffles_of(caps), err);
+    return status ? status : few ? lower_few(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
 }

@@ -237,4 +237,8 @@ def parse(text, kernel):
         if ins.extra:
             ins.target = labels.get(ins.extra)
     ends = [i for i, ins in enumerate(code) if ins.op == "EXIT"]
-    return code[: ends[-1] + 1] if ends else code
+    end = ends[-1] if ends else len(code) - 1
+    if ends and code[end].guard:  # what does not end there goes on, up to a branch without a condition
+        back = (i for i in range(end + 1, len(code)) if code[i].op in ("BRA", "RET") and not code[i].guard)
+        end = next(back, end)
+    return code[: end + 1]

@@ -237,7 +237,7 @@ class Report:
         out += ["### Products of one row: share of the limit, and what rules", ""]
         out += self.kernels(("panel_gpu_gemv",), {"llama-3-8b/decode-4k", "llama-3-8b-q8_0/decode-0", "llama-3-8b-f16/decode-0"})
         out += ["### Products of 512 and of 8 rows", ""]
-        out += self.kernels(("panel_gpu_gemm",), {"llama-3-8b/prefill-512", "llama-3-8b-f16/prefill-512", "llama-3-8b/batch-8"})
+        out += self.kernels(("panel_gpu_gemm", "panel_gpu_few_mma"), {"llama-3-8b/prefill-512", "llama-3-8b-f16/prefill-512", "llama-3-8b/batch-8"})
         out += ["### Attention", ""]
         out += self.kernels(
             ("attention",),

@@ -95,12 +95,15 @@ static void matrix_units(void **state)
                                .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
         clef_caps less = all;
         assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), all, 512), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("f16", "activations=half"), all, 5), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("bf16", "activations=half"), all, 512), "panel_gpu_gemm_mma");
+        const char *of_halves = unit == CLEF_MATRIX_DPAS ? "panel_gpu_gemm_mma_local" : "panel_gpu_gemm_mma";
+        assert_string_equal(multiplies(PRODUCT("f16", "activations=half"), all, 5), "panel_gpu_few_mma");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), all, 16), "panel_gpu_few_mma");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), all, 17), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("bf16", "activations=half"), all, 512), of_halves);
         assert_string_equal(multiplies(PRODUCT("q8_0", "activations=half"), all, 512), "panel_gpu_gemm_mma");
         assert_string_equal(multiplies(PRODUCT("f16", "activations=half"), all, 4), "panel_gpu_gemv");
         assert_string_equal(multiplies(PRODUCT("f16", "activations=half batch_invariant=1"), all, 1),
-                            "panel_gpu_gemm_mma");
+                            of_halves);
         assert_string_equal(multiplies(PRODUCT("f16", ""), all, 512), "panel_gpu_gemm");
         less.matrix_types = CLEF_MATRIX_BYTES;
         assert_string_equal(multiplies(PRODUCT("bf16", "activations=half"), less, 512), "panel_gpu_gemm");

@@ -4,10 +4,10 @@
  *
  * What is lowered: each case of the op table, by each variant that the target admits, as written and as the
  * passes leave it; and layers of models in their usual sizes (layers.c), by each variant and as a plan would
- * choose. The symbols are at 1 and at their bounds, layers' at 2 too. What a GPU gets only when all else was
- * set aside, kernels of one work-item, is left out. Ops that passes make for processors alone (panels, as
- * long as no GPU's plan has any) are left out. A kernel that is met with several sizes of group (-D WG) is
- * written with the largest.
+ * choose. The symbols are at 1 and at their bounds, layers' at 2 and 8 too. What a GPU gets only when all
+ * else was set aside, kernels of one work-item, is left out. Ops that passes make for processors alone
+ * (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several sizes of group
+ * (-D WG) is written with the largest.
  *
  * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
  *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one;
@@ -157,10 +157,10 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols,
 
 static int lower_graph(lister *l, const clef_graph *g, const clef_variant *const *forced)
 {
-    static const int64_t at[] = {1, INT64_MAX, 2};
+    static const int64_t at[] = {1, INT64_MAX, 2, 8};
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int failed = 0;
-    for (size_t i = 0; i < (l->in_layer ? 3 : 2) && !failed; i++) {
+    for (size_t i = 0; i < (l->in_layer ? 4 : 2) && !failed; i++) {
         for (int32_t k = 0; k < g->n_symbols; k++)
             symbols[k] = g->symbols[k].bound < at[i] ? g->symbols[k].bound : at[i];
         failed = lower_nodes(l, g, symbols, forced);

@@ -1,0 +1,295 @@
+/* What a work-item of a unit that multiplies matrices (matrix.h) holds of w and of x. Both are read as
+ * memory has them: w from its panel (cl/panel/panel.h), x from slices (panel_gpu_activations.cl, SLICED).
+ * Columns are in an order in which a work-item's words are adjacent, the same for w and x.
+ *   -D W_TYPE    dtype of w
+ *   -D QUANTISE  how panel_gpu_activations.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in
+ *                blocks; 3 in halves, w too; 4 in bf16, w too
+ *
+ *   W_PARTS                 parts of MATRIX_ROWS rows in a tile
+ *   SLICES                  slices of 32 columns: fragments of x, and of w
+ *   w_at(rows, w, args, part, lane)  points to part `part` of w
+ *   w_fetch(raw, rows, b, lane), w_fetch_scales(scales, rows, b)  what memory has of it in columns 32 b ..
+ *   w_decode(out, raw, lane)         makes SLICES fragments of it
+ *   X_AT(space, from, words, lane)   a fragment of x from MATRIX_TOKENS rows of a slice, `words` apart, in
+ *                                    this address space
+ *   OF_TOKENS(space, from, lane)     from[token of sum i] as element i
+ *   multiply(products, w, x, scratch), add_products(acc, products, scales, d, sums)  with w in blocks: the
+ *                           products of 32 columns; acc plus these
+ *   multiply_add(w, x, acc, scratch)  with another w: acc plus the products of a slice
+ *   sum_row(i, lane), sum_token(i, lane)  row and token of element i of the sums */
+#ifndef CLEF_CL_PANEL_MMA_FRAGMENTS_H
+#define CLEF_CL_PANEL_MMA_FRAGMENTS_H
+
+#if !defined(W_TYPE) || !defined(QUANTISE)
+#  error "panel_gpu_mma_fragments.h needs W_TYPE and QUANTISE"
+#endif
+
+enum {
+    W_PARTS = PANEL_ROWS / MATRIX_ROWS,
+    SLICES = QUANTISE == 1 ? 1 : 2,
+    LANE_ROWS = MATRIX == 1 ? 2 : 1, /* rows of w that a work-item has words of */
+    LANE_READS = MATRIX == 1 ? 1 : 4 /* groups of eight columns that it reads of each */
+};
+
+/* ---- x and the sums -------------------------------------------------------------------------- */
+
+/* X_WORDS: words from one row of x to the next in local memory, so that there are no bank conflicts. */
+#if MATRIX == 1
+enum { X_WORDS = 8 };
+#  define X_AT(space, from, words, lane) (((space const uint2 *)(from))[lane])
+#  define OF_TOKENS(space, from, lane)   of_pair(((space const float2 *)(from))[(lane) % 4])
+static inline float4 of_pair(float2 v) { return (float4)(v, v); }
+/* The unit's rows i and i + 8 are rows 2 i and 2 i + 1 of the tile, which are adjacent in memory. */
+static inline uint sum_row(uint i, uint lane) { return lane / 4 * 2 + i / 2; }
+static inline uint sum_token(uint i, uint lane) { return matrix_token(i, lane); }
+#elif MATRIX == 2
+enum { X_WORDS = 12 };
+/* The unit's tokens 2 i and 2 i + 1 are tokens i and i + 8, so that those of a work-item are adjacent. */
+#  define X_ROW(words, lane) (((lane) % 2 * 8 + (lane) % 16 / 2) * (words) / 4)
+#  define X_AT(space, from, words, lane)                               \
+      (uint8)(((space const uint4 *)(from))[X_ROW(words, lane)],       \
+              ((space const uint4 *)(from))[X_ROW(words, lane) + 1])
+#  define OF_TOKENS(space, from, lane)                                 \
+      (float8)(((space const float4 *)(from))[(lane) / 16 * 2],        \
+               ((space const float4 *)(from))[(lane) / 16 * 2 + 1])
+static inline uint sum_row(uint i, uint lane) { return matrix_row(i, lane); }
+static inline uint sum_token(uint i, uint lane) { return lane / 16 * 8 + i; }
+#else
+enum { X_WORDS = 8 };
+#  define X_AT(space, from, words, lane)                                                                     \
+      (uint8)((from)[lane], (from)[8 + (lane)], (from)[16 + (lane)], (from)[24 + (lane)],                    \
+              (from)[32 + (lane)], (from)[40 + (lane)], (from)[48 + (lane)], (from)[56 + (lane)])
+#  define OF_TOKENS(space, from, lane) \
+      (float8)(((space const float4 *)(from))[0], ((space const float4 *)(from))[1])
+static inline uint sum_row(uint i, uint lane) { return matrix_row(i, lane); }
+static inline uint sum_token(uint i, uint lane) { return matrix_token(i, lane); }
+#endif
+
+/* ---- w --------------------------------------------------------------------------------------- */
+
+/* The first row of a tile that a work-item has in part `part`. */
+static inline uint lane_row(uint part, uint lane)
+{
+    return part % W_PARTS * MATRIX_ROWS + (MATRIX == 1 ? lane / 4 * 2 : lane % MATRIX_ROWS);
+}
+
+#if QUANTISE <= 2
+#  include "panel_gpu_codes.h"
+
+typedef struct w_raw {
+    lane_raw of[LANE_ROWS][LANE_READS];
+} w_raw;
+
+typedef struct w_scales {
+    float2 scale[LANE_ROWS], base[LANE_ROWS];
+} w_scales;
+
+typedef struct w_rows {
+    lane_ptrs of[LANE_ROWS];
+} w_rows;
+
+/* Points to part `part` of all parts of w. */
+static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
+{
+#  pragma unroll
+    for (uint r = 0; r < LANE_ROWS; r++)
+        lane_at(&p->of[r], (global const uchar *)w, min(part / W_PARTS, W_TILES(a->n) - 1), W_TILES(a->n),
+                a->k / 32, lane_row(part, lane) + r);
+}
+
+static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
+{
+#  pragma unroll
+    for (uint r = 0; r < LANE_ROWS; r++)
+#  pragma unroll
+        for (uint g = 0; g < LANE_READS; g++)
+            raw->of[r][g] = lane_fetch(&p->of[r], b, MATRIX == 1 ? lane % 4 : g);
+}
+
+static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b)
+{
+#  pragma unroll
+    for (uint r = 0; r < LANE_ROWS; r++)
+        lane_scales(&p->of[r], b, &s->scale[r], &s->base[r]);
+}
+
+/* Codes less their offset. No byte borrows from the next. */
+static inline uint2 plain_codes(lane_raw raw, uint g)
+{
+    uint2 codes = lane_decode(raw, g);
+#  if HAS_OFFSET
+    codes = ((codes | 0x80808080u) - 0x01010101u * OFFSET) ^ 0x80808080u;
+#  endif
+    return codes;
+}
+
+#  if QUANTISE == 1
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+{
+#    if MATRIX == 1
+    const uint2 first = plain_codes(raw.of[0][0], lane % 4), second = plain_codes(raw.of[1][0], lane % 4);
+    out[0] = (uint4)(first.x, second.x, first.y, second.y);
+#    else
+    const uint2 a = plain_codes(raw.of[0][0], 0), b = plain_codes(raw.of[0][1], 1),
+                c = plain_codes(raw.of[0][2], 2), d = plain_codes(raw.of[0][3], 3);
+    out[0] = (uint8)(a.x, b.x, c.x, d.x, a.y, b.y, c.y, d.y);
+#    endif
+}
+#  else
+static inline uint2 to_halves(uint codes)
+{
+    uint2 four;
+    vstore_half4(convert_float4(as_char4(codes)), 0, (half *)&four);
+    return four;
+}
+
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+{
+#    if MATRIX == 1
+    const uint2 first = plain_codes(raw.of[0][0], lane % 4), second = plain_codes(raw.of[1][0], lane % 4);
+    const uint2 a = to_halves(first.x), b = to_halves(second.x), c = to_halves(first.y),
+                d = to_halves(second.y);
+    out[0] = (uint4)(a.x, b.x, a.y, b.y);
+    out[1] = (uint4)(c.x, d.x, c.y, d.y);
+#    else
+    const uint2 a = plain_codes(raw.of[0][0], 0), b = plain_codes(raw.of[0][1], 1),
+                c = plain_codes(raw.of[0][2], 2), d = plain_codes(raw.of[0][3], 3);
+    out[0] = (uint8)(to_halves(a.x), to_halves(b.x), to_halves(c.x), to_halves(d.x));
+    out[1] = (uint8)(to_halves(a.y), to_halves(b.y), to_halves(c.y), to_halves(d.y));
+#    endif
+}
+#  endif
+
+/* A number of each row, as elements of the sums. */
+static inline matrix_floats of_rows(float first, float second)
+{
+#  if MATRIX == 1
+    return (float4)((float2)first, (float2)second);
+#  else
+    return (matrix_floats)first;
+#  endif
+}
+
+/* Products of 32 columns: one sum for each scale. */
+typedef struct w_products {
+    matrix_floats of[1 + HALF_SCALES];
+} w_products;
+
+UNIT_INLINED void multiply(w_products *p, const matrix_w w[SLICES], const matrix_x x[SLICES],
+                           matrix_scratch scratch)
+{
+#  if HALF_SCALES && QUANTISE == 1
+    p->of[0] = matrix_float_half_bytes(w[0], x[0], 0, scratch);
+    p->of[1] = matrix_float_half_bytes(w[0], x[0], 1, scratch);
+#  elif HALF_SCALES
+    p->of[0] = matrix_halves(w[0], x[0], (matrix_floats)0, scratch);
+    p->of[1] = matrix_halves(w[1], x[1], (matrix_floats)0, scratch);
+#  elif QUANTISE == 1
+    p->of[0] = matrix_float_bytes(w[0], x[0], scratch);
+#  else
+    p->of[0] = matrix_halves(w[1], x[1], matrix_halves(w[0], x[0], (matrix_floats)0, scratch), scratch);
+#  endif
+}
+
+/* acc plus the products by their scales. d and sums: of the tokens. */
+static inline matrix_floats add_products(matrix_floats acc, const w_products *p, const w_scales *s,
+                                         matrix_floats d, matrix_floats sums)
+{
+    acc = fma(p->of[0], d * of_rows(s->scale[0].x, s->scale[LANE_ROWS - 1].x), acc);
+#  if HALF_SCALES
+    acc = fma(p->of[1], d * of_rows(s->scale[0].y, s->scale[LANE_ROWS - 1].y), acc);
+#  elif HAS_MINIMA
+    acc = fma(of_rows(s->base[0].x, s->base[LANE_ROWS - 1].x), sums, acc);
+#  endif
+    return acc;
+}
+
+#else
+
+#  define HAS_MINIMA 0
+
+typedef struct w_raw {
+    uint of[SLICES][MATRIX == 1 ? 4 : 8];
+} w_raw;
+
+typedef struct w_scales {
+    uint none;
+} w_scales;
+
+typedef struct w_rows {
+    global const ushort *of;
+} w_rows;
+
+static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_args *a, uint part, uint lane)
+{
+    const size_t tile = min(part / W_PARTS, W_TILES(a->n) - 1);
+    p->of = (global const ushort *)w + tile * a->k * PANEL_ROWS + lane_row(part, lane);
+}
+
+/* Columns of 16 rows follow each other. A unit of MATRIX 1 takes four columns of two rows. */
+static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
+{
+#  pragma unroll
+    for (uint i = 0; i < SLICES; i++) {
+        global const ushort *from = p->of + (size_t)(b * SLICES + i) * 16 * PANEL_ROWS;
+#  if MATRIX == 1
+#    pragma unroll
+        for (uint c = 0; c < 4; c++)
+            raw->of[i][c] = *(global const uint *)(from + (lane % 4 * 4 + c) * PANEL_ROWS);
+#  else
+#    pragma unroll
+        for (uint c = 0; c < 8; c++)
+            raw->of[i][c] = from[2 * c * PANEL_ROWS] | (uint)from[(2 * c + 1) * PANEL_ROWS] << 16;
+#  endif
+    }
+}
+
+static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b) { s->none = 0; }
+
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+{
+#  pragma unroll
+    for (uint i = 0; i < SLICES; i++) {
+#  if MATRIX == 1
+        const uint *c = raw.of[i];
+        out[i] = (uint4)((c[0] & 0xffffu) | c[1] << 16, c[0] >> 16 | (c[1] & 0xffff0000u),
+                         (c[2] & 0xffffu) | c[3] << 16, c[2] >> 16 | (c[3] & 0xffff0000u));
+#  else
+        out[i] = vload8(0, raw.of[i]);
+#  endif
+    }
+}
+
+UNIT_INLINED matrix_floats multiply_add(matrix_w w, matrix_x x, matrix_floats acc, matrix_scratch scratch)
+{
+#  if QUANTISE == 3
+    return matrix_halves(w, x, acc, scratch);
+#  else
+    return matrix_bf16(w, x, acc, scratch);
+#  endif
+}
+
+#endif
+
+/* ---- rows of x in memory --------------------------------------------------------------------- */
+
+/* The slices, and what follows them: with blocks a scale and a sum for each 32 columns of each row; else a
+ * scale for each row. */
+typedef struct x_rows {
+    global const uint *slices;
+    global const float *d, *sums;
+    uint rows; /* a multiple of SLICED */
+} x_rows;
+
+static inline void x_at(x_rows *r, const panel_args *a, global const uchar *x, uint sliced)
+{
+    r->rows = (a->m + sliced - 1) / sliced * sliced;
+    r->slices = (global const uint *)x;
+    r->d = (global const float *)(x + (size_t)r->rows * a->k * SLICES);
+    r->sums = r->d + (size_t)r->rows * (a->k / 32);
+}
+
+/* The scale of a token, if the sums do not contain it already. */
+static inline float scale_of_token(const x_rows *x, uint token) { return QUANTISE >= 3 ? x->d[token] : 1.0f; }
+
+#endif
