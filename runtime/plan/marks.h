@@ -20,15 +20,15 @@ int32_t     clef__plan_last_use(const clef_plan *plan, const clef_value *v);
  *  plan->marks[i].ended belongs to launches[i]. The queue is flushed at each. A plan for one device, whose
  *  symbols do not change: a new list has no marks. Waits for runs so far. CLEF_E_NOMEM. */
 clef_status clef__plan_set_marks(clef_plan *plan, const int32_t *launches, int32_t n, clef_error *err);
-/** Frees the marks; executors are told with the next change of the list. */
+/** Frees the marks and their events: when the list changes, and at the plan's end. */
 void        clef__plan_drop_marks(clef_plan *plan);
 
 /* For executors. */
 
 /** Forgets the events of the last run. */
 void        clef__plan_clear_marks(clef_plan *plan);
-/** Sets the event that a marked launch was enqueued with (NULL: it has none), and flushes the queue. Takes the
- *  event over; retains it first if `is_shared`. */
+/** Sets the event that a marked launch was enqueued with (NULL: it has none), and flushes the queue. Takes
+ *  the event over; retains it first if `is_shared`. */
 clef_status clef__plan_mark(const clef_plan *plan, clef__mark *mark, cl_event ended, int is_shared,
                             clef_error *err);
 

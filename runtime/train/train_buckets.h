@@ -21,7 +21,7 @@ typedef struct clef__train_buckets {
                                   what that has still to compute; NULL: the driver has none */
     float      *staging[2];    /* host memory for a bucket each; the second only where pieces are copied */
     cl_event    arrived[2];    /* of the bucket with this number modulo 2: it is in host memory */
-    cl_event    all_ended;     /* of all that the device's queue had in a step; NULL unless a mark is missing */
+    cl_event    all_ended;     /* of all that the device's queue has; NULL: each bucket has a mark */
     clef__train_overlap overlap;
 } clef__train_buckets;
 
@@ -37,8 +37,8 @@ void        clef__train_buckets_finish(clef__train_buckets *b); /* accepts a zer
  *  writes them. */
 int32_t     clef__train_completed_by(const clef_plan *plan, const clef__train_piece *pieces, int32_t n);
 
-/** After the runs of a step were enqueued: each gradient becomes its sum over the ranks, the same bits on all.
- *  What is enqueued next sees the sums. */
+/** After the runs of a step were enqueued: each gradient becomes its sum over the ranks, the same bits on
+ *  all. What is enqueued next sees the sums. */
 clef_status clef__train_buckets_sum(clef__train_buckets *b, clef_error *err);
 /** A step begins, or all of its sums have ended: the first steps measure whether to overlap. */
 void        clef__train_buckets_begin(clef__train_buckets *b);

@@ -36,14 +36,17 @@ static count_layer layer;
 
 /* ---- the other rank --------------------------------------------------------------------------- */
 
-static size_t sums[MOST_SUMS]; /* floats of each */
-static int n_sums, fails_at;   /* the number of the sum that fails; -1: none */
+static size_t sums[MOST_SUMS];      /* floats of each */
+static clef__wire wires[MOST_SUMS]; /* how each crosses */
+static int n_sums, fails_at;        /* the number of the sum that fails; -1: none */
 
 static clef_status twice(clef__group *group, float *x, size_t n, clef__wire wire, clef_error *err)
 {
-    (void)group, (void)wire;
-    if (n_sums < MOST_SUMS)
+    (void)group;
+    if (n_sums < MOST_SUMS) {
         sums[n_sums] = n;
+        wires[n_sums] = wire;
+    }
     if (n_sums++ == fails_at)
         return clef__fail(err, CLEF_E_NOMEM, "the sum that fails");
     for (size_t i = 0; i < n; i++)
@@ -225,6 +228,7 @@ static void set(const char *variable, const char *value)
 typedef struct way {
     const char *overlap, *caps, *replay; /* CLEF_RANK_OVERLAP, CLEF_CAPS, CLEF_REPLAY */
     int profile, n_parts;
+    clef__wire wire;
 } way;
 
 /* Gradients are twice those of a trainer alone, whatever happens when, in each of some steps. */
@@ -236,6 +240,7 @@ static void sums_are_right(const way *w, int n_steps)
     set("CLEF_CAPS", w->caps);
     set("CLEF_REPLAY", w->replay);
     const long n_events = layer.live("event");
+    two.wire = w->wire;
     clef_device *dev = open_device(w->profile);
     ok(make(dev, &two, &t, &err), &err);
     ok(make(dev, NULL, &alone, &err), &err);
@@ -250,8 +255,10 @@ static void sums_are_right(const way *w, int n_steps)
         ok(step(alone, w->n_parts, &err), &err);
         ok(step(t, w->n_parts, &err), &err);
         assert_in_range(n_sums, N_BUCKETS + 1, N_BUCKETS + 2); /* also norm and loss, and what to choose */
-        for (int i = 0; i < N_BUCKETS; i++)
+        for (int i = 0; i < N_BUCKETS; i++) {
             assert_int_equal(sums[i], bucket_floats[i]);
+            assert_int_equal(wires[i], w->wire);
+        }
         if (w->overlap)
             assert_int_equal(n_marks_with_event(t), *w->overlap == '1' ? 2 : 0);
         for (int32_t i = 0; i < N_PARAMETERS; i++) {
@@ -270,6 +277,7 @@ static void sums_are_right(const way *w, int n_steps)
     set("CLEF_RANK_OVERLAP", NULL);
     set("CLEF_CAPS", NULL);
     set("CLEF_REPLAY", NULL);
+    two.wire = CLEF__WIRE_F32;
     if (!w->replay) /* the layer does not see the events of command buffers, only their release */
         assert_int_equal(layer.live("event"), n_events);
     assert_int_equal(layer.live(NULL), layer.live("event"));
@@ -279,13 +287,13 @@ static void each_way(void **state)
 {
     (void)state;
     const way ways[] = {
-        {"0", NULL, NULL, 0, 1},
-        {"1", NULL, NULL, 0, 1},
-        {"1", NULL, NULL, 0, 3},
-        {"1", NULL, NULL, 1, 1}, /* with profiling each launch has an event of its own already */
-        {"1", NULL, "1", 0, 1},  /* recorded, where the device can */
-        {"0", "-unified_memory", NULL, 0, 2},
-        {"1", "-unified_memory", NULL, 0, 2},
+        {"0", NULL, NULL, 0, 1, CLEF__WIRE_F32},
+        {"1", NULL, NULL, 0, 1, CLEF__WIRE_F16},
+        {"1", NULL, NULL, 0, 3, CLEF__WIRE_Q8},
+        {"1", NULL, NULL, 1, 1, CLEF__WIRE_F32}, /* each launch has an event already, of the profile */
+        {"1", NULL, "1", 0, 1, CLEF__WIRE_F32},  /* recorded, where the device can */
+        {"0", "-unified_memory", NULL, 0, 2, CLEF__WIRE_F32},
+        {"1", "-unified_memory", NULL, 0, 2, CLEF__WIRE_F32},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         sums_are_right(&ways[i], 3);
@@ -295,7 +303,7 @@ static void each_way(void **state)
 static void chosen(void **state)
 {
     (void)state;
-    sums_are_right(&(way){NULL, NULL, NULL, 0, 1}, 10);
+    sums_are_right(&(way){NULL, NULL, NULL, 0, 1, CLEF__WIRE_F32}, 10);
 }
 
 static void wrong_variable(void **state)
