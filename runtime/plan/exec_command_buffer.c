@@ -1,8 +1,8 @@
 /* The executor of command buffers (cl_khr_command_buffer 0.9.0 and later): a plan's launches are recorded
- * once and enqueued as one. A trial of some 20 ms decides for each device: its results must be right, and it
- * must be faster than enqueueing the same launches one by one. Without measurements (no_tune, CLEF_TUNE=0)
- * command buffers are not used. CLEF_REPLAY=1 uses them if they are right, measured or not; CLEF_REPLAY=0
- * never. */
+ * once and enqueued as one, or as one up to each mark (marks.h). A trial of some 20 ms decides for each
+ * device: its results must be right, and it must be faster than enqueueing the same launches one by one.
+ * Without measurements (no_tune, CLEF_TUNE=0) command buffers are not used. CLEF_REPLAY=1 uses them if they
+ * are right, measured or not; CLEF_REPLAY=0 never. */
 #include "runtime/plan/plan.h"
 
 #include <stdio.h>
@@ -223,8 +223,10 @@ const char *clef_device_command_buffers(clef_device *dev)
 
 typedef struct recording {
     const command_buffers *api;
-    cl_command_buffer_khr buffer; /* of the current list; NULL: none yet */
-    int32_t n_same;               /* runs of the current list */
+    cl_command_buffer_khr *buffers; /* of the current list: a buffer up to each mark, and one for the rest;
+                                       NULL: none yet */
+    int32_t n_buffers;
+    int32_t n_same; /* runs of the current list */
 } recording;
 
 /* The trial decides for the device, so most plans have no recording. */
@@ -248,10 +250,12 @@ static int can_record(const clef_plan *plan)
     return plan->n_launches > 1;
 }
 
-static cl_int record_launches(const clef_plan *plan, const command_buffers *api, cl_command_buffer_khr buffer)
+/* Records launches `from` to `to` - 1. */
+static cl_int record_launches(const clef_plan *plan, const command_buffers *api, cl_command_buffer_khr buffer,
+                              int32_t from, int32_t to)
 {
     cl_int code = CL_SUCCESS;
-    for (int32_t i = 0; i < plan->n_launches && !code; i++) {
+    for (int32_t i = from; i < to && !code; i++) {
         const clef_launch *l = &plan->launches[i];
         size_t local[3], global[3];
         for (int k = 0; k < 3; k++) {
@@ -264,15 +268,51 @@ static cl_int record_launches(const clef_plan *plan, const command_buffers *api,
     return code ? code : api->finalize(buffer);
 }
 
-static cl_command_buffer_khr make_buffer(const clef_plan *plan, const command_buffers *api)
+static void release_buffers(recording *r)
+{
+    for (int32_t i = 0; i < r->n_buffers; i++)
+        if (r->buffers[i])
+            r->api->release(r->buffers[i]);
+    free(r->buffers);
+    r->buffers = NULL;
+    r->n_buffers = 0;
+}
+
+/* Leaves r->buffers NULL if the list cannot be recorded. */
+static void make_buffers(const clef_plan *plan, recording *r)
 {
     cl_int code = CL_SUCCESS;
-    cl_command_buffer_khr buffer = can_record(plan) ? begin_buffer(api, plan->dev, &code) : NULL;
-    if (buffer && (code || record_launches(plan, api, buffer))) {
-        api->release(buffer);
-        buffer = NULL;
+    r->buffers = can_record(plan) ? calloc((size_t)plan->n_marks + 1, sizeof *r->buffers) : NULL;
+    if (!r->buffers)
+        return;
+    for (int32_t k = 0, from = 0; k <= plan->n_marks && !code; k++) {
+        const int32_t to = k < plan->n_marks ? plan->marks[k].launch + 1 : plan->n_launches;
+        r->n_buffers++;
+        if (from == to)
+            continue;
+        r->buffers[k] = begin_buffer(r->api, plan->dev, &code);
+        if (!code)
+            code = record_launches(plan, r->api, r->buffers[k], from, to);
+        from = to;
     }
-    return buffer;
+    if (code)
+        release_buffers(r);
+}
+
+static clef_status enqueue_buffers(clef_plan *plan, const recording *r, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t k = 0; k < r->n_buffers && !s; k++) {
+        cl_event ended = NULL;
+        const cl_int code = r->buffers[k] ? r->api->enqueue(0, NULL, r->buffers[k], 0, NULL,
+                                                            k < plan->n_marks ? &ended : NULL)
+                                          : CL_SUCCESS;
+        if (code)
+            s = clef__cl_fail(err, "clEnqueueCommandBufferKHR", "the plan's launches", code);
+        else if (k < plan->n_marks)
+            s = clef__plan_mark(plan, &plan->marks[k], ended, 0, err);
+    }
+    return s;
 }
 
 static void invalidate_recording(clef_plan *plan, clef__execution *e)
@@ -281,11 +321,10 @@ static void invalidate_recording(clef_plan *plan, clef__execution *e)
     if (!r)
         return;
     r->n_same = 0;
-    if (!r->buffer)
+    if (!r->buffers)
         return;
     clFinish(plan->dev->queue); /* it may still run */
-    r->api->release(r->buffer);
-    r->buffer = NULL;
+    release_buffers(r);
 }
 
 static void release_recording(clef_plan *plan, clef__execution *e)
@@ -302,14 +341,13 @@ static int run_recording(clef_plan *plan, clef__execution *e, clef_status *statu
     recording *r = e->state;
     if (!r || ++r->n_same < SECOND)
         return 0;
-    if (!r->buffer)
-        r->buffer = make_buffer(plan, r->api);
-    if (!r->buffer) {
+    if (!r->buffers)
+        make_buffers(plan, r);
+    if (!r->buffers) {
         release_recording(plan, e);
         return 0;
     }
-    const cl_int code = r->api->enqueue(0, NULL, r->buffer, 0, NULL, NULL);
-    *status = code ? clef__cl_fail(err, "clEnqueueCommandBufferKHR", "the plan's launches", code) : CLEF_OK;
+    *status = enqueue_buffers(plan, r, err);
     return 1;
 }
 

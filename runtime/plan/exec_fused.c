@@ -440,7 +440,7 @@ static int run_step(clef_plan *plan, clef__execution *e, clef_status *status, cl
     if (e->state && !((fused_step *)e->state)->kernel)
         poll_child(plan, e);
     fused_step *r = e->state;
-    if (!r || !r->kernel)
+    if (!r || !r->kernel || plan->n_marks) /* a fused step has no events within it */
         return 0;
     if (r->layout == NOT_LAID_OUT || r->exchanging != plan->exchanging)
         lay_out_list(plan, r);

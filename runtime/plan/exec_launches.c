@@ -81,6 +81,7 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
     const int profile = plan->dev->profile;
+    clef__mark *mark = plan->marks, *end = mark + plan->n_marks;
     for (int32_t i = 0; i < plan->n_events; i++)
         clReleaseEvent(plan->events[i]);
     plan->n_events = 0;
@@ -91,9 +92,12 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
         plan->events = events;
     }
     for (int32_t i = 0; i < plan->n_launches && !s; i++) {
-        cl_event *event = profile ? &plan->events[i] : NULL;
-        s = enqueue_launch(plan, i, WHOLE, event, err);
+        cl_event *event = profile ? &plan->events[i] : NULL, ended = NULL;
+        const int is_marked = mark < end && mark->launch == i;
+        s = enqueue_launch(plan, i, WHOLE, is_marked && !event ? &ended : event, err);
         plan->n_events += profile && !s;
+        if (is_marked && !s)
+            s = clef__plan_mark(plan, mark++, event ? *event : ended, event != NULL, err);
     }
     return s;
 }

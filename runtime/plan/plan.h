@@ -8,6 +8,7 @@
 #include "graph/lower/variant.h"
 #include "runtime/device/device.h"
 #include "runtime/plan/exec.h"
+#include "runtime/plan/marks.h"
 
 /* ---- kinds of plans -------------------------------------------------------------------------- */
 
@@ -142,6 +143,8 @@ struct clef_plan {
     cl_event       *events;  /* for each launch of the last run, when profiling */
     int32_t         n_events;
     cl_event        reading; /* of the pending read, NULL: none */
+    clef__mark     *marks;   /* launches whose end a caller waits for, in their order (marks.h) */
+    int32_t         n_marks;
     clef_plan_stats stats;
 };
 

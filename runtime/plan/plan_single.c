@@ -140,6 +140,7 @@ void clef__plan_invalidate_executors(clef_plan *plan)
 static clef_status execute_list(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
+    clef__plan_clear_marks(plan);
     for (int32_t i = 0; i < plan->n_executors; i++)
         if (plan->executors[i].by->run(plan, &plan->executors[i], &s, err))
             break;
@@ -161,6 +162,7 @@ static clef_status lower_proven(clef_plan *plan, clef_error *err)
 /* Makes a new list for the current values of the symbols. */
 static clef_status renew_list(clef_plan *plan, clef_error *err)
 {
+    clef__plan_drop_marks(plan);
     clef__plan_invalidate_executors(plan);
     clef_status s = lower_proven(plan, err);
     for (int32_t i = 0; i < plan->n_launches && !s; i++)
@@ -329,6 +331,7 @@ static void release_plan(clef_plan *plan)
 {
     clFinish(plan->dev->queue); /* no command may still use what is released next */
     release_read(plan);
+    clef__plan_drop_marks(plan);
     for (int32_t i = 0; i < plan->n_executors; i++)
         if (plan->executors[i].by->release)
             plan->executors[i].by->release(plan, &plan->executors[i]);

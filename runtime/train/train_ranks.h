@@ -1,20 +1,18 @@
-/* What a trainer exchanges with the trainers of other ranks. The elements of all parameters are counted
- * through, from the last parameter to the first, since gradients are complete in about this order; each rank
- * updates a range of them, whole rows (of dim 0), and has the moments of these alone (ZeRO, stage 1:
- * arXiv:1910.02054). */
+/* What a trainer exchanges with the trainers of other ranks, beside gradients (train_buckets.h). Each rank
+ * updates a range of the elements of all parameters (train_pieces.h), whole rows (of dim 0), and has the
+ * moments of these alone (ZeRO, stage 1: arXiv:1910.02054). */
 #ifndef CLEF_RUNTIME_TRAIN_RANKS_H
 #define CLEF_RUNTIME_TRAIN_RANKS_H
 
-#include "runtime/plan/plan_state.h"
 #include "runtime/ranks/ranks.h"
-#include "runtime/train/train_graphs.h"
+#include "runtime/train/train_pieces.h"
 
 typedef struct clef__train_ranks {
     clef_ranks *ranks;
     const clef__train_graphs *graphs;
     int64_t *begins;  /* [n + 1]: where the range of each rank begins */
     size_t  *counts;  /* [n]: for all_gather */
-    struct clef__train_piece *pieces; /* room for one of each parameter */
+    clef__train_piece *pieces; /* room for one of each parameter */
     float   *staging; /* host memory for a bucket */
     int32_t  n;
 } clef__train_ranks;
@@ -26,9 +24,6 @@ void        clef__train_ranks_finish(clef__train_ranks *r); /* accepts a zeroed 
 
 /** Tells the others which step this rank is at, for the message if it is lost. */
 void        clef__train_ranks_at(clef__train_ranks *r, int64_t step);
-/** gradients [n_parameters], after all runs so far: each becomes its sum over the ranks, the same bits on
- *  all. */
-clef_status clef__train_ranks_sum(clef__train_ranks *r, const clef__plan_state *gradients, clef_error *err);
 /** x[i] becomes its sum over the ranks. */
 clef_status clef__train_ranks_sum_few(clef__train_ranks *r, float *x, size_t n, clef_error *err);
 /** weights [n_parameters], after all runs so far: each rank gets the ranges of the others. */

@@ -9,6 +9,7 @@
 #include "graph/pass/pass.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_state.h"
+#include "runtime/train/train_buckets.h"
 #include "runtime/train/train_graphs.h"
 #include "runtime/train/train_ranks.h"
 
@@ -25,6 +26,7 @@ struct clef_trainer {
     clef_plan *gradients, *update, *evaluation;
     clef_plan *norm_plan; /* on several ranks */
     clef__train_ranks ranks;
+    clef__train_buckets buckets;                 /* on several ranks, unless the trainer is only described */
     int32_t keep, scale_at, numbers, norm, loss; /* inputs and outputs of the plans */
     int32_t norm_input;                          /* of the update, on several ranks */
     clef__plan_state *arrays[4]; /* by clef_train_array and parameter; a stage of NULL: there is none */
@@ -175,6 +177,9 @@ clef_status clef_trainer_create(clef_device *dev, const clef_graph *graph, const
         s = make_plans(t, dev, err);
     if (!s && t->opts.ranks)
         s = clef__train_ranks_init(&t->ranks, t->opts.ranks, &t->graphs, err);
+    if (!s && t->opts.ranks && !t->opts.describe_only)
+        s = clef__train_buckets_init(&t->buckets, t->opts.ranks, &t->graphs, t->gradients,
+                                     t->arrays[CLEF_TRAIN_GRADIENT], err);
     for (int32_t i = 0; i < t->graphs.n_parameters && !s && !t->opts.describe_only; i++)
         s = load_parameter(t, i, err);
     if (s)
@@ -188,6 +193,7 @@ void clef_trainer_destroy(clef_trainer *t)
 {
     if (!t)
         return;
+    clef__train_buckets_finish(&t->buckets);
     clef_plan_destroy(t->evaluation);
     clef_plan_destroy(t->norm_plan);
     clef_plan_destroy(t->update);
@@ -219,6 +225,8 @@ clef_status clef_trainer_add(clef_trainer *t, clef_error *err)
 {
     const float keep = t->n_parts > 0;
     const float scale = (float)t->scale.scale;
+    if (!t->n_parts && t->opts.ranks)
+        clef__train_buckets_begin(&t->buckets);
     clef_status s = clef_plan_write(t->gradients, t->keep, &keep, sizeof keep, err);
     if (!s && t->scale_at >= 0)
         s = clef_plan_write(t->gradients, t->scale_at, &scale, sizeof scale, err);
@@ -280,20 +288,21 @@ static clef_status update_alone(clef_trainer *t, clef_train_result *out, clef_er
     return s;
 }
 
-/* Every rank has the same sums, and so decides the same. Gradients are exchanged after the last part:
- * exchanging those of some layers while the part computes others was not faster (docs/training.md, "Several
- * ranks"). */
+/* Every rank has the same sums, and so decides the same. The device may still run the last part when the sums
+ * of its gradients begin. */
 static clef_status update_together(clef_trainer *t, clef_train_result *out, clef_error *err)
 {
     outcome o;
     clef__train_ranks_at(&t->ranks, out->step);
-    clef_status s = clef__train_ranks_sum(&t->ranks, t->arrays[CLEF_TRAIN_GRADIENT], err);
+    clef_status s = clef__train_buckets_sum(&t->buckets, err);
     if (!s)
         s = clef_plan_run(t->norm_plan, err);
     if (!s)
         s = read_outcome(t, t->norm_plan, &o, err);
     if (!s)
         s = clef__train_ranks_sum_few(&t->ranks, &o.norm[0], sizeof o / sizeof o.norm[0], err);
+    if (!s)
+        s = clef__train_buckets_end(&t->buckets, err);
     if (s)
         return s;
     report(t, &o, out);

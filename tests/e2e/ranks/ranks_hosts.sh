@@ -62,6 +62,18 @@ for model in "${models[@]}"; do
 done
 [ ${#models[@]} -gt 1 ] && bytes "${models[1]}" 4 "$fast" 10Gbit,50us "--tp 4"
 
+# Training: the gradients cross during the backward pass, after it, or as is measured.
+printf '%s\n' '{"model_type": "gpt2", "n_embd": 320, "n_layer": 2, "n_head": 2, "n_positions": 64}' >"$tmp/wide.json"
+for overlap in 0 1 ""; do
+  export CLEF_RANK_OVERLAP=$overlap
+  out=$tmp/trained$overlap
+  check "training on 2 hosts, CLEF_RANK_OVERLAP=$overlap" hosts 2 "$fast" train --new "$tmp/wide.json" --tokenizer "$CLEF_SOURCE/model/demo" \
+    --data "$CLEF_SOURCE/README.md" -c 16 -b 4 -n 8 --eval-every 0 --checkpoint-every 0 -q -o "$out"
+  [ "$overlap" = 0 ] && want=$(sha256sum <"$out/model.safetensors")
+  same "its weights" "$want" "$(sha256sum <"$out/model.safetensors")"
+done
+unset CLEF_RANK_OVERLAP
+
 # The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s.
 CLEF_RANK_TIMEOUT=5 "$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/model/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!

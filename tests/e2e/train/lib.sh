@@ -18,6 +18,9 @@ train() {
   "${start[@]}" "$CLEF" train "$@" -o "$out"
 }
 
+# weights OUT: a hash of them.
+weights() { sha256sum <"$1/model.safetensors"; }
+
 # losses OUT: of the steps and the evaluations, by their order.
 losses() { grep -oE '"event": "(step|eval)", "step": [0-9]*, "loss": [0-9.e+-]*' "$1.train/log.jsonl" | sed 's/.*"event": //; s/[",:]//g'; }
 

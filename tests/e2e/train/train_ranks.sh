@@ -27,5 +27,22 @@ check "on devices with memory of their own" env CLEF_CAPS=-unified_memory CLEF_M
   "$CLEF_BUILD/tests/train_ranks_mpi"
 check "and with SGD" env CLEF_MPI="$library" "${ranks[@]}" -n 3 "$CLEF_BUILD/tests/train_ranks_mpi" sgd
 
+# Three buckets of gradients, in parts, summed while the backward pass runs and after it.
+cat >"$tmp/wide.json" <<'J'
+{"model_type": "gpt2", "n_embd": 320, "n_layer": 2, "n_head": 2, "n_positions": 64}
+J
+wide=("${small[@]}" --new "$tmp/wide.json" -c 16 -b 3 -n 8 --accumulate 6 -r 0.001 --eval-every 0 --checkpoint-every 0)
+train 1 "$tmp/wide1" "${wide[@]}"
+for n in 2 3; do
+  CLEF_RANK_OVERLAP=0 train $n "$tmp/after$n" "${wide[@]}"
+  CLEF_RANK_OVERLAP=1 train $n "$tmp/while$n" "${wide[@]}"
+  same_losses "$n ranks, sums during the backward pass" "$tmp/wide1" "$tmp/while$n"
+  same "$n ranks: during it or after it, the same bits" "$(weights "$tmp/after$n")" "$(weights "$tmp/while$n")"
+done
+train 2 "$tmp/measured" "${wide[@]}"
+same "whichever is chosen, the same bits" "$(weights "$tmp/while2")" "$(weights "$tmp/measured")"
+CLEF_RANK_OVERLAP=perhaps stops "a value that it does not have" "CLEF_RANK_OVERLAP: expected 0 or 1, got 'perhaps'" \
+  train 2 "$tmp/no" "${wide[@]}"
+
 stops "rows that do not divide" "6 rows 1 parts 4 ranks --rows --accumulate" train 4 "$tmp/no" "${small[@]}" -b 6
 finish

@@ -3,7 +3,6 @@
 # of ranks goes on from, and what stops all ranks.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
-weights() { sha256sum <"$1/model.safetensors"; }
 count() { grep -c "\"event\": \"$2\"" "$1.train/log.jsonl"; }
 
 # ---- losses ------------------------------------------------------------------------------------------------
@@ -17,6 +16,18 @@ for n in 1 2 4; do # the flags of tools/train-demo
     --data "$tmp/docs.txt" --rows 16 --tokens 256 --steps 50 --rate 2e-3 --warmup 100 --dropout 0.2 --seed 1 --eval-every 25 \
     --checkpoint-every 0 -q
   [ $n = 1 ] || same_losses "$n ranks, 50 steps" "$tmp/demo1" "$tmp/demo$n"
+done
+
+# When gradients are summed, how values reach the host, and how launches are enqueued: the same bits.
+ways=("CLEF_RANK_OVERLAP=0" "CLEF_RANK_OVERLAP=1" "CLEF_RANK_OVERLAP=1 CLEF_CAPS=-unified_memory" "CLEF_RANK_OVERLAP=1 CLEF_REPLAY=1"
+  "CLEF_RANK_OVERLAP=1 CLEF_RANK_SHARED=0")
+for i in "${!ways[@]}"; do
+  read -ra way <<<"${ways[i]}"
+  rm -rf "$tmp/way" "$tmp/way.train"
+  check "with ${ways[i]}" env "${way[@]}" "${ranks[@]}" -n 2 "$CLEF" train --new "$tmp/demo.json" --tokenizer "$CLEF_SOURCE/model/demo" \
+    --data "$tmp/docs.txt" --rows 4 --tokens 64 --accumulate 4 --steps 4 --eval-every 0 --checkpoint-every 0 -q -o "$tmp/way"
+  [ "$i" = 0 ] && first=$(weights "$tmp/way")
+  same "its weights" "$first" "$(weights "$tmp/way")"
 done
 
 # compared NAME RANKS FLAGS...: the losses on one and on RANKS differ by $tolerance at most.
