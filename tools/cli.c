@@ -17,6 +17,29 @@ void cli_hold_messages(char *text, size_t n_bytes)
     held_bytes = n_bytes;
 }
 
+/* In one piece, so that what other processes write to the same terminal does not come between. */
+static void write_message(const char *format, va_list args)
+{
+    static const char before[] = "clef: ";
+    const size_t n_before = sizeof before - 1;
+    va_list again;
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *line = n < 0 ? NULL : malloc(n_before + (size_t)n + 2);
+    if (!line) {
+        fputs(before, stderr);
+        vfprintf(stderr, format, args);
+        fputc('\n', stderr);
+        return;
+    }
+    memcpy(line, before, n_before);
+    vsnprintf(line + n_before, (size_t)n + 1, format, args);
+    line[n_before + (size_t)n] = '\n';
+    fwrite(line, 1, n_before + (size_t)n + 1, stderr);
+    free(line);
+}
+
 int cli_fail(int exit_code, const char *format, ...)
 {
     va_list args;
@@ -28,11 +51,9 @@ int cli_fail(int exit_code, const char *format, ...)
     }
     fflush(stdout); /* so that earlier output comes before the message */
     cli_terminal_clear_line();
-    fputs("clef: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    write_message(format, args);
     va_end(args);
-    fputc('\n', stderr);
     return exit_code;
 }
 
