@@ -300,6 +300,21 @@ static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t 
     return CLEF_OK;
 }
 
+/* The first half of a step runs together with the second one. */
+static clef_status feed_first(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    const clef_status status = set_sampling(s, &off, err);
+    return status ? status : feed_step(s, ids, n, clef__plan_run_first, err);
+}
+
+/* After a failure of the second half. The error is the caller's already. */
+static void forget_first(clef_session *s, int32_t past)
+{
+    clef__plan_drop_first(s->plan, NULL);
+    s->n_past = past;
+}
+
 clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last,
                                  clef_error *err)
 {
@@ -307,15 +322,15 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
     clef_status status = CLEF_OK;
     for (int32_t at = 0; at < n && !status; at += s->n_batch) {
         const int32_t step = n - at < s->n_batch ? n - at : s->n_batch,
-                      half = clef__plan_half_rows(s->plan, step);
+                      half = clef__plan_half_rows(s->plan, step), past = s->n_past;
         if (half)
-            status = set_sampling(s, &off, err);
-        if (half && !status)
-            status = feed_step(s, ids + at, half, clef__plan_run_first, err);
+            status = feed_first(s, ids + at, half, err);
         if (!status)
             status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
             status = feed_step(s, ids + at + half, step - half, clef_plan_run, err);
+        if (status && half)
+            forget_first(s, past);
         if (!status && n > 1 && s->opts.compile.progress &&
             s->opts.compile.progress(s->opts.compile.progress_user, "prompt", (uint64_t)(at + step),
                                      (uint64_t)n))

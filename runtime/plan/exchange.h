@@ -19,7 +19,7 @@ typedef struct clef__sum {
     clef__window in, out;  /* of a device that works in host memory. in.at is NULL if both are the same */
     char        *copy;     /* of the value, for a device with memory of its own; else NULL */
     size_t       piece;    /* bytes that cross at once */
-    cl_event     arrived[CLEF__MOST_PIECES]; /* each piece in `copy`, or the windows; the last comes last */
+    cl_event     arrived[CLEF__MOST_PIECES]; /* of each piece in `copy`, or of the windows, in this order */
     int32_t      n;        /* events; 0: nothing to wait for */
 } clef__sum;
 

@@ -152,18 +152,25 @@ static clef_status write_input(const part *p, const clef__command *c, const void
                      : clef_plan_write(clef__halves_open(&p->halves), input, data, (size_t)c->n_bytes, err);
 }
 
-static clef_status halve(follower *f, part *p, int32_t symbol)
+/* If one rank has no memory for a second plan, none keeps it. */
+static void halve(const follower *f, part *p, int32_t symbol)
 {
     clef_error why = {0};
-    const clef_status s = clef__halves_make(&p->halves, symbol, &why);
-    clef__ranks_agree(f->ranks, s, &why, NULL);
-    return CLEF_OK; /* rank 0 has the reason */
+    const clef_status s = symbol ? clef__halves_make(&p->halves, symbol, &why) : CLEF_OK;
+    if (!symbol || clef__ranks_agree(f->ranks, s, &why, NULL))
+        clef__halves_finish(&p->halves);
 }
 
 static clef_status run(follower *f, part *p, int is_first, clef_error *err)
 {
     f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->ranks->n_steps);
     return is_first ? clef__halves_first(&p->halves, err) : clef__halves_run(&p->halves, err);
+}
+
+static clef_status reset(part *p, clef_error *err)
+{
+    const clef_status s = clef__halves_drop(&p->halves, err);
+    return s ? s : clef_plan_reset(p->plan, err);
 }
 
 static clef_status grow_room(part *p, size_t n_bytes, clef_error *err)
@@ -235,24 +242,22 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
                                        err);
     if (!p)
         return clef__fail(err, CLEF_E_ARG, "plan number %" PRId32 ": this rank has none", c->plan);
-    if (c->kind == CLEF__COMMAND_RESET || c->kind == CLEF__COMMAND_COPY || c->kind == CLEF__COMMAND_STATE) {
-        const clef_status s = clef__halves_settle(&p->halves, err);
-        if (s)
-            return s;
-    }
     switch ((clef__command_kind)c->kind) {
     case CLEF__COMMAND_BIND:
         return clef_plan_bind(clef__halves_open(&p->halves), (int32_t)c->a, c->b, err);
     case CLEF__COMMAND_WRITE:
         return write_input(p, c, data, err);
     case CLEF__COMMAND_HALVE:
-        return halve(f, p, (int32_t)c->a);
+        halve(f, p, (int32_t)c->a);
+        return CLEF_OK;
+    case CLEF__COMMAND_DROP:
+        return clef__halves_drop(&p->halves, err);
     case CLEF__COMMAND_RUN:
         return run(f, p, c->a != 0, err);
     case CLEF__COMMAND_READ:
         return send_output(f, p, c->a, err);
     case CLEF__COMMAND_RESET:
-        return clef_plan_reset(p->plan, err);
+        return reset(p, err);
     case CLEF__COMMAND_COPY:
         return copy_state(p, c, data, err);
     case CLEF__COMMAND_STATE:

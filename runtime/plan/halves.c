@@ -5,11 +5,9 @@
 #include "runtime/plan/exchange.h"
 
 /* Fewer rows are no faster: a product then takes as long as the reading of its weights. */
-enum { LEAST_ROWS = 32 };
-/* Runs of each kind that are measured, and before them one that builds kernels. One is enough if a kind is
- * faster by so much. */
+enum { LEAST_OF_HALF = 32 };
+/* Runs of each kind that are measured, and before them one that builds kernels. */
 enum { N_MEASURED = 2 };
-static const double CLEARLY = 1.1;
 
 /* ---- the second plan -------------------------------------------------------------------------- */
 
@@ -20,8 +18,10 @@ clef__halves clef__halves_of(clef_plan *plan)
 
 void clef__halves_finish(clef__halves *h)
 {
-    if (h->second)
+    if (h->second) {
         h->second->tuning = (clef_tuning){0}; /* it is the first plan's */
+        h->second->dev->n_plans++;
+    }
     clef_plan_destroy(h->second);
     *h = clef__halves_of(h->first);
 }
@@ -36,6 +36,7 @@ clef_status clef__halves_make(clef__halves *h, int32_t symbol, clef_error *err)
     if (s)
         return s;
     h->second = plan;
+    plan->dev->n_plans--; /* callers know of one plan */
     plan->memory_of = h->first;
     plan->hooks = h->first->hooks;
     plan->tuning = h->first->tuning;
@@ -74,13 +75,13 @@ clef_plan *clef__halves_open(const clef__halves *h)
 
 clef_status clef__halves_first(clef__halves *h, clef_error *err)
 {
-    clef_status s = clef__halves_settle(h, err);
+    clef_status s = clef__halves_drop(h, err);
     if (!s && !h->second)
         return clef__halves_run(h, err);
-    if (!s)
-        s = pass_on(h->first, h->second, err);
-    h->waits = !s;
-    return s;
+    if (s)
+        return s;
+    h->waits = 1; /* after a failure, too: other ranks may wait, until the caller drops it */
+    return pass_on(h->first, h->second, err);
 }
 
 /* ---- running ---------------------------------------------------------------------------------- */
@@ -174,38 +175,48 @@ clef_status clef__halves_run(clef__halves *h, clef_error *err)
     return code ? clef__cl_fail(err, "clFlush", "the launches of two halves", code) : s;
 }
 
-clef_status clef__halves_settle(clef__halves *h, clef_error *err)
+clef_status clef__halves_drop(clef__halves *h, clef_error *err)
 {
     const int waits = h->waits;
     h->waits = 0;
-    return waits ? run_one(h, err) : CLEF_OK;
+    return waits ? pass_on(h->second, h->first, err) : CLEF_OK;
 }
 
 /* ---- choosing --------------------------------------------------------------------------------- */
 
+/* In halves, whole, whole, in halves ...: so that of the steps of a long prompt, whose later ones take
+ * longer, each kind gets some early and some late ones. */
+static int32_t next_way(int32_t n_runs)
+{
+    return n_runs % 4 == 0 || n_runs % 4 == 3;
+}
+
 int32_t clef__halves_choose(clef__halves *h, int32_t n)
 {
-    h->n_rows = 0;
-    if (!h->second || n < 2 * LEAST_ROWS || h->first->dev->profile)
+    h->is_measured = 0;
+    if (!h->second || n < 2 * LEAST_OF_HALF || h->first->dev->profile)
         return 0;
-    if (!h->is_decided)
-        h->in_halves = h->n_runs[1] <= h->n_runs[0];
-    h->n_rows = n;
+    if (!h->is_decided) {
+        if (n > h->n_rows) { /* begin again: only steps of equal rows can be compared */
+            h->n_rows = n;
+            h->n_runs[0] = h->n_runs[1] = 0;
+            h->best[0] = h->best[1] = 0;
+        }
+        h->is_measured = n == h->n_rows;
+        h->in_halves = next_way(h->n_runs[0] + h->n_runs[1]);
+    }
     return h->in_halves ? (n + 1) / 2 : 0;
 }
 
 void clef__halves_measured(clef__halves *h, double seconds)
 {
     const int way = h->in_halves;
-    if (!h->n_rows || h->is_decided)
+    if (!h->is_measured)
         return;
-    const double each = seconds / h->n_rows;
-    h->n_rows = 0;
-    if (h->n_runs[way]++ > 0 && (h->best[way] <= 0 || each < h->best[way]))
-        h->best[way] = each;
-    const int32_t n = h->n_runs[0] < h->n_runs[1] ? h->n_runs[0] : h->n_runs[1];
-    const int is_clear = h->best[0] > h->best[1] * CLEARLY || h->best[1] > h->best[0] * CLEARLY;
-    if (n <= 1 || (n <= N_MEASURED && !is_clear))
+    h->is_measured = 0;
+    if (h->n_runs[way]++ > 0 && (h->best[way] <= 0 || seconds < h->best[way]))
+        h->best[way] = seconds;
+    if (h->n_runs[0] <= N_MEASURED || h->n_runs[1] <= N_MEASURED)
         return;
     h->is_decided = 1;
     h->in_halves = h->best[1] <= h->best[0];

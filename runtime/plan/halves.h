@@ -9,8 +9,8 @@
 /* ---- for callers of plans -------------------------------------------------------------------- */
 
 /** Makes a plan ready for halves of `symbol`, the rows of a step, where sums leave a machine or devices have
- *  memory of their own; else it does nothing. $CLEF_RANK_HALVES: 0 never, 1 wherever several ranks add up.
- *  CLEF_E_ARG: it is something else. CLEF_E_NOMEM, CLEF_E_LIMIT, CLEF_E_CL. */
+ *  memory of their own; else it does nothing. If a rank has no memory for a second plan, steps run as a
+ *  whole. $CLEF_RANK_HALVES: 0 never, 1 wherever several ranks add up. CLEF_E_ARG: it is something else. */
 clef_status clef__plan_halve(clef_plan *plan, int32_t symbol, clef_error *err);
 /** The rows of the first half of a step of n rows; 0: the step runs as a whole. Steps run both ways a few
  *  times, are measured, and then run the faster way. To be called before each step that may be halved. */
@@ -19,6 +19,8 @@ int32_t     clef__plan_half_rows(clef_plan *plan, int32_t n);
  *  clef_plan_run() runs together with it. Inputs that are not written stay as they are. Outputs are those of
  *  the second half. */
 clef_status clef__plan_run_first(clef_plan *plan, clef_error *err);
+/** Instead of the second half, after an error: the first one does not run. */
+clef_status clef__plan_drop_first(clef_plan *plan, clef_error *err);
 
 /* ---- on each rank ---------------------------------------------------------------------------- */
 
@@ -30,9 +32,10 @@ typedef struct clef__halves {
     /* rank 0: what was measured */
     int32_t    is_decided; /* 1: steps run `in_halves`, or not, from now on */
     int32_t    in_halves;  /* this step does */
-    int32_t    n_rows;     /* of this step; 0: it counts for nothing */
+    int32_t    n_rows;     /* of the steps that are compared */
+    int32_t    is_measured; /* this step is one of them */
     int32_t    n_runs[2];  /* as a whole, in halves */
-    double     best[2];    /* seconds for a row */
+    double     best[2];    /* seconds of the shortest; 0: none yet */
 } clef__halves;
 
 /** Without a second plan. Call clef__halves_finish() before the plan is destroyed. */
@@ -46,8 +49,8 @@ clef_plan   *clef__halves_open(const clef__halves *h);
 clef_status  clef__halves_first(clef__halves *h, clef_error *err);
 /** A run: of both halves if the first one waits. */
 clef_status  clef__halves_run(clef__halves *h, clef_error *err);
-/** Runs the first half if it waits, because something else than a second half came. */
-clef_status  clef__halves_settle(clef__halves *h, clef_error *err);
+/** Forgets a first half that waits. Inputs and symbols are then as they were last written and bound. */
+clef_status  clef__halves_drop(clef__halves *h, clef_error *err);
 
 /** Rank 0's choice: clef__plan_half_rows() for a plan with a second one. */
 int32_t      clef__halves_choose(clef__halves *h, int32_t n);

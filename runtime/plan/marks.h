@@ -18,7 +18,7 @@ int32_t     clef__plan_last_use(const clef_plan *plan, const clef_value *v);
 
 /** Marks n launches, whose indices rise strictly, in place of those that were marked: from the next run on
  *  plan->marks[i].ended belongs to launches[i]. The queue is flushed at each. A plan for one device, whose
- *  symbols do not change: a new list has no marks. Waits for runs so far. CLEF_E_NOMEM. */
+ *  symbols do not change: a new list has no marks. CLEF_E_NOMEM. */
 clef_status clef__plan_set_marks(clef_plan *plan, const int32_t *launches, int32_t n, clef_error *err);
 /** Frees the marks and their events: when the list changes, and at the plan's end. */
 void        clef__plan_drop_marks(clef_plan *plan);

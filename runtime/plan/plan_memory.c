@@ -372,6 +372,10 @@ static clef_status allocate_beside(clef_plan *plan, const clef_plan *other, clef
     pool none = {0};
     clef_status s = clef__memory_plan(plan->graph, plan->at_load, (uint64_t)plan->dev->info.caps.base_align,
                                       arena_chunk(plan), &plan->memory, err);
+    const uint64_t room = plan->dev->info.caps.global_bytes, taken = bytes_beside(plan);
+    if (!s && room && plan->memory.arena_bytes + taken > room)
+        s = clef__fail(err, CLEF_E_LIMIT, "%" PRIu64 " bytes beside %" PRIu64 ", %s has %" PRIu64,
+                       plan->memory.arena_bytes, taken, plan->dev->info.name, room);
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
         if (v->kind == CLEF_INPUT) {

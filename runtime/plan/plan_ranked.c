@@ -98,7 +98,6 @@ static clef_status make_on_all(clef_plan *plan, clef__make_stage make, clef_erro
     if (s)
         return s;
     s = make_parts(plan, make, &why);
-    plan->ranked->halves = clef__halves_of(plan->ranked->mine);
     if (sends)
         send_weights(plan, s);
     return clef__ranks_agree(plan->dev->ranks, s, &why, err);
@@ -157,6 +156,8 @@ clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const
     }
     if (!s)
         s = find_places(plan, err);
+    if (!s)
+        plan->ranked->halves = clef__halves_of(plan->ranked->mine);
     if (s)
         clef_plan_destroy(plan);
     else
@@ -180,9 +181,7 @@ static clef_status bind_on_all(clef_plan *plan, int32_t symbol, int64_t value, c
     clef_status s =
         plan->opts.describe_only ? CLEF_OK : tell(plan, CLEF__COMMAND_BIND, symbol, value, NULL, 0, err);
     if (!s)
-        s = clef_plan_bind(plan->opts.describe_only ? plan->ranked->mine
-                                                    : clef__halves_open(&plan->ranked->halves),
-                           symbol, value, err);
+        s = clef_plan_bind(clef__halves_open(&plan->ranked->halves), symbol, value, err);
     if (!s)
         plan->symbols[symbol - 1] = value;
     return s;
@@ -222,7 +221,7 @@ static clef_status reset_on_all(clef_plan *plan, clef_error *err)
 {
     clef_status s = tell(plan, CLEF__COMMAND_RESET, 0, 0, NULL, 0, err);
     if (!s)
-        s = clef__halves_settle(&plan->ranked->halves, err);
+        s = clef__halves_drop(&plan->ranked->halves, err);
     return s ? s : clef_plan_reset(plan->ranked->mine, err);
 }
 
@@ -310,8 +309,6 @@ clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, 
                              .c = (int64_t)n_bytes,
                              .n_bytes = strlen(state->value->name) + 1};
     clef_status s = clef__ranks_command(r->mine->dev->ranks, &command, state->value->name, err);
-    if (!s)
-        s = clef__halves_settle(&r->halves, err);
     const clef_value *own = s ? NULL : clef_graph_find(r->mine->graph, state->value->name);
     if (!own || own->kind != CLEF_STATE)
         return s;
@@ -341,17 +338,42 @@ clef_status clef__plan_halve(clef_plan *plan, int32_t symbol, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "CLEF_RANK_HALVES: '%.40s', expected 0 or 1", wanted);
     if (ranks->layout.width < 2 || (wanted ? wanted[0] == '0' : !sums_take_time(ranks)))
         return CLEF_OK;
+    clef__halves *h = &plan->ranked->halves;
     clef_status s = tell(plan, CLEF__COMMAND_HALVE, symbol, 0, NULL, 0, err);
     if (s)
         return s;
-    s = clef__halves_make(&plan->ranked->halves, symbol, &why);
-    plan->ranked->halves.is_decided = plan->ranked->halves.in_halves = wanted != NULL;
-    return clef__ranks_agree(ranks, s, &why, err);
+    s = clef__halves_make(h, symbol, &why);
+    if (clef__ranks_agree(ranks, s, &why, NULL))
+        clef__halves_finish(h); /* the others do the same */
+    h->is_decided = h->in_halves = wanted != NULL;
+    return CLEF_OK;
+}
+
+/* Once steps run as a whole, the memory of halves is given back. Reads may still need the second plan. */
+static void release_second(clef_plan *plan)
+{
+    clef_ranked *r = plan->ranked;
+    clef__halves *h = &r->halves;
+    const int is_idle = h->last == h->first && !(r->reading == 0 && r->reads == h->second);
+    if (h->second && h->is_decided && !h->in_halves && is_idle &&
+        tell(plan, CLEF__COMMAND_HALVE, 0, 0, NULL, 0, NULL) == CLEF_OK)
+        clef__halves_finish(h);
 }
 
 int32_t clef__plan_half_rows(clef_plan *plan, int32_t n)
 {
-    return plan->kind == &clef__plan_ranked ? clef__halves_choose(&plan->ranked->halves, n) : 0;
+    if (plan->kind != &clef__plan_ranked)
+        return 0;
+    release_second(plan);
+    return clef__halves_choose(&plan->ranked->halves, n);
+}
+
+clef_status clef__plan_drop_first(clef_plan *plan, clef_error *err)
+{
+    if (plan->kind != &clef__plan_ranked || !plan->ranked->halves.waits)
+        return CLEF_OK;
+    const clef_status s = tell(plan, CLEF__COMMAND_DROP, 0, 0, NULL, 0, err);
+    return s ? s : clef__halves_drop(&plan->ranked->halves, err);
 }
 
 clef_status clef__plan_run_first(clef_plan *plan, clef_error *err)

@@ -237,16 +237,17 @@ static clef_status mark_all(clef__train_buckets *b, clef_error *err)
 /* After a failure: nothing stays mapped or under way. */
 static void abandon(clef__train_buckets *b)
 {
-    clFinish(queue_of(b));
     for (int32_t k = 0; k < b->n; k++)
         clef__train_unmap(b->pieces + b->buckets[k].first, b->buckets[k].n_pieces, queue_of(b), NULL);
+    clFinish(queue_of(b));
     release_event(&b->arrived[0]);
     release_event(&b->arrived[1]);
 }
 
+/* Other queues wait for nothing of this one, and copies come from memory that is freed with the trainer. */
 static clef_status finish_copies(const clef__train_buckets *b, clef_error *err)
 {
-    const cl_int code = b->overlap.is_on ? clFinish(b->copies) : CL_SUCCESS;
+    const cl_int code = b->overlap.is_on || b->staging[1] ? clFinish(queue_of(b)) : CL_SUCCESS;
     return code ? clef__cl_fail(err, "clFinish", "the sums of gradients", code) : CLEF_OK;
 }
 

@@ -36,12 +36,14 @@ static clef_status sum(clef_ranks *r, float *x, size_t n, clef_error *err)
     return r->transport->calls->all_reduce(r->all, x, n, CLEF__WIRE_F32, err);
 }
 
-/* Nothing is measured if any rank's way is fixed. */
+/* Nothing is measured if any rank's way is fixed: all then take it. No overlap wins over overlap. */
 static clef_status agree(clef__train_overlap *o, clef_ranks *ranks, clef_error *err)
 {
-    float n_fixed = o->is_fixed ? 1 : 0;
-    const clef_status s = sum(ranks, &n_fixed, 1, err);
-    o->is_decided = n_fixed > 0;
+    float fixed[2] = {o->is_fixed && !o->is_on ? 1.0F : 0.0F, o->is_fixed && o->is_on ? 1.0F : 0.0F};
+    const clef_status s = sum(ranks, fixed, 2, err);
+    o->is_decided = fixed[0] > 0 || fixed[1] > 0;
+    if (o->is_decided)
+        o->is_on = fixed[0] > 0 ? 0 : 1;
     return s;
 }
 

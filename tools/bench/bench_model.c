@@ -199,13 +199,15 @@ static clef_status measure_rate(bench *b, bench_rate rate,
     return status;
 }
 
-/* Ranks on several machines find out with the first prompts whether steps are faster in halves. */
+/* Ranks find out with the first prompts whether steps are faster in halves, where that may be. */
 static clef_status settle_ranks(bench *b, clef_error *err)
 {
     enum { ROUNDS = 6 };
+    const int may_be = clef_ranks_started() > 1 &&
+                       (cli_ranks_machines() > 1 || !clef_device_describe(b->device)->caps.unified_memory);
     double seconds;
     clef_status status = CLEF_OK;
-    for (int32_t i = 0; i < ROUNDS && cli_ranks_machines() > 1 && status == CLEF_OK; i++)
+    for (int32_t i = 0; i < ROUNDS && may_be && status == CLEF_OK; i++)
         status = prefill_round(b, &seconds, NULL, NULL, err);
     return status;
 }

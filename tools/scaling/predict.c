@@ -166,10 +166,10 @@ static clef_status try_halves(const cli_scaling *s, const clef_graph *g, const c
         cost->network = longer(both - cost->compute, 0);
         cost->sent_bytes = 2 * of_half.sent_bytes;
     }
-    const int is_full = !status && !times;
+    const int lacks_memory = !status && !times;
     free(times);
     free(all);
-    return is_full ? cli_error(err, CLEF_E_NOMEM, "plan: out of host memory") : status;
+    return lacks_memory ? cli_error(err, CLEF_E_NOMEM, "plan: out of host memory") : status;
 }
 
 /* Of the ranks of a stage the slower one counts. */
