@@ -3,6 +3,7 @@
  * made, and is not among the passes of clef_graph_optimize(), which know no device. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
+#include "graph/op/expert.h"
 #include "graph/pass/pass.h"
 
 enum { LEAST_GROUP = 32 }; /* work-items, for which there are kernels that read panels; CPUs take one */
@@ -93,5 +94,7 @@ void clef__pass_batch_invariant(clef_graph *g)
             ((clef_attention_opts *)attr)->batch_invariant = 1;
         if (g->values[i]->op == CLEF_OP_cached_attention)
             ((clef_cached_attention_opts *)attr)->batch_invariant = 1;
+        if (g->values[i]->op == CLEF_OP_expert_matmul)
+            ((clef__expert_attrs *)attr)->batch_invariant = 1;
     }
 }
