@@ -223,12 +223,12 @@ typedef struct expert_args {
 #define EXPERT_TILE_WORDS 3
 typedef struct expert_order_args {
     args_uint pairs, experts, rows; /* rows: of a tile */
-    args_uint ids;                  /* offset */
+    args_uint ids, order;           /* offsets */
 } expert_order_args;
-/* expert_tiles.cl */
+/* expert_tiles.cl; m: rows of x */
 typedef struct expert_tiles_args {
     expert_args a;
-    args_uint   pairs;
+    args_uint   pairs, m, order;
 } expert_tiles_args;
 
 /* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an

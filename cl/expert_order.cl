@@ -17,6 +17,7 @@ void expert_order(const expert_order_args a, global int *order, global const int
     const uint begin = min(lane * span, a.pairs), end = min(begin + span, a.pairs);
     uint2 mine = 0, all = 0;
     uint at = 0;
+    order += a.order;
     for (uint i = begin; i < end; i++) {
         const uint id = min((uint)ids[a.ids + i], a.experts); /* a negative id is a large one */
         mine += (uint2)(id < e, id == e);

@@ -10,6 +10,7 @@
 static const clef_attr_def expert_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef__expert_attrs, opts.transpose_b), NULL},
     {"batch_invariant", CLEF_ATTR_INT, offsetof(clef__expert_attrs, batch_invariant), NULL},
+    {"int8", CLEF_ATTR_INT, offsetof(clef__expert_attrs, int8), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -115,6 +116,11 @@ static void expert_matmul_rule(clef__gradients *gr, clef_value *n, clef_value *d
                            clef__gather_grad(d, ids, &(clef__gather_grad_opts){.rows = experts}));
 }
 
+static float expert_tol(const clef_value *n)
+{
+    return clef__expert_attrs_of(n)->int8 ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
+}
+
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
     .formula =
@@ -134,5 +140,6 @@ const clef_op_def clef__op_expert_matmul = {
     .cost = expert_cost,
     .lower = clef__lower_variant,
     .grad = expert_matmul_rule,
-    .tol = 5e-6f, /* as matmul */
+    .tol_of = expert_tol,
+    .tol = 5e-6f,
 };
