@@ -10,7 +10,8 @@
  *   -D TRANSPOSED  1: W is [experts, N, K], 0: [experts, K, N]
  *   -D QUANTISE    0: floats are multiplied; 1: bytes. Then x is in 8 bits (panel_gpu_activations.cl), W is
  *                  TRANSPOSED and in a format of expert_codes.h, and k is a multiple of 32
- *   -D ALIGNED     used without QUANTISE; 1: rows of x and, if TRANSPOSED, of W begin at multiples of 16 bytes
+ *   -D ALIGNED     used without QUANTISE; 1: rows of x and, if TRANSPOSED, of W begin at multiples of 16
+ *                  bytes
  *   -D INT_DOT     as in dot.h; used with QUANTISE */
 #define WG (4 * ROWS)
 #include "args.h"
