@@ -1,5 +1,5 @@
-/* A step of expert_tiles.cl in bytes: loads STEP elements of k to local memory, as words of four codes of W and
- * four quants of x, and multiplies them. x is prepared by panel_gpu_activations.cl. */
+/* A step of expert_tiles.cl in bytes: loads STEP elements of k to local memory, as words of four codes of W
+ * and four quants of x, and multiplies them. x is prepared by panel_gpu_activations.cl. */
 #ifndef CLEF_CL_EXPERT_STEP_BYTES_H
 #define CLEF_CL_EXPERT_STEP_BYTES_H
 

@@ -1,6 +1,6 @@
-/* A step of expert_tiles.cl in floats: loads STEP elements of k to local memory and multiplies them. Compilers
- * read vectors element by element unless they know that the address is a multiple of the vector's size;
- * ALIGNED says so for the beginnings of rows. */
+/* A step of expert_tiles.cl in floats: loads STEP elements of k to local memory and multiplies them.
+ * Compilers read vectors element by element unless they know that the address is a multiple of the vector's
+ * size; ALIGNED says so for the beginnings of rows. */
 #ifndef CLEF_CL_EXPERT_STEP_FLOATS_H
 #define CLEF_CL_EXPERT_STEP_FLOATS_H
 

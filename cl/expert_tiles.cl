@@ -41,12 +41,16 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #endif
 typedef ELEM(W_TYPE) w_elem;
 
-/* The row of x of entry i of a tile's list. Beyond the last it is the last again. */
-static inline uint row_of_entry(const expert_args *a, global const int *list, uint i, uint n)
+/* The pair of entry i of a tile that begins at `entry` of the list and has n entries. Beyond the last it is
+ * the last again. A plan's first launch, which only lets the driver finish compiling, finds any numbers in
+ * `order`, so they are kept inside. */
+static inline uint pair_at(const expert_tiles_args *p, global const int *order, uint entry, uint i, uint n)
 {
-    const uint pair = (uint)list[min(i, n - 1)];
-    return a->each ? pair : pair / a->chosen;
+    const uint last = p->pairs - 1;
+    return min((uint)order[min(min(entry, last) + min(i, n - 1), last)], last);
 }
+
+static inline uint row_of(const expert_args *a, uint pair) { return a->each ? pair : pair / a->chosen; }
 
 GROUP_KERNEL
 void expert_tiles(const expert_tiles_args p, global float *out, global const x_elem *x,
@@ -57,15 +61,14 @@ void expert_tiles(const expert_tiles_args p, global float *out, global const x_e
     const uint item = get_local_id(0), c = item % 16, t = item / 16, first = get_group_id(0) * COLUMNS;
     order += p.order;
     global const int *tile = order + p.pairs + (size_t)get_group_id(1) * EXPERT_TILE_WORDS;
-    const uint id = (uint)tile[0], n_rows = (uint)tile[2];
+    const uint id = (uint)tile[0], entry = (uint)tile[1], n_rows = min((uint)tile[2], (uint)ROWS);
     if (n_rows == 0) /* in all items of the group */
         return;
-    order += tile[1];
     const uint inside = id < a.experts, expert = inside ? id : 0;
     const size_t w0 = a.w + (size_t)expert * a.n * a.k;
-    const uint rows[2] = {row_of_entry(&a, order, item / 8, n_rows),
-                          row_of_entry(&a, order, item / 8 + ROWS / 2, n_rows)};
-    const uint own_row = row_of_entry(&a, order, item, n_rows);
+    const uint rows[2] = {row_of(&a, pair_at(&p, order, entry, item / 8, n_rows)),
+                          row_of(&a, pair_at(&p, order, entry, item / 8 + ROWS / 2, n_rows))};
+    const uint own_row = row_of(&a, pair_at(&p, order, entry, item, n_rows));
     float4 sum[4][2];
 #pragma unroll
     for (uint r = 0; r < 4; r++)
@@ -81,7 +84,7 @@ void expert_tiles(const expert_tiles_args p, global float *out, global const x_e
     for (uint r = 0; r < 4; r++) {
         if (4 * t + r >= n_rows)
             continue;
-        const size_t to = (size_t)order[4 * t + r] * a.n;
+        const size_t to = (size_t)pair_at(&p, order, entry, 4 * t + r, n_rows) * a.n;
 #pragma unroll
         for (uint i = 0; i < 2; i++) {
             const float v[4] = {sum[r][i].x, sum[r][i].y, sum[r][i].z, sum[r][i].w};
