@@ -217,6 +217,20 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
+/* expert_order.cl: the chosen experts of `pairs` pairs (token, choice), sorted by expert. The list of pairs
+ * is followed by `pairs / rows + experts + 1` tiles, each of EXPERT_TILE_WORDS: expert, first entry of the
+ * list, number of entries. */
+#define EXPERT_TILE_WORDS 3
+typedef struct expert_order_args {
+    args_uint pairs, experts, rows; /* rows: of a tile */
+    args_uint ids, order;           /* offsets */
+} expert_order_args;
+/* expert_tiles.cl; m: rows of x */
+typedef struct expert_tiles_args {
+    expert_args a;
+    args_uint   pairs, m, order;
+} expert_tiles_args;
+
 /* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an
  * id; a group computes `columns` columns. Offsets in elements. */
 typedef struct low_rank_args {

@@ -1,25 +1,29 @@
 /* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
-#include "graph/op.h"
+#include "graph/lower/variant.h"
+#include "graph/op/expert.h"
 #include "graph/op/ways.h"
 #include "graph/train/expert_grad.h"
 #include "graph/train/gather_grad.h"
 #include "graph/train/gradient.h"
 
 static const clef_attr_def expert_attrs[] = {
-    {"transpose_b", CLEF_ATTR_INT, offsetof(clef_expert_matmul_opts, transpose_b), NULL},
+    {"transpose_b", CLEF_ATTR_INT, offsetof(clef__expert_attrs, opts.transpose_b), NULL},
+    {"batch_invariant", CLEF_ATTR_INT, offsetof(clef__expert_attrs, batch_invariant), NULL},
+    {"int8", CLEF_ATTR_INT, offsetof(clef__expert_attrs, int8), NULL},
     {NULL, 0, 0, NULL},
 };
 
 clef_value *clef_expert_matmul(clef_graph *g, clef_value *x, clef_value *w, clef_value *ids, clef_value *bias,
                                const clef_expert_matmul_opts *opts)
 {
-    return clef__node(g, CLEF_OP_expert_matmul, (clef_value *[]){x, w, ids, bias}, 4, opts);
+    const clef__expert_attrs attrs = {.opts = opts ? *opts : (clef_expert_matmul_opts){0}};
+    return clef__node(g, CLEF_OP_expert_matmul, (clef_value *[]){x, w, ids, bias}, 4, &attrs);
 }
 
 static int is_transposed(const clef_value *n)
 {
-    return ((const clef_expert_matmul_opts *)(const void *)n->attr)->transpose_b != 0;
+    return clef__expert_attrs_of(n)->opts.transpose_b != 0;
 }
 
 static clef_status expert_infer(clef_value *n, clef_error *err)
@@ -83,39 +87,6 @@ static clef_cost expert_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    enum { CPU_COLUMNS_NK = 4, CPU_COLUMNS_KN = 64, GPU_LANES = 64 };
-    const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
-    const int transposed = is_transposed(n);
-    const uint32_t wg = clef__fit_local(lo, GPU_LANES);
-    const uint32_t columns = !transposed ? (wg == 1 ? CPU_COLUMNS_KN : wg) : wg == 1 ? CPU_COLUMNS_NK : 1;
-    const expert_args args = {.n = clef__n(lo, n, 0),
-                              .k = clef__n(lo, x, 0),
-                              .experts = clef__n(lo, w, 2),
-                              .chosen = clef__n(lo, ids, 0),
-                              .each = x->shape.rank == 4,
-                              .x = clef__view(lo, x).offset,
-                              .w = clef__view(lo, w).offset,
-                              .ids = clef__view(lo, ids).offset,
-                              .bias = clef__view(lo, bias).offset};
-    return clef__launch(lo,
-                        &(clef_launch){.source = "expert",
-                                       .kernel = transposed ? "expert_nk" : "expert_kn",
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"COLUMNS", (int32_t)columns},
-                                                {"W_TYPE", (int32_t)w->dtype},
-                                                {"BIAS_TYPE", bias ? (int32_t)bias->dtype : DTYPE_NONE},
-                                                {"TRANSPOSED", transposed}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, x, w, ids, bias},
-                                       .n_bufs = 5,
-                                       .groups = {clef__ceil_div(args.n, columns), clef__size(lo, ids)},
-                                       .local = {wg}},
-                        err);
-}
-
 static clef_row_range expert_rows(const clef_value *n)
 {
     return (clef_row_range){.n_rows = n->in[1]->shape.dim[0], .span = clef_n(1)};
@@ -145,6 +116,11 @@ static void expert_matmul_rule(clef__gradients *gr, clef_value *n, clef_value *d
                            clef__gather_grad(d, ids, &(clef__gather_grad_opts){.rows = experts}));
 }
 
+static float expert_tol(const clef_value *n)
+{
+    return clef__expert_attrs_of(n)->int8 ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
+}
+
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
     .formula =
@@ -154,7 +130,7 @@ const clef_op_def clef__op_expert_matmul = {
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE,
            CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = expert_attrs,
-    .attr_bytes = sizeof(clef_expert_matmul_opts),
+    .attr_bytes = sizeof(clef__expert_attrs),
     .row_numbers = 1 << 2,
     .row_range = expert_rows,
     .infer = expert_infer,
@@ -162,7 +138,8 @@ const clef_op_def clef__op_expert_matmul = {
     .sum = clef__sum_expert_matmul,
     .ref = expert_ref,
     .cost = expert_cost,
-    .lower = expert_lower,
+    .lower = clef__lower_variant,
     .grad = expert_matmul_rule,
-    .tol = 5e-6f, /* as matmul */
+    .tol_of = expert_tol,
+    .tol = 5e-6f,
 };

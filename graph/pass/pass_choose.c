@@ -3,6 +3,7 @@
  * made, and is not among the passes of clef_graph_optimize(), which know no device. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
+#include "graph/op/expert.h"
 #include "graph/pass/pass.h"
 
 enum { LEAST_GROUP = 32 }; /* work-items, for which there are kernels that read panels; CPUs take one */
@@ -69,13 +70,23 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
+/* On GPUs x of experts is rounded to 8 bits where many rows gain from it. */
+static void choose_experts(clef_graph *g, const wishes *wanted)
+{
+    const int rounds = !wanted->exact && !wanted->caps->is_cpu && clef__has_byte_products(wanted->caps);
+    for (int32_t i = 0; i < g->n_values && rounds; i++)
+        if (g->values[i]->op == CLEF_OP_expert_matmul && g->values[i]->in[1]->kind == CLEF_WEIGHT)
+            ((clef__expert_attrs *)(void *)g->values[i]->attr)->int8 = clef__experts_have_bytes(g->values[i]);
+}
+
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact,
                               clef_error *err)
 {
     if (gemm == CLEF_GEMM_CLBLAST || (!caps->is_cpu && clef__group_most(caps) < LEAST_GROUP))
         return CLEF_OK;
-    clef_status s =
-        clef__rewrite(g, choose_panels, &(wishes){.exact = exact, .gemm = gemm, .caps = caps}, err);
+    const wishes wanted = {.exact = exact, .gemm = gemm, .caps = caps};
+    choose_experts(g, &wanted);
+    clef_status s = clef__rewrite(g, choose_panels, &wanted, err);
     if (!s) /* several products of one x, or of one weight, share what was made for the first */
         s = clef__pass_merge(g, err);
     if (!s)
@@ -93,5 +104,7 @@ void clef__pass_batch_invariant(clef_graph *g)
             ((clef_attention_opts *)attr)->batch_invariant = 1;
         if (g->values[i]->op == CLEF_OP_cached_attention)
             ((clef_cached_attention_opts *)attr)->batch_invariant = 1;
+        if (g->values[i]->op == CLEF_OP_expert_matmul)
+            ((clef__expert_attrs *)attr)->batch_invariant = 1;
     }
 }

@@ -182,9 +182,76 @@ static void flash_records(void **state)
         }
 }
 
+#define EXPERTS(options)                                                                                     \
+    "symbol T <= 512\ninput x f32 [1, T, 256]\nweight w q4_k [16, 300, 256]\ninput i i32 [1, T, 4]\n"        \
+    "y = expert_matmul(x, w, i) transpose_b=1 " options "\noutput y\n"
+
+/* Experts share what is read of them where they have a few rows each, on GPUs with memory for it, and unless
+ * results must not depend on other rows. */
+static void expert_groups(void **state)
+{
+    const clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    clef_caps less = gpu;
+    (void)state;
+    assert_string_equal(multiplies(EXPERTS(""), gpu, 16), "expert_tiles");
+    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 512), "expert_tiles");
+    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_nk");
+    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_nk");
+    less.local_bytes = 16 << 10;
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+    less = gpu;
+    less.max_group = 128;
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+    less = gpu;
+    less.is_cpu = 1;
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+}
+
+/* Scratch memory is taken for the longest step, so that a shorter one, whose tiles have fewer rows, must not
+ * need more; and it holds what the kernels write. */
+static void expert_scratch(void **state)
+{
+    static const char *const graphs[] = {EXPERTS(""), EXPERTS("int8=1")};
+    const clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    (void)state;
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+        clef_graph *g = NULL;
+        clef_error err = {0};
+        uint64_t before = 0;
+        assert_int_equal(clef_graph_parse(graphs[i], strlen(graphs[i]), "test", &g, &err), CLEF_OK);
+        for (int64_t T = 16; T <= 512; T++) {
+            unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+            clef_launch launches[8];
+            const int64_t symbols[CLEF_MAX_SYMBOLS] = {T};
+            const clef_value *n = g->outputs[0].value;
+            clef_lowering lo = {.graph = g,
+                                .caps = &gpu,
+                                .symbols = symbols,
+                                .node = n,
+                                .launches = launches,
+                                .cap = 8,
+                                .args = args};
+            assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+            assert_string_equal(launches[0].kernel, "expert_order");
+            const expert_order_args *order = (const void *)launches[0].args;
+            const uint64_t tiles = order->pairs / order->rows + order->experts + 1,
+                           words = order->order + order->pairs + tiles * EXPERT_TILE_WORDS;
+            assert_int_equal(order->order, i * (uint64_t)T * 256 / 32 * 11);
+            assert_true(4 * words <= launches[0].scratch_bytes);
+            assert_true(before <= launches[0].scratch_bytes);
+            assert_int_equal(launches[lo.n - 1].groups[1], tiles);
+            before = launches[0].scratch_bytes;
+        }
+        clef_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units),
-                                       cmocka_unit_test(flash_records)};
+                                       cmocka_unit_test(flash_records), cmocka_unit_test(expert_groups),
+                                       cmocka_unit_test(expert_scratch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

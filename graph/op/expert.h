@@ -1,0 +1,22 @@
+/* The attributes of expert_matmul. */
+#ifndef CLEF_GRAPH_EXPERT_H
+#define CLEF_GRAPH_EXPERT_H
+
+#include "graph/op.h"
+
+/** The options of clef_expert_matmul(), which come first, and what passes add. */
+typedef struct clef__expert_attrs {
+    clef_expert_matmul_opts opts;
+    int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
+    int32_t int8;            /* 1: x may be rounded to 8 bits, in blocks of 32 */
+} clef__expert_attrs;
+
+static inline const clef__expert_attrs *clef__expert_attrs_of(const clef_value *n)
+{
+    return (const void *)n->attr;
+}
+
+/** Returns 1 when there is a kernel that multiplies the node's x in 8 bits (graph/lower/expert.c). */
+int clef__experts_have_bytes(const clef_value *n);
+
+#endif
