@@ -195,6 +195,8 @@ static clef_status lower_bytes_of_x(clef_lowering *lo, const clef_value *n, cons
                                                 {"NORM_WEIGHT_TYPE", DTYPE_NONE},
                                                 {"NORM_BIAS_TYPE", DTYPE_NONE},
                                                 {"QUANTISE", (int32_t)CLEF_X_BYTES},
+                                                {"SLICED", 0},
+                                                {"PAIRED", 0},
                                                 {"SUBGROUPS", 0},
                                                 {"SUBGROUP_SIZE", 0}},
                                        .args = &args,
