@@ -18,13 +18,8 @@
 #  error "expert.cl needs WG, COLUMNS, W_TYPE, BIAS_TYPE and TRANSPOSED"
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#  define BIAS(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#  define BIAS(i) LOAD(BIAS_TYPE, bias, a.bias + (i))
-#endif
+#include "bias.h"
+#define BIAS(i) BIAS_OF(bias, a.bias + (i))
 typedef ELEM(W_TYPE) w_elem;
 
 #define BEGIN_ROW                                                                                \

@@ -32,13 +32,8 @@ enum { STEP = 32, COLUMNS = 128, X_STRIDE = ROWS + 4 /* fewer items meet in a ba
 #  include "expert_step_floats.h"
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#  define BIAS(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#  define BIAS(i) LOAD(BIAS_TYPE, bias, a.bias + (i))
-#endif
+#include "bias.h"
+#define BIAS(i) BIAS_OF(bias, a.bias + (i))
 typedef ELEM(W_TYPE) w_elem;
 
 /* The pair of entry i of a tile that begins at `entry` of the list and has n entries. Beyond the last it is

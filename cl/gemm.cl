@@ -17,13 +17,8 @@
 #    error "gemm.cl needs WG, A_TYPE, W_TYPE, BIAS_TYPE, TRANSPOSED and TRANSPOSED_A"
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#    define BIAS(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#    define BIAS(i) LOAD(BIAS_TYPE, bias, p.bias + (i))
-#endif
+#include "bias.h"
+#define BIAS(i) BIAS_OF(bias, p.bias + (i))
 typedef ELEM(W_TYPE) w_elem;
 typedef ELEM(A_TYPE) a_elem;
 

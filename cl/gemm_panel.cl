@@ -49,15 +49,9 @@ TILE_SUMS(tile_sums, private, global, ROW_STEP, COLUMN_STEP)
 TILE_SUMS(tile_sums, private, private, ROW_STEP, COLUMN_STEP)
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#    define BIAS(i) 0.0f
-#    define BIAS16(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#    define BIAS(i) LOAD(BIAS_TYPE, bias, p->bias + (i))
-#    define BIAS16(i) LOAD16(BIAS_TYPE, bias, p->bias + (i))
-#endif
+#include "bias.h"
+#define BIAS(i) BIAS_OF(bias, p->bias + (i))
+#define BIAS16(i) BIAS16_OF(bias, p->bias + (i))
 
 /* Packs `depth` columns, from k0 on, of `blocks` blocks of NT rows from `row` on. Rows beyond the last have
  * any values. */

@@ -19,13 +19,8 @@
 #  error "gemv.cl needs WG, COLUMNS, ROWS, W_TYPE, BIAS_TYPE and TRANSPOSED"
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#  define BIAS(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#  define BIAS(i) LOAD(BIAS_TYPE, bias, p.bias + (i))
-#endif
+#include "bias.h"
+#define BIAS(i) BIAS_OF(bias, p.bias + (i))
 typedef ELEM(W_TYPE) w_elem;
 
 /* The start of this group's batch. Rows of a from m on repeat the last one. */
@@ -141,11 +136,7 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
                   vstore16(p.alpha * sum[v][r] + BIAS_AT16(col + 16 * v), 0,                          \
                            out + r * (size_t)p.n + col + 16 * v);                                     \
       }
-#  if BIAS_TYPE < 0
-#    define BIAS_AT16(i) 0.0f
-#  else
-#    define BIAS_AT16(i) LOAD16(BIAS_TYPE, bias, p.bias + (i))
-#  endif
+#  define BIAS_AT16(i) BIAS16_OF(bias, p.bias + (i))
 
 DEFINE_COLUMNS(block_of_columns, COLUMNS / 16)
 DEFINE_COLUMNS(sixteen_columns, 1)

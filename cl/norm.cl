@@ -21,15 +21,9 @@ typedef ELEM(WEIGHT_TYPE) weight_elem;
 #  define WEIGHT(i)   LOAD(WEIGHT_TYPE, weight, a.weight + i)
 #  define WEIGHT16(i) LOAD16(WEIGHT_TYPE, weight, a.weight + i)
 #endif
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#  define BIAS(i)   0.0f
-#  define BIAS16(i) 0.0f
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#  define BIAS(i)   LOAD(BIAS_TYPE, bias, a.bias + i)
-#  define BIAS16(i) LOAD16(BIAS_TYPE, bias, a.bias + i)
-#endif
+#include "bias.h"
+#define BIAS(i)   BIAS_OF(bias, a.bias + i)
+#define BIAS16(i) BIAS16_OF(bias, a.bias + i)
 
 /* This work-item's part of the sum of (x - mean)^power, power 1 or 2. It reads 16 columns at a time, then
  * single ones. */

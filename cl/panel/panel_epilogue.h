@@ -8,11 +8,7 @@
 #  error "panel_epilogue.h needs BIAS_TYPE, ACT and RESIDUAL"
 #endif
 
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#endif
+#include "bias.h"
 
 #define PANEL_OUT_BUFS global const bias_elem *bias, global const float *residual
 #define PANEL_OUT      bias, residual

@@ -11,24 +11,15 @@
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
  *   -D STEP         a power of two that divides K / 32
  *   and those of matrix.h, panel_gpu_mma_fragments.h and panel_gpu_epilogue.h */
-#include "matrix.h"
-#if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_ROWS) || !defined(UNIT_TOKENS) || !defined(STEP)
-#  error "panel_gpu_gemm_mma.cl needs TILES, TOKENS, UNIT_ROWS, UNIT_TOKENS and STEP"
-#endif
-#define WG (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
-#include "args.h"
-#include "group.h"
-#include "weights.h"
-#include "panel_gpu_epilogue.h"
+#include "panel_gpu_mma_tiles.h"
 #include "panel_gpu_mma_fragments.h"
+#ifndef STEP
+#  error "panel_gpu_gemm_mma.cl needs STEP"
+#endif
 
-/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. A step's x is QUARTERS times 16 bytes, of which a
- * work-item copies COPIES. It has NUMBERS scales, and as many sums. */
+/* A step's x is QUARTERS times 16 bytes, of which a work-item copies COPIES. It has NUMBERS scales, and as
+ * many sums. */
 enum {
-    W_ROWS = TILES * PANEL_ROWS,
-    X_ROWS = TOKENS * 16,
-    ROW_PARTS = UNIT_ROWS / MATRIX_ROWS,
-    TOKEN_PARTS = UNIT_TOKENS / MATRIX_TOKENS,
     STEP_SLICES = STEP * SLICES,
     QUARTERS = STEP_SLICES * X_ROWS * 2,
     COPIES = (QUARTERS + WG - 1) / WG,

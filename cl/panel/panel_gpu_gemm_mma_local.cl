@@ -12,27 +12,12 @@
  *   -D W_TYPE       dtype of w
  *   -D QUANTISE     how panel_gpu_activations.cl made x: 3 in halves; 4 in bf16
  *   and those of matrix.h and panel_gpu_epilogue.h */
-#include "matrix.h"
-#if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_TOKENS) || !defined(W_TYPE) || !defined(QUANTISE)
-#  error "panel_gpu_gemm_mma_local.cl needs TILES, TOKENS, UNIT_TOKENS, W_TYPE and QUANTISE"
+#include "panel_gpu_mma_tiles.h"
+#if !defined(W_TYPE) || !defined(QUANTISE) || UNIT_ROWS != 32
+#  error "panel_gpu_gemm_mma_local.cl needs W_TYPE and QUANTISE, and UNIT_ROWS 32"
 #endif
-#if UNIT_ROWS != 32
-#  error "panel_gpu_gemm_mma_local.cl: UNIT_ROWS is 32"
-#endif
-#define WG (MATRIX_LANES * (TILES * 16 / UNIT_ROWS) * (TOKENS * 16 / UNIT_TOKENS))
-#include "args.h"
-#include "group.h"
-#include "weights.h"
-#include "panel_gpu_epilogue.h"
 
-/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. */
-enum {
-    W_ROWS = TILES * PANEL_ROWS,
-    X_ROWS = TOKENS * 16,
-    ROW_PARTS = UNIT_ROWS / MATRIX_ROWS,
-    TOKEN_PARTS = UNIT_TOKENS / MATRIX_TOKENS,
-    STRIDE = 20
-};
+enum { STRIDE = 20 };
 
 /* rows: of x, a multiple of X_ROWS. */
 UNIT_INLINED void load_step(local uint *w_words, local uint *x_words, global const ushort *columns,

@@ -5,6 +5,8 @@
  * (panel_gpu_variants.c), lowered by this code. */
 #include "graph/lower/panel_gpu.h"
 
+#include <string.h>
+
 enum {
     FEW_ROWS = 16,
     MOST_STEP = 2,   /* of a step of panel_gpu_gemm_mma */
@@ -142,6 +144,40 @@ int clef__matrix_fits(const clef_lowering *lo, const clef_value *n)
     return clef__has_many_rows(lo, n) && form_of(lo->caps, (const void *)n->attr) != CLEF_X_FLOATS;
 }
 
+/* Launches a kernel with its own constants, and those that all kernels on units have. */
+static clef_status launch_units(clef_lowering *lo, const clef_value *n, clef_x_form x, const clef_launch *own,
+                                clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const clef_caps *caps = lo->caps;
+    const clef_def common[] = {{"W_TYPE", (int32_t)o->dtype},
+                               {"QUANTISE", (int32_t)x},
+                               {"MATRIX", (int32_t)caps->matrix},
+                               {"MATRIX_PLAIN", caps->matrix_plain},
+                               {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                               {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
+                               {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                               {"ACT", (int32_t)o->act},
+                               {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}};
+    panel_args args = clef__panel_args(lo, n);
+    clef_launch l = *own;
+    int32_t n_own = 0;
+    args.x = 0; /* its rows are in scratch memory */
+    while (l.defs[n_own].name)
+        n_own++;
+    memcpy(&l.defs[n_own], common, sizeof common);
+    l.c_version = clef__matrix_c_version(caps);
+    l.args = &args;
+    l.args_bytes = sizeof args;
+    l.n_bufs = 5;
+    l.bufs[0] = n;
+    l.bufs[1] = CLEF__SCRATCH;
+    l.bufs[2] = n->in[PANEL_PACKED];
+    l.bufs[3] = n->in[PANEL_BIAS];
+    l.bufs[4] = n->in[PANEL_RESIDUAL];
+    return clef__launch(lo, &l, err);
+}
+
 /* ---- up to 16 rows --------------------------------------------------------------------------- */
 
 static uint32_t few_tokens(const clef_caps *caps, uint32_t m)
@@ -169,8 +205,7 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const clef_caps *caps = lo->caps;
-    panel_args args = clef__panel_args(lo, n);
-    args.x = 0;
+    const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), blocks = args.k / 32,
                    wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
                    tokens = few_tokens(caps, args.m), n_units = units[caps->matrix].few_units;
@@ -181,28 +216,13 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
     uint32_t chunk = units[caps->matrix].chunk;
     while (blocks % chunk)
         chunk /= 2;
-    return clef__launch(lo,
+    return launch_units(lo, n, x,
                         &(clef_launch){.source = "panel_gpu_few_mma",
                                        .kernel = "panel_gpu_few_mma",
-                                       .c_version = clef__matrix_c_version(caps),
                                        .defs = {{"UNITS", (int32_t)n_units},
                                                 {"TILES", (int32_t)tiles},
                                                 {"TOKENS", (int32_t)tokens},
-                                                {"CHUNK", (int32_t)chunk},
-                                                {"W_TYPE", (int32_t)o->dtype},
-                                                {"QUANTISE", (int32_t)x},
-                                                {"MATRIX", (int32_t)caps->matrix},
-                                                {"MATRIX_PLAIN", caps->matrix_plain},
-                                                {"SUBGROUPS", clef__matrix_subgroups(caps)},
-                                                {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", (int32_t)o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS],
-                                                n->in[PANEL_RESIDUAL]},
-                                       .n_bufs = 5,
+                                                {"CHUNK", (int32_t)chunk}},
                                        .groups = {clef__ceil_div(all, tiles)},
                                        .local = {n_units * units[caps->matrix].lanes}},
                         err);
@@ -237,35 +257,19 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const clef_caps *caps = lo->caps;
-    panel_args args = clef__panel_args(lo, n);
-    args.x = 0;
+    const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    blocks = clef__ceil_div(args.m, tokens * 16);
     const shape s = tiles_of(caps, x, args.k / 32, tokens, blocks, all);
     const char *kernel = has_local_weight(caps, x) ? "panel_gpu_gemm_mma_local" : "panel_gpu_gemm_mma";
-    return clef__launch(lo,
+    return launch_units(lo, n, x,
                         &(clef_launch){.source = kernel,
                                        .kernel = kernel,
-                                       .c_version = clef__matrix_c_version(caps),
                                        .defs = {{"TILES", (int32_t)s.tiles},
                                                 {"TOKENS", (int32_t)tokens},
                                                 {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
                                                 {"UNIT_TOKENS", (int32_t)s.unit_tokens},
-                                                {"STEP", (int32_t)s.step},
-                                                {"W_TYPE", (int32_t)o->dtype},
-                                                {"QUANTISE", (int32_t)x},
-                                                {"MATRIX", (int32_t)caps->matrix},
-                                                {"MATRIX_PLAIN", caps->matrix_plain},
-                                                {"SUBGROUPS", clef__matrix_subgroups(caps)},
-                                                {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", (int32_t)o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS],
-                                                n->in[PANEL_RESIDUAL]},
-                                       .n_bufs = 5,
+                                                {"STEP", (int32_t)s.step}},
                                        .groups = {blocks, clef__ceil_div(all, s.tiles)},
                                        .local = {group_of(caps, &s)}},
                         err);

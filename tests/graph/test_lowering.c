@@ -53,28 +53,49 @@ static void short_loops(void **state)
                      CLEF_OK); /* groups share the row */
 }
 
+/* The launches of a graph's output. */
+enum { MOST_LAUNCHES = 8 };
+typedef struct lowered {
+    clef_launch launches[MOST_LAUNCHES];
+    unsigned char args[MOST_LAUNCHES * CLEF_MAX_ARGS_BYTES];
+    int32_t n;
+} lowered;
+
+/* At `rows` for its first symbol. */
+static void lower_output(const clef_graph *g, const clef_caps *caps, int64_t rows, lowered *out)
+{
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {rows};
+    const clef_value *n = g->outputs[0].value;
+    clef_error err = {0};
+    clef_lowering lo = {.graph = g,
+                        .caps = caps,
+                        .symbols = symbols,
+                        .node = n,
+                        .launches = out->launches,
+                        .cap = MOST_LAUNCHES,
+                        .args = out->args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    assert_true(lo.n > 0);
+    out->n = lo.n;
+}
+
+static clef_graph *parse(const char *text)
+{
+    clef_graph *g = NULL;
+    clef_error err = {0};
+    assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
+    return g;
+}
+
 /* The kernel that multiplies for the graph's output, at most `rows` rows of x. */
 static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
 {
-    static clef_launch launches[8];
-    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
-    int64_t symbols[CLEF_MAX_SYMBOLS] = {rows};
-    clef_error err = {0};
-    clef_graph *g = NULL;
-    assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
-    const clef_value *n = g->outputs[0].value;
-    clef_lowering lo = {.graph = g,
-                        .caps = &caps,
-                        .symbols = symbols,
-                        .node = n,
-                        .launches = launches,
-                        .cap = 8,
-                        .args = args};
-    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    static lowered l;
+    clef_graph *g = parse(text);
+    lower_output(g, &caps, rows, &l);
     clef_graph_destroy(g);
-    assert_true(lo.n > 0);
-    assert_true(launches[lo.n - 1].local[0] <= (uint32_t)caps.max_group);
-    return launches[lo.n - 1].kernel;
+    assert_true(l.launches[l.n - 1].local[0] <= (uint32_t)caps.max_group);
+    return l.launches[l.n - 1].kernel;
 }
 
 #define PRODUCT(dtype, options)                                                                              \
@@ -217,32 +238,20 @@ static void expert_scratch(void **state)
         .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
     (void)state;
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        clef_graph *g = NULL;
-        clef_error err = {0};
+        clef_graph *g = parse(graphs[i]);
         uint64_t before = 0;
-        assert_int_equal(clef_graph_parse(graphs[i], strlen(graphs[i]), "test", &g, &err), CLEF_OK);
         for (int64_t T = 16; T <= 512; T++) {
-            unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
-            clef_launch launches[8];
-            const int64_t symbols[CLEF_MAX_SYMBOLS] = {T};
-            const clef_value *n = g->outputs[0].value;
-            clef_lowering lo = {.graph = g,
-                                .caps = &gpu,
-                                .symbols = symbols,
-                                .node = n,
-                                .launches = launches,
-                                .cap = 8,
-                                .args = args};
-            assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
-            assert_string_equal(launches[0].kernel, "expert_order");
-            const expert_order_args *order = (const void *)launches[0].args;
+            lowered l;
+            lower_output(g, &gpu, T, &l);
+            assert_string_equal(l.launches[0].kernel, "expert_order");
+            const expert_order_args *order = (const void *)l.launches[0].args;
             const uint64_t tiles = order->pairs / order->rows + order->experts + 1,
                            words = order->order + order->pairs + tiles * EXPERT_TILE_WORDS;
             assert_int_equal(order->order, i * (uint64_t)T * 256 / 32 * 11);
-            assert_true(4 * words <= launches[0].scratch_bytes);
-            assert_true(before <= launches[0].scratch_bytes);
-            assert_int_equal(launches[lo.n - 1].groups[1], tiles);
-            before = launches[0].scratch_bytes;
+            assert_true(4 * words <= l.launches[0].scratch_bytes);
+            assert_true(before <= l.launches[0].scratch_bytes);
+            assert_int_equal(l.launches[l.n - 1].groups[1], tiles);
+            before = l.launches[0].scratch_bytes;
         }
         clef_graph_destroy(g);
     }
