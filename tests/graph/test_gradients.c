@@ -201,11 +201,15 @@ static int check_on_device(gradient_case *c)
     char *text = NULL, name[32];
     size_t n_bytes = 0;
     clef_error err;
+    if (c->of->tol > 0) /* its outputs are less exact than gradients; test_ops checks them */
+        c->graph->n_outputs = 0;
     for (int k = 0; k < c->n_leaves; k++) {
         snprintf(name, sizeof name, "gradient.%d", k);
         if (c->gradients[k] && !is_tiny(c, c->gradients[k]))
             clef_output(c->graph, name, c->gradients[k]);
     }
+    if (c->graph->n_outputs == 0)
+        return 1;
     FILE *f = open_memstream(&text, &n_bytes);
     assert_non_null(f);
     assert_int_equal(clef_graph_write_text(c->graph, f, &err), CLEF_OK);
