@@ -12,9 +12,6 @@
 #include "model/open/config.h"
 #include "runtime/plan/bounded.h"
 
-/* The fewest rows that a step is cut to, on devices whose launches must be short. */
-enum { LEAST_ROWS = 16 };
-
 /* ---- the pool ---------------------------------------------------------------------------------- */
 
 static int is_pool(const clef_value *v)
@@ -112,7 +109,7 @@ static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, 
     if (!status)
         status = clef_graph_optimize(g, NULL, err);
     if (!status && !is_encoder)
-        status = clef__bound_rows(b->dev, g, "B", LEAST_ROWS, err);
+        status = clef__bound_rows(b->dev, g, "B", CLEF__LEAST_ROWS, err);
     if (!status)
         status =
             clef_plan_create(b->dev, g,

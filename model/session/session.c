@@ -43,7 +43,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
         return status;
     status = clef_graph_optimize(graph, NULL, err);
     if (!status && build->part != CLEF_PART_ENCODER) /* an encoder reads its source in one run */
-        status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
+        status = clef__bound_rows(dev, graph, "T", CLEF__LEAST_ROWS, err);
     if (!status)
         status =
             clef_plan_create(dev, graph,

@@ -11,9 +11,6 @@
  * Positions after the token's own are masked by the causal rule. */
 enum { VISIBLE_STEP = 64 };
 
-/* The fewest tokens that a step of a prompt is cut to. */
-enum { LEAST_ROWS = 16 };
-
 /* Candidates that the device returns for each beam: the limit of topk. */
 enum { MAX_CANDIDATES = 64 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "graph/hash.h"
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -305,14 +306,13 @@ clef__value clef__dict_new(clef__tpl *t, clef__kind kind)
 
 static uint64_t hash_of(clef__value v)
 {
-    uint64_t h = 1469598103934665603u;
+    uint64_t h = CLEF__HASH_START;
     if (v.kind == CLEF__STRING)
-        for (size_t i = 0; i < v.s->n; i++)
-            h = (h ^ (uint8_t)v.s->p[i]) * 1099511628211u;
+        h = clef__hash(h, v.s->p, v.s->n);
     else if (clef__is_number(v)) {
         const double x = clef__number(v);
-        memcpy(&h, &x, sizeof h);
-        h = (x == 0 ? 0 : h) * 1099511628211u;
+        const double key = x == 0 ? 0 : x; /* -0 equals 0 */
+        h = clef__hash(h, &key, sizeof key);
     }
     return h ^ h >> 29;
 }

@@ -2,21 +2,15 @@
 #include "model/train/new_values.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "graph/hash.h"
 #include "graph/philox.h"
 #include "runtime/os/os.h"
 
 static const double two_pi = 6.283185307179586;
 
 enum { PIECE = 1 << 14 };
-
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 0xCBF29CE484222325u; /* FNV-1a, 64 bits */
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001B3u;
-    return h;
-}
 
 /* ---- normal numbers */
 
@@ -55,7 +49,11 @@ static void draw_piece(void *user, int32_t piece)
 
 void clef__new_normal(uint64_t seed, const char *name, double deviation, uint64_t first, size_t n, float *out)
 {
-    drawing d = {
-        .seed = seed, .name = hash(name), .first = first, .deviation = deviation, .n = n, .out = out};
+    drawing d = {.seed = seed,
+                 .name = clef__hash(CLEF__HASH_START, name, strlen(name)),
+                 .first = first,
+                 .deviation = deviation,
+                 .n = n,
+                 .out = out};
     clef__os_parallel((int32_t)((n + PIECE - 1) / PIECE), draw_piece, &d);
 }

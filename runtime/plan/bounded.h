@@ -6,6 +6,9 @@
 #include "clef/device.h"
 #include "clef/graph.h"
 
+/** The fewest tokens that a step is cut to. */
+enum { CLEF__LEAST_ROWS = 16 };
+
 /** Halves the bound of `symbol` (the rows of a step), but not below `least`, until no node of the graph is
  *  expected to take longer than a second on any device that was opened with `dev`. A second is half of the
  *  shortest limit known, Windows' 2 s.

@@ -25,9 +25,15 @@ within() (
   "$@"
 )
 
-# same NAME WANTED CAME
+# same NAME WANTED CAME: texts that are equal. Two empty ones are no success, for what should have been printed may have failed.
 same() {
+  if [ -z "$2" ]; then fail "$1: there is nothing to compare with; use 'empty' where nothing is expected"; return; fi
   if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  expected: %.600s\n  got:      %.600s\n' "$2" "$3"; fi
+}
+
+# empty NAME CAME
+empty() {
+  if [ -z "$2" ]; then ok "$1"; else fail "$1"; printf '  expected nothing, got: %.600s\n' "$2"; fi
 }
 
 # refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and

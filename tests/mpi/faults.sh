@@ -43,7 +43,7 @@ ends() {
   # shellcheck disable=SC2046
   while [ -n "$(living $(pids))" ] && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
   # shellcheck disable=SC2046
-  same "$name: no rank stays" "" "$(living $(pids))"
+  empty "$name: no rank stays" "$(living $(pids))"
   if [ $code -gt 0 ]; then ok "$name: exit $code"; else fail "$name: mpirun exited with 0"; fi
   [ -n "$line" ] || return
   same "$name: one line" 1 "$(grep -cE "$line" "$tmp/err")"
@@ -104,7 +104,7 @@ done
 guard=$(pgrep -P "$early")
 kill -STOP "$early"
 ends "a rank is stopped before the ranks have met" "^clef: rank 1 on .+ is lost \(last: starting\)$"
-same "neither it nor its child stays" "" "$(living $early $guard)"
+empty "neither it nor its child stays" "$(living $early $guard)"
 
 # Ranks that were stopped together go on together: nobody counts the time in which it was stopped itself.
 CLEF_RANK_TIMEOUT=8 start 3 sums
@@ -116,7 +116,7 @@ kill -CONT $(pids)
 sleep 5
 # shellcheck disable=SC2046
 same "ranks that were stopped go on" 3 "$(living $(pids) | wc -l)"
-same "and nobody complains" "" "$(cat "$tmp/err")"
+empty "and nobody complains" "$(cat "$tmp/err")"
 kill $mpirun_pid
 wait $mpirun_pid
 

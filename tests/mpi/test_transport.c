@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "graph/hash.h"
 #include "tests/mpi/open.h"
 
 static clef__transport *t;
@@ -54,18 +55,10 @@ static float value(int32_t rank, uint32_t seed, size_t i)
     return ldexpf((float)((int32_t)(h & 0xFFFF) - 32768) / 32768, (int)(h >> 16 & 15) - 8);
 }
 
-static uint64_t digest(const void *data, size_t n_bytes)
-{
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < n_bytes; i++)
-        h = (h ^ ((const unsigned char *)data)[i]) * 1099511628211u;
-    return h;
-}
-
 static void expect_equal_everywhere(clef__group *group, int32_t n, const void *data, size_t n_bytes,
                                     const char *what)
 {
-    uint64_t mine = digest(data, n_bytes), others[64];
+    uint64_t mine = clef__hash(CLEF__HASH_START, data, n_bytes), others[64];
     size_t sizes[64] = {0};
     for (int32_t i = 0; i < n; i++)
         sizes[i] = sizeof mine;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
+#include "graph/hash.h"
 #include "run_graph.h"
 
 typedef struct run {
@@ -318,15 +319,14 @@ static void test_less_memory(void **state)
 
 static uint64_t hash_of_weights(run *r)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    uint64_t hash = CLEF__HASH_START;
     clef_error err;
     for (int32_t i = 0; i < clef_trainer_n_parameters(r->trainer); i++) {
         const int64_t n = clef_trainer_parameter(r->trainer, i).n;
         float *w = malloc((size_t)n * sizeof *w);
         assert_non_null(w);
         check(clef_trainer_read(r->trainer, i, CLEF_TRAIN_WEIGHT, w, n, &err), &err);
-        for (size_t k = 0; k < (size_t)n * sizeof *w; k++)
-            hash = (hash ^ ((const unsigned char *)w)[k]) * 1099511628211u;
+        hash = clef__hash(hash, w, (size_t)n * sizeof *w);
         free(w);
     }
     return hash;

@@ -10,7 +10,7 @@ for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$CLEF_SOURCE/tools/commands.d
 done
 "$CLEF" >"$tmp/out" 2>"$tmp/err"
 same "no command at all exits" 2 $?
-same "no command at all prints nothing on stdout" "" "$(cat "$tmp/out")"
+empty "no command at all prints nothing on stdout" "$(cat "$tmp/out")"
 
 refused "unknown command" 2 "rnu run" "$CLEF" rnu
 refused "unknown command, nothing near" 2 "transmogrify help" "$CLEF" transmogrify

@@ -9,7 +9,7 @@ for folder in cl graph include/clef model runtime tools tests; do
     /\t/ { print FILENAME ":" FNR ": a tab" }
     / $/ { print FILENAME ":" FNR ": space at the end" }
     column($0) > 110 { print FILENAME ":" FNR ": " column($0) " columns" }')
-  same "$folder: lines" "" "$bad"
+  empty "$folder: lines" "$bad"
 done
 
 formatter=$(command -v clang-format-14 || command -v clang-format || true)
@@ -20,7 +20,7 @@ case $([ -n "$formatter" ] && "$formatter" --version) in
       for file in $(find "$folder" -name '*.c' | sort); do
         [ -f "$file" ] && ! "$formatter" --dry-run -Werror "$file" >/dev/null 2>&1 && bad="$bad $file"
       done
-      same "$folder: clang-format" "" "$bad"
+      empty "$folder: clang-format" "$bad"
     done
     ;;
   *) echo "clang-format 14 is not here: the check by it is left out" ;;

@@ -17,7 +17,7 @@ for file in man/man1/clef.1 bash-completion/completions/clef zsh/site-functions/
   check "installs share/$file" test -s "$prefix/share/$file"
 done
 if command -v mandoc >/dev/null; then
-  same "mandoc finds no fault in the man pages" "" "$(mandoc -T lint -W warning "$prefix"/share/man/man1/*.1 2>&1)"
+  empty "mandoc finds no fault in the man pages" "$(mandoc -T lint -W warning "$prefix"/share/man/man1/*.1 2>&1)"
 fi
 cat >"$tmp/complete.sh" <<'B'
 . "$1"
@@ -32,7 +32,7 @@ same "bash completes" "quantize|--temp|auto f32 f16 q8_0|similarity" \
 check "installs libclef.so" test -e "$lib/libclef.so"
 check "installs libclef.a" test -f "$lib/libclef.a"
 same "the moved command runs" "$("$CLEF" --version)" "$("$prefix/bin/clef" --version)"
-same "only clef_ is exported" "" "$(nm -D --defined-only "$lib/libclef.so" | awk '$2 ~ /[TDBRV]/ && $3 !~ /^clef_[a-z]/')"
+empty "only clef_ is exported" "$(nm -D --defined-only "$lib/libclef.so" | awk '$2 ~ /[TDBRV]/ && $3 !~ /^clef_[a-z]/')"
 
 cat >"$tmp/main.c" <<'C'
 #include <clef/clef.h>
@@ -50,7 +50,7 @@ check "builds by pkg-config" "${CC:-cc}" "$tmp/main.c" -o "$tmp/by_pc" $(pkg-con
 same "and runs" "$("$CLEF" --version)" "clef $("$tmp/by_pc")"
 same "finds the demo model where the prefix was moved" "$(realpath "$prefix")/share/clef/demo" \
   "$(realpath "$(env -u CLEF_DEMO_MODEL "$tmp/by_pc" demo)")"
-same "the library holds no path of the build" "" "$(strings -d "$lib/libclef.so" | grep -F "$CLEF_SOURCE/")"
+empty "the library holds no path of the build" "$(strings -d "$lib/libclef.so" | grep -F "$CLEF_SOURCE/")"
 # shellcheck disable=SC2046
 check "builds statically by pkg-config" "${CC:-cc}" "$tmp/main.c" -o "$tmp/by_a" $(pkg-config --cflags clef) "$lib/libclef.a" \
   $(pkg-config --static --libs clef | sed 's/-lclef\b//')

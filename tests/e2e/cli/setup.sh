@@ -24,7 +24,7 @@ install="apt-get install -y --no-install-recommends ninja-build libjansson-dev"
 
 : >"$LISTS"
 same "root" "0: $simulate $install " "$(run_setup)"
-same "nothing on stdout" "" "$(cat "$tmp/out")"
+empty "nothing on stdout" "$(cat "$tmp/out")"
 rm "$LISTS"
 same "root without package lists" "0: $simulate apt-get update $install " "$(run_setup)"
 same "nothing is missing" "0: " "$(MISSING='' run_setup)"

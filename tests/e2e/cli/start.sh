@@ -8,7 +8,7 @@ mkdir -p "$POCL_CACHE_DIR"
 # `timeout`: a shell's background jobs ignore SIGINT. --foreground: one signal, to clef alone; a second one would end it at once.
 timeout --foreground --preserve-status -s INT 1 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C while kernels are built" 130 $?
-same "writes nothing" "" "$(cat "$tmp/out")"
+empty "writes nothing" "$(cat "$tmp/out")"
 if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says so: $(cat "$tmp/err")"; fi
 # To the prover too, as a terminal does it: that it ended says nothing of the kernels.
 timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
@@ -26,7 +26,7 @@ export POCL_CACHE_DIR=$tmp/driver CLEF_CACHE_DIR=$tmp/behind
 mkdir -p "$POCL_CACHE_DIR"
 CLEF_BACKGROUND=1 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q >"$tmp/out" 2>"$tmp/err"
 same "a first start, kernels kept behind it" 0 $?
-same "nothing to say" "" "$(cat "$tmp/err")"
+empty "nothing to say" "$(cat "$tmp/err")"
 for _ in $(seq 4800); do
   before=$(ls "$CLEF_CACHE_DIR/programs" 2>/dev/null | wc -l)
   if [ "$before" -gt 10 ] && ! pgrep -f "selftest --prove $CLEF_CACHE_DIR/" >/dev/null; then break; fi

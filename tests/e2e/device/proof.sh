@@ -6,22 +6,22 @@ export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
 unset CLEF_PROOF CLEF_BREAK CLEF_PROVER
 
 want=$(CLEF_PROOF=0 "$CLEF" run "$demo" $greedy)
-same "CLEF_PROOF=0 proves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+empty "CLEF_PROOF=0 proves nothing" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 same "--no-proof neither" "$want" "$("$CLEF" run "$demo" $greedy --no-proof)"
-same "and leaves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+empty "and leaves nothing" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 for command in run embed similarity classify fill eval graph attention logits compare replay bench perplexity; do
   if "$CLEF" "$command" --help | grep -q -e --no-proof; then ok "$command takes --no-proof"; else fail "$command takes no --no-proof"; fi
 done
 "$CLEF" embed "$CLEF_SOURCE/tests/fixtures/tiny-bert" "a cat" -q --no-proof >"$tmp/out" || fail "embed --no-proof"
 "$CLEF" logits "$demo" -p ROMEO: -q --no-proof >"$tmp/out" || fail "logits --no-proof"
-same "nor do embed and logits" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+empty "nor do embed and logits" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 
 same "proven, the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
-same "with nothing to say" "" "$(cat "$tmp/err")"
+empty "with nothing to say" "$(cat "$tmp/err")"
 same "one file of proofs" 1 "$(find "$tmp/cache/proof" -type f | wc -l)"
 # The lines of the file of proofs that say of a kernel what the words do not: the first line is the version, those with # are the device.
 others_than() { tail -q -n +2 "$tmp"/cache/proof/*.txt 2>/dev/null | grep -vE "^#| ($1) "; }
-same "and all right" "" "$(others_than right)"
+empty "and all right" "$(others_than right)"
 before=$(cksum "$tmp"/cache/proof/*.txt)
 # A prover that leaves a trace: a second start must not call it.
 printf '#!/bin/sh\ntouch "%s"\nexec "%s" "$@"\n' "$tmp/called" "$CLEF" >"$tmp/prover"
@@ -58,7 +58,7 @@ proofs=$(echo "$tmp"/cache/proof/*.txt)
 same "noted as of one occasion" 1 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
 came=$(CLEF_BREAK=$variant=hang CLEF_PROOF_SECONDS=4 again)
 same "a second start tries again" "yes $want" "$(called) $came"
-same "says nothing" "" "$(cat "$tmp/err")"
+empty "says nothing" "$(cat "$tmp/err")"
 same "and notes a second occasion" 2 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
 cp "$proofs" "$tmp/proofs"
 sed -i 's/\( hung [^ ]*\) 2 /\1 3 /' "$proofs"
@@ -67,7 +67,7 @@ sed -i 's/\( hung [^ ]* 3\) .*/\1 1000/' "$proofs"
 same "a week later it is" "yes $want" "$(came=$(again); echo "$(called) $came")"
 sed '1s/ [^ ]*$/ 0.0/; s/\( hung [^ ]*\) 2 /\1 3 /' "$tmp/proofs" >"$proofs"
 same "and by another version of clef" "yes $want" "$(came=$(again); echo "$(called) $came")"
-same "then it is right" "" "$(others_than right)"
+empty "then it is right" "$(others_than right)"
 
 # A prover that is stopped for a while, or ended by somebody else, says nothing of the kernels.
 stops="\"$CLEF\" \"\$@\" & sleep 0.3; kill -STOP \$! 2>/dev/null; sleep 8; kill -CONT \$! 2>/dev/null; wait \$!"
@@ -78,8 +78,8 @@ for how in stops dies no_memory; do
   printf '#!/bin/sh\n%s\n' "${!how}" >"$tmp/$how" && chmod +x "$tmp/$how"
   came=$(CLEF_PROVER=$tmp/$how CLEF_PROOF_SECONDS=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
   same "a prover that $how: the ids are the same" "$want" "$came"
-  same "a prover that $how: nothing is said" "" "$(cat "$tmp/err")"
-  same "a prover that $how: nothing is set aside" "" "$(others_than "right|untried")"
+  empty "a prover that $how: nothing is said" "$(cat "$tmp/err")"
+  empty "a prover that $how: nothing is set aside" "$(others_than "right|untried")"
   same "a prover that $how: the next start" "$want" "$("$CLEF" run "$demo" $greedy 2>&1)"
 done
 

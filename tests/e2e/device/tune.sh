@@ -5,13 +5,13 @@ export CLEF_CACHE_DIR=$tmp/cache
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 16 -q --print-ids"
 
 check "a small model starts without" "$CLEF" run "$demo" $greedy
-same "nothing was measured" "" "$(ls "$tmp/cache/tuning" 2>/dev/null)"
+empty "nothing was measured" "$(ls "$tmp/cache/tuning" 2>/dev/null)"
 want=$("$CLEF" run "$demo" $greedy)
 
 if "$CLEF" tune "$demo" -q >"$tmp/tuned" 2>"$tmp/err"; then ok "tune the bundled model"; else fail "tune: $(cat "$tmp/err")"; fi
-same "stderr is quiet" "" "$(cat "$tmp/err")"
+empty "stderr is quiet" "$(cat "$tmp/err")"
 if grep -q "chosen: .* us" "$tmp/tuned"; then ok "something was chosen"; else fail "something was chosen: $(cat "$tmp/tuned")"; fi
-same "no variant is wrong here" "" "$(grep "failed its check" "$tmp/tuned")"
+empty "no variant is wrong here" "$(grep "failed its check" "$tmp/tuned")"
 same "one file of it" 1 "$(find "$tmp/cache/tuning" -name '*.txt' | wc -l)"
 same "the ids stay" "$want" "$("$CLEF" run "$demo" $greedy)"
 

@@ -28,7 +28,7 @@ same "softmax of equals" 6 "$halves"
 check "a tap" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" --tap z --after build
 
 grep -q "device" "$tmp/check.log" && ok "the device is named" || fail "the device is named"
-same "-q is quiet" "" "$("$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" -q 2>&1)"
+empty "-q is quiet" "$("$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" -q 2>&1)"
 
 # A weight [2, 3] where the file has [3, 2], as many bytes: refused. f32 numbers for a q8_0 weight: converted (31.75 = 127 / 4 codes as it is).
 printf 'input w f32 [2]\nweight x f32 [2, 3]\ny = reshape(x) : f32 [3, 2]\nz = mul(y, w)\noutput z\n' >"$tmp/turned.clef"
@@ -126,7 +126,7 @@ check "a tap of a model" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/
 if head -c 128 "$tmp/hidden.npy" | grep -qaF "'shape': (2, 3, 192), }"; then ok "is alone in its file"; else fail "is alone in its file"; fi
 # `clef run --tap`: every step that a text took; what `clef eval` makes of its tokens.
 new=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --tap 'layer?.out' --tap hidden_last --tap-out "$tmp/run" 2>"$tmp/err")
-same "run --tap is quiet" "" "$(cat "$tmp/err")"
+empty "run --tap is quiet" "$(cat "$tmp/err")"
 names=$(head -c 4000 "$tmp/run" | grep -ao '"[a-z0-9_.]*":{"dtype":"F32","shape":\[1,6,192\]' | wc -l)
 same "values of the six tokens that were read" $((layers + 1)) "$names"
 check "run --tap, one .npy" "$CLEF" run --ids "3,4,5,${new%,*}" -n 0 -q --tap hidden_last --tap-out "$tmp/run.npy"

@@ -37,13 +37,13 @@ if "$CLEF" graph -o "$tmp/drawn.svg" 2>"$tmp/err"; then
     refused "a full disk while a $form is drawn" 1 "o.$form write" \
       bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' full "$CLEF" graph -o "$tmp/full/o.$form"
   done
-  same "nothing half-drawn is left" "" "$(ls -A "$tmp/full")"
+  empty "nothing half-drawn is left" "$(ls -A "$tmp/full")"
 else
   if grep -q "without Graphviz" "$tmp/err"; then ok "svg is refused: $(cat "$tmp/err")"; else fail "svg: $(cat "$tmp/err")"; fi
 fi
 # diff: nothing between a graph and its round trip; what a pass or a hand changed is named.
 for pass in build verify fold merge drop fuse; do
-  same "diff of the round trip after $pass" "" "$("$CLEF" graph diff "@$pass" "$tmp/$pass.clef@build" 2>&1)"
+  empty "diff of the round trip after $pass" "$("$CLEF" graph diff "@$pass" "$tmp/$pass.clef@build" 2>&1)"
 done
 came=$("$CLEF" graph diff "$tmp/drop.clef@build" "$tmp/fuse.clef@build")
 if echo "$came" | grep -q '^> layer0.attn.heads = cached_attention(' && echo "$came" | grep -q '^- .* = softmax('; then ok "diff of two passes"
@@ -114,7 +114,7 @@ same "shows the layer's collectives" 4 "$(grep -c 'label="all_reduce.nlayer1' "$
 check "--expand all" "$CLEF" graph --tp 3 --expand all -o "$tmp/all.dot"
 same "leaves no layer folded" 0 "$(grep -c 'label="layers* [0-9]' "$tmp/all.dot")"
 if command -v dot >/dev/null; then
-  for form in ranks one all; do same "dot draws it without a word: $form" "" "$(dot -Tsvg "$tmp/$form.dot" -o "$tmp/ranks.svg" 2>&1)"; done
+  for form in ranks one all; do empty "dot draws it without a word: $form" "$(dot -Tsvg "$tmp/$form.dot" -o "$tmp/ranks.svg" 2>&1)"; done
   same "columns stand in the order of ranks" "r0 r1 r2 r3 " "$(dot -Tplain "$tmp/ranks.dot" | awk '$1 == "node" && $2 ~ /^r[0-9]+$/ { print $3, $2 }' |
     sort -n | awk '{ printf "%s ", $2 }')"
 fi

@@ -45,7 +45,7 @@ conversation "short steps" "$demo" --temp 0 -b 7
 
 rm -f "$file"
 with "$demo" "$(numbers 5 44)" 0 >"$tmp/none"
-same "no token: the prompt alone" "" "$(tr -d '\n' <"$tmp/none")"
+empty "no token: the prompt alone" "$(tr -d '\n' <"$tmp/none")"
 same "after it" "$(without "$demo" "$(numbers 5 45)" 4 --temp 0)" "$(with "$demo" "$(numbers 5 45)" 4 --temp 0)"
 told "after it" "40 of 41 tokens"
 same "a smaller context" "$(without "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)" "$(with "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)"
@@ -82,7 +82,7 @@ refused "a folder" 1 "$tmp" run_with "$demo" "$tmp"
 refused "no such folder" 1 "$tmp/no" run_with "$demo" "$tmp/no/file"
 refused "beams" 2 "--prompt-cache excludes --beams" "$CLEF" run "$demo" -p x --beams 2 --prompt-cache "$file"
 check "a refused file stays as it is" cmp "$file" "$tmp/good"
-same "nothing half-written" "" "$(find "$tmp" -name '*.tmp')"
+empty "nothing half-written" "$(find "$tmp" -name '*.tmp')"
 
 # ---- other kinds of models -----------------------------------------------------------------------
 if [ -d "$oracle/llama" ]; then

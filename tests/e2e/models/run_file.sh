@@ -47,7 +47,7 @@ for n in 1 8; do
 done
 many "$demo" --file - --max-seqs 8 -n 4 --temp 0 -q <"$tmp/prompts.txt" >"$tmp/answers"
 same "stdin" 6 "$(wc -l <"$tmp/answers")"
-same "nothing on stderr with -q" "" "$(cat "$tmp/err")"
+empty "nothing on stderr with -q" "$(cat "$tmp/err")"
 sed 's/$/\r/' "$tmp/prompts.txt" >"$tmp/dos.txt"
 many "$demo" --file "$tmp/dos.txt" --max-seqs 8 -n 4 --temp 0 >"$tmp/dos"
 same "lines that end in CR and LF" "$(cat "$tmp/answers")" "$(cat "$tmp/dos")"
@@ -64,7 +64,7 @@ END
 many "$demo" --file "$tmp/lines.jsonl" --temp 0 --exact --repeatable >"$tmp/answers" || fail "lines of JSON: $(cat "$tmp/err")"
 same "id, a text" '"a \"b\" é"' "$(member "$tmp/answers" 1 id)"
 same "id, a number" "7 1.5" "$(member "$tmp/answers" 2 id) $(member "$tmp/answers" 4 id)"
-same "no id" "" "$(member "$tmp/answers" 3 id)"
+empty "no id" "$(member "$tmp/answers" 3 id)"
 same "the defaults of a line" "$(alone "$demo" ROMEO: -n 40 --temp 0 --exact)" "$(member "$tmp/answers" 1 text)"
 same "n, seed, temperature" "$(alone "$demo" ROMEO: -n 3 --temp 0.8 --seed 5 --exact)" "$(member "$tmp/answers" 2 text)"
 same "all options" "$(alone "$demo" JULIET: -n 6 --temp 1.5 --top-k 5 --top-p 0.9 --min-p 0 --repeat-penalty 1.2 --seed 3 --exact)" \

@@ -62,9 +62,9 @@ same "a flag wins" "clef: recommended by the model: top_k 20, top_p 0.9, repeat_
 same "it is what the flags do" "$(run --temp 0.6 --top-k 20 --top-p 0.9 --repeat-penalty 1.1 --seed 3)" \
   "$("$CLEF" run "$tmp/model" -p "ROMEO:" -n 40 --ignore-eos -q --print-ids --exact --seed 3)"
 printf '{"do_sample": false, "temperature": 0.6}' >"$tmp/model/generation_config.json"
-same "do_sample false" "" "$(recommended)"
+empty "do_sample false" "$(recommended)"
 printf '{"temperature": "hot", "top_p": 7}' >"$tmp/model/generation_config.json"
-same "no numbers" "" "$(recommended)"
+empty "no numbers" "$(recommended)"
 
 # ---- refused ---------------------------------------------------------------------------------------
 refused "no probabilities" 2 "--probs" "$CLEF" sample

@@ -43,7 +43,7 @@ ends() {
   while [ -n "$(living "$launcher" $pids)" ] && [ $((($(date +%s%N) - begin) / 1000000000)) -lt $limit ]; do sleep 0.1; done
   took=$(date +%s%N)
   [ -e "$tmp/signalled" ] && begin=$(date -r "$tmp/signalled" +%s%N)
-  same "$name: neither mpirun nor a rank stays ($(((took - begin) / 1000000)) ms)" "" "$(living "$launcher" $pids)"
+  empty "$name: neither mpirun nor a rank stays ($(((took - begin) / 1000000)) ms)" "$(living "$launcher" $pids)"
   # shellcheck disable=SC2046
   [ -z "$(living "$launcher" $pids)" ] || kill -9 $(living "$launcher" $pids)
   wait "$launcher" 2>/dev/null || code=$?

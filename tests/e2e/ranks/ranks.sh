@@ -17,8 +17,8 @@ same "devices with memory of their own" "$want" "$(CLEF_CAPS=-unified_memory ran
 same "their sums in pieces" "$want" "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1K ranks 2 run "$demo" $greedy)"
 same "sums of 8 bits in pieces" "$(ranks 2 run "$demo" $greedy --wire q8)" \
   "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1000 ranks 2 run "$demo" $greedy --wire q8)"
-# A prompt of several steps, each in two halves that overlap.
-head -c 700 "$CLEF_SOURCE/LICENSE" >"$tmp/prompt"
+# A prompt of several steps, each in two halves that overlap: text of the model's own, whose likeliest next tokens lie well ahead of others.
+"$CLEF" run "$demo" -p ROMEO: --temp 0 --ignore-eos -n 220 -q >"$tmp/prompt"
 long="-f $tmp/prompt --temp 0 --ignore-eos -n 16 -q --print-ids"
 whole=$("$CLEF" run "$demo" $long)
 same "a long prompt as a whole" "$whole" "$(CLEF_RANK_HALVES=0 ranks 2 run "$demo" $long)"
@@ -34,8 +34,8 @@ same "a device in host memory and one with its own" "$want" \
   "$(CLEF_RANK_PIECE=1K timeout 1800 mpirun --oversubscribe --bind-to none $one : -x CLEF_CAPS=-unified_memory $one 2>"$tmp/err")"
 same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -f - --temp 0 -n 8 -q)" \
   "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
-same "perplexity" "$("$CLEF" perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
-  "$(ranks 2 perplexity "$demo" -f "$CLEF_SOURCE/LICENSE" -q | cut -c 1-12)"
+same "perplexity" "$("$CLEF" perplexity "$demo" "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
+  "$(ranks 2 perplexity "$demo" "$CLEF_SOURCE/LICENSE" -q | cut -c 1-12)"
 license="perplexity $demo $CLEF_SOURCE/LICENSE -c 64 -q"
 alone=$("$CLEF" $license --curve "$tmp/alone.svg" | head -n 1)
 same "perplexity, each rank with a part of the windows" "$alone" "$(ranks 3 $license --dp 3 --curve "$tmp/ranks.svg" | head -n 1)"
@@ -76,6 +76,24 @@ if timeout 1800 mpirun --oversubscribe --bind-to none -n 1 "$CLEF" run "$demo" $
 else
   same "ranks with other flags" 1 "$(grep -c "^clef: rank 1 on .* differs from rank 0" "$tmp/err")"
 fi
+
+# One launch fails on rank 1 while both halves of a prompt's step are on their way: the run ends, and one line says whose launch it was.
+layer=$CLEF_BUILD/tests/count_layer.so
+if [ -e "$layer" ]; then
+  prompt="$CLEF run $demo $long -n 1"
+  # under_layer VARIABLE...: rank 1 runs under the layer, with these variables
+  under_layer() {
+    local variable variables=(-x "OPENCL_LAYERS=$layer")
+    for variable in "$@"; do variables+=(-x "$variable"); done
+    timeout 1800 mpirun --oversubscribe --bind-to none -x CLEF_RANK_HALVES=1 -n 1 $prompt : "${variables[@]}" -n 1 $prompt 2>"$tmp/err" </dev/null
+  }
+  same "halves, with rank 1's launches counted" "$($prompt)" "$(under_layer "CLEF_LAYER_OUT=$tmp/counts")"
+  for back in 20 50 80; do
+    nth=$(($(sed -n 's/^clEnqueueNDRangeKernel //p' "$tmp/counts") - back))
+    if under_layer CLEF_LAYER_FAIL_API=clEnqueueNDRangeKernel "CLEF_LAYER_FAIL=$nth" >"$tmp/out"; then fail "launch $nth fails: the run succeeded"; fi
+    same "launch $nth fails: one line" 1 "$(grep -c '^clef: rank 1 on .*clEnqueueNDRangeKernel.*CL_OUT_OF_RESOURCES' "$tmp/err")"
+  done
+fi
 cp -r "$demo" "$tmp/other"
 sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.001/' "$tmp/other/config.json"
 mkdir "$tmp/a" "$tmp/b"
@@ -108,7 +126,7 @@ wait "$server" 2>/dev/null
 none_lives() { [ -z "$(living $pids)" ]; }
 until_true none_lives
 # shellcheck disable=SC2086
-same "the server's ranks end" "" "$(living $pids)"
+empty "the server's ranks end" "$(living $pids)"
 
 # A rank that is stopped ends the run, and the line names it.
 export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TEST_SIGNALLED=$tmp/signalled

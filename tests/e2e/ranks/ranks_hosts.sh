@@ -91,8 +91,8 @@ left=$(ours)
 code=0
 if [ -n "$left" ]; then kill $pid; fi
 wait $pid 2>/dev/null || code=$?
-same "the cable is cut: no rank and no launcher stays ($took ms)" "" "$left"
+empty "the cable is cut: no rank and no launcher stays ($took ms)" "$left"
 if [ $code -gt 0 ]; then ok "the cable is cut: exit $code"; else fail "the cable is cut: exit 0"; fi
 same "the cable is cut: one line says who is lost" 1 "$(grep -cE '^clef: rank [01] on host-[ab] is lost \(last: ' "$tmp/err")"
-same "nothing of the hosts stays" "" "$(ip netns list | grep -E "clef-[a-d]-$pid"; pgrep -f "$CLEF bench $CLEF_SOURCE/model/demo -p 0 -n 200")"
+empty "nothing of the hosts stays" "$(ip netns list | grep -E "clef-[a-d]-$pid"; pgrep -f "$CLEF bench $CLEF_SOURCE/model/demo -p 0 -n 200")"
 finish

@@ -25,7 +25,7 @@ lost() {
   ends "$name" ""
   rm -f "$tmp/signalled"
   until_true none_left
-  same "$name: no process stays" "" "$(left)"
+  empty "$name: no process stays" "$(left)"
   if [ "$(grep -cE "^clef: rank $rank on .+ is lost \(last: " "$tmp/err")" -eq 1 ]; then ok "$name: $(grep '^clef: rank' "$tmp/err")"
   elif [ "$(grep -cE "process rank $rank with PID .* on node .* exited on signal 9" "$tmp/err")" -eq 1 ]; then ok "$name: $(grep 'on signal 9' "$tmp/err")"
   else fail "$name: expected a line that names rank $rank"; head -n 8 "$tmp/err"; fi

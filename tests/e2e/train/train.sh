@@ -146,7 +146,7 @@ refused "the objective of other models" 1 "decoder" "$CLEF" train "$tmp/whole" -
 refused "rows beyond the context" 1 "context" "$CLEF" train "$tmp/whole" -c 65 --data "$tmp/other.txt" -o "$tmp/x8" -q
 echo text >"$tmp/taken.gguf"
 refused "a file that is something else" 1 "taken.gguf" "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$tmp/taken.gguf" -n 2 -q
-same "before it trains" "" "$(ls "$tmp/taken.gguf.train" 2>/dev/null)"
+empty "before it trains" "$(ls "$tmp/taken.gguf.train" 2>/dev/null)"
 refused "no data" 2 "--data" "$CLEF" train "$tmp/whole" -o "$tmp/x3"
 refused "no model" 2 "MODEL" "$CLEF" train --data "$tmp/other.txt" -o "$tmp/x4"
 refused "an output that is something else" 1 "e2e" "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$CLEF_SOURCE/tests/e2e" -q

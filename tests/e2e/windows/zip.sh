@@ -34,9 +34,9 @@ greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 same "the ids of Linux, by the model in it" "$("$native" run $greedy)" "$(cd "$place" && "$CLEF_WINE" "$top/clef.exe" run $greedy 2>&1)"
 check "it can serve" "$CLEF_WINE" "$top/clef.exe" serve --list endpoints
 for file in clef.exe libclef.dll; do
-  same "$file: no folder of this machine" "" "$(grep -aoF -e "$CLEF_SOURCE" "$top/$file" | head -n 1)"
+  empty "$file: no folder of this machine" "$(grep -aoF -e "$CLEF_SOURCE" "$top/$file" | head -n 1)"
   wanted=$("$(command -v x86_64-w64-mingw32-objdump || echo objdump)" -p "$top/$file" | sed -n 's/.*DLL Name: //p' | tr A-Z a-z | sort)
-  same "$file: only libraries of Windows beside it" "" \
+  empty "$file: only libraries of Windows beside it" \
     "$(grep -vxE 'libclef\.dll|kernel32\.dll|msvcrt\.dll|advapi32\.dll|ws2_32\.dll|bcrypt\.dll|psapi\.dll|ntdll\.dll|user32\.dll|api-ms-win-.*' <<<"$wanted")"
 done
 finish
