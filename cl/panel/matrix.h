@@ -21,7 +21,8 @@
  *
  * Sources of the fragments' layouts: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD,
  * "RDNA3 Instruction Set Architecture", 7.9; 3 the extension's specification; 4 AMD, "Instinct MI200
- * Instruction Set Architecture", 7.1. A compiler without the unit fails here. runtime/device/probe_matrix.c tests the unit before any kernel is built. */
+ * Instruction Set Architecture", 7.1. A compiler without the unit fails here.
+ * runtime/device/probe_matrix.c tests the unit before any kernel is built. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 
@@ -127,8 +128,8 @@ static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint l
 static inline uint matrix_row(uint i, uint lane) { return lane; }
 static inline uint matrix_token(uint i, uint lane) { return i; }
 #elif MATRIX == 4
-/* The 64 work-items form four groups of 16. Item t of group g has words g and g + 4 of row t of w and of row t
- * of x. Its sums belong to row t and to tokens 4 g .. 4 g + 3. */
+/* The 64 work-items form four groups of 16. Item t of group g has words g and g + 4 of row t of w and of
+ * row t of x. Its sums belong to row t and to tokens 4 g .. 4 g + 3. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 16
 #  define MATRIX_SUMS   4

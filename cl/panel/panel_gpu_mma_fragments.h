@@ -244,8 +244,8 @@ static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_arg
     p->of = (global const ushort *)w + tile * a->k * PANEL_ROWS + lane_row(part, lane);
 }
 
-/* Columns of 16 rows follow each other. A work-item takes four columns of two rows with MATRIX 1, four columns
- * of one row with MATRIX 4. */
+/* Columns of 16 rows follow each other. A work-item takes four columns of two rows with MATRIX 1, four
+ * columns of one row with MATRIX 4. */
 static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 {
 #  pragma unroll

@@ -283,9 +283,9 @@ clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, cle
     const uint32_t m = (uint32_t)clef__rows(lo, n);
     const int few = is_few(lo, n);
     const uint32_t tokens = m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS;
-    const clef_x_slices slices = {.rows = few ? few_tokens(caps, m) : tokens * 16,
-                                  .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA ||
-                                                                  caps->matrix == CLEF_MATRIX_MFMA)};
+    const clef_x_slices slices = {
+        .rows = few ? few_tokens(caps, m) : tokens * 16,
+        .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA || caps->matrix == CLEF_MATRIX_MFMA)};
     const clef_status status = clef__lower_lane_rows(lo, n, x, &slices, clef__shuffles_of(caps), err);
     return status ? status : few ? lower_few(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
 }
