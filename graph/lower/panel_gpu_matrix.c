@@ -29,7 +29,7 @@ static const struct {
              [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 16, 8, 8, 8, 4, 4},
              [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 32, 16, 12, 8, 2, 1},
              [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 16, 2, 1},
-             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 16, 16, 12, 4, 2, 4}};
+             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 32, 16, 12, 4, 2, 4}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
