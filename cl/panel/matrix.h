@@ -4,7 +4,7 @@
  * work-items of a unit must reach a product together.
  *   -D MATRIX        1 NVIDIA's mma.sync in PTX (sm_80 and later), 2 AMD's WMMA (gfx11, wave32), 3 Intel's
  *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1, SUBGROUP_SIZE
- *                    8)
+ *                    8), 4 AMD's MFMA (gfx908 and later of gfx9, wave64)
  *   -D MATRIX_PLAIN  1: plain C replaces the instruction, for tests on any device. It finds the fragments'
  *                    elements by the layouts below
  *
@@ -20,8 +20,9 @@
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
  *
  * Sources of the fragments' layouts: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD,
- * "RDNA3 Instruction Set Architecture", 7.9; 3 the extension's specification. A compiler without the unit
- * fails here. runtime/device/probe_matrix.c tests the unit before any kernel is built. */
+ * "RDNA3 Instruction Set Architecture", 7.9; 3 the extension's specification; 4 AMD, "Instinct MI200
+ * Instruction Set Architecture", 7.1. A compiler without the unit fails here.
+ * runtime/device/probe_matrix.c tests the unit before any kernel is built. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 
@@ -42,6 +43,8 @@
 
 #if MATRIX == 3
 #  define MATRIX_LANES 8
+#elif MATRIX == 4
+#  define MATRIX_LANES 64
 #else
 #  define MATRIX_LANES 32
 #endif
@@ -124,6 +127,28 @@ static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint l
 
 static inline uint matrix_row(uint i, uint lane) { return lane; }
 static inline uint matrix_token(uint i, uint lane) { return i; }
+#elif MATRIX == 4
+/* The 64 work-items form four groups of 16. Item t of group g has words g and g + 4 of row t of w and of
+ * row t of x. Its sums belong to row t and to tokens 4 g .. 4 g + 3. */
+#  define MATRIX_ROWS   16
+#  define MATRIX_TOKENS 16
+#  define MATRIX_SUMS   4
+typedef uint2 matrix_w;
+typedef uint2 matrix_x;
+
+static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint lane)
+{
+    from += lane % 16 * stride + lane / 16;
+    return (uint2)(from[0], from[4]);
+}
+
+static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane)
+{
+    return matrix_load_w(from, stride, lane);
+}
+
+static inline uint matrix_row(uint i, uint lane) { return lane % 16; }
+static inline uint matrix_token(uint i, uint lane) { return lane / 16 * 4 + i; }
 #else
 #  error "matrix.h: no such MATRIX"
 #endif
@@ -163,6 +188,9 @@ UNIT_INLINED void matrix_share(matrix_scratch s, matrix_w w, matrix_x x)
 #  if MATRIX == 1
     vstore4(w, 0, s);
     vstore2(x, 4, s);
+#  elif MATRIX == 4
+    vstore2(w, 0, s);
+    vstore2(x, 4, s);
 #  else
     vstore8(w, 0, s);
     vstore8(x, 1, s);
@@ -175,6 +203,8 @@ static inline uint matrix_word_w(matrix_scratch s, uint r, uint k, uint lane)
     s += matrix_unit() * MATRIX_LANES * 16;
 #  if MATRIX == 1
     return s[(r % 8 * 4 + k % 4) * 16 + r / 8 + k / 4 * 2];
+#  elif MATRIX == 4
+    return s[(k % 4 * 16 + r) * 16 + k / 4];
 #  elif MATRIX == 2
     return s[(r + lane / 16 * 16) * 16 + k];
 #  else
@@ -187,6 +217,8 @@ static inline uint matrix_word_x(matrix_scratch s, uint t, uint k, uint lane)
     s += matrix_unit() * MATRIX_LANES * 16 + 8;
 #  if MATRIX == 1
     return s[(t * 4 + k % 4) * 16 + k / 4];
+#  elif MATRIX == 4
+    return s[(k % 4 * 16 + t) * 16 + k / 4];
 #  elif MATRIX == 2
     return s[(t + lane / 16 * 16) * 16 + k];
 #  else
@@ -355,6 +387,56 @@ UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats s
 UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
 {
     return intel_sub_group_bf16_bf16_matrix_mad_k16(as_int8(x), as_int8(w), sums);
+}
+#elif MATRIX == 4 && !MATRIX_PLAIN
+/* By name, because __has_builtin() knows functions that a GPU lacks, and the compiler dies of those. */
+#  if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#    define MFMA_BYTES_32 1
+#  elif defined(__gfx908__) || defined(__gfx90a__)
+#    define MFMA_BYTES_32 0
+#  else
+#    error "no MFMA"
+#  endif
+#  pragma OPENCL EXTENSION cl_khr_fp16 : enable
+
+/* x is operand A of the instruction and w operand B. */
+#  if !MFMA_BYTES_32
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return __builtin_amdgcn_mfma_i32_16x16x16i8(as_int(part ? x.y : x.x), as_int(part ? w.y : w.x), (int4)0,
+                                                0, 0, 0);
+}
+
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return __builtin_amdgcn_mfma_i32_16x16x16i8(as_int(x.y), as_int(w.y), matrix_half_bytes(w, x, 0, s), 0, 0,
+                                                0);
+}
+#  else
+UNIT_INLINED matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return __builtin_amdgcn_mfma_i32_16x16x32_i8(as_long(x), as_long(w), (int4)0, 0, 0, 0);
+}
+
+UNIT_INLINED matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return matrix_bytes(part ? (uint2)(0, w.y) : (uint2)(w.x, 0), x, s);
+}
+#  endif
+
+UNIT_INLINED matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return __builtin_amdgcn_mfma_f32_16x16x16f16(as_half4(x), as_half4(w), sums, 0, 0, 0);
+}
+
+UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+#  ifndef __gfx908__
+    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(as_short4(x), as_short4(w), sums, 0, 0, 0);
+#  else
+    sums = __builtin_amdgcn_mfma_f32_16x16x8bf16(as_short2(x.x), as_short2(w.x), sums, 0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_16x16x8bf16(as_short2(x.y), as_short2(w.y), sums, 0, 0, 0);
+#  endif
 }
 #endif
 

@@ -29,7 +29,7 @@ enum {
     /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
      * waited for */
     LATE = MATRIX == 1,
-    AHEAD = MATRIX == 1 || (MATRIX == 2 && QUANTISE >= 3)
+    AHEAD = MATRIX == 1 || MATRIX == 4 || (MATRIX == 2 && QUANTISE >= 3)
 };
 
 /* A step's part of x that a work-item copies. */

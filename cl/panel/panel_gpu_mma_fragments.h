@@ -28,8 +28,11 @@ enum {
     W_PARTS = PANEL_ROWS / MATRIX_ROWS,
     SLICES = QUANTISE == 1 ? 1 : 2,
     LANE_ROWS = MATRIX == 1 ? 2 : 1, /* rows of w that a work-item has words of */
-    LANE_READS = MATRIX == 1 ? 1 : 4 /* groups of eight columns that it reads of each */
+    LANE_READS = MATRIX == 1 || MATRIX == 4 ? 1 : 4 /* groups of eight columns that it reads of each */
 };
+
+/* The group of columns of a work-item that reads one: columns 4 g .. 4 g + 3 and 16 + 4 g .. 16 + 4 g + 3. */
+static inline uint lane_columns(uint lane) { return MATRIX == 4 ? lane / 16 : lane % 4; }
 
 /* ---- x and the sums -------------------------------------------------------------------------- */
 
@@ -54,6 +57,13 @@ enum { X_WORDS = 12 };
                ((space const float4 *)(from))[(lane) / 16 * 2 + 1])
 static inline uint sum_row(uint i, uint lane) { return matrix_row(i, lane); }
 static inline uint sum_token(uint i, uint lane) { return lane / 16 * 8 + i; }
+#elif MATRIX == 4
+enum { X_WORDS = 12 };
+#  define X_AT(space, from, words, lane) \
+      (((space const uint2 *)(from))[(lane) % 16 * ((words) / 2) + (lane) / 16])
+#  define OF_TOKENS(space, from, lane) (((space const float4 *)(from))[(lane) / 16])
+static inline uint sum_row(uint i, uint lane) { return matrix_row(i, lane); }
+static inline uint sum_token(uint i, uint lane) { return matrix_token(i, lane); }
 #else
 enum { X_WORDS = 8 };
 #  define X_AT(space, from, words, lane)                                                                     \
@@ -103,7 +113,7 @@ static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
     for (uint r = 0; r < LANE_ROWS; r++)
 #  pragma unroll
         for (uint g = 0; g < LANE_READS; g++)
-            raw->of[r][g] = lane_fetch(&p->of[r], b, MATRIX == 1 ? lane % 4 : g);
+            raw->of[r][g] = lane_fetch(&p->of[r], b, LANE_READS == 1 ? lane_columns(lane) : g);
 }
 
 static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b)
@@ -127,8 +137,11 @@ static inline uint2 plain_codes(lane_raw raw, uint g)
 static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
 {
 #    if MATRIX == 1
-    const uint2 first = plain_codes(raw.of[0][0], lane % 4), second = plain_codes(raw.of[1][0], lane % 4);
+    const uint2 first = plain_codes(raw.of[0][0], lane_columns(lane)),
+                second = plain_codes(raw.of[1][0], lane_columns(lane));
     out[0] = (uint4)(first.x, second.x, first.y, second.y);
+#    elif MATRIX == 4
+    out[0] = plain_codes(raw.of[0][0], lane_columns(lane));
 #    else
     const uint2 a = plain_codes(raw.of[0][0], 0), b = plain_codes(raw.of[0][1], 1),
                 c = plain_codes(raw.of[0][2], 2), d = plain_codes(raw.of[0][3], 3);
@@ -146,11 +159,16 @@ static inline uint2 to_halves(uint codes)
 static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
 {
 #    if MATRIX == 1
-    const uint2 first = plain_codes(raw.of[0][0], lane % 4), second = plain_codes(raw.of[1][0], lane % 4);
+    const uint2 first = plain_codes(raw.of[0][0], lane_columns(lane)),
+                second = plain_codes(raw.of[1][0], lane_columns(lane));
     const uint2 a = to_halves(first.x), b = to_halves(second.x), c = to_halves(first.y),
                 d = to_halves(second.y);
     out[0] = (uint4)(a.x, b.x, a.y, b.y);
     out[1] = (uint4)(c.x, d.x, c.y, d.y);
+#    elif MATRIX == 4
+    const uint2 codes = plain_codes(raw.of[0][0], lane_columns(lane));
+    out[0] = to_halves(codes.x);
+    out[1] = to_halves(codes.y);
 #    else
     const uint2 a = plain_codes(raw.of[0][0], 0), b = plain_codes(raw.of[0][1], 1),
                 c = plain_codes(raw.of[0][2], 2), d = plain_codes(raw.of[0][3], 3);
@@ -209,7 +227,7 @@ static inline matrix_floats add_products(matrix_floats acc, const w_products *p,
 #  define HAS_MINIMA 0
 
 typedef struct w_raw {
-    uint of[SLICES][MATRIX == 1 ? 4 : 8];
+    uint of[SLICES][LANE_READS == 1 ? 4 : 8];
 } w_raw;
 
 typedef struct w_scales {
@@ -226,7 +244,8 @@ static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_arg
     p->of = (global const ushort *)w + tile * a->k * PANEL_ROWS + lane_row(part, lane);
 }
 
-/* Columns of 16 rows follow each other. A unit of MATRIX 1 takes four columns of two rows. */
+/* Columns of 16 rows follow each other. A work-item takes four columns of two rows with MATRIX 1, four
+ * columns of one row with MATRIX 4. */
 static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 {
 #  pragma unroll
@@ -235,7 +254,11 @@ static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 #  if MATRIX == 1
 #    pragma unroll
         for (uint c = 0; c < 4; c++)
-            raw->of[i][c] = *(global const uint *)(from + (lane % 4 * 4 + c) * PANEL_ROWS);
+            raw->of[i][c] = *(global const uint *)(from + (lane_columns(lane) * 4 + c) * PANEL_ROWS);
+#  elif MATRIX == 4
+#    pragma unroll
+        for (uint c = 0; c < 4; c++)
+            raw->of[i][c] = from[(lane_columns(lane) * 4 + c) * PANEL_ROWS];
 #  else
 #    pragma unroll
         for (uint c = 0; c < 8; c++)
@@ -254,6 +277,9 @@ static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
         const uint *c = raw.of[i];
         out[i] = (uint4)((c[0] & 0xffffu) | c[1] << 16, c[0] >> 16 | (c[1] & 0xffff0000u),
                          (c[2] & 0xffffu) | c[3] << 16, c[2] >> 16 | (c[3] & 0xffff0000u));
+#  elif MATRIX == 4
+        const uint *c = raw.of[i];
+        out[i] = (uint2)(c[0] | c[1] << 16, c[2] | c[3] << 16);
 #  else
         out[i] = vload8(0, raw.of[i]);
 #  endif

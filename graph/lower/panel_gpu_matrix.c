@@ -28,7 +28,8 @@ static const struct {
 } units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
              [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 16, 8, 8, 8, 4, 4},
              [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 32, 16, 12, 8, 2, 1},
-             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 16, 2, 1}};
+             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 16, 2, 1},
+             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 32, 16, 12, 4, 2, 4}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
@@ -282,8 +283,9 @@ clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, cle
     const uint32_t m = (uint32_t)clef__rows(lo, n);
     const int few = is_few(lo, n);
     const uint32_t tokens = m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS;
-    const clef_x_slices slices = {.rows = few ? few_tokens(caps, m) : tokens * 16,
-                                  .paired = caps->matrix == CLEF_MATRIX_MMA && x == CLEF_X_BYTES};
+    const clef_x_slices slices = {
+        .rows = few ? few_tokens(caps, m) : tokens * 16,
+        .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA || caps->matrix == CLEF_MATRIX_MFMA)};
     const clef_status status = clef__lower_lane_rows(lo, n, x, &slices, clef__shuffles_of(caps), err);
     return status ? status : few ? lower_few(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
 }

@@ -63,6 +63,13 @@ const clef_variant clef__panel_matmul_wmma = {.name = "wmma",
                                               .cap_value = CLEF_MATRIX_WMMA,
                                               .fits = clef__matrix_fits,
                                               .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_mfma = {.name = "mfma",
+                                              .device_text = "AMD's built-ins for MFMA",
+                                              .shape_text = matrix_shapes,
+                                              .cap = CLEF_CAP(matrix),
+                                              .cap_value = CLEF_MATRIX_MFMA,
+                                              .fits = clef__matrix_fits,
+                                              .lower = clef__lower_panel_matrix};
 const clef_variant clef__panel_matmul_dpas = {
     .name = "dpas",
     .device_text = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",

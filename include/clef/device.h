@@ -26,7 +26,9 @@ typedef enum clef_matrix {
     CLEF_MATRIX_NONE,
     CLEF_MATRIX_MMA,  /* mma.sync in PTX */
     CLEF_MATRIX_WMMA, /* AMD's WMMA */
-    CLEF_MATRIX_DPAS  /* Intel's cl_intel_subgroup_matrix_multiply_accumulate */
+    CLEF_MATRIX_DPAS, /* Intel's cl_intel_subgroup_matrix_multiply_accumulate */
+    CLEF_MATRIX_MFMA, /* AMD's MFMA */
+    CLEF_N_MATRICES
 } clef_matrix;
 enum { CLEF_MATRIX_BYTES = 1, CLEF_MATRIX_HALVES = 2, CLEF_MATRIX_BF16 = 4 };
 

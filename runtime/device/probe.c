@@ -254,9 +254,11 @@ static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
  * CLEF_MATRIX_NONE: not such a name. */
 static clef_matrix find_plain(const char *name, size_t n)
 {
-    static const char *const names[] = {
-        [CLEF_MATRIX_MMA] = "mma", [CLEF_MATRIX_WMMA] = "wmma", [CLEF_MATRIX_DPAS] = "dpas"};
-    for (clef_matrix i = CLEF_MATRIX_MMA; i <= CLEF_MATRIX_DPAS; i++)
+    static const char *const names[] = {[CLEF_MATRIX_MMA] = "mma",
+                                        [CLEF_MATRIX_WMMA] = "wmma",
+                                        [CLEF_MATRIX_DPAS] = "dpas",
+                                        [CLEF_MATRIX_MFMA] = "mfma"};
+    for (clef_matrix i = CLEF_MATRIX_MMA; i < CLEF_N_MATRICES; i++)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
             return i;
     return CLEF_MATRIX_NONE;

@@ -49,8 +49,10 @@ static int is_right(const cl_int *got, const int of[2], int kind, int first, int
 
 int32_t clef__matrix_works(clef_device *dev)
 {
-    static const int sizes[][2] = {
-        [CLEF_MATRIX_MMA] = {16, 8}, [CLEF_MATRIX_WMMA] = {16, 16}, [CLEF_MATRIX_DPAS] = {8, 8}};
+    static const int sizes[][2] = {[CLEF_MATRIX_MMA] = {16, 8},
+                                   [CLEF_MATRIX_WMMA] = {16, 16},
+                                   [CLEF_MATRIX_DPAS] = {8, 8},
+                                   [CLEF_MATRIX_MFMA] = {16, 16}};
     const clef_caps *caps = &dev->info.caps;
     const clef_launch launch = {.source = "probe_matrix",
                                 .kernel = "probe_matrix",

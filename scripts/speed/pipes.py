@@ -129,6 +129,8 @@ class Costs:
             out = {"vector": 16}
         elif kind == "double":
             out = {"vector": 8}
+        elif kind == "matrix":
+            out = {"matrix": self.matrix_cycles(ins, "i8" in ins.op)}
         elif kind in ("scalar", "constant", "control"):
             out = {"scalar": 4}
         elif kind in ("local_load", "local_store", "shuffle"):

@@ -106,7 +106,7 @@ static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
 static void matrix_units(void **state)
 {
     (void)state;
-    for (int32_t unit = CLEF_MATRIX_MMA; unit <= CLEF_MATRIX_DPAS; unit++) {
+    for (int32_t unit = CLEF_MATRIX_MMA; unit < CLEF_N_MATRICES; unit++) {
         const clef_caps all = {.is_gpu = 1,
                                .max_group = 256,
                                .max_items = {256, 256, 256},

@@ -130,8 +130,8 @@ static void print_speed_json(clef_device *device, int measure)
 /* Its unit for small matrices, and the types that it multiplies. */
 static const char *unit_of(const clef_caps *caps, char text[64])
 {
-    static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves",
-                                                                                        "bf16"};
+    static const char *const names[] = {NULL, "mma", "wmma", "dpas", "mfma"}, *const types[] = {
+                                                                                  "bytes", "halves", "bf16"};
     if (!caps->matrix)
         return "none";
     int n = snprintf(text, 64, "%s%s (", caps->matrix_plain ? "plain C for " : "", names[caps->matrix]),
