@@ -217,12 +217,14 @@ static void expert_groups(void **state)
     (void)state;
     assert_string_equal(multiplies(EXPERTS(""), gpu, 16), "expert_tiles");
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 512), "expert_tiles");
-    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_nk");
-    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_nk");
+    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_few");
+    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_few");
     less.local_bytes = 16 << 10;
-    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_few");
     less = gpu;
     less.max_group = 128;
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_few");
+    less.max_group = 64;
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
     less = gpu;
     less.is_cpu = 1;
