@@ -10,9 +10,10 @@ enum {
     LEAST_SPAN = 16,
     FEW_COLUMNS = 8,       /* of a work-item, each a load in flight */
     FEW_SMALL_COLUMNS = 4, /* where registers are few, or groups */
-    ITEMS_PER_UNIT = 192,  /* work-items wanted in a launch for FEW_COLUMNS */
-    CHUNK = 32,            /* elements of k that a work-item multiplies at once */
-    MOST_CHOSEN = 64       /* experts of a token that expert_few_sum takes */
+    FEW_TABLE_COLUMNS = 2,
+    ITEMS_PER_UNIT = 192, /* work-items wanted in a launch for FEW_COLUMNS */
+    CHUNK = 32,           /* elements of k that a work-item multiplies at once */
+    MOST_CHOSEN = 64      /* experts of a token that expert_few_sum takes */
 };
 
 static const clef__expert_sum_opts *sum_opts_of(const clef_value *n)
@@ -50,22 +51,32 @@ static uint32_t span_of(uint32_t chunks)
     return span;
 }
 
+/* Formats whose elements come from a table, which takes registers. */
+static int has_table(clef_dtype dtype)
+{
+    return clef_dtype_block_elems(dtype) > 1 && dtype != CLEF_Q8_0 && dtype != CLEF_Q4_0 &&
+           dtype != CLEF_Q4_K && dtype != CLEF_Q5_K && dtype != CLEF_Q6_K;
+}
+
 /* Columns of a work-item of a product of n columns: many, unless the device then has too little to do. They
  * depend on the experts of one token, not on the number of tokens, so that a row's sums do not either. */
-static uint32_t columns_of(const clef_lowering *lo, uint32_t n, uint32_t chosen, uint32_t span)
+static uint32_t columns_of(const clef_lowering *lo, clef_dtype dtype, uint32_t n, uint32_t chosen,
+                           uint32_t span)
 {
-    const uint64_t wanted =
-        (uint64_t)ITEMS_PER_UNIT * (lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1);
-    const int many = (lo->caps->nv_asm || lo->caps->subgroup_demand) &&
-                     (uint64_t)n / FEW_COLUMNS * chosen * span >= wanted;
-    return many ? FEW_COLUMNS : FEW_SMALL_COLUMNS;
+    const uint64_t units = lo->caps->n_units > 0 ? (uint64_t)lo->caps->n_units : 1;
+    const int has_registers = lo->caps->nv_asm || lo->caps->subgroup_demand;
+    if (!has_registers)
+        return has_table(dtype) ? FEW_TABLE_COLUMNS : FEW_SMALL_COLUMNS;
+    return (uint64_t)n / FEW_COLUMNS * chosen * span >= ITEMS_PER_UNIT * units ? FEW_COLUMNS
+                                                                               : FEW_SMALL_COLUMNS;
 }
 
 static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
     const expert_args args = clef__expert_args_of(lo, n);
-    const uint32_t span = span_of(args.k / CHUNK), columns = columns_of(lo, args.n, args.chosen, span);
+    const uint32_t span = span_of(args.k / CHUNK),
+                   columns = columns_of(lo, w->dtype, args.n, args.chosen, span);
     return clef__launch(
         lo,
         &(clef_launch){.source = "expert_few",
@@ -157,7 +168,7 @@ clef_status clef__lower_expert_gated(clef_lowering *lo, const clef_value *n, cle
     const expert_gated_args args = {.a = clef__expert_args_of(lo, n->in[GATED_GATE]),
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
     const uint32_t span = span_of(args.a.k / CHUNK),
-                   columns = columns_of(lo, 2 * args.a.n, args.a.chosen, span);
+                   columns = columns_of(lo, n->in[GATED_W_GATE]->dtype, 2 * args.a.n, args.a.chosen, span);
     return clef__launch(
         lo,
         &(clef_launch){.source = "expert_few",
@@ -221,7 +232,7 @@ clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_
         return lower_sum(lo, n, err);
     const expert_sum_args args = sum_args_of(lo, n);
     const uint32_t span = span_of(args.a.chosen * (args.a.k / CHUNK)),
-                   columns = columns_of(lo, args.a.n, 1, span);
+                   columns = columns_of(lo, n->in[SUM_W]->dtype, args.a.n, 1, span);
     return clef__launch(
         lo,
         &(clef_launch){
