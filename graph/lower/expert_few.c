@@ -10,10 +10,9 @@ enum {
     LEAST_SPAN = 16,
     FEW_COLUMNS = 8,       /* of a work-item, each a load in flight */
     FEW_SMALL_COLUMNS = 4, /* where registers are few, or groups */
-    FEW_TABLE_COLUMNS = 2,
-    ITEMS_PER_UNIT = 192, /* work-items wanted in a launch for FEW_COLUMNS */
-    CHUNK = 32,           /* elements of k that a work-item multiplies at once */
-    MOST_CHOSEN = 64      /* experts of a token that expert_few_sum takes */
+    ITEMS_PER_UNIT = 192,  /* work-items wanted in a launch for FEW_COLUMNS */
+    CHUNK = 32,            /* elements of k that a work-item multiplies at once */
+    MOST_CHOSEN = 64       /* experts of a token that expert_few_sum takes */
 };
 
 static const clef__expert_sum_opts *sum_opts_of(const clef_value *n)
@@ -51,24 +50,21 @@ static uint32_t span_of(uint32_t chunks)
     return span;
 }
 
-/* Formats whose elements come from a table, which takes registers. */
-static int has_table(clef_dtype dtype)
-{
-    return clef_dtype_block_elems(dtype) > 1 && dtype != CLEF_Q8_0 && dtype != CLEF_Q4_0 &&
-           dtype != CLEF_Q4_K && dtype != CLEF_Q5_K && dtype != CLEF_Q6_K;
-}
-
-/* Columns of a work-item of a product of n columns: many, unless the device then has too little to do. They
- * depend on the experts of one token, not on the number of tokens, so that a row's sums do not either. */
-static uint32_t columns_of(const clef_lowering *lo, clef_dtype dtype, uint32_t n, uint32_t chosen,
+/* Columns of a work-item of a product of n columns: many, if it has the registers, unless the device then has
+ * too little to do. They depend on the experts of one token, not on the number of tokens, so that a row's
+ * sums do not either. */
+static uint32_t columns_of(const clef_lowering *lo, int has_registers, uint32_t n, uint32_t chosen,
                            uint32_t span)
 {
     const uint64_t units = lo->caps->n_units > 0 ? (uint64_t)lo->caps->n_units : 1;
-    const int has_registers = lo->caps->nv_asm || lo->caps->subgroup_demand;
-    if (!has_registers)
-        return has_table(dtype) ? FEW_TABLE_COLUMNS : FEW_SMALL_COLUMNS;
-    return (uint64_t)n / FEW_COLUMNS * chosen * span >= ITEMS_PER_UNIT * units ? FEW_COLUMNS
-                                                                               : FEW_SMALL_COLUMNS;
+    return has_registers && (uint64_t)n / FEW_COLUMNS * chosen * span >= ITEMS_PER_UNIT * units
+               ? FEW_COLUMNS
+               : FEW_SMALL_COLUMNS;
+}
+
+static int has_registers(const clef_caps *caps)
+{
+    return caps->nv_asm || caps->subgroup_demand;
 }
 
 static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -76,7 +72,7 @@ static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error 
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
     const expert_args args = clef__expert_args_of(lo, n);
     const uint32_t span = span_of(args.k / CHUNK),
-                   columns = columns_of(lo, w->dtype, args.n, args.chosen, span);
+                   columns = columns_of(lo, has_registers(lo->caps), args.n, args.chosen, span);
     return clef__launch(
         lo,
         &(clef_launch){.source = "expert_few",
@@ -133,10 +129,19 @@ static int can_fuse(const clef_lowering *lo, const clef_value *n, const clef_val
            clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && only_reader(y, n);
 }
 
+/* expert_few_sum spills registers where elements come from a table, unless there are many registers. */
+static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
+{
+    const int has_codes = dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
+                          dtype == CLEF_Q5_K || dtype == CLEF_Q6_K;
+    return caps->nv_asm || has_codes || clef_dtype_block_elems(dtype) == 1;
+}
+
 int clef__experts_fuse(const clef_lowering *lo, const clef_value *n)
 {
     if (n->op == CLEF_OP_expert_sum)
         return n->in[SUM_IDS]->shape.dim[2].n <= MOST_CHOSEN &&
+               sum_has_registers(lo->caps, n->in[SUM_W]->dtype) &&
                can_fuse(lo, n, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
     const clef_value *gate = n->in[GATED_W_GATE], *up = n->in[GATED_W_UP];
     return gate->dtype == up->dtype && clef__shape_equal(&gate->shape, &up->shape) &&
@@ -168,7 +173,7 @@ clef_status clef__lower_expert_gated(clef_lowering *lo, const clef_value *n, cle
     const expert_gated_args args = {.a = clef__expert_args_of(lo, n->in[GATED_GATE]),
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
     const uint32_t span = span_of(args.a.k / CHUNK),
-                   columns = columns_of(lo, n->in[GATED_W_GATE]->dtype, 2 * args.a.n, args.a.chosen, span);
+                   columns = columns_of(lo, has_registers(lo->caps), 2 * args.a.n, args.a.chosen, span);
     return clef__launch(
         lo,
         &(clef_launch){.source = "expert_few",
@@ -232,7 +237,7 @@ clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_
         return lower_sum(lo, n, err);
     const expert_sum_args args = sum_args_of(lo, n);
     const uint32_t span = span_of(args.a.chosen * (args.a.k / CHUNK)),
-                   columns = columns_of(lo, n->in[SUM_W]->dtype, args.a.n, 1, span);
+                   columns = columns_of(lo, lo->caps->nv_asm, args.a.n, 1, span);
     return clef__launch(
         lo,
         &(clef_launch){
