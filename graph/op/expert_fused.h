@@ -18,9 +18,9 @@ typedef struct clef__expert_sum_opts {
 
 /** silu(gate) up [B, T, k, N], of two nodes expert_matmul of the same x and ids, with transpose_b. */
 clef_value *clef__expert_gated(clef_graph *g, clef_value *gate, clef_value *up);
-/** The sum [B, T, N] of weights[b, t, j] y[b, t, j, :] over j, + residual. y is an expert_matmul
- *  with transpose_b; scores [B, T, experts] with opts->softmax, else the weights [B, T, k]; residual [B, T, N]
- *  or NULL. */
+/** The sum [B, T, N] of weights[b, t, j] y[b, t, j, :] over j, + residual. y is an expert_matmul with
+ *  transpose_b; scores [B, T, experts] with opts->softmax, else the weights [B, T, k]; residual [B, T, N] or
+ *  NULL. */
 clef_value *clef__expert_sum_of(clef_graph *g, clef_value *y, clef_value *scores, clef_value *residual,
                                 const clef__expert_sum_opts *opts);
 
