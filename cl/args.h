@@ -217,6 +217,18 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
+/* expert_few.cl: `up` is the offset of the second matrices */
+typedef struct expert_gated_args {
+    expert_args a;
+    args_uint   up;
+} expert_gated_args;
+/* expert_sum.cl and expert_few_sum.cl: out [tokens, a.n]; offsets. `scores` are of a.experts experts for each
+ * token, or weights of a.chosen ones. */
+typedef struct expert_sum_args {
+    expert_args a;
+    args_uint   scores, residual, y;
+} expert_sum_args;
+
 /* expert_order.cl: the chosen experts of `pairs` pairs (token, choice), sorted by expert. The list of pairs
  * is followed by `pairs / rows + experts + 1` tiles, each of EXPERT_TILE_WORDS: expert, first entry of the
  * list, number of entries. */

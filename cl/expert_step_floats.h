@@ -1,8 +1,9 @@
 /* A step of expert_tiles.cl in floats: loads STEP elements of k to local memory and multiplies them.
- * Compilers read vectors element by element unless they know that the address is a multiple of the vector's
- * size; ALIGNED says so for the beginnings of rows. */
+ * ALIGNED is as in expert_sixteens.h. */
 #ifndef CLEF_CL_EXPERT_STEP_FLOATS_H
 #define CLEF_CL_EXPERT_STEP_FLOATS_H
+
+#include "expert_sixteens.h"
 
 typedef float x_elem;
 typedef struct step_data {
@@ -25,38 +26,6 @@ static inline float4 load_x4(global const float *x, size_t at, uint k, uint n)
     }
     return (float4)(k < n ? x[at] : 0.0f, k + 1 < n ? x[at + 1] : 0.0f, k + 2 < n ? x[at + 2] : 0.0f, 0.0f);
 }
-
-#if HAS_CODES
-static inline float16 load_whole16(global const uchar *w, size_t at)
-{
-    const float2 scale = code_scale(w, at);
-    return convert_float16(as_char16(code_words(w, at))) * scale.x + scale.y;
-}
-#elif ALIGNED && W_TYPE == DTYPE_F32
-static inline float16 load_whole16(global const float *w, size_t at)
-{
-    global const float4 *v = (global const float4 *)(w + at);
-    return (float16)(v[0], v[1], v[2], v[3]);
-}
-#elif ALIGNED && W_TYPE == DTYPE_F16
-static inline float16 load_whole16(global const half *w, size_t at)
-{
-    const uint4 v[2] = {*(global const uint4 *)(w + at), *(global const uint4 *)(w + at + 8)};
-    return vload_half16(0, (const half *)v);
-}
-#elif ALIGNED && W_TYPE == DTYPE_BF16
-static inline float16 load_whole16(global const ushort *w, size_t at)
-{
-    const uint4 low = *(global const uint4 *)(w + at), high = *(global const uint4 *)(w + at + 8);
-    const uint8 pairs = (uint8)(low, high), even = pairs << 16u, odd = pairs & 0xffff0000u;
-    float16 v;
-    v.even = as_float8(even);
-    v.odd = as_float8(odd);
-    return v;
-}
-#else
-#  define load_whole16(w, at) LOAD16(W_TYPE, w, at)
-#endif
 
 /* Elements at .. at + 15 of W, which are k .. of a row of n, k a multiple of 16; 0 beyond n. */
 static inline float16 load_w16(global const ELEM(W_TYPE) *w, size_t at, uint k, uint n)

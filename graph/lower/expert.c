@@ -1,6 +1,6 @@
 /* Lowering of expert_matmul: rows, each of which reads the matrix of its expert; or grouped, where the rows
  * of an expert share what is read. */
-#include "graph/op/expert.h"
+#include "graph/lower/expert_parts.h"
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
@@ -11,12 +11,7 @@ static int is_transposed(const clef_value *n)
     return clef__expert_attrs_of(n)->opts.transpose_b != 0;
 }
 
-static int32_t bias_type(const clef_value *bias)
-{
-    return bias ? (int32_t)bias->dtype : DTYPE_NONE;
-}
-
-static expert_args args_of(const clef_lowering *lo, const clef_value *n)
+expert_args clef__expert_args_of(const clef_lowering *lo, const clef_value *n)
 {
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2];
     return (expert_args){.n = clef__n(lo, n, 0),
@@ -30,6 +25,13 @@ static expert_args args_of(const clef_lowering *lo, const clef_value *n)
                          .bias = clef__view(lo, n->in[3]).offset};
 }
 
+int clef__expert_rows_aligned(clef_dtype dtype, uint32_t offset, uint32_t k)
+{
+    const uint64_t bytes = (uint64_t)clef_dtype_block_bytes(dtype),
+                   elems = (uint64_t)clef_dtype_block_elems(dtype);
+    return offset / elems * bytes % 16 == 0 && k / elems * bytes % 16 == 0 && k % elems == 0;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static clef_status rows_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -38,14 +40,14 @@ static clef_status rows_lower(clef_lowering *lo, const clef_value *n, clef_error
     const int transposed = is_transposed(n);
     const uint32_t wg = clef__fit_local(lo, GPU_LANES);
     const uint32_t columns = !transposed ? (wg == 1 ? CPU_COLUMNS_KN : wg) : wg == 1 ? CPU_COLUMNS_NK : 1;
-    const expert_args args = args_of(lo, n);
+    const expert_args args = clef__expert_args_of(lo, n);
     return clef__launch(lo,
                         &(clef_launch){.source = "expert",
                                        .kernel = transposed ? "expert_nk" : "expert_kn",
                                        .defs = {{"WG", (int32_t)wg},
                                                 {"COLUMNS", (int32_t)columns},
                                                 {"W_TYPE", (int32_t)w->dtype},
-                                                {"BIAS_TYPE", bias_type(bias)},
+                                                {"BIAS_TYPE", clef__panel_dtype(bias)},
                                                 {"TRANSPOSED", transposed}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
@@ -114,14 +116,6 @@ static int has_many_pairs(const clef_lowering *lo, const clef_value *n)
     return clef__size(lo, n->in[2]) >= LEAST_PAIRS * clef__n(lo, n->in[1], 2);
 }
 
-/* Whether `offset` elements, and a row of k, are multiples of 16 bytes. */
-static int is_aligned(clef_dtype dtype, uint32_t offset, uint32_t k)
-{
-    const uint64_t bytes = (uint64_t)clef_dtype_block_bytes(dtype),
-                   elems = (uint64_t)clef_dtype_block_elems(dtype);
-    return offset / elems * bytes % 16 == 0 && k / elems * bytes % 16 == 0 && k % elems == 0;
-}
-
 static clef_int_dot int_dot_of(const clef_caps *caps)
 {
     return caps->int_dot   ? CLEF_INT_DOT_KHR
@@ -142,7 +136,7 @@ typedef struct grouped {
 
 static grouped grouped_of(const clef_lowering *lo, const clef_value *n)
 {
-    const expert_args a = args_of(lo, n);
+    const expert_args a = clef__expert_args_of(lo, n);
     const uint32_t pairs = clef__size(lo, n->in[2]), rows = rows_of_tile(pairs, a.experts),
                    m = clef__rows(lo, n->in[0]);
     const int in_bytes = lo->serving->method;
@@ -214,8 +208,8 @@ static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, co
 {
     const clef_value *x = n->in[0], *w = n->in[1];
     const expert_args *a = &g->args.a;
-    const int aligned =
-        is_aligned(x->dtype, a->x, a->k) && (!is_transposed(n) || is_aligned(w->dtype, a->w, a->k));
+    const int aligned = clef__expert_rows_aligned(x->dtype, a->x, a->k) &&
+                        (!is_transposed(n) || clef__expert_rows_aligned(w->dtype, a->w, a->k));
     const clef_int_dot dot = g->in_bytes ? int_dot_of(lo->caps) : CLEF_INT_DOT_PLAIN;
     return clef__launch(
         lo,
@@ -224,7 +218,7 @@ static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, co
                        .c_version = clef__int_dot_c_version(dot),
                        .defs = {{"ROWS", (int32_t)g->rows},
                                 {"W_TYPE", (int32_t)w->dtype},
-                                {"BIAS_TYPE", bias_type(n->in[3])},
+                                {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
                                 {"TRANSPOSED", is_transposed(n)},
                                 {"QUANTISE", g->in_bytes},
                                 {"ALIGNED", aligned && !g->in_bytes},

@@ -1,7 +1,7 @@
 /* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
 #include "graph/lower/variant.h"
-#include "graph/op/expert.h"
+#include "graph/op/expert_fused.h"
 #include "graph/op/ways.h"
 #include "graph/train/expert_grad.h"
 #include "graph/train/gather_grad.h"
@@ -116,6 +116,11 @@ static void expert_matmul_rule(clef__gradients *gr, clef_value *n, clef_value *d
                            clef__gather_grad(d, ids, &(clef__gather_grad_opts){.rows = experts}));
 }
 
+static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return clef__expert_is_fused(lo, n) ? CLEF_OK : clef__lower_variant(lo, n, err);
+}
+
 static float expert_tol(const clef_value *n)
 {
     return clef__expert_attrs_of(n)->int8 ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
@@ -138,7 +143,7 @@ const clef_op_def clef__op_expert_matmul = {
     .sum = clef__sum_expert_matmul,
     .ref = expert_ref,
     .cost = expert_cost,
-    .lower = clef__lower_variant,
+    .lower = expert_lower,
     .grad = expert_matmul_rule,
     .tol_of = expert_tol,
     .tol = 5e-6f,

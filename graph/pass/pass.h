@@ -41,6 +41,10 @@ clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error
  *  products around them, and products of one x into one product, whose weight has max_alloc_bytes at most. */
 clef_status clef__fuse_panels(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err);
 
+/** The last part of choose (graph/pass/pass_experts.c): on GPUs products with chosen experts and what follows
+ *  them become ops that compute both in one launch where there are few rows. */
+clef_status clef__fuse_experts(clef_graph *g, const clef_caps *caps, clef_error *err);
+
 /** 1 when v is an output. */
 int clef__is_output(const clef_value *v);
 /** 1 when x may replace the node n, which only passes x's elements on. x must be dense, of n's dtype and no

@@ -91,7 +91,9 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
         s = clef__pass_merge(g, err);
     if (!s)
         s = clef__pass_drop(g, err);
-    return s ? s : clef__fuse_panels(g, caps->max_alloc_bytes, err);
+    if (!s)
+        s = clef__fuse_panels(g, caps->max_alloc_bytes, err);
+    return s ? s : clef__fuse_experts(g, caps, err);
 }
 
 void clef__pass_batch_invariant(clef_graph *g)

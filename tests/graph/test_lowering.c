@@ -9,6 +9,7 @@
 #include "clef/clef.h"
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
+#include "graph/pass/pass.h"
 
 /* What lowering the graph's last node says on a device whose loops are short, or are not. */
 static clef_status lower_last(const char *text, int32_t short_loops, clef_error *err)
@@ -217,16 +218,72 @@ static void expert_groups(void **state)
     (void)state;
     assert_string_equal(multiplies(EXPERTS(""), gpu, 16), "expert_tiles");
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 512), "expert_tiles");
-    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_nk");
-    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_nk");
+    assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_few");
+    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_few");
     less.local_bytes = 16 << 10;
-    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_few");
     less = gpu;
     less.max_group = 128;
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_few");
+    less.max_group = 64;
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
     less = gpu;
     less.is_cpu = 1;
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
+}
+
+#define FUSED                                                                                                \
+    "symbol T <= 512\ninput x f32 [1, T, 256]\ninput s f32 [1, T, 16]\nweight v q4_k [16, 512, 256]\n"       \
+    "weight w q4_k [16, 512, 256]\nweight d q4_k [16, 256, 512]\ni = topk(s) k=4\n"                          \
+    "g = expert_matmul(x, v, i) transpose_b=1\nu = expert_matmul(x, w, i) transpose_b=1\na = swiglu(g, u)\n" \
+    "z = expert_matmul(a, d, i) transpose_b=1\np = softmax(s)\ne = gather_elements(p, i)\nt = reduce(e) "    \
+    "kind=sum\nf = div(e, t)\nq = reshape(f) : f32 [1, T, 1, 4]\nb = matmul(q, z)\nc = reshape(b) : f32 "    \
+    "[1, T, 256]\nr = add(x, c)\noutput r\n"
+
+/* What surrounds products with experts becomes two ops on GPUs. With few pairs these compute the products,
+ * which have no launch then. */
+static void expert_fusion(void **state)
+{
+    static const struct {
+        int is_cpu, fused;
+        int64_t T;
+        const char *kernels;
+    } cases[] = {{0, 1, 1, " topk_rows expert_few expert_few_sum"},
+                 {0, 1, 512,
+                  " topk_rows expert_order expert_tiles expert_order expert_tiles elementwise expert_order "
+                  "expert_tiles expert_sum"},
+                 {1, 0, 1, NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const clef_caps caps = {.is_gpu = !cases[i].is_cpu,
+                                .is_cpu = cases[i].is_cpu,
+                                .max_group = 256,
+                                .max_items = {256, 256, 256},
+                                .n_units = 4,
+                                .local_bytes = 32 << 10,
+                                .max_alloc_bytes = 1 << 30};
+        static clef_launch launches[32];
+        static unsigned char args[32 * CLEF_MAX_ARGS_BYTES];
+        clef_graph *g = parse(FUSED);
+        clef_error err = {0};
+        char kernels[512] = "";
+        clef_lowering lo = {
+            .graph = g, .caps = &caps, .symbols = &cases[i].T, .launches = launches, .cap = 32, .args = args};
+        int fused = 0;
+        assert_int_equal(clef__pass_choose(g, &caps, CLEF_GEMM_OWN, 1, &err), CLEF_OK);
+        for (int32_t k = 0; k < g->n_values; k++) {
+            lo.node = g->values[k];
+            fused += lo.node->op == CLEF_OP_expert_gated || lo.node->op == CLEF_OP_expert_sum;
+            if (lo.node->op != CLEF_OP_NONE && clef__ops[lo.node->op]->lower)
+                assert_int_equal(clef__ops[lo.node->op]->lower(&lo, lo.node, &err), CLEF_OK);
+        }
+        for (int32_t k = 0; k < lo.n; k++)
+            strcat(strcat(kernels, " "), launches[k].kernel);
+        assert_int_equal(fused, 2 * cases[i].fused);
+        if (cases[i].kernels)
+            assert_string_equal(kernels, cases[i].kernels);
+        clef_graph_destroy(g);
+    }
 }
 
 /* Scratch memory is taken for the longest step, so that a shorter one, whose tiles have fewer rows, must not
@@ -259,8 +316,8 @@ static void expert_scratch(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units),
-                                       cmocka_unit_test(flash_records), cmocka_unit_test(expert_groups),
-                                       cmocka_unit_test(expert_scratch)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops),    cmocka_unit_test(matrix_units),
+                                       cmocka_unit_test(flash_records),  cmocka_unit_test(expert_groups),
+                                       cmocka_unit_test(expert_scratch), cmocka_unit_test(expert_fusion)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

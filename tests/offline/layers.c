@@ -57,10 +57,16 @@
     "mask) scale=0.125\n"                                                                                    \
     "oh = reshape(o) : f32 [B, T, 768]\nr = add(oh, x)\ny = layer_norm(r, n1, b1) eps=1e-5\noutput y\n"
 
-/* The end of a step: 2 selected of 8 experts, the next token. */
+/* The end of a step: 2 selected of 8 experts, alone and with what surrounds them; the next token. */
 #define EXPERTS                                                                                              \
-    "symbol T <= 512\ninput x f32 [1, T, 4096]\ninput i i32 [1, T, 2]\nweight w %1$s [8, 14336, 4096]\n"     \
-    "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n"
+    "symbol T <= 512\ninput x f32 [1, T, 4096]\ninput s f32 [1, T, 8]\nweight v %1$s [8, 14336, 4096]\n"     \
+    "input o f32 [1, T, 2, 4096]\nweight w %1$s [8, 14336, 4096]\nweight d %1$s [8, 4096, 14336]\ni = "      \
+    "topk(s) k=2\n"                                                                                          \
+    "y = expert_matmul(o, w, i) transpose_b=1\ng = expert_matmul(x, v, i) transpose_b=1\n"                   \
+    "u = expert_matmul(x, w, i) transpose_b=1\na = swiglu(g, u)\n"                                           \
+    "z = expert_matmul(a, d, i) transpose_b=1\ne = gather_elements(s, i)\np = softmax(e)\n"                  \
+    "q = reshape(p) : f32 [1, T, 1, 2]\nb = matmul(q, z)\nc = reshape(b) : f32 [1, T, 4096]\n"               \
+    "r = add(x, c)\noutput y\noutput r\n"
 #define TOKEN                                                                                                \
     "input x f32 [1, 1, 128256]\nstate h i32 [1, 64]\ninput i i32 [1, 1]\ninput p i32 [1]\ninput o i32 "     \
     "[16]\n"                                                                                                 \
