@@ -53,6 +53,30 @@ clef_status clef_graph_count(const clef_graph *g, int64_t rows, int64_t keys, cl
     return CLEF_OK;
 }
 
+static int is_launched(const clef_value *n, const clef_launch *launches, int32_t n_launches)
+{
+    for (int32_t i = 0; i < n_launches; i++)
+        if (launches[i].node == n)
+            return 1;
+    return 0;
+}
+
+clef_cost clef__launched_cost(const clef_value *n, const clef_launch *launches, int32_t n_launches,
+                              const int64_t *symbols)
+{
+    clef_cost sum = clef__ops[n->op]->cost(n, symbols);
+    for (int32_t i = 0; i < n->n_in; i++) {
+        const clef_value *v = n->in[i];
+        if (!(clef__ops[n->op]->absorbs >> i & 1) || v->op == CLEF_OP_NONE || !clef__ops[v->op]->lower ||
+            is_launched(v, launches, n_launches))
+            continue;
+        const clef_cost cost = clef__ops[v->op]->cost(v, symbols);
+        sum.flops += cost.flops;
+        sum.bytes += cost.bytes;
+    }
+    return sum;
+}
+
 int32_t clef_graph_exchanges(const clef_graph *g, int64_t rows, int64_t keys, clef_exchange_info *out,
                              int32_t n)
 {

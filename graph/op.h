@@ -127,6 +127,7 @@ typedef struct clef_op_def {
     /** Computes n->op's formula in double. in[i].x is NULL for an absent input. */
     void (*ref)(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out);
     clef_cost (*cost)(const clef_value *n, const int64_t *symbols);
+    int32_t absorbs; /* bit i: the launch may compute input i itself, which then has none of its own */
     /** Makes the launches for the symbols' current values. NULL: a view, which needs none. Allocates nothing,
      *  because it runs whenever a symbol is bound to a new value. */
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
@@ -175,6 +176,11 @@ typedef struct clef_op_def {
 #undef OP
 /** The table, indexed by clef_op. */
 extern const clef_op_def *const clef__ops[CLEF_N_OPS];
+
+/** The cost of what n's launches compute: n, and inputs that it absorbs and that have none of the n_launches
+ *  launches. */
+clef_cost clef__launched_cost(const clef_value *n, const clef_launch *launches, int32_t n_launches,
+                              const int64_t *symbols);
 
 /** The allowed error of n: def.tol_of(), else def.tol. */
 float clef__tolerance(const clef_value *n);

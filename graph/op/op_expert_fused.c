@@ -23,17 +23,10 @@ static void gated_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
         out->x[i] = in[GATED_GATE].x[i] / (1 + exp(-in[GATED_GATE].x[i])) * in[GATED_UP].x[i];
 }
 
-static clef_cost cost_of_product(const clef_value *y, const int64_t *symbols)
-{
-    return y->op == CLEF_OP_expert_matmul ? clef__ops[y->op]->cost(y, symbols) : (clef_cost){0};
-}
-
 static clef_cost gated_cost(const clef_value *n, const int64_t *symbols)
 {
-    const clef_cost gate = cost_of_product(n->in[GATED_GATE], symbols),
-                    up = cost_of_product(n->in[GATED_UP], symbols);
-    return (clef_cost){.flops = 5.0 * (double)clef__elements(n, symbols) + gate.flops + up.flops,
-                       .bytes = (double)clef__bytes(n, symbols) + gate.bytes + up.bytes};
+    return (clef_cost){.flops = 5.0 * (double)clef__elements(n, symbols),
+                       .bytes = (double)clef__bytes(n, symbols)};
 }
 
 const clef_op_def clef__op_expert_gated = {
@@ -46,6 +39,7 @@ const clef_op_def clef__op_expert_gated = {
     .infer = clef__infer_gate,
     .ref = gated_ref,
     .cost = gated_cost,
+    .absorbs = 1 << GATED_GATE | 1 << GATED_UP,
     .lower = clef__lower_expert_gated,
     .in_place = 1 << GATED_GATE | 1 << GATED_UP,
     .proof = CLEF__PROOF_BY_CASES,
@@ -131,9 +125,8 @@ static void sum_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_ten
 
 static clef_cost sum_cost(const clef_value *n, const int64_t *symbols)
 {
-    const clef_cost product = cost_of_product(n->in[SUM_Y], symbols);
-    return (clef_cost){.flops = 2.0 * (double)clef__elements(n->in[SUM_Y], symbols) + product.flops,
-                       .bytes = 2.0 * (double)clef__bytes(n, symbols) + product.bytes};
+    return (clef_cost){.flops = 2.0 * (double)clef__elements(n->in[SUM_Y], symbols),
+                       .bytes = 2.0 * (double)clef__bytes(n, symbols)};
 }
 
 /* Work-items that read x or the scores may run after others that have written. */
@@ -159,6 +152,7 @@ const clef_op_def clef__op_expert_sum = {
     .infer = sum_infer,
     .ref = sum_ref,
     .cost = sum_cost,
+    .absorbs = 1 << SUM_Y,
     .lower = clef__lower_expert_sum,
     .in_place = 1 << SUM_RESIDUAL,
     .in_place_if = sum_in_place_if,

@@ -110,11 +110,11 @@ static int same_launch(const lister *l, int32_t i, int32_t k)
 }
 
 static void write_launch(const lister *l, const char *card_name, const char *step_name, int32_t i,
-                         int32_t count, const int64_t *symbols, int64_t depth)
+                         int32_t n_all, int32_t count, const int64_t *symbols, int64_t depth)
 {
     const clef_launch *a = &l->launches[i];
     const clef_value *n = a->node;
-    const clef_cost cost = clef__ops[n->op]->cost(n, symbols);
+    const clef_cost cost = clef__launched_cost(n, l->launches, n_all, symbols);
     fprintf(l->to, "%s %s %04d %s %s %s %d %u %u %u %u %u %u %.0f %.0f %s %" PRId64, card_name, step_name,
             (int)l->numbers[i], a->kernel, clef__ops[n->op]->name, a->variant ? a->variant->name : "-",
             (int)count, a->groups[0], a->groups[1], a->groups[2], a->local[0], a->local[1], a->local[2],
@@ -171,7 +171,7 @@ static int list_step(lister *l, const card *c, const clef_graph *g, const int64_
                 done[k] = 1;
                 count++;
             }
-        write_launch(l, c->name, name, i, count, symbols, depth);
+        write_launch(l, c->name, name, i, n, count, symbols, depth);
     }
     return n < 0;
 }
