@@ -213,6 +213,7 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
             total += weights[c * ROWS + p.item];
         totals[p.item] = total;
     }
+#pragma unroll /* else the sums would be in memory, to be found by r */
     for (uint r = 0; r < ROWS; r++) {
         if (!is_idle)
             store_piece(sums + stream * E + from, acc[r] * keeps[stream * ROWS + r]);

@@ -32,8 +32,9 @@ INLINED ushort8 piece_5(global const uchar *p, size_t i)
 
 INLINED float8 decode_1(uint4 raw)
 {
-    const ushort8 bits = as_ushort8(raw);
-    return vload_half8(0, (const half *)&bits);
+    const ushort8 h = as_ushort8(raw); /* one by one: whole vectors would pass through memory */
+    return (float8)(half_of_bits(h.s0), half_of_bits(h.s1), half_of_bits(h.s2), half_of_bits(h.s3),
+                    half_of_bits(h.s4), half_of_bits(h.s5), half_of_bits(h.s6), half_of_bits(h.s7));
 }
 
 INLINED float8 decode_2(uint4 raw) { return as_float8(convert_uint8(as_ushort8(raw)) << 16); }
@@ -71,8 +72,8 @@ INLINED ushort4 piece_5(global const uchar *p, size_t i)
 
 INLINED float4 decode_1(uint2 raw)
 {
-    const ushort4 bits = as_ushort4(raw);
-    return vload_half4(0, (const half *)&bits);
+    const ushort4 h = as_ushort4(raw);
+    return (float4)(half_of_bits(h.s0), half_of_bits(h.s1), half_of_bits(h.s2), half_of_bits(h.s3));
 }
 
 INLINED float4 decode_2(uint2 raw) { return as_float4(convert_uint4(as_ushort4(raw)) << 16); }
