@@ -44,13 +44,20 @@ enum {
 };
 #include "attention_gpu_parts.h"
 
-/* The lane's elements of a query. */
-INLINED unit_floats query_piece(global const float *q)
+/* Where element d of query r is in local memory: vectors of four, those of neighbouring lanes beside each other,
+ * so that they are in different banks. */
+INLINED uint ready_at(uint r, uint d)
+{
+    return ((r * (UNIT / 4) + d % UNIT / 4) * LANES + d / UNIT) * 4 + d % 4;
+}
+
+/* The lane's elements of query r. */
+INLINED unit_floats query_piece(local const float *ready, uint r, uint lane)
 {
 #if UNIT == 8
-    return vload8(0, q);
+    return (float8)(vload4(0, ready + ready_at(r, lane * UNIT)), vload4(0, ready + ready_at(r, lane * UNIT + 4)));
 #else
-    return vload4(0, q);
+    return vload4(0, ready + ready_at(r, lane * UNIT));
 #endif
 }
 
@@ -85,20 +92,22 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
     local float sums[SUMS] __attribute__((aligned(16)));
     local float logits[PAIRS], weights[KEYS * ROWS] __attribute__((aligned(16))),
         keeps[STREAMS * ROWS] __attribute__((aligned(16)));
-    local float tops[ROWS], totals[ROWS];
+    local float ready[ROWS * D] __attribute__((aligned(16))), tops[ROWS], totals[ROWS];
     const uint lane = p.slot, stream = p.first, from = lane * UNIT;
     const bool is_idle = WG % LANES != 0 && stream >= STREAMS;
-    unit_floats ready[ROWS], acc[ROWS];
+    unit_floats acc[ROWS];
     size_t mask_row[MINE];
     int begin[MINE], end[MINE];
     float most[MINE], sum[MINE];
 
 #pragma unroll
-    for (uint r = 0; r < ROWS; r++) {
-        const uint query = min(p.tile * ROWS + r, p.queries - 1);
-        ready[r] = query_piece(q + row_at(&a, &a.q, p.b, p.hk, query) + from);
+    for (uint r = 0; r < ROWS; r++)
         acc[r] = 0;
+    for (uint i = p.item; i < ROWS * D; i += WG) {
+        const uint query = min(p.tile * ROWS + i / D, p.queries - 1);
+        ready[ready_at(i / D, i % D)] = q[row_at(&a, &a.q, p.b, p.hk, query) + i % D];
     }
+    barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
     for (uint m = 0; m < MINE; m++) { /* pairs beyond the last repeat its query */
         const uint query = min(p.tile * ROWS + (p.item + m * WG) / KEYS, p.queries - 1);
@@ -113,25 +122,29 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
     for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         RAW(K_TYPE) key[EACH];
         RAW(V_TYPE) value[EACH];
+        unit_floats x[EACH];
 #pragma unroll
         for (uint j = 0; j < EACH; j++) {
             const int s = min(s0 + (int)(j * STREAMS + stream), keys.y - 1);
             key[j] = PIECE(K_TYPE)(k, key_at(&a.k, p.b, p.hk, s, own_pages) + from);
         }
 #pragma unroll
-        for (uint j = 0; j < EACH; j++) {
-            const int s = min(s0 + (int)(j * STREAMS + stream), keys.y - 1);
-            value[j] = PIECE(V_TYPE)(v, key_at(&a.v, p.b, p.hk, s, own_pages) + from);
-        }
+        for (uint j = 0; j < EACH; j++)
+            x[j] = DECODE(K_TYPE)(key[j]);
+#pragma unroll 1
+        for (uint r = 0; r < ROWS; r++) {
+            const unit_floats y = query_piece(ready, r, lane);
 #pragma unroll
-        for (uint j = 0; j < EACH; j++) {
-            const unit_floats x = DECODE(K_TYPE)(key[j]);
-#pragma unroll
-            for (uint r = 0; r < ROWS; r++) {
-                const float part = product(ready[r], x, 0.0f);
+            for (uint j = 0; j < EACH; j++) {
+                const float part = product(y, x[j], 0.0f);
                 if (!is_idle)
                     sums[(r * KEYS + j * STREAMS + stream) * PITCH + lane] = part;
             }
+        }
+#pragma unroll
+        for (uint j = 0; j < EACH; j++) { /* on their way while the weights are computed */
+            const int s = min(s0 + (int)(j * STREAMS + stream), keys.y - 1);
+            value[j] = PIECE(V_TYPE)(v, key_at(&a.v, p.b, p.hk, s, own_pages) + from);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -174,10 +187,10 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
             acc[r] *= keeps[own * ROWS + r];
 #pragma unroll
         for (uint j = 0; j < EACH; j++) {
-            const unit_floats x = DECODE(V_TYPE)(value[j]);
+            const unit_floats y = DECODE(V_TYPE)(value[j]);
 #pragma unroll
             for (uint r = 0; r < ROWS; r++)
-                acc[r] = fma((unit_floats)(weights[(j * STREAMS + own) * ROWS + r]), x, acc[r]);
+                acc[r] = fma((unit_floats)(weights[(j * STREAMS + own) * ROWS + r]), y, acc[r]);
         }
     }
 
@@ -213,10 +226,11 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
             total += weights[c * ROWS + p.item];
         totals[p.item] = total;
     }
-#pragma unroll /* else the sums would be in memory, to be found by r */
     for (uint r = 0; r < ROWS; r++) {
-        if (!is_idle)
-            store_piece(sums + stream * E + from, acc[r] * keeps[stream * ROWS + r]);
+#pragma unroll
+        for (uint i = 0; i < ROWS; i++) /* an array that is indexed by r would be in memory */
+            if (i == r && !is_idle)
+                store_piece(sums + stream * E + from, acc[i] * keeps[stream * ROWS + i]);
         barrier(CLK_LOCAL_MEM_FENCE);
         const uint query = p.tile * ROWS + r;
         if (query < p.queries) {

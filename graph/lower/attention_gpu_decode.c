@@ -4,19 +4,33 @@
 #include "graph/lower/attention_gpu_parts.h"
 
 enum {
-    GROUP = 128,         /* items */
-    MOST_QUERIES = 16,   /* of a head of k: beyond them tiles that share local memory read less */
-    MOST_ROWS = 8,       /* of a tile */
-    MOST_FLOATS = 32,    /* of the queries, and of the sums, in an item's registers */
-    MOST_PRODUCTS = 16,  /* of an item in a chunk, unless a tile has more than 4 rows */
-    GROUPS_PER_UNIT = 4, /* so that the others compute while one waits for memory */
-    LEAST_EACH = 4,      /* loads of k under way in an item */
-    MOST_EACH = 8
+    GROUP = 128,       /* items */
+    MOST_QUERIES = 16, /* of a head of k: beyond them tiles that share local memory read less */
+    MOST_ROWS = 8,     /* of a tile */
+    MOST_EACH = 8,     /* keys of an item in a chunk */
+    LEAST_LOADED = 16  /* elements of k that an item loads at once */
 };
+
+/* What a device's registers and local memory have room for, by what scripts/speed predicts: no card has
+ * measured it. */
+typedef struct room {
+    uint32_t floats;   /* of the sums in an item's registers */
+    uint32_t products; /* of an item in a chunk of whole pieces: of each a float is in local memory */
+    uint32_t groups;   /* for each compute unit: one computes while others wait for memory */
+} room;
+
+static room room_of(const clef_caps *caps)
+{
+    if (caps->nv_asm) /* at some 150 registers for an item a unit holds 3 groups */
+        return (room){.floats = 32, .products = 16, .groups = 3};
+    if (caps->subgroup_demand) /* Intel: 64 registers for an item in subgroups of 16 */
+        return (room){.floats = 32, .products = 8, .groups = 4};
+    return (room){.floats = 64, .products = 16, .groups = 4};
+}
 
 /* Constants of the program; rows 0: none fit. */
 typedef struct shape {
-    uint32_t rows, unit, each;
+    uint32_t rows, unit, each, groups;
 } shape;
 
 /* Queries of a head of k in a tile's run. */
@@ -28,11 +42,14 @@ static uint32_t queries_of(const clef_attention_call *call)
 
 static shape shape_of(const clef_lowering *lo, const clef_attention_call *call)
 {
+    const room has = room_of(lo->caps);
     const uint32_t D = clef__n(lo, call->k, 0), queries = queries_of(call);
     shape s = {.rows = clef__ceil_div(queries, clef__ceil_div(queries, MOST_ROWS))};
-    s.unit = s.rows * 8 <= MOST_FLOATS && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
-    s.each = MOST_PRODUCTS / s.rows;
-    s.each = s.each < LEAST_EACH ? LEAST_EACH : s.each > MOST_EACH ? MOST_EACH : s.each;
+    s.unit = s.rows * 8 <= has.floats && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
+    s.each = has.products * 8 / s.unit / s.rows;
+    s.each = s.each * s.unit < LEAST_LOADED ? LEAST_LOADED / s.unit : s.each > MOST_EACH ? MOST_EACH : s.each;
+    s.groups =
+        s.unit == 4 && has.groups < 4 ? 4 : has.groups; /* items of half a piece have fewer registers */
     return s;
 }
 
@@ -40,7 +57,7 @@ static uint64_t local_bytes(shape s, uint32_t D)
 {
     const uint64_t lanes = D / s.unit, streams = GROUP / lanes, pairs = streams * s.each * s.rows,
                    products = pairs * (lanes | 1), sums = streams * D;
-    return 4 * ((products > sums ? products : sums) + 2 * pairs + streams * s.rows + 2 * s.rows) + 64;
+    return 4 * ((products > sums ? products : sums) + 2 * pairs + streams * s.rows + (2 + D) * s.rows) + 64;
 }
 
 /* Whether a row of k or v can be read in pieces of `unit` elements. */
@@ -82,5 +99,5 @@ clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_atte
                                    CLEF_ATTENTION_DEFS(lo, call),
                                    {"FIRST", call->first != NULL}},
                           .local = {GROUP}};
-    return clef__attention_parts_launch(lo, call, &launch, s.rows, GROUPS_PER_UNIT, err);
+    return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups, err);
 }

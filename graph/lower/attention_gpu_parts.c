@@ -19,8 +19,9 @@ static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_
         (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* positions times the width of the window */
     const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3],
                    wanted = groups_per_unit * (uint32_t)(caps->n_units > 1 ? caps->n_units : 1);
-    const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS),
-                   of_units = groups < wanted ? clef__ceil_div(wanted, groups) : 1;
+    /* Some groups too few leave less idle than some too many, which would wait for the others to end. */
+    const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS), most = clef__ceil_div(wanted, groups),
+                   of_units = most > 4 ? wanted / groups : most;
     const uint32_t of_loops = caps->short_loops ? clef__ceil_div(keys, SHORT_KEYS) : 1;
     const uint32_t n = of_units < useful ? of_units : useful;
     return n > of_loops ? n : of_loops > 1 ? of_loops : 1;
