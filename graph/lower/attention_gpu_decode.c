@@ -6,26 +6,26 @@
 enum {
     GROUP = 128,       /* items */
     MOST_QUERIES = 16, /* of a head of k: beyond them tiles that share local memory read less */
-    MOST_ROWS = 8,     /* of a tile */
-    MOST_EACH = 8,     /* keys of an item in a chunk */
-    LEAST_LOADED = 16  /* elements of k that an item loads at once */
+    LEAST_EACH = 2     /* keys of an item in a chunk */
 };
 
 /* What a device's registers and local memory have room for, by what scripts/speed predicts: no card has
- * measured it. */
+ * measured it. More would spill registers. */
 typedef struct room {
+    uint32_t rows;     /* queries of a tile */
     uint32_t floats;   /* of the sums in an item's registers */
     uint32_t products; /* of an item in a chunk of whole pieces: of each a float is in local memory */
+    uint32_t each;     /* most keys of an item in a chunk */
     uint32_t groups;   /* for each compute unit: one computes while others wait for memory */
 } room;
 
 static room room_of(const clef_caps *caps)
 {
     if (caps->nv_asm) /* at some 150 registers for an item a unit holds 3 groups */
-        return (room){.floats = 32, .products = 16, .groups = 3};
+        return (room){.rows = 8, .floats = 32, .products = 16, .each = 4, .groups = 3};
     if (caps->subgroup_demand) /* Intel: 64 registers for an item in subgroups of 16 */
-        return (room){.floats = 32, .products = 8, .groups = 4};
-    return (room){.floats = 64, .products = 16, .groups = 4};
+        return (room){.rows = 4, .floats = 32, .products = 8, .each = 2, .groups = 4};
+    return (room){.rows = 8, .floats = 64, .products = 16, .each = 4, .groups = 4};
 }
 
 /* Constants of the program; rows 0: none fit. */
@@ -44,10 +44,10 @@ static shape shape_of(const clef_lowering *lo, const clef_attention_call *call)
 {
     const room has = room_of(lo->caps);
     const uint32_t D = clef__n(lo, call->k, 0), queries = queries_of(call);
-    shape s = {.rows = clef__ceil_div(queries, clef__ceil_div(queries, MOST_ROWS))};
+    shape s = {.rows = clef__ceil_div(queries, clef__ceil_div(queries, has.rows))};
     s.unit = s.rows * 8 <= has.floats && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
     s.each = has.products * 8 / s.unit / s.rows;
-    s.each = s.each * s.unit < LEAST_LOADED ? LEAST_LOADED / s.unit : s.each > MOST_EACH ? MOST_EACH : s.each;
+    s.each = s.each < LEAST_EACH ? LEAST_EACH : s.each > has.each ? has.each : s.each;
     s.groups =
         s.unit == 4 && has.groups < 4 ? 4 : has.groups; /* items of half a piece have fewer registers */
     return s;
