@@ -1,10 +1,10 @@
-/* Softmax attention of few queries for each head of k, as in decode, on GPUs: rows of k and v pass from memory
- * to registers, and local memory holds sums alone. attention_gpu_query.cl has the formula and the numbering of
- * the queries of a head of k, attention_gpu_flash.cl the parts of the keys.
+/* Softmax attention of few queries for each head of k, as in decode, on GPUs: rows of k and v pass from
+ * memory to registers, and local memory holds sums alone. attention_gpu_query.cl has the formula and the
+ * numbering of the queries of a head of k, attention_gpu_flash.cl the parts of the keys.
  *
- * A work-item (stream, lane) of WG / LANES streams by LANES = D / UNIT lanes has UNIT elements of each row. Of
- * a chunk of EACH keys for each stream it
- *   1. loads its elements of EACH rows of k and of v, and leaves its part of the products q . k;
+ * A work-item (stream, lane) of WG / LANES streams by LANES = D / UNIT lanes has UNIT elements of each row.
+ * Of a chunk of EACH keys for each stream it
+ *   1. loads its elements of EACH rows of k, leaves its part of the products q . k, and loads those of v;
  *   2. adds up the parts of one product, or of a few, and leaves a logit;
  *   3. turns that logit into a weight relative to the largest one of its query in its stream;
  *   4. adds the values of its stream, times their weights, to its sums of all ROWS queries.
@@ -27,7 +27,7 @@
 #include "attention_logit.h"
 
 #if !defined(D) || !defined(E) || !defined(ROWS) || !defined(UNIT) || !defined(EACH)
-#  error "attention_gpu_decode.cl needs WG, ROWS, UNIT, EACH, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS and FIRST"
+#  error "attention_gpu_decode.cl needs WG, ROWS, UNIT, EACH, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS, FIRST"
 #endif
 #include "attention_gpu_row.h"
 
@@ -37,15 +37,15 @@ enum {
     KEYS = STREAMS * EACH,
     PAIRS = KEYS * ROWS, /* of a query and a key of the chunk; pair r KEYS + c is query r and key c */
     MINE = (PAIRS + WG - 1) / WG,
-    PITCH = LANES | 1, /* floats between the parts of neighbouring pairs, so that they are in different banks */
+    PITCH = LANES | 1, /* floats between neighbouring pairs: odd, so that they are in different banks */
     SUMS = PAIRS * PITCH > STREAMS * E ? PAIRS * PITCH : STREAMS * E,
     SLOTS = LANES,
     TALL = 1
 };
 #include "attention_gpu_parts.h"
 
-/* Where element d of query r is in local memory: vectors of four, those of neighbouring lanes beside each other,
- * so that they are in different banks. */
+/* Where element d of query r is in local memory: vectors of four, those of neighbouring lanes beside each
+ * other, so that they are in different banks. */
 INLINED uint ready_at(uint r, uint d)
 {
     return ((r * (UNIT / 4) + d % UNIT / 4) * LANES + d / UNIT) * 4 + d % 4;
@@ -55,7 +55,8 @@ INLINED uint ready_at(uint r, uint d)
 INLINED unit_floats query_piece(local const float *ready, uint r, uint lane)
 {
 #if UNIT == 8
-    return (float8)(vload4(0, ready + ready_at(r, lane * UNIT)), vload4(0, ready + ready_at(r, lane * UNIT + 4)));
+    const uint at = lane * UNIT;
+    return (float8)(vload4(0, ready + ready_at(r, at)), vload4(0, ready + ready_at(r, at + 4)));
 #else
     return vload4(0, ready + ready_at(r, lane * UNIT));
 #endif

@@ -3,8 +3,8 @@
  * the numbering of the queries of a head of k (i = t group + h). Tiles have ROWS queries, so that all heads
  * of a group and neighbouring positions share each read of k and v.
  *
- * Launch: splits ceil(group T / ROWS) Hk B groups of WG work-items. With a.splits > 1 the keys are cut into so
- * many parts, each leaves a record for each query in `parts`, and attention_gpu_merge.cl joins them.
+ * Launch: splits ceil(group T / ROWS) Hk B groups of WG work-items. With a.splits > 1 the keys are cut into
+ * so many parts, each leaves a record for each query in `parts`, and attention_gpu_merge.cl joins them.
  *
  * A work-item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
  * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each work-item adds up the

@@ -1,8 +1,8 @@
 /* Joins the results of the parts of the keys that attention_gpu_flash.cl and attention_gpu_decode.cl left. A
- * record of a query and a part is the largest logit, the sum of the weights relative to it, two unused floats,
- * then the sum of the values by these weights, of E rounded up to a multiple of 4.
+ * record of a query and a part is the largest logit, the sum of the weights relative to it, two unused
+ * floats, then the sum of the values by these weights, of E rounded up to a multiple of 4.
  * Launch: B T H groups of WG work-items, one for each row of out.
- *   -D WG, E  last dim of v */
+ *   -D WG, E  E: last dim of v */
 #include "args.h"
 #include "group.h"
 
@@ -11,7 +11,7 @@
 #endif
 
 enum { RECORD = 4 + (E + 3) / 4 * 4 };
-enum { PER_ITEM = (E + WG - 1) / WG }; /* elements of a row for each work-item of the merge */
+enum { PER_ITEM = (E + WG - 1) / WG }; /* elements of a row for each work-item */
 
 GROUP_KERNEL
 void attention_gpu_merge(const attention_flash_args f, global float *out, global const float *parts)

@@ -1,8 +1,9 @@
 /* A piece of a row of k or v: UNIT (4 or 8) elements, read by one load of up to 16 bytes where the format
- * allows it, and decoded later, so that many loads are under way at once. Include it after weights.h and inline.h.
- *   RAW(type)           what a piece is kept in before it is decoded
- *   PIECE(type)(p, i)   the piece from element i on, a multiple of UNIT. Floats are aligned to the piece
- *   DECODE(type)(raw)   its elements */
+ * allows it, and decoded later, so that many loads are under way at once. Include it after weights.h and
+ * inline.h.
+ *   RAW(type)          what a piece is kept in before it is decoded
+ *   PIECE(type)(p, i)  the piece from element i on, a multiple of UNIT. Floats are aligned to the piece
+ *   DECODE(type)(raw)  its elements */
 #ifndef CLEF_CL_ATTENTION_GPU_ROW_H
 #define CLEF_CL_ATTENTION_GPU_ROW_H
 
@@ -26,7 +27,8 @@ INLINED float8 piece_0(global const float *p, size_t i)
 
 INLINED ushort8 piece_5(global const uchar *p, size_t i)
 {
-    global const ushort *block = (global const ushort *)(p + i / 32 * Q8_0_BYTES), *x = block + 1 + i % 32 / 2;
+    global const ushort *block = (global const ushort *)(p + i / 32 * Q8_0_BYTES);
+    global const ushort *x = block + 1 + i % 32 / 2;
     return (ushort8)(block[0], x[0], x[1], x[2], x[3], 0, 0, 0);
 }
 
@@ -66,7 +68,8 @@ INLINED float4 piece_0(global const float *p, size_t i) { return *(global const 
 
 INLINED ushort4 piece_5(global const uchar *p, size_t i)
 {
-    global const ushort *block = (global const ushort *)(p + i / 32 * Q8_0_BYTES), *x = block + 1 + i % 32 / 2;
+    global const ushort *block = (global const ushort *)(p + i / 32 * Q8_0_BYTES);
+    global const ushort *x = block + 1 + i % 32 / 2;
     return (ushort4)(block[0], x[0], x[1], 0);
 }
 
