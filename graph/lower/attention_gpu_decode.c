@@ -5,6 +5,7 @@
 
 enum {
     GROUP = 128,       /* items */
+    SHORT_LANES = 32,  /* most items for a row on devices that end long loops: each adds as many products */
     MOST_QUERIES = 16, /* of a head of k: beyond them tiles that share local memory read less */
     LEAST_EACH = 2     /* keys of an item in a chunk */
 };
@@ -82,8 +83,9 @@ int clef__attention_gpu_decode_takes(const clef_lowering *lo, const clef_attenti
     if (call->batch_invariant || D != E || queries_of(call) > MOST_QUERIES)
         return 0;
     const shape s = shape_of(lo, call);
-    return D % s.unit == 0 && D / s.unit <= GROUP && has_pieces(call->k, &call->args.a.k, s.unit) &&
-           has_pieces(call->v, &call->args.a.v, s.unit) && local_bytes(s, D) <= lo->caps->local_bytes;
+    return D % s.unit == 0 && D / s.unit <= (lo->caps->short_loops ? SHORT_LANES : GROUP) &&
+           has_pieces(call->k, &call->args.a.k, s.unit) && has_pieces(call->v, &call->args.a.v, s.unit) &&
+           local_bytes(s, D) <= lo->caps->local_bytes;
 }
 
 clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
