@@ -71,7 +71,7 @@ INLINED void store_piece(local float *to, unit_floats x)
 #endif
 }
 
-/* exp(z - base); 0 for -INFINITY, by a comparison, since drivers that assume finite numbers miscompute exp. */
+/* exp(z - base); 0 for -INFINITY by a comparison: drivers that assume finite numbers miscompute exp of it. */
 INLINED float weight_of(float z, float base) { return z < -FLT_MAX ? 0.0f : exp(z - base); }
 
 GROUP_KERNEL
