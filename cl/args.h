@@ -119,7 +119,7 @@ typedef struct attention_args {
     args_float scale, softcap;
     args_int   causal, window;
     args_uint tile, splits; /* attention_cpu_prefill.cl: queries of a tile; attention_cpu_decode.cl,
-                               attention_gpu_flash.cl: parts of the keys */
+                               attention_gpu_parts.h: parts of the keys */
     paging_args paging;
     args_uint   tiles; /* with pages: at least the number of tiles of a head of k */
 } attention_args;
@@ -144,7 +144,7 @@ typedef struct heads_args {
     paging_args paging;
 } heads_args;
 
-/* attention_gpu_flash.cl */
+/* attention_gpu_flash.cl, attention_gpu_decode.cl, attention_gpu_merge.cl */
 typedef struct attention_flash_args {
     attention_args a;
     args_uint      parts; /* start of the parts' results in their buffer */

@@ -3,12 +3,8 @@
  * the numbering of the queries of a head of k (i = t group + h). Tiles have ROWS queries, so that all heads
  * of a group and neighbouring positions share each read of k and v.
  *
- * Launches:
- *   attention_gpu_flash        splits ceil(group T / ROWS) Hk B groups of WG work-items. With a.splits > 1
- *                              the keys are cut into so many parts. Each part leaves a record for each query
- *                              in `parts`: the largest logit, the sum of the weights, two unused floats, then
- *                              the weighted sum of the values, of E rounded up to a multiple of 4.
- *   attention_gpu_flash_merge  B T H groups of WG work-items; joins the records of each row of out.
+ * Launch: splits ceil(group T / ROWS) Hk B groups of WG work-items. With a.splits > 1 the keys are cut into
+ * so many parts, each leaves a record for each query in `parts`, and attention_gpu_merge.cl joins them.
  *
  * A work-item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
  * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each work-item adds up the
@@ -129,50 +125,4 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         barrier(CLK_LOCAL_MEM_FENCE); /* chunk and weights are overwritten next */
     }
     store(out, parts + f.parts, &a, &p, most, sum, acc);
-}
-
-enum { PER_ITEM = (E + WG - 1) / WG }; /* elements of a row for each work-item of the merge */
-
-GROUP_KERNEL
-void attention_gpu_flash_merge(const attention_flash_args f, global float *out, global const float *parts)
-{
-    const attention_args a = f.a;
-    const size_t row = get_group_id(0);
-    const uint lane = group_item();
-    GROUP_SCRATCH(scratch);
-    local float weights[WG];
-    float most = -INFINITY, total = 0;
-    parts += f.parts + row * a.splits * RECORD;
-    for (uint p = lane; p < a.splits; p += WG)
-        most = fmax(most, parts[p * RECORD]);
-    most = group_max(most, scratch);
-    const float base =
-        most == -INFINITY ? 0.0f : most; /* a part without keys has weight 0; one with a NaN has a NaN sum */
-    for (uint p = lane; p < a.splits; p += WG)
-        total += exp(parts[p * RECORD] - base) * parts[p * RECORD + 1];
-    total = group_sum(total, scratch);
-    const float scale = total != 0 ? 1.0f / total : 0.0f;
-    out += row * E;
-    float x[PER_ITEM];
-#pragma unroll
-    for (uint j = 0; j < PER_ITEM; j++)
-        x[j] = 0;
-    for (uint p0 = 0; p0 < a.splits; p0 += WG) { /* the weights of WG parts, then what they weigh */
-        const uint n = min(a.splits - p0, (uint)WG);
-        if (lane < n)
-            weights[lane] = exp(parts[(p0 + lane) * RECORD] - base);
-        barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint j = 0; j < PER_ITEM; j++) {
-            const uint e = min(lane + j * WG, (uint)E - 1);
-#pragma unroll 8
-            for (uint p = 0; p < n; p++)
-                x[j] = fma(weights[p], parts[(p0 + p) * RECORD + 4 + e], x[j]);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-#pragma unroll
-    for (uint j = 0; j < PER_ITEM; j++)
-        if (lane + j * WG < E)
-            out[lane + j * WG] = x[j] * scale;
 }

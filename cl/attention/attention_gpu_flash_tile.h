@@ -15,9 +15,10 @@ enum {
     SLOTS = WG * TALL / ROWS,
     MINE = KEYS / SLOTS, /* keys of a chunk for each item */
     VECTORS = (E4 + SLOTS - 1) / SLOTS,
-    PITCH = KEYS + 1, /* floats between rows of weights */
-    RECORD = 4 + 4 * E4
+    PITCH = KEYS + 1 /* floats between rows of weights */
 };
+
+#include "attention_gpu_parts.h"
 
 /* Defines a function that loads n rows of N elements from `at` on as f32. It writes zeros to the chunk's
  * other rows and behind a row's end. */
@@ -61,36 +62,6 @@ static void score(float *z, local const float4 *q, local const float4 *k)
     }
 }
 
-/* The work of a group, and the rows and keys of one item. */
-typedef struct place {
-    uint queries, heads;         /* of a head of k; heads of k */
-    uint part, tile, hk, b;      /* part of the keys, tile of queries, head of k, sequence */
-    uint item, slot, first;      /* item (first / TALL, slot) of the group */
-} place;
-
-static place place_in(const attention_args *a, uint queries, uint tile, uint hk, uint b)
-{
-    const uint item = get_local_id(0);
-    place p;
-    p.queries = queries;
-    p.heads = a->n[1] / a->group;
-    p.part = get_group_id(0) % a->splits;
-    p.tile = tile;
-    p.hk = hk;
-    p.b = b;
-    p.item = item;
-    p.slot = item % SLOTS;
-    p.first = item / SLOTS * TALL;
-    return p;
-}
-
-static place place_of(const attention_args *a)
-{
-    const uint queries = a->group * a->n[2], heads = a->n[1] / a->group, tiles = (queries + ROWS - 1) / ROWS;
-    const uint group = get_group_id(0) / a->splits;
-    return place_in(a, queries, group % tiles, group / tiles % heads, group / tiles / heads);
-}
-
 /* Row i of an item as a query. Rows beyond the end repeat the last query. */
 static uint query_of(const place *p, uint i) { return min(p->tile * ROWS + p->first + i, p->queries - 1); }
 
@@ -101,22 +72,6 @@ static void load_queries(local float *ready, const attention_args *a, const plac
         const uint d = i % (4 * D4), query = min(p->tile * ROWS + i / (4 * D4), p->queries - 1);
         ready[i] = d < D ? q[row_at(a, &a->q, p->b, p->hk, query) + d] : 0.0f;
     }
-}
-
-/* The keys [x, y) of the group's part. The keys of a tile are those that any of its queries sees; they are
- * cut into parts of whole chunks. Later queries see more keys. */
-static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos,
-                         global const int *first_keys)
-{
-    const int all_end = keys_end(a, position(a, pos, p->b, min((p->tile + 1) * ROWS, p->queries) - 1));
-    const uint tile_first = p->tile * ROWS;
-    const int seen = min(keys_begin(a, position(a, pos, p->b, tile_first),
-                                    first_key(a, first_keys, p->b, tile_first)),
-                         all_end),
-              all_begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen; /* a chunk lies in one page */
-    const int span = (all_end - all_begin + (int)(a->splits * KEYS) - 1) / (int)(a->splits * KEYS) * KEYS;
-    const int from = min(all_begin + (int)p->part * span, all_end);
-    return (int2)(from, min(from + span, all_end));
 }
 
 /* Replaces an item's products z by logits, -INFINITY for keys that a query does not see, and writes them

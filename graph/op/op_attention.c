@@ -364,6 +364,18 @@ static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_erro
     return clef__attention_gpu_query_launch(lo, &call, err);
 }
 
+static int few_fits(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_attention_call call = clef__attention_call(lo, n);
+    return clef__attention_gpu_decode_takes(lo, &call);
+}
+
+static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_call call = clef__attention_call(lo, n);
+    return clef__attention_gpu_decode_launch(lo, &call, err);
+}
+
 static int flash_fits(const clef_lowering *lo, const clef_value *n)
 {
     return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[1], 0), clef__n(lo, n->in[2], 0));
@@ -385,6 +397,12 @@ const clef_variant clef__attention_cpu_prefill = {.name = "cpu_prefill",
                                                   .device_text = "a CPU with vectors",
                                                   .runs_on = clef__attention_has_vectors,
                                                   .lower = tile_lower};
+const clef_variant clef__attention_gpu_decode = {.name = "gpu_decode",
+                                                 .device_text = "a GPU with groups of 128",
+                                                 .shape_text = CLEF_ATTENTION_FEW_TEXT,
+                                                 .runs_on = clef__attention_gpu_decode_runs,
+                                                 .fits = few_fits,
+                                                 .lower = few_lower};
 const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
                                                 .device_text = "a GPU",
                                                 .shape_text = "heads that fit local memory",

@@ -484,6 +484,19 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
     return CLEF_OK;
 }
 
+static int few_fits(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_gpu_decode_takes(lo, &call);
+}
+
+static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_attention_call call;
+    const clef_status s = ready(lo, n, &call, err);
+    return s ? s : clef__attention_gpu_decode_launch(lo, &call, err);
+}
+
 static int flash_fits(const clef_lowering *lo, const clef_value *n)
 {
     return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
@@ -513,6 +526,12 @@ const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
                                                         .runs_on = clef__attention_has_vectors,
                                                         .fits = step_fits,
                                                         .lower = step_lower};
+const clef_variant clef__cached_attention_gpu_decode = {.name = "gpu_decode",
+                                                        .device_text = "a GPU with groups of 128",
+                                                        .shape_text = CLEF_ATTENTION_FEW_TEXT,
+                                                        .runs_on = clef__attention_gpu_decode_runs,
+                                                        .fits = few_fits,
+                                                        .lower = few_lower};
 const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
                                                        .device_text = "a GPU",
                                                        .shape_text = "heads that fit local memory",

@@ -86,7 +86,7 @@ for caps in "" $gpu; do
   goes_on fast_math "$caps"
 done
 for how in crash exit; do
-  goes_on "compiler=$how:void attention_gpu_flash(" $gpu "gpu_flash~crashes~the~driver set~aside"
+  goes_on "compiler=$how:void attention_gpu_decode(" $gpu "gpu_decode~crashes~the~driver set~aside"
   goes_on "compiler=$how:probe_dot4" "" "probe_dot4~crashes~the~driver not~used"
 done
 # The kernels that measure a device are built by a child first, too.
@@ -99,7 +99,7 @@ for how in crash:measure_read exit:measure_dot; do
 done
 goes_on compiler=slow:200 ""
 export CLEF_PROOF_SECONDS=4
-goes_on "compiler=hang:void attention_gpu_flash(" $gpu "gpu_flash~does~not~come~back set~aside"
+goes_on "compiler=hang:void attention_gpu_decode(" $gpu "gpu_decode~does~not~come~back set~aside"
 goes_on "compiler=hang:probe_dot4" "" "probe_dot4~does~not~come~back not~used"
 unset CLEF_PROOF_SECONDS
 
