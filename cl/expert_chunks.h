@@ -1,5 +1,6 @@
-/* Chunks of 32 elements of a weight's row times those of x, for expert_few.cl. A chunk is two runs of 16
- * elements. In Q4_K and Q5_K they are 32 elements apart, so that both are in the same 16 bytes of codes.
+/* Chunks of 32 elements of a weight's row times those of x, for expert_few.cl and expert_few_sum.cl. A chunk
+ * is two runs of 16 elements. In Q4_K and Q5_K they are 32 elements apart, so that both are in the same 16
+ * bytes of codes.
  *   CHUNK_LOW(i)   the first element of the lower run of chunk i of a row
  *   CHUNK_APART    elements from there to the upper run
  *   chunk_dot(w, row, k, i, x)  chunk i of row `row` of w, whose rows have k elements, times x */

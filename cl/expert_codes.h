@@ -1,4 +1,4 @@
-/* Blocks of some formats as integers, for expert_tiles.cl, read by as wide words as their places allow:
+/* Blocks of some formats as integers, for kernels of experts, read by as wide words as their places allow:
  * blocks of Q4_K and Q5_K begin at multiples of 16 bytes, those of the others at multiples of 2. An element
  * is code scale + base.
  *   HAS_CODES         1 if W_TYPE is one of these formats

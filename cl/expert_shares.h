@@ -8,9 +8,11 @@
 #ifndef CLEF_CL_EXPERT_SHARES_H
 #define CLEF_CL_EXPERT_SHARES_H
 
+#include "inline.h"
+
 enum { SUMS = WG / SPAN * COLUMNS, SHARES = SPAN / COLUMNS };
 
-static inline void add_shares(const float sum[COLUMNS], local float *parts, local float *shares, uint item)
+INLINED void add_shares(const float sum[COLUMNS], local float *parts, local float *shares, uint item)
 {
     const uint set = item / SPAN, lane = item % SPAN, column = item / SHARES, share = item % SHARES;
     float some = 0;

@@ -71,9 +71,6 @@ INLINED void store_piece(local float *to, unit_floats x)
 #endif
 }
 
-/* exp(z - base); 0 for -INFINITY by a comparison: drivers that assume finite numbers miscompute exp of it. */
-INLINED float weight_of(float z, float base) { return z < -FLT_MAX ? 0.0f : exp(z - base); }
-
 GROUP_KERNEL
 void attention_gpu_decode(const attention_flash_args f, global float *out, global float *parts,
                           global const float *q, global const k_elem *k, global const v_elem *v,
@@ -174,8 +171,7 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
 #pragma unroll
                 for (uint j = 0; j < EACH; j++)
                     high = fmax(high, logits[r * KEYS + j * STREAMS + c % STREAMS]);
-                const float base = fmax(high, -FLT_MAX); /* finite without a key, too, or with only NaN,
-                                                            which fmax leaves out */
+                const float base = base_of(high);
                 const float keep = weight_of(most[m], base), weight = weight_of(logits[pair], base);
                 most[m] = high;
                 sum[m] = sum[m] * keep + weight;
@@ -215,7 +211,7 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
         float high = first, total = 0;
         for (uint c = 0; c < STREAMS; c++)
             high = fmax(high, sums[c * ROWS + r]);
-        const float base = fmax(high, -FLT_MAX), scale = weight_of(sums[i], base);
+        const float base = base_of(high), scale = weight_of(sums[i], base);
         for (uint j = 0; j < EACH; j++)
             total += logits[r * KEYS + j * STREAMS + i / ROWS];
         keeps[i] = scale;

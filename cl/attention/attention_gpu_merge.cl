@@ -1,6 +1,4 @@
-/* Joins the results of the parts of the keys that attention_gpu_flash.cl and attention_gpu_decode.cl left. A
- * record of a query and a part is the largest logit, the sum of the weights relative to it, two unused
- * floats, then the sum of the values by these weights, of E rounded up to a multiple of 4.
+/* Joins the results of the parts of the keys that attention_gpu_flash.cl and attention_gpu_decode.cl left.
  * Launch: B T H groups of WG work-items, one for each row of out.
  *   -D WG, E  E: last dim of v */
 #include "args.h"
@@ -10,7 +8,8 @@
 #  error "attention_gpu_merge.cl needs WG and E"
 #endif
 
-enum { RECORD = 4 + (E + 3) / 4 * 4 };
+#include "attention_gpu_record.h"
+
 enum { PER_ITEM = (E + WG - 1) / WG }; /* elements of a row for each work-item */
 
 GROUP_KERNEL
@@ -26,10 +25,9 @@ void attention_gpu_merge(const attention_flash_args f, global float *out, global
     for (uint p = lane; p < a.splits; p += WG)
         most = fmax(most, parts[p * RECORD]);
     most = group_max(most, scratch);
-    const float base =
-        most == -INFINITY ? 0.0f : most; /* a part without keys has weight 0; one with a NaN has a NaN sum */
+    const float base = base_of(most); /* a part without keys has weight 0; one with a NaN has a NaN sum */
     for (uint p = lane; p < a.splits; p += WG)
-        total += exp(parts[p * RECORD] - base) * parts[p * RECORD + 1];
+        total += weight_of(parts[p * RECORD], base) * parts[p * RECORD + 1];
     total = group_sum(total, scratch);
     const float scale = total != 0 ? 1.0f / total : 0.0f;
     out += row * E;
@@ -40,7 +38,7 @@ void attention_gpu_merge(const attention_flash_args f, global float *out, global
     for (uint p0 = 0; p0 < a.splits; p0 += WG) { /* the weights of WG parts, then what they weigh */
         const uint n = min(a.splits - p0, (uint)WG);
         if (lane < n)
-            weights[lane] = exp(parts[(p0 + lane) * RECORD] - base);
+            weights[lane] = weight_of(parts[(p0 + lane) * RECORD], base);
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
         for (uint j = 0; j < PER_ITEM; j++) {

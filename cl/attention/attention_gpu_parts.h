@@ -7,8 +7,7 @@
 #ifndef CLEF_CL_ATTENTION_GPU_PARTS_H
 #define CLEF_CL_ATTENTION_GPU_PARTS_H
 
-/* Floats of a record, as attention_gpu_merge.cl describes it. */
-enum { RECORD = 4 + (E + 3) / 4 * 4 };
+#include "attention_gpu_record.h"
 
 /* The work of a group, and the rows and keys of one item. */
 typedef struct place {

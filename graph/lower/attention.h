@@ -81,7 +81,8 @@ int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t 
 clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
                                               clef_error *err);
 int clef__attention_gpu_decode_runs(const clef_caps *caps);
-#define CLEF_ATTENTION_FEW_TEXT "up to 16 queries for a head of k, whose rows are as wide as those of v"
+#define CLEF_ATTENTION_DECODE_TEXT \
+    "up to 16 queries on average for a head of k, whose rows are as wide as those of v"
 /** 1 when the call has few queries for each head of k, whose rows are aligned, of a dtype that is decoded in
  *  pieces, and fit. */
 int clef__attention_gpu_decode_takes(const clef_lowering *lo, const clef_attention_call *call);

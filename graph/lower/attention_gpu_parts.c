@@ -3,6 +3,8 @@
  * them. */
 #include "graph/lower/attention_gpu_parts.h"
 
+#include <assert.h>
+
 enum {
     MERGE_GROUP = 128,     /* items that join a row's records */
     MOST_TILE_GROUPS = 64, /* rows of a tile times groups per compute unit, in all kernels */
@@ -52,6 +54,7 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
     const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = a->group * a->n[2];
     const clef_value *bufs[] = {call->out, CLEF__SCRATCH, call->q,   call->k,
                                 call->v,   call->mask,    call->pos, call->sinks};
+    assert(rows * groups_per_unit <= MOST_TILE_GROUPS); /* most_records() counts on it */
     a->tiles = call->pages ? clef__tiles_of_runs(a, rows) : clef__ceil_div(queries, rows) * a->n[0];
     const uint32_t groups = a->tiles * (a->n[1] / a->group);
     /* The scratch is sized for the symbols' bounds: q, if it is there, then the records. */

@@ -23,7 +23,7 @@ static const clef__expert_sum_opts *sum_opts_of(const clef_value *n)
 static int few_runs_on(const clef_caps *caps)
 {
     return !caps->is_cpu && caps->max_group >= FEW_GROUP && caps->max_items[0] >= FEW_GROUP &&
-           caps->local_bytes >= (int64_t)((FEW_COLUMNS + 1) * FEW_GROUP * sizeof(float));
+           caps->local_bytes >= (int64_t)(((FEW_COLUMNS + 1) * FEW_GROUP + MOST_CHOSEN) * sizeof(float));
 }
 
 /* Whether the kernels read words of 16 bytes of it. */
@@ -62,6 +62,7 @@ static uint32_t columns_of(const clef_lowering *lo, int has_registers, uint32_t 
                : FEW_SMALL_COLUMNS;
 }
 
+/* By the compilers' spills (tools/offline): those for AMD's GPUs spill with more columns. */
 static int has_registers(const clef_caps *caps)
 {
     return caps->nv_asm || caps->subgroup_demand;
@@ -129,7 +130,8 @@ static int can_fuse(const clef_lowering *lo, const clef_value *n, const clef_val
            clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && only_reader(y, n);
 }
 
-/* expert_few_sum spills registers where elements come from a table, unless there are many registers. */
+/* Blocks that are no integer codes (cl/expert_codes.h) take registers to decode: expert_few_sum spills with
+ * them, but for NVIDIA's GPUs. */
 static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
 {
     const int has_codes = dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
@@ -137,16 +139,26 @@ static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
     return caps->nv_asm || has_codes || clef_dtype_block_elems(dtype) == 1;
 }
 
-int clef__experts_fuse(const clef_lowering *lo, const clef_value *n)
+static int gated_fits(const clef_lowering *lo, const clef_value *n)
 {
-    if (n->op == CLEF_OP_expert_sum)
-        return n->in[SUM_IDS]->shape.dim[2].n <= MOST_CHOSEN &&
-               sum_has_registers(lo->caps, n->in[SUM_W]->dtype) &&
-               can_fuse(lo, n, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
     const clef_value *gate = n->in[GATED_W_GATE], *up = n->in[GATED_W_UP];
     return gate->dtype == up->dtype && clef__shape_equal(&gate->shape, &up->shape) &&
            can_fuse(lo, n, n->in[GATED_GATE], n->in[GATED_X], gate, n->in[GATED_IDS]) &&
            can_fuse(lo, n, n->in[GATED_UP], n->in[GATED_X], up, n->in[GATED_IDS]);
+}
+
+static int sum_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return n->in[SUM_IDS]->shape.dim[2].n <= MOST_CHOSEN &&
+           sum_has_registers(lo->caps, n->in[SUM_W]->dtype) &&
+           can_fuse(lo, n, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
+}
+
+/* 1 if the launch of n, an op above, computes its products; 0 if these are launched before it. */
+static int fuses(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_variant *v = clef__variant_of(lo, n, NULL);
+    return v == &clef__expert_gated_fused || v == &clef__expert_sum_fused;
 }
 
 int clef__expert_is_fused(const clef_lowering *lo, const clef_value *n)
@@ -158,18 +170,20 @@ int clef__expert_is_fused(const clef_lowering *lo, const clef_value *n)
         const clef_value *v = g->values[i];
         for (int32_t k = 0; k < v->n_in; k++)
             if (v->in[k] == n)
-                return (v->op == CLEF_OP_expert_gated || v->op == CLEF_OP_expert_sum) &&
-                       clef__experts_fuse(lo, v);
+                return (v->op == CLEF_OP_expert_gated || v->op == CLEF_OP_expert_sum) && fuses(lo, v);
     }
     return 0;
 }
 
 /* ---- expert_gated ------------------------------------------------------------------------------ */
 
-clef_status clef__lower_expert_gated(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status lower_gated(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    if (!clef__experts_fuse(lo, n))
-        return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
+    return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
+}
+
+static clef_status lower_gated_fused(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
     const expert_gated_args args = {.a = clef__expert_args_of(lo, n->in[GATED_GATE]),
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
     const uint32_t span = span_of(args.a.k / CHUNK),
@@ -193,6 +207,18 @@ clef_status clef__lower_expert_gated(clef_lowering *lo, const clef_value *n, cle
                        .local = {FEW_GROUP}},
         err);
 }
+
+static const char fused_device[] = "a GPU with groups of 128",
+                  fused_shapes[] =
+                      "products that the variant `few` would compute, of which nothing else reads the result";
+
+const clef_variant clef__expert_gated_fused = {.name = "fused",
+                                               .device_text = fused_device,
+                                               .shape_text = fused_shapes,
+                                               .runs_on = few_runs_on,
+                                               .fits = gated_fits,
+                                               .lower = lower_gated_fused};
+const clef_variant clef__expert_gated_apart = {.name = "apart", .lower = lower_gated};
 
 /* ---- expert_sum -------------------------------------------------------------------------------- */
 
@@ -221,7 +247,7 @@ static clef_status lower_sum(clef_lowering *lo, const clef_value *n, clef_error 
                        .defs = {{"WG", (int32_t)wg},
                                 {"RESIDUAL", n->in[SUM_RESIDUAL] != NULL},
                                 {"CHOSEN", (int32_t)args.a.chosen},
-                                {"SOFTMAX", sum_opts_of(n)->softmax != 0}},
+                                {"SOFTMAX", sum_opts_of(n)->softmax}},
                        .args = &args,
                        .args_bytes = sizeof args,
                        .bufs = {n, n->in[SUM_Y], n->in[SUM_SCORES], n->in[SUM_IDS], n->in[SUM_RESIDUAL]},
@@ -231,10 +257,8 @@ static clef_status lower_sum(clef_lowering *lo, const clef_value *n, clef_error 
         err);
 }
 
-clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status lower_sum_fused(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    if (!clef__experts_fuse(lo, n))
-        return lower_sum(lo, n, err);
     const expert_sum_args args = sum_args_of(lo, n);
     const uint32_t span = span_of(args.a.chosen * (args.a.k / CHUNK)),
                    columns = columns_of(lo, lo->caps->nv_asm, args.a.n, 1, span);
@@ -249,7 +273,7 @@ clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_
                      {"W_TYPE", (int32_t)n->in[SUM_W]->dtype},
                      {"RESIDUAL", n->in[SUM_RESIDUAL] != NULL},
                      {"CHOSEN", (int32_t)args.a.chosen},
-                     {"SOFTMAX", sum_opts_of(n)->softmax != 0}},
+                     {"SOFTMAX", sum_opts_of(n)->softmax}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {n, n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS], n->in[SUM_SCORES], n->in[SUM_RESIDUAL]},
@@ -258,3 +282,11 @@ clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_
             .local = {FEW_GROUP}},
         err);
 }
+
+const clef_variant clef__expert_sum_fused = {.name = "fused",
+                                             .device_text = fused_device,
+                                             .shape_text = fused_shapes,
+                                             .runs_on = few_runs_on,
+                                             .fits = sum_fits,
+                                             .lower = lower_sum_fused};
+const clef_variant clef__expert_sum_apart = {.name = "apart", .lower = lower_sum};

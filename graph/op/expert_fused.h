@@ -12,8 +12,17 @@ enum { GATED_GATE, GATED_UP, GATED_X, GATED_W_GATE, GATED_W_UP, GATED_IDS, GATED
 /* The inputs of expert_sum: a product, the scores, and what it is a product of; a residual or NULL. */
 enum { SUM_Y, SUM_SCORES, SUM_IDS, SUM_X, SUM_W, SUM_RESIDUAL, SUM_INPUTS };
 
+/* What weighs the products: the scores, which are of the chosen experts; the softmax over the chosen ones of
+ * scores, which are of all experts; their softmax over all, divided by its sum over the chosen ones. The last
+ * two differ for ids outside the experts alone. */
+typedef enum clef__expert_softmax {
+    CLEF__SOFTMAX_NONE,
+    CLEF__SOFTMAX_CHOSEN,
+    CLEF__SOFTMAX_ALL
+} clef__expert_softmax;
+
 typedef struct clef__expert_sum_opts {
-    int32_t softmax; /* 1: the scores are of all experts, and the softmax over the chosen ones weighs them */
+    int32_t softmax; /* clef__expert_softmax */
 } clef__expert_sum_opts;
 
 /** silu(gate) up [B, T, k, N], of two nodes expert_matmul of the same x and ids, with transpose_b. */
@@ -24,12 +33,7 @@ clef_value *clef__expert_gated(clef_graph *g, clef_value *gate, clef_value *up);
 clef_value *clef__expert_sum_of(clef_graph *g, clef_value *y, clef_value *scores, clef_value *residual,
                                 const clef__expert_sum_opts *opts);
 
-/** 1 if the launch of the op above computes the products, 0 if these are launched before it. */
-int clef__experts_fuse(const clef_lowering *lo, const clef_value *n);
 /** 1 if such an op computes the expert_matmul n, which then lowers to nothing. */
 int clef__expert_is_fused(const clef_lowering *lo, const clef_value *n);
-
-clef_status clef__lower_expert_gated(clef_lowering *lo, const clef_value *n, clef_error *err);
-clef_status clef__lower_expert_sum(clef_lowering *lo, const clef_value *n, clef_error *err);
 
 #endif

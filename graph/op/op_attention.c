@@ -364,13 +364,13 @@ static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_erro
     return clef__attention_gpu_query_launch(lo, &call, err);
 }
 
-static int few_fits(const clef_lowering *lo, const clef_value *n)
+static int decode_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_gpu_decode_takes(lo, &call);
 }
 
-static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status decode_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = clef__attention_call(lo, n);
     return clef__attention_gpu_decode_launch(lo, &call, err);
@@ -399,10 +399,10 @@ const clef_variant clef__attention_cpu_prefill = {.name = "cpu_prefill",
                                                   .lower = tile_lower};
 const clef_variant clef__attention_gpu_decode = {.name = "gpu_decode",
                                                  .device_text = "a GPU with groups of 128",
-                                                 .shape_text = CLEF_ATTENTION_FEW_TEXT,
+                                                 .shape_text = CLEF_ATTENTION_DECODE_TEXT,
                                                  .runs_on = clef__attention_gpu_decode_runs,
-                                                 .fits = few_fits,
-                                                 .lower = few_lower};
+                                                 .fits = decode_fits,
+                                                 .lower = decode_lower};
 const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
                                                 .device_text = "a GPU",
                                                 .shape_text = "heads that fit local memory",

@@ -484,13 +484,13 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
     return CLEF_OK;
 }
 
-static int few_fits(const clef_lowering *lo, const clef_value *n)
+static int decode_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_call call = call_of(lo, n);
     return clef__attention_gpu_decode_takes(lo, &call);
 }
 
-static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status decode_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     clef_attention_call call;
     const clef_status s = ready(lo, n, &call, err);
@@ -528,10 +528,10 @@ const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
                                                         .lower = step_lower};
 const clef_variant clef__cached_attention_gpu_decode = {.name = "gpu_decode",
                                                         .device_text = "a GPU with groups of 128",
-                                                        .shape_text = CLEF_ATTENTION_FEW_TEXT,
+                                                        .shape_text = CLEF_ATTENTION_DECODE_TEXT,
                                                         .runs_on = clef__attention_gpu_decode_runs,
-                                                        .fits = few_fits,
-                                                        .lower = few_lower};
+                                                        .fits = decode_fits,
+                                                        .lower = decode_lower};
 const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
                                                        .device_text = "a GPU",
                                                        .shape_text = "heads that fit local memory",

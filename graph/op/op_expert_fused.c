@@ -2,7 +2,32 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "graph/lower/variant.h"
 #include "graph/op/expert_fused.h"
+#include "graph/shrink.h"
+
+/* ---- proofs ------------------------------------------------------------------------------------- */
+
+/* A weight [experts, N, K] with fewer experts, and so many rows that a graph with two of them is small. */
+static clef_value *shrink_weight(clef__shrinker *s, const clef_value *w)
+{
+    enum { EXPERTS = 4, MOST = 8 << 20, ROWS = 64 };
+    const int64_t experts = clef__shrink_rows(w, 0, EXPERTS), K = w->shape.dim[2].n,
+                  rows = MOST / (experts * K) / ROWS * ROWS;
+    const clef_shape shape =
+        clef_shape_3(clef_n(experts), clef_n(clef__shrink_rows(w, 1, rows > ROWS ? rows : ROWS)), clef_n(K));
+    return clef__shrink_to(s, w, &shape);
+}
+
+/* The product y with such a weight; NULL if y is something else. */
+static clef_value *shrink_product(clef__shrinker *s, const clef_value *y)
+{
+    if (y->op != CLEF_OP_expert_matmul || y->in[3] || !clef__expert_attrs_of(y)->opts.transpose_b)
+        return NULL;
+    clef_value *in[4] = {clef__shrink_copy(s, y->in[0]), shrink_weight(s, y->in[1]),
+                         clef__shrink_copy(s, y->in[2])};
+    return clef__node(clef__shrink_graph(s), y->op, in, 4, y->attr);
+}
 
 /* ---- expert_gated ------------------------------------------------------------------------------ */
 
@@ -29,6 +54,12 @@ static clef_cost gated_cost(const clef_value *n, const int64_t *symbols)
                        .bytes = (double)clef__bytes(n, symbols)};
 }
 
+static clef_value *gated_shrink(clef__shrinker *s, const clef_value *n)
+{
+    clef_value *gate = shrink_product(s, n->in[GATED_GATE]);
+    return gate ? clef__expert_gated(clef__shrink_graph(s), gate, shrink_product(s, n->in[GATED_UP])) : NULL;
+}
+
 const clef_op_def clef__op_expert_gated = {
     .name = "expert_gated",
     .formula = "out = silu(gate) up, of two expert_matmul with x, w and ids",
@@ -40,16 +71,17 @@ const clef_op_def clef__op_expert_gated = {
     .ref = gated_ref,
     .cost = gated_cost,
     .absorbs = 1 << GATED_GATE | 1 << GATED_UP,
-    .lower = clef__lower_expert_gated,
+    .lower = clef__lower_variant,
     .in_place = 1 << GATED_GATE | 1 << GATED_UP,
-    .proof = CLEF__PROOF_BY_CASES,
+    .shrink = gated_shrink,
     .tol = 1e-5f, /* two products of 5e-6 each, where silu is at most as steep as 1.1 */
 };
 
 /* ---- expert_sum -------------------------------------------------------------------------------- */
 
+static const char *const softmax_names[] = {"none", "chosen", "all", NULL};
 static const clef_attr_def sum_attrs[] = {
-    {"softmax", CLEF_ATTR_INT, offsetof(clef__expert_sum_opts, softmax), NULL},
+    {"softmax", CLEF_ATTR_ENUM, offsetof(clef__expert_sum_opts, softmax), softmax_names},
     {NULL, 0, 0, NULL},
 };
 
@@ -87,25 +119,31 @@ static clef_status sum_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-static double score_of(const clef_ref_tensor *in, int64_t token, int64_t j)
+/* The score of choice j of a token: of an id outside the experts as gather_elements gives it, before or after
+ * the softmax. */
+static double score_of(const clef_ref_tensor *in, int softmax, int64_t token, int64_t j)
 {
     const int64_t chosen = in[SUM_IDS].n[3], experts = in[SUM_SCORES].n[3];
     const double id = in[SUM_IDS].x[token * chosen + j];
-    return id >= 0 && id < (double)experts ? in[SUM_SCORES].x[token * experts + (int64_t)id] : 0;
+    return id >= 0 && id < (double)experts   ? in[SUM_SCORES].x[token * experts + (int64_t)id]
+           : softmax == CLEF__SOFTMAX_CHOSEN ? 0
+                                             : -INFINITY;
 }
 
 static double weight_of(const clef_value *n, const clef_ref_tensor *in, int64_t token, int64_t j)
 {
     const int64_t chosen = in[SUM_IDS].n[3];
-    double most, sum = 0;
-    if (!((const clef__expert_sum_opts *)(const void *)n->attr)->softmax)
+    const int softmax = ((const clef__expert_sum_opts *)(const void *)n->attr)->softmax;
+    double most = -INFINITY, sum = 0;
+    if (!softmax)
         return in[SUM_SCORES].x[token * chosen + j];
-    most = score_of(in, token, 0);
-    for (int64_t i = 1; i < chosen; i++)
-        most = fmax(most, score_of(in, token, i));
     for (int64_t i = 0; i < chosen; i++)
-        sum += exp(score_of(in, token, i) - most);
-    return exp(score_of(in, token, j) - most) / sum;
+        most = fmax(most, score_of(in, softmax, token, i));
+    most = most == -INFINITY ? 0 : most;
+    for (int64_t i = 0; i < chosen; i++)
+        sum += exp(score_of(in, softmax, token, i) - most);
+    return softmax == CLEF__SOFTMAX_CHOSEN && sum == 0 ? 0
+                                                       : exp(score_of(in, softmax, token, j) - most) / sum;
 }
 
 static void sum_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
@@ -129,12 +167,17 @@ static clef_cost sum_cost(const clef_value *n, const int64_t *symbols)
                        .bytes = 2.0 * (double)clef__bytes(n, symbols)};
 }
 
-/* Work-items that read x or the scores may run after others that have written. */
-static int sum_in_place_if(const clef_value *n)
+static clef_value *sum_shrink(clef__shrinker *s, const clef_value *n)
 {
-    const clef_value *residual = n->in[SUM_RESIDUAL];
-    return residual && clef__base(residual) != clef__base(n->in[SUM_X]) &&
-           clef__base(residual) != clef__base(n->in[SUM_SCORES]);
+    const clef__expert_sum_opts *o = (const void *)n->attr;
+    const clef_value *scores = n->in[SUM_SCORES], *residual = n->in[SUM_RESIDUAL];
+    clef_value *y = shrink_product(s, n->in[SUM_Y]);
+    if (!y)
+        return NULL;
+    clef_value *of_scores =
+        o->softmax ? clef__shrink_cut(s, scores, 2, y->in[1]->shape.dim[0].n) : clef__shrink_copy(s, scores);
+    clef_value *of_residual = residual ? clef__shrink_cut(s, residual, 2, y->in[1]->shape.dim[1].n) : NULL;
+    return clef__expert_sum_of(clef__shrink_graph(s), y, of_scores, of_residual, o);
 }
 
 const clef_op_def clef__op_expert_sum = {
@@ -153,9 +196,8 @@ const clef_op_def clef__op_expert_sum = {
     .ref = sum_ref,
     .cost = sum_cost,
     .absorbs = 1 << SUM_Y,
-    .lower = clef__lower_expert_sum,
+    .lower = clef__lower_variant,
     .in_place = 1 << SUM_RESIDUAL,
-    .in_place_if = sum_in_place_if,
-    .proof = CLEF__PROOF_BY_CASES,
+    .shrink = sum_shrink,
     .tol = 1e-5f, /* a product of 5e-6, summed over a few experts with weights of about 1 */
 };

@@ -43,19 +43,20 @@ static int is_plain_softmax(const clef_value *v)
     return 1;
 }
 
-/* The scores of all experts, if the softmax of those of the chosen ones is `weights`; else NULL. The softmax
- * over all experts, divided by its sum over the chosen ones, is the same. */
-static clef_value *scores_of(const clef_value *weights, const clef_value *ids)
+/* The scores of all experts, if `weights` is a softmax of them; else NULL. */
+static clef_value *scores_of(const clef_value *weights, const clef_value *ids, int32_t *softmax)
 {
     const clef_value *picked = weights->in[0];
     clef_value *scores = NULL;
     if (is_plain_softmax(weights) && picked->op == CLEF_OP_gather_elements) {
         scores = picked->in[0];
+        *softmax = CLEF__SOFTMAX_CHOSEN;
     } else if (weights->op == CLEF_OP_div && weights->in[1]->op == CLEF_OP_reduce &&
                weights->in[1]->in[0] == picked && picked->op == CLEF_OP_gather_elements &&
                ((const clef_reduce_opts *)(const void *)weights->in[1]->attr)->kind == CLEF_REDUCE_SUM &&
                is_plain_softmax(picked->in[0])) {
         scores = picked->in[0]->in[0];
+        *softmax = CLEF__SOFTMAX_ALL;
     }
     return scores && picked->in[1] == ids && scores->dtype == CLEF_F32 && scores->shape.rank == 3 &&
                    clef__is_dense(scores) && !clef__overwritten_by(scores)
@@ -79,15 +80,20 @@ static clef_value *fuse_sum(clef_value *n, const void *user)
     if (!is_plain_product(n) || n->in[0]->op != CLEF_OP_reshape || !is_fusable(n->in[1]))
         return n;
     clef_value *y = n->in[1], *weights = n->in[0]->in[0], *ids = y->in[2];
-    if (weights->dtype != CLEF_F32 || !clef__shape_equal(&weights->shape, &ids->shape) ||
-        !clef__dim_equal(n->in[0]->shape.dim[2], clef_n(1)) || ids->shape.dim[2].symbol ||
+    const clef_shape *row = &n->in[0]->shape;
+    clef__expert_sum_opts opts = {CLEF__SOFTMAX_NONE};
+    if (row->rank != 4 || weights->dtype != CLEF_F32 || !clef__shape_equal(&weights->shape, &ids->shape) ||
+        !clef__dim_equal(row->dim[0], ids->shape.dim[0]) ||
+        !clef__dim_equal(row->dim[1], ids->shape.dim[1]) || !clef__dim_equal(row->dim[2], clef_n(1)) ||
+        !clef__dim_equal(row->dim[3], ids->shape.dim[2]) || ids->shape.dim[2].symbol ||
         clef__overwritten_by(weights))
         return n;
-    clef_value *scores = scores_of(weights, ids);
+    clef_value *scores = scores_of(weights, ids, &opts.softmax);
     if (scores && !clef__dim_equal(scores->shape.dim[2], y->in[1]->shape.dim[0]))
         scores = NULL;
-    clef_value *sum = clef__expert_sum_of(n->graph, y, scores ? scores : weights, NULL,
-                                          &(clef__expert_sum_opts){.softmax = scores != NULL});
+    if (!scores)
+        opts.softmax = CLEF__SOFTMAX_NONE;
+    clef_value *sum = clef__expert_sum_of(n->graph, y, scores ? scores : weights, NULL, &opts);
     return clef_reshape(n->graph, sum, n->shape);
 }
 

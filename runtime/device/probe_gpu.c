@@ -136,7 +136,7 @@ static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
     if (caps->matrix)
         caps->matrix_types = clef__matrix_works(dev);
     if (caps->matrix == CLEF_MATRIX_WMMA && !caps->matrix_plain && !caps->matrix_types) {
-        caps->matrix = CLEF_MATRIX_MFMA; /* AMD's GPUs have one of the two */
+        caps->matrix = CLEF_MATRIX_MFMA; /* AMD's GPUs have at most one of the two */
         caps->matrix_types = clef__matrix_works(dev);
     }
     if (!caps->matrix_types)
