@@ -36,6 +36,14 @@ empty() {
   if [ -z "$2" ]; then ok "$1"; else fail "$1"; printf '  expected nothing, got: %.600s\n' "$2"; fi
 }
 
+# silent NAME COMMAND...: it succeeds, and prints nothing.
+silent() {
+  local name=$1 code=0
+  shift
+  "$@" >"$tmp/said" 2>&1 || code=$?
+  if [ "$code" -eq 0 ]; then empty "$name" "$(cat "$tmp/said")"; else fail "$name: $* exited $code"; fi
+}
+
 # refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and
 # holds each of the WORDS.
 refused() {

@@ -25,8 +25,9 @@ same "-f is -p" "$("$CLEF" run -p "${prompt%x}" $greedy)" "$("$CLEF" run -f "$tm
 same "-f - is -p" "$("$CLEF" run -p "${prompt%x}" $greedy)" "$("$CLEF" run -f - $greedy <"$tmp/prompt")"
 same "a seed repeats" "$("$CLEF" run -p x -n 40 -s 7 -q)" "$("$CLEF" run -p x -n 40 --seed=7 -q)"
 if [ "$("$CLEF" run -p x -n 40 -s 7 -q)" != "$("$CLEF" run -p x -n 40 -s 8 -q)" ]; then ok "another seed differs"; else fail "another seed differs"; fi
-empty "-n 0 generates nothing" "$("$CLEF" run -p x -n 0 -q)"
+silent "-n 0 generates nothing" "$CLEF" run -p x -n 0 -q
 check "an empty prompt begins with BOS" "$CLEF" run -p "" -n 4 -q
+check "-q" "$CLEF" run -p x -n 4 -q
 empty "-q is quiet" "$("$CLEF" run -p x -n 4 -q 2>&1 >/dev/null)"
 "$CLEF" run -p x -n 4 >/dev/null 2>"$tmp/err"
 for word in "tokens/s" "memory" "first token" "device" "seed"; do
