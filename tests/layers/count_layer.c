@@ -3,24 +3,40 @@
  *
  * Build it as a shared object; the ICD loader (ocl-icd 2.3 or Khronos's) puts it between program and driver:
  *   OPENCL_LAYERS=$PWD/libcount_layer.so CLEF_LAYER_OUT=counts.txt clef run ...
+ *
  * Environment, read once when the loader starts:
- *   CLEF_LAYER_OUT=FILE    at exit, writes a line "NAME COUNT" for each API called, and "live KIND COUNT" for
- * each kind of object (and "peak_bytes N": the most that buffers held at once, but those in memory of the
- * host's own and sub-buffers) CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the
- * driver; "N+": N and every later one (a lost device) CLEF_LAYER_FAIL_API=A  counts only the calls of API A
- * for CLEF_LAYER_FAIL CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES A
- * clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is
+ *
+ * CLEF_LAYER_OUT=FILE: at exit, writes a line "NAME COUNT" for each API called, "live KIND COUNT" for each
+ * kind of object, and "peak_bytes N", the most that buffers held at once, but those in memory of the host's
+ * own and sub-buffers. Child processes write nothing.
+ *
+ * CLEF_LAYER_FAIL=N: call N (from 1) of all fails and does not reach the driver; "N+": N and every later one
+ * (a lost device).
+ *
+ * CLEF_LAYER_FAIL_API=A: counts only the calls of API A for CLEF_LAYER_FAIL.
+ *
+ * CLEF_LAYER_CODE=C: what a failed call returns; default -5, CL_OUT_OF_RESOURCES.
+ *
+ * A clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is
  * creations and retains less releases: references held by the program; an event counts when an enqueue hands
  * it out. What a driver calls inside itself is not seen.
  *
  * A test in the same process finds these functions by tests/layers/count.h, by linking with the layer, or by
- * dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD) and dlsym() (the loader must have started: call any
- * cl function first): long clef_layer_count(const char *api)      calls of one API since the last reset;
- * NULL: of those numbered for failing; -1: unknown long clef_layer_live(const char *kind)      "context"
- * "queue" "mem" "program" "kernel" "event" "sampler"; NULL: all together void clef_layer_fail(const char
- * *api, long n, int sticky) resets the counts and makes call n of `api` (NULL: of all) from now on fail
- * (sticky: and all later ones); 0: none void clef_layer_reset(void)                 sets the call counts to
- * 0; live counts stay */
+ * dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD) and dlsym(). The loader must have started: call any
+ * cl function first.
+ *
+ * long clef_layer_count(const char *api): calls of one API since the last reset; NULL: of those numbered for
+ * failing; -1: unknown.
+ *
+ * long clef_layer_live(const char *kind): "context" "queue" "mem" "program" "kernel" "event" "sampler"; NULL:
+ * all together.
+ *
+ * void clef_layer_fail(const char *api, long n, int sticky): resets the counts and makes call n of `api`
+ * (NULL: of all) from now on fail (sticky: and all later ones); 0: none.
+ *
+ * void clef_layer_reset(void): sets the call counts to 0; live counts stay. */
+#define _POSIX_C_SOURCE 200809L /* unsetenv, strdup */
+
 #include "tests/layers/layer.h"
 
 #include <stdatomic.h>
@@ -345,9 +361,11 @@ void clef_layer_fail(const char *api, long n, int sticky)
 }
 
 /* ---- what the loader calls ------------------------------------------------------------------- */
+static char *out_path;
+
 static void write_counts(void)
 {
-    FILE *to = fopen(getenv("CLEF_LAYER_OUT"), "w");
+    FILE *to = fopen(out_path, "w");
     if (!to)
         return;
     for (int i = 0; i < N_APIS; i++)
@@ -372,8 +390,12 @@ static void read_environment(void)
         fail_api = find_name(api_names, N_APIS, api);
     if (code)
         fail_code = (cl_int)strtol(code, NULL, 10);
-    if (getenv("CLEF_LAYER_OUT"))
-        atexit(write_counts);
+    if (getenv("CLEF_LAYER_OUT")) {
+        out_path = strdup(getenv("CLEF_LAYER_OUT"));
+        unsetenv("CLEF_LAYER_OUT"); /* children would write to the same file */
+        if (out_path)
+            atexit(write_counts);
+    }
 }
 
 static const char *const layer_name = "clef count layer";
