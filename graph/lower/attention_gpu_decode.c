@@ -26,7 +26,8 @@ static room room_of(const clef_caps *caps)
         return (room){.rows = 8, .floats = 32, .products = 16, .each = 4, .groups = 3};
     if (caps->subgroup_demand) /* Intel: 64 registers for an item in subgroups of 16 */
         return (room){.rows = 4, .floats = 32, .products = 8, .each = 2, .groups = 4};
-    return (room){.rows = 8, .floats = 64, .products = 16, .each = 4, .groups = 4};
+    /* AMD: with 64 floats gfx1100 spills */
+    return (room){.rows = 8, .floats = 56, .products = 16, .each = 4, .groups = 4};
 }
 
 /* Constants of the program; rows 0: none fit. */

@@ -194,7 +194,7 @@ static void flash_records(void **state)
                                     .max_group = 256,
                                     .max_items = {256, 256, 256},
                                     .n_units = units[j % 4],
-                                    .local_bytes = 32 << 10};
+                                    .local_bytes = 64 << 10};
             clef_graph *g = NULL;
             clef_error err = {0};
             uint64_t scratch = 0;
