@@ -78,18 +78,7 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
                           global const sink_elem *sinks FIRST_PARAM PAGING_PARAMS)
 {
     const attention_args a = f.a;
-    global const int *own_pages = 0;
-#if PAGED
-    const uint group = get_group_id(0) / a.splits;
-    const tile_place found = tile_of_run(&a, group % a.tiles, ROWS, runs, pages);
-    if (found.first >= found.run.rows * a.group) /* in all items of the group */
-        return;
-    const place p =
-        place_in(&a, found.run.rows * a.group, found.first / ROWS, group / a.tiles, found.run.first);
-    own_pages = found.run.pages;
-#else
-    const place p = place_of(&a);
-#endif
+    FIND_PLACE(p, own_pages, a);
     local float sums[SUMS] __attribute__((aligned(16)));
     local float logits[PAIRS], weights[KEYS * ROWS] __attribute__((aligned(16))),
         keeps[STREAMS * ROWS] __attribute__((aligned(16)));

@@ -55,4 +55,21 @@ static int2 keys_of_part(const attention_args *a, const place *p, global const i
     return (int2)(from, min(from + span, all_end));
 }
 
+/* Declares the place p of the group's work and the pages of its keys. A group of PAGED without a tile ends
+ * the kernel here, with all of its items. */
+#if PAGED
+#  define FIND_PLACE(p, own_pages, a)                                                                      \
+      const uint group_of_part = get_group_id(0) / (a).splits;                                             \
+      const tile_place found = tile_of_run(&(a), group_of_part % (a).tiles, ROWS, runs, pages);            \
+      if (found.first >= found.run.rows * (a).group)                                                       \
+          return;                                                                                          \
+      const place p = place_in(&(a), found.run.rows * (a).group, found.first / ROWS,                       \
+                               group_of_part / (a).tiles, found.run.first);                                \
+      global const int *own_pages = found.run.pages
+#else
+#  define FIND_PLACE(p, own_pages, a)  \
+      const place p = place_of(&(a));  \
+      global const int *own_pages = 0
+#endif
+
 #endif

@@ -1,5 +1,7 @@
 /* Lowering of products of a few rows with chosen experts on GPUs, alone (expert_matmul) or together with what
  * follows them (expert_gated, expert_sum). */
+#include <string.h>
+
 #include "graph/lower/elementwise.h"
 #include "graph/lower/expert_parts.h"
 #include "graph/lower/panel.h"
@@ -68,29 +70,36 @@ static int has_registers(const clef_caps *caps)
     return caps->nv_asm || caps->subgroup_demand;
 }
 
+/* A launch of expert_few, without arguments and buffers. */
+static clef_launch few_launch(uint32_t span, uint32_t columns, int32_t w_type, int32_t bias_type,
+                              int32_t gated)
+{
+    return (clef_launch){.source = "expert_few",
+                         .kernel = "expert_few",
+                         .defs = {{"WG", FEW_GROUP},
+                                  {"SPAN", (int32_t)span},
+                                  {"COLUMNS", (int32_t)columns},
+                                  {"W_TYPE", w_type},
+                                  {"BIAS_TYPE", bias_type},
+                                  {"GATED", gated}},
+                         .local = {FEW_GROUP}};
+}
+
 static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
     const expert_args args = clef__expert_args_of(lo, n);
     const uint32_t span = span_of(args.k / CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), args.n, args.chosen, span);
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "expert_few",
-                       .kernel = "expert_few",
-                       .defs = {{"WG", FEW_GROUP},
-                                {"SPAN", (int32_t)span},
-                                {"COLUMNS", (int32_t)columns},
-                                {"W_TYPE", (int32_t)w->dtype},
-                                {"BIAS_TYPE", clef__panel_dtype(bias)},
-                                {"GATED", 0}},
-                       .args = &args,
-                       .args_bytes = sizeof args,
-                       .bufs = {n, x, w, ids, bias},
-                       .n_bufs = 5,
-                       .groups = {clef__ceil_div(args.n, columns * (FEW_GROUP / span)), clef__size(lo, ids)},
-                       .local = {FEW_GROUP}},
-        err);
+    clef_launch l = few_launch(span, columns, (int32_t)w->dtype, clef__panel_dtype(bias), 0);
+    const clef_value *bufs[] = {n, x, w, ids, bias};
+    l.args = &args;
+    l.args_bytes = sizeof args;
+    memcpy(l.bufs, bufs, sizeof bufs);
+    l.n_bufs = 5;
+    l.groups[0] = clef__ceil_div(args.n, columns * (FEW_GROUP / span));
+    l.groups[1] = clef__size(lo, ids);
+    return clef__launch(lo, &l, err);
 }
 
 const clef_variant clef__expert_matmul_few = {.name = "few",
@@ -188,24 +197,15 @@ static clef_status lower_gated_fused(clef_lowering *lo, const clef_value *n, cle
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
     const uint32_t span = span_of(args.a.k / CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), 2 * args.a.n, args.a.chosen, span);
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "expert_few",
-                       .kernel = "expert_few",
-                       .defs = {{"WG", FEW_GROUP},
-                                {"SPAN", (int32_t)span},
-                                {"COLUMNS", (int32_t)columns},
-                                {"W_TYPE", (int32_t)n->in[GATED_W_GATE]->dtype},
-                                {"BIAS_TYPE", DTYPE_NONE},
-                                {"GATED", 1}},
-                       .args = &args,
-                       .args_bytes = sizeof args,
-                       .bufs = {n, n->in[GATED_X], n->in[GATED_W_GATE], n->in[GATED_IDS], n->in[GATED_W_UP]},
-                       .n_bufs = 5,
-                       .groups = {clef__ceil_div(args.a.n, columns / 2 * (FEW_GROUP / span)),
-                                  clef__size(lo, n->in[GATED_IDS])},
-                       .local = {FEW_GROUP}},
-        err);
+    clef_launch l = few_launch(span, columns, (int32_t)n->in[GATED_W_GATE]->dtype, DTYPE_NONE, 1);
+    const clef_value *bufs[] = {n, n->in[GATED_X], n->in[GATED_W_GATE], n->in[GATED_IDS], n->in[GATED_W_UP]};
+    l.args = &args;
+    l.args_bytes = sizeof args;
+    memcpy(l.bufs, bufs, sizeof bufs);
+    l.n_bufs = 5;
+    l.groups[0] = clef__ceil_div(args.a.n, columns / 2 * (FEW_GROUP / span));
+    l.groups[1] = clef__size(lo, n->in[GATED_IDS]);
+    return clef__launch(lo, &l, err);
 }
 
 static const char fused_device[] = "a GPU with groups of 128",
