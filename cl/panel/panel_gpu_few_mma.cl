@@ -53,8 +53,8 @@ UNIT_INLINED void add_chunk(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], const w_r
                     x->slices + ((size_t)((first + b) * SLICES + s) * x->rows + j * MATRIX_TOKENS) * 8;
                 of[b][j][s] = X_AT(global, from, 8, lane);
             }
-            d[b][j] = QUANTISE <= 2 ? OF_TOKENS(global, x->d + at, lane) : (matrix_floats)0;
-            sums[b][j] = HAS_MINIMA ? OF_TOKENS(global, x->sums + at, lane) : (matrix_floats)0;
+            d[b][j] = BY_BLOCKS ? OF_TOKENS(global, x->d + at, lane) : (matrix_floats)0;
+            sums[b][j] = HAS_SUMS ? OF_TOKENS(global, x->sums + at, lane) : (matrix_floats)0;
         }
     }
 #pragma unroll
@@ -69,10 +69,10 @@ UNIT_INLINED void add_chunk(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], const w_r
 #pragma unroll
         for (uint i = 0; i < ROW_PARTS; i++) {
             matrix_w part[SLICES];
-            w_decode(part, raw[b][i], lane);
+            w_decode(part, raw[b][i], &scales[b][i], lane);
 #pragma unroll
             for (uint j = 0; j < TOKEN_PARTS; j++) {
-#if QUANTISE <= 2
+#if BY_BLOCKS
                 w_products p;
                 multiply(&p, part, of[b][j], scratch);
                 acc[i][j] = add_products(acc[i][j], &p, &scales[b][i], d[b][j], sums[b][j]);

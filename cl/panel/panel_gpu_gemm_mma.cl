@@ -23,13 +23,13 @@ enum {
     STEP_SLICES = STEP * SLICES,
     QUARTERS = STEP_SLICES * X_ROWS * 2,
     COPIES = (QUARTERS + WG - 1) / WG,
-    NUMBERS = QUANTISE <= 2 ? STEP * X_ROWS : 1,
+    NUMBERS = BY_BLOCKS ? STEP * X_ROWS : 1,
     NUMBER_COPIES = (NUMBERS + WG - 1) / WG,
     PASSES = STEP * TOKEN_PARTS,
     /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
      * waited for */
     LATE = MATRIX == 1,
-    AHEAD = MATRIX == 1 || MATRIX == 4 || (MATRIX == 2 && QUANTISE >= 3)
+    AHEAD = MATRIX == 1 || MATRIX == 4 || (MATRIX == 2 && QUANTISE >= 3 && !IS_BLOCKS(W_TYPE))
 };
 
 /* A step's part of x that a work-item copies. */
@@ -46,13 +46,13 @@ static inline void x_fetch(x_part *p, const x_rows *x, uint token, uint step, ui
         const size_t at = ((size_t)(step * STEP_SLICES + s) * x->rows + token) * 2 + i % (X_ROWS * 2);
         p->words[c] = ((global const uint4 *)x->slices)[at];
     }
-#if QUANTISE <= 2
+#if BY_BLOCKS
 #  pragma unroll
     for (uint c = 0; c < NUMBER_COPIES; c++) {
         const uint i = min(item + c * WG, (uint)NUMBERS - 1);
         const size_t at = (size_t)(step * STEP + i / X_ROWS) * x->rows + token + i % X_ROWS;
         p->d[c] = x->d[at];
-        p->sums[c] = HAS_MINIMA ? x->sums[at] : 0.0f;
+        p->sums[c] = HAS_SUMS ? x->sums[at] : 0.0f;
     }
 #endif
 }
@@ -65,13 +65,13 @@ UNIT_INLINED void x_store(const x_part *p, local uint4 *words, local float *d, l
         if (QUARTERS % WG == 0 || i < QUARTERS)
             words[i / 2 * (X_WORDS / 4) + i % 2] = p->words[c];
     }
-#if QUANTISE <= 2
+#if BY_BLOCKS
 #  pragma unroll
     for (uint c = 0; c < NUMBER_COPIES; c++) {
         const uint i = item + c * WG;
         if (NUMBERS % WG == 0 || i < NUMBERS) {
             d[i] = p->d[c];
-            if (HAS_MINIMA)
+            if (HAS_SUMS)
                 sums[i] = p->sums[c];
         }
     }
@@ -91,7 +91,7 @@ static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], w_scales scales[STEP][
         }
 }
 
-#if QUANTISE <= 2
+#if BY_BLOCKS
 /* Pass n of a step multiplies block n / TOKEN_PARTS of 32 columns by the tokens from t + n % TOKEN_PARTS
  * MATRIX_TOKENS on. It has a fragment of x, what products are added with, and the products with each part of
  * w. */
@@ -109,7 +109,7 @@ UNIT_INLINED void read_pass(pass *p, local const uint *words, local const float 
     for (uint i = 0; i < SLICES; i++)
         p->x[i] = X_AT(local, words + ((s * SLICES + i) * X_ROWS + from) * X_WORDS, X_WORDS, lane);
     p->d = OF_TOKENS(local, d + s * X_ROWS + from, lane);
-    p->sums = HAS_MINIMA ? OF_TOKENS(local, sums + s * X_ROWS + from, lane) : (matrix_floats)0;
+    p->sums = HAS_SUMS ? OF_TOKENS(local, sums + s * X_ROWS + from, lane) : (matrix_floats)0;
 }
 #endif
 
@@ -119,7 +119,7 @@ UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS],
                                 local const uint *words, local const float *d, local const float *sums,
                                 uint t, uint lane, matrix_scratch scratch)
 {
-#if QUANTISE <= 2
+#if BY_BLOCKS
     pass passes[2];
 #  pragma unroll
     for (uint n = 0; n < PASSES + LATE; n++) {
@@ -155,7 +155,7 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
 {
     local uint4 words[2][STEP_SLICES * X_ROWS * (X_WORDS / 4)];
     local float d[2][NUMBERS] __attribute__((aligned(16))); /* are read as vectors */
-    local float sums[2][HAS_MINIMA ? NUMBERS : 1] __attribute__((aligned(16)));
+    local float sums[2][HAS_SUMS ? NUMBERS : 1] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
@@ -191,7 +191,7 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
         for (uint s = 0; s < STEP; s++)
 #pragma unroll
             for (uint i = 0; i < ROW_PARTS; i++) {
-                w_decode(now[s][i], raw[s][i], lane);
+                w_decode(now[s][i], raw[s][i], &scales[s][i], lane);
                 scales_now[s][i] = scales[s][i];
             }
         if (AHEAD)

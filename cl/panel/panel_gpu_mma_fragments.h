@@ -3,19 +3,20 @@
  * Columns are in an order in which a work-item's words are adjacent, the same for w and x.
  *   -D W_TYPE    dtype of w
  *   -D QUANTISE  how panel_gpu_activations.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in
- *                blocks; 3 in halves, w too; 4 in bf16, w too
+ *                blocks; 3 in halves, w too; 4 in bf16, w too or in blocks, which are decoded to bf16
  *
+ *   BY_BLOCKS               1: products of a block are scaled after they are added
  *   W_PARTS                 parts of MATRIX_ROWS rows in a tile
  *   SLICES                  slices of 32 columns: fragments of x, and of w
  *   w_at(rows, w, args, part, lane)  points to part `part` of w
  *   w_fetch(raw, rows, b, lane), w_fetch_scales(scales, rows, b)  what memory has of it in columns 32 b ..
- *   w_decode(out, raw, lane)         makes SLICES fragments of it
+ *   w_decode(out, raw, scales, lane)  makes SLICES fragments of it
  *   X_AT(space, from, words, lane)   a fragment of x from MATRIX_TOKENS rows of a slice, `words` apart, in
  *                                    this address space
  *   OF_TOKENS(space, from, lane)     from[token of sum i] as element i
- *   multiply(products, w, x, scratch), add_products(acc, products, scales, d, sums)  with w in blocks: the
+ *   multiply(products, w, x, scratch), add_products(acc, products, scales, d, sums)  with BY_BLOCKS: the
  *                           products of 32 columns; acc plus these
- *   multiply_add(w, x, acc, scratch)  with another w: acc plus the products of a slice
+ *   multiply_add(w, x, acc, scratch)  without: acc plus the products of a slice
  *   sum_row(i, lane), sum_token(i, lane)  row and token of element i of the sums */
 #ifndef CLEF_CL_PANEL_MMA_FRAGMENTS_H
 #define CLEF_CL_PANEL_MMA_FRAGMENTS_H
@@ -23,6 +24,8 @@
 #if !defined(W_TYPE) || !defined(QUANTISE)
 #  error "panel_gpu_mma_fragments.h needs W_TYPE and QUANTISE"
 #endif
+
+#define BY_BLOCKS (QUANTISE <= 2)
 
 enum {
     W_PARTS = PANEL_ROWS / MATRIX_ROWS,
@@ -83,8 +86,9 @@ static inline uint lane_row(uint part, uint lane)
     return part % W_PARTS * MATRIX_ROWS + (MATRIX == 1 ? lane / 4 * 2 : lane % MATRIX_ROWS);
 }
 
-#if QUANTISE <= 2
+#if IS_BLOCKS(W_TYPE)
 #  include "panel_gpu_codes.h"
+#  include "panel_gpu_bf16.h"
 
 typedef struct w_raw {
     lane_raw of[LANE_ROWS][LANE_READS];
@@ -123,18 +127,20 @@ static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b)
         lane_scales(&p->of[r], b, &s->scale[r], &s->base[r]);
 }
 
+#  if BY_BLOCKS
 /* Codes less their offset. No byte borrows from the next. */
 static inline uint2 plain_codes(lane_raw raw, uint g)
 {
     uint2 codes = lane_decode(raw, g);
-#  if HAS_OFFSET
+#    if HAS_OFFSET
     codes = ((codes | 0x80808080u) - 0x01010101u * OFFSET) ^ 0x80808080u;
-#  endif
+#    endif
     return codes;
 }
+#  endif
 
 #  if QUANTISE == 1
-static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, const w_scales *scales, uint lane)
 {
 #    if MATRIX == 1
     const uint2 first = plain_codes(raw.of[0][0], lane_columns(lane)),
@@ -149,43 +155,58 @@ static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
 #    endif
 }
 #  else
-static inline uint2 to_halves(uint codes)
+#    if QUANTISE == 2
+/* Four codes of row r of a work-item as halves; their scales come later. */
+static inline uint2 four_numbers(uint codes, const w_scales *s, uint r, uint slice)
 {
     uint2 four;
     vstore_half4(convert_float4(as_char4(codes)), 0, (half *)&four);
     return four;
 }
+#      define CODES_OF plain_codes
+#    else
+/* Four weights of row r of a work-item as bf16. */
+static inline uint2 four_numbers(uint codes, const w_scales *s, uint r, uint slice)
+{
+    const float scale = slice ? s->scale[r].y : s->scale[r].x, base = slice ? s->base[r].y : s->base[r].x;
+    return four_bf16(codes, scale, base);
+}
+#      define CODES_OF lane_decode
+#    endif
 
-static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, const w_scales *scales, uint lane)
 {
 #    if MATRIX == 1
-    const uint2 first = plain_codes(raw.of[0][0], lane_columns(lane)),
-                second = plain_codes(raw.of[1][0], lane_columns(lane));
-    const uint2 a = to_halves(first.x), b = to_halves(second.x), c = to_halves(first.y),
-                d = to_halves(second.y);
+    const uint2 first = CODES_OF(raw.of[0][0], lane_columns(lane)),
+                second = CODES_OF(raw.of[1][0], lane_columns(lane));
+    const uint2 a = four_numbers(first.x, scales, 0, 0), b = four_numbers(second.x, scales, 1, 0),
+                c = four_numbers(first.y, scales, 0, 1), d = four_numbers(second.y, scales, 1, 1);
     out[0] = (uint4)(a.x, b.x, a.y, b.y);
     out[1] = (uint4)(c.x, d.x, c.y, d.y);
 #    elif MATRIX == 4
-    const uint2 codes = plain_codes(raw.of[0][0], lane_columns(lane));
-    out[0] = to_halves(codes.x);
-    out[1] = to_halves(codes.y);
+    const uint2 codes = CODES_OF(raw.of[0][0], lane_columns(lane));
+    out[0] = four_numbers(codes.x, scales, 0, 0);
+    out[1] = four_numbers(codes.y, scales, 0, 1);
 #    else
-    const uint2 a = plain_codes(raw.of[0][0], 0), b = plain_codes(raw.of[0][1], 1),
-                c = plain_codes(raw.of[0][2], 2), d = plain_codes(raw.of[0][3], 3);
-    out[0] = (uint8)(to_halves(a.x), to_halves(b.x), to_halves(c.x), to_halves(d.x));
-    out[1] = (uint8)(to_halves(a.y), to_halves(b.y), to_halves(c.y), to_halves(d.y));
+    const uint2 a = CODES_OF(raw.of[0][0], 0), b = CODES_OF(raw.of[0][1], 1), c = CODES_OF(raw.of[0][2], 2),
+                d = CODES_OF(raw.of[0][3], 3);
+    out[0] = (uint8)(four_numbers(a.x, scales, 0, 0), four_numbers(b.x, scales, 0, 0),
+                     four_numbers(c.x, scales, 0, 0), four_numbers(d.x, scales, 0, 0));
+    out[1] = (uint8)(four_numbers(a.y, scales, 0, 1), four_numbers(b.y, scales, 0, 1),
+                     four_numbers(c.y, scales, 0, 1), four_numbers(d.y, scales, 0, 1));
 #    endif
 }
 #  endif
 
+#  if BY_BLOCKS
 /* A number of each row, as elements of the sums. */
 static inline matrix_floats of_rows(float first, float second)
 {
-#  if MATRIX == 1
+#    if MATRIX == 1
     return (float4)((float2)first, (float2)second);
-#  else
+#    else
     return (matrix_floats)first;
-#  endif
+#    endif
 }
 
 /* Products of 32 columns: one sum for each scale. */
@@ -196,17 +217,17 @@ typedef struct w_products {
 UNIT_INLINED void multiply(w_products *p, const matrix_w w[SLICES], const matrix_x x[SLICES],
                            matrix_scratch scratch)
 {
-#  if HALF_SCALES && QUANTISE == 1
+#    if HALF_SCALES && QUANTISE == 1
     p->of[0] = matrix_float_half_bytes(w[0], x[0], 0, scratch);
     p->of[1] = matrix_float_half_bytes(w[0], x[0], 1, scratch);
-#  elif HALF_SCALES
+#    elif HALF_SCALES
     p->of[0] = matrix_halves(w[0], x[0], (matrix_floats)0, scratch);
     p->of[1] = matrix_halves(w[1], x[1], (matrix_floats)0, scratch);
-#  elif QUANTISE == 1
+#    elif QUANTISE == 1
     p->of[0] = matrix_float_bytes(w[0], x[0], scratch);
-#  else
+#    else
     p->of[0] = matrix_halves(w[1], x[1], matrix_halves(w[0], x[0], (matrix_floats)0, scratch), scratch);
-#  endif
+#    endif
 }
 
 /* acc plus the products by their scales. d and sums: of the tokens. */
@@ -214,17 +235,16 @@ static inline matrix_floats add_products(matrix_floats acc, const w_products *p,
                                          matrix_floats d, matrix_floats sums)
 {
     acc = fma(p->of[0], d * of_rows(s->scale[0].x, s->scale[LANE_ROWS - 1].x), acc);
-#  if HALF_SCALES
+#    if HALF_SCALES
     acc = fma(p->of[1], d * of_rows(s->scale[0].y, s->scale[LANE_ROWS - 1].y), acc);
-#  elif HAS_MINIMA
+#    elif HAS_MINIMA
     acc = fma(of_rows(s->base[0].x, s->base[LANE_ROWS - 1].x), sums, acc);
-#  endif
+#    endif
     return acc;
 }
+#  endif
 
 #else
-
-#  define HAS_MINIMA 0
 
 typedef struct w_raw {
     uint of[SLICES][LANE_READS == 1 ? 4 : 8];
@@ -269,7 +289,7 @@ static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 
 static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b) { s->none = 0; }
 
-static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
+static inline void w_decode(matrix_w out[SLICES], w_raw raw, const w_scales *scales, uint lane)
 {
 #  pragma unroll
     for (uint i = 0; i < SLICES; i++) {
@@ -286,6 +306,13 @@ static inline void w_decode(matrix_w out[SLICES], w_raw raw, uint lane)
     }
 }
 
+#endif
+
+/* HAS_SUMS: products of a block need the sums of x. */
+#if BY_BLOCKS
+#  define HAS_SUMS HAS_MINIMA
+#else
+#  define HAS_SUMS 0
 UNIT_INLINED matrix_floats multiply_add(matrix_w w, matrix_x x, matrix_floats acc, matrix_scratch scratch)
 {
 #  if QUANTISE == 3
@@ -294,7 +321,6 @@ UNIT_INLINED matrix_floats multiply_add(matrix_w w, matrix_x x, matrix_floats ac
     return matrix_bf16(w, x, acc, scratch);
 #  endif
 }
-
 #endif
 
 /* ---- rows of x in memory --------------------------------------------------------------------- */
@@ -316,6 +342,6 @@ static inline void x_at(x_rows *r, const panel_args *a, global const uchar *x, u
 }
 
 /* The scale of a token, if the sums do not contain it already. */
-static inline float scale_of_token(const x_rows *x, uint token) { return QUANTISE >= 3 ? x->d[token] : 1.0f; }
+static inline float scale_of_token(const x_rows *x, uint token) { return BY_BLOCKS ? 1.0f : x->d[token]; }
 
 #endif

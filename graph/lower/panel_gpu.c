@@ -72,7 +72,7 @@ static int is_prepared(const clef_value *n, const means *by)
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
                                   const clef_x_slices *slices, clef_subgroups subgroups, clef_error *err)
 {
-    enum { MOST_SLICED = 64 }; /* the largest clef_x_slices.rows: scratch may not shrink as rows grow */
+    enum { MOST_SLICED = 128 }; /* the largest clef_x_slices.rows: scratch may not shrink as rows grow */
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const rows_args args = clef__panel_rows_args(lo, n);
     const uint64_t k = args.k;

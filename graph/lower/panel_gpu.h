@@ -18,16 +18,23 @@ typedef enum clef_x_form {
  *  others use shuffles. */
 enum { CLEF_BY_SUBGROUPS = CLEF_N_INT_DOTS, CLEF_BY_GROUPS, CLEF_BY_HALVES };
 
+/** The method of the variants with units that multiply a weight in blocks as bf16. */
+enum { CLEF_BY_BF16 = 1 };
+
 enum { CLEF_PANEL_LEAST_GROUP = 32 /* two teams of 16 */ };
 
 /** Launches for a panel_matmul without matrix units; lo->serving->method says how to multiply. */
 clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_error *err);
 /** Returns 1 when the node has many rows, which are multiplied in tiles, with x in this form. */
 int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x);
-/** Launches for a panel_matmul with the device's matrix unit (clef_caps.matrix). The other function returns 1
- *  when the unit can multiply the node. */
+/** Launches for a panel_matmul with the device's matrix unit (clef_caps.matrix). The other functions return 1
+ *  when the unit can multiply the node: as its activations say, or with a weight in blocks decoded to bf16
+ *  (the method CLEF_BY_BF16). */
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err);
 int         clef__matrix_fits(const clef_lowering *lo, const clef_value *n);
+int         clef__matrix_decodes(const clef_lowering *lo, const clef_value *n);
+/** Returns 1 when decoding to bf16 is predicted to be faster (docs/speed-model.md). */
+int         clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n);
 
 /** Rows of x in slices of 32 bytes (cl/panel/panel_gpu_activations.cl): what makes their number a multiple,
  *  and 1 for pairs of words that a work-item of CLEF_MATRIX_MMA takes together. */

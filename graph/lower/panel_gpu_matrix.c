@@ -1,13 +1,16 @@
 /* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Rows of x are
  * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
- * type. Up to 16 rows share a group, whose units divide the columns (cl/panel/panel_gpu_few_mma.cl); more are
- * multiplied in tiles (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant
- * (panel_gpu_variants.c), lowered by this code. */
+ * type, or in bf16 with a weight in blocks that is decoded to bf16. Up to 16 rows share a group, whose units
+ * divide the columns (cl/panel/panel_gpu_few_mma.cl); more are multiplied in tiles
+ * (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by
+ * this code. */
 #include "graph/lower/panel_gpu.h"
+#include "graph/lower/variant.h"
 
 #include <string.h>
 
 enum {
+    DECODED = 0,
     FEW_ROWS = 16,
     MOST_STEP = 2,   /* of a step of panel_gpu_gemm_mma */
     FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
@@ -16,20 +19,23 @@ enum {
     LARGE_LOCAL_TILES = 8, /* in one of panel_gpu_gemm_mma_local; 16 are predicted to be slower */
     FEW_TOKENS = 2,        /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
+    WIDE_TOKENS = 8,
+    PARTS_PER_UNIT = 5, /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
     GROUPS_PER_UNIT = 2 /* wanted before a group of panel_gpu_few_mma gets more */
 };
 
 /* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
- * for, fewer with a weight in blocks; the rows of x in a fragment; the words of a row of x in local memory.
- * Of panel_gpu_few_mma: units of a group, most tiles, and blocks of 32 columns that a unit reads at once. A
- * plain unit has fewer rows of x, which compiles faster. */
+ * for, another number with a weight in blocks, and another where that is decoded to bf16; the rows of x in a
+ * fragment; the words of a row of x in local memory. Of panel_gpu_few_mma: units of a group, most tiles, and
+ * blocks of 32 columns that a unit reads at once. A plain unit has fewer rows of x, which compiles faster. */
 static const struct {
-    uint32_t lanes, rows, tokens, block_tokens, plain_tokens, fragment, words, few_units, few_tiles, chunk;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 16, 8, 8, 8, 4, 4},
-             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 32, 16, 12, 8, 2, 1},
-             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 16, 2, 1},
-             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 32, 16, 12, 4, 2, 4}};
+    uint32_t lanes, rows, tokens, block_tokens, decoded_tokens, plain_tokens, fragment, words;
+    uint32_t few_units, few_tiles, chunk;
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4},
+             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1},
+             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 8, 16, 2, 1},
+             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
@@ -69,17 +75,21 @@ static int has_local_weight(const clef_caps *caps, clef_x_form x)
     return caps->matrix == CLEF_MATRIX_DPAS && x != CLEF_X_BYTES && x != CLEF_X_HALVES;
 }
 
-static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t blocks, uint32_t tiles, uint32_t tokens)
+/* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded. */
+static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
 {
+    const int decodes = steps == DECODED;
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
     const uint32_t most = caps->matrix_plain ? units[caps->matrix].plain_tokens
                           : by_blocks        ? units[caps->matrix].block_tokens
+                          : decodes          ? units[caps->matrix].decoded_tokens
                                              : units[caps->matrix].tokens;
     return (shape){.tiles = tiles,
                    .tokens = tokens,
                    .unit_tokens = most < tokens * 16 ? most : tokens * 16,
-                   .step =
-                       caps->matrix != CLEF_MATRIX_MMA || by_blocks || blocks % MOST_STEP ? 1 : MOST_STEP};
+                   .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes && steps % MOST_STEP == 0
+                               ? MOST_STEP
+                               : 1};
 }
 
 static uint32_t group_of(const clef_caps *caps, const shape *s)
@@ -123,6 +133,11 @@ int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
     return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least);
 }
 
+static int has_blocks(const clef_panel_matmul_opts *o)
+{
+    return clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
+}
+
 /* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
 static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *o)
 {
@@ -131,7 +146,7 @@ static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *
     if (o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_F16 &&
         clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_ROW_HALVES;
-    if (o->activations == CLEF_PANEL_HALF && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
+    if (o->activations == CLEF_PANEL_HALF && has_blocks(o) &&
         clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_HALVES;
     return o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_BF16 &&
@@ -143,6 +158,14 @@ static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *
 int clef__matrix_fits(const clef_lowering *lo, const clef_value *n)
 {
     return clef__has_many_rows(lo, n) && form_of(lo->caps, (const void *)n->attr) != CLEF_X_FLOATS;
+}
+
+int clef__matrix_decodes(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return clef__rows(lo, n) > FEW_ROWS && o->activations == CLEF_PANEL_BY_DEVICE && !o->batch_invariant &&
+           lo->caps->matrix != CLEF_MATRIX_DPAS && has_blocks(o) &&
+           clef__matrix_multiplies(lo->caps, CLEF_MATRIX_BF16);
 }
 
 /* Launches a kernel with its own constants, and those that all kernels on units have. */
@@ -231,18 +254,66 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
 
 /* ---- more rows ------------------------------------------------------------------------------- */
 
+static uint32_t steps_of(const clef_panel_matmul_opts *o, clef_x_form x)
+{
+    return x == CLEF_X_ROW_BF16 && has_blocks(o) ? (uint32_t)DECODED : (uint32_t)o->k / 32;
+}
+
+/* Rows of x in a group, in sixteens. On NVIDIA's units a weight is decoded for as many rows of x as a unit
+ * has registers for, where that leaves parts of the result for all units. */
+static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t m)
+{
+    const uint32_t steps = steps_of(o, x), n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
+    const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
+                           clef__ceil_div((uint32_t)clef__panel_rows(o), units[caps->matrix].rows);
+    const shape wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
+    if (m <= FEW_TOKENS * 16)
+        return FEW_TOKENS;
+    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && m > MANY_TOKENS * 16 &&
+                   parts >= n_units * PARTS_PER_UNIT && can_lower(caps, x, &wide)
+               ? WIDE_TOKENS
+               : MANY_TOKENS;
+}
+
+/* 1 where products of bf16 have the rate of the unit's others. Sums in f32 run at half the rate on NVIDIA's
+ * cards for games and workstations: compute capability 8.6, 8.9 and 12.0 (CUDA C++ Programming Guide, the
+ * table of arithmetic throughput; white papers of GA102 and Ada). */
+static int has_full_rate(const clef_caps *caps)
+{
+    const int32_t capability = caps->nv_capability; /* 0: unknown */
+    return caps->matrix != CLEF_MATRIX_MMA || (capability % 10 == 0 && capability != 120);
+}
+
+/* For compute capability 9.0 and later ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
+int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_caps *caps = lo->caps;
+    return has_full_rate(caps) &&
+           (caps->nv_capability < 90 || tokens_of(caps, (const void *)n->attr, CLEF_X_ROW_BF16,
+                                                  (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);
+}
+
+/* A group of NVIDIA's units that decode a weight has few tiles, so that a processor holds several groups. */
+static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens)
+{
+    if (has_local_weight(caps, x))
+        return LARGE_LOCAL_TILES;
+    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? LARGE_LOCAL_TILES
+                                                                                       : LARGE_TILES;
+}
+
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
  * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; where
  * the weight goes through local memory, as long as it copies rows of it and of x. */
-static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t k_blocks, uint32_t tokens,
-                      uint32_t blocks, uint32_t all)
+static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens, uint32_t blocks,
+                      uint32_t all)
 {
     const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
-    shape best = shape_of(caps, x, k_blocks, SMALL_TILES, tokens);
+    shape best = shape_of(caps, x, steps, SMALL_TILES, tokens);
     uint32_t least = UINT32_MAX;
     const int is_local = has_local_weight(caps, x);
-    for (uint32_t tiles = is_local ? LARGE_LOCAL_TILES : LARGE_TILES; tiles >= SMALL_TILES; tiles /= 2) {
-        const shape s = shape_of(caps, x, k_blocks, tiles, tokens);
+    for (uint32_t tiles = most_tiles(caps, x, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
+        const shape s = shape_of(caps, x, steps, tiles, tokens);
         const uint32_t of_a_group = is_local ? tiles + tokens : tiles;
         const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
         if (can_lower(caps, x, &s) && busiest < least - least / 10) {
@@ -261,7 +332,7 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
     const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    blocks = clef__ceil_div(args.m, tokens * 16);
-    const shape s = tiles_of(caps, x, args.k / 32, tokens, blocks, all);
+    const shape s = tiles_of(caps, x, steps_of(o, x), tokens, blocks, all);
     const char *kernel = has_local_weight(caps, x) ? "panel_gpu_gemm_mma_local" : "panel_gpu_gemm_mma";
     return launch_units(lo, n, x,
                         &(clef_launch){.source = kernel,
@@ -279,10 +350,11 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_caps *caps = lo->caps;
-    const clef_x_form x = form_of(caps, (const void *)n->attr);
+    const clef_x_form x =
+        lo->serving->method == CLEF_BY_BF16 ? CLEF_X_ROW_BF16 : form_of(caps, (const void *)n->attr);
     const uint32_t m = (uint32_t)clef__rows(lo, n);
-    const int few = is_few(lo, n);
-    const uint32_t tokens = m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS;
+    const uint32_t tokens = tokens_of(caps, (const void *)n->attr, x, m);
+    const int few = x != CLEF_X_ROW_BF16 || !has_blocks((const void *)n->attr) ? is_few(lo, n) : 0;
     const clef_x_slices slices = {
         .rows = few ? few_tokens(caps, m) : tokens * 16,
         .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA || caps->matrix == CLEF_MATRIX_MFMA)};

@@ -47,7 +47,8 @@ static int is_no_cpu(const clef_lowering *lo, const clef_value *n)
 
 /* ---- matrix units ---------------------------------------------------------------------------- */
 
-static const char matrix_shapes[] = "more than 4 rows of activations in 8 bits or half precision";
+static const char matrix_shapes[] = "more than 4 rows of activations in 8 bits or half precision",
+                  bf16_shapes[] = "more than 16 rows of activations that the device may round to bf16";
 
 const clef_variant clef__panel_matmul_mma = {.name = "mma",
                                              .device_text = "a compiler that takes PTX, and mma.sync",
@@ -78,6 +79,34 @@ const clef_variant clef__panel_matmul_dpas = {
     .cap_value = CLEF_MATRIX_DPAS,
     .fits = clef__matrix_fits,
     .lower = clef__lower_panel_matrix};
+
+const clef_variant clef__panel_matmul_mma_bf16 = {.name = "mma_bf16",
+                                                  .device_text = "a compiler that takes PTX, and mma.sync",
+                                                  .shape_text = bf16_shapes,
+                                                  .cap = CLEF_CAP(matrix),
+                                                  .cap_value = CLEF_MATRIX_MMA,
+                                                  .fits = clef__matrix_decodes,
+                                                  .is_default = clef__matrix_decoding_pays,
+                                                  .method = CLEF_BY_BF16,
+                                                  .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_wmma_bf16 = {.name = "wmma_bf16",
+                                                   .device_text = "AMD's built-ins for WMMA",
+                                                   .shape_text = bf16_shapes,
+                                                   .cap = CLEF_CAP(matrix),
+                                                   .cap_value = CLEF_MATRIX_WMMA,
+                                                   .fits = clef__matrix_decodes,
+                                                   .is_default = clef__matrix_decoding_pays,
+                                                   .method = CLEF_BY_BF16,
+                                                   .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_mfma_bf16 = {.name = "mfma_bf16",
+                                                   .device_text = "AMD's built-ins for MFMA",
+                                                   .shape_text = bf16_shapes,
+                                                   .cap = CLEF_CAP(matrix),
+                                                   .cap_value = CLEF_MATRIX_MFMA,
+                                                   .fits = clef__matrix_decodes,
+                                                   .is_default = clef__matrix_decoding_pays,
+                                                   .method = CLEF_BY_BF16,
+                                                   .lower = clef__lower_panel_matrix};
 
 /* ---- instructions. Tunable `items`: work-items of a group that computes a few rows ----------- */
 

@@ -21,16 +21,17 @@ static int left_alone(const wishes *wanted, const clef_value *w)
            clef__clblast_may_serve(wanted->caps, wanted->gemm);
 }
 
-/* How a product with a weight in blocks rounds x. CPUs round to 8 bits, or to bf16 if tiles of them are even
- * faster. GPUs round to 8 bits if they have instructions for bytes, else to half precision if they compute in
- * halves. */
+/* How a product with a weight in blocks rounds x. CPUs and GPUs with instructions for bytes round to 8 bits,
+ * or to bf16 where units that multiply matrices of them are even faster. Other GPUs round to half precision
+ * if they compute in halves. */
 static clef_panel_activations rounding_of_blocks(const wishes *wanted)
 {
     const clef_caps *caps = wanted->caps;
     if (wanted->exact)
         return CLEF_PANEL_F32;
     if (caps->is_cpu || clef__has_byte_products(caps))
-        return caps->x86_amx ? CLEF_PANEL_BY_DEVICE : CLEF_PANEL_INT8;
+        return caps->x86_amx || clef__matrix_multiplies(caps, CLEF_MATRIX_BF16) ? CLEF_PANEL_BY_DEVICE
+                                                                                : CLEF_PANEL_INT8;
     return caps->fp16 || clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES) ? CLEF_PANEL_HALF : CLEF_PANEL_F32;
 }
 

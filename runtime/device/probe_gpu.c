@@ -117,6 +117,17 @@ static void probe_subgroups(clef_device *dev, clef_caps *caps)
     caps->subgroup_demand = demanded;
 }
 
+/* cl_nv_device_attribute_query. A driver without it does not know the queries and fails them. */
+static int32_t nv_capability(const clef_device *dev)
+{
+    enum { MAJOR = 0x4000, MINOR = 0x4001 };
+    cl_uint major = 0, minor = 0;
+    if (clGetDeviceInfo(dev->id, MAJOR, sizeof major, &major, NULL) ||
+        clGetDeviceInfo(dev->id, MINOR, sizeof minor, &minor, NULL) || major > 100 || minor > 9)
+        return 0;
+    return (int32_t)(major * 10 + minor);
+}
+
 /* The compiler's own extensions (cl/probe/probe_gpu.cl). */
 static cl_int find_compiler(clef_device *dev)
 {
@@ -159,6 +170,7 @@ void clef__probe_gpu(clef_device *dev)
     caps->arm_dot = caps->arm_dot && dot_works(dev, CLEF_INT_DOT_ARM);
     caps->nv_asm = compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) &&
                    subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
+    caps->nv_capability = caps->nv_asm ? nv_capability(dev) : 0;
     if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;
     else

@@ -138,6 +138,55 @@ static void matrix_units(void **state)
     }
 }
 
+/* How the product of blocks that may be rounded to bf16 takes its rows of x: -D QUANTISE of its launch. */
+static int32_t rounds(clef_caps caps, int64_t rows)
+{
+    static lowered l;
+    clef_graph *g = parse("symbol T <= 512\ninput x f32 [T, 256]\nweight w q4_k [700, 256]\np = pack(w)\n"
+                          "y = panel_matmul(x, p) n=700 k=256 dtype=q4_k activations=by_device\noutput y\n");
+    lower_output(g, &caps, rows, &l);
+    clef_graph_destroy(g);
+    const clef_def *def = l.launches[l.n - 1].defs;
+    while (strcmp(def->name, "QUANTISE") != 0)
+        def++;
+    return def->value;
+}
+
+/* Units decode blocks to bf16 where that is as fast as bytes are, for more rows than a few. */
+static void units_decode_blocks(void **state)
+{
+    enum { BYTES = 1, BF16 = 4 };
+    clef_caps caps = {.is_gpu = 1,
+                      .max_group = 1024,
+                      .max_items = {1024, 1024, 64},
+                      .n_units = 4,
+                      .local_bytes = 48 << 10,
+                      .nv_asm = 1,
+                      .matrix = CLEF_MATRIX_MMA,
+                      .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
+    (void)state;
+    assert_int_equal(rounds(caps, 16), BYTES);
+    assert_int_equal(rounds(caps, 17), BF16);
+    assert_int_equal(rounds(caps, 512), BF16);
+    caps.nv_capability = 80;
+    assert_int_equal(rounds(caps, 512), BF16);
+    assert_int_equal(rounds(caps, 40), BF16);
+    caps.nv_capability = 90; /* where a group has many rows */
+    assert_int_equal(rounds(caps, 512), BF16);
+    assert_int_equal(rounds(caps, 40), BYTES);
+    caps.nv_capability = 89;
+    assert_int_equal(rounds(caps, 512), BYTES);
+    caps.nv_capability = 120;
+    assert_int_equal(rounds(caps, 512), BYTES);
+    caps.nv_capability = 0;
+    caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES;
+    assert_int_equal(rounds(caps, 512), BYTES);
+    caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_BF16;
+    caps.nv_asm = 0;
+    caps.matrix = CLEF_MATRIX_MFMA;
+    assert_int_equal(rounds(caps, 512), BF16);
+}
+
 /* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a
  * device with short loops takes, and their records fit the scratch that is stated, which is the same for all
  * lengths. */
@@ -318,8 +367,10 @@ static void expert_scratch(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops),    cmocka_unit_test(matrix_units),
-                                       cmocka_unit_test(flash_records),  cmocka_unit_test(expert_groups),
-                                       cmocka_unit_test(expert_scratch), cmocka_unit_test(expert_fusion)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
+        cmocka_unit_test(units_decode_blocks), cmocka_unit_test(flash_records),
+        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_scratch),
+        cmocka_unit_test(expert_fusion)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  *   CLEF_TEST_DEVICE    one device only, as clef_device_open() reads it
  *   CLEF_TEST_OPS       only the ops whose name contains this text; "=name": only the op of that name
  *   CLEF_TEST_SHARD     "i/n": part i of n of about equal length (1/n to n/n); each op is in one part
- *   CLEF_TEST_VARIANT   of ops with variants only the variant of that name
+ *   CLEF_TEST_VARIANT   of ops with variants only those of these names (a list with commas)
  *   CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
  *   CLEF_TEST_MOST      only cases of at most so many operations (for simulators)
  *   CLEF_TEST_BEYOND    only cases that launch something else than with CLEF_CAPS set to this text ("" for
@@ -188,6 +188,16 @@ static int is_left_out(const clef_variant *variant)
 #endif
 }
 
+/* 1 when the list with commas has the name, or there is none. */
+static int is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == length && memcmp(at, name, length) == 0)
+            return 1;
+    return !list;
+}
+
 /* Row i or a later one of the variants that run of the op; *i is set behind it. NULL behind the last. */
 static const clef_variant *next_variant(const clef_op_def *op, int32_t *i)
 {
@@ -195,7 +205,7 @@ static const clef_variant *next_variant(const clef_op_def *op, int32_t *i)
     const clef_variant *variant;
     clef_op of;
     while ((variant = clef__variant_row((*i)++, &of)))
-        if (clef__ops[of] == op && !is_left_out(variant) && !(only && strcmp(only, variant->name) != 0))
+        if (clef__ops[of] == op && !is_left_out(variant) && is_listed(only, variant->name))
             return variant;
     return NULL;
 }

@@ -1,0 +1,61 @@
+/* Weights of block formats as bf16, for units that multiply matrices of bf16 (matrix.h): code scale + base,
+ * computed in f32 and rounded to the nearest. bf16 has the range of f32, so no scale is too small or too
+ * large. Needs panel_gpu_codes.h and matrix.h. */
+#ifndef CLEF_CL_PANEL_GPU_BF16_H
+#define CLEF_CL_PANEL_GPU_BF16_H
+
+/* lane_decode() returns signed codes for tables and for eight bits, else numbers below 64. A signed code is
+ * multiplied as code + 128, which is a byte without sign, and base makes up for it. */
+#define SIGNED_CODES (CODE_TABLE != TABLE_NONE || CODE_VECTORS == 8)
+
+/* code_number(): byte i of a word as a float, plus CODE_ADDS for an unsigned code of 0. NVIDIA converts whole
+ * numbers to floats on a slow unit. There a byte becomes part of the bits of a float: bits 16 to 22 of 128,
+ * or bits 8 to 15 of 32768. Base is then rounded, which is an error below scale / 1024. */
+static inline float code_number(uint codes, uint i)
+{
+#if MATRIX == 1 && !MATRIX_PLAIN
+    /* The word has the highest byte of the float, byte i of the codes, and zeros. */
+    const uint high = SIGNED_CODES ? 0x47u : 0x43u,
+               select = SIGNED_CODES ? 0x4505u | i << 4 : 0x4055u | i << 8;
+    uint bits;
+    __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(codes), "r"(high), "r"(select));
+    return as_float(bits);
+#elif MATRIX == 1 && SIGNED_CODES
+    return as_float(0x47000000u | (codes >> 8 * i & 255u) << 8);
+#elif MATRIX == 1
+    return as_float(0x43000000u | (codes >> 8 * i & 255u) << 16);
+#else
+    return (float)(uchar)(codes >> 8 * i);
+#endif
+}
+#if MATRIX == 1
+#  define CODE_ADDS (SIGNED_CODES ? 32768.0f + 128.0f : 128.0f)
+#else
+#  define CODE_ADDS (SIGNED_CODES ? 128.0f : 0.0f)
+#endif
+
+/* Two floats as a word of bf16. */
+static inline uint two_bf16(float low, float high)
+{
+#if MATRIX == 1 && !MATRIX_PLAIN
+    uint word;
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return (as_uint(low) + 0x8000u) >> 16 | ((as_uint(high) + 0x8000u) & 0xffff0000u);
+#endif
+}
+
+/* The weights of four codes of a word. */
+static inline uint2 four_bf16(uint codes, float scale, float base)
+{
+    const float from = fma(-CODE_ADDS, scale, base);
+#if SIGNED_CODES
+    codes ^= 0x80808080u;
+#endif
+    const float a = fma(code_number(codes, 0), scale, from), b = fma(code_number(codes, 1), scale, from),
+                c = fma(code_number(codes, 2), scale, from), d = fma(code_number(codes, 3), scale, from);
+    return (uint2)(two_bf16(a, b), two_bf16(c, d));
+}
+
+#endif
