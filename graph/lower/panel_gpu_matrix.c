@@ -20,8 +20,9 @@ enum {
     FEW_TOKENS = 2,        /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
     WIDE_TOKENS = 8,
-    PARTS_PER_UNIT = 5, /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
-    GROUPS_PER_UNIT = 2 /* wanted before a group of panel_gpu_few_mma gets more */
+    PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
+    NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
+    GROUPS_PER_UNIT = 2     /* wanted before a group of panel_gpu_few_mma gets more */
 };
 
 /* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
@@ -80,14 +81,15 @@ static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint
 {
     const int decodes = steps == DECODED;
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
-    const uint32_t most = caps->matrix_plain ? units[caps->matrix].plain_tokens
-                          : by_blocks        ? units[caps->matrix].block_tokens
-                          : decodes          ? units[caps->matrix].decoded_tokens
-                                             : units[caps->matrix].tokens;
+    const uint32_t most = caps->matrix_plain                 ? units[caps->matrix].plain_tokens
+                          : by_blocks                        ? units[caps->matrix].block_tokens
+                          : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
+                                                             : units[caps->matrix].tokens;
     return (shape){.tiles = tiles,
                    .tokens = tokens,
                    .unit_tokens = most < tokens * 16 ? most : tokens * 16,
-                   .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes && steps % MOST_STEP == 0
+                   .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes &&
+                                   tokens < WIDE_TOKENS && steps % MOST_STEP == 0
                                ? MOST_STEP
                                : 1};
 }
@@ -267,10 +269,11 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
     const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
                            clef__ceil_div((uint32_t)clef__panel_rows(o), units[caps->matrix].rows);
     const shape wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
+    const uint32_t wanted = caps->nv_capability < 90 ? PARTS_PER_UNIT : NEW_PARTS_PER_UNIT;
     if (m <= FEW_TOKENS * 16)
         return FEW_TOKENS;
-    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && m > MANY_TOKENS * 16 &&
-                   parts >= n_units * PARTS_PER_UNIT && can_lower(caps, x, &wide)
+    return caps->matrix == CLEF_MATRIX_MMA && x >= CLEF_X_ROW_HALVES && m > MANY_TOKENS * 16 &&
+                   parts >= n_units * wanted && can_lower(caps, x, &wide)
                ? WIDE_TOKENS
                : MANY_TOKENS;
 }
@@ -284,7 +287,7 @@ static int has_full_rate(const clef_caps *caps)
     return caps->matrix != CLEF_MATRIX_MMA || (capability % 10 == 0 && capability != 120);
 }
 
-/* For compute capability 9.0 and later ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
+/* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
 int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
 {
     const clef_caps *caps = lo->caps;
@@ -314,7 +317,7 @@ static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint
     const int is_local = has_local_weight(caps, x);
     for (uint32_t tiles = most_tiles(caps, x, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
         const shape s = shape_of(caps, x, steps, tiles, tokens);
-        const uint32_t of_a_group = is_local ? tiles + tokens : tiles;
+        const uint32_t of_a_group = is_local ? tiles + tokens : tokens == WIDE_TOKENS ? tiles + 1 : tiles;
         const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
         if (can_lower(caps, x, &s) && busiest < least - least / 10) {
             best = s;
