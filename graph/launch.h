@@ -27,6 +27,8 @@ typedef struct clef_launch {
     clef_def          defs[CLEF_MAX_DEFS]; /* ends with the first NULL name */
     int32_t           c_version; /* OpenCL C version that the program is built as, 10 * major + minor; 0
                                     means 12 */
+    int32_t           registers; /* 0, or 256: what a thread of Intel's GPUs gets, which is 128 else. A
+                                    program's constants decide it, too */
     const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
     uint32_t          args_bytes;
     const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 to n_bufs: outputs, then inputs. NULL

@@ -32,21 +32,26 @@ static inline float biased(const panel_args *a, global const bias_elem *bias, fl
 #endif
 }
 
-/* Writes the result of row `row` (below a->n) from its sum v. If GATED, `gate` is the sum of the gate and v
- * that of up; otherwise `gate` is ignored. */
-static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
-                          float gate, float v)
+/* The result of row `row` (below a->n) from its sum v. If GATED, `gate` is the sum of the gate and v that of
+ * up; otherwise `gate` is ignored. */
+static inline float finished(const panel_args *a, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
 {
-    const size_t at = (size_t)token * a->n + row;
 #if GATED
     v = act(biased(a, bias, gate, row)) * biased(a, bias, v, a->n + row);
 #else
     v = act(biased(a, bias, v, row));
 #endif
 #if RESIDUAL
-    v += residual[a->residual + at];
+    v += residual[a->residual + (size_t)token * a->n + row];
 #endif
-    out[at] = v;
+    return v;
+}
+
+/* Writes it. */
+static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
+                          float gate, float v)
+{
+    out[(size_t)token * a->n + row] = finished(a, PANEL_OUT, token, row, gate, v);
 }
 
 #endif

@@ -1,64 +1,81 @@
-/* As panel_gpu_gemm_mma.cl, for a weight in halves or bf16, on units of few registers: w goes through local
- * memory, too, which holds 32 columns of w and of x at a time. So each number of w is read once a group, not
- * once for each of its units. Rows in local memory are STRIDE words apart, so that the work-items of a unit
- * have no bank conflicts.
+/* As panel_gpu_gemm_mma.cl, on units of few registers: w goes through local memory, too, which holds 32
+ * columns of w and of x at a time, and the next 32. So each number of w is read once a group, and a weight in
+ * blocks is decoded once a group, not once for each of its units.
  * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (TILES / 2) (16
  * TOKENS / UNIT_TOKENS) work-items.
  *   -D TILES        even
  *   -D TOKENS       16 TOKENS is a multiple of UNIT_TOKENS, and SLICED of panel_gpu_activations.cl
  *   -D UNIT_ROWS    32
- *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
- *   -D STEP         1
+ *   -D UNIT_TOKENS  8, 16 or 32
  *   -D W_TYPE       dtype of w
- *   -D QUANTISE     how panel_gpu_activations.cl made x: 3 in halves; 4 in bf16
- *   and those of matrix.h and panel_gpu_epilogue.h */
+ *   -D QUANTISE     how panel_gpu_activations.cl made x: 3 in halves, w too; 4 in bf16, w too or in blocks
+ *   and those of matrix.h (MATRIX 3) and panel_gpu_epilogue.h */
 #include "panel_gpu_mma_tiles.h"
-#if !defined(W_TYPE) || !defined(QUANTISE) || UNIT_ROWS != 32
-#  error "panel_gpu_gemm_mma_local.cl needs W_TYPE and QUANTISE, and UNIT_ROWS 32"
+#if !defined(W_TYPE) || !defined(QUANTISE) || UNIT_ROWS != 32 || UNIT_TOKENS > 32
+#  error "panel_gpu_gemm_mma_local.cl needs W_TYPE and QUANTISE, UNIT_ROWS 32 and UNIT_TOKENS up to 32"
 #endif
+#include "panel_gpu_mma_copy.h"
 
-enum { STRIDE = 20 };
+/* f(i, j) for each part of the rows of a unit and each of its tokens, of which it has TOKEN_PARTS. Intel's
+ * compiler keeps an array in registers where its indices are constants before loops are unrolled. */
+#define EACH_TOKEN_PART(f, i) f(i, 0) f(i, 1) f(i, 2) f(i, 3)
+#define EACH_PART(f) EACH_TOKEN_PART(f, 0) EACH_TOKEN_PART(f, 1) EACH_TOKEN_PART(f, 2) EACH_TOKEN_PART(f, 3)
 
-/* rows: of x, a multiple of X_ROWS. */
-UNIT_INLINED void load_step(local uint *w_words, local uint *x_words, global const ushort *columns,
-                             global const uint *slices, const panel_args *a, uint rows, uint tile, uint token,
-                             uint b, uint item)
+UNIT_INLINED matrix_floats multiply(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch scratch)
 {
-    const uint tiles = W_TILES(a->n);
-    for (uint i = item; i < W_ROWS * 16; i += WG) {
-        const uint pair = i / PANEL_ROWS % 16, of = i / (PANEL_ROWS * 16), row = i % PANEL_ROWS;
-        const size_t at = ((size_t)min(tile + of, tiles - 1) * a->k + b * 32 + pair * 2) * PANEL_ROWS + row;
-        w_words[(of * PANEL_ROWS + row) * STRIDE + pair] = columns[at] | (uint)columns[at + PANEL_ROWS] << 16;
-    }
-    for (uint i = item; i < X_ROWS * 16; i += WG) {
-        const uint slice = i / (X_ROWS * 8), row = i / 8 % X_ROWS, word = i % 8;
-        x_words[row * STRIDE + slice * 8 + word] =
-            slices[((size_t)(b * 2 + slice) * rows + token + row) * 8 + word];
-    }
+#if QUANTISE == 3
+    return matrix_halves(w, x, sums, scratch);
+#else
+    return matrix_bf16(w, x, sums, scratch);
+#endif
 }
 
-UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], local const uint *w_words,
-                                local const uint *x_words, uint row, uint t, uint lane,
-                                matrix_scratch scratch)
+UNIT_INLINED void multiply_step(matrix_floats acc[4][4], local const uint *w_words, local const uint *x_words,
+                                uint row, uint t, uint lane, matrix_scratch scratch)
 {
 #pragma unroll
     for (uint part = 0; part < 2; part++) { /* 16 columns each */
-        matrix_x x[TOKEN_PARTS];
+        local const uint *w_at = w_words + (part * (W_FRAGMENTS / 2) + row / 8) * FRAGMENT,
+                         *x_at = x_words + (part * (X_FRAGMENTS / 2) + t / 8) * FRAGMENT;
+        matrix_x x[4];
+        matrix_w w;
+#define LOAD_X(i, j)     \
+    if (j < TOKEN_PARTS) \
+        x[j] = fragment_load(x_at + j * FRAGMENT, lane);
+#define MULTIPLY(i, j)   \
+    if (j < TOKEN_PARTS) \
+        acc[i][j] = multiply(w, x[j], acc[i][j], scratch);
+#define MULTIPLY_ROW(i)                           \
+    w = fragment_load(w_at + i * FRAGMENT, lane); \
+    EACH_TOKEN_PART(MULTIPLY, i)
+        EACH_TOKEN_PART(LOAD_X, 0)
+        MULTIPLY_ROW(0)
+        MULTIPLY_ROW(1)
+        MULTIPLY_ROW(2)
+        MULTIPLY_ROW(3)
+    }
+}
+
+/* Writes a fragment of results. gate, v: the sums, as finished() takes them. Everything is read before the
+ * first is written, so that the loads wait together; beyond the last row or token the last is read. */
+static inline void finish_part(const panel_args *a, global float *out, PANEL_OUT_BUFS,
+                               global const float *scales, matrix_floats gate, matrix_floats v, uint row,
+                               uint token, uint lane)
+{
+    float gates[MATRIX_SUMS], values[MATRIX_SUMS];
+    MATRIX_STORE(gate, 0, gates);
+    MATRIX_STORE(v, 0, values);
 #pragma unroll
-        for (uint j = 0; j < TOKEN_PARTS; j++)
-            x[j] = matrix_load_x(x_words + (t + j * MATRIX_TOKENS) * STRIDE + part * 8, STRIDE, lane);
+    for (uint e = 0; e < MATRIX_SUMS; e++) {
+        const uint at = min(row + matrix_row(e, lane), a->n - 1),
+                   of = min(token + matrix_token(e, lane), a->m - 1);
+        values[e] = finished(a, PANEL_OUT, of, at, gates[e] * scales[of], values[e] * scales[of]);
+    }
 #pragma unroll
-        for (uint i = 0; i < ROW_PARTS; i++) {
-            const matrix_w w =
-                matrix_load_w(w_words + (row + i * MATRIX_ROWS) * STRIDE + part * 8, STRIDE, lane);
-#pragma unroll
-            for (uint j = 0; j < TOKEN_PARTS; j++)
-#if QUANTISE == 3
-                acc[i][j] = matrix_halves(w, x[j], acc[i][j], scratch);
-#else
-                acc[i][j] = matrix_bf16(w, x[j], acc[i][j], scratch);
-#endif
-        }
+    for (uint e = 0; e < MATRIX_SUMS; e++) {
+        const uint at = row + matrix_row(e, lane), of = token + matrix_token(e, lane);
+        if (at < a->n && of < a->m)
+            out[(size_t)of * a->n + at] = values[e];
     }
 }
 
@@ -66,41 +83,40 @@ GROUP_KERNEL
 void panel_gpu_gemm_mma_local(const panel_args a, global float *out, global const uchar *x,
                               global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
-    local uint w_words[STRIDE * W_ROWS], x_words[STRIDE * X_ROWS];
+    local uint w_words[2][W_FRAGMENTS * FRAGMENT] __attribute__((aligned(16))),
+        x_words[2][X_FRAGMENTS * FRAGMENT] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
-    const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
+    const uint lane = matrix_lane(), unit = matrix_unit(), steps = a.k / 32,
+               rows = (a.m + X_ROWS - 1) / X_ROWS * X_ROWS;
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
                t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the first row and token of the unit */
-    const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32,
-               rows = (a.m + X_ROWS - 1) / X_ROWS * X_ROWS;
+    const copy_from from = {.w = (global const uchar *)w,
+                            .x = (global const uint *)x,
+                            .tile = get_group_id(1) * TILES,
+                            .tiles = W_TILES(a.n),
+                            .token = get_group_id(0) * X_ROWS,
+                            .rows = rows,
+                            .k = a.k};
     global const float *scales = (global const float *)(x + (size_t)rows * a.k * 2); /* of the tokens */
-    matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
-#pragma unroll
-    for (uint i = 0; i < ROW_PARTS; i++)
-#pragma unroll
-        for (uint j = 0; j < TOKEN_PARTS; j++)
-            acc[i][j] = 0;
+    matrix_floats acc[4][4];
+    copy next;
+#define CLEAR(i, j) acc[i][j] = 0;
+    EACH_PART(CLEAR)
+    copy_fetch(&next, &from, 0, unit, lane);
+    copy_store(&next, w_words[0], x_words[0], unit, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
     for (uint b = 0; b < steps; b++) {
-        load_step(w_words, x_words, (global const ushort *)w, (global const uint *)x, &a, rows, tile, token,
-                  b, item);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_step(acc, w_words, x_words, row, t, lane, scratch);
+        const uint now = b % 2;
+        copy_fetch(&next, &from, min(b + 1, steps - 1), unit, lane);
+        multiply_step(acc, w_words[now], x_words[now], row, t, lane, scratch);
+        copy_store(&next, w_words[1 - now], x_words[1 - now], unit, lane);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const uint first = (tile * PANEL_ROWS + row) / (1 + GATED);
-#pragma unroll
-    for (uint i = 0; i < ROW_PARTS / (1 + GATED); i++)
-#pragma unroll
-        for (uint j = 0; j < TOKEN_PARTS; j++) {
-            float v[MATRIX_SUMS], gated[MATRIX_SUMS];
-            MATRIX_STORE(acc[i][j], 0, v);
-            MATRIX_STORE(acc[i + GATED * ROW_PARTS / 2][j], 0, gated);
-#pragma unroll
-            for (uint e = 0; e < MATRIX_SUMS; e++) {
-                const uint at = first + i * MATRIX_ROWS + matrix_row(e, lane),
-                           of = token + t + j * MATRIX_TOKENS + matrix_token(e, lane);
-                if (at < a.n && of < a.m)
-                    finish(&a, out, PANEL_OUT, of, at, v[e] * scales[of], gated[e] * scales[of]);
-            }
-        }
+    const uint first = (from.tile * PANEL_ROWS + row) / (1 + GATED);
+#define FINISH(i, j)                                                                                       \
+    if (i < ROW_PARTS / (1 + GATED) && j < TOKEN_PARTS)                                                    \
+        finish_part(&a, out, PANEL_OUT, scales, acc[i][j], acc[(i + GATED * ROW_PARTS / 2) % 4][j],        \
+                    first + i * MATRIX_ROWS, from.token + t + j * MATRIX_TOKENS, lane);
+    EACH_PART(FINISH)
 }

@@ -4,7 +4,7 @@
  * divide the columns (cl/panel/panel_gpu_few_mma.cl); more are multiplied in tiles
  * (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by
  * this code. */
-#include "graph/lower/panel_gpu.h"
+#include "graph/lower/panel_gpu_matrix.h"
 #include "graph/lower/variant.h"
 
 #include <string.h>
@@ -16,10 +16,10 @@ enum {
     FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
     SMALL_TILES = 4, /* in one of panel_gpu_gemm_mma */
     LARGE_TILES = 16,
-    LARGE_LOCAL_TILES = 8, /* in one of panel_gpu_gemm_mma_local; 16 are predicted to be slower */
-    FEW_TOKENS = 2,        /* rows of x in a group, in sixteens */
+    FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
     WIDE_TOKENS = 8,
+    FEW_DECODED_TILES = 8,  /* of a weight that is decoded for fewer than WIDE_TOKENS */
     PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
     NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
     GROUPS_PER_UNIT = 2     /* wanted before a group of panel_gpu_few_mma gets more */
@@ -35,7 +35,7 @@ static const struct {
 } units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
              [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4},
              [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1},
-             [CLEF_MATRIX_DPAS] = {8, 32, 16, 8, 8, 8, 8, 8, 16, 2, 1},
+             [CLEF_MATRIX_DPAS] = {8, 32, 8, 8, 8, 8, 8, 8, 16, 2, 1},
              [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
@@ -69,13 +69,6 @@ typedef struct shape {
     uint32_t tiles, tokens, unit_tokens, step;
 } shape;
 
-/* Units of few registers take a weight in halves or bf16 from local memory
- * (cl/panel/panel_gpu_gemm_mma_local.cl). */
-static int has_local_weight(const clef_caps *caps, clef_x_form x)
-{
-    return caps->matrix == CLEF_MATRIX_DPAS && x != CLEF_X_BYTES && x != CLEF_X_HALVES;
-}
-
 /* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded. */
 static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
 {
@@ -106,8 +99,7 @@ static uint32_t slices_of(clef_x_form x)
     return x == CLEF_X_BYTES ? 1 : 2;
 }
 
-/* What the work-items of a plain unit exchange. */
-static uint64_t plain_bytes(const clef_caps *caps, uint32_t group)
+uint64_t clef__plain_unit_bytes(const clef_caps *caps, uint32_t group)
 {
     return caps->matrix_plain ? (uint64_t)group * 64 : 0;
 }
@@ -115,11 +107,8 @@ static uint64_t plain_bytes(const clef_caps *caps, uint32_t group)
 /* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums. */
 static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s)
 {
-    enum { STRIDE = 20 }; /* words of a row of panel_gpu_gemm_mma_local */
     const uint64_t words = slices_of(x) * units[caps->matrix].words + 2;
-    if (has_local_weight(caps, x))
-        return (uint64_t)(s->tiles + s->tokens) * 16 * STRIDE * 4 + plain_bytes(caps, group_of(caps, s));
-    return 2 * words * 4 * s->step * s->tokens * 16 + plain_bytes(caps, group_of(caps, s));
+    return 2 * words * 4 * s->step * s->tokens * 16 + clef__plain_unit_bytes(caps, group_of(caps, s));
 }
 
 static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
@@ -132,7 +121,8 @@ int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
     const clef_x_form x =
         type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* the form that needs most local memory */
     const shape least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
-    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least);
+    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least) &&
+           (caps->matrix != CLEF_MATRIX_DPAS || clef__has_matrix_local(caps));
 }
 
 static int has_blocks(const clef_panel_matmul_opts *o)
@@ -166,13 +156,11 @@ int clef__matrix_decodes(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     return clef__rows(lo, n) > FEW_ROWS && o->activations == CLEF_PANEL_BY_DEVICE && !o->batch_invariant &&
-           lo->caps->matrix != CLEF_MATRIX_DPAS && has_blocks(o) &&
-           clef__matrix_multiplies(lo->caps, CLEF_MATRIX_BF16);
+           has_blocks(o) && clef__matrix_multiplies(lo->caps, CLEF_MATRIX_BF16);
 }
 
-/* Launches a kernel with its own constants, and those that all kernels on units have. */
-static clef_status launch_units(clef_lowering *lo, const clef_value *n, clef_x_form x, const clef_launch *own,
-                                clef_error *err)
+clef_status clef__launch_units(clef_lowering *lo, const clef_value *n, clef_x_form x, const clef_launch *own,
+                               clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const clef_caps *caps = lo->caps;
@@ -215,7 +203,8 @@ static uint32_t few_tokens(const clef_caps *caps, uint32_t m)
 static uint64_t few_bytes(const clef_caps *caps, uint32_t tokens, uint32_t tiles)
 {
     const uint32_t n = units[caps->matrix].few_units;
-    return (uint64_t)n * tokens * tiles * PANEL_ROWS * 4 + plain_bytes(caps, n * units[caps->matrix].lanes);
+    return (uint64_t)n * tokens * tiles * PANEL_ROWS * 4 +
+           clef__plain_unit_bytes(caps, n * units[caps->matrix].lanes);
 }
 
 static int is_few(const clef_lowering *lo, const clef_value *n)
@@ -242,16 +231,16 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
     uint32_t chunk = units[caps->matrix].chunk;
     while (blocks % chunk)
         chunk /= 2;
-    return launch_units(lo, n, x,
-                        &(clef_launch){.source = "panel_gpu_few_mma",
-                                       .kernel = "panel_gpu_few_mma",
-                                       .defs = {{"UNITS", (int32_t)n_units},
-                                                {"TILES", (int32_t)tiles},
-                                                {"TOKENS", (int32_t)tokens},
-                                                {"CHUNK", (int32_t)chunk}},
-                                       .groups = {clef__ceil_div(all, tiles)},
-                                       .local = {n_units * units[caps->matrix].lanes}},
-                        err);
+    return clef__launch_units(lo, n, x,
+                              &(clef_launch){.source = "panel_gpu_few_mma",
+                                             .kernel = "panel_gpu_few_mma",
+                                             .defs = {{"UNITS", (int32_t)n_units},
+                                                      {"TILES", (int32_t)tiles},
+                                                      {"TOKENS", (int32_t)tokens},
+                                                      {"CHUNK", (int32_t)chunk}},
+                                             .groups = {clef__ceil_div(all, tiles)},
+                                             .local = {n_units * units[caps->matrix].lanes}},
+                              err);
 }
 
 /* ---- more rows ------------------------------------------------------------------------------- */
@@ -297,27 +286,23 @@ int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
 }
 
 /* A group of NVIDIA's units that decode a weight has few tiles, so that a processor holds several groups. */
-static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens)
+static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t tokens)
 {
-    if (has_local_weight(caps, x))
-        return LARGE_LOCAL_TILES;
-    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? LARGE_LOCAL_TILES
+    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? FEW_DECODED_TILES
                                                                                        : LARGE_TILES;
 }
 
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
- * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; where
- * the weight goes through local memory, as long as it copies rows of it and of x. */
+ * tenth, since none is left with a group more than the others. A group takes as long as it has tiles. */
 static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens, uint32_t blocks,
                       uint32_t all)
 {
     const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
     shape best = shape_of(caps, x, steps, SMALL_TILES, tokens);
     uint32_t least = UINT32_MAX;
-    const int is_local = has_local_weight(caps, x);
-    for (uint32_t tiles = most_tiles(caps, x, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
+    for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
         const shape s = shape_of(caps, x, steps, tiles, tokens);
-        const uint32_t of_a_group = is_local ? tiles + tokens : tokens == WIDE_TOKENS ? tiles + 1 : tiles;
+        const uint32_t of_a_group = tokens == WIDE_TOKENS ? tiles + 1 : tiles;
         const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
         if (can_lower(caps, x, &s) && busiest < least - least / 10) {
             best = s;
@@ -336,18 +321,17 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    blocks = clef__ceil_div(args.m, tokens * 16);
     const shape s = tiles_of(caps, x, steps_of(o, x), tokens, blocks, all);
-    const char *kernel = has_local_weight(caps, x) ? "panel_gpu_gemm_mma_local" : "panel_gpu_gemm_mma";
-    return launch_units(lo, n, x,
-                        &(clef_launch){.source = kernel,
-                                       .kernel = kernel,
-                                       .defs = {{"TILES", (int32_t)s.tiles},
-                                                {"TOKENS", (int32_t)tokens},
-                                                {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
-                                                {"UNIT_TOKENS", (int32_t)s.unit_tokens},
-                                                {"STEP", (int32_t)s.step}},
-                                       .groups = {blocks, clef__ceil_div(all, s.tiles)},
-                                       .local = {group_of(caps, &s)}},
-                        err);
+    return clef__launch_units(lo, n, x,
+                              &(clef_launch){.source = "panel_gpu_gemm_mma",
+                                             .kernel = "panel_gpu_gemm_mma",
+                                             .defs = {{"TILES", (int32_t)s.tiles},
+                                                      {"TOKENS", (int32_t)tokens},
+                                                      {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
+                                                      {"UNIT_TOKENS", (int32_t)s.unit_tokens},
+                                                      {"STEP", (int32_t)s.step}},
+                                             .groups = {blocks, clef__ceil_div(all, s.tiles)},
+                                             .local = {group_of(caps, &s)}},
+                              err);
 }
 
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -356,11 +340,15 @@ clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, cle
     const clef_x_form x =
         lo->serving->method == CLEF_BY_BF16 ? CLEF_X_ROW_BF16 : form_of(caps, (const void *)n->attr);
     const uint32_t m = (uint32_t)clef__rows(lo, n);
-    const uint32_t tokens = tokens_of(caps, (const void *)n->attr, x, m);
+    const int is_local = clef__is_matrix_local(caps, x);
+    const uint32_t tokens =
+        is_local ? clef__matrix_local_tokens(caps, m) : tokens_of(caps, (const void *)n->attr, x, m);
     const int few = x != CLEF_X_ROW_BF16 || !has_blocks((const void *)n->attr) ? is_few(lo, n) : 0;
     const clef_x_slices slices = {
         .rows = few ? few_tokens(caps, m) : tokens * 16,
         .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA || caps->matrix == CLEF_MATRIX_MFMA)};
     const clef_status status = clef__lower_lane_rows(lo, n, x, &slices, clef__shuffles_of(caps), err);
-    return status ? status : few ? lower_few(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
+    if (status || few)
+        return status ? status : lower_few(lo, n, x, err);
+    return is_local ? clef__lower_matrix_local(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
 }

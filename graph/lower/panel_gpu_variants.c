@@ -107,6 +107,15 @@ const clef_variant clef__panel_matmul_mfma_bf16 = {.name = "mfma_bf16",
                                                    .is_default = clef__matrix_decoding_pays,
                                                    .method = CLEF_BY_BF16,
                                                    .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_dpas_bf16 = {
+    .name = "dpas_bf16",
+    .device_text = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",
+    .shape_text = bf16_shapes,
+    .cap = CLEF_CAP(matrix),
+    .cap_value = CLEF_MATRIX_DPAS,
+    .fits = clef__matrix_decodes,
+    .method = CLEF_BY_BF16,
+    .lower = clef__lower_panel_matrix};
 
 /* ---- instructions. Tunable `items`: work-items of a group that computes a few rows ----------- */
 

@@ -27,7 +27,8 @@ struct clef_program {
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err)
 {
     const int version = launch->c_version ? launch->c_version : 12;
-    int n = snprintf(out, n_bytes, "-w -cl-std=CL%d.%d", version / 10, version % 10);
+    int n = snprintf(out, n_bytes, "-w -cl-std=CL%d.%d%s", version / 10, version % 10,
+                     launch->registers ? " -cl-intel-256-GRF-per-thread" : "");
     for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && (size_t)n < n_bytes; i++)
         n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name,
                       (int)launch->defs[i].value);

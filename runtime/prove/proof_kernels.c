@@ -25,6 +25,7 @@ static uint64_t mix_launch(uint64_t print, const clef_launch *l)
     print = mix_text(print, l->source ? l->source : "clblast");
     print = mix_text(print, l->kernel ? l->kernel : "gemm");
     print = clef__hash(print, &l->c_version, sizeof l->c_version);
+    print = clef__hash(print, &l->registers, sizeof l->registers);
     print = clef__hash(print, l->local, sizeof l->local);
     for (int32_t i = 0; i < CLEF_MAX_DEFS && l->defs[i].name; i++) {
         print = mix_text(print, l->defs[i].name);

@@ -102,6 +102,9 @@ intel() { # FILE TARGET
     echo 'int8 __attribute__((overloadable)) intel_sub_group_i8_i8_matrix_mad_k32(int8, int8, int8);'
     echo 'float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8, int8, float8);'
     echo 'float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);'
+    echo 'uint8 __attribute__((overloadable)) intel_sub_group_block_read8(const local uint *);'
+    echo 'void __attribute__((overloadable)) intel_sub_group_block_write8(local uint *, uint8);'
+    echo '#define cl_intel_subgroup_local_block_io 1'
     cat "$1"; } >"$at/intel.cl"
   local lib=$home/ocloc/usr/lib/x86_64-linux-gnu
   rm -rf "$at/dump" && mkdir "$at/dump"

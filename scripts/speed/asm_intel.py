@@ -94,7 +94,8 @@ def send_of(ins, rest, comment):
         width = {"with xyzw": 16, "with xy": 8, "with xz": 8, "with xyz": 12, "with x": 4, "16b": 2, "8b": 1, "32b": 4}
         ins.bytes = next((width[k] for k in ("with xyzw", "with xyz", "with xy", "with xz", "with x", "16b", "8b", "32b") if k in text), 0)
         if block:
-            ins.bytes = int(block.group(1)) * (32 if "hword" in text else 16)
+            ins.whole = int(block.group(1)) * (32 if "hword" in text else 16)
+            ins.bytes = 4  # addresses are those of its words
             ins.mods = ("block",)
         elif not ins.bytes:
             ins.bytes = max(4, (n_read or n_data) * 32 // max(1, ins.width))

@@ -50,7 +50,7 @@ class Clock:
         n = ins.bytes
         if addresses is None:
             self.unknown_loads += 1
-            size = self.costs.lanes * n
+            size = ins.whole or self.costs.lanes * n
             if ins.kind == "load":
                 self.fetched["?"] += size
                 self.requested["?"] += size
@@ -87,7 +87,7 @@ class Clock:
         """Cycles of local memory: what the busiest bank serves. Lanes that read the same word are served at once."""
         n = ins.bytes
         if not addresses:
-            return max(1.0, n * self.costs.lanes / 128.0)
+            return max(1.0, (ins.whole or n * self.costs.lanes) / 128.0)
         per = max(1, len(addresses) * 4 // max(4, n)) if n > 4 else len(addresses)
         total = 0
         for start in range(0, len(addresses), per):

@@ -28,6 +28,7 @@ class Instruction:
         "width",
         "labels",
         "extra",
+        "whole",
     )
 
     def __init__(self, text, index):
@@ -47,6 +48,7 @@ class Instruction:
         self.width = 0
         self.labels = ()
         self.extra = None
+        self.whole = 0  # bytes of a message that moves a block for the whole wave
 
 
 def signed(x):

@@ -329,6 +329,21 @@ class Thread(Instructions, Wave):
             return after
         return self.jump(ins, waits)
 
+    def block(self, ins):
+        """Addresses of the words that a message moves for the whole thread; None: not known."""
+        e, header = ins.extra, ins.extra["address"] * 8
+        if e["wide"]:
+            low, high = self.state.get(header), self.state.get(header + 1)
+            at = None if low is None or high is None else low | high << 32
+        else:
+            at = self.state.get(header + 2)
+            if at is not None and "aligned" not in e["text"]:
+                at *= 16
+            if at is not None and e["surface"] != 0xFE:
+                argument = self.payload["surfaces"].get(e["surface"])
+                at = None if argument is None else at + ((argument - (1 if self.launch.args else 0) + 1) << BUFFER_SHIFT)
+        return None if at is None else [at + 4 * i for i in range(ins.whole // 4)]
+
     def message(self, ins):
         e, n, first = ins.extra, ins.width, ins.guard[2]
         text, base = e["text"], e["address"]
@@ -352,9 +367,7 @@ class Thread(Instructions, Wave):
             elif e["dst"] is not None:
                 for i in range(e["read"] * 8):
                     self.state[e["dst"] * 8 + i] = None
-            if ins.kind == "spill":
-                return [i for i in range(0, ins.bytes, 4)] and None
-            return None
+            return None if ins.kind == "spill" else self.block(ins)
         addresses, lanes = [], []
         for i in range(n):
             if e["wide"]:
