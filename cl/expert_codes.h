@@ -60,15 +60,20 @@ static inline uint4 code_words(global const uchar *w, size_t at)
     return q;
 }
 
-static inline float2 code_scale(global const uchar *w, size_t at)
+/* The scale and base of the 32 elements from 32 s on of a block that begins with the words `head`: d, m and
+ * 12 bytes of scales. */
+static inline float2 head_scale(uint4 head, uint s)
 {
-    const uint4 head = *(global const uint4 *)(w + at / 256 * BLOCK_BYTES); /* d m, 12 bytes of scales */
-    const uint s = (uint)(at % 256 / 32), low = head.y >> s % 4 * 8, middle = head.z >> s % 4 * 8,
-               high = head.w >> s % 4 * 8;
+    const uint low = head.y >> s % 4 * 8, middle = head.z >> s % 4 * 8, high = head.w >> s % 4 * 8;
     const uint scale = s < 4 ? low & 63u : (high & 15u) | (low >> 2 & 48u),
                minimum = s < 4 ? middle & 63u : (high >> 4 & 15u) | (middle >> 2 & 48u);
     return (float2)(half_of_bits(head.x & 0xffffu) * (float)scale,
                     half_of_bits(head.x >> 16) * -(float)minimum);
+}
+
+static inline float2 code_scale(global const uchar *w, size_t at)
+{
+    return head_scale(*(global const uint4 *)(w + at / 256 * BLOCK_BYTES), (uint)(at % 256 / 32));
 }
 
 #elif W_TYPE == DTYPE_Q6_K

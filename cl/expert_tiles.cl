@@ -33,19 +33,9 @@ enum { STEP = 32, COLUMNS = 128, X_STRIDE = ROWS + 4 /* fewer items meet in a ba
 #endif
 
 #include "bias.h"
+#include "expert_pairs.h"
 #define BIAS(i) BIAS_OF(bias, a.bias + (i))
 typedef ELEM(W_TYPE) w_elem;
-
-/* The pair of entry i of a tile that begins at `entry` of the list and has n entries. Beyond the last it is
- * the last again. A plan's first launch, which only lets the driver finish compiling, finds any numbers in
- * `order`, so they are kept inside. */
-static inline uint pair_at(const expert_tiles_args *p, global const int *order, uint entry, uint i, uint n)
-{
-    const uint last = p->pairs - 1;
-    return min((uint)order[min(min(entry, last) + min(i, n - 1), last)], last);
-}
-
-static inline uint row_of(const expert_args *a, uint pair) { return a->each ? pair : pair / a->chosen; }
 
 GROUP_KERNEL
 void expert_tiles(const expert_tiles_args p, global float *out, global const x_elem *x,

@@ -16,7 +16,7 @@
  *   -D NORM              index in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
  *                        bias
- *   -D QUANTISE          0 to 4; other than 0: k is a multiple of 32; 3 and 4: SLICED is not 0
+ *   -D QUANTISE          0 to 4; other than 0: k is a multiple of 32
  *   -D SLICED            0: rows one after the other
  *   -D PAIRED            1: the 8 words of a slice are in the order 0 4 1 5 2 6 3 7
  *   and those of group.h */
@@ -151,7 +151,7 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
     const uint power = power_below(group_max(most, scratch));
     const float inverse = as_float(0x7f000000u - power);
     for (uint i = lane; i < a.k / 2; i += WG) {
-        const size_t at = ((size_t)(i / 8) * m + row) * 8 + i % 8;
+        const size_t at = SLICED ? ((size_t)(i / 8) * m + row) * 8 + i % 8 : (size_t)row * (a.k / 2) + i;
         const float2 v = (float2)(NORMED(2 * i), NORMED(2 * i + 1)) * inverse;
 #  if QUANTISE == 3
         vstore_half2_rte(v, at, (global half *)out);

@@ -1,7 +1,6 @@
 /* Lowering of expert_matmul: rows, each of which reads the matrix of its expert; or grouped, where the rows
  * of an expert share what is read. */
 #include "graph/lower/expert_parts.h"
-#include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
 enum { CPU_COLUMNS_NK = 4, CPU_COLUMNS_KN = 64, GPU_LANES = 64 };
@@ -111,7 +110,7 @@ int clef__experts_have_bytes(const clef_value *n)
                                 dtype == CLEF_Q5_K || dtype == CLEF_Q6_K);
 }
 
-static int has_many_pairs(const clef_lowering *lo, const clef_value *n)
+int clef__experts_have_many_pairs(const clef_lowering *lo, const clef_value *n)
 {
     return clef__size(lo, n->in[2]) >= LEAST_PAIRS * clef__n(lo, n->in[1], 2);
 }
@@ -125,33 +124,32 @@ static clef_int_dot int_dot_of(const clef_caps *caps)
                            : CLEF_INT_DOT_PLAIN;
 }
 
-/* The launches' arguments, and what they share of the node's scratch memory: x in 8 bits, if it is, then the
- * order. */
-typedef struct grouped {
-    expert_tiles_args args;
-    uint32_t rows, tiles;
-    uint64_t scratch_bytes;
-    int in_bytes;
-} grouped;
+/* Words of a row of k elements of x. */
+static uint64_t words_of_x(clef_x_form x, uint32_t k)
+{
+    return x == CLEF_X_FLOATS  ? 0
+           : x == CLEF_X_BYTES ? k / 32 * 11 /* 32 bytes, a scale, two sums */
+                               : k / 2 + 1;
+}
 
-static grouped grouped_of(const clef_lowering *lo, const clef_value *n)
+clef__expert_tiles clef__expert_tiles_of(const clef_lowering *lo, const clef_value *n, clef_x_form x)
 {
     const expert_args a = clef__expert_args_of(lo, n);
     const uint32_t pairs = clef__size(lo, n->in[2]), rows = rows_of_tile(pairs, a.experts),
                    m = clef__rows(lo, n->in[0]);
-    const int in_bytes = lo->serving->method;
-    const uint64_t x_words = in_bytes ? (uint64_t)m * (a.k / 32 * 11) : 0; /* 32 bytes, a scale, two sums */
-    grouped g = {.args = {.a = a, .pairs = pairs, .m = m, .order = (args_uint)x_words},
-                 .rows = rows,
-                 .tiles = pairs / rows + a.experts + 1,
-                 .in_bytes = in_bytes};
+    const uint64_t x_words = m * words_of_x(x, a.k);
+    clef__expert_tiles g = {.args = {.a = a, .pairs = pairs, .m = m, .order = (args_uint)x_words},
+                            .x = x,
+                            .rows = rows,
+                            .tiles = pairs / rows + a.experts + 1};
     /* for the smallest tiles: memory is taken for the longest step, and a shorter one must not need more */
     const uint64_t most_tiles = (uint64_t)pairs / SMALL_ROWS + a.experts + 1;
     g.scratch_bytes = (x_words + pairs + most_tiles * EXPERT_TILE_WORDS) * sizeof(int32_t);
     return g;
 }
 
-static clef_status lower_order(clef_lowering *lo, const clef_value *n, const grouped *g, clef_error *err)
+static clef_status lower_order(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
+                               clef_error *err)
 {
     const expert_order_args args = {.pairs = g->args.pairs,
                                     .experts = g->args.a.experts,
@@ -172,7 +170,8 @@ static clef_status lower_order(clef_lowering *lo, const clef_value *n, const gro
                         err);
 }
 
-static clef_status lower_bytes_of_x(clef_lowering *lo, const clef_value *n, const grouped *g, clef_error *err)
+static clef_status lower_x(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
+                           clef_error *err)
 {
     const clef_value *x = n->in[0];
     const rows_args args = {.m = g->args.m,
@@ -180,7 +179,7 @@ static clef_status lower_bytes_of_x(clef_lowering *lo, const clef_value *n, cons
                             .n1 = clef__n(lo, x, 2),
                             .n2 = clef__n(lo, x, 1),
                             .x = clef__view(lo, x)};
-    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0) / 32);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0) / (g->x == CLEF_X_BYTES ? 32 : 8));
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_gpu_activations",
                                        .kernel = "panel_gpu_activations",
@@ -188,7 +187,7 @@ static clef_status lower_bytes_of_x(clef_lowering *lo, const clef_value *n, cons
                                                 {"NORM", 0},
                                                 {"NORM_WEIGHT_TYPE", DTYPE_NONE},
                                                 {"NORM_BIAS_TYPE", DTYPE_NONE},
-                                                {"QUANTISE", (int32_t)CLEF_X_BYTES},
+                                                {"QUANTISE", (int32_t)g->x},
                                                 {"SLICED", 0},
                                                 {"PAIRED", 0},
                                                 {"SUBGROUPS", 0},
@@ -203,41 +202,47 @@ static clef_status lower_bytes_of_x(clef_lowering *lo, const clef_value *n, cons
                         err);
 }
 
-static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, const grouped *g,
+static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
                                       clef_error *err)
 {
     const clef_value *x = n->in[0], *w = n->in[1];
     const expert_args *a = &g->args.a;
+    const int in_bytes = g->x == CLEF_X_BYTES;
     const int aligned = clef__expert_rows_aligned(x->dtype, a->x, a->k) &&
                         (!is_transposed(n) || clef__expert_rows_aligned(w->dtype, a->w, a->k));
-    const clef_int_dot dot = g->in_bytes ? int_dot_of(lo->caps) : CLEF_INT_DOT_PLAIN;
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "expert_tiles",
-                       .kernel = "expert_tiles",
-                       .c_version = clef__int_dot_c_version(dot),
-                       .defs = {{"ROWS", (int32_t)g->rows},
-                                {"W_TYPE", (int32_t)w->dtype},
-                                {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
-                                {"TRANSPOSED", is_transposed(n)},
-                                {"QUANTISE", g->in_bytes},
-                                {"ALIGNED", aligned && !g->in_bytes},
-                                {"INT_DOT", (int32_t)dot}},
-                       .args = &g->args,
-                       .args_bytes = sizeof g->args,
-                       .bufs = {n, g->in_bytes ? CLEF__SCRATCH : x, w, CLEF__SCRATCH, n->in[3]},
-                       .n_bufs = 5,
-                       .groups = {clef__ceil_div(a->n, COLUMNS), g->tiles},
-                       .local = {4 * g->rows}},
-        err);
+    const clef_int_dot dot = in_bytes ? int_dot_of(lo->caps) : CLEF_INT_DOT_PLAIN;
+    return clef__launch(lo,
+                        &(clef_launch){.source = "expert_tiles",
+                                       .kernel = "expert_tiles",
+                                       .c_version = clef__int_dot_c_version(dot),
+                                       .defs = {{"ROWS", (int32_t)g->rows},
+                                                {"W_TYPE", (int32_t)w->dtype},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
+                                                {"TRANSPOSED", is_transposed(n)},
+                                                {"QUANTISE", in_bytes},
+                                                {"ALIGNED", aligned && !in_bytes},
+                                                {"INT_DOT", (int32_t)dot}},
+                                       .args = &g->args,
+                                       .args_bytes = sizeof g->args,
+                                       .bufs = {n, in_bytes ? CLEF__SCRATCH : x, w, CLEF__SCRATCH, n->in[3]},
+                                       .n_bufs = 5,
+                                       .groups = {clef__ceil_div(a->n, COLUMNS), g->tiles},
+                                       .local = {4 * g->rows}},
+                        err);
+}
+
+clef_status clef__lower_expert_order(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
+                                     clef_error *err)
+{
+    const clef_status status = lower_order(lo, n, g, err);
+    return status || g->x == CLEF_X_FLOATS ? status : lower_x(lo, n, g, err);
 }
 
 static clef_status grouped_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const grouped g = grouped_of(lo, n);
-    clef_status status = lower_order(lo, n, &g, err);
-    if (!status && g.in_bytes)
-        status = lower_bytes_of_x(lo, n, &g, err);
+    const clef__expert_tiles g =
+        clef__expert_tiles_of(lo, n, lo->serving->method ? CLEF_X_BYTES : CLEF_X_FLOATS);
+    const clef_status status = clef__lower_expert_order(lo, n, &g, err);
     return status ? status : lower_expert_tiles(lo, n, &g, err);
 }
 
@@ -248,7 +253,7 @@ const clef_variant clef__expert_matmul_grouped = {.name = "grouped",
                                                   .shape_text = "products that need not be batch-invariant",
                                                   .runs_on = grouped_runs_on,
                                                   .fits = grouped_fits,
-                                                  .is_default = has_many_pairs,
+                                                  .is_default = clef__experts_have_many_pairs,
                                                   .lower = grouped_lower};
 const clef_variant clef__expert_matmul_grouped_bytes = {
     .name = "grouped_bytes",
@@ -256,6 +261,6 @@ const clef_variant clef__expert_matmul_grouped_bytes = {
     .shape_text = "x that may be rounded to 8 bits and Q8_0, Q4_0, Q4_K, Q5_K or Q6_K",
     .runs_on = grouped_runs_on,
     .fits = bytes_fits,
-    .is_default = has_many_pairs,
+    .is_default = clef__experts_have_many_pairs,
     .method = 1,
     .lower = grouped_lower};

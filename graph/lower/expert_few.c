@@ -28,8 +28,7 @@ static int few_runs_on(const clef_caps *caps)
            caps->local_bytes >= (int64_t)(((FEW_COLUMNS + 1) * FEW_GROUP + MOST_CHOSEN) * sizeof(float));
 }
 
-/* Whether the kernels read words of 16 bytes of it. */
-static int needs_aligned(clef_dtype dtype)
+int clef__experts_need_aligned(clef_dtype dtype)
 {
     return clef_dtype_block_elems(dtype) == 1 || dtype == CLEF_Q4_K || dtype == CLEF_Q5_K;
 }
@@ -39,7 +38,8 @@ static int few_fits(const clef_lowering *lo, const clef_value *n)
     const expert_args a = clef__expert_args_of(lo, n);
     return clef__expert_attrs_of(n)->opts.transpose_b && a.k > 0 && a.k % CHUNK == 0 && a.w % a.k == 0 &&
            clef__expert_rows_aligned(CLEF_F32, a.x, a.k) &&
-           (!needs_aligned(n->in[1]->dtype) || clef__expert_rows_aligned(n->in[1]->dtype, a.w, a.k));
+           (!clef__experts_need_aligned(n->in[1]->dtype) ||
+            clef__expert_rows_aligned(n->in[1]->dtype, a.w, a.k));
 }
 
 /* Work-items that share columns of `chunks` chunks: many, unless an eighth of them would have nothing to do.

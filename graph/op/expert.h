@@ -9,6 +9,7 @@ typedef struct clef__expert_attrs {
     clef_expert_matmul_opts opts;
     int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
     int32_t int8;            /* 1: x may be rounded to 8 bits, in blocks of 32 */
+    int32_t half;            /* 1: x may be rounded to the weight's type, which is f16 or bf16 */
 } clef__expert_attrs;
 
 static inline const clef__expert_attrs *clef__expert_attrs_of(const clef_value *n)

@@ -11,6 +11,7 @@ static const clef_attr_def expert_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef__expert_attrs, opts.transpose_b), NULL},
     {"batch_invariant", CLEF_ATTR_INT, offsetof(clef__expert_attrs, batch_invariant), NULL},
     {"int8", CLEF_ATTR_INT, offsetof(clef__expert_attrs, int8), NULL},
+    {"half", CLEF_ATTR_INT, offsetof(clef__expert_attrs, half), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -123,7 +124,8 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 static float expert_tol(const clef_value *n)
 {
-    return clef__expert_attrs_of(n)->int8 ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
+    const clef__expert_attrs *o = clef__expert_attrs_of(n);
+    return o->int8 || o->half ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
 }
 
 const clef_op_def clef__op_expert_matmul = {

@@ -71,13 +71,21 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
-/* On GPUs x of experts is rounded to 8 bits where many rows gain from it. */
+/* On GPUs x of experts is rounded where many rows gain from it: to 8 bits, or like a weight in halves or
+ * bf16.
+ */
 static void choose_experts(clef_graph *g, const wishes *wanted)
 {
-    const int rounds = !wanted->exact && !wanted->caps->is_cpu && clef__has_byte_products(wanted->caps);
-    for (int32_t i = 0; i < g->n_values && rounds; i++)
-        if (g->values[i]->op == CLEF_OP_expert_matmul && g->values[i]->in[1]->kind == CLEF_WEIGHT)
-            ((clef__expert_attrs *)(void *)g->values[i]->attr)->int8 = clef__experts_have_bytes(g->values[i]);
+    const int has_bytes = clef__has_byte_products(wanted->caps);
+    for (int32_t i = 0; i < g->n_values && !wanted->exact && !wanted->caps->is_cpu; i++) {
+        const clef_value *n = g->values[i];
+        if (n->op != CLEF_OP_expert_matmul || n->in[1]->kind != CLEF_WEIGHT)
+            continue;
+        clef__expert_attrs *attrs = (void *)n->attr;
+        const clef_shape *x = &n->in[0]->shape;
+        attrs->int8 = has_bytes && clef__experts_have_bytes(n);
+        attrs->half = rounding_of_floats(wanted, n->in[1]->dtype, x->dim[x->rank - 1].n) == CLEF_PANEL_HALF;
+    }
 }
 
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact,

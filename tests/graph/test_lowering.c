@@ -271,6 +271,15 @@ static void expert_groups(void **state)
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 512), "expert_tiles");
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_few");
     assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), gpu, 512), "expert_few");
+    less.matrix = CLEF_MATRIX_MMA;
+    less.matrix_types = CLEF_MATRIX_BF16;
+    assert_string_equal(multiplies(EXPERTS("int8=1"), less, 512), "expert_tiles_mma");
+    assert_string_equal(multiplies(EXPERTS("int8=1"), less, 15), "expert_few");
+    assert_string_equal(multiplies(EXPERTS("int8=1 batch_invariant=1"), less, 512), "expert_few");
+    assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_tiles");
+    less.matrix_types = CLEF_MATRIX_BYTES;
+    assert_string_equal(multiplies(EXPERTS("int8=1"), less, 512), "expert_tiles");
+    less = gpu;
     less.local_bytes = 16 << 10;
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_few");
     less = gpu;
@@ -341,12 +350,23 @@ static void expert_fusion(void **state)
  * need more; and it holds what the kernels write. */
 static void expert_scratch(void **state)
 {
-    static const char *const graphs[] = {EXPERTS(""), EXPERTS("int8=1")};
-    const clef_caps gpu = {
-        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    static const struct {
+        const char *graph;
+        clef_matrix unit;
+        uint64_t x_words; /* of a row */
+    } cases[] = {{EXPERTS(""), CLEF_MATRIX_NONE, 0},
+                 {EXPERTS("int8=1"), CLEF_MATRIX_NONE, 256 / 32 * 11},
+                 {EXPERTS("int8=1"), CLEF_MATRIX_MMA, 256 / 2 + 1}};
     (void)state;
-    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        clef_graph *g = parse(graphs[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const clef_caps gpu = {.is_gpu = 1,
+                               .max_group = 256,
+                               .max_items = {256, 256, 256},
+                               .n_units = 4,
+                               .local_bytes = 32 << 10,
+                               .matrix = cases[i].unit,
+                               .matrix_types = CLEF_MATRIX_BF16};
+        clef_graph *g = parse(cases[i].graph);
         uint64_t before = 0;
         for (int64_t T = 16; T <= 512; T++) {
             lowered l;
@@ -355,7 +375,7 @@ static void expert_scratch(void **state)
             const expert_order_args *order = (const void *)l.launches[0].args;
             const uint64_t tiles = order->pairs / order->rows + order->experts + 1,
                            words = order->order + order->pairs + tiles * EXPERT_TILE_WORDS;
-            assert_int_equal(order->order, i * (uint64_t)T * 256 / 32 * 11);
+            assert_int_equal(order->order, (uint64_t)T * cases[i].x_words);
             assert_true(4 * words <= l.launches[0].scratch_bytes);
             assert_true(before <= l.launches[0].scratch_bytes);
             assert_int_equal(l.launches[l.n - 1].groups[1], tiles);
