@@ -29,6 +29,14 @@ static clef_value *shrink_product(clef__shrinker *s, const clef_value *y)
     return clef__node(clef__shrink_graph(s), y->op, in, 4, y->attr);
 }
 
+/* Two errors of a product: of gate and up, where silu is at most as steep as 1.1; or of one, summed over a
+ * few experts with weights of about 1. */
+static float fused_tol(const clef_value *n)
+{
+    const clef_value *y = n->in[0];
+    return 2 * (y->op == CLEF_OP_expert_matmul ? clef__expert_tol(y) : clef__op_expert_matmul.tol);
+}
+
 /* ---- expert_gated ------------------------------------------------------------------------------ */
 
 clef_value *clef__expert_gated(clef_graph *g, clef_value *gate, clef_value *up)
@@ -74,7 +82,8 @@ const clef_op_def clef__op_expert_gated = {
     .lower = clef__lower_variant,
     .in_place = 1 << GATED_GATE | 1 << GATED_UP,
     .shrink = gated_shrink,
-    .tol = 1e-5f, /* two products of 5e-6 each, where silu is at most as steep as 1.1 */
+    .tol_of = fused_tol,
+    .tol = 1e-5f,
 };
 
 /* ---- expert_sum -------------------------------------------------------------------------------- */
@@ -199,5 +208,6 @@ const clef_op_def clef__op_expert_sum = {
     .lower = clef__lower_variant,
     .in_place = 1 << SUM_RESIDUAL,
     .shrink = sum_shrink,
-    .tol = 1e-5f, /* a product of 5e-6, summed over a few experts with weights of about 1 */
+    .tol_of = fused_tol,
+    .tol = 1e-5f,
 };

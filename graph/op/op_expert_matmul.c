@@ -122,7 +122,7 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__expert_is_fused(lo, n) ? CLEF_OK : clef__lower_variant(lo, n, err);
 }
 
-static float expert_tol(const clef_value *n)
+float clef__expert_tol(const clef_value *n)
 {
     const clef__expert_attrs *o = clef__expert_attrs_of(n);
     return o->int8 || o->half ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
@@ -147,6 +147,6 @@ const clef_op_def clef__op_expert_matmul = {
     .cost = expert_cost,
     .lower = expert_lower,
     .grad = expert_matmul_rule,
-    .tol_of = expert_tol,
+    .tol_of = clef__expert_tol,
     .tol = 5e-6f,
 };
