@@ -124,13 +124,18 @@ typedef struct attention_args {
     args_uint   tiles; /* with pages: at least the number of tiles of a head of k */
 } attention_args;
 
-/* attention_cpu_decode.cl: attention over k and v of caches, after writing rows to them. */
-typedef struct attention_cpu_decode_args {
-    attention_args a;
+/* The heads of a step, which attention prepares before it looks at the caches k and v. */
+typedef struct attention_heads_args {
     view_args  new_k, new_v;          /* [B, H / group, T, D] and [B, H / group, T, E] */
     args_uint  capacity;              /* rows of the caches */
     args_uint  freqs, q_norm, k_norm; /* offsets */
     args_float turn_scale, eps;
+} attention_heads_args;
+
+/* attention_cpu_decode.cl: attention over k and v of caches, after writing rows to them. */
+typedef struct attention_cpu_decode_args {
+    attention_args       a;
+    attention_heads_args heads;
 } attention_cpu_decode_args;
 
 /* attention/heads.cl: n = [B, T, heads of k and v]; heads of q, 0 if q stays as it is. Views are
@@ -146,8 +151,9 @@ typedef struct heads_args {
 
 /* attention_gpu_flash.cl, attention_gpu_decode.cl, attention_gpu_merge.cl */
 typedef struct attention_flash_args {
-    attention_args a;
-    args_uint      parts; /* start of the parts' results in their buffer */
+    attention_args       a;
+    args_uint            parts; /* start of the parts' results in their buffer */
+    attention_heads_args heads; /* attention_gpu_decode.cl with NEW > 0 */
 } attention_flash_args;
 
 /* attention_grad.cl, attention_grad_cpu.cl. The result is one vector: dq [B, T, H, D], then dk [B, S, H /

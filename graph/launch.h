@@ -6,7 +6,7 @@
 
 #include "graph/value.h"
 
-enum { CLEF_MAX_BUFS = 15, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 15 };
+enum { CLEF_MAX_BUFS = 15, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 17 };
 
 typedef enum clef_call {
     CLEF_CALL_KERNEL,      /* a kernel of cl/ */

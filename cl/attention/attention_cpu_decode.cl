@@ -146,19 +146,20 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
 #endif
     const int at = position(&a, pos, b, 0), is_last = part + 1 == a.splits;
 #if WRITE
+    const attention_heads_args of = s.heads;
     for (uint t = 0; t < a.n[2]; t++) {
         float turn_cos[TURN_PADDED], turn_sin[TURN_PADDED];
-        turns(turn_cos, turn_sin, freqs + s.freqs, at + (int)t, s.turn_scale);
+        turns(turn_cos, turn_sin, freqs + of.freqs, at + (int)t, of.turn_scale);
         for (uint i = t * a.group; i < (t + 1) * a.group; i++)
-            take_head(ready + i * 16 * DV, q + row_at(&a, &a.q, b, hk, i), q_norm, s.q_norm, s.eps, turn_cos,
-                      turn_sin);
+            take_head(ready + i * 16 * DV, q + row_at(&a, &a.q, b, hk, i), q_norm, of.q_norm, of.eps,
+                      turn_cos, turn_sin);
         const int row = at + (int)t;
-        if (!is_last || row < 0 || row >= (int)s.capacity)
+        if (!is_last || row < 0 || row >= (int)of.capacity)
             continue;
         float x[16 * DV];
-        take_head(x, new_k + new_at(&s.new_k, b, hk, t), k_norm, s.k_norm, s.eps, turn_cos, turn_sin);
+        take_head(x, new_k + new_at(&of.new_k, b, hk, t), k_norm, of.k_norm, of.eps, turn_cos, turn_sin);
         write_key(k, key_at(&a.k, b, hk, row, own_pages), x);
-        write_value(v, key_at(&a.v, b, hk, row, own_pages), new_v + new_at(&s.new_v, b, hk, t));
+        write_value(v, key_at(&a.v, b, hk, row, own_pages), new_v + new_at(&of.new_v, b, hk, t));
     }
 #else
     for (uint i = 0; i < queries; i++)

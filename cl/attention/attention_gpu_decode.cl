@@ -18,7 +18,10 @@
  *   -D K_TYPE, V_TYPE  f32, f16, bf16 or q8_0
  *   -D MASK, POS, SINKS, FIRST  as in attention_gpu_query.cl
  *   -D PAGED           1: the batch is the rows of several sequences (paging.h). A tile's queries are of one
- *                      run, and there are splits a.tiles Hk groups */
+ *                      run, and there are splits a.tiles Hk groups
+ *   -D NEW             0: q is ready, and the caches have all rows. Else T, of cached attention whose queries
+ *                      of a head of k are one tile and whose runs are of one row: the kernel prepares the
+ *                      heads of the step, too (attention_gpu_heads.h) */
 #include "args.h"
 #include "group.h"
 #include "inline.h"
@@ -26,8 +29,8 @@
 #include "attention.h"
 #include "attention_logit.h"
 
-#if !defined(D) || !defined(E) || !defined(ROWS) || !defined(UNIT) || !defined(EACH)
-#  error "attention_gpu_decode.cl needs WG, ROWS, UNIT, EACH, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS, FIRST"
+#if !defined(D) || !defined(E) || !defined(ROWS) || !defined(UNIT) || !defined(EACH) || !defined(NEW)
+#  error "attention_gpu_decode.cl needs WG, ROWS, UNIT, EACH, NEW, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS"
 #endif
 #include "attention_gpu_row.h"
 
@@ -38,7 +41,6 @@ enum {
     PAIRS = KEYS * ROWS, /* of a query and a key of the chunk; pair r KEYS + c is query r and key c */
     MINE = (PAIRS + WG - 1) / WG,
     PITCH = LANES | 1, /* floats between neighbouring pairs: odd, so that they are in different banks */
-    SUMS = PAIRS * PITCH > STREAMS * E ? PAIRS * PITCH : STREAMS * E,
     SLOTS = LANES,
     TALL = 1
 };
@@ -50,6 +52,17 @@ INLINED uint ready_at(uint r, uint d)
 {
     return ((r * (UNIT / 4) + d % UNIT / 4) * LANES + d / UNIT) * 4 + d % 4;
 }
+
+#if NEW
+#  include "attention_gpu_heads.h"
+#  define CACHE global
+#else
+enum { HEADS = ROWS, HEAD_SUMS = 0 };
+#  define HEADS_PARAMS
+#  define CACHE global const
+#endif
+#define MOST(x, y) ((x) > (y) ? (x) : (y))
+enum { SUMS = MOST(MOST(PAIRS * PITCH, STREAMS * E), HEAD_SUMS) };
 
 /* The lane's elements of query r. */
 INLINED unit_floats query_piece(local const float *ready, uint r, uint lane)
@@ -73,31 +86,36 @@ INLINED void store_piece(local float *to, unit_floats x)
 
 GROUP_KERNEL
 void attention_gpu_decode(const attention_flash_args f, global float *out, global float *parts,
-                          global const float *q, global const k_elem *k, global const v_elem *v,
+                          global const float *q, CACHE k_elem *k, CACHE v_elem *v,
                           global const mask_elem *mask, global const int *pos,
-                          global const sink_elem *sinks FIRST_PARAM PAGING_PARAMS)
+                          global const sink_elem *sinks HEADS_PARAMS FIRST_PARAM PAGING_PARAMS)
 {
     const attention_args a = f.a;
     FIND_PLACE(p, own_pages, a);
     local float sums[SUMS] __attribute__((aligned(16)));
     local float logits[PAIRS], weights[KEYS * ROWS] __attribute__((aligned(16))),
         keeps[STREAMS * ROWS] __attribute__((aligned(16)));
-    local float ready[ROWS * D] __attribute__((aligned(16))), tops[ROWS], totals[ROWS];
+    local float ready[HEADS * D] __attribute__((aligned(16))), tops[ROWS], totals[ROWS];
     const uint lane = p.slot, stream = p.first, from = lane * UNIT;
+    const int2 keys = keys_of_part(&a, &p, pos, FIRST_KEYS);
     const bool is_idle = WG % LANES != 0 && stream >= STREAMS;
     unit_floats acc[ROWS];
     size_t mask_row[MINE];
     int begin[MINE], end[MINE];
     float most[MINE], sum[MINE];
 
-#pragma unroll
-    for (uint r = 0; r < ROWS; r++)
-        acc[r] = 0;
+#if NEW
+    make_heads(&f, &p, keys, ready, sums, k, v, q, pos, own_pages, new_k, new_v, q_norm, k_norm, freqs);
+#else
     for (uint i = p.item; i < ROWS * D; i += WG) {
         const uint query = min(p.tile * ROWS + i / D, p.queries - 1);
         ready[ready_at(i / D, i % D)] = q[row_at(&a, &a.q, p.b, p.hk, query) + i % D];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#pragma unroll
+    for (uint r = 0; r < ROWS; r++)
+        acc[r] = 0;
 #pragma unroll
     for (uint m = 0; m < MINE; m++) { /* pairs beyond the last repeat its query */
         const uint query = min(p.tile * ROWS + (p.item + m * WG) / KEYS, p.queries - 1);
@@ -108,7 +126,6 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
         most[m] = -INFINITY;
         sum[m] = 0;
     }
-    const int2 keys = keys_of_part(&a, &p, pos, FIRST_KEYS);
     for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         RAW(K_TYPE) key[EACH];
         RAW(V_TYPE) value[EACH];

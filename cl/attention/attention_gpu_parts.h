@@ -3,9 +3,14 @@
  *   ROWS         queries of a tile
  *   KEYS         keys of a chunk; a part is of whole chunks
  *   SLOTS, TALL  SLOTS adjacent work-items share TALL queries (attention_gpu_flash.cl), or a row of k and v
- *                (attention_gpu_decode.cl) */
+ *                (attention_gpu_decode.cl)
+ *   NEW          not 0: runs are of one row, and are the tiles */
 #ifndef CLEF_CL_ATTENTION_GPU_PARTS_H
 #define CLEF_CL_ATTENTION_GPU_PARTS_H
+
+#ifndef NEW
+#  define NEW 0
+#endif
 
 #include "attention_gpu_record.h"
 
@@ -57,7 +62,13 @@ static int2 keys_of_part(const attention_args *a, const place *p, global const i
 
 /* Declares the place p of the group's work and the pages of its keys. A group of PAGED without a tile ends
  * the kernel here, with all of its items. */
-#if PAGED
+#if PAGED && NEW
+#  define FIND_PLACE(p, own_pages, a)                                                                      \
+      const uint group_of_part = get_group_id(0) / (a).splits;                                             \
+      const run_of run = run_at(&(a).paging, group_of_part % (a).tiles, runs, pages);                      \
+      const place p = place_in(&(a), (a).group, 0, group_of_part / (a).tiles, run.first);                  \
+      global const int *own_pages = run.pages
+#elif PAGED
 #  define FIND_PLACE(p, own_pages, a)                                                                      \
       const uint group_of_part = get_group_id(0) / (a).splits;                                             \
       const tile_place found = tile_of_run(&(a), group_of_part % (a).tiles, ROWS, runs, pages);            \

@@ -2,13 +2,27 @@
  * = max |x| / 127, as a half, and the integers nearest to x / d, ties away from 0.
  *   KEEP(type, to, at, j, x)     writes elements n j .. n j + n - 1 of x, in private memory, to the same
  *                                place of the row that begins at `at`; n = KEEP_AT_ONCE(type)
- *   KEEP_ONE(type, to, i, x)     writes one element; not for q8_0 */
+ *   KEEP_ONE(type, to, i, x)     writes one element; not for q8_0
+ *   KEEP_ROW(type, to, at, ELEMENT, n, item)
+ *                                writes the row of n elements ELEMENT(0) .. ELEMENT(n - 1) that begins at
+ *                                `at`; called by all WG items of a group, with numbers 0 .. WG - 1 */
 #ifndef CLEF_CL_CACHE_ROW_H
 #define CLEF_CL_CACHE_ROW_H
 
 #define KEEP_AT_ONCE(type)       ((type) == DTYPE_Q8_0 ? 32 : 16)
 #define KEEP(type, to, at, j, x) JOIN(keep_, type)(to, at, j, x)
 #define KEEP_ONE(type, to, i, x) JOIN(keep_one_, type)(to, i, x)
+#define KEEP_ROW(type, to, at, ELEMENT, n, item)                               \
+    do {                                                                       \
+        for (uint j = (item); (type) == DTYPE_Q8_0 && j < (n) / 32; j += WG) { \
+            float x[32];                                                       \
+            for (uint i = 0; i < 32; i++)                                      \
+                x[i] = ELEMENT(32 * j + i);                                    \
+            KEEP(type, to, (at) + 32 * j, 0, x);                               \
+        }                                                                      \
+        for (uint i = (item); (type) != DTYPE_Q8_0 && i < (n); i += WG)        \
+            KEEP_ONE(type, to, (at) + i, ELEMENT(i));                          \
+    } while (0)
 
 static inline void keep_block(global uchar *block, float16 a, float16 b)
 {

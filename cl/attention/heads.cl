@@ -29,20 +29,6 @@ typedef ELEM(V_TYPE) v_elem;
 
 enum { MOST = D > E ? D : E };
 
-/* Writes n elements of a row to the cache, from `at` on. */
-#define WRITE_ROW(type, to, at, row, n)                                        \
-    do {                                                                       \
-        const uint each = KEEP_AT_ONCE(type), whole = (n) / each;              \
-        for (uint j = get_local_id(0); j < whole; j += WG) {                   \
-            float x[32];                                                       \
-            for (uint i = 0; i < each; i++)                                    \
-                x[i] = (row)[each * j + i];                                    \
-            KEEP(type, to, (at) + each * j, 0, x);                             \
-        }                                                                      \
-        for (uint i = whole * each + get_local_id(0); i < (n); i += WG)        \
-            KEEP_ONE(type, to, (at) + i, (row)[i]);                            \
-    } while (0)
-
 static size_t head_at(const view_args *view, uint b, uint h, uint t)
 {
     return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] +
@@ -118,8 +104,9 @@ void attention_heads(const heads_args a, global float *ready, global k_elem *k_c
 #else
     const size_t row = head_at(is_v ? &a.v_cache : &a.k_cache, b, h, (uint)at);
 #endif
+#define TURNED_AT(i) turned[i]
     if (is_v)
-        WRITE_ROW(V_TYPE, v_cache, row, turned, E);
+        KEEP_ROW(V_TYPE, v_cache, row, TURNED_AT, E, lane);
     else
-        WRITE_ROW(K_TYPE, k_cache, row, turned, D);
+        KEEP_ROW(K_TYPE, k_cache, row, TURNED_AT, D, lane);
 }

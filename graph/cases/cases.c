@@ -18,7 +18,7 @@
 
 #include "graph/embedded.h"
 
-enum { MAX_NAMES = 12, MAX_VALUES = 240, MAX_LINE = 4096 };
+enum { MAX_NAMES = 12, MAX_VALUES = 300, MAX_LINE = 4096 };
 
 typedef struct word {
     const char *at;

@@ -77,7 +77,9 @@ int clef__attention_gpu_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */
 int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
 /** For GPUs for which clef__attention_gpu_decode_takes() returns 1: few queries for each head of k, rows of k
- *  and v in registers. Does not write the cache. Scratch memory as above. */
+ *  and v in registers. With call->new_k, which needs clef__attention_gpu_decode_makes_heads(), it does what
+ *  clef__attention_gpu_heads_launch() does, too; else it does not write the cache. Scratch memory as
+ *  above. */
 clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
                                               clef_error *err);
 int clef__attention_gpu_decode_runs(const clef_caps *caps);
@@ -86,6 +88,9 @@ int clef__attention_gpu_decode_runs(const clef_caps *caps);
 /** 1 when the call has few queries for each head of k, whose rows are aligned, of a dtype that is decoded in
  *  pieces, and fit. */
 int clef__attention_gpu_decode_takes(const clef_lowering *lo, const clef_attention_call *call);
+/** 1 when one launch may make the heads of a step and compute their attention: no group of it reads a row
+ *  that another one writes. */
+int clef__attention_gpu_decode_makes_heads(const clef_lowering *lo, const clef_attention_call *call);
 /** For GPUs: prepares q (norm, RoPE) in scratch memory, and writes new_k and new_v to the caches. *call
  *  becomes what is left to do. */
 clef_status clef__attention_gpu_heads_launch(clef_lowering *lo, clef_attention_call *call, clef_error *err);

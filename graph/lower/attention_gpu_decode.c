@@ -2,6 +2,7 @@
  * pass from memory to registers (cl/attention/attention_gpu_decode.cl). */
 #include "graph/lower/attention.h"
 #include "graph/lower/attention_gpu_parts.h"
+#include "graph/op/paging.h"
 
 enum {
     GROUP = 128,       /* items */
@@ -50,16 +51,20 @@ static shape shape_of(const clef_lowering *lo, const clef_attention_call *call)
     s.unit = s.rows * 8 <= has.floats && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
     s.each = has.products * 8 / s.unit / s.rows;
     s.each = s.each < LEAST_EACH ? LEAST_EACH : s.each > has.each ? has.each : s.each;
-    s.groups =
-        s.unit == 4 && has.groups < 4 ? 4 : has.groups; /* items of half a piece have fewer registers */
+    /* Items of half a piece have fewer registers, but with pages some more. */
+    s.groups = s.unit == 4 && has.groups < 4 && !call->pages ? 4 : has.groups;
     return s;
 }
 
-static uint64_t local_bytes(shape s, uint32_t D)
+/* n_new: new tokens whose keys are there, too. */
+static uint64_t local_bytes(shape s, uint32_t D, uint32_t n_new)
 {
     const uint64_t lanes = D / s.unit, streams = GROUP / lanes, pairs = streams * s.each * s.rows,
-                   products = pairs * (lanes | 1), sums = streams * D;
-    return 4 * ((products > sums ? products : sums) + 2 * pairs + streams * s.rows + (2 + D) * s.rows) + 64;
+                   products = pairs * (lanes | 1), sums = streams * D,
+                   heads = n_new ? n_new * D + (s.rows + n_new) * (lanes | 1) : 0;
+    const uint64_t most = products > sums ? products : sums;
+    return 4 * ((most > heads ? most : heads) + 2 * pairs + streams * s.rows + (2 + D) * s.rows + n_new * D) +
+           64;
 }
 
 /* Whether a row of k or v can be read in pieces of `unit` elements. */
@@ -86,7 +91,16 @@ int clef__attention_gpu_decode_takes(const clef_lowering *lo, const clef_attenti
     const shape s = shape_of(lo, call);
     return D % s.unit == 0 && D / s.unit <= (lo->caps->short_loops ? SHORT_LANES : GROUP) &&
            has_pieces(call->k, &call->args.a.k, s.unit) && has_pieces(call->v, &call->args.a.v, s.unit) &&
-           local_bytes(s, D) <= lo->caps->local_bytes;
+           local_bytes(s, D, 0) <= lo->caps->local_bytes;
+}
+
+int clef__attention_gpu_decode_makes_heads(const clef_lowering *lo, const clef_attention_call *call)
+{
+    const attention_args *a = &call->args.a;
+    const shape s = shape_of(lo, call);
+    return call->new_k && queries_of(call) <= s.rows &&
+           (!call->pages || clef__runs_are_rows(lo, call->runs, a->n[0])) &&
+           local_bytes(s, clef__n(lo, call->k, 0), a->n[2]) <= lo->caps->local_bytes;
 }
 
 clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
@@ -100,7 +114,13 @@ clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_atte
                                    {"UNIT", (int32_t)s.unit},
                                    {"EACH", (int32_t)s.each},
                                    CLEF_ATTENTION_DEFS(lo, call),
-                                   {"FIRST", call->first != NULL}},
+                                   {"FIRST", call->first != NULL},
+                                   {"NEW", call->new_k ? (int32_t)call->args.a.n[2] : 0}},
                           .local = {GROUP}};
+    if (call->new_k) {
+        launch.defs[14] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
+        launch.defs[15] = (clef_def){"PAIRING", (int32_t)call->pairing};
+        launch.defs[16] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
+    }
     return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups, err);
 }

@@ -3,7 +3,8 @@
 
 clef_status clef__attention_gpu_heads_launch(clef_lowering *lo, clef_attention_call *call, clef_error *err)
 {
-    const attention_cpu_decode_args *from = &call->args;
+    const attention_args *a = &call->args.a;
+    const attention_heads_args *from = &call->args.heads;
     const clef_value *q = call->q, *norm = call->q_norm;
     const uint32_t D = clef__n(lo, call->new_k, 0), E = clef__n(lo, call->new_v, 0),
                    Hk = clef__n(lo, call->new_k, 1), T = clef__n(lo, q, 2), B = clef__n(lo, q, 3);
@@ -11,20 +12,20 @@ clef_status clef__attention_gpu_heads_launch(clef_lowering *lo, clef_attention_c
                    wg = clef__fit_local(lo, clef__ceil_div(D > E ? D : E, 2));
     const heads_args args = {.n = {B, T, Hk},
                              .heads = H,
-                             .q = from->a.q,
+                             .q = a->q,
                              .k = from->new_k,
                              .v = from->new_v,
-                             .k_cache = from->a.k,
-                             .v_cache = from->a.v,
+                             .k_cache = a->k,
+                             .v_cache = a->v,
                              .q_norm = from->q_norm,
                              .k_norm = from->k_norm,
                              .freqs = from->freqs,
-                             .pos = from->a.pos,
+                             .pos = a->pos,
                              .half_n = call->freqs ? clef__n(lo, call->freqs, 0) : 0,
                              .capacity = from->capacity,
                              .scale = from->turn_scale,
                              .eps = from->eps,
-                             .paging = from->a.paging};
+                             .paging = a->paging};
     const clef_status s = clef__launch(
         lo,
         &(clef_launch){.source = "heads",

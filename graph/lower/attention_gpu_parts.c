@@ -49,16 +49,19 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
                                          clef_launch *launch, uint32_t rows, uint32_t groups_per_unit,
                                          clef_error *err)
 {
-    attention_flash_args args = {.a = call->args.a};
+    attention_flash_args args = {.a = call->args.a, .heads = call->args.heads};
     attention_args *a = &args.a;
     const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = a->group * a->n[2];
     const clef_value *bufs[] = {call->out, CLEF__SCRATCH, call->q,   call->k,
-                                call->v,   call->mask,    call->pos, call->sinks};
+                                call->v,   call->mask,    call->pos, call->sinks},
+                     *heads[] = {call->new_k, call->new_v, call->q_norm, call->k_norm, call->freqs};
     assert(rows * groups_per_unit <= MOST_TILE_GROUPS); /* most_records() counts on it */
-    a->tiles = call->pages ? clef__tiles_of_runs(a, rows) : clef__ceil_div(queries, rows) * a->n[0];
+    a->tiles = !call->pages  ? clef__ceil_div(queries, rows) * a->n[0]
+               : call->new_k ? a->paging.n_runs /* of one row */
+                             : clef__tiles_of_runs(a, rows);
     const uint32_t groups = a->tiles * (a->n[1] / a->group);
-    /* The scratch is sized for the symbols' bounds: q, if it is there, then the records. */
-    const uint64_t q_floats = call->q == CLEF__SCRATCH
+    /* The scratch is sized for the symbols' bounds: q, if it may be there, then the records. */
+    const uint64_t q_floats = call->q == CLEF__SCRATCH || call->new_k
                                   ? clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] *
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4
                                   : 0;
@@ -71,6 +74,8 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
     launch->scratch_bytes = 4 * (q_floats + most_records(lo, call) * record);
     for (uint32_t i = 0; i < sizeof bufs / sizeof *bufs; i++)
         launch->bufs[launch->n_bufs++] = bufs[i];
+    for (uint32_t i = 0; call->new_k && i < sizeof heads / sizeof *heads; i++)
+        launch->bufs[launch->n_bufs++] = heads[i];
     clef__add_optional(launch, call);
     const clef_status status = clef__launch(lo, launch, err);
     if (status || a->splits == 1)

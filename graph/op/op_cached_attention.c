@@ -341,14 +341,14 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .pages = in[PAGES],
                                 .batch_invariant = o->batch_invariant,
                                 .pairing = o->pairing};
-    call.args = (attention_cpu_decode_args){.new_k = by_head(clef__view(lo, in[K])),
-                                            .new_v = by_head(clef__view(lo, in[V])),
-                                            .capacity = capacity_of(lo, n, K_CACHE),
-                                            .freqs = clef__view(lo, in[FREQS]).offset,
-                                            .q_norm = clef__view(lo, in[Q_NORM]).offset,
-                                            .k_norm = clef__view(lo, in[K_NORM]).offset,
-                                            .turn_scale = o->rope_scale != 0 ? o->rope_scale : 1,
-                                            .eps = o->eps};
+    call.args.heads = (attention_heads_args){.new_k = by_head(clef__view(lo, in[K])),
+                                             .new_v = by_head(clef__view(lo, in[V])),
+                                             .capacity = capacity_of(lo, n, K_CACHE),
+                                             .freqs = clef__view(lo, in[FREQS]).offset,
+                                             .q_norm = clef__view(lo, in[Q_NORM]).offset,
+                                             .k_norm = clef__view(lo, in[K_NORM]).offset,
+                                             .turn_scale = o->rope_scale != 0 ? o->rope_scale : 1,
+                                             .eps = o->eps};
     call.args.a = (attention_args){.q = by_head(clef__view(lo, in[Q])),
                                    .k = clef__view(lo, in[K_CACHE]),
                                    .v = clef__view(lo, in[V_CACHE]),
@@ -492,8 +492,9 @@ static int decode_fits(const clef_lowering *lo, const clef_value *n)
 
 static clef_status decode_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    clef_attention_call call;
-    const clef_status s = ready(lo, n, &call, err);
+    clef_attention_call call = call_of(lo, n);
+    const clef_status s =
+        clef__attention_gpu_decode_makes_heads(lo, &call) ? CLEF_OK : ready(lo, n, &call, err);
     return s ? s : clef__attention_gpu_decode_launch(lo, &call, err);
 }
 

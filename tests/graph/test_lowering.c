@@ -255,6 +255,40 @@ static void flash_records(void **state)
         }
 }
 
+/* One launch makes the heads of a step and computes their attention where no group of it reads what another
+ * one writes. Scratch memory is the same for all lengths that these kernels share. */
+static void heads_of_step(void **state)
+{
+    static const char
+        *const one = "symbol T <= 16\nstate k f16 [2, 1, 256, 64]\nstate v f16 [2, 1, 256, 64]\n"
+                     "input q f32 [2, T, 4, 64]\ninput x f32 [2, T, 1, 64]\ninput p i32 [2]\n"
+                     "weight f f32 [32]\no = cached_attention(q, x, x, k, v, p, f) causal=1\n"
+                     "output o\n",
+               *const paged = "symbol B <= 16\nstate k f16 [9, 1, 64, 64]\nstate v f16 [9, 1, 64, 64]\n"
+                              "input q f32 [B, 1, 4, 64]\ninput x f32 [B, 1, 1, 64]\ninput p i32 [B]\n"
+                              "weight f f32 [32]\ninput r i32 [2, 3]\ninput g i32 [2, 4]\n"
+                              "o = cached_attention(q, x, x, k, v, p, f, _, _, _, r, g) causal=1\noutput o\n";
+    static const struct {
+        const char *graph;
+        int64_t rows;
+        int32_t joined;
+    } cases[] = {{one, 1, 1}, {one, 2, 1}, {one, 3, 0}, {one, 16, 0}, {paged, 2, 1}, {paged, 3, 0}};
+    const clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 64 << 10};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static lowered first, l;
+        clef_graph *g = parse(cases[i].graph);
+        lower_output(g, &gpu, 1, &first);
+        lower_output(g, &gpu, cases[i].rows, &l);
+        assert_string_equal(l.launches[0].kernel,
+                            cases[i].joined ? "attention_gpu_decode" : "attention_heads");
+        if (cases[i].graph == one)
+            assert_true(l.launches[l.n - 1].scratch_bytes == first.launches[first.n - 1].scratch_bytes);
+        clef_graph_destroy(g);
+    }
+}
+
 #define EXPERTS(options)                                                                                     \
     "symbol T <= 512\ninput x f32 [1, T, 256]\nweight w q4_k [16, 300, 256]\ninput i i32 [1, T, 4]\n"        \
     "y = expert_matmul(x, w, i) transpose_b=1 " options "\noutput y\n"
@@ -390,7 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
         cmocka_unit_test(units_decode_blocks), cmocka_unit_test(flash_records),
-        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_scratch),
-        cmocka_unit_test(expert_fusion)};
+        cmocka_unit_test(heads_of_step),       cmocka_unit_test(expert_groups),
+        cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
