@@ -76,6 +76,13 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
 int clef__attention_gpu_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */
 int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
+/** For GPUs with units that multiply matrices of halves, for which clef__attention_gpu_mma_takes() returns 1:
+ *  the same, with caches in halves. */
+clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attention_call *call,
+                                           clef_error *err);
+int clef__attention_gpu_mma_runs(const clef_caps *caps);
+#define CLEF_ATTENTION_MMA_TEXT "more than 16 queries for a head of k, and aligned rows of k and v in f16"
+int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_call *call);
 /** For GPUs for which clef__attention_gpu_decode_takes() returns 1: few queries for each head of k, rows of k
  *  and v in registers. With call->new_k, which needs clef__attention_gpu_decode_makes_heads(), it does what
  *  clef__attention_gpu_heads_launch() does, too; else it does not write the cache. Scratch memory as

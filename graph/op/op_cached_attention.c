@@ -498,6 +498,19 @@ static clef_status decode_lower(clef_lowering *lo, const clef_value *n, clef_err
     return s ? s : clef__attention_gpu_decode_launch(lo, &call, err);
 }
 
+static int mma_fits(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_gpu_mma_takes(lo, &call);
+}
+
+static clef_status mma_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_attention_call call;
+    const clef_status s = ready(lo, n, &call, err);
+    return s ? s : clef__attention_gpu_mma_launch(lo, &call, err);
+}
+
 static int flash_fits(const clef_lowering *lo, const clef_value *n)
 {
     return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
@@ -533,6 +546,14 @@ const clef_variant clef__cached_attention_gpu_decode = {.name = "gpu_decode",
                                                         .runs_on = clef__attention_gpu_decode_runs,
                                                         .fits = decode_fits,
                                                         .lower = decode_lower};
+const clef_variant clef__cached_attention_gpu_mma = {.name = "gpu_mma",
+                                                     .device_text =
+                                                         "mma.sync by PTX, or AMD's WMMA or MFMA, of halves",
+                                                     .shape_text = CLEF_ATTENTION_MMA_TEXT,
+                                                     .cap = CLEF_CAP(matrix),
+                                                     .runs_on = clef__attention_gpu_mma_runs,
+                                                     .fits = mma_fits,
+                                                     .lower = mma_lower};
 const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
                                                        .device_text = "a GPU",
                                                        .shape_text = "heads that fit local memory",

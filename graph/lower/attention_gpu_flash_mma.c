@@ -1,0 +1,83 @@
+/* attention and cached_attention on GPUs with units that multiply matrices: tiles of queries by chunks of
+ * keys in halves (cl/attention/attention_gpu_flash_mma.cl). Queries and weights are sums of two halves, so
+ * results are as exact as those of the other kernels. */
+#include "graph/lower/attention.h"
+#include "graph/lower/attention_gpu_parts.h"
+#include "graph/lower/panel.h"
+
+enum {
+    KEYS = 32,         /* of a chunk */
+    MOST_UNITS = 4,    /* of a group */
+    MOST_HEAD = 128,   /* elements: a unit's registers hold that many sums for each query */
+    MOST_ROWS = 64,    /* of a tile, times groups for each compute unit */
+    LEAST_QUERIES = 17 /* of a head of k: fewer are for the kernel of decode */
+};
+
+/* Queries of a unit. */
+static uint32_t unit_rows(const clef_caps *caps)
+{
+    return caps->matrix == CLEF_MATRIX_DPAS ? 8 : 16;
+}
+
+/* As the kernel has it. */
+static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, uint32_t E)
+{
+    const uint64_t rows = (uint64_t)units * unit_rows(caps),
+                   lanes = (uint64_t)units * (uint32_t)clef__matrix_lanes(caps), k_words = D / 2 + 4,
+                   v_words = KEYS / 2 + 4;
+    return 4 * (2 * rows * k_words + KEYS * k_words + E * v_words + 2 * rows * v_words + rows * (KEYS + 4) +
+                rows + lanes) +
+           (caps->matrix_plain ? lanes * 64 : 0);
+}
+
+/* As many units as local memory has room for; 0: none. */
+static uint32_t units_of(const clef_caps *caps, uint32_t D, uint32_t E)
+{
+    uint32_t units = MOST_UNITS;
+    while (units && (local_bytes(caps, units, D, E) > caps->local_bytes ||
+                     units * (uint32_t)clef__matrix_lanes(caps) > (uint32_t)clef__group_most(caps)))
+        units /= 2;
+    return units;
+}
+
+static int has_rows(const clef_value *v, const view_args *view)
+{
+    return v->dtype == CLEF_F16 && view->offset % 8 == 0 && view->stride[0] % 8 == 0 &&
+           view->stride[1] % 8 == 0 && view->stride[2] % 8 == 0;
+}
+
+int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_call *call)
+{
+    const attention_args *a = &call->args.a;
+    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0),
+                   rows = call->pages ? clef__ceil_div(a->n[0], a->paging.n_runs) : a->n[2];
+    return !call->batch_invariant && a->group * rows >= LEAST_QUERIES && D % 16 == 0 && E % 16 == 0 &&
+           E <= MOST_HEAD && has_rows(call->k, &a->k) && has_rows(call->v, &a->v) &&
+           units_of(lo->caps, D, E) > 0;
+}
+
+int clef__attention_gpu_mma_runs(const clef_caps *caps)
+{
+    return caps->matrix != CLEF_MATRIX_DPAS && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES);
+}
+
+clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attention_call *call,
+                                           clef_error *err)
+{
+    const clef_caps *caps = lo->caps;
+    const uint32_t units = units_of(caps, clef__n(lo, call->k, 0), clef__n(lo, call->v, 0)),
+                   rows = units * unit_rows(caps);
+    clef_launch launch = {.source = "attention_gpu_flash_mma",
+                          .kernel = "attention_gpu_flash_mma",
+                          .defs = {{"UNITS", (int32_t)units},
+                                   {"KEYS", KEYS},
+                                   {"MATRIX", (int32_t)caps->matrix},
+                                   {"MATRIX_PLAIN", caps->matrix_plain},
+                                   {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                                   {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
+                                   CLEF_ATTENTION_DEFS(lo, call),
+                                   {"FIRST", call->first != NULL}},
+                          .c_version = clef__matrix_c_version(caps),
+                          .local = {units * (uint32_t)clef__matrix_lanes(caps)}};
+    return clef__attention_parts_launch(lo, call, &launch, rows, MOST_ROWS / rows < 2 ? 1 : 2, err);
+}
