@@ -33,7 +33,9 @@ enum {
     /* words from one row to the next in local memory: rows that a unit reads are in different banks */
     K_WORDS = D / 2 + 4,
     V_WORDS = KEYS / 2 + 4,
-    LOGITS = KEYS + 4
+    LOGITS = KEYS + 4,
+    /* keys, which weights overwrite */
+    SHARED = KEYS * K_WORDS > 2 * ROWS * V_WORDS ? KEYS * K_WORDS : 2 * ROWS * V_WORDS
 };
 
 /* Slices of 16 columns whose loads may be on their way at once: AMD's WMMA has no registers for two. */
@@ -169,9 +171,7 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
 {
     const attention_args a = f.a;
     FIND_PLACE(p, own_pages, a);
-    local uint query_high[ROWS * K_WORDS], query_low[ROWS * K_WORDS], keys[KEYS * K_WORDS],
-        values[E * V_WORDS] __attribute__((aligned(16)));
-    local uint weight_high[ROWS * V_WORDS], weight_low[ROWS * V_WORDS];
+    local uint query_high[ROWS * K_WORDS], query_low[ROWS * K_WORDS], keys[SHARED], values[E * V_WORDS];
     local float logits[ROWS * LOGITS], keep[ROWS], of_slots[WG];
     MATRIX_SCRATCH(scratch, WG);
     const uint lane = matrix_lane(), unit_row = matrix_unit() * MATRIX_ROWS, row = p.first;
@@ -222,14 +222,14 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         for (uint i = 0; i < PAIRS; i++) {
             const float first = exp(z[2 * i] - base), second = exp(z[2 * i + 1] - base);
             const uint to = row * V_WORDS + p.slot + i * SLOTS;
-            put_pair(weight_high + to, weight_low + to, first, second);
+            put_pair(keys + to, keys + ROWS * V_WORDS + to, first, second);
             sum += first + second;
         }
         if (p.slot == 0)
             keep[row] = kept;
         barrier(CLK_LOCAL_MEM_FENCE);
-        accumulate(acc, weight_high + unit_row * V_WORDS, weight_low + unit_row * V_WORDS, keep + unit_row,
-                   values, lane, scratch);
+        accumulate(acc, keys + unit_row * V_WORDS, keys + (ROWS + unit_row) * V_WORDS, keep + unit_row, values,
+                   lane, scratch);
         barrier(CLK_LOCAL_MEM_FENCE); /* local memory is overwritten next */
     }
     of_slots[p.item] = sum;

@@ -7,27 +7,23 @@
 
 enum {
     KEYS = 32,         /* of a chunk */
+    UNIT_ROWS = 16,    /* queries of a unit */
     MOST_UNITS = 4,    /* of a group */
     MOST_HEAD = 128,   /* elements: a unit's registers hold that many sums for each query */
-    MOST_ROWS = 64,    /* of a tile, times groups for each compute unit */
+    MOST_GROUPS = 2,   /* for each compute unit */
     LEAST_QUERIES = 17 /* of a head of k: fewer are for the kernel of decode */
 };
-
-/* Queries of a unit. */
-static uint32_t unit_rows(const clef_caps *caps)
-{
-    return caps->matrix == CLEF_MATRIX_DPAS ? 8 : 16;
-}
 
 /* As the kernel has it. */
 static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, uint32_t E)
 {
-    const uint64_t rows = (uint64_t)units * unit_rows(caps),
+    const uint64_t rows = (uint64_t)units * UNIT_ROWS,
                    lanes = (uint64_t)units * (uint32_t)clef__matrix_lanes(caps), k_words = D / 2 + 4,
                    v_words = KEYS / 2 + 4;
-    return 4 * (2 * rows * k_words + KEYS * k_words + E * v_words + 2 * rows * v_words + rows * (KEYS + 4) +
-                rows + lanes) +
-           (caps->matrix_plain ? lanes * 64 : 0);
+    const uint64_t keys = KEYS * k_words, weights = 2 * rows * v_words,
+                   words = 2 * rows * k_words + (keys > weights ? keys : weights) + E * v_words +
+                           rows * (KEYS + 4) + rows + lanes;
+    return 4 * words + (caps->matrix_plain ? lanes * 64 : 0);
 }
 
 /* As many units as local memory has room for; 0: none. */
@@ -56,6 +52,12 @@ int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_
            units_of(lo->caps, D, E) > 0;
 }
 
+int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n)
+{
+    (void)n;
+    return lo->caps->matrix != CLEF_MATRIX_WMMA;
+}
+
 int clef__attention_gpu_mma_runs(const clef_caps *caps)
 {
     return caps->matrix != CLEF_MATRIX_DPAS && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES);
@@ -66,7 +68,7 @@ clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attenti
 {
     const clef_caps *caps = lo->caps;
     const uint32_t units = units_of(caps, clef__n(lo, call->k, 0), clef__n(lo, call->v, 0)),
-                   rows = units * unit_rows(caps);
+                   rows = units * UNIT_ROWS;
     clef_launch launch = {.source = "attention_gpu_flash_mma",
                           .kernel = "attention_gpu_flash_mma",
                           .defs = {{"UNITS", (int32_t)units},
@@ -79,5 +81,5 @@ clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attenti
                                    {"FIRST", call->first != NULL}},
                           .c_version = clef__matrix_c_version(caps),
                           .local = {units * (uint32_t)clef__matrix_lanes(caps)}};
-    return clef__attention_parts_launch(lo, call, &launch, rows, MOST_ROWS / rows < 2 ? 1 : 2, err);
+    return clef__attention_parts_launch(lo, call, &launch, rows, units == MOST_UNITS ? 1 : MOST_GROUPS, err);
 }

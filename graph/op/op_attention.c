@@ -422,6 +422,7 @@ const clef_variant clef__attention_gpu_mma = {.name = "gpu_mma",
                                               .cap = CLEF_CAP(matrix),
                                               .runs_on = clef__attention_gpu_mma_runs,
                                               .fits = mma_fits,
+                                              .is_default = clef__attention_gpu_mma_pays,
                                               .lower = mma_lower};
 const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
                                                 .device_text = "a GPU",
