@@ -289,6 +289,42 @@ static void heads_of_step(void **state)
     }
 }
 
+#define HALVES(d, e, options)                                                                                \
+    "symbol T <= 512\ninput q f32 [1, 4, T, " d "]\ninput k f16 [1, 2, 300, " d                              \
+    "]\ninput v f16 [1, 2, 300, " e "]\ny = attention(q, k, v) " options "\noutput y\n"
+
+/* Units multiply halves of attention for many queries, where they fit; AMD's WMMA only where it is measured.
+ */
+static void attention_units(void **state)
+{
+    const clef_caps caps = {.is_gpu = 1,
+                            .max_group = 256,
+                            .max_items = {256, 256, 256},
+                            .n_units = 1,
+                            .local_bytes = 64 << 10,
+                            .matrix = CLEF_MATRIX_MFMA,
+                            .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
+    clef_caps other = caps;
+    (void)state;
+    assert_string_equal(multiplies(HALVES("128", "128", ""), caps, 512), "attention_gpu_flash_mma");
+    assert_string_equal(multiplies(HALVES("64", "16", ""), caps, 9), "attention_gpu_flash_mma");
+    assert_string_equal(multiplies(HALVES("64", "64", ""), caps, 8), "attention_gpu_decode");
+    assert_string_equal(multiplies(HALVES("72", "64", ""), caps, 512), "attention_gpu_flash");
+    assert_string_equal(multiplies(HALVES("64", "256", ""), caps, 512), "attention_gpu_flash");
+    assert_string_equal(multiplies(HALVES("64", "64", "batch_invariant=1"), caps, 512),
+                        "attention_gpu_flash");
+    for (clef_matrix unit = CLEF_MATRIX_WMMA; unit <= CLEF_MATRIX_DPAS; unit++) {
+        other.matrix = unit;
+        assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
+    }
+    other = caps;
+    other.matrix_types = CLEF_MATRIX_BYTES;
+    assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
+    other = caps;
+    other.local_bytes = 8 << 10;
+    assert_string_not_equal(multiplies(HALVES("128", "128", ""), other, 512), "attention_gpu_flash_mma");
+}
+
 #define EXPERTS(options)                                                                                     \
     "symbol T <= 512\ninput x f32 [1, T, 256]\nweight w q4_k [16, 300, 256]\ninput i i32 [1, T, 4]\n"        \
     "y = expert_matmul(x, w, i) transpose_b=1 " options "\noutput y\n"
@@ -423,8 +459,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
-        cmocka_unit_test(units_decode_blocks), cmocka_unit_test(flash_records),
-        cmocka_unit_test(heads_of_step),       cmocka_unit_test(expert_groups),
-        cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion)};
+        cmocka_unit_test(units_decode_blocks), cmocka_unit_test(attention_units),
+        cmocka_unit_test(flash_records),       cmocka_unit_test(heads_of_step),
+        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_scratch),
+        cmocka_unit_test(expert_fusion)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
