@@ -4,8 +4,8 @@
  * weight is at most 1.
  *
  * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Of each chunk of KEYS keys, the group holds
- * the keys in local memory, and the values transposed, so that two keys are a word. Work-items SLOTS r .. turn
- * the logits of row r into weights.
+ * the keys in local memory, and the values transposed, so that two keys are a word. Work-items SLOTS r to
+ * SLOTS r + SLOTS - 1 turn the logits of row r into weights.
  *   -D UNITS      units of a group, which has ROWS = UNITS MATRIX_ROWS queries
  *   -D KEYS       keys of a chunk, a multiple of 16
  *   -D D, E       multiples of 16; rows of k and v begin at multiples of 8 elements
@@ -14,7 +14,7 @@
  *   and those of matrix.h */
 #include "matrix.h"
 #if !defined(UNITS) || !defined(KEYS) || !defined(D) || !defined(E)
-#  error "attention_gpu_flash_mma.cl needs UNITS, KEYS, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS, PAGED and FIRST"
+#  error "attention_gpu_flash_mma.cl needs UNITS, KEYS, D, E and the constants of attention.h"
 #endif
 #define WG (UNITS * MATRIX_LANES)
 #include "args.h"
@@ -120,7 +120,8 @@ UNIT_INLINED void score(local float *logits, local const uint *high, local const
         z[j] = 0;
 #pragma unroll SLICES_AT_ONCE
     for (uint d = 0; d < D / 16; d++) {
-        const matrix_w h = matrix_load_w(high + d * 8, K_WORDS, lane), l = matrix_load_w(low + d * 8, K_WORDS, lane);
+        const matrix_w h = matrix_load_w(high + d * 8, K_WORDS, lane),
+                       l = matrix_load_w(low + d * 8, K_WORDS, lane);
 #pragma unroll
         for (uint j = 0; j < KEY_PARTS; j++) {
             const matrix_x x = matrix_load_x(keys + j * MATRIX_TOKENS * K_WORDS + d * 8, K_WORDS, lane);
@@ -159,6 +160,39 @@ UNIT_INLINED void accumulate(matrix_floats *acc, local const uint *high, local c
         for (uint j = 0; j < VALUE_PARTS; j++) {
             const matrix_x x = matrix_load_x(values + j * MATRIX_TOKENS * V_WORDS + s * 8, V_WORDS, lane);
             acc[j] = matrix_halves(h, x, matrix_halves(l, x, acc[j], scratch), scratch);
+        }
+    }
+}
+
+/* Writes the unit's rows: results, or, if the keys are cut, records for the merge. most: of each row; sums:
+ * of each work-item's keys. */
+INLINED void store(global float *out, global float *parts, const attention_args *a, const place *p,
+                   local const float *most, local const float *sums, const matrix_floats *acc, uint unit_row,
+                   uint lane)
+{
+#pragma unroll
+    for (uint i = 0; i < MATRIX_SUMS; i++) {
+        const uint row = unit_row + matrix_row(i, lane), query = p->tile * ROWS + row;
+        if (query >= p->queries)
+            continue;
+        float sum = 0;
+        for (uint slot = 0; slot < SLOTS; slot++)
+            sum += sums[row * SLOTS + slot];
+        global float *to = out + out_at(a, p->b, p->hk, query, E);
+        if (a->splits > 1) {
+            to = parts + (out_at(a, p->b, p->hk, query, 1) * a->splits + p->part) * RECORD;
+            if (matrix_token(i, lane) == 0) {
+                to[0] = most[row];
+                to[1] = sum;
+            }
+            to += 4;
+        }
+        const float scale = a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f;
+#pragma unroll
+        for (uint j = 0; j < VALUE_PARTS; j++) {
+            float each[MATRIX_SUMS];
+            MATRIX_STORE(acc[j], 0, each);
+            to[j * MATRIX_TOKENS + matrix_token(i, lane)] = each[i] * scale;
         }
     }
 }
@@ -214,7 +248,7 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         high = most;
         for (uint i = 0; i < SLOTS; i++)
             high = fmax(high, of_slots[row * SLOTS + i]);
-        const float base = high == -INFINITY ? 0.0f : high; /* no key yet, or only NaN, which fmax leaves out */
+        const float base = high == -INFINITY ? 0.0f : high; /* no key yet, or only NaN, which fmax omits */
         const float kept = exp(most - base);
         most = high;
         sum *= kept;
@@ -228,37 +262,13 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         if (p.slot == 0)
             keep[row] = kept;
         barrier(CLK_LOCAL_MEM_FENCE);
-        accumulate(acc, keys + unit_row * V_WORDS, keys + (ROWS + unit_row) * V_WORDS, keep + unit_row, values,
-                   lane, scratch);
+        accumulate(acc, keys + unit_row * V_WORDS, keys + (ROWS + unit_row) * V_WORDS, keep + unit_row,
+                   values, lane, scratch);
         barrier(CLK_LOCAL_MEM_FENCE); /* local memory is overwritten next */
     }
     of_slots[p.item] = sum;
     if (p.slot == 0)
         keep[row] = most;
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (uint i = 0; i < MATRIX_SUMS; i++) {
-        const uint mine = unit_row + matrix_row(i, lane), of = p.tile * ROWS + mine;
-        if (of >= p.queries)
-            continue;
-        float total = 0;
-        for (uint slot = 0; slot < SLOTS; slot++)
-            total += of_slots[mine * SLOTS + slot];
-        global float *to = out + out_at(&a, p.b, p.hk, of, E);
-        if (a.splits > 1) {
-            to = parts + f.parts + (out_at(&a, p.b, p.hk, of, 1) * a.splits + p.part) * RECORD;
-            if (matrix_token(i, lane) == 0) {
-                to[0] = keep[mine];
-                to[1] = total;
-            }
-            to += 4;
-        }
-        const float scale = a.splits > 1 ? 1.0f : total != 0 ? 1.0f / total : 0.0f;
-#pragma unroll
-        for (uint j = 0; j < VALUE_PARTS; j++) {
-            float each[MATRIX_SUMS];
-            MATRIX_STORE(acc[j], 0, each);
-            to[j * MATRIX_TOKENS + matrix_token(i, lane)] = each[i] * scale;
-        }
-    }
+    store(out, parts + f.parts, &a, &p, keep, of_slots, acc, unit_row, lane);
 }
