@@ -6,7 +6,7 @@
 
 #include "graph/value.h"
 
-enum { CLEF_MAX_BUFS = 15, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 17 };
+enum { CLEF_MAX_BUFS = 15, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 20 };
 
 typedef enum clef_call {
     CLEF_CALL_KERNEL,      /* a kernel of cl/ */
@@ -27,8 +27,7 @@ typedef struct clef_launch {
     clef_def          defs[CLEF_MAX_DEFS]; /* ends with the first NULL name */
     int32_t           c_version; /* OpenCL C version that the program is built as, 10 * major + minor; 0
                                     means 12 */
-    int32_t           registers; /* 0, or 256: what a thread of Intel's GPUs gets, which is 128 else. A
-                                    program's constants decide it, too */
+    int32_t           registers; /* of a thread on Intel's GPUs: 256, or 0 for the driver's 128 */
     const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
     uint32_t          args_bytes;
     const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 to n_bufs: outputs, then inputs. NULL

@@ -1,7 +1,7 @@
 /* Softmax attention as attention_gpu_flash.cl computes it, for caches in halves, on units that multiply
  * matrices (cl/panel/matrix.h). A unit has MATRIX_ROWS queries. Queries and weights are sums of two halves
- * each, so that products are nearly as exact as in f32: a query is divided by a power of two first, and a
- * weight is at most 1.
+ * each, so that products are nearly as exact as in f32. Both are scaled by powers of two to at most 32768: so
+ * even a unit that takes halves below 2^-14 as zeros loses no more than 2^-28 of the largest.
  *
  * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Of each chunk of KEYS keys, the group holds
  * the keys in local memory, and the values transposed, so that two keys are a word. Work-items SLOTS r to
@@ -43,6 +43,8 @@ enum {
 
 #include "attention_gpu_parts.h"
 
+#define LARGEST 32768.0f /* of scaled queries and weights */
+
 /* A word of the halves of x and y. */
 static inline uint two_halves(float x, float y)
 {
@@ -68,12 +70,12 @@ INLINED float load_query(local uint *high, local uint *low, global const float *
     float most = 0;
     for (uint d = 0; d < D; d++)
         most = fmax(most, fabs(q[d]));
-    /* clamped so that the inverse is a float, too */
-    const uint power = clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u);
-    const float inverse = as_float(0x7f000000u - power);
+    /* The query is below 2 powers; clamped so that the inverse is a float, too. */
+    const uint power = clamp(as_uint(most) & 0x7f800000u, 0x0a000000u, 0x7e000000u);
+    const float inverse = as_float(0x7f000000u - power) * (LARGEST / 2);
     for (uint d = slot; d < D / 2; d += SLOTS)
         put_pair(high + d, low + d, q[2 * d] * inverse, q[2 * d + 1] * inverse);
-    return as_float(power);
+    return as_float(power) * (2 / LARGEST);
 }
 
 /* The eight halves from `at` on, or zeros. */
@@ -187,7 +189,7 @@ INLINED void store(global float *out, global float *parts, const attention_args 
             }
             to += 4;
         }
-        const float scale = a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f;
+        const float scale = (a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f) / LARGEST;
 #pragma unroll
         for (uint j = 0; j < VALUE_PARTS; j++) {
             float each[MATRIX_SUMS];
@@ -256,7 +258,7 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         for (uint i = 0; i < PAIRS; i++) {
             const float first = exp(z[2 * i] - base), second = exp(z[2 * i + 1] - base);
             const uint to = row * V_WORDS + p.slot + i * SLOTS;
-            put_pair(keys + to, keys + ROWS * V_WORDS + to, first, second);
+            put_pair(keys + to, keys + ROWS * V_WORDS + to, first * LARGEST, second * LARGEST);
             sum += first + second;
         }
         if (p.slot == 0)

@@ -10,7 +10,7 @@
 
 /* code_number(): byte i of a word as a float, plus CODE_ADDS for an unsigned code of 0. NVIDIA converts whole
  * numbers to floats on a slow unit. There a byte becomes part of the bits of a float: bits 16 to 22 of 128,
- * or bits 8 to 15 of 32768. Base is then rounded, which is an error below scale / 1024. */
+ * or bits 8 to 15 of 32768. Base is then rounded, which is an error below scale / 500. */
 static inline float code_number(uint codes, uint i)
 {
 #if MATRIX == 1 && !MATRIX_PLAIN
@@ -46,10 +46,13 @@ static inline uint two_bf16(float low, float high)
 #endif
 }
 
+/* NaN with the one bit pattern that rounding by addition keeps. */
+static inline float plain_nan(float x) { return isnan(x) ? as_float(0x7fc00000u) : x; }
+
 /* The weights of four codes of a word. */
-static inline uint2 four_bf16(uint codes, float scale, float base)
+static inline uint2 four_bf16(uint codes, float its_scale, float base)
 {
-    const float from = fma(-CODE_ADDS, scale, base);
+    const float scale = plain_nan(its_scale), from = plain_nan(fma(-CODE_ADDS, scale, base));
 #if SIGNED_CODES
     codes ^= 0x80808080u;
 #endif

@@ -118,9 +118,12 @@ clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_atte
                                    {"NEW", call->new_k ? (int32_t)call->args.a.n[2] : 0}},
                           .local = {GROUP}};
     if (call->new_k) {
-        launch.defs[14] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
-        launch.defs[15] = (clef_def){"PAIRING", (int32_t)call->pairing};
-        launch.defs[16] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
+        clef_def *more = launch.defs;
+        while (more->name)
+            more++;
+        more[0] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
+        more[1] = (clef_def){"PAIRING", (int32_t)call->pairing};
+        more[2] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
     }
     return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups, err);
 }

@@ -11,7 +11,7 @@ enum {
     MOST_UNITS = 4,    /* of a group */
     MOST_HEAD = 128,   /* elements: a unit's registers hold that many sums for each query */
     MOST_GROUPS = 2,   /* for each compute unit */
-    LEAST_QUERIES = 17 /* of a head of k: fewer are for the kernel of decode */
+    LEAST_QUERIES = 17 /* of a head of k: most calls with fewer are for the kernel of decode */
 };
 
 /* As the kernel has it. */
@@ -26,10 +26,12 @@ static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, u
     return 4 * words + (caps->matrix_plain ? lanes * 64 : 0);
 }
 
-/* As many units as local memory has room for; 0: none. */
-static uint32_t units_of(const clef_caps *caps, uint32_t D, uint32_t E)
+/* As many units as these queries need and local memory has room for; 0: none. */
+static uint32_t units_of(const clef_caps *caps, uint32_t queries, uint32_t D, uint32_t E)
 {
     uint32_t units = MOST_UNITS;
+    while (units > 1 && units / 2 * UNIT_ROWS >= queries)
+        units /= 2;
     while (units && (local_bytes(caps, units, D, E) > caps->local_bytes ||
                      units * (uint32_t)clef__matrix_lanes(caps) > (uint32_t)clef__group_most(caps)))
         units /= 2;
@@ -42,14 +44,20 @@ static int has_rows(const clef_value *v, const view_args *view)
            view->stride[1] % 8 == 0 && view->stride[2] % 8 == 0;
 }
 
+/* Queries of a head of k; with pages those of a run, on average. */
+static uint32_t queries_of(const clef_attention_call *call)
+{
+    const attention_args *a = &call->args.a;
+    return a->group * (call->pages ? clef__ceil_div(a->n[0], a->paging.n_runs) : a->n[2]);
+}
+
 int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_call *call)
 {
     const attention_args *a = &call->args.a;
-    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0),
-                   rows = call->pages ? clef__ceil_div(a->n[0], a->paging.n_runs) : a->n[2];
-    return !call->batch_invariant && a->group * rows >= LEAST_QUERIES && D % 16 == 0 && E % 16 == 0 &&
+    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = queries_of(call);
+    return !call->batch_invariant && queries >= LEAST_QUERIES && D % 16 == 0 && E % 16 == 0 &&
            E <= MOST_HEAD && has_rows(call->k, &a->k) && has_rows(call->v, &a->v) &&
-           units_of(lo->caps, D, E) > 0;
+           units_of(lo->caps, queries, D, E) > 0;
 }
 
 int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n)
@@ -67,7 +75,7 @@ clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attenti
                                            clef_error *err)
 {
     const clef_caps *caps = lo->caps;
-    const uint32_t units = units_of(caps, clef__n(lo, call->k, 0), clef__n(lo, call->v, 0)),
+    const uint32_t units = units_of(caps, queries_of(call), clef__n(lo, call->k, 0), clef__n(lo, call->v, 0)),
                    rows = units * UNIT_ROWS;
     clef_launch launch = {.source = "attention_gpu_flash_mma",
                           .kernel = "attention_gpu_flash_mma",

@@ -86,7 +86,7 @@ static uint64_t local_bytes(uint32_t rows)
     return (uint64_t)STEP * (COLUMNS + rows + 4) * sizeof(float);
 }
 
-static int grouped_runs_on(const clef_caps *caps)
+int clef__experts_have_groups(const clef_caps *caps)
 {
     return !caps->is_cpu && caps->max_group >= ORDER_GROUP && caps->max_items[0] >= ORDER_GROUP &&
            caps->local_bytes >= local_bytes(LARGE_ROWS);
@@ -251,7 +251,7 @@ static clef_status grouped_lower(clef_lowering *lo, const clef_value *n, clef_er
 const clef_variant clef__expert_matmul_grouped = {.name = "grouped",
                                                   .device_text = NEEDED_GPU,
                                                   .shape_text = "products that need not be batch-invariant",
-                                                  .runs_on = grouped_runs_on,
+                                                  .runs_on = clef__experts_have_groups,
                                                   .fits = grouped_fits,
                                                   .is_default = clef__experts_have_many_pairs,
                                                   .lower = grouped_lower};
@@ -259,7 +259,7 @@ const clef_variant clef__expert_matmul_grouped_bytes = {
     .name = "grouped_bytes",
     .device_text = NEEDED_GPU,
     .shape_text = "x that may be rounded to 8 bits and Q8_0, Q4_0, Q4_K, Q5_K or Q6_K",
-    .runs_on = grouped_runs_on,
+    .runs_on = clef__experts_have_groups,
     .fits = bytes_fits,
     .is_default = clef__experts_have_many_pairs,
     .method = 1,

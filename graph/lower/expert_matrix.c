@@ -21,7 +21,8 @@ typedef struct shape {
 static uint64_t local_bytes(const clef_caps *caps, const shape *s)
 {
     const uint64_t plain = caps->matrix_plain ? s->group * 64 : 0;
-    return (uint64_t)s->buffers * s->blocks * (s->columns + s->rows) * 64 + s->rows * 12 + plain;
+    const uint32_t columns = caps->matrix == CLEF_MATRIX_DPAS ? 0 : s->columns; /* from memory to registers */
+    return (uint64_t)s->buffers * s->blocks * (columns + s->rows) * 64 + s->rows * 12 + plain;
 }
 
 static int can_lower(const clef_caps *caps, const shape *s)
@@ -125,6 +126,7 @@ const clef_variant clef__expert_matmul_mma = {.name = "mma",
                                               .shape_text = shapes,
                                               .cap = CLEF_CAP(matrix),
                                               .cap_value = CLEF_MATRIX_MMA,
+                                              .runs_on = clef__experts_have_groups,
                                               .fits = matrix_fits,
                                               .is_default = clef__experts_have_many_pairs,
                                               .lower = matrix_lower};
@@ -133,6 +135,7 @@ const clef_variant clef__expert_matmul_wmma = {.name = "wmma",
                                                .shape_text = shapes,
                                                .cap = CLEF_CAP(matrix),
                                                .cap_value = CLEF_MATRIX_WMMA,
+                                               .runs_on = clef__experts_have_groups,
                                                .fits = matrix_fits,
                                                .is_default = clef__experts_have_many_pairs,
                                                .lower = matrix_lower};
@@ -141,6 +144,7 @@ const clef_variant clef__expert_matmul_mfma = {.name = "mfma",
                                                .shape_text = shapes,
                                                .cap = CLEF_CAP(matrix),
                                                .cap_value = CLEF_MATRIX_MFMA,
+                                               .runs_on = clef__experts_have_groups,
                                                .fits = matrix_fits,
                                                .is_default = clef__experts_have_many_pairs,
                                                .lower = matrix_lower};
@@ -150,6 +154,7 @@ const clef_variant clef__expert_matmul_dpas = {
     .shape_text = shapes,
     .cap = CLEF_CAP(matrix),
     .cap_value = CLEF_MATRIX_DPAS,
+    .runs_on = clef__experts_have_groups,
     .fits = matrix_fits,
     .is_default = clef__experts_have_many_pairs,
     .lower = matrix_lower};

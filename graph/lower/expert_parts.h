@@ -29,6 +29,8 @@ clef__expert_tiles clef__expert_tiles_of(const clef_lowering *lo, const clef_val
 clef_status clef__lower_expert_order(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *tiles,
                                      clef_error *err);
 /** 1 when experts have so many pairs each that tiles pay. */
+/** 1 for a GPU with groups and memory for tiles of pairs, and for the launch that sorts these. */
+int clef__experts_have_groups(const clef_caps *caps);
 int clef__experts_have_many_pairs(const clef_lowering *lo, const clef_value *n);
 
 #endif

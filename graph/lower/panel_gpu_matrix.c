@@ -268,12 +268,15 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
 }
 
 /* 1 where products of bf16 have the rate of the unit's others. Sums in f32 run at half the rate on NVIDIA's
- * cards for games and workstations: compute capability 8.6, 8.9 and 12.0 (CUDA C++ Programming Guide, the
- * table of arithmetic throughput; white papers of GA102 and Ada). */
+ * cards for games and workstations (CUDA C++ Programming Guide, the table of arithmetic throughput; white
+ * papers of GA102 and Ada). */
 static int has_full_rate(const clef_caps *caps)
 {
-    const int32_t capability = caps->nv_capability; /* 0: unknown */
-    return caps->matrix != CLEF_MATRIX_MMA || (capability % 10 == 0 && capability != 120);
+    static const int32_t half[] = {86, 89, 120, 121};
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        if (caps->matrix == CLEF_MATRIX_MMA && caps->nv_capability == half[i])
+            return 0;
+    return 1;
 }
 
 /* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */

@@ -125,7 +125,7 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
 float clef__expert_tol(const clef_value *n)
 {
     const clef__expert_attrs *o = clef__expert_attrs_of(n);
-    return o->int8 || o->half ? 1e-2f : 5e-6f; /* as panel_matmul and matmul */
+    return o->int8 || o->half ? 1e-2f : 5e-6f; /* as panel_matmul in bf16, and matmul */
 }
 
 const clef_op_def clef__op_expert_matmul = {

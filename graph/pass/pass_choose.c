@@ -71,9 +71,8 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
-/* On GPUs x of experts is rounded where many rows gain from it: to 8 bits, or like a weight in halves or
- * bf16.
- */
+/* On GPUs x of experts is rounded where many rows gain from it: to 8 bits or bf16, or like a weight in floats
+ * of 16 bits. */
 static void choose_experts(clef_graph *g, const wishes *wanted)
 {
     const int has_bytes = clef__has_byte_products(wanted->caps);
@@ -84,7 +83,8 @@ static void choose_experts(clef_graph *g, const wishes *wanted)
         clef__expert_attrs *attrs = (void *)n->attr;
         const clef_shape *x = &n->in[0]->shape;
         attrs->int8 = has_bytes && clef__experts_have_bytes(n);
-        attrs->half = rounding_of_floats(wanted, n->in[1]->dtype, x->dim[x->rank - 1].n) == CLEF_PANEL_HALF;
+        attrs->half = attrs->opts.transpose_b &&
+                      rounding_of_floats(wanted, n->in[1]->dtype, x->dim[x->rank - 1].n) == CLEF_PANEL_HALF;
     }
 }
 

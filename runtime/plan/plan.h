@@ -74,6 +74,7 @@ typedef struct clef_bound {
     int32_t            launch_index; /* index of this launch among its node's launches */
     const char        *source, *kernel;
     clef_def           defs[CLEF_MAX_DEFS];
+    int32_t            registers;
     cl_kernel          object;
     uint32_t           args_bytes, n_bufs;
     cl_mem             bufs[CLEF_MAX_BUFS];

@@ -86,7 +86,8 @@ static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32
 {
     for (clef_bound *b = plan->bound[l->node->id]; b; b = b->next)
         if (b->launch_index == launch_index && strcmp(b->kernel, l->kernel) == 0 &&
-            strcmp(b->source, l->source) == 0 && clef__same_defs(b->defs, l->defs))
+            strcmp(b->source, l->source) == 0 && clef__same_defs(b->defs, l->defs) &&
+            b->registers == l->registers)
             return b;
     return NULL;
 }
@@ -106,6 +107,7 @@ static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t laun
     b->source = l->source;
     b->kernel = l->kernel;
     memcpy(b->defs, l->defs, sizeof b->defs);
+    b->registers = l->registers;
     b->is_new = 1;
     b->next = plan->bound[l->node->id];
     plan->bound[l->node->id] = b;

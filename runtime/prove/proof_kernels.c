@@ -9,12 +9,15 @@ static uint64_t mix_text(uint64_t print, const char *text)
     return clef__hash(print, text, strlen(text) + 1);
 }
 
-/* Returns a hash of op, variant, and the dtypes that the kernels read. */
+/* Returns a hash of op, variant, the tolerance that the op's results have, and the dtypes that the kernels
+ * read. */
 static uint64_t print_of_node(const clef_value *n, const clef_variant *variant)
 {
     const clef_dtype none = CLEF_N_DTYPES;
     uint64_t print = mix_text(CLEF__HASH_START, clef__ops[n->op]->name);
+    const float tolerance = clef__tolerance(n);
     print = mix_text(print, variant ? variant->name : "-");
+    print = clef__hash(print, &tolerance, sizeof tolerance);
     for (int32_t i = 0; i < n->n_in; i++)
         print = clef__hash(print, n->in[i] ? &n->in[i]->dtype : &none, sizeof none);
     return print;

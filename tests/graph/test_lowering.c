@@ -176,8 +176,10 @@ static void units_decode_blocks(void **state)
     assert_int_equal(rounds(caps, 40), BYTES);
     caps.nv_capability = 89;
     assert_int_equal(rounds(caps, 512), BYTES);
-    caps.nv_capability = 120;
+    caps.nv_capability = 121;
     assert_int_equal(rounds(caps, 512), BYTES);
+    caps.nv_capability = 103;
+    assert_int_equal(rounds(caps, 512), BF16);
     caps.nv_capability = 0;
     caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES;
     assert_int_equal(rounds(caps, 512), BYTES);
