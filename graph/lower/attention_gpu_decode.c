@@ -27,8 +27,9 @@ static room room_of(const clef_caps *caps)
         return (room){.rows = 8, .floats = 32, .products = 16, .each = 4, .groups = 3};
     if (caps->subgroup_demand) /* Intel: 64 registers for an item in subgroups of 16 */
         return (room){.rows = 4, .floats = 32, .products = 8, .each = 2, .groups = 4};
-    /* AMD: with 64 floats gfx1100 spills */
-    return (room){.rows = 8, .floats = 56, .products = 16, .each = 4, .groups = 4};
+    /* AMD: with 64 floats gfx1100, whose waves have 32 items, spills */
+    return (room){
+        .rows = 8, .floats = caps->subgroup_size == 64 ? 64 : 56, .products = 16, .each = 4, .groups = 4};
 }
 
 /* Constants of the program; rows 0: none fit. */
@@ -51,8 +52,9 @@ static shape shape_of(const clef_lowering *lo, const clef_attention_call *call)
     s.unit = s.rows * 8 <= has.floats && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
     s.each = has.products * 8 / s.unit / s.rows;
     s.each = s.each < LEAST_EACH ? LEAST_EACH : s.each > has.each ? has.each : s.each;
-    /* Items of half a piece have fewer registers, but with pages some more. */
-    s.groups = s.unit == 4 && has.groups < 4 && !call->pages ? 4 : has.groups;
+    /* Items of half a piece have fewer registers, but with pages, and from compute capability 9.0 on, some
+     * more. */
+    s.groups = s.unit == 4 && has.groups < 4 && !call->pages && lo->caps->nv_capability < 90 ? 4 : has.groups;
     return s;
 }
 
