@@ -4,9 +4,9 @@
 
 #include "graph/op.h"
 
-/** Every run has a row at least, which the caller ensures. Checks that runs is [M, RUN_WORDS], pages [sequences, n], pos [B], and the pool a cache [pages, H,
- * KV_PAGE, any]. pool NULL: pages and the pool are not checked. CLEF_E_SHAPE, CLEF_E_ARG (one without the
- * other). */
+/** Checks that runs is [M, RUN_WORDS], pages [sequences, n], pos [B], and the pool a cache [pages, H,
+ *  KV_PAGE, any]. pool NULL: pages and the pool are not checked. CLEF_E_SHAPE, CLEF_E_ARG (one without the
+ *  other). The caller ensures that every run has a row at least. */
 clef_status clef__check_paging(const clef_value *n, const clef_value *pool, const clef_value *pos,
                                const clef_value *runs, const clef_value *pages, clef_dim B, clef_error *err);
 
