@@ -14,12 +14,7 @@
 #  error "attention_gpu_heads.h needs TURNED, PAIRING and NORM_TYPE"
 #endif
 #include "cache_row.h"
-
-#if NORM_TYPE < 0
-typedef float norm_elem;
-#else
-typedef ELEM(NORM_TYPE) norm_elem;
-#endif
+#include "norm_elem.h"
 
 /* Head i is query i for i < ROWS, else the key of new token i - ROWS. In the group's sums, SQUARES floats
  * from the beginning are cosines and sines, which sums of squares follow. */

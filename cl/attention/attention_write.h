@@ -6,12 +6,7 @@
 #  error "attention_write.h needs TURNED, PAIRING and NORM_TYPE"
 #endif
 #include "cache_row.h"
-
-#if NORM_TYPE < 0
-typedef float norm_elem;
-#else
-typedef ELEM(NORM_TYPE) norm_elem;
-#endif
+#include "norm_elem.h"
 
 enum { TURN_VECTORS = (TURNED + 15) / 16, TURN_PADDED = TURNED ? 16 * TURN_VECTORS : 1 };
 

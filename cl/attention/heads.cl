@@ -17,13 +17,9 @@
     !defined(PAIRING) || !defined(POS) || !defined(PAGED)
 #  error "heads.cl needs WG, D, E, K_TYPE, V_TYPE, NORM_TYPE, PAIRING, POS and PAGED"
 #endif
+#include "norm_elem.h"
 #include "paging.h"
 
-#if NORM_TYPE < 0
-typedef float norm_elem;
-#else
-typedef ELEM(NORM_TYPE) norm_elem;
-#endif
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
 
