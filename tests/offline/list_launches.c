@@ -3,14 +3,25 @@
  * (list_kernels.c).
  *
  * WISHES: lines
- *   card NAME TARGET UNITS                    a card, of a target of targets.def, whose driver reports so
- * many compute units model NAME FILE DTYPE CONTEXT             a config.json, the dtype of its matrices and
- * the context step NAME TOKENS DEPTH SEQUENCES          a step of the model before it: TOKENS of one sequence
- * at position DEPTH; with SEQUENCES > 1 a token of each of them, as a batch computes them DIR/NUMBER.cl: a
- * program (programs.h). DIR/launches: lines CARD STEP NUMBER KERNEL OP VARIANT COUNT GX GY GZ LX LY LZ FLOPS
- * BYTES NODE OUT IN ... COUNT: equal launches of the step, of which NODE is the first. FLOPS, BYTES: the cost
- * of the node, of which all its launches are a part. OUT, IN: DTYPE:DIMxDIM.. or -. STEP: MODEL/STEP, or
- * layer/NAME/NUMBER of T. */
+ *   card NAME TARGET UNITS
+ *       a card, of a target of targets.def, whose driver reports so many compute units
+ *   model NAME FILE DTYPE CONTEXT
+ *       a config.json, the dtype of its matrices, and the context
+ *   step NAME TOKENS DEPTH SEQUENCES
+ *       a step of the model before it: TOKENS of one sequence at position DEPTH;
+ *       with SEQUENCES > 1 a token of each of them, as a batch computes them
+ *   no layers
+ *       only the models' steps
+ *
+ * DIR/NUMBER.cl: a program (programs.h).
+ * DIR/launches: lines CARD STEP NUMBER KERNEL OP VARIANT COUNT GX GY GZ LX LY LZ FLOPS BYTES NODE DEPTH ARGS,
+ * then the buffers.
+ *   STEP           MODEL/STEP, or layer/NAME/NUMBER of T
+ *   COUNT          equal launches of the step, of which NODE is the first
+ *   FLOPS, BYTES   the cost of the node, of which all its launches are a part
+ *   ARGS           the argument block in hexadecimal digits, or -
+ *   a buffer       - for none; wBYTES of a weight or a cache, vBYTES of another value, then :NAME of i32
+ * Launches that pack a weight are listed once for each program: their time is no part of a step. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +38,7 @@ enum {
     MAX_CARDS = 16,
     MAX_STEPS = 32,
     MAX_LAUNCHES = 4096,
+    MAX_PROGRAMS = 10000, /* a program's number has four digits */
     MAX_TEXT = 8192,
     MAX_NAME = 64,
     STEP_TOKENS = 512, /* most tokens of a step, as clef run has it */
@@ -59,6 +71,7 @@ typedef struct lister {
     int32_t n_cards, no_layers;
     wished_model model; /* the one that is being read, or listed */
     offline_programs programs;
+    unsigned char packs[MAX_CARDS][MAX_PROGRAMS]; /* 1: a launch at load of that program is listed */
     clef_launch launches[MAX_LAUNCHES];
     unsigned char args[MAX_LAUNCHES * CLEF_MAX_ARGS_BYTES];
     int32_t numbers[MAX_LAUNCHES];
@@ -150,10 +163,19 @@ static int32_t lower(lister *l, const card *c, const clef_graph *g, const int64_
         l->numbers[i] = l->launches[i].call == CLEF_CALL_KERNEL
                             ? offline_program(&l->programs, l->dir, &l->launches[i])
                             : -1;
-        if (l->numbers[i] < 0)
-            return offline_stop(l->launches[i].node->name, "its launch has no program"), -1;
+        if (l->numbers[i] < 0 || l->numbers[i] >= MAX_PROGRAMS)
+            return offline_stop(l->launches[i].node->name,
+                                "its launch has no program, or one too many: MAX_PROGRAMS"),
+                   -1;
     }
     return lo.n;
+}
+
+/* Of a launch at load: whether one of its program on the card has been listed. From now on one has. */
+static int is_listed(lister *l, const card *c, int32_t i)
+{
+    unsigned char *listed = &l->packs[c - l->cards][l->numbers[i]];
+    return runs_at_load(l->launches[i].node) && (*listed || !++*listed);
 }
 
 static int list_step(lister *l, const card *c, const clef_graph *g, const int64_t *symbols, const char *name,
@@ -164,7 +186,7 @@ static int list_step(lister *l, const card *c, const clef_graph *g, const int64_
     memset(done, 0, sizeof done);
     for (int32_t i = 0; i < n; i++) {
         int32_t count = 0;
-        if (done[i])
+        if (done[i] || is_listed(l, c, i))
             continue;
         for (int32_t k = i; k < n; k++)
             if (!done[k] && same_launch(l, i, k)) {
