@@ -13,6 +13,7 @@ ACC = 2048  # the accumulators' words
 
 LINE = re.compile(r"^(?:\((W)?&?(~?f\d\.\d(?:\.\w+)?)?\))?\s*([a-z]\w*(?:\.[\w()&|~^]+)?)\s*(?:\((\d+)\|M(\d+)\))?\s*(.*)$")
 REGISTER = re.compile(r"^(-|~)?(?:\(abs\))?(r|acc)(\d+)\.(\d+)(?:<(\d+)(?:;(\d+)(?:,(\d+))?)?>)?:(\w+)$")
+FLAG_VALUE = re.compile(r"^(f\d)\.(\d)(?:<[\d;,]+>)?:(uw|ud)$")
 FLAG = re.compile(r"^(?:\((\w+)\))?(f\d)\.(\d)$")
 IMMEDIATE = re.compile(r"^(-?(?:0x[0-9A-Fa-f]+|[\d.]+(?:e[-+]?\d+)?)):(\w+)$")
 
@@ -36,7 +37,7 @@ def channels(m, n, is_ternary, is_dst):
 
 
 def operand(text, n, is_ternary=False, is_dst=False):
-    """("r", byte offsets, type, sign, registers) | ("i", value, type) | ("f", flag, bit) | ("x", text)"""
+    """("r", byte offsets, type, sign, registers) | ("i", value, type) | ("f", flag, bit) | ("whole flag", flag, first bit, bits) | ("x", text)"""
     m = REGISTER.match(text)
     if m:
         at = channels(m, n, is_ternary, is_dst)
@@ -60,6 +61,9 @@ def operand(text, n, is_ternary=False, is_dst=False):
         if kind == "d" and x > 0x7FFFFFFF:
             x -= 1 << 32
         return ("i", x, kind)
+    m = FLAG_VALUE.match(text)
+    if m:
+        return ("whole flag", m.group(1), 16 * int(m.group(2)), 8 * SIZE[m.group(3)])
     m = FLAG.match(text)
     if m:
         return ("f", m.group(2), int(m.group(3)), m.group(1))

@@ -153,7 +153,7 @@ class Wave:
     `clock` is told of each executed instruction: clock.take(instruction, addresses), where addresses is None or a list of the
     lanes' byte addresses (of active lanes alone)."""
 
-    most_steps = 400_000
+    most_steps = 1_000_000
 
     def __init__(self, code, lanes, clock):
         self.code = code

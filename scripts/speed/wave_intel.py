@@ -112,6 +112,9 @@ class Thread(Instructions, Wave):
         """A value for each channel, or one for all."""
         if o[0] == "i":
             return o[1]
+        if o[0] == "whole flag":
+            bits = self.flags.get(o[1], [None] * 32)[o[2] : o[2] + o[3]]
+            return None if None in bits else sum(1 << i for i, b in enumerate(bits) if b)
         if o[0] != "r":
             return None
         at, kind, sign = o[1], o[2], o[3]
@@ -122,6 +125,10 @@ class Thread(Instructions, Wave):
         return out[0] if len(out) == 1 else out
 
     def store(self, ins, o, values):
+        if o[0] == "whole flag":
+            bits = list(self.flags.get(o[1], [None] * 32))
+            bits[o[2] : o[2] + o[3]] = [None if values is None else bool(values >> i & 1) for i in range(o[3])]
+            self.flags[o[1]] = bits
         if o[0] != "r":
             return
         at, kind = o[1], o[2]
