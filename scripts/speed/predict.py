@@ -172,6 +172,7 @@ def work(batch):
             out.append((launch, line_of(launch, card, constants_of(state["folder"], launch.program), state["kept"])))
         except (Stop, LookupError, ArithmeticError) as why:
             failed.append(f"{launch.card}: {launch.kernel} {constants_of(state['folder'], launch.program)} in {launch.step}: {why}")
+    follow.parsed.clear()
     return out, failed
 
 
