@@ -215,7 +215,7 @@ def make(text, index, lanes):
     ins = Instruction(text, index)
     op, _, rest = text.partition(" ")
     ins.extra = {"offset": 0}
-    for m in re.finditer(r"\b(offset[01]?):(\w+)", rest):
+    for m in re.finditer(r"\b(offset[01]?):(-?\w+)", rest):
         ins.extra[m.group(1)] = int(m.group(2), 0)
     ins.mods = tuple(re.findall(r"\b(quad_perm|row_\w+|dst_sel:\w+|src0_sel:\w+|src1_sel:\w+|op_sel\S*|wave_\w+|neg_\w+|clamp)", rest))
     rest = re.split(
