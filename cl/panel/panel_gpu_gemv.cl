@@ -1,9 +1,10 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x. w is read
- * once. Launch: one work-group for each tile of the result. A group multiplies one tile of w
- * (cl/panel/panel.h), or with swiglu two. A work-item multiplies one row of the tile over a part of K;
+ * once. Launch: one work-group for each SHARING tiles of the result. For each of them it multiplies one tile
+ * of w (cl/panel/panel.h), or with swiglu two. A work-item multiplies one row of a tile over a part of K;
  * sixteen work-items read adjacent data. The parts of a row are added by subgroups first, if there are any,
  * then in local memory.
- *   -D WG         work-items a group, a multiple of 16
+ *   -D WG         work-items a group, a multiple of 16 SHARING
+ *   -D SHARING    tiles of the result a group
  *   -D NT         rows of x; those beyond the last are computed and dropped
  *   -D W_TYPE     dtype of w
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
@@ -18,12 +19,15 @@
 #include "weights.h"
 #include "panel_gpu_epilogue.h"
 
-#if !defined(NT) || !defined(W_TYPE) || !defined(QUANTISE) || !defined(OWN)
-#  error "panel_gpu_gemv.cl needs WG, NT, W_TYPE, QUANTISE, INT_DOT and OWN"
+#if !defined(NT) || !defined(SHARING) || !defined(W_TYPE) || !defined(QUANTISE) || !defined(OWN)
+#  error "panel_gpu_gemv.cl needs WG, SHARING, NT, W_TYPE, QUANTISE, INT_DOT and OWN"
 #endif
 #include "panel_gpu_gemv_rows.h"
 
-enum { TEAMS = WG / PANEL_ROWS }; /* sixteen work-items each, which share a part of K */
+enum {
+    TILE_ITEMS = WG / SHARING,       /* work-items of a tile */
+    TEAMS = TILE_ITEMS / PANEL_ROWS /* sixteen work-items each, which share a part of K */
+};
 
 #if !IS_BLOCKS(W_TYPE)
 
@@ -62,6 +66,55 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 
 #  include "panel_gpu_codes.h"
 
+enum { AHEAD = 2 }; /* adjacent blocks whose loads are in flight at once; those of a K-quant share scales */
+
+/* Adds the products of block b with NT tokens. v, scale, base: the codes of its row, and what they stand
+ * for. */
+static inline void add_block(float acc[NT], const uint2 v[4], float2 scale, float2 base, uint b, uint blocks,
+                             const x_rows *x)
+{
+#  pragma unroll
+    for (uint t = 0; t < NT; t++) {
+        const uint token = min(t, x->m - 1);
+#  if QUANTISE
+        const size_t at = (size_t)token * blocks + b;
+        const uint4 lo = vload4(2 * at, (X_SPACE const uint *)x->q),
+                    hi = vload4(2 * at + 1, (X_SPACE const uint *)x->q);
+        const int2 sums = vload2(at, x->sums);
+        const float d = x->d[at];
+        const int i = dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
+        const int j = dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
+#    if HALF_SCALES
+        float s = fma((float)i, scale.x, (float)j * scale.y);
+        s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
+#    else
+        float s = (float)(i + j) * scale.x;
+#      if HAS_BASE
+        s = fma((float)(sums.x + sums.y), base.x, s);
+#      endif
+#    endif
+        acc[t] = fma(s, d, acc[t]);
+#  else
+        X_SPACE const float *xs = (X_SPACE const float *)x->q + token * (size_t)x->stride + b * 32;
+        float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
+#    pragma unroll
+        for (uint g = 0; g < 4; g++) {
+            const float4 first = vload4(g, xs), second = vload4(g + 4, xs);
+            lo = fma(convert_float4(as_char4(v[g].x)), first, lo);
+            hi = fma(convert_float4(as_char4(v[g].y)), second, hi);
+            lo_x += first;
+            hi_x += second;
+        }
+        const float4 sum = lo * scale.x + hi * scale.y;
+        acc[t] += (sum.x + sum.y) + (sum.z + sum.w);
+#    if HAS_BASE
+        const float4 rest = lo_x * base.x + hi_x * base.y;
+        acc[t] += (rest.x + rest.y) + (rest.z + rest.w);
+#    endif
+#  endif
+    }
+}
+
 static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row,
                              uint team, const x_rows *x)
 {
@@ -71,74 +124,47 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
 #  pragma unroll
     for (uint t = 0; t < NT; t++)
         acc[t] = 0;
-    for (uint b = team; b < blocks; b += TEAMS) {
+    for (uint several = team; several < blocks / AHEAD; several += TEAMS) {
+        uint2 v[AHEAD][4];
+        float2 scale[AHEAD], base[AHEAD];
+#  pragma unroll
+        for (uint i = 0; i < AHEAD; i++) {
+#  pragma unroll
+            for (uint g = 0; g < 4; g++)
+                v[i][g] = lane_codes(&p, several * AHEAD + i, g);
+            lane_scales(&p, several * AHEAD + i, &scale[i], &base[i]);
+        }
+#  pragma unroll
+        for (uint i = 0; i < AHEAD; i++)
+            add_block(acc, v[i], scale[i], base[i], several * AHEAD + i, blocks, x);
+    }
+    for (uint b = blocks / AHEAD * AHEAD + team; b < blocks; b += TEAMS) {
         uint2 v[4];
         float2 scale, base;
 #  pragma unroll
         for (uint g = 0; g < 4; g++)
             v[g] = lane_codes(&p, b, g);
         lane_scales(&p, b, &scale, &base);
-#  pragma unroll
-        for (uint t = 0; t < NT; t++) {
-            const uint token = min(t, x->m - 1);
-#  if QUANTISE
-            const size_t at = (size_t)token * blocks + b;
-            const uint4 lo = vload4(2 * at, (X_SPACE const uint *)x->q),
-                        hi = vload4(2 * at + 1, (X_SPACE const uint *)x->q);
-            const int2 sums = vload2(at, x->sums);
-            const float d = x->d[at];
-            const int i =
-                dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
-            const int j =
-                dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
-#    if HALF_SCALES
-            float s = fma((float)i, scale.x, (float)j * scale.y);
-            s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
-#    else
-            float s = (float)(i + j) * scale.x;
-#      if HAS_BASE
-            s = fma((float)(sums.x + sums.y), base.x, s);
-#      endif
-#    endif
-            acc[t] = fma(s, d, acc[t]);
-#  else
-            X_SPACE const float *xs = (X_SPACE const float *)x->q + token * (size_t)x->stride + b * 32;
-            float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
-#    pragma unroll
-            for (uint g = 0; g < 4; g++) {
-                const float4 first = vload4(g, xs), second = vload4(g + 4, xs);
-                lo = fma(convert_float4(as_char4(v[g].x)), first, lo);
-                hi = fma(convert_float4(as_char4(v[g].y)), second, hi);
-                lo_x += first;
-                hi_x += second;
-            }
-            const float4 sum = lo * scale.x + hi * scale.y;
-            acc[t] += (sum.x + sum.y) + (sum.z + sum.w);
-#    if HAS_BASE
-            const float4 rest = lo_x * base.x + hi_x * base.y;
-            acc[t] += (rest.x + rest.y) + (rest.z + rest.w);
-#    endif
-#  endif
-        }
+        add_block(acc, v, scale, base, b, blocks, x);
     }
 }
 
 #endif
 
-/* Adds up the parts of all work-items; the first team gets the sums of the rows. Every work-item of the group
- * must call it. */
+/* Adds up the parts of all work-items of a tile; its first team gets the sums of the rows. Every work-item of
+ * the group must call it. item: of the tile; parts: the tile's. */
 static inline void add_parts(float acc[NT], local float *parts, uint item)
 {
     uint n = TEAMS, part = item / PANEL_ROWS, writes = 1;
 #if SUBGROUPS
     const uint width = subgroup_width(), lane = subgroup_lane();
-    if (width % PANEL_ROWS == 0 && WG % width == 0) { /* all work-items take the same branch */
+    if (width % PANEL_ROWS == 0 && TILE_ITEMS % width == 0) { /* all work-items take the same branch */
 #  pragma unroll
         for (uint t = 0; t < NT; t++)
             for (uint step = PANEL_ROWS; step < width; step *= 2)
                 acc[t] += subgroup_xor(acc[t], step);
-        n = WG / width;
-        part = subgroup_index();
+        n = TILE_ITEMS / width;
+        part = subgroup_index() % n;
         writes = lane < PANEL_ROWS;
     }
 #endif
@@ -170,7 +196,9 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
 #endif
 {
     local float parts[GATED + 1][WG * NT];
-    const uint item = group_item(), tile = get_group_id(0), row = item % PANEL_ROWS, team = item / PANEL_ROWS;
+    const uint of_group = SHARING == 1 ? 0 : group_item() / TILE_ITEMS,
+               item = SHARING == 1 ? group_item() : group_item() % TILE_ITEMS,
+               tile = get_group_id(0) * SHARING + of_group, row = item % PANEL_ROWS, team = item / PANEL_ROWS;
     x_rows xs;
 #if OWN
     const panel_args a = g.p;
@@ -180,14 +208,16 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
     x_at(&xs, &a, x);
 #endif
     float acc[NT], gate[NT];
+    const uint first = of_group * TILE_ITEMS * NT; /* of the tile's parts */
+    const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* what is too many is dropped */
 #if GATED
-    part_sums(gate, w, &a, 2 * tile, row, team, &xs);
-    add_parts(gate, parts[0], item);
-    part_sums(acc, w, &a, 2 * tile + 1, row, team, &xs);
-    add_parts(acc, parts[GATED], item);
+    part_sums(gate, w, &a, 2 * from, row, team, &xs);
+    add_parts(gate, parts[0] + first, item);
+    part_sums(acc, w, &a, 2 * from + 1, row, team, &xs);
+    add_parts(acc, parts[GATED] + first, item);
 #else
-    part_sums(acc, w, &a, tile, row, team, &xs);
-    add_parts(acc, parts[0], item);
+    part_sums(acc, w, &a, from, row, team, &xs);
+    add_parts(acc, parts[0] + first, item);
 #endif
     if (item < PANEL_ROWS && tile * PANEL_ROWS + row < a.n)
 #pragma unroll

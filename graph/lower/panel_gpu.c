@@ -112,16 +112,19 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
 
 /* ---- a few rows ------------------------------------------------------------------------------ */
 
-/* Work-items for each tile: no more teams than parts of K, and no more than keep the device busy. */
-static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, uint32_t tiles)
+/* Work-items for each tile: no more teams than parts of K, no more than keep the device busy, and no part of
+ * a wave. */
+static uint32_t items_of_tile(const clef_lowering *lo, const clef_panel_matmul_opts *o, uint32_t tiles)
 {
-    const uint32_t parts = is_floats(o) ? (uint32_t)o->k / 8 : (uint32_t)o->k / 32;
+    const uint32_t parts = is_floats(o) ? (uint32_t)o->k / 8 : (uint32_t)o->k / 64,
+                   wave = lo->caps->subgroup_size > 0 ? (uint32_t)lo->caps->subgroup_size : 1;
     const uint64_t wanted =
         (uint64_t)ITEMS_PER_UNIT * (uint64_t)(lo->caps->n_units > 0 ? lo->caps->n_units : 1);
     uint32_t wg = CLEF_PANEL_LEAST_GROUP;
     if (clef__tunable(lo, 0) && (uint32_t)clef__tunable(lo, 0) <= clef__group_most(lo->caps))
         return (uint32_t)clef__tunable(lo, 0);
-    while (wg * 2 <= clef__group_most(lo->caps) && wg / PANEL_ROWS < parts && (uint64_t)wg * tiles < wanted)
+    while (wg * 2 <= clef__group_most(lo->caps) && wg / PANEL_ROWS < parts &&
+           (wg < wave || (uint64_t)wg * tiles < wanted))
         wg *= 2;
     return wg;
 }
@@ -136,31 +139,66 @@ static uint64_t local_bytes_of_unit(const clef_caps *caps)
     return caps->nv_asm && of_group < NVIDIA ? NVIDIA : of_group;
 }
 
-/* Whether the groups of a product of one row, `tiles` groups of `wg` work-items, prepare the row themselves,
- * each for itself: that saves a launch. There may not be too many groups for that. And local memory has to
- * hold the rows of as many groups as a compute unit should have at once: otherwise it waits for memory more
- * often than a launch takes. */
+/* How many tiles of `wg` work-items each share a group that prepares its row. Where compute units have
+ * several tiles each, as many as the device takes, unless the fullest unit would get more of them by that.
+ * Elsewhere one: larger groups wait longer at barriers. */
+static uint32_t sharing_of(const clef_lowering *lo, const means *by, uint32_t tiles, uint32_t wg)
+{
+    enum { MOST_SHARING = 4, MOST_SHARED_GROUP = 1024, LEAST_OF_UNIT = 4, MORE_PERCENT = 15 };
+    const uint32_t units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1,
+                   apart = clef__ceil_div(tiles, units);
+    const int32_t most =
+        lo->caps->max_group < lo->caps->max_items[0] ? lo->caps->max_group : lo->caps->max_items[0];
+    uint32_t sharing = apart < LEAST_OF_UNIT || by->x != CLEF_X_BYTES ? 1 : MOST_SHARING;
+    while (sharing > 1 && (sharing * wg > MOST_SHARED_GROUP || sharing * wg > (uint32_t)most ||
+                           clef__ceil_div(clef__ceil_div(tiles, sharing), units) * sharing * 100 >
+                               apart * (100 + MORE_PERCENT)))
+        sharing /= 2;
+    return sharing;
+}
+
+/* Whether the groups of a product of one row, `tiles` tiles of `wg` work-items, `sharing` of them a group,
+ * prepare the row themselves, each for itself: that saves a launch. There may not be too many groups for
+ * that. And local memory has to hold the rows of as many groups as a compute unit should have at once:
+ * otherwise it waits for memory more often than a launch takes. */
 static int prepares_own(const clef_lowering *lo, const clef_value *n, const means *by, uint32_t tiles,
-                        uint32_t wg)
+                        uint32_t wg, uint32_t sharing)
 {
     enum { TILES_PER_UNIT = 32, MOST_SUMS = 2 /* of each work-item, with swiglu */ };
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1,
-                   of_unit = clef__ceil_div(tiles, units), of_items = clef__ceil_div(ITEMS_PER_UNIT, wg);
+                   of_unit = clef__ceil_div(clef__ceil_div(tiles, sharing), units),
+                   of_items = clef__ceil_div(ITEMS_PER_UNIT, wg * sharing);
     const uint64_t k = (uint64_t)o->k, row = by->x == CLEF_X_BYTES ? k + k / 8 + k / 4 : 4 * k,
+                   bytes = row + MOST_SUMS * sizeof(float) * wg * sharing,
                    at_once = of_unit < of_items ? of_unit : of_items;
     return is_prepared(n, by) && by->x != CLEF_X_HALVES && !clef__has_many_rows(lo, n) &&
            clef__rows(lo, n) == 1 && k % 32 == 0 && of_unit <= TILES_PER_UNIT &&
-           row + MOST_SUMS * sizeof(float) * wg <= lo->caps->local_bytes &&
-           at_once * (row + MOST_SUMS * sizeof(float) * wg) <= local_bytes_of_unit(lo->caps);
+           bytes <= lo->caps->local_bytes && at_once * bytes <= local_bytes_of_unit(lo->caps);
 }
 
-static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
-                               clef_error *err)
+/* How few rows are multiplied: tiles, of `wg` work-items each; `sharing` of them are a group; own: groups
+ * prepare the row. */
+typedef struct lanes {
+    uint32_t tiles, wg, sharing;
+    int own;
+} lanes;
+
+static lanes lanes_for(const clef_lowering *lo, const clef_value *n, const means *by)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), wg = lanes_of(lo, o, tiles);
-    const int own = prepares_own(lo, n, by, tiles, wg);
+    const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS), wg = items_of_tile(lo, o, tiles),
+                   sharing = sharing_of(lo, by, tiles, wg);
+    const int own = prepares_own(lo, n, by, tiles, wg, sharing);
+    return (lanes){.tiles = tiles, .wg = wg, .sharing = own ? sharing : 1, .own = own};
+}
+
+static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, const lanes *of,
+                               panel_args args, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const uint32_t wg = of->wg * of->sharing;
+    const int own = of->own;
     panel_gemv_args whole = {.rows = clef__panel_rows_args(lo, n), .span = 1};
     const int32_t of_dot = clef__int_dot_c_version(by->dot),
                   of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
@@ -174,6 +212,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                            .kernel = "panel_gpu_gemv",
                            .c_version = version,
                            .defs = {{"WG", (int32_t)wg},
+                                    {"SHARING", (int32_t)of->sharing},
                                     {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
                                     {"W_TYPE", (int32_t)o->dtype},
                                     {"QUANTISE", (int32_t)by->x},
@@ -193,7 +232,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                     n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL],
                                     n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
                            .n_bufs = own ? 7 : 5,
-                           .groups = {tiles},
+                           .groups = {clef__ceil_div(of->tiles, of->sharing)},
                            .local = {wg}},
             err);
     }
@@ -275,13 +314,13 @@ clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_e
     if (is_prepared(n, &by))
         args.x = 0;
     const int is_tiled = clef__panel_takes_tiles(lo, n, by.x);
-    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS);
-    const int own = !is_tiled && prepares_own(lo, n, &by, tiles, lanes_of(lo, (const void *)n->attr, tiles));
-    const clef_status status =
-        is_prepared(n, &by) && !own ? clef__lower_lane_rows(lo, n, by.x, NULL, by.subgroups, err) : CLEF_OK;
+    const lanes of = is_tiled ? (lanes){0} : lanes_for(lo, n, &by);
+    const clef_status status = is_prepared(n, &by) && !of.own
+                                   ? clef__lower_lane_rows(lo, n, by.x, NULL, by.subgroups, err)
+                                   : CLEF_OK;
     if (status)
         return status;
-    return is_tiled ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
+    return is_tiled ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, &of, args, err);
 }
 
 clef_subgroups clef__shuffles_of(const clef_caps *caps)
