@@ -126,6 +126,12 @@ static clef_int_dot int_dot_of(const clef_caps *caps)
 
 /* Words of a row of k elements of x. */
 static uint64_t words_of_x(clef_x_form x, uint32_t k)
+/* Bytes are the default only where the device has an instruction for products of them. */
+static int bytes_pay(const clef_lowering *lo, const clef_value *n)
+{
+    return int_dot_of(lo->caps) != CLEF_INT_DOT_PLAIN && clef__experts_have_many_pairs(lo, n);
+}
+
 {
     return x == CLEF_X_FLOATS  ? 0
            : x == CLEF_X_BYTES ? k / 32 * 11 /* 32 bytes, a scale, two sums */
@@ -261,6 +267,6 @@ const clef_variant clef__expert_matmul_grouped_bytes = {
     .shape_text = "x that may be rounded to 8 bits and Q8_0, Q4_0, Q4_K, Q5_K or Q6_K",
     .runs_on = clef__experts_have_groups,
     .fits = bytes_fits,
-    .is_default = clef__experts_have_many_pairs,
+    .is_default = bytes_pay,
     .method = 1,
     .lower = grouped_lower};
