@@ -117,26 +117,13 @@ static int is_product(const clef_value *y)
     return y->op == CLEF_OP_expert_matmul;
 }
 
-/* 1 if `reader` is all that reads y. */
-static int only_reader(const clef_value *y, const clef_value *reader)
-{
-    const clef_graph *g = y->graph;
-    for (int32_t i = y->id + 1; i < g->n_values; i++)
-        for (int32_t k = 0; k < g->values[i]->n_in; k++)
-            if (g->values[i]->in[k] == y && g->values[i] != reader)
-                return 0;
-    for (int32_t i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].value == y)
-            return 0;
-    return 1;
-}
-
-/* 1 if y may be computed by n, which has its inputs. */
-static int can_fuse(const clef_lowering *lo, const clef_value *n, const clef_value *y, const clef_value *x,
-                    const clef_value *w, const clef_value *ids)
+/* 1 if y, an input of n, may be computed by n, which has y's inputs. */
+static int can_fuse(const clef_lowering *lo, const clef_value *y, const clef_value *x, const clef_value *w,
+                    const clef_value *ids)
 {
     return is_product(y) && !y->in[3] && y->in[0] == x && y->in[1] == w && y->in[2] == ids &&
-           clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && only_reader(y, n);
+           clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && y->n_readers == 1 &&
+           !clef__is_output(y);
 }
 
 /* Blocks that are no integer codes (cl/expert_codes.h) take registers to decode: expert_few_sum spills with
@@ -152,15 +139,15 @@ static int gated_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_value *gate = n->in[GATED_W_GATE], *up = n->in[GATED_W_UP];
     return gate->dtype == up->dtype && clef__shape_equal(&gate->shape, &up->shape) &&
-           can_fuse(lo, n, n->in[GATED_GATE], n->in[GATED_X], gate, n->in[GATED_IDS]) &&
-           can_fuse(lo, n, n->in[GATED_UP], n->in[GATED_X], up, n->in[GATED_IDS]);
+           can_fuse(lo, n->in[GATED_GATE], n->in[GATED_X], gate, n->in[GATED_IDS]) &&
+           can_fuse(lo, n->in[GATED_UP], n->in[GATED_X], up, n->in[GATED_IDS]);
 }
 
 static int sum_fits(const clef_lowering *lo, const clef_value *n)
 {
     return n->in[SUM_IDS]->shape.dim[2].n <= MOST_CHOSEN &&
            sum_has_registers(lo->caps, n->in[SUM_W]->dtype) &&
-           can_fuse(lo, n, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
+           can_fuse(lo, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
 }
 
 /* 1 if the launch of n, an op above, computes its products; 0 if these are launched before it. */

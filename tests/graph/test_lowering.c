@@ -447,6 +447,33 @@ static void expert_fusion(void **state)
     }
 }
 
+#define GATED(more)                                                                                          \
+    "symbol T <= 512\ninput x f32 [1, T, 256]\ninput i i32 [1, T, 4]\nweight v q4_k [16, 512, 256]\n"        \
+    "weight w q4_k [16, 512, 256]\ng = expert_matmul(x, v, i) transpose_b=1\nu = expert_matmul(x, w, i) "    \
+    "transpose_b=1\ny = expert_gated(g, u, x, v, w, i)\n" more "output y\n"
+
+/* A launch computes a product only for the one node that reads it. */
+static void expert_readers(void **state)
+{
+    const clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    clef_graph *g = parse(GATED("z = silu(g)\n")), *copy;
+    clef_error err = {0};
+    static lowered l;
+    (void)state;
+    lower_output(g, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "elementwise");
+    assert_int_equal(clef__pass_drop(g, &err), CLEF_OK); /* drops the silu */
+    lower_output(g, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "expert_few");
+    copy = clef_graph_clone(g);
+    assert_non_null(copy);
+    lower_output(copy, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "expert_few");
+    clef_graph_destroy(copy);
+    clef_graph_destroy(g);
+}
+
 /* Scratch memory is taken for the longest step, so that a shorter one, whose tiles have fewer rows, must not
  * need more; and it holds what the kernels write. */
 static void expert_scratch(void **state)
@@ -465,6 +492,7 @@ static void expert_scratch(void **state)
                                .max_items = {256, 256, 256},
                                .n_units = 4,
                                .local_bytes = 32 << 10,
+                               .int_dot = 1,
                                .matrix = cases[i].unit,
                                .matrix_types = CLEF_MATRIX_BF16};
         clef_graph *g = parse(cases[i].graph);
@@ -492,7 +520,6 @@ int main(void)
         cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
         cmocka_unit_test(units_decode_blocks), cmocka_unit_test(attention_units),
         cmocka_unit_test(flash_records),       cmocka_unit_test(heads_of_step),
-                               .int_dot = 1,
         cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_bytes),
         cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion),
         cmocka_unit_test(expert_readers)};
