@@ -63,8 +63,6 @@ const clef_variant clef__expert_matmul_rows = {.name = "rows", .lower = rows_low
 
 enum {
     ORDER_GROUP = 256,
-    STEP = 32, /* those of expert_tiles.cl */
-    COLUMNS = 128,
     LEAST_PAIRS = 4, /* for each expert, from which the others' sharing pays */
     SMALL_ROWS = 16, /* pairs of a tile */
     MEDIUM_ROWS = 32,
@@ -83,7 +81,7 @@ static uint32_t rows_of_tile(uint32_t pairs, uint32_t experts)
 
 static uint64_t local_bytes(uint32_t rows)
 {
-    return (uint64_t)STEP * (COLUMNS + rows + 4) * sizeof(float);
+    return (uint64_t)EXPERT_STEP * (EXPERT_COLUMNS + rows + 4) * sizeof(float);
 }
 
 int clef__experts_have_groups(const clef_caps *caps)
@@ -232,7 +230,7 @@ static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, co
                                        .args_bytes = sizeof g->args,
                                        .bufs = {n, in_bytes ? CLEF__SCRATCH : x, w, CLEF__SCRATCH, n->in[3]},
                                        .n_bufs = 5,
-                                       .groups = {clef__ceil_div(a->n, COLUMNS), g->tiles},
+                                       .groups = {clef__ceil_div(a->n, EXPERT_COLUMNS), g->tiles},
                                        .local = {4 * g->rows}},
                         err);
 }

@@ -13,7 +13,6 @@ enum {
     FEW_COLUMNS = 8,       /* of a work-item, each a load in flight */
     FEW_SMALL_COLUMNS = 4, /* where registers are few, or groups */
     ITEMS_PER_UNIT = 192,  /* work-items wanted in a launch for FEW_COLUMNS */
-    CHUNK = 32,            /* elements of k that a work-item multiplies at once */
     MOST_CHOSEN = 64       /* experts of a token that expert_few_sum takes */
 };
 
@@ -36,8 +35,8 @@ int clef__experts_need_aligned(clef_dtype dtype)
 static int few_fits(const clef_lowering *lo, const clef_value *n)
 {
     const expert_args a = clef__expert_args_of(lo, n);
-    return clef__expert_attrs_of(n)->opts.transpose_b && a.k > 0 && a.k % CHUNK == 0 && a.w % a.k == 0 &&
-           clef__expert_rows_aligned(CLEF_F32, a.x, a.k) &&
+    return clef__expert_attrs_of(n)->opts.transpose_b && a.k > 0 && a.k % EXPERT_CHUNK == 0 &&
+           a.w % a.k == 0 && clef__expert_rows_aligned(CLEF_F32, a.x, a.k) &&
            (!clef__experts_need_aligned(n->in[1]->dtype) ||
             clef__expert_rows_aligned(n->in[1]->dtype, a.w, a.k));
 }
@@ -89,7 +88,7 @@ static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error 
 {
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
     const expert_args args = clef__expert_args_of(lo, n);
-    const uint32_t span = span_of(args.k / CHUNK),
+    const uint32_t span = span_of(args.k / EXPERT_CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), args.n, args.chosen, span);
     clef_launch l = few_launch(span, columns, (int32_t)w->dtype, clef__panel_dtype(bias), 0);
     const clef_value *bufs[] = {n, x, w, ids, bias};
@@ -182,7 +181,7 @@ static clef_status lower_gated_fused(clef_lowering *lo, const clef_value *n, cle
 {
     const expert_gated_args args = {.a = clef__expert_args_of(lo, n->in[GATED_GATE]),
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
-    const uint32_t span = span_of(args.a.k / CHUNK),
+    const uint32_t span = span_of(args.a.k / EXPERT_CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), 2 * args.a.n, args.a.chosen, span);
     clef_launch l = few_launch(span, columns, (int32_t)n->in[GATED_W_GATE]->dtype, DTYPE_NONE, 1);
     const clef_value *bufs[] = {n, n->in[GATED_X], n->in[GATED_W_GATE], n->in[GATED_IDS], n->in[GATED_W_UP]};
@@ -247,7 +246,7 @@ static clef_status lower_sum(clef_lowering *lo, const clef_value *n, clef_error 
 static clef_status lower_sum_fused(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const expert_sum_args args = sum_args_of(lo, n);
-    const uint32_t span = span_of(args.a.chosen * (args.a.k / CHUNK)),
+    const uint32_t span = span_of(args.a.chosen * (args.a.k / EXPERT_CHUNK)),
                    columns = columns_of(lo, lo->caps->nv_asm, args.a.n, 1, span);
     return clef__launch(
         lo,
