@@ -101,11 +101,15 @@ static int bytes_fits(const clef_lowering *lo, const clef_value *n)
     return grouped_fits(lo, n) && clef__expert_attrs_of(n)->int8 && clef__experts_have_bytes(n);
 }
 
+int clef__has_expert_codes(clef_dtype dtype)
+{
+    return dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K || dtype == CLEF_Q5_K ||
+           dtype == CLEF_Q6_K;
+}
+
 int clef__experts_have_bytes(const clef_value *n)
 {
-    const clef_dtype dtype = n->in[1]->dtype;
-    return is_transposed(n) && (dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
-                                dtype == CLEF_Q5_K || dtype == CLEF_Q6_K);
+    return is_transposed(n) && clef__has_expert_codes(n->in[1]->dtype);
 }
 
 int clef__experts_have_many_pairs(const clef_lowering *lo, const clef_value *n)

@@ -129,9 +129,7 @@ static int can_fuse(const clef_lowering *lo, const clef_value *y, const clef_val
  * them, but for NVIDIA's GPUs. */
 static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
 {
-    const int has_codes = dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
-                          dtype == CLEF_Q5_K || dtype == CLEF_Q6_K;
-    return caps->nv_asm || has_codes || clef_dtype_block_elems(dtype) == 1;
+    return caps->nv_asm || clef__has_expert_codes(dtype) || clef_dtype_block_elems(dtype) == 1;
 }
 
 static int gated_fits(const clef_lowering *lo, const clef_value *n)
