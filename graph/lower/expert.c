@@ -126,14 +126,14 @@ static clef_int_dot int_dot_of(const clef_caps *caps)
                            : CLEF_INT_DOT_PLAIN;
 }
 
-/* Words of a row of k elements of x. */
-static uint64_t words_of_x(clef_x_form x, uint32_t k)
 /* Bytes are the default only where the device has an instruction for products of them. */
 static int bytes_pay(const clef_lowering *lo, const clef_value *n)
 {
     return int_dot_of(lo->caps) != CLEF_INT_DOT_PLAIN && clef__experts_have_many_pairs(lo, n);
 }
 
+/* Words of a row of k elements of x. */
+static uint64_t words_of_x(clef_x_form x, uint32_t k)
 {
     return x == CLEF_X_FLOATS  ? 0
            : x == CLEF_X_BYTES ? k / 32 * 11 /* 32 bytes, a scale, two sums */
@@ -188,26 +188,11 @@ static clef_status lower_x(clef_lowering *lo, const clef_value *n, const clef__e
                             .n2 = clef__n(lo, x, 1),
                             .x = clef__view(lo, x)};
     const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0) / (g->x == CLEF_X_BYTES ? 32 : 8));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_gpu_activations",
-                                       .kernel = "panel_gpu_activations",
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"NORM", 0},
-                                                {"NORM_WEIGHT_TYPE", DTYPE_NONE},
-                                                {"NORM_BIAS_TYPE", DTYPE_NONE},
-                                                {"QUANTISE", (int32_t)g->x},
-                                                {"SLICED", 0},
-                                                {"PAIRED", 0},
-                                                {"SUBGROUPS", 0},
-                                                {"SUBGROUP_SIZE", 0}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, x, NULL, NULL},
-                                       .n_bufs = 4,
-                                       .groups = {args.m},
-                                       .local = {wg},
-                                       .scratch_bytes = g->scratch_bytes},
-                        err);
+    return clef__launch_activations(
+        lo, &args,
+        &(clef_x_launch){
+            .form = g->x, .x = x, .group = wg, .rows = args.m, .scratch_bytes = g->scratch_bytes},
+        err);
 }
 
 static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
