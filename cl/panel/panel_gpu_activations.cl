@@ -21,6 +21,7 @@
  *   -D PAIRED            1: the 8 words of a slice are in the order 0 4 1 5 2 6 3 7
  *   and those of group.h */
 #include "args.h"
+#include "bf16.h"
 #include "group.h"
 #include "weights.h"
 
@@ -33,17 +34,9 @@
 #define FOUR_NORMED(i) (float4)(NORMED(i), NORMED((i) + 1), NORMED((i) + 2), NORMED((i) + 3))
 
 #if QUANTISE > 1
-/* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
- * float, too. */
+/* The bits of the largest power of two that is at most `most`, clamped so that its inverse is a float,
+ * too. */
 static uint power_below(float most) { return clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); }
-#endif
-
-#if QUANTISE == 4
-static uint to_bf16(float x)
-{
-    const uint u = as_uint(x);
-    return isnan(x) ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16; /* to the nearest, ties to even */
-}
 #endif
 
 GROUP_KERNEL
@@ -156,7 +149,7 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 #  if QUANTISE == 3
         vstore_half2_rte(v, at, (global half *)out);
 #  else
-        ((global uint *)out)[at] = to_bf16(v.x) | to_bf16(v.y) << 16;
+        ((global uint *)out)[at] = bf16_nearest(v.x) | bf16_nearest(v.y) << 16;
 #  endif
     }
     if (lane == 0)
