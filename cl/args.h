@@ -149,7 +149,7 @@ typedef struct heads_args {
     paging_args paging;
 } heads_args;
 
-/* attention_gpu_flash.cl, attention_gpu_decode.cl, attention_gpu_merge.cl */
+/* attention_gpu_flash.cl, attention_gpu_flash_mma.cl, attention_gpu_decode.cl, attention_gpu_merge.cl */
 typedef struct attention_flash_args {
     attention_args       a;
     args_uint            parts; /* start of the parts' results in their buffer */
@@ -223,6 +223,8 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
+/* Elements of k that a work-item of expert_few.cl and expert_few_sum.cl multiplies at once. */
+#define EXPERT_CHUNK 32
 /* expert_few.cl: `up` is the offset of the second matrices */
 typedef struct expert_gated_args {
     expert_args a;
@@ -243,6 +245,9 @@ typedef struct expert_order_args {
     args_uint pairs, experts, rows; /* rows: of a tile */
     args_uint ids, order;           /* offsets */
 } expert_order_args;
+/* Elements of k in a step of expert_tiles.cl, and columns of a group. */
+#define EXPERT_STEP    32
+#define EXPERT_COLUMNS 128
 /* expert_tiles.cl; m: rows of x */
 typedef struct expert_tiles_args {
     expert_args a;

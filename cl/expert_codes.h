@@ -3,14 +3,14 @@
  * is code scale + base.
  *   HAS_CODES         1 if W_TYPE is one of these formats
  *   HAS_BASE          1 if base is not 0
- *   CODE_SCALES       scales of 32 elements
+ *   N_CODE_SCALES       scales of 32 elements
  *   code_words(w, at)  the signed bytes of elements at .. at + 15, a multiple of 16
  *   code_scale(w, at)  their scale and base
  * The layouts are described in blocks.h. */
 #ifndef CLEF_CL_EXPERT_CODES_H
 #define CLEF_CL_EXPERT_CODES_H
 
-#define CODE_SCALES 1
+#define N_CODE_SCALES 1
 #define HAS_BASE    (W_TYPE != DTYPE_Q8_0)
 #define HAS_CODES                                                                                            \
     (W_TYPE == DTYPE_Q8_0 || W_TYPE == DTYPE_Q4_0 || W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K ||         \
@@ -77,8 +77,8 @@ static inline float2 code_scale(global const uchar *w, size_t at)
 }
 
 #elif W_TYPE == DTYPE_Q6_K
-#  undef CODE_SCALES
-#  define CODE_SCALES 2
+#  undef N_CODE_SCALES
+#  define N_CODE_SCALES 2
 static inline uint4 code_words(global const uchar *w, size_t at)
 {
     global const uchar *block = w + at / 256 * 210;

@@ -44,7 +44,7 @@ void expert_few(const expert_args a, global float *out, global const float *x, g
     const expert_args a = g.a;
 #endif
     const uint item = get_local_id(0), row = get_group_id(1), group_first = get_group_id(0) * GROUP_COLUMNS,
-               first = group_first + item / SPAN * OF_EITHER, chunks = a.k / 32;
+               first = group_first + item / SPAN * OF_EITHER, chunks = a.k / EXPERT_CHUNK;
     const int id = ids[a.ids + row], inside = id >= 0 && id < (int)a.experts;
     const size_t expert = inside ? (size_t)id : 0, w_row = a.w / a.k + expert * a.n;
     x += a.x + (size_t)(a.each ? row : row / a.chosen) * a.k;

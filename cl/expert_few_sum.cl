@@ -26,7 +26,7 @@ void expert_few_sum(const expert_sum_args p, global float *out, global const flo
     local float parts[COLUMNS * WG], shares[WG], weights[CHOSEN];
     const expert_args a = p.a;
     const uint item = get_local_id(0), token = get_group_id(1), group_first = get_group_id(0) * SUMS,
-               first = group_first + item / SPAN * COLUMNS, chunks = a.k / 32;
+               first = group_first + item / SPAN * COLUMNS, chunks = a.k / EXPERT_CHUNK;
     weights_of_token(weights, &p, scores, ids, token, item, WG);
     float sum[COLUMNS];
 #pragma unroll

@@ -5,8 +5,8 @@
 
 /* Local memory has 32 elements of a column of W, or of a row of x, in four vectors. A step's W is W_PIECES
  * pieces of 16 BLOCKS elements, of which a work-item copies FETCHES. Its x is X_PIECES vectors, of which it
- * copies COPIES. A work-item's vectors of a fragment are in LANE_PLACES places; in fragments of other rows
- * they are a constant further. */
+ * copies COPIES. A work-item's vectors of a fragment are in LANE_PLACES places. For fragments of other rows,
+ * a constant is added to these places. */
 enum {
     W_VECTORS = BLOCKS * COLUMNS * 4,
     W_PIECES = COLUMNS * 2,

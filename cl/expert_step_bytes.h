@@ -10,14 +10,14 @@ enum { WORDS = STEP / 4 };
 typedef uchar x_elem;
 typedef struct step_data {
     local uint4 *w, *x; /* word g of all columns and of all rows is adjacent */
-    local float4 *scale, *base; /* of each column, CODE_SCALES times */
+    local float4 *scale, *base; /* of each column, N_CODE_SCALES times */
     local float4 *d, *sums;     /* of each row: its scale, and d times the sum of its quants (for base) */
 } step_data;
 
 #define STEP_DATA(name)                                                                                      \
     local uint4 w_words[WORDS * COLUMNS / 4], x_words[WORDS * X_STRIDE / 4];                                 \
-    local float4 scales[CODE_SCALES * COLUMNS / 4], bases[CODE_SCALES * COLUMNS / 4], x_scales[ROWS / 4],    \
-        x_sums[CODE_SCALES * ROWS / 4];                                                                      \
+    local float4 scales[N_CODE_SCALES * COLUMNS / 4], bases[N_CODE_SCALES * COLUMNS / 4],                    \
+        x_scales[ROWS / 4], x_sums[N_CODE_SCALES * ROWS / 4];                                                \
     const step_data name = {w_words, x_words, scales, bases, x_scales, x_sums}
 
 static inline void load_w(const step_data *s, const expert_args *a, global const uchar *w, size_t w0,
@@ -32,7 +32,7 @@ static inline void load_w(const step_data *s, const expert_args *a, global const
         to[COLUMNS] = v.y;
         to[2 * COLUMNS] = v.z;
         to[3 * COLUMNS] = v.w;
-        if (part < CODE_SCALES) {
+        if (part < N_CODE_SCALES) {
             const float2 scale = code_scale(w, at);
             ((local float *)s->scale)[i] = scale.x;
             ((local float *)s->base)[i] = scale.y;
@@ -55,8 +55,8 @@ static inline void load_x(const step_data *s, const expert_tiles_args *p, global
         const size_t at = (size_t)own_row * blocks + k0 / 32;
         const int2 pair = vload2(at, sums);
         ((local float *)s->d)[item] = d[at];
-        ((local float *)s->sums)[item] = d[at] * (float)(CODE_SCALES == 2 ? pair.x : pair.x + pair.y);
-        if (CODE_SCALES == 2)
+        ((local float *)s->sums)[item] = d[at] * (float)(N_CODE_SCALES == 2 ? pair.x : pair.x + pair.y);
+        if (N_CODE_SCALES == 2)
             ((local float *)s->sums)[ROWS + item] = d[at] * (float)pair.y;
     }
 }
@@ -75,13 +75,13 @@ static inline void multiply_step(const step_data *s, float4 sum[4][2], uint c, u
 {
     const float4 d = s->d[t];
 #pragma unroll
-    for (uint part = 0; part < CODE_SCALES; part++) {
+    for (uint part = 0; part < N_CODE_SCALES; part++) {
         int4 found[4][2];
 #pragma unroll
         for (uint r = 0; r < 4; r++)
             found[r][0] = found[r][1] = 0;
 #pragma unroll
-        for (uint g = part * 4; g < part * 4 + WORDS / CODE_SCALES; g++) {
+        for (uint g = part * 4; g < part * 4 + WORDS / N_CODE_SCALES; g++) {
             const uint4 v = s->x[g * (X_STRIDE / 4) + t];
 #pragma unroll
             for (uint i = 0; i < 2; i++) {

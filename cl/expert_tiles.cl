@@ -23,7 +23,7 @@
 #  error "expert_tiles.cl needs ROWS, W_TYPE, BIAS_TYPE, TRANSPOSED, QUANTISE, ALIGNED and INT_DOT"
 #endif
 
-enum { STEP = 32, COLUMNS = 128, X_STRIDE = ROWS + 4 /* fewer items meet in a bank */ };
+enum { STEP = EXPERT_STEP, COLUMNS = EXPERT_COLUMNS, X_STRIDE = ROWS + 4 /* fewer items meet in a bank */ };
 
 #include "expert_codes.h"
 #if QUANTISE

@@ -16,33 +16,22 @@
 #  error "expert_words.h needs BLOCKS, TAIL and HALVES"
 #endif
 
+#include "bf16.h"
 #include "expert_codes.h"
 
 /* Element k + 32 i, or the last sixteen. */
 #define PART_OF(k, i, end) (TAIL ? min((k) + 32 * (i), (end)-16) : (k) + 32 * (i))
 
-/* Two floats as a word of bf16. NVIDIA has an instruction that rounds to the nearest. Others cut the lower
- * bits off. So that this does not make numbers smaller in the mean, they are CUT_FACTOR times as large
- * before: larger by half of what the last bit stands for. An error is at most 0.7 of that; with rounding to
- * the nearest it is 0.5. */
-#if MATRIX == 1 && !MATRIX_PLAIN
+/* bf16_words(low, high): two floats as a word of bf16. NVIDIA has an instruction that rounds to the nearest.
+ * Other devices cut the lower bits off. That would make numbers smaller on average, so they are first
+ * multiplied by CUT_FACTOR, which adds half of the last bit that is kept. An error is at most 0.7 of that
+ * bit; with rounding to the nearest it is 0.5. */
+#if BF16_BY_PTX
 #  define CUT_FACTOR 1.0f
-static inline uint bf16_words(float low, float high)
-{
-    uint both;
-    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
+#  define bf16_words two_bf16_nearest
 #else
 #  define CUT_FACTOR 1.0027f
-static inline uint bf16_words(float low, float high)
-{
-#  if (MATRIX == 2 || MATRIX == 4) && !MATRIX_PLAIN
-    return __builtin_amdgcn_perm(as_uint(high), as_uint(low), 0x07060302u);
-#  else
-    return as_uint(low) >> 16 | (as_uint(high) & 0xffff0000u);
-#  endif
-}
+#  define bf16_words two_bf16_cut
 #endif
 
 #if HAS_CODES

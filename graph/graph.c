@@ -83,7 +83,20 @@ int clef__graph_append(clef_graph *g, clef_value *v)
     v->id = g->n_values;
     g->values[g->n_values++] = v;
     clef__track_state(v);
+    clef__track_readers(v);
     return 1;
+}
+
+void clef__track_readers(clef_value *v)
+{
+    v->n_readers = 0;
+    for (int32_t i = 0; i < v->n_in; i++) {
+        int32_t first = 0;
+        while (v->in[first] != v->in[i])
+            first++;
+        if (v->in[i] && first == i)
+            v->in[i]->n_readers++;
+    }
 }
 
 int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
@@ -427,6 +440,14 @@ clef_value *clef_graph_output(const clef_graph *g, int32_t i, const char **name)
     if (name)
         *name = g->outputs[i].name;
     return g->outputs[i].value;
+}
+
+int clef__is_output(const clef_value *v)
+{
+    for (int32_t i = 0; i < v->graph->n_outputs; i++)
+        if (v->graph->outputs[i].value == v)
+            return 1;
+    return 0;
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */

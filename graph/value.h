@@ -46,6 +46,7 @@ struct clef_value {
     int32_t         is_large;          /* 1: at the bounds, this value or its base has more elements than
                                           kernels can address */
     int32_t         n_uses;            /* number of nodes and outputs that use it; valid while passes run */
+    int32_t         n_readers;         /* nodes of the graph's list that read it, each counted once */
     int32_t         recomputed;        /* 1: computes once more what another node computes, so that its result
                                           need not be kept; never merged with that node */
     clef_value     *forward;           /* valid while passes run: the value that replaces this one, NULL if
@@ -95,9 +96,13 @@ void *clef__graph_alloc(clef_graph *g, size_t n_bytes);
 clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
 /* Each of these returns 0 and sets the graph's error when out of memory. */
-/* appends to the list and sets v->id */
+/* appends to the list, sets v->id, and counts v among the readers of its inputs */
 int clef__graph_append(clef_graph *g, clef_value *v);
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v);     /* renames nothing */
+/** Counts v, which was appended, among the readers of its inputs. It has none itself yet. */
+void clef__track_readers(clef_value *v);
+/** 1 when v is an output of its graph. */
+int clef__is_output(const clef_value *v);
 /** 1 when the graph has an output, or sends something: a rank of an early stage has no output. */
 int clef__has_result(const clef_graph *g);
 /** Gives v the name. If another value has the name, and it was generated, that value gets a new one.

@@ -21,7 +21,9 @@
  *   -D PAIRED            1: the 8 words of a slice are in the order 0 4 1 5 2 6 3 7
  *   and those of group.h */
 #include "args.h"
+#include "bf16.h"
 #include "group.h"
+#include "inline.h"
 #include "weights.h"
 
 #if !defined(QUANTISE) || !defined(SLICED) || !defined(PAIRED)
@@ -33,43 +35,42 @@
 #define FOUR_NORMED(i) (float4)(NORMED(i), NORMED((i) + 1), NORMED((i) + 2), NORMED((i) + 3))
 
 #if QUANTISE > 1
-/* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
- * float, too. */
+/* The bits of the largest power of two that is at most `most`, clamped so that its inverse is a float,
+ * too. */
 static uint power_below(float most) { return clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); }
 #endif
 
-#if QUANTISE == 4
-static uint to_bf16(float x)
-{
-    const uint u = as_uint(x);
-    return isnan(x) ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16; /* to the nearest, ties to even */
-}
-#endif
+/* What NORMED needs, as parameters and as arguments of the functions below. These are inlined (inline.h),
+ * since some have barriers. */
+#define ROW_PARAMETERS                                                                                       \
+    const rows_args a, global const float *x, global const norm_weight_elem *norm_weight,                    \
+        global const norm_bias_elem *norm_bias, float mean, float scale
+#define ROW a, x, norm_weight, norm_bias, mean, scale
 
-GROUP_KERNEL
-void panel_gpu_activations(const rows_args a, global uchar *out, global const float *x,
-                           global const norm_weight_elem *norm_weight, global const norm_bias_elem *norm_bias)
+/* Where a row is stored: row `row` of m. */
+typedef struct place {
+    global uchar *out;
+    uint row, m;
+} place;
+
+#if QUANTISE == 0
+INLINED void store_floats(place to, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
-    const uint row = get_group_id(0), lane = get_local_id(0);
-#if SLICED
-    const uint m = (a.m + SLICED - 1) / SLICED * SLICED;
-#else
-    const uint m = a.m;
-#endif
-    GROUP_SCRATCH(scratch);
-    x += row_of(&a, min(row, a.m - 1));
-    NORM_OF_ROW(a.k, a.eps, scratch);
-#if QUANTISE == 1 || QUANTISE == 2
-    const uint blocks = a.k / 32;
-    global float *scales = (global float *)(out + (size_t)m * a.k * QUANTISE);
-    global float *sums = scales + (size_t)m * blocks;
-#endif
-#if QUANTISE == 1 && SLICED
-    /* Eight work-items share a block, four columns each, so that neighbours read adjacent memory. */
-    local float most[WG];
-    local int sum[WG];
-    const uint word = lane % 8, team = lane - word;
+    global float *out = (global float *)to.out + (size_t)to.row * a.k;
+    for (uint i = get_local_id(0); i < a.k; i += WG)
+        out[i] = NORMED(i);
+}
+
+#elif QUANTISE == 1 && SLICED
+/* Eight work-items share a block, four columns each, so that neighbours read adjacent memory. most, sum: WG
+ * elements each. */
+INLINED void store_bytes_sliced(place to, local float *most, local int *sum, ROW_PARAMETERS)
+{
+    EXACT_ROUNDING
+    const uint blocks = a.k / 32, lane = get_local_id(0), word = lane % 8, team = lane - word;
+    global float *scales = (global float *)(to.out + (size_t)to.m * a.k),
+                 *sums = scales + (size_t)to.m * blocks;
     uint i = min(lane / 8, blocks - 1) * 32 + word * 4;
     float4 v = FOUR_NORMED(i);
     for (uint first = 0; first < blocks; first += WG / 8) {
@@ -86,8 +87,8 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
         sum[lane] = (q.x + q.y) + (q.z + q.w);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (b < blocks) {
-            const size_t at = (size_t)b * m + row;
-            ((global uint *)out)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
+            const size_t at = (size_t)b * to.m + to.row;
+            ((global uint *)to.out)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
                 as_uint(convert_char4(q));
             if (word == 0) {
                 int of_block = 0;
@@ -99,11 +100,18 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
         }
         v = next;
     }
+}
+
 #elif QUANTISE == 1
-    global int *halves = (global int *)sums + (size_t)row * blocks * 2;
-    scales += (size_t)row * blocks;
-    out += (size_t)row * a.k;
-    for (uint b = lane; b < blocks; b += WG) {
+INLINED void store_bytes(place to, ROW_PARAMETERS)
+{
+    EXACT_ROUNDING
+    const uint blocks = a.k / 32;
+    global float *scales = (global float *)(to.out + (size_t)to.m * a.k);
+    global int *sums = (global int *)(scales + (size_t)to.m * blocks) + (size_t)to.row * blocks * 2;
+    global uint *out = (global uint *)(to.out + (size_t)to.row * a.k);
+    scales += (size_t)to.row * blocks;
+    for (uint b = get_local_id(0); b < blocks; b += WG) {
         float v[32], most = 0;
         int sum[2] = {0, 0};
         for (uint i = 0; i < 32; i++) {
@@ -115,15 +123,23 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
             const float4 r = rint((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse);
             const int4 q = convert_int4(r);
             sum[i / 16] += (q.x + q.y) + (q.z + q.w);
-            ((global uint *)out)[b * 8 + i / 4] = as_uint(convert_char4(q));
+            out[b * 8 + i / 4] = as_uint(convert_char4(q));
         }
         scales[b] = d;
-        halves[2 * b] = sum[0];
-        halves[2 * b + 1] = sum[1];
+        sums[2 * b] = sum[0];
+        sums[2 * b + 1] = sum[1];
     }
+}
+
 #elif QUANTISE == 2
-    for (uint b = lane; b < blocks; b += WG) {
-        const size_t at = SLICED ? (size_t)b * m + row : (size_t)row * blocks + b;
+INLINED void store_blocks_of_halves(place to, ROW_PARAMETERS)
+{
+    EXACT_ROUNDING
+    const uint blocks = a.k / 32;
+    global float *scales = (global float *)(to.out + (size_t)to.m * a.k * 2),
+                 *sums = scales + (size_t)to.m * blocks;
+    for (uint b = get_local_id(0); b < blocks; b += WG) {
+        const size_t at = SLICED ? (size_t)b * to.m + to.row : (size_t)to.row * blocks + b;
         float v[32], most = 0, sum[2] = {0, 0};
         for (uint i = 0; i < 32; i++) {
             v[i] = NORMED(b * 32 + i);
@@ -133,9 +149,9 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
         const uint power = power_below(most);
         const float inverse = as_float(0x7f000000u - power);
         for (uint i = 0; i < 8; i++) {
-            const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * m + row) * 4 + i % 4 : 8 * at + i;
+            const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * to.m + to.row) * 4 + i % 4 : 8 * at + i;
             vstore_half4_rte((float4)(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]) * inverse, slice,
-                             (global half *)out);
+                             (global half *)to.out);
         }
         scales[at] = as_float(power);
 #  if SLICED
@@ -144,25 +160,59 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
         vstore2((float2)(sum[0], sum[1]), at, sums);
 #  endif
     }
-#elif QUANTISE >= 3
+}
+
+#else
+/* Halves or bf16, with one power of two for the row. */
+INLINED void store_row(place to, group_scratch scratch, ROW_PARAMETERS)
+{
+    EXACT_ROUNDING
+    const uint lane = get_local_id(0);
     float most = 0;
     for (uint i = lane; i < a.k; i += WG)
         most = fmax(most, fabs(NORMED(i)));
     const uint power = power_below(group_max(most, scratch));
     const float inverse = as_float(0x7f000000u - power);
     for (uint i = lane; i < a.k / 2; i += WG) {
-        const size_t at = SLICED ? ((size_t)(i / 8) * m + row) * 8 + i % 8 : (size_t)row * (a.k / 2) + i;
+        const size_t at =
+            SLICED ? ((size_t)(i / 8) * to.m + to.row) * 8 + i % 8 : (size_t)to.row * (a.k / 2) + i;
         const float2 v = (float2)(NORMED(2 * i), NORMED(2 * i + 1)) * inverse;
 #  if QUANTISE == 3
-        vstore_half2_rte(v, at, (global half *)out);
+        vstore_half2_rte(v, at, (global half *)to.out);
 #  else
-        ((global uint *)out)[at] = to_bf16(v.x) | to_bf16(v.y) << 16;
+        ((global uint *)to.out)[at] = bf16_nearest(v.x) | bf16_nearest(v.y) << 16;
 #  endif
     }
     if (lane == 0)
-        ((global float *)(out + (size_t)m * a.k * 2))[row] = as_float(power);
+        ((global float *)(to.out + (size_t)to.m * a.k * 2))[to.row] = as_float(power);
+}
+#endif
+
+GROUP_KERNEL
+void panel_gpu_activations(const rows_args a, global uchar *out, global const float *x,
+                           global const norm_weight_elem *norm_weight, global const norm_bias_elem *norm_bias)
+{
+    EXACT_ROUNDING
+#if SLICED
+    const uint m = (a.m + SLICED - 1) / SLICED * SLICED;
 #else
-    for (uint i = lane; i < a.k; i += WG)
-        ((global float *)out)[(size_t)row * a.k + i] = NORMED(i);
+    const uint m = a.m;
+#endif
+    const place to = {out, get_group_id(0), m};
+    GROUP_SCRATCH(scratch);
+    x += row_of(&a, min(to.row, a.m - 1));
+    NORM_OF_ROW(a.k, a.eps, scratch);
+#if QUANTISE == 0
+    store_floats(to, ROW);
+#elif QUANTISE == 1 && SLICED
+    local float most[WG];
+    local int sum[WG];
+    store_bytes_sliced(to, most, sum, ROW);
+#elif QUANTISE == 1
+    store_bytes(to, ROW);
+#elif QUANTISE == 2
+    store_blocks_of_halves(to, ROW);
+#else
+    store_row(to, scratch, ROW);
 #endif
 }

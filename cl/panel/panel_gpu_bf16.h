@@ -4,6 +4,8 @@
 #ifndef CLEF_CL_PANEL_GPU_BF16_H
 #define CLEF_CL_PANEL_GPU_BF16_H
 
+#include "bf16.h"
+
 /* lane_decode() returns signed codes for tables and for eight bits, else numbers below 64. A signed code is
  * multiplied as code + 128, which is a byte without sign, and base makes up for it. */
 #define SIGNED_CODES (CODE_TABLE != TABLE_NONE || CODE_VECTORS == 8)
@@ -34,18 +36,6 @@ static inline float code_number(uint codes, uint i)
 #  define CODE_ADDS (SIGNED_CODES ? 128.0f : 0.0f)
 #endif
 
-/* Two floats as a word of bf16. */
-static inline uint two_bf16(float low, float high)
-{
-#if MATRIX == 1 && !MATRIX_PLAIN
-    uint word;
-    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return (as_uint(low) + 0x8000u) >> 16 | ((as_uint(high) + 0x8000u) & 0xffff0000u);
-#endif
-}
-
 /* NaN with the one bit pattern that rounding by addition keeps. */
 static inline float plain_nan(float x) { return isnan(x) ? as_float(0x7fc00000u) : x; }
 
@@ -58,7 +48,7 @@ static inline uint2 four_bf16(uint codes, float its_scale, float base)
 #endif
     const float a = fma(code_number(codes, 0), scale, from), b = fma(code_number(codes, 1), scale, from),
                 c = fma(code_number(codes, 2), scale, from), d = fma(code_number(codes, 3), scale, from);
-    return (uint2)(two_bf16(a, b), two_bf16(c, d));
+    return (uint2)(two_bf16_nearest(a, b), two_bf16_nearest(c, d));
 }
 
 #endif

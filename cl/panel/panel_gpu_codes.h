@@ -1,8 +1,8 @@
 /* Reads panels of block formats (cl/panel/panel.h) on GPUs. A work-item reads one row of a tile, so that
  * sixteen of them read adjacent words. Codes are returned as signed bytes: the weight of a column is code
  * scale + base. Needs W_TYPE. */
-#ifndef CLEF_CL_PANEL_LANE_H
-#define CLEF_CL_PANEL_LANE_H
+#ifndef CLEF_CL_PANEL_GPU_CODES_H
+#define CLEF_CL_PANEL_GPU_CODES_H
 
 #include "panel_format.h"
 #include "weights.h"

@@ -1,7 +1,7 @@
 /* The epilogue of a panel product on GPUs, for one element at a time. panel_cpu_epilogue.h is the one for
  * CPUs. */
-#ifndef CLEF_CL_PANEL_LANE_OUT_H
-#define CLEF_CL_PANEL_LANE_OUT_H
+#ifndef CLEF_CL_PANEL_GPU_EPILOGUE_H
+#define CLEF_CL_PANEL_GPU_EPILOGUE_H
 
 #include "panel_epilogue.h"
 

@@ -1,7 +1,7 @@
 /* A step of panel_gpu_gemm.cl with 8-bit tokens: loads 32 columns to local memory and multiplies them, four
  * bytes at a time. */
-#ifndef CLEF_CL_PANEL_TILE_BYTES_H
-#define CLEF_CL_PANEL_TILE_BYTES_H
+#ifndef CLEF_CL_PANEL_GPU_GEMM_BYTES_H
+#define CLEF_CL_PANEL_GPU_GEMM_BYTES_H
 
 /* The 32 columns of a step, as words of four codes or quants. Word g of all rows is adjacent. */
 typedef struct step_data {

@@ -59,8 +59,7 @@ static inline void own_row(x_rows *r, local uint *room, const rows_args a, globa
         room[i] = as_uint(convert_char4(convert_int4(rint(NORMED4(i) * inverse))));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint i = item; i < OWN / 16; i += WG)
-    {
+    for (uint i = item; i < OWN / 16; i += WG) {
         int4 four = 0;
         for (uint j = 0; j < 4; j++)
             four += convert_int4(as_char4(room[4 * i + j]));

@@ -71,7 +71,7 @@ static size_t row_of(const rows_args *a, uint row)
     const float mean = 0;            \
     SCALE_OF_ROW(k, eps, scratch)
 #else
-#  define NORM_OF_ROW(k, eps, scratch)
+#  define NORM_OF_ROW(k, eps, scratch) const float mean = 0, scale = 1
 #endif
 
 #endif

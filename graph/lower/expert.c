@@ -63,8 +63,6 @@ const clef_variant clef__expert_matmul_rows = {.name = "rows", .lower = rows_low
 
 enum {
     ORDER_GROUP = 256,
-    STEP = 32, /* those of expert_tiles.cl */
-    COLUMNS = 128,
     LEAST_PAIRS = 4, /* for each expert, from which the others' sharing pays */
     SMALL_ROWS = 16, /* pairs of a tile */
     MEDIUM_ROWS = 32,
@@ -83,7 +81,7 @@ static uint32_t rows_of_tile(uint32_t pairs, uint32_t experts)
 
 static uint64_t local_bytes(uint32_t rows)
 {
-    return (uint64_t)STEP * (COLUMNS + rows + 4) * sizeof(float);
+    return (uint64_t)EXPERT_STEP * (EXPERT_COLUMNS + rows + 4) * sizeof(float);
 }
 
 int clef__experts_have_groups(const clef_caps *caps)
@@ -103,11 +101,15 @@ static int bytes_fits(const clef_lowering *lo, const clef_value *n)
     return grouped_fits(lo, n) && clef__expert_attrs_of(n)->int8 && clef__experts_have_bytes(n);
 }
 
+int clef__has_expert_codes(clef_dtype dtype)
+{
+    return dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K || dtype == CLEF_Q5_K ||
+           dtype == CLEF_Q6_K;
+}
+
 int clef__experts_have_bytes(const clef_value *n)
 {
-    const clef_dtype dtype = n->in[1]->dtype;
-    return is_transposed(n) && (dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
-                                dtype == CLEF_Q5_K || dtype == CLEF_Q6_K);
+    return is_transposed(n) && clef__has_expert_codes(n->in[1]->dtype);
 }
 
 int clef__experts_have_many_pairs(const clef_lowering *lo, const clef_value *n)
@@ -122,6 +124,12 @@ static clef_int_dot int_dot_of(const clef_caps *caps)
            : caps->amd_dot ? (clef_int_dot)caps->amd_dot
            : caps->arm_dot ? CLEF_INT_DOT_ARM
                            : CLEF_INT_DOT_PLAIN;
+}
+
+/* Bytes are the default only where the device has an instruction for products of them. */
+static int bytes_pay(const clef_lowering *lo, const clef_value *n)
+{
+    return int_dot_of(lo->caps) != CLEF_INT_DOT_PLAIN && clef__experts_have_many_pairs(lo, n);
 }
 
 /* Words of a row of k elements of x. */
@@ -180,26 +188,11 @@ static clef_status lower_x(clef_lowering *lo, const clef_value *n, const clef__e
                             .n2 = clef__n(lo, x, 1),
                             .x = clef__view(lo, x)};
     const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0) / (g->x == CLEF_X_BYTES ? 32 : 8));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_gpu_activations",
-                                       .kernel = "panel_gpu_activations",
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"NORM", 0},
-                                                {"NORM_WEIGHT_TYPE", DTYPE_NONE},
-                                                {"NORM_BIAS_TYPE", DTYPE_NONE},
-                                                {"QUANTISE", (int32_t)g->x},
-                                                {"SLICED", 0},
-                                                {"PAIRED", 0},
-                                                {"SUBGROUPS", 0},
-                                                {"SUBGROUP_SIZE", 0}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, x, NULL, NULL},
-                                       .n_bufs = 4,
-                                       .groups = {args.m},
-                                       .local = {wg},
-                                       .scratch_bytes = g->scratch_bytes},
-                        err);
+    return clef__launch_activations(
+        lo, &args,
+        &(clef_x_launch){
+            .form = g->x, .x = x, .group = wg, .rows = args.m, .scratch_bytes = g->scratch_bytes},
+        err);
 }
 
 static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *g,
@@ -226,7 +219,7 @@ static clef_status lower_expert_tiles(clef_lowering *lo, const clef_value *n, co
                                        .args_bytes = sizeof g->args,
                                        .bufs = {n, in_bytes ? CLEF__SCRATCH : x, w, CLEF__SCRATCH, n->in[3]},
                                        .n_bufs = 5,
-                                       .groups = {clef__ceil_div(a->n, COLUMNS), g->tiles},
+                                       .groups = {clef__ceil_div(a->n, EXPERT_COLUMNS), g->tiles},
                                        .local = {4 * g->rows}},
                         err);
 }
@@ -261,6 +254,6 @@ const clef_variant clef__expert_matmul_grouped_bytes = {
     .shape_text = "x that may be rounded to 8 bits and Q8_0, Q4_0, Q4_K, Q5_K or Q6_K",
     .runs_on = clef__experts_have_groups,
     .fits = bytes_fits,
-    .is_default = clef__experts_have_many_pairs,
+    .is_default = bytes_pay,
     .method = 1,
     .lower = grouped_lower};

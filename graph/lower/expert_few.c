@@ -13,7 +13,6 @@ enum {
     FEW_COLUMNS = 8,       /* of a work-item, each a load in flight */
     FEW_SMALL_COLUMNS = 4, /* where registers are few, or groups */
     ITEMS_PER_UNIT = 192,  /* work-items wanted in a launch for FEW_COLUMNS */
-    CHUNK = 32,            /* elements of k that a work-item multiplies at once */
     MOST_CHOSEN = 64       /* experts of a token that expert_few_sum takes */
 };
 
@@ -36,8 +35,8 @@ int clef__experts_need_aligned(clef_dtype dtype)
 static int few_fits(const clef_lowering *lo, const clef_value *n)
 {
     const expert_args a = clef__expert_args_of(lo, n);
-    return clef__expert_attrs_of(n)->opts.transpose_b && a.k > 0 && a.k % CHUNK == 0 && a.w % a.k == 0 &&
-           clef__expert_rows_aligned(CLEF_F32, a.x, a.k) &&
+    return clef__expert_attrs_of(n)->opts.transpose_b && a.k > 0 && a.k % EXPERT_CHUNK == 0 &&
+           a.w % a.k == 0 && clef__expert_rows_aligned(CLEF_F32, a.x, a.k) &&
            (!clef__experts_need_aligned(n->in[1]->dtype) ||
             clef__expert_rows_aligned(n->in[1]->dtype, a.w, a.k));
 }
@@ -89,7 +88,7 @@ static clef_status few_lower(clef_lowering *lo, const clef_value *n, clef_error 
 {
     const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
     const expert_args args = clef__expert_args_of(lo, n);
-    const uint32_t span = span_of(args.k / CHUNK),
+    const uint32_t span = span_of(args.k / EXPERT_CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), args.n, args.chosen, span);
     clef_launch l = few_launch(span, columns, (int32_t)w->dtype, clef__panel_dtype(bias), 0);
     const clef_value *bufs[] = {n, x, w, ids, bias};
@@ -117,50 +116,35 @@ static int is_product(const clef_value *y)
     return y->op == CLEF_OP_expert_matmul;
 }
 
-/* 1 if `reader` is all that reads y. */
-static int only_reader(const clef_value *y, const clef_value *reader)
-{
-    const clef_graph *g = y->graph;
-    for (int32_t i = y->id + 1; i < g->n_values; i++)
-        for (int32_t k = 0; k < g->values[i]->n_in; k++)
-            if (g->values[i]->in[k] == y && g->values[i] != reader)
-                return 0;
-    for (int32_t i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].value == y)
-            return 0;
-    return 1;
-}
-
-/* 1 if y may be computed by n, which has its inputs. */
-static int can_fuse(const clef_lowering *lo, const clef_value *n, const clef_value *y, const clef_value *x,
-                    const clef_value *w, const clef_value *ids)
+/* 1 if y, an input of n, may be computed by n, which has y's inputs. */
+static int can_fuse(const clef_lowering *lo, const clef_value *y, const clef_value *x, const clef_value *w,
+                    const clef_value *ids)
 {
     return is_product(y) && !y->in[3] && y->in[0] == x && y->in[1] == w && y->in[2] == ids &&
-           clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && only_reader(y, n);
+           clef__variant_of(lo, y, NULL) == &clef__expert_matmul_few && y->n_readers == 1 &&
+           !clef__is_output(y);
 }
 
 /* Blocks that are no integer codes (cl/expert_codes.h) take registers to decode: expert_few_sum spills with
  * them, but for NVIDIA's GPUs. */
 static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
 {
-    const int has_codes = dtype == CLEF_Q8_0 || dtype == CLEF_Q4_0 || dtype == CLEF_Q4_K ||
-                          dtype == CLEF_Q5_K || dtype == CLEF_Q6_K;
-    return caps->nv_asm || has_codes || clef_dtype_block_elems(dtype) == 1;
+    return caps->nv_asm || clef__has_expert_codes(dtype) || clef_dtype_block_elems(dtype) == 1;
 }
 
 static int gated_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_value *gate = n->in[GATED_W_GATE], *up = n->in[GATED_W_UP];
     return gate->dtype == up->dtype && clef__shape_equal(&gate->shape, &up->shape) &&
-           can_fuse(lo, n, n->in[GATED_GATE], n->in[GATED_X], gate, n->in[GATED_IDS]) &&
-           can_fuse(lo, n, n->in[GATED_UP], n->in[GATED_X], up, n->in[GATED_IDS]);
+           can_fuse(lo, n->in[GATED_GATE], n->in[GATED_X], gate, n->in[GATED_IDS]) &&
+           can_fuse(lo, n->in[GATED_UP], n->in[GATED_X], up, n->in[GATED_IDS]);
 }
 
 static int sum_fits(const clef_lowering *lo, const clef_value *n)
 {
     return n->in[SUM_IDS]->shape.dim[2].n <= MOST_CHOSEN &&
            sum_has_registers(lo->caps, n->in[SUM_W]->dtype) &&
-           can_fuse(lo, n, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
+           can_fuse(lo, n->in[SUM_Y], n->in[SUM_X], n->in[SUM_W], n->in[SUM_IDS]);
 }
 
 /* 1 if the launch of n, an op above, computes its products; 0 if these are launched before it. */
@@ -195,7 +179,7 @@ static clef_status lower_gated_fused(clef_lowering *lo, const clef_value *n, cle
 {
     const expert_gated_args args = {.a = clef__expert_args_of(lo, n->in[GATED_GATE]),
                                     .up = clef__view(lo, n->in[GATED_W_UP]).offset};
-    const uint32_t span = span_of(args.a.k / CHUNK),
+    const uint32_t span = span_of(args.a.k / EXPERT_CHUNK),
                    columns = columns_of(lo, has_registers(lo->caps), 2 * args.a.n, args.a.chosen, span);
     clef_launch l = few_launch(span, columns, (int32_t)n->in[GATED_W_GATE]->dtype, DTYPE_NONE, 1);
     const clef_value *bufs[] = {n, n->in[GATED_X], n->in[GATED_W_GATE], n->in[GATED_IDS], n->in[GATED_W_UP]};
@@ -260,7 +244,7 @@ static clef_status lower_sum(clef_lowering *lo, const clef_value *n, clef_error 
 static clef_status lower_sum_fused(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const expert_sum_args args = sum_args_of(lo, n);
-    const uint32_t span = span_of(args.a.chosen * (args.a.k / CHUNK)),
+    const uint32_t span = span_of(args.a.chosen * (args.a.k / EXPERT_CHUNK)),
                    columns = columns_of(lo, lo->caps->nv_asm, args.a.n, 1, span);
     return clef__launch(
         lo,

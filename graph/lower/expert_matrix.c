@@ -1,6 +1,7 @@
 /* Lowering of expert_matmul to units that multiply small matrices (cl/expert_tiles_mma.cl): tiles of pairs,
  * as in the variant `grouped`. x is rounded to bf16, as is W, or both are halves. */
 #include "graph/lower/expert_parts.h"
+#include "graph/lower/panel_gpu_matrix.h"
 
 /* By clef_matrix: columns of W of a group; columns and pairs of a unit, as its registers allow; parts of 32
  * elements of k in a step, and steps in local memory. A plain unit's group has fewer columns, since what its
@@ -20,7 +21,7 @@ typedef struct shape {
 
 static uint64_t local_bytes(const clef_caps *caps, const shape *s)
 {
-    const uint64_t plain = caps->matrix_plain ? s->group * 64 : 0;
+    const uint64_t plain = clef__plain_unit_bytes(caps, s->group);
     const uint32_t columns = caps->matrix == CLEF_MATRIX_DPAS ? 0 : s->columns; /* from memory to registers */
     return (uint64_t)s->buffers * s->blocks * (columns + s->rows) * 64 + s->rows * 12 + plain;
 }
@@ -122,7 +123,7 @@ static clef_status matrix_lower(clef_lowering *lo, const clef_value *n, clef_err
 static const char shapes[] = "x that may be rounded, and Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, F16 or BF16";
 
 const clef_variant clef__expert_matmul_mma = {.name = "mma",
-                                              .device_text = "a compiler that takes PTX, and mma.sync",
+                                              .device_text = CLEF_NEEDS_MMA,
                                               .shape_text = shapes,
                                               .cap = CLEF_CAP(matrix),
                                               .cap_value = CLEF_MATRIX_MMA,
@@ -131,7 +132,7 @@ const clef_variant clef__expert_matmul_mma = {.name = "mma",
                                               .is_default = clef__experts_have_many_pairs,
                                               .lower = matrix_lower};
 const clef_variant clef__expert_matmul_wmma = {.name = "wmma",
-                                               .device_text = "AMD's built-ins for WMMA",
+                                               .device_text = CLEF_NEEDS_WMMA,
                                                .shape_text = shapes,
                                                .cap = CLEF_CAP(matrix),
                                                .cap_value = CLEF_MATRIX_WMMA,
@@ -140,7 +141,7 @@ const clef_variant clef__expert_matmul_wmma = {.name = "wmma",
                                                .is_default = clef__experts_have_many_pairs,
                                                .lower = matrix_lower};
 const clef_variant clef__expert_matmul_mfma = {.name = "mfma",
-                                               .device_text = "AMD's built-ins for MFMA",
+                                               .device_text = CLEF_NEEDS_MFMA,
                                                .shape_text = shapes,
                                                .cap = CLEF_CAP(matrix),
                                                .cap_value = CLEF_MATRIX_MFMA,
@@ -148,13 +149,12 @@ const clef_variant clef__expert_matmul_mfma = {.name = "mfma",
                                                .fits = matrix_fits,
                                                .is_default = clef__experts_have_many_pairs,
                                                .lower = matrix_lower};
-const clef_variant clef__expert_matmul_dpas = {
-    .name = "dpas",
-    .device_text = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",
-    .shape_text = shapes,
-    .cap = CLEF_CAP(matrix),
-    .cap_value = CLEF_MATRIX_DPAS,
-    .runs_on = clef__experts_have_groups,
-    .fits = matrix_fits,
-    .is_default = clef__experts_have_many_pairs,
-    .lower = matrix_lower};
+const clef_variant clef__expert_matmul_dpas = {.name = "dpas",
+                                               .device_text = CLEF_NEEDS_DPAS,
+                                               .shape_text = shapes,
+                                               .cap = CLEF_CAP(matrix),
+                                               .cap_value = CLEF_MATRIX_DPAS,
+                                               .runs_on = clef__experts_have_groups,
+                                               .fits = matrix_fits,
+                                               .is_default = clef__experts_have_many_pairs,
+                                               .lower = matrix_lower};

@@ -12,6 +12,8 @@ expert_args clef__expert_args_of(const clef_lowering *lo, const clef_value *n);
 int         clef__expert_rows_aligned(clef_dtype dtype, uint32_t offset, uint32_t k);
 /** 1 for a weight of which kernels read words of 16 bytes. */
 int         clef__experts_need_aligned(clef_dtype dtype);
+/** 1 for the formats of blocks that cl/expert_codes.h reads as integers. */
+int         clef__has_expert_codes(clef_dtype dtype);
 
 /* ---- tiles of pairs (cl/expert_order.cl) ------------------------------------------------------------ */
 
@@ -28,9 +30,9 @@ clef__expert_tiles clef__expert_tiles_of(const clef_lowering *lo, const clef_val
 /** Appends the launches that sort the pairs and that prepare x. */
 clef_status clef__lower_expert_order(clef_lowering *lo, const clef_value *n, const clef__expert_tiles *tiles,
                                      clef_error *err);
-/** 1 when experts have so many pairs each that tiles pay. */
 /** 1 for a GPU with groups and memory for tiles of pairs, and for the launch that sorts these. */
 int clef__experts_have_groups(const clef_caps *caps);
+/** 1 when experts have so many pairs each that tiles pay. */
 int clef__experts_have_many_pairs(const clef_lowering *lo, const clef_value *n);
 
 #endif

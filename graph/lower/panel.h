@@ -59,6 +59,11 @@ int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
  *  and clef_launch.c_version. */
 int32_t clef__matrix_lanes(const clef_caps *caps);
 int32_t clef__matrix_c_version(const clef_caps *caps);
+/** clef_variant.device_text of variants that need a unit. */
+#define CLEF_NEEDS_MMA  "a compiler that takes PTX, and mma.sync"
+#define CLEF_NEEDS_WMMA "AMD's built-ins for WMMA"
+#define CLEF_NEEDS_MFMA "AMD's built-ins for MFMA"
+#define CLEF_NEEDS_DPAS "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8"
 /** -D SUBGROUPS and SUBGROUP_SIZE for the unit. */
 int32_t clef__matrix_subgroups(const clef_caps *caps);
 int32_t clef__matrix_subgroup_size(const clef_caps *caps);

@@ -1,6 +1,6 @@
-/* Lowering of panel_matmul on GPUs without matrix units. Rows of x are prepared if needed (norm, 8 bits). A
- * few rows are then multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both
- * (cl/panel/panel_gpu_gemm.cl). */
+/* Lowering of panel_matmul on GPUs without matrix units, and of the rows of x on all GPUs. The rows are
+ * prepared if needed (norm, 8 bits). A few are then multiplied tile by tile of the weight
+ * (cl/panel/panel_gpu_gemv.cl), many in tiles of both (cl/panel/panel_gpu_gemm.cl). */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
@@ -69,6 +69,33 @@ static int is_prepared(const clef_value *n, const means *by)
     return by->x != CLEF_X_FLOATS || o->norm || !clef__is_dense(n->in[PANEL_X]);
 }
 
+clef_status clef__launch_activations(clef_lowering *lo, const rows_args *args, const clef_x_launch *l,
+                                     clef_error *err)
+{
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "panel_gpu_activations",
+                       .kernel = "panel_gpu_activations",
+                       .c_version = clef__subgroup_c_version(lo->caps, l->subgroups),
+                       .defs = {{"WG", (int32_t)l->group},
+                                {"NORM", l->norm},
+                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(l->norm_weight)},
+                                {"NORM_BIAS_TYPE", clef__panel_dtype(l->norm_bias)},
+                                {"QUANTISE", (int32_t)l->form},
+                                {"SLICED", l->slices ? (int32_t)l->slices->rows : 0},
+                                {"PAIRED", l->slices ? l->slices->paired : 0},
+                                {"SUBGROUPS", (int32_t)l->subgroups},
+                                {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, l->subgroups)}},
+                       .args = args,
+                       .args_bytes = sizeof *args,
+                       .bufs = {CLEF__SCRATCH, l->x, l->norm_weight, l->norm_bias},
+                       .n_bufs = 4,
+                       .groups = {l->rows},
+                       .local = {l->group},
+                       .scratch_bytes = l->scratch_bytes},
+        err);
+}
+
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
                                   const clef_x_slices *slices, clef_subgroups subgroups, clef_error *err)
 {
@@ -85,29 +112,18 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
     const uint32_t wg = group_for(lo, args.k / (is_block_an_item ? 32 : 4)),
                    rows = slices ? clef__ceil_div(args.m, slices->rows) * slices->rows : args.m,
                    most = lo->caps->matrix ? clef__ceil_div(args.m, MOST_SLICED) * MOST_SLICED : args.m;
-    return clef__launch(
-        lo,
-        &(clef_launch){
-            .source = "panel_gpu_activations",
-            .kernel = "panel_gpu_activations",
-            .c_version = clef__subgroup_c_version(lo->caps, subgroups),
-            .defs = {{"WG", (int32_t)wg},
-                     {"NORM", (int32_t)o->norm},
-                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                     {"QUANTISE", (int32_t)x},
-                     {"SLICED", slices ? (int32_t)slices->rows : 0},
-                     {"PAIRED", slices ? slices->paired : 0},
-                     {"SUBGROUPS", (int32_t)subgroups},
-                     {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, subgroups)}},
-            .args = &args,
-            .args_bytes = sizeof args,
-            .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-            .n_bufs = 4,
-            .groups = {rows},
-            .local = {wg},
-            .scratch_bytes = most * row_bytes[x]},
-        err);
+    return clef__launch_activations(lo, &args,
+                                    &(clef_x_launch){.form = x,
+                                                     .norm = (int32_t)o->norm,
+                                                     .x = n->in[PANEL_X],
+                                                     .norm_weight = n->in[PANEL_NORM_WEIGHT],
+                                                     .norm_bias = n->in[PANEL_NORM_BIAS],
+                                                     .slices = slices,
+                                                     .subgroups = subgroups,
+                                                     .group = wg,
+                                                     .rows = rows,
+                                                     .scratch_bytes = most * row_bytes[x]},
+                                    err);
 }
 
 /* ---- a few rows ------------------------------------------------------------------------------ */

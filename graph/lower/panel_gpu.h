@@ -33,18 +33,33 @@ int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err);
 int         clef__matrix_fits(const clef_lowering *lo, const clef_value *n);
 int         clef__matrix_decodes(const clef_lowering *lo, const clef_value *n);
-/** Returns 1 when decoding to bf16 is predicted to be faster (docs/speed-model.md). */
+/** Returns 1 when decoding to bf16 is predicted to be faster (docs/speed-model.md). Only NVIDIA's units
+ *  differ in this. */
 int         clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n);
 
-/** Rows of x in slices of 32 bytes (cl/panel/panel_gpu_activations.cl): what makes their number a multiple,
- *  and 1 for pairs of words that a work-item of CLEF_MATRIX_MMA takes together. */
+/** Rows of x in slices of 32 bytes (cl/panel/panel_gpu_activations.cl). */
 typedef struct clef_x_slices {
-    uint32_t rows;
-    int32_t  paired;
+    uint32_t rows;   /* the number of rows is made a multiple of it */
+    int32_t  paired; /* 1 for pairs of words that a work-item of CLEF_MATRIX_MMA or CLEF_MATRIX_MFMA takes
+                        together */
 } clef_x_slices;
 
-/** Appends the launch that prepares rows of x in the node's scratch memory. slices: NULL for rows one after
- *  the other, which CLEF_X_ROW_HALVES and CLEF_X_ROW_BF16 cannot be. */
+/** A launch of cl/panel/panel_gpu_activations.cl. */
+typedef struct clef_x_launch {
+    clef_x_form          form;
+    int32_t              norm;                        /* index in PANEL_NORMS */
+    const clef_value    *x, *norm_weight, *norm_bias; /* the last two may be NULL */
+    const clef_x_slices *slices;                      /* NULL for rows one after the other */
+    clef_subgroups       subgroups;
+    uint32_t             group, rows; /* work-items of a group; rows that are stored */
+    uint64_t             scratch_bytes;
+} clef_x_launch;
+
+/** Appends the launch. It writes to the scratch memory of the node that lo lowers. */
+clef_status clef__launch_activations(clef_lowering *lo, const rows_args *args, const clef_x_launch *l,
+                                     clef_error *err);
+/** Appends the launch that prepares rows of x of the node n, a panel_matmul, in its scratch memory. slices:
+ *  NULL for rows one after the other. */
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
                                   const clef_x_slices *slices, clef_subgroups subgroups, clef_error *err);
 

@@ -1,7 +1,7 @@
 /* Ops that the pass "choose" makes of what surrounds products with chosen experts on GPUs
- * (graph/pass/pass_experts.c). Their products stay in the graph. Where few pairs (token, choice) are
- * multiplied, the launch of the op computes them too, and they lower to nothing; else the op computes what is
- * left of its formula. */
+ * (graph/pass/pass_experts.c). Their products stay in the graph. With few pairs (token, choice), the op's
+ * launch also computes its products, and these lower to nothing. With many, the products have launches of
+ * their own, and the op computes the rest. */
 #ifndef CLEF_GRAPH_EXPERT_FUSED_H
 #define CLEF_GRAPH_EXPERT_FUSED_H
 

@@ -49,12 +49,9 @@ clef_status clef_graph_optimize(clef_graph *g, const char *last, clef_error *err
     return CLEF_OK;
 }
 
-int clef__is_output(const clef_value *v)
+int clef__only_use(const clef_value *v)
 {
-    for (int32_t i = 0; i < v->graph->n_outputs; i++)
-        if (v->graph->outputs[i].value == v)
-            return 1;
-    return 0;
+    return v->n_uses == 1 && !clef__is_output(v);
 }
 
 int clef__stands_for(const clef_value *x, const clef_value *n)

@@ -18,6 +18,7 @@ clef_status clef__pass_drop(clef_graph *g, clef_error *err)
         if (v->n_uses) {
             v->id = n;
             g->values[n++] = v;
+            clef__track_readers(v);
         } else {
             clef__names_remove(g->names, v);
         }

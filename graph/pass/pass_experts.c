@@ -4,15 +4,10 @@
 #include "graph/op/expert_fused.h"
 #include "graph/pass/pass.h"
 
-static int only_use(const clef_value *v)
-{
-    return v->n_uses == 1 && !clef__is_output(v);
-}
-
 /* The fused node reads the product's inputs at its own place, so no write may have changed them by then. */
 static int is_fusable(const clef_value *y)
 {
-    return y->op == CLEF_OP_expert_matmul && only_use(y) && !y->in[3] &&
+    return y->op == CLEF_OP_expert_matmul && clef__only_use(y) && !y->in[3] &&
            clef__expert_attrs_of(y)->opts.transpose_b && y->in[1]->kind == CLEF_WEIGHT &&
            !clef__overwritten_by(y->in[0]) && !clef__overwritten_by(y->in[2]);
 }
@@ -100,9 +95,9 @@ static clef_value *fuse_sum(clef_value *n, const void *user)
 /* The expert_sum that v only reshapes; NULL if it is something else. */
 static clef_value *sum_behind(clef_value *v)
 {
-    while (v->op == CLEF_OP_reshape && only_use(v))
+    while (v->op == CLEF_OP_reshape && clef__only_use(v))
         v = v->in[0];
-    return v->op == CLEF_OP_expert_sum && only_use(v) && !v->in[SUM_RESIDUAL] ? v : NULL;
+    return v->op == CLEF_OP_expert_sum && clef__only_use(v) && !v->in[SUM_RESIDUAL] ? v : NULL;
 }
 
 static clef_value *fuse_residual(clef_value *n, const void *user)

@@ -5,9 +5,9 @@
 enum { MAX_HEAD_DIM = 512 };
 
 /* 1 if v is a node of `op` that has only one use, and may be removed. */
-static int only_use(const clef_value *v, clef_op op)
+static int is_removable(const clef_value *v, clef_op op)
 {
-    return v && v->op == op && v->n_uses == 1 && !clef__is_output(v);
+    return v && v->op == op && clef__only_use(v);
 }
 
 /* The fused node reads v at the place of the later node, so no write may have changed v by then. */
@@ -39,7 +39,7 @@ static clef_value *fuse_attention(clef_value *n)
 {
     clef_value *p = n->in[0], *v = n->in[1];
     const clef_matmul_opts *pv = (const void *)n->attr;
-    if (!only_use(p, CLEF_OP_softmax) || !only_use(p->in[0], CLEF_OP_matmul))
+    if (!is_removable(p, CLEF_OP_softmax) || !is_removable(p->in[0], CLEF_OP_matmul))
         return n;
     clef_value *s = p->in[0], *q = s->in[0], *k = s->in[1];
     const clef_matmul_opts *qk = (const void *)s->attr;
@@ -76,7 +76,7 @@ static clef_value *fuse_bias(clef_value *n)
 {
     for (int32_t i = 0; i < 2; i++) {
         clef_value *m = n->in[i], *bias = n->in[1 - i];
-        if (only_use(m, CLEF_OP_matmul) && m->n_in == 2 && bias->shape.rank == 1 &&
+        if (is_removable(m, CLEF_OP_matmul) && m->n_in == 2 && bias->shape.rank == 1 &&
             clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) &&
             bias->kind != CLEF_COMPUTED && still_reads(m->in[0]) && still_reads(m->in[1]))
             return clef_matmul(n->graph, m->in[0], m->in[1], bias, (const void *)m->attr);
@@ -89,7 +89,7 @@ static clef_value *fuse_swiglu(clef_value *n)
 {
     for (int32_t i = 0; i < 2; i++) {
         clef_value *gate = n->in[i], *up = n->in[1 - i];
-        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 &&
+        if (is_removable(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 &&
             clef__shape_equal(&gate->shape, &up->shape) && still_reads(gate->in[0]))
             return clef_swiglu(n->graph, gate->in[0], up);
     }

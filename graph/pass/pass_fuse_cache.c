@@ -6,11 +6,6 @@
 
 #include "graph/pass/pass.h"
 
-static int only_use(const clef_value *v)
-{
-    return v->n_uses == 1 && !clef__is_output(v);
-}
-
 static int swaps_heads(const clef_value *v)
 {
     const clef_permute_opts *o = (const void *)v->attr;
@@ -31,10 +26,10 @@ static clef_value *moved_write(const clef_value *a, clef_value *cache)
     const clef_value *shown = cache, *pages = a->in[7];
     for (; cache->op == CLEF_OP_slice; cache = cache->in[0]) {
         const clef_slice_opts *o = (const void *)cache->attr;
-        if (!only_use(cache) || o->start || o->axis % 2)
+        if (!clef__only_use(cache) || o->start || o->axis % 2)
             return NULL;
     }
-    if (cache->op != CLEF_OP_cache_write || !only_use(cache) || cache->in[2] != a->in[4])
+    if (cache->op != CLEF_OP_cache_write || !clef__only_use(cache) || cache->in[2] != a->in[4])
         return NULL;
     const clef_value *x = cache->in[1];
     const int fits = swaps_heads(x) && in_no_state(x) && cache->in[3] == a->in[6] && cache->in[4] == pages &&
@@ -67,7 +62,7 @@ static void match_attention(const clef_value *a, matches *m)
 static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
-    if (q->op != CLEF_OP_rope || k->op != CLEF_OP_rope || !only_use(q) || !only_use(k) ||
+    if (q->op != CLEF_OP_rope || k->op != CLEF_OP_rope || !clef__only_use(q) || !clef__only_use(k) ||
         q->in[1] != k->in[1] || q->in[2] != a->in[4] || k->in[2] != a->in[4] ||
         memcmp(q->attr, k->attr, sizeof(clef_rope_opts)) != 0 || !in_no_state(q->in[0]) ||
         !in_no_state(k->in[0]) || !in_no_state(q->in[1]))
@@ -85,7 +80,7 @@ static void take_norms(clef_cached_attention_in *in, clef_cached_attention_opts 
 {
     const clef_value *q = in->q, *k = in->k;
     if (opts->pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES || q->op != CLEF_OP_rms_norm ||
-        k->op != CLEF_OP_rms_norm || !only_use(q) || !only_use(k) || !q->in[1] || !k->in[1] ||
+        k->op != CLEF_OP_rms_norm || !clef__only_use(q) || !clef__only_use(k) || !q->in[1] || !k->in[1] ||
         q->in[1]->dtype != k->in[1]->dtype || memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 ||
         !in_no_state(q->in[0]) || !in_no_state(k->in[0]) || !in_no_state(q->in[1]) ||
         !in_no_state(k->in[1]) || !clef__is_dense(q->in[1]) || !clef__is_dense(k->in[1]))

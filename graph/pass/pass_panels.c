@@ -29,7 +29,7 @@ static int is_product(const clef_value *v)
 /* 1 for a product that only one node uses. */
 static int only_product(const clef_value *v)
 {
-    return is_product(v) && v->n_uses == 1 && !clef__is_output(v);
+    return is_product(v) && clef__only_use(v);
 }
 
 /* The fused node reads its inputs at the place of the later node, so no write may have changed them by
@@ -388,7 +388,7 @@ static clef_value *add_residual(const clef_value *p, clef_value *residual)
 /* The same where an adapter adds to the product: it adds to the sum instead. */
 static clef_value *add_residual_before(const clef_value *v, clef_value *residual)
 {
-    if (v->op != CLEF_OP_low_rank_add || v->n_uses != 1 || clef__is_output(v) || !still_reads(v))
+    if (v->op != CLEF_OP_low_rank_add || !clef__only_use(v) || !still_reads(v))
         return NULL;
     clef_value *y = add_residual(v->in[0], residual);
     return y ? clef_low_rank_add(v->graph, y, v->in[1], v->in[2], v->in[3], v->in[4]) : NULL;

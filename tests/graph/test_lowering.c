@@ -364,6 +364,35 @@ static void expert_groups(void **state)
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
 }
 
+/* 1 if a launch prepares the rows of x. */
+static int prepares_x(const char *text, clef_caps caps)
+{
+    static lowered l;
+    clef_graph *g = parse(text);
+    int found = 0;
+    lower_output(g, &caps, 512, &l);
+    clef_graph_destroy(g);
+    for (int32_t i = 0; i < l.n; i++)
+        found |= strcmp(l.launches[i].kernel, "panel_gpu_activations") == 0;
+    return found;
+}
+
+/* x is rounded to 8 bits only where there is an instruction for products of bytes: a matrix unit does not
+ * count. */
+static void expert_bytes(void **state)
+{
+    clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    (void)state;
+    assert_false(prepares_x(EXPERTS("int8=1"), gpu));
+    gpu.matrix = CLEF_MATRIX_DPAS;
+    gpu.matrix_types = CLEF_MATRIX_BYTES;
+    assert_false(prepares_x(EXPERTS("int8=1"), gpu));
+    gpu.int_dot = 1;
+    assert_true(prepares_x(EXPERTS("int8=1"), gpu));
+    assert_false(prepares_x(EXPERTS(""), gpu));
+}
+
 #define FUSED                                                                                                \
     "symbol T <= 512\ninput x f32 [1, T, 256]\ninput s f32 [1, T, 16]\nweight v q4_k [16, 512, 256]\n"       \
     "weight w q4_k [16, 512, 256]\nweight d q4_k [16, 256, 512]\ni = topk(s) k=4\n"                          \
@@ -418,6 +447,33 @@ static void expert_fusion(void **state)
     }
 }
 
+#define GATED(more)                                                                                          \
+    "symbol T <= 512\ninput x f32 [1, T, 256]\ninput i i32 [1, T, 4]\nweight v q4_k [16, 512, 256]\n"        \
+    "weight w q4_k [16, 512, 256]\ng = expert_matmul(x, v, i) transpose_b=1\nu = expert_matmul(x, w, i) "    \
+    "transpose_b=1\ny = expert_gated(g, u, x, v, w, i)\n" more "output y\n"
+
+/* A launch computes a product only for the one node that reads it. */
+static void expert_readers(void **state)
+{
+    const clef_caps gpu = {
+        .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
+    clef_graph *g = parse(GATED("z = silu(g)\n")), *copy;
+    clef_error err = {0};
+    static lowered l;
+    (void)state;
+    lower_output(g, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "elementwise");
+    assert_int_equal(clef__pass_drop(g, &err), CLEF_OK); /* drops the silu */
+    lower_output(g, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "expert_few");
+    copy = clef_graph_clone(g);
+    assert_non_null(copy);
+    lower_output(copy, &gpu, 1, &l);
+    assert_string_equal(l.launches[0].kernel, "expert_few");
+    clef_graph_destroy(copy);
+    clef_graph_destroy(g);
+}
+
 /* Scratch memory is taken for the longest step, so that a shorter one, whose tiles have fewer rows, must not
  * need more; and it holds what the kernels write. */
 static void expert_scratch(void **state)
@@ -436,6 +492,7 @@ static void expert_scratch(void **state)
                                .max_items = {256, 256, 256},
                                .n_units = 4,
                                .local_bytes = 32 << 10,
+                               .int_dot = 1,
                                .matrix = cases[i].unit,
                                .matrix_types = CLEF_MATRIX_BF16};
         clef_graph *g = parse(cases[i].graph);
@@ -463,7 +520,8 @@ int main(void)
         cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
         cmocka_unit_test(units_decode_blocks), cmocka_unit_test(attention_units),
         cmocka_unit_test(flash_records),       cmocka_unit_test(heads_of_step),
-        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_scratch),
-        cmocka_unit_test(expert_fusion)};
+        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_bytes),
+        cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion),
+        cmocka_unit_test(expert_readers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
