@@ -69,11 +69,10 @@ class Prediction:
 
 
 def mean_of(waves):
-    """Phases and counters of several followed waves: the first's phases scaled to the mean time, and mean counters."""
+    """Of several followed waves: the clock of the one whose time is nearest to the mean, which stands for all, and that mean."""
     timers = [t for t, _ in waves]
     n = len(timers)
     total = sum(t.length() for t in timers) / n
-    # the wave nearest to the mean stands for all
     return min(timers, key=lambda t: abs(t.length() - total)), total
 
 

@@ -16,7 +16,7 @@ OF_UNIT = ("local", "cache")
 
 # Cycles until a result can be used, by vendor. Sources: NVIDIA: Luo et al., arXiv:2402.13499, and Jia et al., arXiv:1804.06826;
 # AMD: the instruction set guides (dependent instructions of RDNA: 5 cycles; of GCN and CDNA: as long as an issue takes);
-# Intel: no published figure is at hand; those of the feasibility study were taken.
+# Intel: estimates, without a source.
 LATENCY = {
     "nvidia": {"": 5, "local_load": 30, "shuffle": 24, "special": 22, "convert": 22, "matrix": 33, "read": 20, "constant": 8, "double": 40},
     "amd_wave32": {
