@@ -31,7 +31,7 @@ for m in r["models"]:
     steps = {x["step"] for x in m["launches"]}
     assert steps == {"prefill 16 after 0", "decode 1 after 0"}, steps
     assert sum(x["us"] * x["count"] for x in m["launches"]) > 0
-  assert (m["n_layers"], m["d_model"], m["n_vocab"], m["dtype"]) == (6, 192, 1024, "f16"), m
+    assert (m["n_layers"], m["d_model"], m["n_vocab"], m["dtype"]) == (6, 192, 1024, "f16"), m
 PY
 for private in "$HOME" "$tmp" alice "$CLEF_SOURCE" "$CLEF_BUILD"; do
   if grep -qiF -e "$private" "$report"; then fail "private: '$private' is in the report"; else ok "nothing of '${private##*/}'"; fi
