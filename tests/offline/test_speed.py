@@ -314,6 +314,17 @@ class Bounds(unittest.TestCase):
         self.assertEqual((few, local, many), (1, 2, 6))
 
 
+    def test_every_card_has_the_schedulers_of_its_targets_limits(self):
+        schedulers = {}
+        with open(os.path.join(cards.HERE, "..", "offline", "occupancy.txt")) as file:
+            for line in file:
+                if not line.startswith("#"):
+                    schedulers[line.split()[0]] = int(line.split()[2])
+        for key, card in CARDS.items():
+            self.assertIn(card["target"], bounds.LIMITS, key)
+            self.assertEqual(card["simds"], schedulers[card["target"]], key)
+
+
 class Gate(unittest.TestCase):
     ROW = {
         "card": "rtx4090",
