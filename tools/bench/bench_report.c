@@ -118,19 +118,11 @@ static clef_status add_launches(const bench *b, report_model *m, const char *ste
     return s;
 }
 
-/* The second of two steps counts, since drivers compile in the first. */
 static clef_status profile_step(bench *b, report_model *m, const char *what, int32_t n_tokens, int32_t depth,
                                 clef_error *err)
 {
     char step[32];
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < 2 && !s; i++) {
-        s = clef_session_reset(b->session, err);
-        if (!s && depth)
-            s = cli_bench_feed(b, depth, NULL, NULL, err);
-        if (!s)
-            s = cli_bench_feed(b, n_tokens, NULL, NULL, err);
-    }
+    const clef_status s = cli_bench_second_step(b, n_tokens, depth, NULL, NULL, err);
     snprintf(step, sizeof step, "%s %" PRId32 " after %" PRId32, what, n_tokens, depth);
     return s ? s : add_launches(b, m, step, err);
 }
@@ -223,7 +215,7 @@ static int measure_launches(bench *b, const char *path, report_model *m)
     const int rc = cli_bench_open(b, path);
     if (rc != CLI_GO_ON)
         return rc;
-    const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+    const int32_t step = cli_bench_step_tokens(b);
     clef_status s = step ? profile_step(b, m, "prefill", step, 0, &err) : CLEF_OK;
     if (!s && b->n_gen)
         s = profile_step(b, m, "decode", 1, b->o->depth, &err);
