@@ -286,13 +286,13 @@ class Machine(unittest.TestCase):
 class Bounds(unittest.TestCase):
     FIGURES = {"registers": 32, "spilled": 0, "stack": 0, "local": 0, "x": 0}
 
-    def predict(self, n_bytes, groups, rounds):
+    def predict(self, n_bytes, groups, rounds, step="0x4", card=CARDS["rtx4090"]):
         launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), [f"w{n_bytes}"], groups=(groups, 1, 1), local=(256, 1, 1))
         timer = clock_of(launch, "rtx4090", 32)
-        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", "0x4"), "k")), launch, timer)
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", step), "k")), launch, timer)
         warp.execute()
         timer.finish()
-        return bounds.predict(launch, CARDS["rtx4090"], [(timer, warp)], 32, self.FIGURES)
+        return bounds.predict(launch, card, [(timer, warp)], 32, self.FIGURES)
 
     def test_much_streaming_is_ruled_by_memory(self):
         rounds, groups = 8, 20000
@@ -300,6 +300,11 @@ class Bounds(unittest.TestCase):
         self.assertEqual(p.rule, "memory")
         self.assertGreater(p.share, 0.6)
         self.assertLess(p.share, 0.93)
+
+    def test_the_second_cache_rules_also_where_the_first_is_the_busiest_pipe(self):
+        p = self.predict(2 << 30, 20000, 8, "0x80", dict(CARDS["rtx4090"], cache_gbs=100))
+        self.assertEqual((p.pipe_name, p.rule), ("cache", "cache"))
+        self.assertGreater(p.cache, p.pipe)
 
     def test_one_group_is_ruled_by_latency(self):
         p = self.predict(1 << 20, 1, 50)
