@@ -11,8 +11,8 @@ usage: compare_report.py REPORT [--table FILE] [--as CARD] [--model NAME]
                 step's launches), their cost on the card is added (scripts/speed/cards.toml, launch_us)
   --as CARD     the card of the table to compare with [the one whose name is among the words of the device's name]
   --model NAME  the model of the table whose steps all models of the report are compared with [for each, the one with its
-                layers, width, vocabulary and dtype; where scripts/speed/steps.toml has no such model or the report does not
-                say them, the one whose name is among the words of its own name]
+                layers, width, vocabulary and dtype; of models that scripts/speed/steps.toml does not have, the one whose name
+                is among the words of its own name]
 """
 import csv
 import json
@@ -101,14 +101,14 @@ def load_toml(name):
 def is_among_words(name, text):
     """Whether the name stands in the text as whole words, whatever their case and what separates them: "RTX 4090" has rtx4090,
     "RTX A1000" has no a100."""
-    parts = re.findall(r"[a-z]+|[0-9]+", name.lower())
+    name, text = (re.sub(r"\((r|tm)\)", " ", x.lower()) for x in (name, text))
+    parts = re.findall(r"[a-z]+|[0-9]+", name)
     pattern = ""
     for i, part in enumerate(parts):
         if i:
             pattern += r"[^a-z0-9]+" if part.isdigit() == parts[i - 1].isdigit() else r"[^a-z0-9]*"
         pattern += part
-    plain = re.sub(r"\((r|tm)\)", " ", text.lower())
-    return bool(parts) and re.search(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", plain) is not None
+    return bool(parts) and re.search(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", text) is not None
 
 
 def find_card(rows, device, wanted):
@@ -145,9 +145,7 @@ def find_model(rows, model, wanted):
     shape = tuple(model.get(key) for key in ("n_layers", "d_model", "n_vocab", "dtype"))
 
     def fits(name):
-        if name in known and None not in shape:
-            return known[name] == shape
-        return is_among_words(name, model["name"])
+        return known[name] == shape if name in known else is_among_words(name, model["name"])
 
     return wanted or max(filter(fits, sorted(names)), key=len, default=None)
 

@@ -42,6 +42,9 @@ class Names(unittest.TestCase):
         ):
             self.assertEqual(compare_report.find_card(rows_of(self.CARDS), device, None), card, device)
 
+    def test_marks_of_a_name_are_no_words(self):
+        self.assertEqual(compare_report.find_card(rows_of(("Intel(R)",)), "Intel(R) UHD Graphics", None), "Intel(R)")
+
     def test_models_by_what_they_are(self):
         rows = rows_of(("llama-3-8b", "llama-3-8b-q8_0", "gpt2"))
         for model, found in (
@@ -51,6 +54,7 @@ class Names(unittest.TestCase):
             (dict(LLAMA, name="a model"), "llama-3-8b"),
             (GPT2, "gpt2"),
             (dict(GPT2, n_layers=48, d_model=1600, name="gpt2-xl"), None),
+            ({"name": "gpt2"}, None),  # a report that does not say what it is
         ):
             self.assertEqual(compare_report.find_model(rows, model, None), found, model)
 
