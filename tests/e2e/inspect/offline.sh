@@ -2,7 +2,7 @@
 # tools/offline where compilers or disassemblers fail: what is kept or written is whole, or as it was. No compiler is needed.
 . "$(dirname "$0")/../lib.sh"
 offline=$CLEF_SOURCE/tools/offline
-command -v python3 >/dev/null || skip "tools/offline needs python3"
+for name in python3 sha256sum gzip; do command -v $name >/dev/null || skip "tools/offline needs $name"; done
 
 # stopped NAME CODE WORDS ARGUMENT...: tools/offline stops with that code and says the words.
 stopped() {
