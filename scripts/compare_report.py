@@ -5,12 +5,14 @@ the speed model's table for the card. `tools/offline --compare` runs it.
 usage: compare_report.py REPORT [--table FILE] [--as CARD] [--model NAME]
   REPORT        the file (docs/drivers.md has its format)
   --table FILE  the table of predictions [tests/offline/speed.csv]: a CSV with a header. It needs the columns kernel, us (the
-                predicted time of a launch), step (MODEL/decode-DEPTH or MODEL/prefill-TOKENS) and card. Where it has node, op,
-                variant, groups (18x3x1) or group (work-items of one), these must fit the launch too; rule (what limits the
-                launch) is printed. A row without a kernel has the time of the whole step
-  --as CARD     the card of the table to compare with [the one that the device's name contains]
-  --model NAME  the model of the table whose steps all models of the report are compared with [for each, the longest name that
-                its own name contains]
+                predicted time of one launch), step (MODEL/decode-DEPTH or MODEL/prefill-TOKENS) and card. Where it has node,
+                op, variant, groups (18x3x1) or group (work-items of one), these must fit the launch too; rule (what limits
+                the launch) is printed. A row without a kernel has the time of all kernels of the step. Where it has count (the
+                step's launches), their cost on the card is added (scripts/speed/cards.toml, launch_us)
+  --as CARD     the card of the table to compare with [the one whose name is among the words of the device's name]
+  --model NAME  the model of the table whose steps all models of the report are compared with [for each, the one with its
+                layers, width, vocabulary and dtype; of models that scripts/speed/steps.toml does not have, the one whose name
+                is among the words of its own name]
 """
 import csv
 import json
@@ -18,10 +20,15 @@ import math
 import os
 import re
 import sys
-import tomllib
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "offline", "speed.csv")
-CARDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "speed", "cards.toml")
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    tomllib = None
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OFFLINE = os.path.join(HERE, "..", "tests", "offline")
+TABLE = os.path.join(OFFLINE, "speed.csv")
 FORMAT = "clef report 1"
 
 
@@ -71,28 +78,37 @@ def read_table(path):
             row["us"] = float(row["us"])
         except (TypeError, ValueError):
             raise Wrong(f"{path}: row {i + 1}: us: expected a number, got {row['us']!r}") from None
+        if row.get("count"):
+            if not row["count"].isdigit():
+                raise Wrong(f"{path}: row {i + 1}: count: expected a number of launches, got {row['count']!r}")
+            row["count"] = int(row["count"])
         row["model"], _, row["of"] = row["step"].rpartition("/")
     return rows
 
 
-def plain(name):
-    """A name without marks, blanks and case."""
-    return re.sub(r"[^a-z0-9]", "", re.sub(r"\((r|tm)\)", "", name.lower()))
-
-
-def other_names():
-    """By card: what drivers call it, such as gfx1100."""
-    try:
-        with open(CARDS, "rb") as f:
-            return {card: [x["name"], x["target"]] for card, x in tomllib.load(f).items()}
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
+def load_toml(name):
+    """A file of scripts/speed. Nothing where Python is older than 3.11, which main() says."""
+    if not tomllib:
         return {}
+    path = os.path.join(HERE, "speed", name)
+    try:
+        with open(path, "rb") as f:
+            return tomllib.load(f)
+    except (OSError, tomllib.TOMLDecodeError) as e:
+        raise Wrong(f"{path}: {e}") from e
 
 
-def longest_within(names, text):
-    """The longest of the names that the text contains; None: none."""
-    fits = [n for n in names if plain(n) and plain(n) in plain(text)]
-    return max(fits, key=len, default=None)
+def is_among_words(name, text):
+    """Whether the name stands in the text as whole words, whatever their case and what separates them: "RTX 4090" has rtx4090,
+    "RTX A1000" has no a100."""
+    name, text = (re.sub(r"\((r|tm)\)", " ", x.lower()) for x in (name, text))
+    parts = re.findall(r"[a-z]+|[0-9]+", name)
+    pattern = ""
+    for i, part in enumerate(parts):
+        if i:
+            pattern += r"[^a-z0-9]+" if part.isdigit() == parts[i - 1].isdigit() else r"[^a-z0-9]*"
+        pattern += part
+    return bool(parts) and re.search(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", text) is not None
 
 
 def find_card(rows, device, wanted):
@@ -100,15 +116,38 @@ def find_card(rows, device, wanted):
     cards = {row["card"] for row in rows}
     if wanted is not None and wanted not in cards:
         raise Wrong(f"--as {wanted}: expected one of {', '.join(sorted(cards))}")
-    names = {n: card for card in cards for n in [card] + other_names().get(card, [])}
-    return wanted or names.get(longest_within(names, device))
+    known = load_toml("cards.toml")
+    names = {n: card for card in sorted(cards) for n in (card, known.get(card, {}).get("name"), known.get(card, {}).get("target")) if n}
+    fits = [n for n in names if is_among_words(n, device)]
+    return wanted or names.get(max(fits, key=len, default=None))
 
 
-def find_model(rows, name, wanted):
-    models = {row["model"] for row in rows}
-    if wanted is not None and wanted not in models:
-        raise Wrong(f"--model {wanted}: expected one of {', '.join(sorted(models))}")
-    return wanted or longest_within(models, name)
+def shapes():
+    """{model of steps.toml: (layers, width, vocabulary, dtype)}"""
+    out = {}
+    for name, model in load_toml("steps.toml").items():
+        path = os.path.join(OFFLINE, "shapes", model["shape"] + ".json")
+        try:
+            with open(path, encoding="utf-8") as f:
+                x = json.load(f)
+        except (OSError, ValueError) as e:
+            raise Wrong(f"{path}: {e}") from e
+        layers, width = x.get("num_hidden_layers") or x.get("n_layer"), x.get("hidden_size") or x.get("n_embd")
+        out[name] = (layers, width, x["vocab_size"], model["dtype"])
+    return out
+
+
+def find_model(rows, model, wanted):
+    names = {row["model"] for row in rows}
+    if wanted is not None and wanted not in names:
+        raise Wrong(f"--model {wanted}: expected one of {', '.join(sorted(names))}")
+    known = shapes()
+    shape = tuple(model.get(key) for key in ("n_layers", "d_model", "n_vocab", "dtype"))
+
+    def fits(name):
+        return known[name] == shape if name in known else is_among_words(name, model["name"])
+
+    return wanted or max(filter(fits, sorted(names)), key=len, default=None)
 
 
 def step_of(text):
@@ -133,8 +172,11 @@ def share(part, whole):
     return f"{100 * part / whole:5.0f} %" if whole > 0 else "      -"
 
 
-def print_rates(path, model, rows):
-    print(f"  {'':24} {'measured':>12} {'the limits allow':>18} {'share':>7}" + (f" {'the table says':>16} {'share':>7}" if rows else ""))
+def print_rates(path, model, rows, launch_us):
+    """launch_us: what a launch costs on the card beside its kernel; None: not known."""
+    with_launches = launch_us is not None and all(row.get("count") for row in rows if not row["kernel"])
+    said = "the table says" if with_launches else "kernels alone"
+    print(f"  {'':24} {'measured':>12} {'the limits allow':>18} {'share':>7}" + (f" {said:>16} {'share':>7}" if rows else ""))
     for rate in model["rates"]:
         measured = number(rate["best_tok_s"], path, "best_tok_s")
         allowed = number(rate["predicted_tok_s"], path, "predicted_tok_s")
@@ -143,7 +185,8 @@ def print_rates(path, model, rows):
         line = f"  {rate['what'] + ' ' + str(rate['tokens']):24} {measured:12.2f} {allowed:18.2f} {share(measured, allowed)}"
         for row in rows:
             if not row["kernel"] and row["of"] == step and row["us"] > 0:
-                line += f" {tokens * 1e6 / row['us']:16.2f} {share(measured, tokens * 1e6 / row['us'])}"
+                us = row["us"] + row["count"] * launch_us if with_launches else row["us"]
+                line += f" {tokens * 1e6 / us:16.2f} {share(measured, tokens * 1e6 / us)}"
         print(line + " tok/s")
 
 
@@ -169,7 +212,13 @@ def compare(path, table, wanted, wanted_model):
         device = report["device"]["name"]
         rows = read_table(table)
         card = find_card(rows, device, wanted) if rows else None
+        of_card = load_toml("cards.toml").get(card, {})
         print(f"{device}, {report['device']['driver']}, clef {report['clef']}")
+        if rows and not tomllib:
+            print("Python is older than 3.11: cards and models are looked up by the table's own names alone.")
+        units, n_units = of_card.get("units_reported"), report["device"]["capabilities"]["n_units"]
+        if units and units != n_units:
+            print(f"Another number of compute units: the device has {n_units}, {of_card['name']} has {units}. It may be another card.")
         if rows is None:
             print("There is no table of predictions: measured times stand beside the device's own limits alone.")
         elif card is None:
@@ -178,13 +227,13 @@ def compare(path, table, wanted, wanted_model):
             print(f"The report is not complete: {report['failure']}.")
         for model in report["models"]:
             print(f"\n{model['name']} ({model['arch']})")
-            name = find_model(rows, model["name"], wanted_model) if card else None
+            name = find_model(rows, model, wanted_model) if card else None
             of_model = [row for row in rows if row["card"] == card and row["model"] == name] if name else []
             if name:
                 print(f"  beside {name} on {card}, as the table predicts it")
             elif card:
-                print(f"  the table has no model of that name for {card}; --model names another")
-            print_rates(path, model, of_model)
+                print(f"  the table has no such model for {card}; --model names another")
+            print_rates(path, model, of_model, of_card.get("launch_us"))
             n = print_launches(path, model, of_model)
             if name:
                 print(f"  {n} of {len(model['launches'])} kinds of launches have a prediction")
@@ -200,6 +249,11 @@ def main(args):
             if not args:
                 raise Wrong(f"{word}: expected a value")
             options[word] = args.pop(0)
+        elif word in ("--help", "-h"):
+            print(__doc__)
+            return
+        elif word.startswith("--"):
+            raise Wrong(f"expected a REPORT, {', '.join(options)} or --help, got '{word}'")
         elif path is None:
             path = word
         else:

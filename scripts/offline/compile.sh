@@ -127,12 +127,12 @@ code_of_nvidia() { # TARGET
     printf '\113' | dd of="$at/a.bin" bs=1 seek=48 conv=notrunc 2>/dev/null
     printf '\113' | dd of="$at/a.bin" bs=1 seek=50 conv=notrunc 2>/dev/null
   fi
-  "$home/nvdisasm" -c "$at/a.bin" 2>/dev/null
+  "$home/nvdisasm" -c "$at/a.bin"
 }
 # Where a kernel's arguments are stands before it, in lines that begin with "//ze".
 code_of_intel() { # TARGET
-  readelf -p .ze_info "$at/$1" | sed 's/\\n$//; s/^  \[ *[0-9a-f]*\]  *//; s/^/\/\/ze /'
-  sed '/^\/\/\.\(kernel\|instCount\)/!{/^\/\//d}' "$at"/dump/*_entry_*.asm
+  readelf -p .ze_info "$at/$1" | sed 's/\\n$//; s/^  \[ *[0-9a-f]*\]  *//; s/^/\/\/ze /' &&
+    sed '/^\/\/\.\(kernel\|instCount\)/!{/^\/\//d}' "$at"/dump/*_entry_*.asm
 }
 
 # A digest of what compiles for a vendor. Results are kept until it changes.
@@ -142,6 +142,12 @@ compiler_of() { # VENDOR
     if [ "$1" = intel ]; then find "$home/ocloc" -name '*.so.*'; else "$clang" --version; fi
     if [ "$1" = amd ]; then cksum "$bitcode/ockl.bc"; fi
     if [ "$1" = nvidia ]; then "$home/ptxas" --version; fi; } | sha256sum | cut -c 1-12
+}
+
+# keep_code TARGET FILE: writes the assembly of what was compiled last. It fails where there is none.
+keep_code() {
+  (set -o pipefail && "code_of_$(vendor_of "$1")" "$1") >"$at/code" && [ -s "$at/code" ] && gzip -9 <"$at/code" >"$at/code.gz" &&
+    mv "$at/code.gz" "$2"
 }
 
 # one NUMBER SUM TARGET...: compiles a program for some targets of one vendor. On failure the compiler's messages are in
@@ -155,7 +161,8 @@ one() {
   for target in "$@"; do
     name=$kept/$sum.$compiler.$target
     if "$vendor" "$file" "$target" >"$at/lines" 2>"$at/log" && [ -s "$at/lines" ] &&
-      { [ -z "${code:-}" ] || { "code_of_$vendor" "$target" | gzip -9 >"$at/code" && mv "$at/code" "$name.gz"; } }; then
+      { [ -z "${code:-}" ] || keep_code "$target" "$name.gz" 2>>"$at/log" ||
+        { echo "its assembly cannot be had" >>"$at/log" && false; }; }; then
       mv "$at/lines" "$name"
     else
       mv "$at/log" "$out/$number.$target"
@@ -163,7 +170,11 @@ one() {
   done
   rm -rf "$at"
 }
-export -f options_of amd ptx nvidia intel code_of_amd code_of_nvidia code_of_intel vendor_of one
+export -f options_of amd ptx nvidia intel code_of_amd code_of_nvidia code_of_intel vendor_of keep_code one
+
+say_why() { # NUMBER TARGET: the first lines of the compiler's messages
+  if [ -e "$out/$1.$2" ]; then head -n 4 "$out/$1.$2" >&2; fi
+}
 
 compilers_find() {
   local target vendor
@@ -190,7 +201,7 @@ compile_listed() {
     number=${file#./}
     echo "${number%.cl} ${sum:0:32}"
   done >"$out/sums"
-  ls "$kept" >"$out/have"
+  find "$kept" -maxdepth 1 -type f ! \( -name '*.gz' -size -40c \) | sed 's,.*/,,' >"$out/have" # an empty .gz is less
   awk -v out="$out" -v code="${code:-}" '
     BEGIN {
       while ((getline line < (out "/compilers")) > 0) { split(line, w, " "); is[w[1]] = w[2] }

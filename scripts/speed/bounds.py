@@ -7,27 +7,30 @@ pipe      the busiest other pipe: a unit for matrices, f32, whole numbers, local
 latency   what a group takes from its begin to its end with all its waits, times the rounds of groups that the card needs"""
 
 import math
+import os
+from dataclasses import dataclass
 
 import cards
 
 SHARE_OF_MEMORY = 0.92  # of the published rate, which streaming reads reach at best
 SHARPNESS = 3.0  # bounds a, b take (a^3 + b^3)^(1/3): 26 % more than either where they are equal
-
-# Resident at once: warps, waves or threads of a scheduler; groups of a unit; bytes of local memory of a unit, and those that a
-# group takes beside its own. Sources: docs/offline.md, "How occupancy is counted".
-LIMITS = {
-    "sm_70": (16, 32, 96 << 10, 0),
-    "sm_80": (16, 32, 164 << 10, 1024),
-    "sm_89": (12, 24, 100 << 10, 1024),
-    "sm_90": (16, 32, 228 << 10, 1024),
-    "gfx906": (10, 40, 64 << 10, 0),
-    "gfx90a": (8, 32, 64 << 10, 0),
-    "gfx1030": (16, 64, 128 << 10, 0),
-    "gfx1100": (16, 64, 128 << 10, 0),
-    "dg2": (8, 128, 128 << 10, 0),
-    "tgllp": (7, 112, 64 << 10, 0),
-}
 OF_UNIT = ("local", "cache")
+ISSUE_PIPES = ("issue", "vector", "scalar")
+
+
+def read_limits():
+    """By target: (waves of a scheduler, groups of a unit, bytes of local memory of a unit, and of a group beside its own)."""
+    out = {}
+    with open(os.path.join(cards.HERE, "..", "offline", "occupancy.txt")) as file:
+        for line in file:
+            if not line.startswith("#"):
+                target, *numbers = line.split()
+                waves, _, groups, local, more = map(int, numbers)
+                out[target] = waves, groups, local << 10, more
+    return out
+
+
+LIMITS = read_limits()
 
 
 def round_up(x, to):
@@ -63,17 +66,32 @@ def meet(*times):
     return sum(t**SHARPNESS for t in times) ** (1 / SHARPNESS)
 
 
+@dataclass
 class Prediction:
-    """Seconds: total, and memory, cache, issue, pipe, latency. rule: which bound is largest. share: of `limit` ("memory", "matrix",
-    "dot" or "fma"), the rate that the launch could at best be held back by."""
+    """rule: which bound is largest. limit: "memory", "matrix", "dot" or "fma", the rate that the launch could at best be held back
+    by; share: the time at that rate, of the predicted time."""
+
+    timer: object  # the clock of the wave that stands for all
+    total: float  # seconds, as are the bounds
+    memory: float
+    cache: float
+    issue: float
+    pipe: float
+    pipe_name: str  # "-": none
+    latency: float
+    rule: str
+    from_memory: float  # bytes
+    handed: float
+    occupancy: float  # 0 to 1
+    limit: str
+    share: float
 
 
 def mean_of(waves):
-    """Phases and counters of several followed waves: the first's phases scaled to the mean time, and mean counters."""
+    """Of several followed waves: the clock of the one whose time is nearest to the mean, which stands for all, and that mean."""
     timers = [t for t, _ in waves]
     n = len(timers)
     total = sum(t.length() for t in timers) / n
-    # the wave nearest to the mean stands for all
     return min(timers, key=lambda t: abs(t.length() - total)), total
 
 
@@ -101,84 +119,97 @@ def bytes_of(timer, launch, waves, card, scale):
     return from_memory + min(unknown, max(0.0, stored - from_memory)), handed
 
 
-def predict(launch, card, waves, lanes, figures):
-    timer, mean_time = mean_of(waves)
-    scale = mean_time / timer.length() if timer.length() else 1.0
-    n_waves = launch.n_waves(lanes)
-    resident = resident_groups(card, figures, launch, n_waves)
-    units, simds, hz = card["units"], card["simds"], card["ghz"] * 1e9
-    n_groups = launch.n_groups
-    all_waves = n_groups * n_waves
+class Group:
+    """A work-group of a launch on a unit. pipes: cycles of one of its waves, by pipe; chain: cycles from its begin to its end,
+    with all waits, when it is alone."""
 
-    def load(pipes, n):
+    def __init__(self, timer, scale, n_waves, simds):
+        self.n_waves, self.simds = n_waves, simds
+        self.pipes, chain = {}, 0.0
+        for often, length, pipes in timer.phases:
+            chain += often * max(length, self.load(pipes, n_waves))
+            for p, c in pipes.items():
+                self.pipes[p] = self.pipes.get(p, 0.0) + often * c * scale
+        self.chain = chain * scale
+
+    def load(self, pipes, n):
         """Cycles that n waves of a unit keep its busiest pipe busy."""
-        return max((c * n * (1.0 if p in OF_UNIT else 1.0 / simds) for p, c in pipes.items()), default=0.0)
+        return max((c * n * (1.0 if p in OF_UNIT else 1.0 / self.simds) for p, c in pipes.items()), default=0.0)
 
-    total = {}
-    chain = 0.0
-    for often, length, pipes in timer.phases:
-        chain += often * max(length, load(pipes, n_waves))
-        for p, c in pipes.items():
-            total[p] = total.get(p, 0.0) + often * c * scale
-    chain *= scale
+    def together(self, n):
+        """Cycles of n groups at once."""
+        return meet(self.load(self.pipes, n * self.n_waves), self.chain)
 
-    def round_of(g):
-        return meet(load(total, g * n_waves), chain)
 
+def rounds_of(group, n_groups, units, resident):
+    """(cycles of all groups, rounds of resident groups)"""
     per_round = units * resident
     full, rest = divmod(n_groups, per_round)
     if full >= 3:
-        core, rounds = n_groups / per_round * round_of(resident), n_groups / per_round
-    else:
-        core = full * round_of(resident) + (round_of(math.ceil(rest / units)) if rest else 0.0)
-        rounds = full + (1 if rest else 0)
-    from_memory, handed = bytes_of(timer, launch, all_waves, card, scale)
-    out = Prediction()
-    busy = {p: c * all_waves / units * (1.0 if p in OF_UNIT else 1.0 / simds) / hz for p, c in total.items()}
-    # units of the card that the launch leaves idle
-    idle = units * math.ceil(n_groups / units) / n_groups if n_groups < 4 * per_round else 1.0
-    busy = {p: t * idle for p, t in busy.items()}
-    issue_pipes = ("issue", "vector", "scalar")
-    out.memory = from_memory / (card["memory_gbs"] * 1e9 * SHARE_OF_MEMORY)
-    out.cache = handed / (card["cache_gbs"] * 1e9)
-    out.issue = max((busy.get(p, 0.0) for p in issue_pipes), default=0.0)
-    others = {p: t for p, t in busy.items() if p not in issue_pipes}
-    out.pipe_name = max(others, key=others.get) if others else "-"
-    out.pipe = others.get(out.pipe_name, 0.0)
-    out.latency = rounds * chain / hz
-    out.total = meet(core / hz, out.memory, out.cache)
-    names = {"memory": out.memory, "cache": out.cache, "issue": out.issue, out.pipe_name: out.pipe, "latency": out.latency}
-    out.rule = max(names, key=names.get)
-    out.from_memory, out.handed = from_memory, handed
-    out.resident = min(resident, math.ceil(n_groups / units)) * n_waves
-    out.occupancy = min(1.0, resident * n_waves / (LIMITS[card["target"]][0] * simds))
-    out.timer = timer
-    out.is_bytes = timer.matrix_bytes
-    out.work = {k: v * lanes * all_waves * scale for k, v in timer.work.items()}
-    share_of_limit(out, launch, card)
-    return out
+        return n_groups / per_round * group.together(resident), n_groups / per_round
+    last = group.together(math.ceil(rest / units)) if rest else 0.0
+    return full * group.together(resident) + last, full + (1 if rest else 0)
 
 
-def share_of_limit(out, launch, card):
+def busy_of(group, n_groups, units, resident, hz):
+    """Seconds that each pipe is busy, on the busiest unit where the launch leaves others idle."""
+    idle = units * math.ceil(n_groups / units) / n_groups if n_groups < 4 * units * resident else 1.0
+    waves = n_groups * group.n_waves
+    return {p: c * waves / units * (1.0 if p in OF_UNIT else 1.0 / group.simds) / hz * idle for p, c in group.pipes.items()}
+
+
+def predict(launch, card, waves, lanes, figures):
+    timer, mean_time = mean_of(waves)
+    scale = mean_time / timer.length() if timer.length() else 1.0
+    n_waves, n_groups = launch.n_waves(lanes), launch.n_groups
+    resident = resident_groups(card, figures, launch, n_waves)
+    units, simds, hz = card["units"], card["simds"], card["ghz"] * 1e9
+    group = Group(timer, scale, n_waves, simds)
+    core, rounds = rounds_of(group, n_groups, units, resident)
+    busy = busy_of(group, n_groups, units, resident, hz)
+    others = {p: t for p, t in busy.items() if p not in ISSUE_PIPES}
+    pipe_name = max(others, key=others.get) if others else "-"
+    from_memory, handed = bytes_of(timer, launch, n_groups * n_waves, card, scale)
+    bounds = {
+        "memory": from_memory / (card["memory_gbs"] * 1e9 * SHARE_OF_MEMORY),
+        "cache": handed / (card["cache_gbs"] * 1e9),
+        "issue": max((busy.get(p, 0.0) for p in ISSUE_PIPES), default=0.0),
+        "pipe": others.get(pipe_name, 0.0),
+        "latency": rounds * group.chain / hz,
+    }
+    largest = max(bounds, key=bounds.get)
+    total = meet(core / hz, bounds["memory"], bounds["cache"])
+    work = {k: v * lanes * n_groups * n_waves * scale for k, v in timer.work.items()}
+    limit, ideal = limit_of(work, timer.matrix_bytes, from_memory, launch, card)
+    return Prediction(
+        timer=timer,
+        total=total,
+        pipe_name=pipe_name,
+        rule=pipe_name if largest == "pipe" else largest,
+        from_memory=from_memory,
+        handed=handed,
+        occupancy=min(1.0, resident * n_waves / (LIMITS[card["target"]][0] * simds)),
+        limit=limit,
+        share=ideal / total if total else 0.0,
+        **bounds,
+    )
+
+
+def limit_of(work, is_bytes, from_memory, launch, card):
+    """(which of the card's published rates takes the launch longest, seconds at that rate). work: multiply-adds by kind; is_bytes:
+    the matrix unit's are of bytes."""
     hz = card["ghz"] * 1e9
-    per = {"fma": card["fma"], "half": card["fma"]}
     dot = {"nvidia": 64, "amd": card["fma"] if card["target"] != "gfx1100" else 128, "intel": card["fma"]}[cards.vendor(card["target"])]
-    per["dot"] = 4 * dot
-    limits = {"memory": out.from_memory / (card["memory_gbs"] * 1e9)}
-    work = dict(out.work)
+    matrix = card.get("matrix", {}).get("bytes" if is_bytes else "halves", 0)
+    rates = {"fma": card["fma"], "half": card["fma"], "dot": 4 * dot, "matrix": matrix}
+    limits = {"memory": from_memory / (card["memory_gbs"] * 1e9)}
     useful = launch.flops / 2
     products = sum(work.get(k, 0) for k in ("matrix", "dot"))
     if products and useful:
         cut = min(1.0, useful / products)
         work = {k: v * cut if k in ("matrix", "dot") else 0.0 for k, v in work.items()}
     for kind, n in work.items():
-        if kind == "matrix":
-            rates = card.get("matrix", {})
-            rate = rates.get("bytes" if out.is_bytes else "halves", 0)
-        else:
-            rate = per.get(kind, 0)
-        if rate:
-            limits[kind] = n / (rate * card["units"] * hz)
-    out.limit = max(limits, key=limits.get)
-    out.ideal = limits[out.limit]
-    out.share = out.ideal / out.total if out.total else 0.0
+        if rates.get(kind):
+            limits[kind] = n / (rates[kind] * card["units"] * hz)
+    limit = max(limits, key=limits.get)
+    return limit, limits[limit]

@@ -11,10 +11,6 @@ SECTOR = 32  # bytes that the second cache hands over at once
 BANKS = 32  # of local memory, of four bytes each
 
 
-def pipes_of_bytes(ins):
-    return ins.op == "IMMA" or "iu8" in ins.op or "i8" in ins.op or ins.mods == ("bytes",)
-
-
 class Clock:
     """of: a launch (launches.py); costs: pipes.Costs. reuse: how often each byte of a stored buffer is read in the launch; the
     first read comes from memory, the others from the second cache."""
@@ -148,7 +144,7 @@ class Clock:
         if ins.work:
             self.work[kind] += ins.work
             if kind == "matrix":
-                self.matrix_bytes = pipes_of_bytes(ins)
+                self.matrix_bytes = ins.multiplies_bytes
         if kind == "barrier":
             step += 20
         elif kind == "control":

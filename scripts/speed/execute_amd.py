@@ -523,7 +523,6 @@ def table():
         for kind in ("u32", "i32", "u64", "i64", "u16", "i16", "f32"):
             for head in ("v_cmp", "v_cmpx", "s_cmp", "s_cmpk"):
                 run[f"{head}_{name}_{kind}"] = run_compare
-    run.update({"s_and_saveexec": None})
     for bits in ("b32", "b64"):
         run[f"s_and_saveexec_{bits}"] = saveexec(lambda c, e: c & e)
         run[f"s_or_saveexec_{bits}"] = saveexec(lambda c, e: c | e)

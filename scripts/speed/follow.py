@@ -23,7 +23,7 @@ def lanes_of(target, figures):
 
 
 def code_of(kept, launch, lanes):
-    """The kernel's instructions; None where its assembly is not kept."""
+    """The kernel's instructions: none where its assembly does not have it. None where no assembly is kept."""
     key = (launch.program, launch.target, launch.kernel)
     if key not in parsed:
         text = kept.assembly(launch.program, launch.target)
@@ -59,14 +59,16 @@ def wave_of(code, launch, timer, lanes, group):
 
 
 def follow(kept, launch, card, reuse=None):
-    """[(clock, wave)] of the followed waves, and lanes. Raises Stop or LookupError."""
+    """([(clock, wave)] of the followed waves, lanes, figures of the compilation). Raises Stop or LookupError."""
     figures = kept.figures(launch.program, launch.target, launch.kernel)
     if figures is None:
         raise LookupError("it does not compile")
     lanes = lanes_of(launch.target, figures)
     code = code_of(kept, launch, lanes)
-    if not code:
+    if code is None:
         raise LookupError("its assembly is not kept")
+    if not code:
+        raise LookupError("the assembly that is kept does not have it")
     out = []
     for group in groups_of(launch):
         timer = clock.Clock(launch, card, pipes.Costs(card, lanes), reuse)

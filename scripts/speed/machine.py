@@ -50,6 +50,11 @@ class Instruction:
         self.extra = None
         self.whole = 0  # bytes of a message that moves a block for the whole wave
 
+    @property
+    def multiplies_bytes(self):
+        """Whether a unit for small matrices multiplies bytes by it, and no halves."""
+        return self.op == "IMMA" or "iu8" in self.op or "i8" in self.op or self.mods == ("bytes",)
+
 
 def signed(x):
     return x - 0x100000000 if x & 0x80000000 else x

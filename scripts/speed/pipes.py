@@ -16,7 +16,7 @@ OF_UNIT = ("local", "cache")
 
 # Cycles until a result can be used, by vendor. Sources: NVIDIA: Luo et al., arXiv:2402.13499, and Jia et al., arXiv:1804.06826;
 # AMD: the instruction set guides (dependent instructions of RDNA: 5 cycles; of GCN and CDNA: as long as an issue takes);
-# Intel: no published figure is at hand; those of the feasibility study were taken.
+# Intel: estimates, without a source.
 LATENCY = {
     "nvidia": {"": 5, "local_load": 30, "shuffle": 24, "special": 22, "convert": 22, "matrix": 33, "read": 20, "constant": 8, "double": 40},
     "amd_wave32": {
@@ -62,9 +62,9 @@ class Costs:
     def latency(self, ins):
         return self.latency_of.get(ins.kind, self.latency_of[""])
 
-    def matrix_cycles(self, ins, is_bytes):
+    def matrix_cycles(self, ins):
         """All of a wave's multiply-adds."""
-        rate = self.matrix["bytes" if is_bytes else "halves"]
+        rate = self.matrix["bytes" if ins.multiplies_bytes else "halves"]
         share = 0.62 if self.target == "sm_90" else 1.0  # of mma.sync, see cards.toml
         return ins.work * self.lanes / rate / share
 
@@ -88,7 +88,7 @@ class Costs:
         elif kind == "uniform":
             out["uniform"] = 2
         elif kind == "matrix":
-            out["matrix"] = self.matrix_cycles(ins, ins.op == "IMMA")
+            out["matrix"] = self.matrix_cycles(ins)
         elif kind == "double":
             out["double"] = 64 if self.target == "sm_89" else 2
         elif kind == "shuffle":
@@ -110,7 +110,7 @@ class Costs:
         elif kind == "double":
             out = {"vector": 32}
         elif kind == "matrix":
-            out = {"vector": self.matrix_cycles(ins, "iu8" in ins.op)}
+            out = {"vector": self.matrix_cycles(ins)}
         elif kind in ("scalar", "constant", "control"):
             out = {"scalar": 1}
         elif kind in ("local_load", "local_store", "shuffle"):
@@ -130,7 +130,7 @@ class Costs:
         elif kind == "double":
             out = {"vector": 8}
         elif kind == "matrix":
-            out = {"matrix": self.matrix_cycles(ins, "i8" in ins.op)}
+            out = {"matrix": self.matrix_cycles(ins)}
         elif kind in ("scalar", "constant", "control"):
             out = {"scalar": 4}
         elif kind in ("local_load", "local_store", "shuffle"):
@@ -153,7 +153,7 @@ class Costs:
         elif kind == "special":
             out["slow unit"] = 4 * width
         elif kind == "matrix":
-            out["matrix"] = self.matrix_cycles(ins, ins.mods == ("bytes",)) if self.matrix else 16
+            out["matrix"] = self.matrix_cycles(ins) if self.matrix else 16
         elif kind in ("local_load", "local_store"):
             out["local"] = lines
         elif kind in ("load", "store", "spill"):

@@ -170,7 +170,8 @@ def work(batch):
         launch.target = card["target"]
         try:
             out.append((launch, line_of(launch, card, constants_of(state["folder"], launch.program), state["kept"])))
-        except (Stop, LookupError, ArithmeticError) as why:
+        except Exception as error:  # code that is read in a wrong way may end in any
+            why = error if type(error) in (Stop, LookupError) else f"{type(error).__name__}: {error}"
             failed.append(f"{launch.card}: {launch.kernel} {constants_of(state['folder'], launch.program)} in {launch.step}: {why}")
     follow.parsed.clear()
     return out, failed
@@ -198,7 +199,7 @@ def main():
     ) as pool:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        for lines, bad in pool.imap_unordered(work, batches, chunksize=4):
+        for lines, bad in pool.imap(work, batches, chunksize=4):
             failed += bad
             for launch, line in lines:
                 for other in equal[(launch.card,) + launch.key + (launch.depth,)]:

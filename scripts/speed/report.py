@@ -109,7 +109,7 @@ class Report:
                         f"{min(share):.0f} to {max(share):.0f} %",
                     ]
                 )
-        return table(["model", "step", "launches", "of a layer", "share of the time"], lines)
+        return table(["model", "step", "launches", "per layer", "share of the time"], lines)
 
     # ---- kernels ---------------------------------------------------------------------------------------------------------------------
 
@@ -228,12 +228,12 @@ class Report:
             if t:
                 without = self.models[name]["steps"][step].get("tokens", 1) / t[0] * 1e3
                 lines.append([card["name"], p["step"], p["backend"], number(p["tokens"]), number(t[3]), number(without), p["source"]])
-        return table(["card", "step", "llama.cpp's back end", "its tokens/s", "predicted for clef", "without launch cost", "source"], lines)
+        return table(["card", "step", "engine and back end", "its tokens/s", "predicted for clef", "without launch cost", "source"], lines)
 
     def summary(self):
         out = ["### Whole steps", ""] + self.whole_steps()
         out += ["### Launches", ""] + self.launches()
-        out += ["### Beside llama.cpp", ""] + self.beside_published()
+        out += ["### Beside published figures", ""] + self.beside_published()
         out += ["### Products of one row: share of the limit, and what rules", ""]
         out += self.kernels(("panel_gpu_gemv",), {"llama-3-8b/decode-4k", "llama-3-8b-q8_0/decode-0", "llama-3-8b-f16/decode-0"})
         out += ["### Products of 512 and of 8 rows", ""]

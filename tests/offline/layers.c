@@ -4,6 +4,8 @@
 
 #include "clef/graph.h"
 
+const int64_t layer_tokens[N_LAYER_TOKENS] = {1, 2, 8, INT64_MAX};
+
 /* A Llama of 8 billion: 32 heads of 128, 8 of them for keys, a vocabulary of 128256. %1: dtype of the
  * weights, %2: of the cache. */
 #define LLAMA                                                                                                \

@@ -157,10 +157,12 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols,
 
 static int lower_graph(lister *l, const clef_graph *g, const clef_variant *const *forced)
 {
-    static const int64_t at[] = {1, INT64_MAX, 2, 8};
+    static const int64_t of_cases[] = {1, INT64_MAX};
+    const int64_t *at = l->in_layer ? layer_tokens : of_cases;
+    const size_t n = l->in_layer ? N_LAYER_TOKENS : sizeof of_cases / sizeof *of_cases;
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int failed = 0;
-    for (size_t i = 0; i < (l->in_layer ? 4 : 2) && !failed; i++) {
+    for (size_t i = 0; i < n && !failed; i++) {
         for (int32_t k = 0; k < g->n_symbols; k++)
             symbols[k] = g->symbols[k].bound < at[i] ? g->symbols[k].bound : at[i];
         failed = lower_nodes(l, g, symbols, forced);

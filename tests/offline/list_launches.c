@@ -274,10 +274,10 @@ static int list_model(lister *l)
     return failed;
 }
 
-/* A layer at one token, at two, and at the bounds of its symbols: what list_kernels calls hot. */
+/* A layer at each number of tokens at which list_kernels calls kernels hot. */
 static int list_layer(lister *l, int number, const char *text, const char *name)
 {
-    static const int64_t at[] = {1, 2, INT64_MAX};
+    const int64_t *at = layer_tokens;
     int failed = 0;
     for (int32_t k = 0; k < l->n_cards && !failed; k++) {
         clef_graph *g = NULL;
@@ -286,7 +286,7 @@ static int list_layer(lister *l, int number, const char *text, const char *name)
             return offline_stop(name, err.text);
         g = passed(&l->cards[k], g);
         failed = !g;
-        for (size_t i = 0; i < sizeof at / sizeof *at && !failed; i++) {
+        for (size_t i = 0; i < N_LAYER_TOKENS && !failed; i++) {
             int64_t symbols[CLEF_MAX_SYMBOLS], tokens = 1, keys = 1;
             char step_name[2 * MAX_NAME];
             for (int32_t s = 0; s < g->n_symbols; s++)

@@ -3,6 +3,7 @@
 import os
 import struct
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "speed"))
@@ -13,9 +14,11 @@ import bounds
 import cards
 import check
 import clock
+import follow
 import launches
 import machine
 import pipes
+import predict
 import report
 import validate
 import wave_amd
@@ -283,13 +286,13 @@ class Machine(unittest.TestCase):
 class Bounds(unittest.TestCase):
     FIGURES = {"registers": 32, "spilled": 0, "stack": 0, "local": 0, "x": 0}
 
-    def predict(self, n_bytes, groups, rounds):
+    def predict(self, n_bytes, groups, rounds, step="0x4", card=CARDS["rtx4090"]):
         launch = launch_of("rtx4090", struct.pack("<I", rounds).hex(), [f"w{n_bytes}"], groups=(groups, 1, 1), local=(256, 1, 1))
         timer = clock_of(launch, "rtx4090", 32)
-        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", "0x4"), "k")), launch, timer)
+        warp = wave_nvidia.Warp(wave_nvidia.bind(asm_nvidia.parse(SASS.replace("{step}", step), "k")), launch, timer)
         warp.execute()
         timer.finish()
-        return bounds.predict(launch, CARDS["rtx4090"], [(timer, warp)], 32, self.FIGURES)
+        return bounds.predict(launch, card, [(timer, warp)], 32, self.FIGURES)
 
     def test_much_streaming_is_ruled_by_memory(self):
         rounds, groups = 8, 20000
@@ -297,6 +300,11 @@ class Bounds(unittest.TestCase):
         self.assertEqual(p.rule, "memory")
         self.assertGreater(p.share, 0.6)
         self.assertLess(p.share, 0.93)
+
+    def test_the_second_cache_rules_also_where_the_first_is_the_busiest_pipe(self):
+        p = self.predict(2 << 30, 20000, 8, "0x80", dict(CARDS["rtx4090"], cache_gbs=100))
+        self.assertEqual((p.pipe_name, p.rule), ("cache", "cache"))
+        self.assertGreater(p.cache, p.pipe)
 
     def test_one_group_is_ruled_by_latency(self):
         p = self.predict(1 << 20, 1, 50)
@@ -309,6 +317,17 @@ class Bounds(unittest.TestCase):
         local = bounds.resident_groups(CARDS["rtx4090"], dict(self.FIGURES, local=48 << 10), launch, 8)
         many = bounds.resident_groups(CARDS["rtx4090"], self.FIGURES, launch, 8)
         self.assertEqual((few, local, many), (1, 2, 6))
+
+
+    def test_every_card_has_the_schedulers_of_its_targets_limits(self):
+        schedulers = {}
+        with open(os.path.join(cards.HERE, "..", "offline", "occupancy.txt")) as file:
+            for line in file:
+                if not line.startswith("#"):
+                    schedulers[line.split()[0]] = int(line.split()[2])
+        for key, card in CARDS.items():
+            self.assertIn(card["target"], bounds.LIMITS, key)
+            self.assertEqual(card["simds"], schedulers[card["target"]], key)
 
 
 class Gate(unittest.TestCase):
@@ -340,16 +359,78 @@ class Gate(unittest.TestCase):
         ]
 
     def test_equal_passes(self):
-        self.assertEqual(check.compare([self.ROW], self.table("80", "20"), []), [])
+        self.assertEqual(check.compare([self.ROW], self.table("80", "20"), []), (2, []))
 
     def test_a_share_that_fell_by_more_than_five_points_fails(self):
-        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [])), 1)
-        self.assertEqual(check.compare([self.ROW], self.table("84", "20"), []), [])
-        self.assertEqual(check.compare([self.ROW], self.table("86", "20"), [("k", ["rtx4090"])]), [])
-        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [("k", ["a100"])])), 1)
+        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [])[1]), 1)
+        self.assertEqual(check.compare([self.ROW], self.table("84", "20"), [])[1], [])
+        self.assertEqual(check.compare([self.ROW], self.table("86", "20"), [("k", ["rtx4090"])])[1], [])
+        self.assertEqual(len(check.compare([self.ROW], self.table("86", "20"), [("k", ["a100"])])[1]), 1)
 
     def test_a_slower_step_fails(self):
-        self.assertEqual(len(check.compare([self.ROW], self.table("80", "18"), [])), 1)
+        self.assertEqual(len(check.compare([self.ROW], self.table("80", "18"), [])[1]), 1)
+
+    def test_only_what_was_predicted_is_counted_and_a_step_that_is_missing_fails(self):
+        table = self.table("80", "20") + [dict(t, step="m/prefill") for t in self.table("80", "20")]
+        self.assertEqual(check.compare([self.ROW], table, []), (2, []))
+        self.assertEqual(check.compare([self.ROW], table, [], {("a100", "m/prefill")}), (2, []))
+        n, failures = check.compare([self.ROW], table, [], {("rtx4090", "m/decode"), ("rtx4090", "m/prefill")})
+        self.assertEqual((n, len(failures)), (3, 1))
+        self.assertIn("m/prefill", failures[0])
+
+    def test_the_table_has_the_time_of_one_launch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "table.csv")
+            check.write([self.ROW, dict(self.ROW, us="40", count="1")], path)
+            step, kernel = check.read_csv(path)
+        self.assertEqual((step["us"], step["count"]), ("60.0", "3"))
+        self.assertEqual((kernel["us"], kernel["count"]), ("20.00", "3"))
+
+    def test_wishes(self):
+        wished = cards.wishes(["sm_89"], brief=True)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "wishes")
+            with open(path, "w") as file:
+                file.write("\n".join(wished) + "\n")
+            found = check.read_wishes(path)
+        self.assertIn(("rtx4090", "gpt2/decode-960"), found)
+        self.assertNotIn(("rtx4090", "llama-2-7b/decode-0"), found)
+
+
+class Failures(unittest.TestCase):
+    """What cannot be followed is named, with the reason."""
+
+    class Kept:
+        def __init__(self, assembly):
+            self.text = assembly
+
+        def figures(self, *_):
+            return Bounds.FIGURES
+
+        def assembly(self, *_):
+            return self.text
+
+    def reason(self, assembly, card="rtx4090"):
+        launch = launch_of(card, struct.pack("<I", 3).hex(), ["w1000000"])
+        launch.card = card
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "0000.cl"), "w") as file:
+                file.write("// options: -D WG=64\n")
+            predict.state.update(kept=self.Kept(assembly), cards=CARDS, folder=folder)
+            done, failed = predict.work([launch])
+        self.assertEqual((len(done), len(failed)), (0, 1) if failed else (1, 0))
+        return failed[0] if failed else None
+
+    def test_none(self):
+        self.assertIsNone(self.reason(SASS.replace("{step}", "0x4")))
+
+    def test_no_assembly_and_none_of_the_kernel(self):
+        self.assertEqual(self.reason(None), "rtx4090: k WG=64 in m/s: its assembly is not kept")
+        self.assertIn("does not have it", self.reason(SASS.replace(".text.k:", ".text.other:")))
+
+    def test_code_that_the_reader_does_not_expect(self):
+        self.assertIsNone(self.reason(INTEL, "a770"))
+        self.assertRegex(self.reason(INTEL.replace("(lt)f0.0", "(xx)f0.0"), "a770"), "^a770: k WG=64 in m/s: TypeError: ")
 
 
 class Validation(unittest.TestCase):

@@ -155,6 +155,12 @@ clef_status cli_bench_interrupted(clef_error *err);
 /** Feeds n ids, the next tokens of the prompt, in steps. Adds each step's cost to *flops and *bytes, unless
  *  they are NULL. */
 clef_status cli_bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
+/** Tokens of a prefill step that is profiled: the prompt, or as much of it as a step takes. 0: none. */
+int32_t cli_bench_step_tokens(const bench *b);
+/** A step of n tokens after `depth` tokens, twice: drivers compile in the first. The second is what the
+ *  session's profile has afterwards. *start: when it began; *seconds: how long it took; both may be NULL. */
+clef_status cli_bench_second_step(bench *b, int32_t n, int32_t depth, double *start, double *seconds,
+                                  clef_error *err);
 /** Feeds one more token of the prompt and generates n tokens greedily, in n steps. */
 clef_status cli_bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
 

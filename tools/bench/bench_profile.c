@@ -203,24 +203,38 @@ int cli_profile_step(const bench *b, const char *title, double seconds)
     return rc;
 }
 
-/* Profiles one step after a step that does not count, from a cache of `depth` tokens. */
+int32_t cli_bench_step_tokens(const bench *b)
+{
+    return b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+}
+
+clef_status cli_bench_second_step(bench *b, int32_t n, int32_t depth, double *start, double *seconds,
+                                  clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < 2 && status == CLEF_OK; i++) {
+        status = clef_session_reset(b->session, err);
+        if (status == CLEF_OK && depth)
+            status = cli_bench_feed(b, depth, NULL, NULL, err);
+        const double began = cli_terminal_seconds();
+        if (status == CLEF_OK)
+            status = cli_bench_feed(b, n, NULL, NULL, err);
+        if (start)
+            *start = began;
+        if (seconds)
+            *seconds = cli_terminal_seconds() - began;
+    }
+    return status;
+}
+
 static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t depth)
 {
     clef_error err = {0};
     char title[96];
-    double seconds = 0;
-    clef_status status = CLEF_OK;
-    for (int32_t i = 0; i < 2 && status == CLEF_OK; i++) {
-        status = clef_session_reset(b->session, &err);
-        if (status == CLEF_OK && depth)
-            status = cli_bench_feed(b, depth, NULL, NULL, &err);
-        const double start = cli_terminal_seconds();
-        if (status == CLEF_OK)
-            status = cli_bench_feed(b, n_tokens, NULL, NULL, &err);
-        seconds = cli_terminal_seconds() - start;
-        if (status == CLEF_OK && i == 1)
-            status = cli_trace_step(&b->trace, b->session, what, start, &err);
-    }
+    double start = 0, seconds = 0;
+    clef_status status = cli_bench_second_step(b, n_tokens, depth, &start, &seconds, &err);
+    if (status == CLEF_OK)
+        status = cli_trace_step(&b->trace, b->session, what, start, &err);
     cli_progress_finish(&b->progress);
     if (status != CLEF_OK)
         return cli_report(&err);
@@ -239,7 +253,7 @@ void cli_profile_limits(const bench *b)
 
 int cli_bench_profile(bench *b)
 {
-    const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+    const int32_t step = cli_bench_step_tokens(b);
     int rc = CLI_GO_ON;
     clef_error err = {0};
     cli_profile_limits(b);

@@ -13,16 +13,42 @@ enum { PATH_BYTES = 768 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The last part of a path. Of the rest nothing goes into the report, and of "." or ".." neither. */
-static void name_model(const char *path, char *out, size_t capacity)
+static const char *last_part(const char *path, int *n)
 {
     size_t end = strlen(path), from;
     while (end > 0 && (path[end - 1] == '/' || path[end - 1] == '\\'))
         end--;
     for (from = end; from > 0 && path[from - 1] != '/' && path[from - 1] != '\\'; from--)
         continue;
-    const int is_name = end > from && path[from] != '.' && path[from] != '~';
-    snprintf(out, capacity, "%.*s", is_name ? (int)(end - from) : 7, is_name ? path + from : "a model");
+    *n = (int)(end - from);
+    return path + from;
+}
+
+/* A home folder is usually called as its user is. */
+static int is_home(const char *name, int n)
+{
+    static const char *const variables[] = {"HOME", "USERPROFILE"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *home = getenv(variables[i]);
+        int n_home = 0;
+        const char *user = home ? last_part(home, &n_home) : NULL;
+        if (n_home == n && strncmp(user, name, (size_t)n) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* The last part of a path. Of the rest nothing goes into the report, and of ".", ".." or the user's own
+ * folder neither. */
+static void name_model(const char *path, char *out, size_t capacity)
+{
+    int n = 0;
+    const char *name = last_part(path, &n);
+    if (n == 0 || name[0] == '.' || name[0] == '~' || is_home(name, n)) {
+        name = "a model";
+        n = (int)strlen(name);
+    }
+    snprintf(out, capacity, "%.*s", n, name);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -92,19 +118,11 @@ static clef_status add_launches(const bench *b, report_model *m, const char *ste
     return s;
 }
 
-/* The second of two steps counts, since drivers compile in the first. */
 static clef_status profile_step(bench *b, report_model *m, const char *what, int32_t n_tokens, int32_t depth,
                                 clef_error *err)
 {
     char step[32];
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < 2 && !s; i++) {
-        s = clef_session_reset(b->session, err);
-        if (!s && depth)
-            s = cli_bench_feed(b, depth, NULL, NULL, err);
-        if (!s)
-            s = cli_bench_feed(b, n_tokens, NULL, NULL, err);
-    }
+    const clef_status s = cli_bench_second_step(b, n_tokens, depth, NULL, NULL, err);
     snprintf(step, sizeof step, "%s %" PRId32 " after %" PRId32, what, n_tokens, depth);
     return s ? s : add_launches(b, m, step, err);
 }
@@ -153,6 +171,27 @@ static int measure_device(bench *b, report *r)
     return rc;
 }
 
+/* What tells which model it is, whatever its name. */
+static void describe_model(const clef_model *model, report_model *m)
+{
+    const clef_hparams *hp = clef_model_hparams(model);
+    uint64_t bytes[CLEF_N_DTYPES] = {0};
+    int32_t most = 0;
+    for (int32_t i = 0; i < clef_model_n_tensors(model); i++) {
+        const clef_tensor_info t = clef_model_tensor(model, i);
+        m->n_bytes += t.n_bytes;
+        if ((int32_t)t.dtype < CLEF_N_DTYPES)
+            bytes[t.dtype] += t.n_bytes;
+    }
+    for (int32_t i = 1; i < CLEF_N_DTYPES; i++)
+        most = bytes[i] > bytes[most] ? i : most;
+    m->dtype = clef_dtype_name((clef_dtype)most);
+    m->n_layers = hp->n_layers;
+    m->d_model = hp->d_model;
+    m->n_vocab = hp->n_vocab;
+    snprintf(m->arch, sizeof m->arch, "%s", hp->arch);
+}
+
 /* Without profiling, which slows some devices. */
 static int measure_rates(bench *b, const char *path, report_model *m)
 {
@@ -160,9 +199,7 @@ static int measure_rates(bench *b, const char *path, report_model *m)
     const int rc = cli_bench_open(b, path);
     if (rc != CLI_GO_ON)
         return rc;
-    snprintf(m->arch, sizeof m->arch, "%s", clef_model_hparams(b->model)->arch);
-    for (int32_t i = 0; i < clef_model_n_tensors(b->model); i++)
-        m->n_bytes += clef_model_tensor(b->model, i).n_bytes;
+    describe_model(b->model, m);
     m->limit = cli_bench_limit(b, &b->speed);
     m->load_seconds = b->load_seconds;
     m->first_seconds = b->first_seconds;
@@ -178,7 +215,7 @@ static int measure_launches(bench *b, const char *path, report_model *m)
     const int rc = cli_bench_open(b, path);
     if (rc != CLI_GO_ON)
         return rc;
-    const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+    const int32_t step = cli_bench_step_tokens(b);
     clef_status s = step ? profile_step(b, m, "prefill", step, 0, &err) : CLEF_OK;
     if (!s && b->n_gen)
         s = profile_step(b, m, "decode", 1, b->o->depth, &err);

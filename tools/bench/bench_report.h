@@ -21,6 +21,8 @@ typedef struct report_launch {
 typedef struct report_model {
     char           name[256], arch[REPORT_NAME];
     uint64_t       n_bytes;
+    int32_t        n_layers, d_model, n_vocab;
+    const char    *dtype; /* that most of the bytes have; NULL: the model was not opened */
     double         limit; /* of products, in 1e9 operations a second */
     double         load_seconds, first_seconds;
     bench_rate     rates[2];
@@ -43,7 +45,7 @@ typedef struct report {
     int32_t            n_aside;
     clef_variant_info *variants;
     int32_t            n_variants;
-    char               failure[REPORT_NAME]; /* empty, or the status that ended the measurements */
+    char               failure[REPORT_NAME]; /* empty, or that the measurements stopped before the end */
 } report;
 
 /** Writes the report as JSON with sorted keys. `user` is the report (a cli_writer). */

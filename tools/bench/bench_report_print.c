@@ -147,6 +147,8 @@ static void write_model(FILE *to, const report *r, const report_model *m)
     fputs("  {", to);
     cli_json_member_text(to, &n, "arch", m->arch);
     cli_json_member_number(to, &n, "bytes", (double)m->n_bytes);
+    cli_json_member_number(to, &n, "d_model", m->d_model);
+    cli_json_member_text(to, &n, "dtype", m->dtype ? m->dtype : "");
     cli_json_member_number(to, &n, "first_token_s", m->first_seconds);
     fputs(",\n   \"launches\": [", to);
     for (int32_t i = 0; i < m->n_launches; i++) {
@@ -156,6 +158,8 @@ static void write_model(FILE *to, const report *r, const report_model *m)
     fputs("],\n   ", to);
     n = 0;
     cli_json_member_number(to, &n, "load_s", m->load_seconds);
+    cli_json_member_number(to, &n, "n_layers", m->n_layers);
+    cli_json_member_number(to, &n, "n_vocab", m->n_vocab);
     cli_json_member_text(to, &n, "name", m->name);
     cli_json_member_number(to, &n, "product_limit_gop_s", m->limit);
     fputs(",\n   \"rates\": [", to);
