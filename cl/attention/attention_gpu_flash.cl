@@ -90,7 +90,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         begin[i] = keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query));
         end[i] = keys_end(&a, at);
         most[i] = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
-        sum[i] = most[i] > -INFINITY ? 1.0f : 0.0f;
+        sum[i] = most[i] >= -FLT_MAX ? 1.0f : 0.0f;
 #pragma unroll
         for (uint j = 0; j < VECTORS; j++)
             acc[i * VECTORS + j] = 0;

@@ -101,13 +101,12 @@ static void rescale(float *z, float *most, float *keep, local const float *weigh
 #pragma unroll 4
         for (uint s = 0; s < KEYS; s++)
             high = fmax(high, weights[(p->first + i) * PITCH + s]);
-        const float base =
-            high == -INFINITY ? 0.0f : high; /* no key yet, or only NaN, which fmax leaves out */
-        keep[i] = exp(most[i] - base);
+        const float base = base_of(high);
+        keep[i] = weight_of(most[i], base);
         most[i] = high;
 #pragma unroll
         for (uint j = 0; j < MINE; j++)
-            z[i * MINE + j] = exp(z[i * MINE + j] - base);
+            z[i * MINE + j] = weight_of(z[i * MINE + j], base);
     }
 }
 
