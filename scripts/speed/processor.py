@@ -3,7 +3,7 @@ time can be measured.
 
 usage: processor.py CLEF FOLDER LLVM_MCA [LIBRARIES] [--document FILE] [--cpu NAME]
   CLEF       the command
-  FOLDER     gets models, PoCL's code and profiles
+  FOLDER     gets models, PoCL's code and profiles; what is there from an earlier run is used again
   LIBRARIES  the folder of the libraries that llvm-mca needs, if the system's are not they
   FILE       gets the tables between "<!-- processor -->" and "<!-- end of processor -->"
   NAME       the processor that llvm-mca is to assume, as LLVM calls it [this machine's]
@@ -26,8 +26,10 @@ import document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BEGIN, END = "<!-- processor -->", "<!-- end of processor -->"
-FORMATS = ("f32", "f16", "q8_0", "q6_k", "q4_k", "q4_0", "mxfp4")
-PROMPT, DEPTH, RUNS = 240, 960, 3  # a prompt of whole token blocks; decode after so many tokens; runs after the one that compiles
+FORMATS = ("f32", "f16", "q8_0", "q4_k", "q4_0")
+PROMPT = 48  # tokens: whole token blocks, and so few that some launches fall between two turns of other programs
+DEPTH = 960  # tokens before the decode
+RUNS = 3  # after the one that compiles
 LEAST_US = 20  # of a launch: in shorter ones the cost of starting them counts, which is not predicted
 
 
@@ -121,7 +123,8 @@ def compare_format(form, clef, folder, machine, mca):
     cache = os.path.join(folder, f"pocl-{form}")
     os.makedirs(cache, exist_ok=True)
     model = os.path.join(folder, f"{form}.gguf")
-    run([clef, "quantize", os.path.join(folder, "model"), model, form, "--no-tokenizer", "-q"])
+    if not os.path.exists(model):
+        run([clef, "quantize", os.path.join(folder, "model"), model, form, "--no-tokenizer", "-q"])
     environment = {
         **os.environ,
         "POCL_CACHE_DIR": cache,
@@ -139,7 +142,6 @@ def compare_format(form, clef, folder, machine, mca):
         for key, values in launches_of(trace).items():
             found.setdefault(key, []).extend(values)
         machine.look()
-    os.remove(model)
     out = []
     for key, values in found.items():
         if not any(m.products for m in values) or not key[2].startswith(("panel_", "gemv", "gemm", "attention")):
@@ -241,7 +243,8 @@ def main():
     folder = arguments.folder
     os.makedirs(folder, exist_ok=True)
     mca = asm_processor.Mca(arguments.llvm_mca, arguments.libraries, arguments.cpu)
-    run([sys.executable, os.path.join(HERE, "random_model.py"), os.path.join(folder, "model")])
+    if not os.path.exists(os.path.join(folder, "model")):
+        run([sys.executable, os.path.join(HERE, "random_model.py"), os.path.join(folder, "model")])
     machine = Machine(arguments.clef, folder)
     rows = []
     for form in FORMATS:
