@@ -144,7 +144,8 @@ def compare_format(form, clef, folder, machine, mca):
         machine.look()
     out = []
     for key, values in found.items():
-        if not any(m.products for m in values) or not key[2].startswith(("panel_", "gemv", "gemm", "attention")):
+        values = [m for m in values if m.products]
+        if not values or not key[2].startswith(("panel_", "gemv", "gemm", "attention")):
             continue
         loop = asm_processor.main_loop(cache, key[2])
         if loop is None:
