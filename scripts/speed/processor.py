@@ -109,7 +109,8 @@ class Comparison:
 
     @property
     def kind(self):
-        return "attention" if self.kernel.startswith("attention") else self.step
+        """What its line of the second table is: a prompt's logits are a product of one row, too."""
+        return "attention" if self.kernel.startswith("attention") else "decode" if "gemv" in self.kernel else self.step
 
     def predict(self, machine):
         """Seconds, and the bound that rules."""
