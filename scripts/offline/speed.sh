@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # variables of tools/offline
 # Sourced by tools/offline --speed: the launches of whole steps, compiled, and their speed as scripts/speed predicts it. With
-# --validate, kernels of clpeak are, and are held against published measurements.
+# --validate, kernels of clpeak and CLBlast are, and are held against published measurements.
 failed=0
 if ! python3 -c 'import tomllib' 2>/dev/null; then
   say "offline: --speed skipped: Python 3.11 is not installed"
@@ -9,7 +9,9 @@ fi
 mkdir -p "$tables"
 if [ -n "$validate" ]; then
   unpacked clpeak clpeak || { say "offline: --validate: clpeak (Debian) cannot be had"; exit 1; }
-  python3 scripts/speed/validate.py programs "$home/clpeak/usr/bin/clpeak" "$out/cl"
+  unpacked clblast libclblast1 || { say "offline: --validate: libclblast1 (Debian) cannot be had"; exit 1; }
+  python3 scripts/speed/validate.py programs "$home/clpeak/usr/bin/clpeak" \
+    "$(find "$home/clblast" -type f -name 'libclblast.so.*' | head -n 1)" "$out/cl"
   compile_listed
   python3 scripts/speed/validate.py table "$out/cl" "$kept" "$out/sums" "$out/compilers" ${to:+"$to"} || failed=1
   return

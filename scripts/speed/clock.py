@@ -75,9 +75,17 @@ class Clock:
         self.n_lines["loads"] += 1
         self.n_lines["lines"] += len(lines)
         self.lines_of[ins.index] += len(lines)
-        if not fresh:
-            return max(len(lines), len(sectors) * SECTOR / LINE), "first"
-        return max(len(lines), len(sectors) * SECTOR / LINE), buffer
+        return self.passes(addresses, n, lines, sectors), buffer if fresh else "first"
+
+    def passes(self, addresses, n, lines, sectors):
+        """Of a load through the first cache: each takes a line. NVIDIA's serves half of a warp at once if lanes load 8 bytes, and a
+        quarter if they load 16, also if all read the same line."""
+        whole = max(len(lines), len(sectors) * SECTOR / LINE)
+        if self.costs.vendor != "nvidia" or n <= 4:
+            return whole
+        lanes = max(1, LINE // n)
+        parts = (addresses[i : i + lanes] for i in range(0, len(addresses), lanes))
+        return max(whole, sum(len({x // LINE for a in part for x in (a, a + n - 1)}) for part in parts))
 
     def local_access(self, ins, addresses):
         """Cycles of local memory: what the busiest bank serves. Lanes that read the same word are served at once."""

@@ -1,12 +1,12 @@
-"""Holds predictions against published measurements of clpeak's kernels (published.toml).
+"""Holds predictions against published measurements of clpeak's kernels (published.toml) and of CLBlast's (gemm.py).
 
-usage: validate.py programs CLPEAK FOLDER         writes its kernels as programs, and FOLDER/list, for compilers
+usage: validate.py programs CLPEAK CLBLAST FOLDER  writes their kernels as programs, and FOLDER/list, for compilers
        validate.py table FOLDER KEPT SUMS COMPILERS [DOCUMENT]
   CLPEAK    the program of Debian's package, in which its kernels stand as text
+  CLBLAST   the library of Debian's package, likewise
   DOCUMENT  gets the table between "<!-- validated -->" and "<!-- end of validation -->"
 The exit code is 1 where the rank correlation over all measurements of computing is below 0.8."""
 
-import math
 import re
 import statistics
 import struct
@@ -14,10 +14,13 @@ import sys
 
 import bounds
 import cards
+import document
 import follow
+import gemm
 import kept as kept_module
 import launches
 import machine
+from correlation import spearman
 
 FAMILIES = {
     "bandwidth": "global_bandwidth_v{}_local_offset",
@@ -51,7 +54,7 @@ def kernels_of(path):
     return found
 
 
-def write_programs(clpeak, folder):
+def write_programs(clpeak, clblast, folder):
     found = kernels_of(clpeak)
     missing = sorted(set(FAMILIES) - set(found))
     if missing:
@@ -63,6 +66,7 @@ def write_programs(clpeak, folder):
                 file.write(f"// options: -w -cl-std=CL1.2 -cl-mad-enable\n{text}\n")
             for target in targets:
                 listed.write(f"{number:04d} {target} {FAMILIES[family].format(1)}\n")
+        gemm.write_programs(clblast, folder, listed)
 
 
 class PeakLaunch(launches.Launch):
@@ -101,27 +105,6 @@ def predict(kept, card, program, family, width):
     waves, lanes, figures = follow.follow(kept, launch, card)
     p = bounds.predict(launch, card, waves, lanes, figures)
     return done / p.total / 1e9, p.rule
-
-
-def spearman(a, b):
-    def ranks(v):
-        order = sorted(range(len(v)), key=lambda i: v[i])
-        out = [0.0] * len(v)
-        i = 0
-        while i < len(order):
-            j = i
-            while j + 1 < len(order) and v[order[j + 1]] == v[order[i]]:
-                j += 1
-            for k in range(i, j + 1):
-                out[order[k]] = (i + j) / 2
-            i = j + 1
-        return out
-
-    x, y = ranks(a), ranks(b)
-    mx, my = statistics.mean(x), statistics.mean(y)
-    top = sum((p - mx) * (q - my) for p, q in zip(x, y))
-    below = math.sqrt(sum((p - mx) ** 2 for p in x) * sum((q - my) ** 2 for q in y))
-    return top / below if below else 0.0
 
 
 def card_of(measured):
@@ -186,21 +169,17 @@ def lines_of(rows):
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "programs":
-        write_programs(sys.argv[2], sys.argv[3])
+    if len(sys.argv) == 5 and sys.argv[1] == "programs":
+        write_programs(*sys.argv[2:5])
         return
     if len(sys.argv) not in (6, 7) or sys.argv[1] != "table":
         sys.exit(__doc__)
-    rows = compare(kept_module.Kept(*sys.argv[3:6]))
-    lines, correlation = lines_of(rows)
+    kept = kept_module.Kept(*sys.argv[3:6])
+    lines, correlation = lines_of(compare(kept))
+    lines += ["", *gemm.lines_of(kept)]
     print("\n".join(lines))
     if len(sys.argv) == 7:
-        with open(sys.argv[6]) as file:
-            text = file.read()
-        if BEGIN not in text or END not in text:
-            sys.exit(f"validate: {sys.argv[6]}: expected the lines {BEGIN} and {END}")
-        with open(sys.argv[6], "w") as file:
-            file.write(text.split(BEGIN)[0] + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + text.split(END)[1])
+        document.write_between(sys.argv[6], BEGIN, END, lines)
     sys.exit(1 if correlation < LEAST_CORRELATION else 0)
 
 

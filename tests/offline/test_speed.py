@@ -10,17 +10,20 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import asm_amd
 import asm_intel
 import asm_nvidia
+import asm_processor
 import bounds
 import cards
 import check
 import clock
+import correlation
+import document
 import follow
+import gemm
 import launches
 import machine
 import pipes
 import predict
 import report
-import validate
 import wave_amd
 import wave_intel
 import wave_nvidia
@@ -435,15 +438,88 @@ class Failures(unittest.TestCase):
 
 class Validation(unittest.TestCase):
     def test_rank_correlation(self):
-        self.assertAlmostEqual(validate.spearman([1, 2, 3, 4], [10, 20, 30, 40]), 1)
-        self.assertAlmostEqual(validate.spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
-        self.assertAlmostEqual(validate.spearman([1, 2, 3], [5, 5, 5]), 0)
+        self.assertAlmostEqual(correlation.spearman([1, 2, 3, 4], [10, 20, 30, 40]), 1)
+        self.assertAlmostEqual(correlation.spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
+        self.assertAlmostEqual(correlation.spearman([1, 2, 3], [5, 5, 5]), 0)
+        self.assertEqual(correlation.ranks([7, 3, 7]), [2.5, 1, 2.5])
+
+    def test_pairs_count_where_predictions_differ(self):
+        self.assertEqual(correlation.pairs_in_order([1, 2, 3], [1.0, 1.1, 3.0], 1.2), (2, 2))
+        self.assertEqual(correlation.pairs_in_order([3, 2, 1], [1.0, 1.1, 3.0], 1.2), (0, 2))
+
+    def test_a_table_goes_between_its_marks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.md")
+            for text, fails in (("a\n<b>\nold\n<e>\nz\n", False), ("a\n<e>\n<b>\n", True), ("a\n", True)):
+                with open(path, "w") as file:
+                    file.write(text)
+                if fails:
+                    with self.assertRaises(SystemExit):
+                        document.write_between(path, "<b>", "<e>", ["new"])
+                else:
+                    document.write_between(path, "<b>", "<e>", ["new"])
+                    with open(path) as file:
+                        self.assertEqual(file.read(), "a\n<b>\n\nnew\n\n<e>\nz\n")
+
+    def test_sets_of_parameters_fill_the_matrices(self):
+        """Tiles divide the matrices, and groups divide the tiles, as CLBlast's kernel wants it."""
+        for card, entry, variants in gemm.measured():
+            self.assertTrue(entry["source"])
+            self.assertGreater(len(variants), 20)
+            for v in variants:
+                s = v.set
+                self.assertEqual(entry["size"] % s["MWG"] + entry["size"] % s["NWG"], 0)
+                self.assertEqual(s["MWG"] % (s["MDIMC"] * s["VWM"]) + s["NWG"] % (s["NDIMC"] * s["VWN"]), 0)
+                self.assertEqual(s["MWG"] % (s["MDIMA"] * s["VWM"]) + s["NWG"] % (s["NDIMB"] * s["VWN"]), 0)
+                self.assertGreater(v.ms, 7.0)  # what the card's f32 units take
+
+    def test_a_line_of_another_length_is_refused(self):
+        with self.assertRaises(SystemExit):
+            gemm.Variant("0", ["MWG", "NWG"], "64 1.5", "x")
 
     def test_every_published_card_has_a_base_and_a_source(self):
         for kind in ("clpeak", "llama"):
             for p in cards.load("published.toml")[kind]:
                 self.assertIn(p.get("base") or p["card"], CARDS)
                 self.assertTrue(p["source"])
+
+
+OBJDUMP = """
+    1000:       xor    %eax,%eax
+    1002:       vpxor  %xmm0,%xmm0,%xmm0
+    1006:       mov    (%rdi,%rax,1),%ecx
+    100a:       vpdpbusd (%rsi),%zmm1,%zmm2
+    1010:       vpdpbusd %ymm3,%ymm1,%ymm2
+    1016:       vfmadd231ps (%rdx){1to16},%zmm4,%zmm5
+    101c:       inc    %rax
+    1020:       jne    100a <k+0xa>
+    1022:       cmp    %rax,%r8
+    1025:       jne    1006 <k+0x6>
+    1027:       ret
+"""
+
+
+class Processor(unittest.TestCase):
+    def loops(self):
+        found = (asm_processor.LINE.match(line) for line in OBJDUMP.splitlines())
+        return asm_processor.innermost([(int(m[1], 16), m[2]) for m in found if m])
+
+    def test_the_inner_loop_is_found_and_its_products_are_counted(self):
+        loops = self.loops()
+        self.assertEqual(len(loops), 1)
+        self.assertEqual(len(loops[0].body), 5)
+        self.assertEqual(loops[0].products, 64 + 32)  # of bytes; the multiply-add of floats scales their sums
+
+    def test_products_of_an_instruction(self):
+        for text, products in (
+            ("vfmadd231ps %ymm1,%ymm2,%ymm3", (8, False)),
+            ("vfnmadd213ps %zmm1,%zmm2,%zmm3", (16, False)),
+            ("vdpbf16ps %zmm1,%zmm2,%zmm3", (32, True)),
+            ("vfmadd231ss %xmm1,%xmm2,%xmm3", (0, False)),
+            ("vaddps %zmm1,%zmm2,%zmm3", (0, False)),
+            ("add %rax,%rbx", (0, False)),
+        ):
+            self.assertEqual(asm_processor.products_of(text), products)
 
 
 class Steps(unittest.TestCase):
