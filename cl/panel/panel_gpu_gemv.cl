@@ -209,7 +209,7 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
 #endif
     float acc[NT], gate[NT];
     const uint first = of_group * TILE_ITEMS * NT; /* of the tile's parts */
-    const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* what is too many is dropped */
+    const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* the last may be too many */
 #if GATED
     part_sums(gate, w, &a, 2 * from, row, team, &xs);
     add_parts(gate, parts[0] + first, item);

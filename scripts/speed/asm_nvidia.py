@@ -201,7 +201,7 @@ def is_output(ins, i):
 
 
 def parse(text, kernel):
-    """The kernel's instructions."""
+    """The kernel's instructions, and those of the functions that it calls, which stand behind it."""
     code, labels, inside, at = [], {}, False, []
     for line in text.splitlines():
         s = line.strip()
@@ -210,7 +210,7 @@ def parse(text, kernel):
             continue
         if not inside:
             continue
-        if s.startswith(".L_x_") and s.endswith(":"):
+        if s.startswith((".L_x_", "$")) and s.endswith(":"):
             at.append(s[:-1])
             continue
         m = LINE.match(line)
@@ -225,7 +225,7 @@ def parse(text, kernel):
         name, _, rest = t.partition(" ")
         ins.op, *mods = name.split(".")
         ins.mods = tuple(mods)
-        found = re.search(r"`\((\.L_x_\d+)\)", rest)
+        found = re.search(r"`\((\.L_x_\d+|\$\S+)\)", rest)
         ins.extra = found.group(1) if found else None
         ins.operands = tuple(operand(x) for x in split_operands(re.sub(r"`\([^)]*\)", "", rest)))
         fill(ins)
@@ -236,9 +236,4 @@ def parse(text, kernel):
     for ins in code:
         if ins.extra:
             ins.target = labels.get(ins.extra)
-    ends = [i for i, ins in enumerate(code) if ins.op == "EXIT"]
-    end = ends[-1] if ends else len(code) - 1
-    if ends and code[end].guard:  # what does not end there goes on, up to a branch without a condition
-        back = (i for i in range(end + 1, len(code)) if code[i].op in ("BRA", "RET") and not code[i].guard)
-        end = next(back, end)
-    return code[: end + 1]
+    return code

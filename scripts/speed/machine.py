@@ -151,6 +151,9 @@ class Stop(Exception):
     """The code cannot be followed further; the text says why."""
 
 
+CALLS = ("CALL", "RET")  # of functions: going back to where one was called is no loop
+
+
 class Wave:
     """Executes code. A subclass knows one instruction set: it sets self.code (instructions), self.state (registers by name)
     and has `step(instruction)`, which returns the index of the next instruction, or None at the end.
@@ -194,7 +197,7 @@ class Wave:
             steps += 1
             if steps > self.most_steps:
                 raise Stop(f"more than {self.most_steps} instructions were executed")
-            if after is not None and after <= at:
+            if after is not None and after <= at and instruction.op not in CALLS:
                 self.rounds[at] = self.rounds.get(at, 0) + 1
                 if self.rounds[at] > 2_000_000:
                     raise Stop(f"a loop at {instruction.text} has no end")

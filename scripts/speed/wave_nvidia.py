@@ -15,6 +15,7 @@ class Warp(Instructions, Wave):
 
     def __init__(self, code, launch, clock, group=(0, 0, 0), first=0):
         super().__init__(code, 32, clock)
+        self.calls = []  # where the functions that are running go back to
         self.words = known_words(launch)
         self.place = None
         self.constants = Memory()
@@ -104,6 +105,13 @@ class Warp(Instructions, Wave):
             guard = [bool(a and g) for a, g in zip(self.active, guard if type(guard) is list else [guard] * 32)]
         runs = any_lane(guard)
         op = ins.op
+        if op == "CALL" and (ins.extra or "").startswith("$") and runs:
+            self.calls.append(ins.index + 1)
+            self.clock.take(ins, None)
+            return ins.target
+        if op == "RET" and self.calls and runs:
+            self.clock.take(ins, None)
+            return self.calls.pop()
         if op == "BRA" or op == "CALL" and ins.target is not None:  # a call to a label within the kernel is a far branch
             return self.branch(ins, guard)
         if op == "EXIT":
