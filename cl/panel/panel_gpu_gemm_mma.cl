@@ -1,15 +1,18 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs with units that multiply matrices
  * (matrix.h), for many rows of x and a weight in panels (cl/panel/panel.h). A group multiplies TILES tiles of
  * w, of 16 rows each, by 16 TOKENS rows of x. Each unit of the group computes UNIT_ROWS rows for UNIT_TOKENS
- * tokens. Units read w themselves; x goes through local memory, which holds two times 32 STEP columns: while
- * the units multiply one half, the next columns of x, and with AHEAD of w, are on their way to registers.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (16 TILES /
+ * tokens. Units read w themselves; x goes through local memory, which holds two times 32 STEP PARTS columns:
+ * while the units multiply one half, the next columns of x, and with AHEAD of w, are on their way to
+ * registers. Where a result is too small to fill the device, PARTS units share the same rows and tokens. Each
+ * multiplies its 32 STEP columns of a step, and their sums are added in local memory at the end, in order.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES PARTS (16 TILES /
  * UNIT_ROWS) (16 TOKENS / UNIT_TOKENS) work-items.
  *   -D TILES        with swiglu even
  *   -D TOKENS       16 TOKENS is a multiple of UNIT_TOKENS, and SLICED of panel_gpu_activations.cl
  *   -D UNIT_ROWS    a multiple of MATRIX_ROWS; with swiglu of 32
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
- *   -D STEP         a power of two that divides K / 32
+ *   -D PARTS        a power of two; 1: a unit multiplies all columns
+ *   -D STEP         a power of two; STEP PARTS divides K / 32
  *   and those of matrix.h, panel_gpu_mma_fragments.h and panel_gpu_epilogue.h */
 #include "panel_gpu_mma_tiles.h"
 #include "panel_gpu_mma_fragments.h"
@@ -20,11 +23,14 @@
 /* A step's x is QUARTERS times 16 bytes, of which a work-item copies COPIES. It has NUMBERS scales, and as
  * many sums. */
 enum {
-    STEP_SLICES = STEP * SLICES,
+    STEP_SLICES = PARTS * STEP * SLICES,
     QUARTERS = STEP_SLICES * X_ROWS * 2,
     COPIES = (QUARTERS + WG - 1) / WG,
-    NUMBERS = BY_BLOCKS ? STEP * X_ROWS : 1,
+    NUMBERS = BY_BLOCKS ? PARTS * STEP * X_ROWS : 1,
     NUMBER_COPIES = (NUMBERS + WG - 1) / WG,
+    /* of 16 bytes in local memory: half of a step's x, and half of what add_parts() needs */
+    HALF_WORDS = STEP_SLICES * X_ROWS * (X_WORDS / 4),
+    HALF_SUMS = (PARTS - 1) * PART_UNITS * MATRIX_LANES * TOKEN_PARTS * (MATRIX_SUMS / 4) / 2,
     PASSES = STEP * TOKEN_PARTS,
     /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
      * waited for */
@@ -50,7 +56,7 @@ static inline void x_fetch(x_part *p, const x_rows *x, uint token, uint step, ui
 #  pragma unroll
     for (uint c = 0; c < NUMBER_COPIES; c++) {
         const uint i = min(item + c * WG, (uint)NUMBERS - 1);
-        const size_t at = (size_t)(step * STEP + i / X_ROWS) * x->rows + token + i % X_ROWS;
+        const size_t at = (size_t)(step * PARTS * STEP + i / X_ROWS) * x->rows + token + i % X_ROWS;
         p->d[c] = x->d[at];
         p->sums[c] = HAS_SUMS ? x->sums[at] : 0.0f;
     }
@@ -78,16 +84,17 @@ UNIT_INLINED void x_store(const x_part *p, local uint4 *words, local float *d, l
 #endif
 }
 
-/* Reads a step's columns of w. */
+/* Reads a part's columns of w in a step. */
 static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], w_scales scales[STEP][ROW_PARTS],
-                              const w_rows rows[ROW_PARTS], uint step, uint lane)
+                              const w_rows rows[ROW_PARTS], uint step, uint part, uint lane)
 {
 #pragma unroll
     for (uint s = 0; s < STEP; s++)
 #pragma unroll
         for (uint i = 0; i < ROW_PARTS; i++) {
-            w_fetch(&raw[s][i], &rows[i], step * STEP + s, lane);
-            w_fetch_scales(&scales[s][i], &rows[i], step * STEP + s);
+            const uint b = (step * PARTS + part) * STEP + s;
+            w_fetch(&raw[s][i], &rows[i], b, lane);
+            w_fetch_scales(&scales[s][i], &rows[i], b);
         }
 }
 
@@ -137,7 +144,7 @@ UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS],
     }
 #else
 #  pragma unroll
-    for (uint n = 0; n < STEP_SLICES; n++)
+    for (uint n = 0; n < STEP * SLICES; n++)
 #  pragma unroll
         for (uint j = 0; j < TOKEN_PARTS; j++) {
             const matrix_x x =
@@ -149,26 +156,51 @@ UNIT_INLINED void multiply_step(matrix_floats acc[ROW_PARTS][TOKEN_PARTS],
 #endif
 }
 
+#if PARTS > 1
+/* Adds up the sums of all parts. The first part gets them. Every work-item of the group must call it. */
+UNIT_INLINED void add_parts(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], local matrix_floats *room, uint part,
+                            uint item)
+{
+    const uint of = item % (WG / PARTS);
+#  pragma unroll
+    for (uint i = 0; i < ROW_PARTS; i++) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (part > 0)
+#  pragma unroll
+            for (uint j = 0; j < TOKEN_PARTS; j++)
+                room[((part - 1) * TOKEN_PARTS + j) * (WG / PARTS) + of] = acc[i][j];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (part == 0)
+#  pragma unroll
+            for (uint p = 0; p < PARTS - 1; p++)
+#  pragma unroll
+                for (uint j = 0; j < TOKEN_PARTS; j++)
+                    acc[i][j] += room[(p * TOKEN_PARTS + j) * (WG / PARTS) + of];
+    }
+}
+#endif
+
 GROUP_KERNEL
 void panel_gpu_gemm_mma(const panel_args a, global float *out, global const uchar *x,
                         global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
-    local uint4 words[2][STEP_SLICES * X_ROWS * (X_WORDS / 4)];
+    local uint4 words[2][HALF_WORDS > HALF_SUMS ? HALF_WORDS : HALF_SUMS] __attribute__((aligned(32)));
     local float d[2][NUMBERS] __attribute__((aligned(16))); /* are read as vectors */
     local float sums[2][HAS_SUMS ? NUMBERS : 1] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
-    const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
-               t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the first row and token of the unit */
-    const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32 / STEP;
+    const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS, /* the first row and token of the unit */
+        t = unit % PART_UNITS / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS, part = PARTS > 1 ? unit / PART_UNITS : 0;
+    const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES,
+               steps = a.k / 32 / (STEP * PARTS);
     x_rows xs;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
     w_rows rows[ROW_PARTS];
     w_raw raw[STEP][ROW_PARTS];
     w_scales scales[STEP][ROW_PARTS];
-    x_part part;
+    x_part copied;
     x_at(&xs, &a, x, X_ROWS);
-    x_fetch(&part, &xs, token, 0, item);
+    x_fetch(&copied, &xs, token, 0, item);
 #pragma unroll
     for (uint i = 0; i < ROW_PARTS; i++) {
         w_at(&rows[i], w, &a, (tile * PANEL_ROWS + row) / MATRIX_ROWS + i, lane);
@@ -177,16 +209,16 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
             acc[i][j] = 0;
     }
     if (AHEAD)
-        fetch_step(raw, scales, rows, 0, lane);
-    x_store(&part, words[0], d[0], sums[0], item);
+        fetch_step(raw, scales, rows, 0, part, lane);
+    x_store(&copied, words[0], d[0], sums[0], item);
     for (uint b = 0; b < steps; b++) {
         const uint next = min(b + 1, steps - 1), of = b % 2;
         matrix_w now[STEP][ROW_PARTS][SLICES];
         w_scales scales_now[STEP][ROW_PARTS];
         if (!AHEAD)
-            fetch_step(raw, scales, rows, b, lane);
+            fetch_step(raw, scales, rows, b, part, lane);
         barrier(CLK_LOCAL_MEM_FENCE);
-        x_fetch(&part, &xs, token, next, item);
+        x_fetch(&copied, &xs, token, next, item);
 #pragma unroll
         for (uint s = 0; s < STEP; s++)
 #pragma unroll
@@ -195,10 +227,16 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
                 scales_now[s][i] = scales[s][i];
             }
         if (AHEAD)
-            fetch_step(raw, scales, rows, next, lane);
-        multiply_step(acc, now, scales_now, (local const uint *)words[of], d[of], sums[of], t, lane, scratch);
-        x_store(&part, words[1 - of], d[1 - of], sums[1 - of], item);
+            fetch_step(raw, scales, rows, next, part, lane);
+        multiply_step(acc, now, scales_now, (local const uint *)(words[of] + part * (HALF_WORDS / PARTS)),
+                      d[of] + part * STEP * X_ROWS, sums[of] + part * STEP * X_ROWS, t, lane, scratch);
+        x_store(&copied, words[1 - of], d[1 - of], sums[1 - of], item);
     }
+#if PARTS > 1
+    add_parts(acc, (local matrix_floats *)words[0], part, item);
+    if (part > 0)
+        return;
+#endif
     const uint first = (tile * PANEL_ROWS + row) / (1 + GATED);
 #pragma unroll
     for (uint i = 0; i < ROW_PARTS / (1 + GATED); i++) {

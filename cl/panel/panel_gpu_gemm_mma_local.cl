@@ -10,6 +10,7 @@
  *   -D W_TYPE       dtype of w
  *   -D QUANTISE     how panel_gpu_activations.cl made x: 3 in halves, w too; 4 in bf16, w too or in blocks
  *   and those of matrix.h (MATRIX 3) and panel_gpu_epilogue.h */
+#define PARTS 1
 #include "panel_gpu_mma_tiles.h"
 #if !defined(W_TYPE) || !defined(QUANTISE) || UNIT_ROWS != 32 || UNIT_TOKENS > 32
 #  error "panel_gpu_gemm_mma_local.cl needs W_TYPE and QUANTISE, UNIT_ROWS 32 and UNIT_TOKENS up to 32"

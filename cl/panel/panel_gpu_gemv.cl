@@ -6,6 +6,7 @@
  *   -D WG         work-items a group, a multiple of 16 SHARING
  *   -D SHARING    tiles of the result a group
  *   -D NT         rows of x; those beyond the last are computed and dropped
+ *   -D AT_ONCE    columns of w in floats that a work-item reads before it multiplies them
  *   -D W_TYPE     dtype of w
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
  *   -D INT_DOT    as in dot.h; used with QUANTISE
@@ -19,8 +20,9 @@
 #include "weights.h"
 #include "panel_gpu_epilogue.h"
 
-#if !defined(NT) || !defined(SHARING) || !defined(W_TYPE) || !defined(QUANTISE) || !defined(OWN)
-#  error "panel_gpu_gemv.cl needs WG, SHARING, NT, W_TYPE, QUANTISE, INT_DOT and OWN"
+#if !defined(NT) || !defined(SHARING) || !defined(AT_ONCE) || !defined(W_TYPE) || !defined(QUANTISE) ||  \
+    !defined(OWN)
+#  error "panel_gpu_gemv.cl needs WG, SHARING, NT, AT_ONCE, W_TYPE, QUANTISE, INT_DOT and OWN"
 #endif
 #include "panel_gpu_gemv_rows.h"
 
@@ -41,16 +43,16 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
     for (uint t = 0; t < NT; t++)
         acc[t] = 0;
     uint k = team;
-    for (; k + 3 * TEAMS < a->k; k += 4 * TEAMS) { /* four loads in flight at once */
-        float v[4];
+    for (; k + (AT_ONCE - 1) * TEAMS < a->k; k += AT_ONCE * TEAMS) {
+        float v[AT_ONCE];
 #  pragma unroll
-        for (uint i = 0; i < 4; i++)
+        for (uint i = 0; i < AT_ONCE; i++)
             v[i] = LOAD(W_TYPE, w, (size_t)(k + i * TEAMS) * PANEL_ROWS);
 #  pragma unroll
         for (uint t = 0; t < NT; t++) {
             X_SPACE const float *of = xs + min(t, x->m - 1) * (size_t)x->stride + k;
 #  pragma unroll
-            for (uint i = 0; i < 4; i++)
+            for (uint i = 0; i < AT_ONCE; i++)
                 acc[t] = fma(v[i], of[i * TEAMS], acc[t]);
         }
     }

@@ -193,6 +193,13 @@ static int prepares_own(const clef_lowering *lo, const clef_value *n, const mean
            bytes <= lo->caps->local_bytes && at_once * bytes <= local_bytes_of_unit(lo->caps);
 }
 
+/* Columns of a weight in floats that a work-item reads before it multiplies them. Many hide the time that
+ * memory takes, where a processor's memory is not the limit. */
+static int32_t columns_of(const clef_caps *caps, uint32_t m)
+{
+    return m == 1 && !(caps->is_gpu && caps->unified_memory) ? 16 : 4;
+}
+
 /* How few rows are multiplied: tiles, of `wg` work-items each; `sharing` of them are a group; own: groups
  * prepare the row. */
 typedef struct lanes {
@@ -230,6 +237,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                            .defs = {{"WG", (int32_t)wg},
                                     {"SHARING", (int32_t)of->sharing},
                                     {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
+                                    {"AT_ONCE", columns_of(lo->caps, args.m)},
                                     {"W_TYPE", (int32_t)o->dtype},
                                     {"QUANTISE", (int32_t)by->x},
                                     {"INT_DOT", (int32_t)by->dot},

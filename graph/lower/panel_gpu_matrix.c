@@ -22,21 +22,25 @@ enum {
     FEW_DECODED_TILES = 8,  /* of a weight that is decoded for fewer than WIDE_TOKENS */
     PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
     NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
-    GROUPS_PER_UNIT = 2     /* wanted before a group of panel_gpu_few_mma gets more */
+    GROUPS_PER_UNIT = 2,    /* wanted before a group of panel_gpu_few_mma gets more */
+    HALF_PARTS = 4,         /* most parts of the columns where rows of x are in halves or bf16 */
+    LEAST_STEPS = 2,        /* blocks of 32 columns of a part */
+    LEAST_TILES = 2         /* of a group whose units divide columns */
 };
 
 /* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
  * for, another number with a weight in blocks, and another where that is decoded to bf16; the rows of x in a
  * fragment; the words of a row of x in local memory. Of panel_gpu_few_mma: units of a group, most tiles, and
- * blocks of 32 columns that a unit reads at once. A plain unit has fewer rows of x, which compiles faster. */
+ * blocks of 32 columns that a unit reads at once. A plain unit has fewer rows of x, which compiles faster.
+ * Where columns are divided (split()): tiles of a group, and most parts. */
 static const struct {
     uint32_t lanes, rows, tokens, block_tokens, decoded_tokens, plain_tokens, fragment, words;
-    uint32_t few_units, few_tiles, chunk;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4},
-             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1},
-             [CLEF_MATRIX_DPAS] = {8, 32, 8, 8, 8, 8, 8, 8, 16, 2, 1},
-             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4}};
+    uint32_t few_units, few_tiles, chunk, split_tiles, parts;
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4, 4, 8},
+             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1, 4, 4},
+             [CLEF_MATRIX_DPAS] = {8, 32, 8, 8, 8, 8, 8, 8, 16, 2, 1, 4, 1},
+             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4, 4, 4}};
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
@@ -66,7 +70,7 @@ int32_t clef__matrix_c_version(const clef_caps *caps)
 
 /* The sizes of a launch of panel_gpu_gemm_mma. */
 typedef struct shape {
-    uint32_t tiles, tokens, unit_tokens, step;
+    uint32_t tiles, tokens, unit_tokens, step, parts;
 } shape;
 
 /* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded. */
@@ -79,6 +83,7 @@ static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint
                           : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
                                                              : units[caps->matrix].tokens;
     return (shape){.tiles = tiles,
+                   .parts = 1,
                    .tokens = tokens,
                    .unit_tokens = most < tokens * 16 ? most : tokens * 16,
                    .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes &&
@@ -90,7 +95,7 @@ static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint
 static uint32_t group_of(const clef_caps *caps, const shape *s)
 {
     return units[caps->matrix].lanes * (s->tiles * PANEL_ROWS / units[caps->matrix].rows) *
-           (s->tokens * 16 / s->unit_tokens);
+           (s->tokens * 16 / s->unit_tokens) * s->parts;
 }
 
 /* Slices of 32 bytes in 32 columns of x. */
@@ -104,11 +109,15 @@ uint64_t clef__plain_unit_bytes(const clef_caps *caps, uint32_t group)
     return caps->matrix_plain ? (uint64_t)group * 64 : 0;
 }
 
-/* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums. */
+/* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums; or what the parts exchange, the
+ * sums of 16 rows of the weight of each unit. */
 static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s)
 {
     const uint64_t words = slices_of(x) * units[caps->matrix].words + 2;
-    return 2 * words * 4 * s->step * s->tokens * 16 + clef__plain_unit_bytes(caps, group_of(caps, s));
+    const uint64_t steps = 2 * words * 4 * s->step * s->parts * s->tokens * 16,
+                   sums = (uint64_t)group_of(caps, s) / s->parts * (s->parts - 1) /
+                          units[caps->matrix].lanes * 16 * s->unit_tokens * 4;
+    return (steps > sums ? steps : sums) + clef__plain_unit_bytes(caps, group_of(caps, s));
 }
 
 static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
@@ -296,16 +305,22 @@ static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t token
 }
 
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
- * tenth, since none is left with a group more than the others. A group takes as long as it has tiles. */
-static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens, uint32_t blocks,
-                      uint32_t all)
+ * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; a tile
+ * more where waiting for x takes long: for many tokens, or where a weight is decoded fast, since its blocks
+ * have one scale. */
+static shape tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t tokens,
+                      uint32_t m)
 {
-    const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
+    const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, steps = steps_of(o, x),
+                   blocks = clef__ceil_div(m, tokens * 16),
+                   all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
+    const int is_fast = caps->matrix == CLEF_MATRIX_MMA && steps == DECODED &&
+                        clef_dtype_block_elems((clef_dtype)o->dtype) == 32;
     shape best = shape_of(caps, x, steps, SMALL_TILES, tokens);
     uint32_t least = UINT32_MAX;
     for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
         const shape s = shape_of(caps, x, steps, tiles, tokens);
-        const uint32_t of_a_group = tokens == WIDE_TOKENS ? tiles + 1 : tiles;
+        const uint32_t of_a_group = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles;
         const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
         if (can_lower(caps, x, &s) && busiest < least - least / 10) {
             best = s;
@@ -313,6 +328,58 @@ static shape tiles_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint
         }
     }
     return best;
+}
+
+/* Units that a compute unit should have at once, so that some multiply while others wait. NVIDIA's have
+ * registers for 12 to 16, and for half as many with WIDE_TOKENS. */
+static uint32_t wanted_units(const clef_caps *caps, clef_x_form x, uint32_t tokens)
+{
+    switch (caps->matrix) {
+    case CLEF_MATRIX_MMA:
+        return x <= CLEF_X_HALVES || tokens == MANY_TOKENS ? 15 : tokens == FEW_TOKENS ? 10 : 4;
+    case CLEF_MATRIX_WMMA:
+        return 16; /* two compute units, of two SIMDs each */
+    default:
+        return tokens == FEW_TOKENS ? 8 : 4;
+    }
+}
+
+/* Divides the columns among units of a group where the result has too few parts for the device's compute
+ * units. How often depends on the number of tokens, so a batch-invariant product is not divided. */
+static shape split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, shape whole,
+                   uint32_t m)
+{
+    const uint32_t blocks = (uint32_t)o->k / 32, n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
+                   all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
+    const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, units[caps->matrix].rows) *
+                               clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);
+    const int by_blocks = x <= CLEF_X_HALVES, few = whole.tokens == FEW_TOKENS,
+              keeps = by_blocks && caps->nv_capability >= 90 && !few;
+    const uint32_t wanted = by_blocks ? units[caps->matrix].parts
+                            : few     ? HALF_PARTS
+                                      : 2,
+                   most = wanted < units[caps->matrix].parts ? wanted : units[caps->matrix].parts;
+    shape s = whole;
+    if (o->batch_invariant)
+        return whole;
+    while (s.parts < most && of_result * s.parts * 2 <= n_units * wanted_units(caps, x, s.tokens) &&
+           blocks % (s.parts * 2) == 0 && blocks >= s.parts * 2 * LEAST_STEPS)
+        s.parts *= 2;
+    if (s.parts == 1)
+        return whole;
+    if (!keeps)
+        s.tiles = units[caps->matrix].split_tiles;
+    if (blocks % (s.step * s.parts))
+        s.step = 1;
+    const uint32_t groups = clef__ceil_div(m, s.tokens * 16) * clef__ceil_div(all, s.tiles);
+    if (!by_blocks && few && caps->matrix != CLEF_MATRIX_WMMA && groups * 2 <= n_units)
+        s.tiles /= 2;
+    while (s.parts > 1 && !can_lower(caps, x, &s))
+        if (s.tiles > LEAST_TILES)
+            s.tiles /= 2;
+        else
+            s.parts /= 2;
+    return s.parts > 1 ? s : whole;
 }
 
 static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_form x, uint32_t tokens,
@@ -323,7 +390,7 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
     const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    blocks = clef__ceil_div(args.m, tokens * 16);
-    const shape s = tiles_of(caps, x, steps_of(o, x), tokens, blocks, all);
+    const shape s = split(caps, o, x, tiles_of(caps, o, x, tokens, args.m), args.m);
     return clef__launch_units(lo, n, x,
                               &(clef_launch){.source = "panel_gpu_gemm_mma",
                                              .kernel = "panel_gpu_gemm_mma",
@@ -331,6 +398,7 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
                                                       {"TOKENS", (int32_t)tokens},
                                                       {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
                                                       {"UNIT_TOKENS", (int32_t)s.unit_tokens},
+                                                      {"PARTS", (int32_t)s.parts},
                                                       {"STEP", (int32_t)s.step}},
                                              .groups = {blocks, clef__ceil_div(all, s.tiles)},
                                              .local = {group_of(caps, &s)}},
