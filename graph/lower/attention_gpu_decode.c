@@ -127,5 +127,5 @@ clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_atte
         more[1] = (clef_def){"PAIRING", (int32_t)call->pairing};
         more[2] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
     }
-    return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups, err);
+    return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups * clef__units(lo->caps), err);
 }
