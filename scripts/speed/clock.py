@@ -81,7 +81,8 @@ class Clock:
 
     def local_access(self, ins, addresses):
         """Cycles of local memory: what the busiest bank serves. Lanes that read the same word are served at once. Wider reads than
-        a word are served for a quarter of the lanes at a time, or half of them, or for as many as all banks together can."""
+        a word are served for a quarter of the lanes at a time, or half of them, or for as many as all banks together can: 128 bytes
+        a cycle for Intel's narrow waves, too (oneAPI GPU Optimization Guide, "Intel Xe GPU Architecture": the data port)."""
         n = ins.bytes
         if not addresses:
             return max(1.0, (ins.whole or n * self.costs.lanes) / 128.0)
