@@ -1,7 +1,6 @@
 /* Softmax attention as attention_gpu_flash.cl computes it, for caches in halves, on units that multiply
  * matrices (cl/panel/matrix.h). A unit has MATRIX_ROWS queries. Queries and weights are sums of two halves
- * each, so that products are nearly as exact as in f32. Both are scaled by powers of two to at most 32768: so
- * even a unit that takes halves below 2^-14 as zeros loses no more than 2^-28 of the largest.
+ * each (attention_halves.h).
  *
  * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Of each chunk of KEYS keys, the group holds
  * the keys in local memory, and the values transposed, so that two keys are a word. Work-items SLOTS r to
@@ -21,6 +20,7 @@
 #include "group.h"
 #include "weights.h"
 #include "attention.h"
+#include "attention_halves.h"
 #include "attention_logit.h"
 
 enum {
@@ -43,25 +43,12 @@ enum {
 
 #include "attention_gpu_parts.h"
 
-#define LARGEST 32768.0f /* of scaled queries and weights */
-
-/* A word of the halves of x and y. */
-static inline uint two_halves(float x, float y)
-{
-    uint word;
-    vstore_half2((float2)(x, y), 0, (half *)&word);
-    return word;
-}
-
-static inline float2 halves_of(uint word) { return vload_half2(0, (const half *)&word); }
-
 /* Writes x and y as sums of two halves each. */
 static inline void put_pair(local uint *high, local uint *low, float x, float y)
 {
-    const uint word = two_halves(x, y);
-    const float2 rest = (float2)(x, y) - halves_of(word);
-    *high = word;
-    *low = two_halves(rest.x, rest.y);
+    const uint2 pair = split_pair(x, y);
+    *high = pair.x;
+    *low = pair.y;
 }
 
 /* Loads a query, divided by a power of two that is returned. */
@@ -70,12 +57,10 @@ INLINED float load_query(local uint *high, local uint *low, global const float *
     float most = 0;
     for (uint d = 0; d < D; d++)
         most = fmax(most, fabs(q[d]));
-    /* The query is below 2 powers; clamped so that the inverse is a float, too. */
-    const uint power = clamp(as_uint(most) & 0x7f800000u, 0x0a000000u, 0x7e000000u);
-    const float inverse = as_float(0x7f000000u - power) * (LARGEST / 2);
+    const float2 powers = powers_of(most);
     for (uint d = slot; d < D / 2; d += SLOTS)
-        put_pair(high + d, low + d, q[2 * d] * inverse, q[2 * d + 1] * inverse);
-    return as_float(power) * (2 / LARGEST);
+        put_pair(high + d, low + d, q[2 * d] * powers.y, q[2 * d + 1] * powers.y);
+    return powers.x;
 }
 
 /* The eight halves from `at` on, or zeros. */

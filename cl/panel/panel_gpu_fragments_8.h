@@ -3,6 +3,7 @@
  * reads or writes a fragment at once.
  *   fragment_read(from, lane)         from global memory
  *   fragment_halves(from, lane)       FRAGMENT numbers of 16 bits from global memory, in the same order
+ *   fragment_words4(from, lane), fragment_halves4  half as many
  *   fragment_load(from, lane)         from local memory, whose address is a multiple of 16 bytes
  *   fragment_store(to, v, lane)       to local memory, likewise
  *   -D MATRIX_PLAIN  1: no message */
@@ -33,6 +34,24 @@ static inline ushort8 fragment_halves(global const ushort *from, uint lane)
     return OF_EIGHT(ushort8, from + lane);
 #else
     return intel_sub_group_block_read_us8(from);
+#endif
+}
+
+static inline uint4 fragment_words4(global const uint *from, uint lane)
+{
+#if MATRIX_PLAIN
+    return (uint4)(from[lane], from[8 + lane], from[16 + lane], from[24 + lane]);
+#else
+    return intel_sub_group_block_read4(from);
+#endif
+}
+
+static inline ushort4 fragment_halves4(global const ushort *from, uint lane)
+{
+#if MATRIX_PLAIN
+    return (ushort4)(from[lane], from[8 + lane], from[16 + lane], from[24 + lane]);
+#else
+    return intel_sub_group_block_read_us4(from);
 #endif
 }
 

@@ -3,8 +3,9 @@
  * holds 32 columns of both in local memory at a time, with w decoded.
  * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 work-items. Work-item (r,
  * t) computes row r of each tile for the tokens t, 16 + t, ..
- *   -D TILES      2 or more, even
+ *   -D TILES      4 or 8
  *   -D TOKENS     with QUANTISE 2 even
+ *   -D FOURS      as in panel_gpu_gemm_places.h
  *   -D W_TYPE     dtype of w
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks; 2: x is in half precision,
  *                 and so are the sums of 16 products
@@ -21,6 +22,8 @@
 #  error "panel_gpu_gemm.cl needs TILES, TOKENS, W_TYPE, QUANTISE and INT_DOT"
 #endif
 
+#define ALIGNED_16 __attribute__((aligned(16))) /* local memory that is read by loads of 16 bytes */
+
 enum { W_ROWS = TILES * PANEL_ROWS, X_ROWS = TOKENS * 16 };
 
 #if IS_BLOCKS(W_TYPE)
@@ -28,6 +31,7 @@ enum { W_ROWS = TILES * PANEL_ROWS, X_ROWS = TOKENS * 16 };
 #  define SCALES (1 + HALF_SCALES)
 #endif
 
+#include "panel_gpu_gemm_places.h"
 #if QUANTISE == 1
 #  include "panel_gpu_gemm_bytes.h"
 #elif QUANTISE == 2
@@ -41,8 +45,9 @@ void panel_gpu_gemm(const panel_args a, global float *out, global const uchar *x
                     global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
 #if QUANTISE == 1
-    local uint w_words[8 * W_ROWS], x_words[8 * X_ROWS];
-    local float scale[SCALES * W_ROWS], base[SCALES * W_ROWS], d[X_ROWS], sums[SCALES * X_ROWS];
+    local uint w_words[8 * W_ROWS] ALIGNED_16, x_words[8 * X_APART] ALIGNED_16;
+    local float scale[SCALES * W_ROWS] ALIGNED_16, base[SCALES * W_ROWS] ALIGNED_16, d[X_APART] ALIGNED_16,
+        sums[SCALES * X_APART] ALIGNED_16;
     const step_data s = {w_words, x_words, scale, base, d, sums};
 #elif QUANTISE == 2
     local half w_halves[32 * W_ROWS];
@@ -50,7 +55,7 @@ void panel_gpu_gemm(const panel_args a, global float *out, global const uchar *x
     local float scale[SCALES * W_ROWS], base[SCALES * W_ROWS], d[X_ROWS], sums[SCALES * X_ROWS];
     const step_data s = {w_halves, x_halves, scale, base, d, sums};
 #else
-    local float w_floats[32 * W_ROWS], x_floats[32 * X_ROWS];
+    local float w_floats[32 * W_ROWS] ALIGNED_16, x_floats[32 * X_APART] ALIGNED_16;
     const step_data s = {w_floats, x_floats};
 #endif
     const uint item = get_local_id(0), row = item % PANEL_ROWS, t = item / PANEL_ROWS;

@@ -3,7 +3,7 @@
 #define CLEF_CL_PANEL_TILE_FLOATS_H
 
 typedef struct step_data {
-    local float *w, *x; /* column k of all rows is adjacent */
+    local float *w, *x; /* as panel_gpu_gemm_places.h places columns */
 } step_data;
 
 /* Loads 32 columns from 32 b on. Columns beyond the last are zeros. */
@@ -14,7 +14,8 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
     global const float *floats = (global const float *)x + a->x;
 #if IS_BLOCKS(W_TYPE)
     const uint g = item / PANEL_ROWS % 4;
-    for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
+    EACH_OWN_TILE(i, item)
+    {
         lane_ptrs p;
         lane_at(&p, w, min(tile + i, tiles - 1), tiles, a->k / 32, row);
         const uint2 v = lane_codes(&p, b, g);
@@ -22,7 +23,7 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
         lane_scales(&p, b, &scale, &base);
         const float4 first = fma(convert_float4(as_char4(v.x)), (float4)scale.x, (float4)base.x);
         const float4 second = fma(convert_float4(as_char4(v.y)), (float4)scale.y, (float4)base.y);
-        local float *to = s->w + g * 4 * W_ROWS + i * PANEL_ROWS + row;
+        local float *to = s->w + w_place(g * 4, i, row);
         to[0] = first.x;
         to[W_ROWS] = first.y;
         to[2 * W_ROWS] = first.z;
@@ -37,12 +38,12 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
     for (uint i = item / PANEL_ROWS; i < TILES * 32; i += WG / PANEL_ROWS) {
         const uint k = b * 32 + i % 32;
         const size_t at = ((size_t)min(tile + i / 32, tiles - 1) * a->k + k) * PANEL_ROWS + row;
-        s->w[i % 32 * W_ROWS + i / 32 * PANEL_ROWS + row] = k < a->k ? LOAD(W_TYPE, w, at) : 0.0f;
+        s->w[w_place(i % 32, i / 32, row)] = k < a->k ? LOAD(W_TYPE, w, at) : 0.0f;
     }
 #endif
     for (uint i = item; i < X_ROWS * 32; i += WG) {
         const uint k = b * 32 + i % 32;
-        s->x[i % 32 * X_ROWS + i / 32] =
+        s->x[x_place(i % 32, i / 32)] =
             k < a->k ? floats[min(token + i / 32, a->m - 1) * (size_t)a->x_stride + k] : 0.0f;
     }
 }
@@ -51,12 +52,8 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
 {
     for (uint k = 0; k < 32; k++) {
         float w[TILES], x[TOKENS];
-#pragma unroll
-        for (uint i = 0; i < TILES; i++)
-            w[i] = s->w[k * W_ROWS + i * PANEL_ROWS + row];
-#pragma unroll
-        for (uint j = 0; j < TOKENS; j++)
-            x[j] = s->x[k * X_ROWS + j * 16 + t];
+        LOAD_W(float, w, s->w, k, row)
+        LOAD_X(float, x, s->x, k, t)
 #pragma unroll
         for (uint i = 0; i < TILES; i++)
 #pragma unroll

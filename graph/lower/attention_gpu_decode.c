@@ -26,7 +26,7 @@ static room room_of(const clef_caps *caps)
     if (caps->nv_asm) /* at some 150 registers for an item a unit holds 3 groups */
         return (room){.rows = 8, .floats = 32, .products = 16, .each = 4, .groups = 3};
     if (caps->subgroup_demand) /* Intel: 64 registers for an item in subgroups of 16 */
-        return (room){.rows = 4, .floats = 32, .products = 8, .each = 2, .groups = 4};
+        return (room){.rows = 4, .floats = 32, .products = 8, .each = 2, .groups = 1};
     /* AMD: with 64 floats gfx1100, whose waves have 32 items, spills */
     return (room){
         .rows = 8, .floats = caps->subgroup_size == 64 ? 64 : 56, .products = 16, .each = 4, .groups = 4};
@@ -127,5 +127,5 @@ clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_atte
         more[1] = (clef_def){"PAIRING", (int32_t)call->pairing};
         more[2] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
     }
-    return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups, err);
+    return clef__attention_parts_launch(lo, call, &launch, s.rows, s.groups * clef__units(lo->caps), err);
 }

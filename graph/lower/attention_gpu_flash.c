@@ -69,5 +69,6 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
                                    CLEF_ATTENTION_DEFS(lo, call),
                                    {"FIRST", call->first != NULL}},
                           .local = {s.wg}};
-    return clef__attention_parts_launch(lo, call, &launch, s.rows, GROUPS_PER_UNIT, err);
+    return clef__attention_parts_launch(lo, call, &launch, s.rows, GROUPS_PER_UNIT * clef__units(lo->caps),
+                                        err);
 }

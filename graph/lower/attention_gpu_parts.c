@@ -13,14 +13,17 @@ enum {
                               each */
 };
 
+uint32_t clef__units(const clef_caps *caps)
+{
+    return caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
+}
+
 /* The number of parts of the keys. */
-static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_t groups,
-                         uint32_t groups_per_unit)
+static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_t groups, uint32_t wanted)
 {
     const uint64_t seen =
         (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* positions times the width of the window */
-    const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3],
-                   wanted = groups_per_unit * (uint32_t)(caps->n_units > 1 ? caps->n_units : 1);
+    const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3];
     /* Some groups too few leave less idle than some too many, which would wait for the others to end. */
     const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS), most = clef__ceil_div(wanted, groups),
                    of_units = most > 4 ? wanted / groups : most;
@@ -36,8 +39,7 @@ static uint64_t most_records(const clef_lowering *lo, const clef_attention_call 
 {
     const uint64_t rows =
         clef__bound_n(lo, call->out, 3) * (uint64_t)call->args.a.n[1] * clef__bound_n(lo, call->out, 2);
-    const uint64_t units = (uint64_t)(lo->caps->n_units > 1 ? lo->caps->n_units : 1),
-                   keys = clef__most_keys(lo, call);
+    const uint64_t units = clef__units(lo->caps), keys = clef__most_keys(lo, call);
     const uint64_t of_units = 2 * MOST_TILE_GROUPS * units,
                    of_keys = rows * ((keys + LEAST_KEYS - 1) / LEAST_KEYS);
     const uint64_t of_loops = lo->caps->short_loops ? rows * ((keys + SHORT_KEYS - 1) / SHORT_KEYS) : 0;
@@ -46,8 +48,7 @@ static uint64_t most_records(const clef_lowering *lo, const clef_attention_call 
 }
 
 clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention_call *call,
-                                         clef_launch *launch, uint32_t rows, uint32_t groups_per_unit,
-                                         clef_error *err)
+                                         clef_launch *launch, uint32_t rows, uint32_t wanted, clef_error *err)
 {
     attention_flash_args args = {.a = call->args.a, .heads = call->args.heads};
     attention_args *a = &args.a;
@@ -55,7 +56,7 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
     const clef_value *bufs[] = {call->out, CLEF__SCRATCH, call->q,   call->k,
                                 call->v,   call->mask,    call->pos, call->sinks},
                      *heads[] = {call->new_k, call->new_v, call->q_norm, call->k_norm, call->freqs};
-    assert(rows * groups_per_unit <= MOST_TILE_GROUPS); /* most_records() counts on it */
+    assert(rows * wanted <= MOST_TILE_GROUPS * clef__units(lo->caps)); /* most_records() counts on it */
     a->tiles = !call->pages  ? clef__ceil_div(queries, rows) * a->n[0]
                : call->new_k ? a->paging.n_runs /* of one row */
                              : clef__tiles_of_runs(a, rows);
@@ -66,7 +67,7 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4
                                   : 0;
     const uint64_t record = 4 + 4 * (uint64_t)clef__ceil_div(E, 4);
-    a->splits = call->batch_invariant ? 1 : parts_of(lo->caps, a, groups, groups_per_unit);
+    a->splits = call->batch_invariant ? 1 : parts_of(lo->caps, a, groups, wanted);
     args.parts = (uint32_t)q_floats;
     launch->args = &args;
     launch->args_bytes = sizeof args;

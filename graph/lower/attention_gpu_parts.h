@@ -5,11 +5,14 @@
 
 #include "graph/lower/attention.h"
 
+/** The device's compute units, at least 1. */
+uint32_t clef__units(const clef_caps *caps);
+
 /** Launches a kernel for tiles of `rows` queries, and the one that joins the parts if there are several.
  *  *launch has the source, the kernel, its constants and its local size. The keys are cut so that there are
- *  `groups_per_unit` groups for each compute unit. */
+ *  `wanted` groups. */
 clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention_call *call,
-                                         clef_launch *launch, uint32_t rows, uint32_t groups_per_unit,
+                                         clef_launch *launch, uint32_t rows, uint32_t wanted,
                                          clef_error *err);
 
 #endif

@@ -274,11 +274,12 @@ enum {
 };
 
 /* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes if x is in 8 bits, with
- * scales. */
+ * scales. Columns of x may be four words apart. */
 static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     static const uint64_t words[] = {[CLEF_X_FLOATS] = 32, [CLEF_X_BYTES] = 8 + 4, [CLEF_X_HALVES] = 16 + 4};
-    return ((uint64_t)tiles * PANEL_ROWS + (uint64_t)tokens * 16) * words[x] * 4;
+    return ((uint64_t)tiles * PANEL_ROWS + (uint64_t)tokens * 16 + (tokens == TILE_TOKENS ? 4 : 0)) *
+           words[x] * 4;
 }
 
 int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
@@ -305,9 +306,15 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
                    blocks = clef__ceil_div(args.m, tokens * 16);
     const int multiplies = by->x == CLEF_X_BYTES && by->dot == CLEF_INT_DOT_PLAIN; /* which takes registers */
     uint32_t tiles = LARGE_TILES;
-    if (multiplies || blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT ||
+    /* Intel's threads have few registers for the sums of 8 tiles by 4 rows of x. */
+    if (multiplies || (lo->caps->subgroup_demand && tokens == TILE_TOKENS) ||
+        blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT ||
         lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
         tiles = SMALL_TILES;
+    /* With eight bits, sums take so many of NVIDIA's registers that loads of four would leave one group to a
+     * unit. */
+    const int fours =
+        tokens == TILE_TOKENS && by->x != CLEF_X_HALVES && (by->x == CLEF_X_FLOATS || !lo->caps->nv_asm);
     return clef__launch(
         lo,
         &(clef_launch){.source = "panel_gpu_gemm",
@@ -315,6 +322,7 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
                        .c_version = clef__int_dot_c_version(by->dot),
                        .defs = {{"TILES", (int32_t)tiles},
                                 {"TOKENS", (int32_t)tokens},
+                                {"FOURS", fours},
                                 {"W_TYPE", (int32_t)o->dtype},
                                 {"QUANTISE", (int32_t)by->x},
                                 {"INT_DOT", (int32_t)by->dot},

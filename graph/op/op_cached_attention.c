@@ -548,7 +548,7 @@ const clef_variant clef__cached_attention_gpu_decode = {.name = "gpu_decode",
                                                         .lower = decode_lower};
 const clef_variant clef__cached_attention_gpu_mma = {.name = "gpu_mma",
                                                      .device_text =
-                                                         "mma.sync by PTX, or AMD's WMMA or MFMA, of halves",
+                                                         "a GPU with units that multiply matrices of halves",
                                                      .shape_text = CLEF_ATTENTION_MMA_TEXT,
                                                      .cap = CLEF_CAP(matrix),
                                                      .runs_on = clef__attention_gpu_mma_runs,

@@ -88,11 +88,13 @@ class Clock:
         return max(whole, sum(len({x // LINE for a in part for x in (a, a + n - 1)}) for part in parts))
 
     def local_access(self, ins, addresses):
-        """Cycles of local memory: what the busiest bank serves. Lanes that read the same word are served at once."""
+        """Cycles of local memory: what the busiest bank serves. Lanes that read the same word are served at once. Wider reads than
+        a word are served for a quarter of the lanes at a time, or half of them, or for as many as all banks together can: 128 bytes
+        a cycle for Intel's narrow waves, too (oneAPI GPU Optimization Guide, "Intel Xe GPU Architecture": the data port)."""
         n = ins.bytes
         if not addresses:
             return max(1.0, (ins.whole or n * self.costs.lanes) / 128.0)
-        per = max(1, len(addresses) * 4 // max(4, n)) if n > 4 else len(addresses)
+        per = max(1, len(addresses) * 4 // n, BANKS * 4 // n) if n > 4 else len(addresses)
         total = 0
         for start in range(0, len(addresses), per):
             busy = Counter()

@@ -315,10 +315,13 @@ static void attention_units(void **state)
     assert_string_equal(multiplies(HALVES("64", "256", ""), caps, 512), "attention_gpu_flash");
     assert_string_equal(multiplies(HALVES("64", "64", "batch_invariant=1"), caps, 512),
                         "attention_gpu_flash");
-    for (clef_matrix unit = CLEF_MATRIX_WMMA; unit <= CLEF_MATRIX_DPAS; unit++) {
-        other.matrix = unit;
-        assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
-    }
+    other.matrix = CLEF_MATRIX_WMMA;
+    assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
+    other.matrix = CLEF_MATRIX_DPAS;
+    assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash_dpas");
+    assert_string_equal(multiplies(HALVES("128", "128", ""), other, 512), "attention_gpu_flash_dpas");
+    assert_string_equal(multiplies(HALVES("96", "96", ""), other, 512), "attention_gpu_flash");
+    assert_string_equal(multiplies(HALVES("128", "64", ""), other, 512), "attention_gpu_flash");
     other = caps;
     other.matrix_types = CLEF_MATRIX_BYTES;
     assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
