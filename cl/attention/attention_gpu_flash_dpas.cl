@@ -152,7 +152,7 @@ void attention_gpu_flash_dpas(const attention_flash_args f, global float *out, g
               end = min(keys_end(&a, at), of_part.y);
     const float power = load_queries(high, low, &a, &p, q, own - lane, lane);
     float most = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
-    float sum = most > -INFINITY ? 1.0f : 0.0f;
+    float sum = most >= -FLT_MAX ? 1.0f : 0.0f;
     matrix_floats acc[16]; /* with E 64 half of it */
 #define CLEAR(j) acc[j] = 0;
     EACH_PART(CLEAR)

@@ -203,7 +203,7 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
     const float power = load_query(query_high + row * K_WORDS, query_low + row * K_WORDS,
                                    q + row_at(&a, &a.q, p.b, p.hk, query), p.slot);
     float most = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
-    float sum = most > -INFINITY && p.slot == 0 ? 1.0f : 0.0f; /* of the item's keys */
+    float sum = most >= -FLT_MAX && p.slot == 0 ? 1.0f : 0.0f; /* of the item's keys */
     matrix_floats acc[VALUE_PARTS];
 #pragma unroll
     for (uint j = 0; j < VALUE_PARTS; j++)
@@ -235,13 +235,12 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         high = most;
         for (uint i = 0; i < SLOTS; i++)
             high = fmax(high, of_slots[row * SLOTS + i]);
-        const float base = high == -INFINITY ? 0.0f : high; /* no key yet, or only NaN, which fmax omits */
-        const float kept = exp(most - base);
+        const float base = base_of(high), kept = weight_of(most, base);
         most = high;
         sum *= kept;
 #pragma unroll
         for (uint i = 0; i < PAIRS; i++) {
-            const float first = exp(z[2 * i] - base), second = exp(z[2 * i + 1] - base);
+            const float first = weight_of(z[2 * i], base), second = weight_of(z[2 * i + 1], base);
             const uint to = row * V_WORDS + p.slot + i * SLOTS;
             put_pair(keys + to, keys + ROWS * V_WORDS + to, first * LARGEST, second * LARGEST);
             sum += first + second;

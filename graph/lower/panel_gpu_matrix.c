@@ -73,25 +73,6 @@ typedef struct shape {
     uint32_t tiles, tokens, unit_tokens, step, parts;
 } shape;
 
-/* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded. */
-static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
-{
-    const int decodes = steps == DECODED;
-    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
-    const uint32_t most = caps->matrix_plain                 ? units[caps->matrix].plain_tokens
-                          : by_blocks                        ? units[caps->matrix].block_tokens
-                          : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
-                                                             : units[caps->matrix].tokens;
-    return (shape){.tiles = tiles,
-                   .parts = 1,
-                   .tokens = tokens,
-                   .unit_tokens = most < tokens * 16 ? most : tokens * 16,
-                   .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes &&
-                                   tokens < WIDE_TOKENS && steps % MOST_STEP == 0
-                               ? MOST_STEP
-                               : 1};
-}
-
 static uint32_t group_of(const clef_caps *caps, const shape *s)
 {
     return units[caps->matrix].lanes * (s->tiles * PANEL_ROWS / units[caps->matrix].rows) *
@@ -120,6 +101,29 @@ static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s
     return (steps > sums ? steps : sums) + clef__plain_unit_bytes(caps, group_of(caps, s));
 }
 
+/* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded.
+ * The shape takes two of them at a time where local memory has room for that. */
+static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
+{
+    const int decodes = steps == DECODED;
+    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
+    const uint32_t most = caps->matrix_plain                 ? units[caps->matrix].plain_tokens
+                          : by_blocks                        ? units[caps->matrix].block_tokens
+                          : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
+                                                             : units[caps->matrix].tokens;
+    shape s = {.tiles = tiles,
+               .parts = 1,
+               .tokens = tokens,
+               .unit_tokens = most < tokens * 16 ? most : tokens * 16,
+               .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes && tokens < WIDE_TOKENS &&
+                               steps % MOST_STEP == 0
+                           ? MOST_STEP
+                           : 1};
+    if (caps->local_bytes < local_bytes(caps, x, &s))
+        s.step = 1;
+    return s;
+}
+
 static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
 {
     return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, x, s);
@@ -127,8 +131,7 @@ static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
-    const clef_x_form x =
-        type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* the form that needs most local memory */
+    const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* others need no more */
     const shape least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
     return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least) &&
            (caps->matrix != CLEF_MATRIX_DPAS || clef__has_matrix_local(caps));
