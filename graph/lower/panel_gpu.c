@@ -194,10 +194,14 @@ static int prepares_own(const clef_lowering *lo, const clef_value *n, const mean
 }
 
 /* Columns of a weight in floats that a work-item reads before it multiplies them. Many hide the time that
- * memory takes, where a processor's memory is not the limit. */
+ * memory takes. Not so where a processor's memory is the limit, and on AMD's gfx9 without matrix units, where
+ * waves of 64 have half as many registers as on those with them. */
 static int32_t columns_of(const clef_caps *caps, uint32_t m)
 {
-    return m == 1 && !(caps->is_gpu && caps->unified_memory) ? 16 : 4;
+    enum { WIDE_WAVE = 64 };
+    const int is_shared = caps->is_gpu && caps->unified_memory,
+              has_few_registers = caps->subgroup_size == WIDE_WAVE && !caps->matrix;
+    return m == 1 && !is_shared && !has_few_registers ? 16 : 4;
 }
 
 /* How few rows are multiplied: tiles, of `wg` work-items each; `sharing` of them are a group; own: groups

@@ -157,6 +157,8 @@ class Instructions:
                 whole = [[v for v, q in zip(x, on) if q] if type(x) is list else x for x in whole]
             self.compared(ins, whole[0], whole[1])
         compare = CONDITION.get(ins.extra["condition"][0]) if ins.extra["condition"] else None
+        if is_whole and o[1] == o[2]:  # how a flag is set for the channels that run: equal, whatever is there
+            a = b = 0
         if type(a) is list or type(b) is list:
             rows = zip(a if type(a) is list else [a] * n, b if type(b) is list else [b] * n)
             bits = [None if x is None or y is None else compare(x, y) for x, y in rows]

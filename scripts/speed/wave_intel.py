@@ -126,6 +126,9 @@ class Thread(Instructions, Wave):
 
     def store(self, ins, o, values):
         if o[0] == "whole flag":
+            on = self.lanes_on(ins)
+            if on is not None and not on[0]:
+                return
             bits = list(self.flags.get(o[1], [None] * 32))
             bits[o[2] : o[2] + o[3]] = [None if values is None else bool(values >> i & 1) for i in range(o[3])]
             self.flags[o[1]] = bits
@@ -241,7 +244,7 @@ class Thread(Instructions, Wave):
                 for i in range(8):
                     self.state[int(name[1:]) * 8 + i] = None
         c = ins.extra.get("condition") if isinstance(ins.extra, dict) else None
-        if c:
+        if c and ins.op != "csel":  # whose condition chooses, and sets no flag
             self.set_flag(ins, c, None)
 
     def control(self, ins):
@@ -304,6 +307,8 @@ class Thread(Instructions, Wave):
                 return after
             self.park(no, after)
             return self.jump(ins, to)
+        if base == "break":  # may name the loop's `while`: channels that leave the loop are behind it
+            to, end = (x + 1 if self.code[x].op == "while" else x for x in (to, end))
         if base in ("break", "cont"):
             self.park(yes, end)
             return after if no else self.jump(ins, to)
