@@ -1,4 +1,5 @@
-/* Prints the clock of the processor that it runs on, in GHz: it times additions that wait for each other, one a cycle. */
+/* Prints the clock of the processor that it runs on, in GHz. It times additions that wait for each other, one
+ * a cycle. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
