@@ -4,17 +4,17 @@ function close_test() {
   if (!open) return
   if (result == "failed" && !bad) bad = 1
   if (result == "passed" && !good && !bad) good = 1
-  if (result == "skipped") print "skipped: " name (why ? " (" why ")" : "")
+  if (result == "skipped" && !why) print "skipped: " name
   passed += good; failed += bad
   open = 0
 }
-/^[0-9]+\/[0-9]+ Testing: / { close_test(); open = 1; name = $3; good = bad = 0; result = "failed"; why = "" }
+/^[0-9]+\/[0-9]+ Testing: / { close_test(); open = 1; name = $3; good = bad = why = 0; result = "failed" }
 # These may be anywhere in a line: cmocka writes them to stderr, which can end up inside a line of stdout.
 match($0, /\[  PASSED  \] [0-9]+ test/) { good += substr($0, RSTART + 13) + 0 }
 match($0, /\[  FAILED  \] [0-9]+ test/) { bad += substr($0, RSTART + 13) + 0 }
 /^ok / { good++ }
 /^FAIL / { bad++ }
-/^skipped: / { why = substr($0, 10) }
+match($0, /skipped: .+/) { why = 1; print "skipped: " name " (" substr($0, RSTART + 9) ")" }
 /^Test Passed\./ { result = "passed" }
 /^Test Failed\./ { result = "failed" }
 /^Test (Skipped|Not Run)/ { result = "skipped" }

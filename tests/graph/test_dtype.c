@@ -14,6 +14,7 @@
 
 #include "clef/graph.h"
 #include "graph/hash.h"
+#include "tests/skip.h"
 
 static float decode_16(clef_dtype dtype, uint16_t h)
 {
@@ -144,6 +145,7 @@ static void blocks_are_ggmls(void **state)
                  {CLEF_Q5_0, "q5_0_64_noim_input.bin", "q5_0_64_noim_expected.bin"},
                  {CLEF_Q5_1, "q5_1_64_noim_input.bin", "q5_1_64_noim_expected.bin"}};
     const char *folder = getenv("CLEF_SHARED");
+    int n_seen = 0;
     (void)state;
     for (size_t i = 0; folder && i < sizeof files / sizeof *files; i++) {
         float x[256];
@@ -152,10 +154,13 @@ static void blocks_are_ggmls(void **state)
         const size_t n_bytes = read_file(folder, files[i].expected, wanted, sizeof wanted);
         if (!n)
             continue;
+        n_seen++;
         assert_int_equal(n_bytes, n / 32 * (size_t)clef_dtype_block_bytes(files[i].dtype));
         clef_dtype_encode(files[i].dtype, x, n, blocks);
         assert_memory_equal(blocks, wanted, n_bytes);
     }
+    if (n_seen == 0)
+        skip_without("blocks of ggml");
 }
 
 static uint64_t random_state;

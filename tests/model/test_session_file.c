@@ -12,6 +12,7 @@
 #include "run_graph.h"
 #include "tests/check.h"
 #include "tests/layers/count.h"
+#include "tests/skip.h"
 
 enum { N_FED = 70, N_MORE = 5, MAX_FILE = 4 << 20, MAX_VOCAB = 4096 };
 
@@ -218,7 +219,7 @@ static void a_recurrent_model(void **state)
     clef_model *m = oracle_model("qwen3.5");
     (void)state;
     if (!m)
-        skip();
+        skip_without("qwen3.5");
     clef_error err = {0};
     int32_t want[N_MORE], came[N_MORE], id;
     clef_session *from = open_session(dev, m, CLEF_F32, 128), *to = open_session(dev, m, CLEF_F32, 200);
@@ -248,7 +249,7 @@ static void an_encoder_decoder(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         clef_model *m = oracle_model(names[i]);
         if (!m)
-            skip();
+            skip_without("t5 and bart");
         clef_error err = {0};
         int32_t source[20];
         number_ids(source, 20);
@@ -379,7 +380,7 @@ static void another_model(void **state)
     clef_model *m = oracle_model("gpt2");
     (void)state;
     if (!m)
-        skip();
+        skip_without("gpt2");
     clef_session *s = open_session(dev, m, CLEF_F32, 128);
     check_words(s, saved, n_saved, CLEF_E_ARG, "expected gpt2 (fingerprint ");
     clef_session_destroy(s);

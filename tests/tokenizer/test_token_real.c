@@ -1,5 +1,6 @@
 /* Tokenizers of real models: the bundled one, and those of the shared data if it exists. */
 #define TEST_NAME "test-token-real"
+#include "tests/skip.h"
 #include "tests/tokenizer/tokenizers.h"
 
 #include <jansson.h>
@@ -52,12 +53,9 @@ static const char *shared(const char *file)
     return path[turn];
 }
 
-static int no_shared(void)
+static int is_shared(void)
 {
-    if (clef__os_is_dir(shared("vocab")))
-        return 0;
-    skip();
-    return 1;
+    return clef__os_is_dir(shared("vocab"));
 }
 
 static void check_case(const clef_tokenizer *tok, const char *file, const json_t *one)
@@ -116,8 +114,8 @@ static void check_vocab(const char *name, int n_cases)
 static void test_vocabs(void **state)
 {
     (void)state;
-    if (no_shared())
-        return;
+    if (!is_shared())
+        skip_without("vocabularies");
     check_vocab("vocab/ggml-vocab-bert-bge.gguf", 47);
     check_vocab("vocab/ggml-vocab-gemma-4.gguf", 46);
     check_vocab("vocab/ggml-vocab-gpt-2.gguf", 47);
@@ -154,7 +152,8 @@ static void test_fixture(void **state)
     }
     json_decref(root);
     assert_int_equal(n_cases, 500);
-    no_shared();
+    if (!is_shared())
+        skip_without("vocabularies");
 }
 
 static void test_llama2(void **state)
@@ -162,8 +161,8 @@ static void test_llama2(void **state)
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    if (no_shared())
-        return;
+    if (!is_shared())
+        skip_without("vocabularies");
     assert_int_equal(clef_tokenizer_open(shared("tokenizers/llama2/tokenizer.model"), &tok, &err), CLEF_OK);
     WITH_SPECIAL(tok, "", "1");
     WITH_SPECIAL(tok, "I believe the meaning of life is", "1 306 4658 278 6593 310 2834 338");
@@ -187,8 +186,8 @@ static void test_real_refusals(void **state)
          "llama2/tokenizer.json: BPE: merge 18917 \"   \" is not two tokens"},
         {"tokenizers/bert", CLEF_E_NOT_FOUND, "no tokenizer file; expected one of tokenizer.json"},
     };
-    if (no_shared())
-        return;
+    if (!is_shared())
+        skip_without("vocabularies");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_tokenizer *tok = NULL;
         clef_error err = {0};

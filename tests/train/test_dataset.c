@@ -1,5 +1,6 @@
 /* Datasets: rows of each objective, splits, order. */
 #define TEST_NAME "test-dataset"
+#include "tests/skip.h"
 #include "tests/train/words.h"
 
 #include "model/train/dataset_order.h"
@@ -450,7 +451,7 @@ static void real_text_is_whole(void **state)
     const char *shared = clef__os_env("CLEF_SHARED");
     snprintf(path, sizeof path, "%s/data/text/tinyshakespeare.txt", shared ? shared : "");
     if (!clef__os_is_file(path))
-        skip();
+        skip_without("tinyshakespeare.txt");
     clef_error err = {0};
     clef_tokenizer *tok;
     clef_mapping text;
