@@ -81,6 +81,9 @@ find_python() {
   ) 9>"$venv.lock"
 }
 
+# oracle NAME: prints where it is (tools/oracles), or fails. For tests/e2e/oracles: tools/test --oracles makes it.
+oracle() { "$CLEF_SOURCE/tools/oracles" --there "$1"; }
+
 # json_case FILE KEY I: member KEY of case number I (from 1) of an expected.json: a list's numbers with commas between, or a text with its
 # escapes resolved (and an x after it, which keeps line ends at its end alive).
 json_case() {
