@@ -31,7 +31,7 @@ static void finish(const sample_args *a, uint row, uint token, int at, global in
     if (get_local_id(0) != 0)
         return;
     out[row] = (int)token;
-    ids[a->ids + row] = (int)token;
+    ids[a->ids + row] = token == NO_TOKEN ? 0 : (int)token; /* the next step reads a weight's row of it */
     pos[a->pos + row] = at + (int)a->length;
 }
 

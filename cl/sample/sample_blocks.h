@@ -187,9 +187,11 @@ static void blocks_of_row(const sample_args *a, global const sample_options *o, 
         z = m.z;
     }
     for (uint b = first + get_local_id(0); b < last; b += WG) {
-        wide_float most = -INFINITY; /* fmax ignores NaNs */
-        for (uint k = 0; k < BLOCK; k += WIDE)
-            most = fmax(most, load_logits(z, b * BLOCK + k, a->n_vocab));
+        wide_float most = -INFINITY; /* inf where a logit is NaN */
+        for (uint k = 0; k < BLOCK; k += WIDE) {
+            const wide_float x = load_logits(z, b * BLOCK + k, a->n_vocab);
+            most = fmax(most, select(x, (wide_float)INFINITY, isnan(x)));
+        }
         m.maxima[b] = max_wide(most);
     }
 }

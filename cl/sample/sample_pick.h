@@ -6,6 +6,9 @@
 
 #include "sample_limits.h"
 
+/* What a row picks whose logits are not finite: one is NaN or +inf, or all are -inf. */
+#define NO_TOKEN ((uint)-1)
+
 /* The lowest id with the largest logit. */
 static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
 {
@@ -16,7 +19,7 @@ static uint first_of(const sample_args *a, row_memory m, global const float *z, 
                 if (z[i] == most)
                     best = min(best, i);
     best = min_all(best, s);
-    return best < a->n_vocab && most > -INFINITY ? best : 0;
+    return isinf(most) ? NO_TOKEN : best;
 }
 
 /* Lists the blocks that may hold the picked token, in rising order. Returns their number. */

@@ -120,7 +120,7 @@ static void load(const sample_options *o, const float *logits, int32_t n, const 
                  int32_t n_recent, clef_candidate *c)
 {
     for (int32_t i = 0; i < n; i++)
-        c[i] = (clef_candidate){.z = isnan(logits[i]) ? -INFINITY : logits[i], .id = i};
+        c[i] = (clef_candidate){.z = isnan(logits[i]) ? INFINITY : logits[i], .id = i};
     for (int32_t i = 0; i < n_recent; i++) /* a repeated token is penalised once, from its logit */
         if (recent[i] >= 0 && recent[i] < n && !isnan(logits[recent[i]])) {
             const float z = logits[recent[i]];
@@ -179,7 +179,9 @@ int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t 
     load(o, logits, n, recent, n_recent, c);
     const int32_t best = largest(c, n);
     const float max = c[best].z;
-    if (o->mode != SAMPLE_DRAW || isinf(max))
+    if (isinf(max))
+        return -1;
+    if (o->mode != SAMPLE_DRAW)
         return best;
     for (int32_t i = 0; i < n; i++) {
         c[i].distance = distance(max, c[i].z, o->scale);

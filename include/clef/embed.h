@@ -48,7 +48,7 @@ CLEF_API clef_embedder_info clef_embedder_describe(const clef_embedder *embedder
  *  bit-identical to the row of a sequence that runs alone. The first call, and a call with a longer sequence
  *  than before, makes a plan, which takes seconds and memory for the longest sequence. CLEF_E_ARG (an id
  *  outside the vocabulary, an empty sequence), CLEF_E_LIMIT (a sequence beyond max_tokens), statuses of
- *  clef_model_build() and clef_plan_create(), CLEF_E_CANCELLED, CLEF_E_CL. After an error the contents of
+ *  clef_model_build() and clef_plan_create(), CLEF_E_CANCELLED, CLEF_E_NOT_FINITE, CLEF_E_CL. After an error the contents of
  *  `out` are undefined. */
 CLEF_API clef_status clef_embed_ids(clef_embedder *embedder, const int32_t *const *ids, const int32_t *n_ids,
                                     int32_t n, float *out, clef_error *err);

@@ -104,7 +104,7 @@ CLEF_API clef_status clef_session_guide(clef_session *session, const clef_guide 
  *
  *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG without a
  *  generation, or where a guide allows no token of the vocabulary, CLEF_E_LIMIT after n_max tokens or at the
- *  end of the context, CLEF_E_CL. */
+ *  end of the context, CLEF_E_NOT_FINITE where a logit is NaN or +inf, or all are -inf, CLEF_E_CL. */
 CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n,
                                            int32_t n_max, const clef_sampler_opts *opts, clef_error *err);
 CLEF_API clef_status clef_session_next(clef_session *session, int32_t *id, clef_error *err);
@@ -141,7 +141,7 @@ typedef struct clef_hypothesis {
  *
  *  The session's cache is emptied before and after; the source of an encoder-decoder stays. CLEF_E_ARG (a
  *  session without beams; an option out of range), CLEF_E_CANCELLED when progress ("beams", steps done,
- *  n_max) says so, else as clef_session_feed(). */
+ *  n_max) says so, CLEF_E_NOT_FINITE as clef_session_next(), else as clef_session_feed(). */
 CLEF_API clef_status clef_session_beams(clef_session *session, const int32_t *ids, int32_t n,
                                         const clef_beam_opts *opts, clef_hypothesis **out, int32_t *n_out,
                                         clef_error *err);

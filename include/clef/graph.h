@@ -391,6 +391,7 @@ CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk
  *
  *  options   I32 [N, 16]: each row's sampling options in the encoding of clef_sample(), with the number of
  *            its draw and of its stream. All zero: out is 0.
+ *  out       -1 for a row whose logits are not finite: one is NaN or +inf, or all are -inf.
  *  recent    I32 [N, R]: the last tokens before the pick, the newest last; -1: none.
  *
  *  The arithmetic is that of clef_sample(). */
@@ -403,7 +404,8 @@ CLEF_API clef_value *clef_sample_rows(clef_graph *graph, clef_value *logits, cle
  *  options           I32 [16]: the sampling options in the encoding of clef_session_generate(). All zero: out
  *                    is 0, and only history changes.
  *  ids [B, T], pos [B]  of this step. The op first sets history[b, pos[b] + t] = ids[b, t]. Then it prepares
- *                    the next step, whose T is 1: ids[b, 0] = out[b] and pos[b] += T.
+ *                    the next step, whose T is 1: ids[b, 0] = out[b] and pos[b] += T. A row whose logits are
+ *                    not finite (as above) has out -1, and ids 0.
  *  history           [at least B, capacity].
  *
  *  history, ids and pos are inputs or states; put this op after everything that reads them. The arithmetic

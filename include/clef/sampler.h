@@ -100,8 +100,8 @@ CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
 /** Tells the sampler about a token that was fed (of the prompt too), for penalties and DRY. Where they
  *  see more than 2048, its memory grows; if there is none left, the older half of the text is forgotten. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
-/** Picks the next id from logits [n_vocab], which are not changed: biases, the chain, then a random draw. NaN
- *  never wins; of infinite logits the lowest id does. Pick n takes draw n of SplitMix64 (Steele, Lea, Flood
+/** Picks the next id from logits [n_vocab], which are not changed: biases, the chain, then a random draw. -2,
+ *  without a draw, if a logit is NaN or +inf, or all are -inf. Pick n takes draw n of SplitMix64 (Steele, Lea, Flood
  *  2014) for the seed, and XTC's chance that of the seed + 0x5854430000000000. The same seed gives the same
  *  picks everywhere, on host and device. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
@@ -116,7 +116,7 @@ typedef void (*clef_sampler_report)(void *user, const char *name, const double *
 /** Reports what the next pick does: the distribution of the logits ("logits"), then that after each step of
  *  the chain that is on, by clef_sampler_name(), with "logit_bias" first and "mirostat" last where they are
  *  set. The last one is what the pick draws from. Changes nothing. CLEF_E_ARG if the mask allows no id or a
- *  logit is infinite; CLEF_E_NOMEM. */
+ *  logit is NaN or +inf; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_sampler_explain(const clef_sampler *sampler, const float *logits,
                                           const uint32_t *mask, clef_sampler_report report, void *user,
                                           clef_error *err);

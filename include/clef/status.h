@@ -34,7 +34,8 @@ extern "C" {
     X(E_DEVICE, "no usable OpenCL device")                                                   \
     X(E_BUILD, "an OpenCL program does not build")                                           \
     X(E_CL, "an OpenCL call failed")                                                         \
-    X(E_CANCELLED, "interrupted by the caller")
+    X(E_CANCELLED, "interrupted by the caller")                                              \
+    X(E_NOT_FINITE, "a result is not a finite number")
 
 typedef enum clef_status {
 #define CLEF_X(name, text) CLEF_##name,

@@ -231,7 +231,9 @@ int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t 
 /* Notes a picked token. The ring has room for all that a step can pick. */
 static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob, int is_given)
 {
-    const int failed = id < 0; /* no token fits the guide */
+    const clef_finish failed = id == CLEF__PICK_NOT_FINITE ? CLEF_FINISH_NOT_FINITE
+                               : id < 0                    ? CLEF_FINISH_FAILED /* no token fits the guide */
+                                                           : CLEF_FINISH_NONE;
     id = failed ? 0 : id;
     const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
     s->tokens[s->n_tokens++] = id;
@@ -240,7 +242,7 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
         (clef_batch_token){.sequence = s->number,
                            .id = id,
                            .logprob = logprob,
-                           .finish = failed                                         ? CLEF_FINISH_FAILED
+                           .finish = failed                                         ? failed
                                      : !is_given && clef__batch_ends_text(b, s, id) ? CLEF_FINISH_STOP
                                      : s->n_tokens == s->n_most                     ? CLEF_FINISH_LENGTH
                                                                                     : CLEF_FINISH_NONE,
@@ -273,10 +275,18 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
         b->stats.mask_seconds += clef__os_seconds() - begin;
         return id;
     }
-    return s->sampler
-               ? clef__sampler_pick_with(s->sampler, &b->room, &how)
-               : clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
-                                   last_n, draw, s->stream, b->candidates);
+    if (s->sampler)
+        return clef__sampler_pick_with(s->sampler, &b->room, &how);
+    const int32_t id =
+        clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n, last_n,
+                          draw, s->stream, b->candidates);
+    return id < 0 ? CLEF__PICK_NOT_FINITE : id;
+}
+
+/* The token that the device has picked in row nth. */
+static int32_t picked_there(const clef_batch *b, int32_t nth)
+{
+    return b->rows.picked[nth] < 0 ? CLEF__PICK_NOT_FINITE : b->rows.picked[nth];
 }
 
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
@@ -284,13 +294,16 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
     const int32_t n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
     if (!b->rows.has_logits)
-        return put_token(b, s, is_given ? s->given[n_generated] : b->rows.picked[nth], 0, is_given);
-    const int32_t id = is_given ? s->given[n_generated] : pick_on_host(b, s, logits);
+        return put_token(b, s, is_given ? s->given[n_generated] : picked_there(b, nth), 0, is_given);
+    const int is_wrong = s->logprobs && is_given && !clef__logits_finite(logits, b->hp->n_vocab);
+    const int32_t id = is_wrong   ? CLEF__PICK_NOT_FINITE
+                       : is_given ? s->given[n_generated]
+                                  : pick_on_host(b, s, logits);
     const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
     const clef_finish finish = put_token(b, s, id, logprob, is_given);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
     t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
-    find_top(logits, b->hp->n_vocab, id, logprob, t->n_top, t->top);
+    find_top(logits, b->hp->n_vocab, id < 0 ? 0 : id, logprob, t->n_top, t->top);
     return finish;
 }
 

@@ -28,6 +28,7 @@ typedef struct coding {
     const clef_quantize_opts *opts;
     const clef_weight_values *values; /* NULL, or values that replace the model's */
     clef_os_file *file;
+    int32_t keeps;        /* tensors keep their types: copies are exact, whatever they hold */
     uint64_t done, total; /* bytes of tensors */
     size_t n_threads;
     clef_error *err;
@@ -58,6 +59,14 @@ size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
     if (item->order != CLEF_ROWS_PAIRED)
         return row;
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
+}
+
+/* The number in the old tensor for number i of the new one. */
+static size_t source_index(const clef__quantize_item *item, size_t i, size_t width)
+{
+    if (item->order == CLEF_ROWS_TRANSPOSED)
+        return i % width * (size_t)item->from->dims[1] + i / width;
+    return clef__quantize_source_row(item, i / width) * width + i % width;
 }
 
 /* Adds what adapters change. Their rows are the old tensor's; of one that is stored as columns, its
@@ -100,6 +109,13 @@ static clef_status report_progress(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
+/* A number that the file shall not have: it is not finite, or not held by the new type. */
+typedef struct fault {
+    int32_t found, finite;
+    size_t at;
+    float x;
+} fault;
+
 /* A part of a tensor for each thread: `rows` rows from `first` on are decoded to `x` and encoded to
  * `blocks`. */
 typedef struct wave {
@@ -108,7 +124,19 @@ typedef struct wave {
     size_t width, first, rows, n_rows;
     float *x;
     unsigned char *blocks;
+    fault *faults; /* of each part; NULL: they may have any numbers */
 } wave;
+
+static fault find_fault(const float *x, size_t n, clef_dtype to, const void *blocks)
+{
+    fault f = {.at = clef__find_not_finite(x, n)};
+    f.finite = f.at == n;
+    if (f.finite)
+        f.at = clef__find_not_held(to, x, blocks, n);
+    f.found = f.at < n;
+    f.x = f.found ? x[f.at] : 0;
+    return f;
+}
 
 static void code_piece(void *user, int32_t i)
 {
@@ -120,6 +148,21 @@ static void code_piece(void *user, int32_t i)
     decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
     merge_rows(w->item, w->first + skip, n, w->width, x);
     clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
+    if (w->faults)
+        w->faults[i] = find_fault(x, n * w->width, to, w->blocks + skip * row_bytes(to, w->width));
+}
+
+static clef_status report_faults(const coding *c, const wave *w, size_t n_parts)
+{
+    const clef__quantize_item *item = w->item;
+    for (size_t i = 0; w->faults && i < n_parts; i++) {
+        const fault *f = &w->faults[i];
+        const size_t at = source_index(item, (w->first + i * w->rows) * w->width + f->at, w->width);
+        if (f->found)
+            return f->finite ? clef__not_held(item->from->name, at, f->x, item->to.dtype, c->err)
+                             : clef__not_finite(item->from->name, at, f->x, c->err);
+    }
+    return CLEF_OK;
 }
 
 static clef_status code_rows(coding *c, const clef__quantize_item *item, size_t n_rows, size_t width)
@@ -136,17 +179,22 @@ static clef_status code_rows(coding *c, const clef__quantize_item *item, size_t 
     clef_status status = CLEF_OK;
     w.x = malloc(room * width * sizeof *w.x);
     w.blocks = malloc(room * out_row);
+    const int checks = !c->keeps || item->n_loras; /* else nothing is narrowed */
+    w.faults = checks ? calloc(at_once, sizeof *w.faults) : NULL;
     w.whole = whole;
-    if (!w.x || !w.blocks || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
+    if (!w.x || !w.blocks || (checks && !w.faults) || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
         status = clef__fail(c->err, CLEF_E_NOMEM, "no memory to code tensor %s", item->to.name);
         goto out;
     }
     if (whole)
         clef_dtype_decode(item->from->dtype, item->data, n_elements, whole);
     for (; w.first < n_rows && status == CLEF_OK; w.first += room) {
-        const size_t n = n_rows - w.first < room ? n_rows - w.first : room;
-        clef__os_parallel((int32_t)((n + w.rows - 1) / w.rows), code_piece, &w);
-        status = clef__os_file_write(c->file, w.blocks, n * out_row, c->err);
+        const size_t n = n_rows - w.first < room ? n_rows - w.first : room,
+                     n_parts = (n + w.rows - 1) / w.rows;
+        clef__os_parallel((int32_t)n_parts, code_piece, &w);
+        status = report_faults(c, &w, n_parts);
+        if (status == CLEF_OK)
+            status = clef__os_file_write(c->file, w.blocks, n * out_row, c->err);
         if (status == CLEF_OK)
             status = report_progress(c, n * out_row);
     }
@@ -154,7 +202,30 @@ out:
     free(w.x);
     free(whole);
     free(w.blocks);
+    free(w.faults);
     return status;
+}
+
+/* Writes a tensor's bytes as they are. With a type that the caller named, its numbers must be finite. */
+static clef_status copy_item(coding *c, const clef__quantize_item *item, size_t n_elements)
+{
+    const clef_tensor_info *to = &item->to;
+    const size_t elems = (size_t)clef_dtype_block_elems(to->dtype),
+                 bytes = (size_t)clef_dtype_block_bytes(to->dtype);
+    float *x = c->keeps ? NULL : malloc(PIECE_ELEMENTS * sizeof *x);
+    clef_status status =
+        c->keeps || x ? CLEF_OK : clef__fail(c->err, CLEF_E_NOMEM, "no memory to check tensor %s", to->name);
+    for (size_t at = 0; x && at < n_elements && status == CLEF_OK; at += PIECE_ELEMENTS) {
+        const size_t n = n_elements - at < PIECE_ELEMENTS ? n_elements - at : PIECE_ELEMENTS;
+        clef_dtype_decode(to->dtype, (const unsigned char *)item->data + at / elems * bytes, n, x);
+        const size_t bad = clef__find_not_finite(x, n);
+        if (bad < n)
+            status = clef__not_finite(item->from->name, at + bad, x[bad], c->err);
+    }
+    free(x);
+    if (status == CLEF_OK)
+        status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
+    return status == CLEF_OK ? report_progress(c, to->n_bytes) : status;
 }
 
 static clef_status code_item(coding *c, const clef__quantize_item *item)
@@ -167,9 +238,7 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     clef_status status = CLEF_OK;
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
         item->n_loras == 0) {
-        status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
-        if (status == CLEF_OK)
-            status = report_progress(c, to->n_bytes);
+        status = copy_item(c, item, n_elements);
     } else if (n_elements > 0) {
         const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];
         status = code_rows(c, item, n_elements / width, width);
@@ -192,9 +261,6 @@ static clef_status write_values(coding *c, clef__quantize_item *item, int *done)
     trained.dtype = CLEF_F32;
     trained.n_bytes = n * sizeof *x;
     trained.data = x;
-    status = clef__check_floats(from->name, item->to.dtype, x, (size_t)n, c->err);
-    if (status)
-        return status;
     item->from = &trained;
     item->data = x;
     status = code_item(c, item);
@@ -304,6 +370,7 @@ clef_status clef__quantize_values(const clef_model *model, const char *path, con
     coding c = {.opts = opts, .values = values, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
+    c.keeps = type->dtype == CLEF_N_DTYPES && !values;
     clef_status status = clef__quantize_plan_init(model, type, &plan, err);
     if (status == CLEF_OK)
         status = plan_merge(opts, model, &plan, err);

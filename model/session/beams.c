@@ -132,8 +132,9 @@ static clef_status read_candidates(search *q, int32_t n, clef_error *err)
     if (status)
         return status;
     for (int32_t i = 0; i < n_all; i++) {
-        const float score = q->running[i / k].score + q->logs[i];
-        q->candidates[i] = (candidate){isnan(score) ? -INFINITY : score, i / k, q->tokens[i]};
+        if (isnan(q->logs[i]) || (i % k == 0 && isinf(q->logs[i]))) /* of NaN, +inf, or nothing but -inf */
+            return clef__fail_not_finite(q->n_first + q->running[i / k].n, err);
+        q->candidates[i] = (candidate){q->running[i / k].score + q->logs[i], i / k, q->tokens[i]};
     }
     qsort(q->candidates, (size_t)n_all, sizeof *q->candidates, by_score);
     q->n_kept = n_all < k ? n_all : k;

@@ -207,6 +207,8 @@ clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t 
         (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
     status = clef__sequence_plan_run(&c->plan, ids, types ? types : c->types, 1, n, c->logits, n_bytes, err);
     if (status == CLEF_OK)
+        status = clef__check_result(c->logits, n_bytes / sizeof *c->logits, 0, "logits", err);
+    if (status == CLEF_OK)
         *logits = c->logits;
     return status;
 }

@@ -123,8 +123,10 @@ static clef_status run_batch(clef_embedder *e, const work *w, const entry *first
     const size_t T = (size_t)first->n_ids, d = (size_t)e->info.n_dims;
     for (int32_t i = 0; i < n; i++)
         memcpy(w->tokens + (size_t)i * T, ids[first[i].index], T * sizeof **ids);
-    const clef_status status = clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows,
-                                                       (size_t)n * d * sizeof *w->rows, err);
+    clef_status status = clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows,
+                                                 (size_t)n * d * sizeof *w->rows, err);
+    for (int32_t i = 0; status == CLEF_OK && i < n; i++)
+        status = clef__check_result(w->rows + (size_t)i * d, d, first[i].index, "embedding", err);
     for (int32_t i = 0; status == CLEF_OK && i < n; i++)
         memcpy(out + (size_t)first[i].index * d, w->rows + (size_t)i * d, d * sizeof *out);
     return status;

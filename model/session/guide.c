@@ -114,12 +114,12 @@ int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const c
                          clef__sampler_room *room, const clef__sampler_pick *pick)
 {
     if (clef__guide_mask(g, place, NULL))
-        return -1;
+        return CLEF__PICK_NONE;
     for (;;) {
         const int32_t id = clef__sampler_pick_with(sampler, room, pick);
         const clef_status s = id < 0 ? CLEF_OK : clef__guide_accept(g, place, id, NULL);
         if (s != CLEF_E_ARG)
-            return s ? -1 : id;
+            return s ? CLEF__PICK_NONE : id;
         g->mask[id / 32] &= ~(1u << id % 32); /* what follows `after` in it is not allowed */
     }
 }

@@ -32,8 +32,8 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
 /** 1 if the token ends a text. */
 int clef__guide_ends(const clef__guide *g, int32_t id);
 
-/** Makes the mask, picks by `pick`, whose mask is g->mask, and goes on by what was picked. -1 if no token is
- *  allowed, or the constraint grew beyond its limits. */
+/** Makes the mask, picks by `pick`, whose mask is g->mask, and goes on by what was picked. CLEF__PICK_NONE if
+ *  no token is allowed, or the constraint grew beyond its limits; CLEF__PICK_NOT_FINITE. */
 int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
                          clef__sampler_room *room, const clef__sampler_pick *pick);
 

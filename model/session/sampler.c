@@ -239,6 +239,14 @@ static int32_t first_allowed(const uint32_t *mask, int32_t n)
     return -1;
 }
 
+clef_status clef__fail_not_finite(int32_t n, clef_error *err)
+{
+    return clef__fail(err, CLEF_E_NOT_FINITE,
+                      "the logits after %d tokens are not finite: one is NaN or inf, or all are -inf; clef "
+                      "compare --stats finds the first value that is not finite",
+                      n);
+}
+
 static int32_t draw_one(const clef__sampler_chain *c, uint64_t bits)
 {
     double sum = 0;
@@ -255,27 +263,15 @@ static int32_t draw_one(const clef__sampler_chain *c, uint64_t bits)
     return last; /* by rounding */
 }
 
-/* Whether the largest logit is infinite; then *id is its lowest id. */
-static int is_infinite(const clef__sampler_chain *c, int32_t *id)
-{
-    for (int32_t i = 0; i < c->n; i++)
-        if (isinf(c->tokens[i].z)) {
-            *id = c->tokens[i].id;
-            return 1;
-        }
-    return 0;
-}
-
 int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
                                 const clef__sampler_pick *pick)
 {
     clef__sampler_chain c = chain_of(s, room, pick);
-    int32_t id;
+    if (!clef__logits_finite(pick->logits, s->n_vocab))
+        return CLEF__PICK_NOT_FINITE;
     clef__chain_load(&c, pick->logits, pick->mask);
     if (!c.n)
         return first_allowed(pick->mask, s->n_vocab);
-    if (is_infinite(&c, &id))
-        return id;
     for (int32_t i = 0; i < CLEF_N_SAMPLERS && s->opts.samplers[i]; i++)
         clef__chain_apply(&c, (clef_sampler_kind)s->opts.samplers[i]);
     if (s->opts.mirostat)
@@ -303,7 +299,9 @@ int32_t clef_sampler_pick_masked(clef_sampler *s, const float *logits, const uin
     double mu;
     const clef__sampler_pick pick = own_pick(s, logits, mask, &mu);
     if (first_allowed(mask, s->n_vocab) < 0)
-        return -1;
+        return CLEF__PICK_NONE;
+    if (!clef__logits_finite(logits, s->n_vocab))
+        return CLEF__PICK_NOT_FINITE;
     if (s->device.mode == SAMPLE_OFF) {
         const int32_t id = clef__sampler_pick_with(s, &s->room, &pick);
         s->n_draws++;
@@ -317,7 +315,7 @@ int32_t clef_sampler_pick_masked(clef_sampler *s, const float *logits, const uin
     const int32_t last_n = s->device.last_n < s->n_text ? s->device.last_n : s->n_text;
     const int32_t id = clef__sample_pick(&s->device, z, s->n_vocab, s->text + s->n_text - last_n, last_n,
                                          s->n_draws++, 0, s->candidates);
-    return mask && !(z[id] > -INFINITY) ? first_allowed(mask, s->n_vocab) : id;
+    return id < 0 ? first_allowed(mask, s->n_vocab) : id; /* all that are allowed are -inf */
 }
 
 int32_t clef_sampler_pick(clef_sampler *s, const float *logits)
@@ -348,14 +346,14 @@ static void say(explanation *e, const char *name)
 static clef_status load(explanation *e, const clef_sampler_opts *opts, const float *logits,
                         const uint32_t *mask, clef_error *err)
 {
-    int32_t id;
     e->chain.opts = opts;
+    for (int32_t i = 0; i < e->chain.n_vocab; i++)
+        if (!(logits[i] < INFINITY))
+            return clef__fail(err, CLEF_E_ARG, "the logit of token %d is %s, expected a number or -inf", i,
+                              isnan(logits[i]) ? "NaN" : "inf");
     clef__chain_load(&e->chain, logits, mask);
-    if (!e->chain.n)
-        return clef__fail(err, CLEF_E_ARG, "no token is left: all logits are -inf, NaN or not allowed");
-    if (is_infinite(&e->chain, &id))
-        return clef__fail(err, CLEF_E_ARG, "the logit of token %d is infinite", id);
-    return CLEF_OK;
+    return e->chain.n ? CLEF_OK
+                      : clef__fail(err, CLEF_E_ARG, "no token is left: all logits are -inf or not allowed");
 }
 
 static clef_status explain(explanation *e, const clef_sampler *s, const float *logits, const uint32_t *mask,

@@ -40,7 +40,11 @@ clef_status clef__sampler_create(int32_t n_vocab, const clef_sampler_opts *opts,
                                  clef_error *err);
 /** The mu that a text begins with. */
 double      clef__sampler_mu(const clef_sampler *sampler);
-/** Picks by the chain of the host, with room for it. -1 if no id is allowed. */
+/** What is returned in place of an id: none is allowed; the logits are not finite. */
+enum { CLEF__PICK_NONE = -1, CLEF__PICK_NOT_FINITE = -2 };
+/** CLEF_E_NOT_FINITE, for the logits after n tokens. */
+clef_status clef__fail_not_finite(int32_t n, clef_error *err);
+/** Picks by the chain of the host, with room for it. Else one of the numbers above. */
 int32_t     clef__sampler_pick_with(const clef_sampler *sampler, clef__sampler_room *room,
                                     const clef__sampler_pick *pick);
 

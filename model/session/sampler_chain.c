@@ -9,20 +9,29 @@
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
+int clef__logits_finite(const float *logits, int32_t n)
+{
+    int any = 0, bad = 0;
+    for (int32_t i = 0; i < n; i++) {
+        bad |= !(logits[i] < INFINITY);
+        any |= logits[i] > -INFINITY;
+    }
+    return any && !bad;
+}
+
 void clef__chain_load(clef__sampler_chain *c, const float *logits, const uint32_t *mask)
 {
     const clef_sampler_opts *o = c->opts;
     c->n = c->n_vocab;
     for (int32_t i = 0; i < c->n_vocab; i++) {
         const int allowed = !mask || mask[i / 32] >> (i % 32) & 1;
-        c->tokens[i] = (clef__sampler_token){
-            .z = allowed && !isnan(logits[i]) ? (double)logits[i] : -(double)INFINITY, .id = i};
+        c->tokens[i] = (clef__sampler_token){.z = allowed ? (double)logits[i] : -(double)INFINITY, .id = i};
     }
     for (int32_t i = 0; i < o->n_biases; i++)
         c->tokens[o->biases[i].id].z += (double)o->biases[i].bias;
     c->n = 0;
     for (int32_t i = 0; i < c->n_vocab; i++)
-        if (c->tokens[i].z > -(double)INFINITY) /* not NaN either */
+        if (c->tokens[i].z > -(double)INFINITY)
             c->tokens[c->n++] = c->tokens[i];
 }
 

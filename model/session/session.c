@@ -506,7 +506,9 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
         return status;
     g->token = s->guide.mask ? clef__guide_pick(&s->guide, &g->place, s->sampler, &s->room, &pick)
                              : clef__sampler_pick_with(s->sampler, &s->room, &pick);
-    if (g->token < 0)
+    if (g->token == CLEF__PICK_NOT_FINITE)
+        status = clef__fail_not_finite(past, err);
+    else if (g->token < 0)
         status = clef__fail(err, CLEF_E_ARG,
                             "guide: no token of the vocabulary is allowed, or the constraint "
                             "grew beyond its limits");
@@ -520,7 +522,9 @@ static clef_status pick_on_device(clef_session *s, int32_t past, int more, clef_
 {
     const clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
     const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
-    return status ? status : waited;
+    if (status || waited)
+        return status ? status : waited;
+    return s->gen.token < 0 ? clef__fail_not_finite(past, err) : CLEF_OK;
 }
 
 static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)

@@ -33,7 +33,7 @@ from typing import Any as _Any
 
 from . import cache, check, files
 from ._native import (ArgumentError, BuildError, Cancelled, ClosedError, DeviceError, Error, FormatError, IOFailed,
-                      LimitError, MemoryFailed, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib,
+                      LimitError, MemoryFailed, NotFinite, NotFound, OpenCLError, ShapeError, Unsupported, lib as _lib,
                       text_of as _text_of)
 from ._openai import openai
 from ._pages import Attention, History, Profile
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> _Any:
 __all__ = [
     "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint",
     "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
-    "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFound", "OpenCLError", "Optimizer",
+    "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFinite", "NotFound", "OpenCLError", "Optimizer",
     "Plan", "Profile", "Ranks", "Sampler", "Sampling", "SentenceTransformer", "Shape", "ShapeError", "Symbol",
     "Template", "Token", "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check",
     "claim_folder", "decode", "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model",

@@ -82,9 +82,14 @@ class Cancelled(Error):
     """The caller interrupted the call."""
 
 
+class NotFinite(Error):
+    """A result is not a finite number."""
+
+
 _of_status = {"E_ARG": ArgumentError, "E_NOMEM": MemoryFailed, "E_IO": IOFailed, "E_FORMAT": FormatError,
               "E_UNSUPPORTED": Unsupported, "E_SHAPE": ShapeError, "E_NOT_FOUND": NotFound, "E_LIMIT": LimitError,
-              "E_DEVICE": DeviceError, "E_BUILD": BuildError, "E_CL": OpenCLError, "E_CANCELLED": Cancelled}
+              "E_DEVICE": DeviceError, "E_BUILD": BuildError, "E_CL": OpenCLError, "E_CANCELLED": Cancelled,
+              "E_NOT_FINITE": NotFinite}
 
 
 def text_of(text: Any) -> str:

@@ -13,13 +13,14 @@ from .device import DeviceLock
 from .model import Model, _as_ids, _kv_types
 from .sampling import Sampling
 
-_finishes = {lib.CLEF_FINISH_STOP: "stop", lib.CLEF_FINISH_LENGTH: "length", lib.CLEF_FINISH_FAILED: "failed"}
+_finishes = {lib.CLEF_FINISH_STOP: "stop", lib.CLEF_FINISH_LENGTH: "length", lib.CLEF_FINISH_FAILED: "failed",
+             lib.CLEF_FINISH_NOT_FINITE: "not finite"}
 
 
 @dataclass
 class Token:
     """A token that a step gave: the number of its text, its id, the text that is known by it, and at the end of a
-    text "stop", "length" or "failed". The end token itself has an empty piece."""
+    text "stop", "length", "failed" or "not finite". The end token itself has an empty piece."""
 
     text: int
     id: int
@@ -154,7 +155,7 @@ class Batch:
         stream = self._streams[token.sequence]
         buffer, n = ffi.new("char[]", lib.CLEF_MAX_PIECE), ffi.new("size_t *")
         piece = b""
-        if token.finish not in (lib.CLEF_FINISH_STOP, lib.CLEF_FINISH_FAILED):
+        if token.finish in (lib.CLEF_FINISH_NONE, lib.CLEF_FINISH_LENGTH):
             call(lib.clef_stream_push, stream, token.id, buffer, lib.CLEF_MAX_PIECE, n)
             piece = ffi.buffer(buffer, n[0])[:]
         if token.finish:
@@ -190,14 +191,15 @@ class Batch:
                         self._others.append(token)
                         continue
                     texts[token.text] += token.piece
-                    failed += [numbers.index(token.text)] * (token.finish == "failed")
+                    failed += [numbers.index(token.text)] * (token.finish in ("failed", "not finite"))
         except BaseException:
             if self._finalizer.alive:
                 for number in texts:
                     self._forget(number)
             raise
         if failed:
-            raise Error(f"prompts {', '.join(map(str, failed))}: no token of the vocabulary could follow the text")
+            raise Error(f"prompts {', '.join(map(str, failed))}: no token of the vocabulary could follow the text, or "
+                        "the logits are not finite")
         return list(texts.values())
 
     def _forget(self, text: int) -> None:

@@ -48,8 +48,37 @@ static void sampler_greedy(void **state)
     assert_int_equal(pick((clef_sampler_opts){0}, logits), 77);
     logits[12] = 9;
     assert_int_equal(pick((clef_sampler_opts){0}, logits), 12); /* of equals the lowest id */
-    logits[3] = NAN;
-    assert_int_equal(pick((clef_sampler_opts){0}, logits), 12);
+}
+
+/* -inf is a number that masks write. Nothing is picked from a row with NaN or +inf, or of -inf alone, by what
+ * the device does, too, nor by the chain, whatever is allowed. */
+static void sampler_not_finite(void **state)
+{
+    (void)state;
+    static const clef_sampler_opts ways[] = {
+        {0}, {.temperature = 1}, {.temperature = 0.8f, .top_k = 5, .top_p = 0.9f}, {.presence_penalty = 1}};
+    const float bad[] = {NAN, INFINITY, -NAN};
+    uint32_t mask[(N_VOCAB + 31) / 32] = {0};
+    float logits[N_VOCAB];
+    clef_error err = {0};
+    mask[12 / 32] |= 1u << 12 % 32;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        clef_sampler *s;
+        ok(clef_sampler_create(N_VOCAB, &ways[w], &s, &err), &err);
+        random_logits(logits);
+        logits[0] = logits[N_VOCAB - 1] = -INFINITY;
+        assert_true(clef_sampler_pick(s, logits) > 0);
+        for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+            random_logits(logits);
+            logits[N_VOCAB - 1] = bad[b];
+            assert_int_equal(clef_sampler_pick(s, logits), -2);
+            assert_int_equal(clef_sampler_pick_masked(s, logits, mask), -2);
+        }
+        for (int i = 0; i < N_VOCAB; i++)
+            logits[i] = -INFINITY;
+        assert_int_equal(clef_sampler_pick(s, logits), -2);
+        clef_sampler_destroy(s);
+    }
 }
 
 /* Each limit, strict enough, leaves the best alone, whatever the draw. */
@@ -182,7 +211,7 @@ static double uniform(void)
 }
 
 /* Logits of a language model's kind: most of them far below a few; every third row in steps, so that many are
- * equal, and some not numbers. */
+ * equal, or some -inf; every twentieth with one that is not finite. */
 static void row_of_logits(float *logits, int32_t n, int32_t row)
 {
     const double spread = 1 + 6 * uniform();
@@ -190,8 +219,10 @@ static void row_of_logits(float *logits, int32_t n, int32_t row)
         double z = spread * sqrt(-2 * log(uniform() + 1e-300)) * cos(6.283185307179586 * uniform());
         if (row % 3 == 0)
             z = floor(z * 4) / 4;
-        logits[i] = row % 3 == 1 && uniform() < 0.01 ? NAN : (float)z;
+        logits[i] = row % 3 == 1 && uniform() < 0.01 ? -INFINITY : (float)z;
     }
+    if (row % 20 == 19)
+        logits[(int32_t)(uniform() * n)] = row % 40 == 19 ? NAN : INFINITY;
 }
 
 static const clef_sampler_opts ways[] = {
@@ -286,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampler_greedy),
+        cmocka_unit_test(sampler_not_finite),
         cmocka_unit_test(sampler_limits),
         cmocka_unit_test(sampler_draws_by_probability),
         cmocka_unit_test(sampler_repeat_penalty),

@@ -256,8 +256,15 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (w->target[at + i] < 0)
             continue;
-        w->nats[w->n_scored++] =
+        const double nats =
             negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
+        if (!isfinite(nats))
+            status = cli_error(err, CLEF_E_NOT_FINITE,
+                               "perplexity: the logits after %" PRId32
+                               " tokens of a window give a token -log p %g, expected a finite number; clef "
+                               "compare --stats finds the first value that is not finite",
+                               at + i + 1, nats);
+        w->nats[w->n_scored++] = nats;
     }
     return status;
 }

@@ -367,8 +367,10 @@ static int run_finish(run *r, const char *path, int rc)
     clef_lora_set_destroy(r->loras);
     clef_model_close(r->model);
     cli_sampler_finish(&r->sampling);
-    if (rc == CLI_OK && r->kept)
-        rc = look_inside(r, path);
+    if ((rc == CLI_OK || r->not_finite) && r->kept) {
+        const int looked = look_inside(r, path);
+        rc = rc == CLI_OK ? looked : rc;
+    }
     free(r->ids);
     free(r->kept);
     return rc;

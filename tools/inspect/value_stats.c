@@ -1,4 +1,4 @@
-/* --stats: statistics of each value of a graph, up to the first NaN. */
+/* --stats: statistics of each value of a graph, up to the first that is not finite. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ clef_status cli_stats_check(const clef_value *node, const value_data *v, clef_er
 {
     char inputs[600] = "";
     int32_t n = 0;
-    if (cli_value_stats(v).n_nan == 0)
+    const value_stats s = cli_value_stats(v);
+    if (s.n_nan == 0 && s.n_plus_inf == 0) /* masks are -inf */
         return CLEF_OK;
     clef_value_input(node, 0, &n);
     for (int32_t i = 0; i < n; i++) {
@@ -31,8 +32,8 @@ clef_status cli_stats_check(const clef_value *node, const value_data *v, clef_er
         if (in)
             snprintf(inputs + at, sizeof inputs - at, "%s%s", at ? ", " : "", clef_value_describe(in).name);
     }
-    return cli_error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name,
-                     clef_value_describe(node).op, inputs);
+    return cli_error(err, CLEF_E_LIMIT, "%s (%s) is the first value with %s; its inputs: %s", v->name,
+                     clef_value_describe(node).op, s.n_nan ? "a NaN" : "an infinite number", inputs);
 }
 
 static clef_status look_at_part(const clef_value *const *list, const value_data *values, int32_t n, FILE *to,

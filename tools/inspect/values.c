@@ -17,6 +17,7 @@ value_stats cli_value_stats(const value_data *v)
     for (size_t i = 0; i < v->n; i++) {
         s.n_nan += isnan(x[i]) != 0;
         s.n_inf += isinf(x[i]) != 0;
+        s.n_plus_inf += isinf(x[i]) && x[i] > 0;
         if (!isfinite(x[i]))
             continue;
         n++;

@@ -18,7 +18,7 @@ typedef struct value_data {
 
 typedef struct value_stats {
     double  min, max, mean, std; /* over the numbers that are finite */
-    int64_t n_nan, n_inf;
+    int64_t n_nan, n_inf, n_plus_inf; /* n_inf: of either sign */
 } value_stats;
 
 value_stats cli_value_stats(const value_data *v);

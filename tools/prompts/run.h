@@ -64,6 +64,7 @@ typedef struct run {
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* the reason why it ended before -n tokens; NULL if it did not */
+    int32_t not_finite; /* the text ended with CLEF_E_NOT_FINITE: --stats is of use all the more */
 } run;
 
 /** Generates and prints the text, or searches for it. CLI_GO_ON, or an exit code after a message. */

@@ -302,7 +302,7 @@ static int take_token(work *w, const clef_batch_token *t)
     if (k < 0) /* a later token of the step in which its stop string came */
         return CLI_GO_ON;
     answer *a = &w->answers.items[w->waiting[k]];
-    const int is_text = t->finish != CLEF_FINISH_STOP && t->finish != CLEF_FINISH_FAILED;
+    const int is_text = t->finish == CLEF_FINISH_NONE || t->finish == CLEF_FINISH_LENGTH;
     int rc = is_text ? answer_push(a, t->id) : CLI_GO_ON;
     const int stops = is_text && answer_stops(a, t->id, &rc);
     if (stops && rc == CLI_GO_ON)
@@ -310,6 +310,12 @@ static int take_token(work *w, const clef_batch_token *t)
     if (!t->finish && !stops)
         return rc;
     a->finish = stops ? CLEF_FINISH_STOP : t->finish;
+    if (a->finish == CLEF_FINISH_NOT_FINITE && rc == CLI_GO_ON) {
+        w->n_failed++;
+        rc = answer_fail(
+            a, "the logits are not finite: one is NaN or inf, or all are -inf; clef compare --stats "
+               "finds the first value that is not finite");
+    }
     a->n_cached = t->n_cached;
     a->n_set_backs = t->n_set_backs;
     w->waiting[k] = w->waiting[--w->n_waiting];

@@ -110,8 +110,10 @@ static int generate_tokens(run *r)
             break;
         }
         const double began = cli_terminal_seconds();
-        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK)
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK) {
+            r->not_finite = err.status == CLEF_E_NOT_FINITE;
             return cli_report(&err);
+        }
         if (r->fed == 0) { /* with the first token the prompt is done */
             r->fed = cli_terminal_seconds();
             cli_progress_finish(&r->progress);
@@ -199,8 +201,10 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .step_user = r};
     r->fed = cli_terminal_seconds(); /* feeding is part of the search */
     r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
-    if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
+    if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK) {
+        r->not_finite = err.status == CLEF_E_NOT_FINITE;
         return cli_report(&err);
+    }
     cli_progress_finish(&r->progress);
     r->first_seconds = cli_terminal_seconds() - r->start;
     int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;

@@ -235,6 +235,14 @@ static int failed_guide(serve_choice *c)
         (int)c->n_seen);
 }
 
+static int failed_numbers(serve_choice *c)
+{
+    return serve_fail(&c->task->r->error, SERVE_E_NOT_FINITE, NULL,
+                      "the logits are not finite after %d tokens: one is NaN or inf, or all are -inf; clef "
+                      "compare --stats finds the first value that is not finite",
+                      (int)c->n_seen);
+}
+
 int serve_choice_take(serve_choice *c)
 {
     serve_task *t = c->task;
@@ -263,6 +271,8 @@ int serve_choice_take(serve_choice *c)
         return 1;
     if (finish == CLEF_FINISH_FAILED && !c->stopped)
         return failed_guide(c);
+    if (finish == CLEF_FINISH_NOT_FINITE && !c->stopped)
+        return failed_numbers(c);
     atomic_store(&run->cancelled, 1); /* a stop string: the engine lets go of it */
     if (!take_end(c))
         return 0;

@@ -381,7 +381,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
     if (i == e->n_active)
         return;
     serve_run *r = e->active[i];
-    const int is_text = t->finish != CLEF_FINISH_STOP && t->finish != CLEF_FINISH_FAILED;
+    const int is_text = t->finish == CLEF_FINISH_NONE || t->finish == CLEF_FINISH_LENGTH;
     if (r->last > 0)
         serve_observe(&e->s->metrics, SERVE_TIME_ITL, now - r->last);
     else {

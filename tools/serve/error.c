@@ -46,6 +46,8 @@ int serve_fail_status(serve_error *e, const clef_error *err, serve_error_id othe
         id = SERVE_E_INTERNAL;
     else if (err->status == CLEF_E_CL || err->status == CLEF_E_DEVICE || err->status == CLEF_E_BUILD)
         id = SERVE_E_UNAVAILABLE;
+    else if (err->status == CLEF_E_NOT_FINITE)
+        id = SERVE_E_NOT_FINITE;
     else if (err->status == CLEF_E_LIMIT && otherwise == SERVE_E_SCHEMA)
         id = SERVE_E_COMPLEX;
     return serve_fail(e, id, param, "%s", err->text[0] ? err->text : clef_status_text(err->status));
