@@ -8,8 +8,8 @@
  *
  * The pieces may be cut anywhere. The parts add up to the same message wherever they are: what may yet
  * become a tag or a call is held back until it is one, or is not. Text that looks like the begin of a call
- * but is none is content, never an error. The text includes the model's special tokens, but not the token
- * that ends its turn. */
+ * but is none is content, never an error. The text includes those special tokens of the model that are tags
+ * (clef_tool_format_has_tag()), but not the token that ends its turn. */
 #ifndef CLEF_TOOLS_H
 #define CLEF_TOOLS_H
 
@@ -61,6 +61,10 @@ CLEF_API clef_status clef_tool_format_find(const char *name, clef_tool_format *o
 /** The format that a chat template writes, by the tags in its source text. CLEF_TOOLS_NONE: it writes none
  *  of these. */
 CLEF_API clef_tool_format clef_tool_format_of_template(const char *text, size_t n_bytes);
+
+/** 1 if a special token of this text is one of the format's tags, or a part of one: a reader needs it. Others that
+ *  a model writes are no part of its message. */
+CLEF_API int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size_t n_bytes);
 
 /** One call. Strings end with NUL and live until the callback returns. */
 typedef struct clef_tool_call {

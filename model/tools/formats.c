@@ -14,26 +14,32 @@
 
 static const clef__tags tags[CLEF_N_TOOL_FORMATS] = {
     [CLEF_TOOLS_NONE] = {THINK},
-    [CLEF_TOOLS_HERMES] = {THINK, .call = {"<tool_call>"}, .read = clef__read_tagged_json},
+    [CLEF_TOOLS_HERMES] = {THINK, .call = {"<tool_call>"}, .inner = {"</tool_call>"},
+                           .read = clef__read_tagged_json},
     [CLEF_TOOLS_LLAMA3] = {THINK, .frame = {"<|python_tag|>"}, .read = clef__read_bare_json, .is_bare = 1},
     [CLEF_TOOLS_MISTRAL] = {.think = "[THINK]",
                             .think_end = "[/THINK]",
                             .call = {"[TOOL_CALLS]"},
+                            .inner = {"[ARGS]", "[CALL_ID]"},
                             .read = clef__read_mistral,
                             .thinks_anywhere = 1},
     [CLEF_TOOLS_QWEN_CODER] = {THINK, .call = {"<tool_call>", "<function="}, .read = clef__read_parameters,
+                               .inner = {"</function>", "<parameter=", "</parameter>", "</tool_call>"},
                                .tag_belongs = 2},
     [CLEF_TOOLS_GEMMA4] = {.think = "<|channel>thought",
                            .think_end = "<channel|>",
                            .call = {"<|tool_call>"},
+                           .inner = {"<tool_call|>", "<|\"|>"},
                            .read = clef__read_gemma,
                            .thinks_anywhere = 1},
-    [CLEF_TOOLS_HARMONY] = {0},
+    [CLEF_TOOLS_HARMONY] = {.inner = {"<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>",
+                                      "<|return|>", "<|constrain|>"}},
     [CLEF_TOOLS_GRANITE] = {THINK, .call = {"<|tool_call|>"}, .frame = {"<response>", "</response>"},
-                            .read = clef__read_json_list},
+                            .inner = {"<|/tool_call|>"}, .read = clef__read_json_list},
     [CLEF_TOOLS_COMMAND_R] = {.think = "<|START_THINKING|>",
                               .think_end = "<|END_THINKING|>",
                               .call = {"<|START_ACTION|>", "Action:"},
+                              .inner = {"<|END_ACTION|>"},
                               .frame = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>",
                                         "<|END_TEXT|>"},
                               .read = clef__read_json_list,
@@ -41,14 +47,37 @@ static const clef__tags tags[CLEF_N_TOOL_FORMATS] = {
     [CLEF_TOOLS_DEEPSEEK] = {THINK, .call = {"<" BAR "tool" LOW "call" LOW "begin" BAR ">"},
                              .frame = {"<" BAR "tool" LOW "calls" LOW "begin" BAR ">",
                                        "<" BAR "tool" LOW "calls" LOW "end" BAR ">"},
+                             .inner = {"<" BAR "tool" LOW "sep" BAR ">",
+                                       "<" BAR "tool" LOW "call" LOW "end" BAR ">"},
                              .read = clef__read_deepseek},
-    [CLEF_TOOLS_PHI4] = {THINK, .call = {"<|tool_call|>"}, .read = clef__read_json_list},
+    [CLEF_TOOLS_PHI4] = {THINK, .call = {"<|tool_call|>"}, .inner = {"<|/tool_call|>"},
+                         .read = clef__read_json_list},
     [CLEF_TOOLS_JSON] = {THINK, .read = clef__read_wrapped_json, .is_bare = 1},
 };
 
 const clef__tags *clef__tool_tags(clef_tool_format format)
 {
     return &tags[format];
+}
+
+/* 1 if one of the tags in a list, which ends with NULL, has this text in it. */
+static int one_has(const char *const *list, const char *text, size_t n)
+{
+    for (; *list; list++)
+        for (const char *at = *list; strlen(at) >= n; at++)
+            if (!memcmp(at, text, n))
+                return 1;
+    return 0;
+}
+
+int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size_t n_bytes)
+{
+    if ((unsigned)format >= CLEF_N_TOOL_FORMATS || !n_bytes)
+        return 0;
+    const clef__tags *t = &tags[format];
+    const char *const think[] = {t->think, t->think ? t->think_end : NULL, NULL};
+    return one_has(think, text, n_bytes) || one_has(t->call, text, n_bytes) ||
+           one_has(t->frame, text, n_bytes) || one_has(t->inner, text, n_bytes);
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */

@@ -393,11 +393,31 @@ static void test_names(void **state)
     }
 }
 
+/* Which special tokens a reader needs. */
+static void test_tags(void **state)
+{
+    static const struct {
+        clef_tool_format format;
+        const char *text;
+        int32_t is_tag;
+    } cases[] = {{CLEF_TOOLS_NONE, "</think>", 1},         {CLEF_TOOLS_NONE, "<s>", 0},
+                 {CLEF_TOOLS_NONE, "<tool_call>", 0},      {CLEF_TOOLS_HERMES, "</tool_call>", 1},
+                 {CLEF_TOOLS_HERMES, "<|im_start|>", 0},   {CLEF_TOOLS_MISTRAL, "[ARGS]", 1},
+                 {CLEF_TOOLS_GEMMA4, "<|channel>", 1},     {CLEF_TOOLS_HARMONY, "<|message|>", 1},
+                 {CLEF_TOOLS_HARMONY, "<|endoftext|>", 0}, {CLEF_TOOLS_LLAMA3, "<|python_tag|>", 1},
+                 {CLEF_TOOLS_LLAMA3, "<|eot_id|>", 0},     {CLEF_TOOLS_PHI4, "<|/tool_call|>", 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(clef_tool_format_has_tag(cases[i].format, cases[i].text, strlen(cases[i].text)),
+                         cases[i].is_tag);
+    assert_int_equal(clef_tool_format_has_tag(CLEF_TOOLS_HERMES, "", 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),  cmocka_unit_test(test_damaged), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_templates), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_templates), cmocka_unit_test(test_names),   cmocka_unit_test(test_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

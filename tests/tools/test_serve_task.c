@@ -58,6 +58,7 @@ void serve_group_wait(serve_group *g, uint64_t seen, double seconds)
         abort();                                                                                             \
     }
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+NOT_CALLED(serve_engine_stats, serve_engine_describe, serve_engine *e)
 NOT_CALLED(void, serve_group_init, serve_group *g)
 NOT_CALLED(void, serve_group_finish, serve_group *g)
 NOT_CALLED(int, serve_engine_submit, serve_engine *e, serve_group *g, serve_run *r, int32_t n,

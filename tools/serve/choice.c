@@ -7,6 +7,14 @@
 #include "tools/serve/keys.h"
 #include "tools/serve/task.h"
 
+size_t serve_n_characters(const char *text, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 static int no_memory(serve_choice *c)
 {
     return serve_fail(&c->task->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
@@ -18,16 +26,18 @@ int serve_choice_begin(serve_choice *c)
     serve_server *s = t->r->s;
     clef_error err = {0};
     const serve_prompt *prompt = &t->prompts[c->prompt];
-    c->stream = (clef_stream){
-        .tok = s->m.tok, .with_special = t->is_chat, .started = !t->is_chat && !s->m.is_seq2seq};
+    c->stream = (clef_stream){.tok = s->m.tok, .started = !t->is_chat && !s->m.is_seq2seq};
+    c->given = (clef_stream){.tok = s->m.tok};
     c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
+    c->format = t->has_tools || s->m.format == CLEF_TOOLS_HARMONY ? s->m.format : CLEF_TOOLS_NONE;
+    c->n_before = serve_n_characters(prompt->text.p, prompt->text.n);
     c->begins = malloc(((size_t)c->run->capacity + 1) * sizeof *c->begins);
     if (!c->begins || (t->p.logprobs && !(c->logprobs = json_array())))
         return no_memory(c);
     if (clef_stop_create((const char *const *)t->stops, t->n_stops, &c->stop, &err) != CLEF_OK)
         return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "stop");
     if (t->is_chat) {
-        const clef_reply_opts reply = {.format = t->has_tools ? s->m.format : CLEF_TOOLS_NONE,
+        const clef_reply_opts reply = {.format = c->format,
                                        .tools = t->tools,
                                        .tools_bytes = t->n_tools,
                                        .starts_thinking = prompt->starts_thinking,
@@ -35,8 +45,7 @@ int serve_choice_begin(serve_choice *c)
         if (clef_reply_reader_create(&reply, &c->reader, &err) != CLEF_OK)
             return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "tools");
     }
-    if (t->p.echo && !c->has_first &&
-        !serve_buffer_add(&c->content, prompt->text.p ? prompt->text.p : "", prompt->text.n))
+    if (t->p.echo && !serve_buffer_add(&c->content, prompt->text.p ? prompt->text.p : "", prompt->text.n))
         return no_memory(c);
     return 1;
 }
@@ -103,6 +112,8 @@ static int tell_logprob(serve_choice *c, int32_t i)
     if (!entry || !tops)
         return no_memory(c);
     json_object_set_new(entry, "top_logprobs", tops);
+    if (!t->is_chat)
+        json_object_set_new(entry, "offset", json_integer((json_int_t)c->begins[i].character));
     return json_array_append_new(c->logprobs, entry) == 0 ? 1 : no_memory(c);
 }
 
@@ -110,9 +121,10 @@ static int tell_logprob(serve_choice *c, int32_t i)
 static int tell_logprobs(serve_choice *c, int at_end)
 {
     for (; c->n_told < c->n_seen; c->n_told++) {
-        if (c->n_told >= c->n_given && !at_end && c->begins[c->n_told] >= c->n_let)
+        const int is_given = c->n_told < c->n_given;
+        if (!is_given && !at_end && c->begins[c->n_told].byte >= c->n_let)
             return 1;
-        if (at_end && c->stopped && c->begins[c->n_told] >= c->n_let)
+        if (!is_given && at_end && c->stopped && c->begins[c->n_told].byte >= c->n_let)
             return 1; /* of the stop string, and after it */
         c->n_used++;
         if (c->logprobs && !tell_logprob(c, c->n_told))
@@ -168,15 +180,42 @@ static int take_text(serve_choice *c, const char *text, size_t n)
     return no_memory(c);
 }
 
-static int take_piece(serve_choice *c, const char *text, size_t n, int is_given)
+static int take_piece(serve_choice *c, const char *text, size_t n)
 {
     clef_error err = {0};
-    const char *let = text;
-    size_t n_let = n;
+    const char *let = NULL;
+    size_t n_let = 0;
     c->n_text += n;
-    if (!is_given && clef_stop_push(c->stop, text, n, &let, &n_let, &err) != CLEF_OK)
+    c->n_characters += serve_n_characters(text, n);
+    if (clef_stop_push(c->stop, text, n, &let, &n_let, &err) != CLEF_OK)
         return no_memory(c);
     return n_let ? take_text(c, let, n_let) : 1;
+}
+
+/* Special tokens are no text, but for those with which a chat's model marks its reasoning and calls. */
+static int is_text(const serve_choice *c, int32_t id)
+{
+    const serve_task *t = c->task;
+    const clef_tokenizer *tok = t->r->s->m.tok;
+    size_t n = 0;
+    if (!t->p.skip_special || !clef_tokenizer_is_special(tok, id))
+        return 1;
+    const char *name = clef_tokenizer_bytes(tok, id, &n);
+    return t->is_chat && name && clef_tool_format_has_tag(c->format, name, n);
+}
+
+/* A token of the prompt, of which the text has what the client wrote: it only tells where the next one
+ * begins. */
+static int pass_given(serve_choice *c, int32_t id)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    size_t n = 0;
+    clef_error err = {0};
+    if (clef_stream_push(&c->given, id, text, sizeof text, &n, &err) != CLEF_OK)
+        return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
+    c->n_passed += serve_n_characters(text, n);
+    c->n_passed = c->n_passed < c->n_before ? c->n_passed : c->n_before;
+    return 1;
 }
 
 static int take_token(serve_choice *c, int32_t id)
@@ -185,12 +224,16 @@ static int take_token(serve_choice *c, int32_t id)
     size_t n = 0;
     clef_error err = {0};
     const int is_given = c->n_seen < c->n_given;
-    c->begins[c->n_seen++] = c->n_text;
+    c->begins[c->n_seen].byte = c->n_text;
+    c->begins[c->n_seen++].character = is_given ? c->n_passed : c->n_before + c->n_characters;
+    if (is_given)
+        return pass_given(c, id) && tell_logprobs(c, 0);
+    c->stream.with_special = is_text(c, id);
     if (clef_stream_push(&c->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
         return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
-    if (!take_piece(c, text, n, is_given))
+    if (!take_piece(c, text, n))
         return 0;
-    if (!is_given && c->kind == CLEF_REPLY_REASONING)
+    if (c->kind == CLEF_REPLY_REASONING)
         c->n_reasoning++;
     if (clef_stop_found(c->stop) >= 0)
         c->stopped = 1;
@@ -204,7 +247,7 @@ static int take_end(serve_choice *c)
     const char *let = NULL;
     size_t n = 0;
     if (clef_stream_finish(&c->stream, last, sizeof last, &n, &err) != CLEF_OK ||
-        (n && !take_piece(c, last, n, 0)) || clef_stop_finish(c->stop, &let, &n, &err) != CLEF_OK ||
+        (n && !take_piece(c, last, n)) || clef_stop_finish(c->stop, &let, &n, &err) != CLEF_OK ||
         (n && !take_text(c, let, n)) ||
         (c->reader && clef_reply_end(c->reader, take_part, c, &err) != CLEF_OK))
         return no_memory(c);
@@ -215,16 +258,13 @@ static int take_end(serve_choice *c)
 static int take_first_id(serve_choice *c)
 {
     const serve_task *t = c->task;
-    char text[CLEF_MAX_PIECE + 16];
-    size_t n = 0;
-    clef_error err = {0};
-    if (clef_stream_push(&c->stream, t->prompts[c->prompt].ids[0], text, sizeof text, &n, &err) != CLEF_OK)
-        return serve_fail_status(&t->r->error, &err, SERVE_E_INTERNAL, NULL);
-    json_t *entry = serve_token_entry(&t->r->s->m, t->prompts[c->prompt].ids[0], 0);
+    const int32_t id = t->prompts[c->prompt].ids[0];
+    json_t *entry = serve_token_entry(&t->r->s->m, id, 0);
     if (!entry || json_object_set_new(entry, "logprob", json_null()) != 0 ||
+        json_object_set_new(entry, "offset", json_integer(0)) != 0 ||
         json_array_append_new(c->logprobs, entry) != 0)
         return no_memory(c);
-    return take_piece(c, text, n, 1);
+    return pass_given(c, id);
 }
 
 static int failed_guide(serve_choice *c)

@@ -56,7 +56,6 @@ static int read_text(work *w, int32_t i, const json_t *text, const char *path)
 
 static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
 {
-    const int32_t n_vocab = w->r->s->m.hparams->n_vocab;
     json_t *one;
     size_t k;
     w->ids[i] = malloc((json_array_size(list) + 1) * sizeof *w->ids[i]);
@@ -64,16 +63,9 @@ static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
         return no_memory(w->r);
     json_array_foreach(list, k, one)
     {
-        const json_int_t id = json_integer_value(one);
         char at[128];
-        serve_path(at, "%s[%zu]", path, k);
-        if (!json_is_integer(one))
-            return bad(w->r, at, one, "a token id");
-        if (id < 0 || id >= n_vocab)
-            return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, at,
-                              "%s: expected an id from 0 to %d, got %lld", at, (int)n_vocab - 1,
-                              (long long)id);
-        w->ids[i][w->n_ids[i]++] = (int32_t)id;
+        if (!serve_read_id(w->r, one, serve_path(at, "%s[%zu]", path, k), &w->ids[i][w->n_ids[i]++]))
+            return 0;
     }
     return w->n_ids[i] ? 1 : serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
 }
@@ -89,8 +81,11 @@ static int check_length(work *w, int32_t i, const char *path)
     e->n_prompt = w->n_ids[i];
     e->n_ctx = w->max_tokens;
     e->max_tokens = -1;
-    return serve_fail(e, SERVE_E_CONTEXT, path, "%s: it has %d tokens, the model embeds at most %d", path,
-                      (int)w->n_ids[i], (int)w->max_tokens);
+    return serve_fail(
+        e, SERVE_E_CONTEXT, path,
+        "This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. "
+        "Please reduce the length of the input.",
+        (int)w->max_tokens, path, (int)w->n_ids[i]);
 }
 
 static int read_input(work *w)

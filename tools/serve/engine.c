@@ -195,6 +195,16 @@ static clef_status open_embedder(serve_engine *e, clef_error *err)
     return clef_embedder_create(e->device, e->s->m.model, &opts, &e->embedder, err);
 }
 
+/* 1 if a list of words, with a blank between two, has this one. */
+static int has_word(const char *list, const char *word)
+{
+    const size_t size = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += size)
+        if ((at == list || at[-1] == ' ') && (!at[size] || at[size] == ' '))
+            return 1;
+    return 0;
+}
+
 /* Which kernels the steps use, each once. */
 static void describe_kernels(serve_engine *e, char *out, size_t room)
 {
@@ -207,13 +217,8 @@ static void describe_kernels(serve_engine *e, char *out, size_t room)
         clef_plan_launches(plan, launches, n_launches);
     for (int32_t i = 0; launches && i < n_launches; i++) {
         const char *name = launches[i].kernel;
-        const size_t size = name ? strlen(name) : 0;
-        const char *known = size ? strstr(out, name) : NULL;
-        const int is_known =
-            known && (known == out || known[-1] == ' ') && (!known[size] || known[size] == ' ');
-        if (!size || is_known || n + size + 2 > room)
-            continue;
-        n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", name);
+        if (name && *name && !has_word(out, name) && n + strlen(name) + 2 <= room)
+            n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", name);
     }
     free(launches);
 }
@@ -654,6 +659,8 @@ int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_
     }
     for (int32_t i = 0; ok && i < n; i++) {
         serve_run *r = &runs[i];
+        if (r->state == SERVE_RUN_DONE) /* nothing of it is computed */
+            continue;
         r->group = g;
         r->next = NULL;
         if (e->last)

@@ -13,7 +13,7 @@
 #include "tools/serve/system.h"
 #include "tools/terminal.h"
 
-enum { PIECE = 16384, MOST_URI = 8192, SMALL_BODY = 4096 };
+enum { PIECE = 16384, MOST_URI = 8192, HEAD_BYTES = 96 << 10 };
 /* A refused request's body is read and dropped up to here: a client that is still writing would else lose the
  * reply. */
 static const uint64_t most_dropped = (uint64_t)64 << 20;
@@ -31,6 +31,7 @@ typedef struct exchange {
     serve_http *http;
     int checked, complete, has_response, long_uri;
     uint64_t dropped;
+    const char *target_end; /* in libmicrohttpd's buffer */
     serve_head head;
 } exchange;
 
@@ -117,6 +118,10 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "Content-Security-Policy", r->policy);
     add_header(response, "clef-ignored", r->ignored);
+    if (r->max_tokens) {
+        snprintf(number, sizeof number, "%d", (int)r->max_tokens);
+        add_header(response, "clef-max-tokens", number);
+    }
     if (r->status >= 400 && r->status < 500 && r->status != 429)
         add_header(response, "x-should-retry", "false");
     if (r->status == 401)
@@ -128,7 +133,8 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     add_header(response, "Allow", x->head.allow);
     if (x->head.origin_allowed) {
         add_header(response, "Access-Control-Allow-Origin", x->head.origin);
-        add_header(response, "Access-Control-Expose-Headers", "x-request-id, clef-ignored, retry-after");
+        add_header(response, "Access-Control-Expose-Headers",
+                   "x-request-id, clef-ignored, clef-max-tokens, retry-after");
         add_header(response, "Vary", "Origin");
     }
     if (x->head.is_options && x->head.origin_allowed) {
@@ -207,6 +213,7 @@ static void *request_begins(void *user, const char *uri, struct MHD_Connection *
     if (!x)
         return NULL;
     x->long_uri = strlen(uri) > MOST_URI;
+    x->target_end = uri + strlen(uri);
     enter(http, connection, x->r.connection, SERVE_PHASE_HEADERS);
     return x;
 }
@@ -218,23 +225,57 @@ static size_t keep_escapes(void *user, struct MHD_Connection *connection, char *
     return strlen(text);
 }
 
+static const char hidden[] = "a NUL, or a line that goes on in the next one, in the head";
+
+/* The header lines as libmicrohttpd has them: it ends names and values with a NUL where they stand in its
+ * buffer, so that one which a client sent hides what follows it. */
+typedef struct head_lines {
+    serve_head *head;
+    const char *end; /* of the last value, or of the target */
+} head_lines;
+
+/* Whether text is hidden between the end of a value and what libmicrohttpd has next. */
+static int hides_text(const char *end, const char *next)
+{
+    const uintptr_t from = (uintptr_t)end, to = (uintptr_t)next;
+    if (!end || to <= from || to - from > HEAD_BYTES)
+        return 0; /* not from the buffer */
+    for (size_t i = 0; i < to - from; i++)
+        if (end[i] && !strchr(" \t\r\n", end[i]))
+            return 1;
+    return 0;
+}
+
 static enum MHD_Result note_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
+    head_lines *lines = user;
     (void)kind;
-    serve_head_add(user, name, value);
+    serve_head_add(lines->head, name, value);
+    if (hides_text(lines->end, name))
+        lines->head->wrong = hidden;
+    lines->end = value ? value + strlen(value) : NULL;
     return MHD_YES;
 }
 
-static void check(exchange *x, struct MHD_Connection *connection, const char *url, const char *method)
+static void check(exchange *x, struct MHD_Connection *connection, const char *url, const char *method,
+                  const char *version)
 {
     serve_request *r = &x->r;
+    head_lines lines = {.head = &x->head};
     x->checked = 1;
     x->head.long_uri = x->long_uri;
     x->head.socket = r->connection->socket;
     x->head.is_proxy = r->connection->is_proxy;
+    x->head.is_http11 = !strcmp(version, "HTTP/1.1");
     x->head.is_full = serve_connections_full(x->http->connections, r->connection);
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &x->head);
+    if (hides_text(x->target_end, version))
+        x->head.wrong = hidden;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, note_header, &lines);
+    if (lines.end && lines.end[1] &&
+        !strchr("\r\n", lines.end[1])) /* the last line: a blank one follows it */
+        x->head.wrong = hidden;
     serve_rules_check(r, &x->head, url, method);
+    r->n_expected = (size_t)x->head.n_body;
     enter(x->http, connection, r->connection, SERVE_PHASE_BODY);
 }
 
@@ -248,15 +289,9 @@ static int add_body(exchange *x, const char *data, size_t n)
                    (int)r->s->o.max_body);
     if (r->error.id)
         return (x->dropped += n) <= most_dropped;
-    if (r->n_body + n >= r->room) {
-        const size_t room = r->room ? 2 * (r->n_body + n) : SMALL_BODY + n;
-        char *grown = realloc(r->body, room + 1);
-        if (!grown) {
-            serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-            return 1;
-        }
-        r->body = grown;
-        r->room = room;
+    if (!serve_grow_body(r, n)) {
+        serve_drop_body(r);
+        return 1;
     }
     memcpy(r->body + r->n_body, data, n);
     r->n_body += n;
@@ -273,8 +308,7 @@ static void answer(exchange *x, struct MHD_Connection *connection)
     if (r->body)
         r->body[r->n_body] = '\0';
     r->endpoint->answer(r);
-    free(r->body); /* it may be large, and the reply slow */
-    r->body = NULL;
+    serve_drop_body(r); /* it may be large, and the reply slow */
 }
 
 static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url,
@@ -283,12 +317,11 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 {
     serve_http *http = user;
     exchange *x = *context;
-    (void)version;
     if (!x && !(x = *context = make_exchange(http, connection)))
         return MHD_NO;
     if (!x->checked) {
-        check(x, connection, url, method);
-        if (x->r.error.id && x->head.n_body > most_dropped) {
+        check(x, connection, url, method, version);
+        if (x->head.wrong || (x->r.error.id && x->head.n_body > most_dropped)) {
             x->complete = 1;
             return respond(x, connection);
         }
@@ -371,7 +404,8 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
             write_log(x);
     }
     enter(http, connection, r->connection, SERVE_PHASE_IDLE);
-    free(r->body);
+    serve_drop_body(r);
+    serve_let_all(r);
     free(r->reply);
     free(r->prompt);
     free(x);
@@ -438,7 +472,7 @@ serve_http *serve_http_start(serve_server *s, serve_socket listening)
             MHD_OPTION_URI_LOG_CALLBACK, request_begins, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
             NULL, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
             silence(&s->o, SERVE_PHASE_HEADERS), /* of a new connection */
-            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)96 << 10, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 0,
             MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
     }
     if (http->daemon)

@@ -31,8 +31,10 @@ typedef struct serve_request {
     uint64_t tenant; /* stands for the key; 0: there are no keys */
     char *body;
     size_t n_body, room;
-    double began;    /* seconds, monotonic */
-    int64_t created; /* seconds since 1970 */
+    size_t n_expected; /* bytes of the body, as the head says; 0: it does not */
+    size_t n_held;     /* bytes of memory that body and values take */
+    double began;      /* seconds, monotonic */
+    int64_t created;   /* seconds since 1970 */
     /* the reply */
     serve_error error;
     int32_t status; /* 0: 200, or that of the error */
@@ -41,7 +43,8 @@ typedef struct serve_request {
     const char *content_type; /* NULL: JSON */
     char policy[320];         /* Content-Security-Policy */
     serve_stream stream;      /* read NULL: none */
-    char ignored[512];        /* fields that nobody knows */
+    char ignored[512];        /* fields that were ignored */
+    int32_t max_tokens;       /* what max_tokens was cut to; 0: it was not */
     /* for the log */
     int32_t n_prompt, n_cached, n_generated; /* -1: no tokens */
     int32_t tells_usage; /* the reply has these counts, and so have the metrics once it is written */
@@ -49,6 +52,14 @@ typedef struct serve_request {
     int32_t gone;        /* the client left, or was too slow */
     const char *why;     /* NULL, or of a stream that ended early */
 } serve_request;
+
+/** Counts n further bytes of memory for a body or its values. 0: there are no more, and the error is set. */
+int serve_hold(serve_request *r, size_t n);
+void serve_let(serve_request *r, size_t n);
+void serve_let_all(serve_request *r);
+/** Makes room for n more bytes of the body, and a NUL. 0 and an error: there is none. */
+int serve_grow_body(serve_request *r, size_t n);
+void serve_drop_body(serve_request *r);
 
 /** Takes a JSON value as the reply, and drops it. */
 struct json_t;

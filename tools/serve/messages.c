@@ -20,7 +20,7 @@ static int check_part(serve_error *e, size_t i, size_t k, const json_t *part)
     char path[128];
     const char *type = json_string_value(json_object_get(part, "type"));
     serve_path(path, "messages[%zu].content[%zu]", i, k);
-    if (!json_is_object(part) || !type)
+    if (!json_is_object(part) || !type || !serve_is_plain(json_object_get(part, "type")))
         return bad(e, path, part, "{\"type\": \"text\", \"text\": ..}");
     if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0)
         return serve_fail(e, SERVE_E_UNSUPPORTED, path,
@@ -88,6 +88,8 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
         if (!strcmp(role, roles[k]))
             known = k;
     serve_path(path, "messages[%zu].role", i);
+    if (role && !serve_is_plain(json_object_get(message, "role")))
+        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: expected a string without \\u0000", path);
     if (role && known < 0)
         return serve_fail(e, SERVE_E_INVALID_VALUE, path,
                           "%s: expected system, developer, user, assistant or tool, got '%.40s'", path, role);
@@ -154,6 +156,9 @@ static int check_tool(serve_error *e, size_t i, json_t *tool)
     char path[128];
     const char *type = json_string_value(json_object_get(tool, "type"));
     json_t *function = json_object_get(tool, "function");
+    if (serve_has_nul(tool))
+        return serve_fail(e, SERVE_E_INVALID_VALUE, serve_path(path, "tools[%zu]", i),
+                          "%s: expected strings without \\u0000", path);
     if (!type || strcmp(type, "function") != 0)
         return bad(e, serve_path(path, "tools[%zu].type", i), json_object_get(tool, "type"), "\"function\"");
     const char *name = json_string_value(json_object_get(function, "name"));
@@ -243,6 +248,9 @@ static int set_variables(serve_request *r, const serve_params *p, variables *v)
         if (!add_variable(e, v, name, value))
             return 0;
     }
+    if (p->enable_thinking >= 0 && !json_object_get(p->kwargs, "enable_thinking") &&
+        !add_variable(e, v, "enable_thinking", json_boolean(p->enable_thinking)))
+        return 0;
     if (p->reasoning_effort) {
         json_t *effort = json_string(p->reasoning_effort);
         const int ok = add_variable(e, v, "reasoning_effort", effort);
@@ -254,19 +262,45 @@ static int set_variables(serve_request *r, const serve_params *p, variables *v)
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
+/* Where the last occurrence of a part in a text ends; 0: there is none, or no memory. Both are read
+ * backwards, each byte once or twice (Knuth, Morris and Pratt): clients write them. */
+static size_t end_of_last(const char *text, size_t n, const char *part, size_t n_part)
+{
+    size_t *fallback = malloc((n_part + 1) * sizeof *fallback), k = 0, end = 0;
+    if (!fallback || !n_part) {
+        free(fallback);
+        return 0;
+    }
+    fallback[0] = 0;
+    for (size_t i = 1; i < n_part; i++) {
+        while (k && part[n_part - 1 - i] != part[n_part - 1 - k])
+            k = fallback[k - 1];
+        k += part[n_part - 1 - i] == part[n_part - 1 - k];
+        fallback[i] = k;
+    }
+    k = 0;
+    for (size_t i = 0; i < n && !end; i++) {
+        while (k && text[n - 1 - i] != part[n_part - 1 - k])
+            k = fallback[k - 1];
+        k += text[n - 1 - i] == part[n_part - 1 - k];
+        end = k == n_part ? n - 1 - i + n_part : 0;
+    }
+    free(fallback);
+    return end;
+}
+
 /* Ends the text with the last message's own: what the template writes after it is dropped. */
 static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered *text)
 {
-    const json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1);
-    const char *content = json_string_value(json_object_get(last, "content"));
-    size_t n = strlen(content), end = 0;
+    const json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1),
+                 *said = json_object_get(last, "content");
+    const char *content = json_string_value(said);
+    size_t n = json_string_length(said);
     while (n && isspace((unsigned char)content[n - 1])) /* templates trim */
         n--;
     while (n && isspace((unsigned char)*content))
         content++, n--;
-    for (size_t i = 0; n && i + n <= text->n_bytes; i++)
-        if (!memcmp(text->text + i, content, n))
-            end = i + n;
+    const size_t end = end_of_last(text->text, text->n_bytes, content, n);
     if (!end)
         return serve_fail(&r->error, SERVE_E_TEMPLATE, "continue_final_message",
                           "continue_final_message: the template does not write the last message as it is");

@@ -1,14 +1,26 @@
 /* Reads the fields of requests by their table. */
 #include "tools/serve/params.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/body.h"
 #include "tools/terminal.h"
 
-typedef enum field_type { BOOL, INT, NUMBER, SEED, STRING, ANY, IGNORED_FIELD, REFUSED_FIELD } field_type;
+typedef enum field_type {
+    BOOL,
+    INT,
+    NUMBER,
+    SEED,
+    STRING,
+    ANY,
+    IGNORED_FIELD,
+    REFUSED_FIELD,
+    ONLY_FIELD
+} field_type;
 
 typedef struct field {
     const char *name;
@@ -26,9 +38,10 @@ static const field fields[] = {
     {name, where, type, lo, hi, offsetof(serve_params, member), otherwise, help},
 #define IGNORED(name, where, help) {name, where, IGNORED_FIELD, 0, 0, 0, "", help},
 #define REFUSED(name, where, help) {name, where, REFUSED_FIELD, 0, 0, 0, "", help},
+#define ONLY(name, where, values, help) {name, where, ONLY_FIELD, 0, 0, 0, values, help},
 #include "tools/serve/fields.def"
 };
-enum { N_FIELDS = sizeof fields / sizeof *fields };
+enum { N_FIELDS = sizeof fields / sizeof *fields, MOST_LAST = 65536 };
 
 const char *serve_kind_of(const json_t *value)
 {
@@ -46,6 +59,31 @@ const char *serve_path(char out[128], const char *format, ...)
     return out;
 }
 
+int serve_is_plain(const json_t *text)
+{
+    return json_is_string(text) && !memchr(json_string_value(text), '\0', json_string_length(text));
+}
+
+int serve_has_nul(const json_t *value)
+{
+    const char *name;
+    json_t *one;
+    size_t i;
+    if (json_is_string(value))
+        return !serve_is_plain(value);
+    json_array_foreach(value, i, one)
+    {
+        if (serve_has_nul(one))
+            return 1;
+    }
+    json_object_foreach((json_t *)value, name, one)
+    {
+        if (serve_has_nul(one))
+            return 1;
+    }
+    return 0;
+}
+
 /* ---- one field ------------------------------------------------------------------------------- */
 
 static int wrong_type(const field *f, const json_t *value, const char *wanted, serve_error *e)
@@ -54,15 +92,40 @@ static int wrong_type(const field *f, const json_t *value, const char *wanted, s
                       serve_kind_of(value));
 }
 
-static int read_integer(const field *f, const json_t *value, void *to, serve_error *e)
+int serve_integer(const json_t *value, int64_t *out)
 {
     const double x = json_number_value(value);
-    if (!json_is_integer(value) && !(json_is_real(value) && x == floor(x)))
+    if (json_is_integer(value))
+        *out = json_integer_value(value);
+    else if (json_is_real(value) && x == floor(x) && fabs(x) <= 9007199254740992.0)
+        *out = (int64_t)x;
+    else
+        return 0;
+    return 1;
+}
+
+static int read_integer(const field *f, const json_t *value, void *to, serve_error *e)
+{
+    int64_t x;
+    const int is_integer = serve_integer(value, &x);
+    if (!is_integer && !(json_is_real(value) && json_real_value(value) == floor(json_real_value(value))))
         return wrong_type(f, value, "an integer", e);
-    if (!(x >= f->lo && x <= f->hi))
+    if (!is_integer || (double)x < f->lo || (double)x > f->hi)
         return serve_fail(e, SERVE_E_INVALID_VALUE, f->name, "%s: expected %.0f to %.0f, got %.17g", f->name,
-                          f->lo, f->hi, x);
+                          f->lo, f->hi, json_number_value(value));
     *(int32_t *)to = (int32_t)x;
+    return 1;
+}
+
+/* Any integer of 64 bits, with or without a sign: one below 0 stands for the bits that it has. */
+static int read_seed(const field *f, const json_t *value, serve_params *p, const serve_body *body,
+                     serve_error *e)
+{
+    int64_t x = 0;
+    if (!serve_integer(value, &x) && value != body->large)
+        return wrong_type(f, value, "a 64-bit integer", e);
+    p->seed = value == body->large ? body->large_value : (uint64_t)x;
+    p->has_seed = 1;
     return 1;
 }
 
@@ -83,6 +146,9 @@ static int read_string(const field *f, const json_t *value, void *to, serve_erro
     if (!json_is_string(value))
         return wrong_type(f, value, "a string", e);
     const size_t n = json_string_length(value);
+    if (!serve_is_plain(value))
+        return serve_fail(e, SERVE_E_INVALID_VALUE, f->name, "%s: expected a string without \\u0000",
+                          f->name);
     if ((double)n < f->lo || (double)n > f->hi)
         return serve_fail(e, SERVE_E_INVALID_VALUE, f->name, "%s: expected %.0f to %.0f bytes, got %zu",
                           f->name, f->lo, f->hi, n);
@@ -90,8 +156,40 @@ static int read_string(const field *f, const json_t *value, void *to, serve_erro
     return 1;
 }
 
-static int read_field(const field *f, json_t *value, serve_params *p, serve_error *e)
+static void note_ignored(serve_request *r, const char *name)
 {
+    const size_t n = strlen(r->ignored);
+    size_t at = 0;
+    while (name[at] > ' ' && name[at] <= '~' && name[at] != ',')
+        at++;
+    if (!name[at] && at && n + at + 3 < sizeof r->ignored && at <= 64)
+        snprintf(r->ignored + n, sizeof r->ignored - n, "%s%s", n ? ", " : "", name);
+}
+
+/* A value that changes nothing. */
+static int read_only(const field *f, const json_t *value, serve_error *e)
+{
+    json_t *values = json_loads(f->otherwise, 0, NULL);
+    const json_t *one;
+    size_t i;
+    int same = 0;
+    json_array_foreach(values, i, one)
+    {
+        const int numbers = json_is_number(one) && json_is_number(value);
+        same |= json_equal(one, value) ||
+                (numbers && fabs(json_number_value(one) - json_number_value(value)) <= 0);
+    }
+    json_decref(values);
+    if (same)
+        return 1;
+    return serve_fail(e, SERVE_E_UNSUPPORTED, f->name, "%s: not supported but for one of %s: %s", f->name,
+                      f->otherwise, f->help);
+}
+
+static int read_field(serve_request *r, const field *f, json_t *value, serve_params *p,
+                      const serve_body *body)
+{
+    serve_error *e = &r->error;
     void *to = (char *)p + f->offset;
     switch (f->type) {
     case BOOL:
@@ -104,82 +202,59 @@ static int read_field(const field *f, json_t *value, serve_params *p, serve_erro
     case NUMBER:
         return read_number(f, value, to, e);
     case SEED:
-        if (!json_is_integer(value))
-            return wrong_type(f, value, "a 64-bit integer", e);
-        p->seed = json_integer_value(value);
-        p->has_seed = 1;
-        return 1;
+        return read_seed(f, value, p, body, e);
     case STRING:
         return read_string(f, value, to, e);
     case ANY:
         *(json_t **)to = value;
         return 1;
     case IGNORED_FIELD:
+        note_ignored(r, f->name);
         return 1;
+    case ONLY_FIELD:
+        return read_only(f, value, e);
     case REFUSED_FIELD:
         break;
     }
     return serve_fail(e, SERVE_E_UNSUPPORTED, f->name, "%s: not supported: %s", f->name, f->help);
 }
 
-/* Fields of which only one value is refused. */
-static int read_special(const char *name, const json_t *value, serve_form form, serve_error *e, int *known)
+/* ---- the body -------------------------------------------------------------------------------- */
+
+static const field *find_field(serve_form form, const char *name)
 {
-    *known = 1;
-    if (!strcmp(name, "store") && form & (SERVE_FORM_CHAT | SERVE_FORM_TEXT)) {
-        if (json_is_false(value))
-            return 1;
-        return serve_fail(e, json_is_true(value) ? SERVE_E_UNSUPPORTED : SERVE_E_INVALID_VALUE, name,
-                          "store: expected false, since clef stores nothing; got %s", serve_kind_of(value));
+    for (int i = 0; i < N_FIELDS; i++)
+        if (fields[i].where & (int)form && !strcmp(fields[i].name, name))
+            return &fields[i];
+    return NULL;
+}
+
+/* Two names of one field with two values: which of them is meant cannot be known. */
+static int check_names(const serve_params *p, const field *f, const json_t *value, serve_error *e)
+{
+    for (int i = 0; i < N_FIELDS; i++) {
+        const field *g = &fields[i];
+        if (g == f || !(g->where & (int)p->form) || g->offset != f->offset || g->type != f->type ||
+            f->type >= IGNORED_FIELD)
+            continue;
+        const json_t *other = json_object_get(p->root, g->name);
+        if (other && !json_is_null(other) && !json_equal(other, value))
+            return serve_fail(e, SERVE_E_INVALID_VALUE, f->name,
+                              "%s and %s are one field, and have two values", f->name, g->name);
     }
-    if (!strcmp(name, "best_of") && form == SERVE_FORM_TEXT) {
-        if (json_is_integer(value) && json_integer_value(value) == 1)
-            return 1;
-        return serve_fail(e, SERVE_E_UNSUPPORTED, name, "best_of: not supported; `n` gives several choices");
-    }
-    if (!strcmp(name, "modalities") && form == SERVE_FORM_CHAT) {
-        const char *only = json_string_value(json_array_get(value, 0));
-        if (json_array_size(value) == 1 && only && !strcmp(only, "text"))
-            return 1;
-        return serve_fail(e, SERVE_E_UNSUPPORTED, name,
-                          "modalities: expected [\"text\"], clef has no others");
-    }
-    *known = 0;
     return 1;
 }
 
-/* ---- the body -------------------------------------------------------------------------------- */
-
-static void note_ignored(serve_request *r, const char *name)
-{
-    const size_t n = strlen(r->ignored);
-    size_t at = 0;
-    while (name[at] > ' ' && name[at] <= '~' && name[at] != ',')
-        at++;
-    if (!name[at] && at && n + at + 3 < sizeof r->ignored && at <= 64)
-        snprintf(r->ignored + n, sizeof r->ignored - n, "%s%s", n ? ", " : "", name);
-}
-
-static int read_all(serve_request *r, serve_params *p)
+static int read_all(serve_request *r, serve_params *p, const serve_body *body)
 {
     const char *name;
     json_t *value;
     json_object_foreach(p->root, name, value)
     {
-        int known = 0;
-        if (json_is_null(value))
-            continue;
-        if (!read_special(name, value, p->form, &r->error, &known))
+        const field *f = find_field(p->form, name);
+        if (f && !json_is_null(value) &&
+            (!check_names(p, f, value, &r->error) || !read_field(r, f, value, p, body)))
             return 0;
-        for (int i = 0; i < N_FIELDS && !known; i++) {
-            if (!(fields[i].where & (int)p->form) || strcmp(fields[i].name, name) != 0)
-                continue;
-            known = 1;
-            if (!read_field(&fields[i], value, p, &r->error))
-                return 0;
-        }
-        if (!known)
-            note_ignored(r, name);
     }
     return 1;
 }
@@ -189,6 +264,12 @@ static int require(const serve_params *p, const json_t *value, const char *name,
     if (value || !((int)p->form & form))
         return 1;
     return serve_fail(e, SERVE_E_INVALID_VALUE, name, "%s: it is required", name);
+}
+
+static int is_given(const serve_params *p, const char *name)
+{
+    const json_t *value = json_object_get(p->root, name);
+    return value && !json_is_null(value);
 }
 
 /* What follows from several fields. */
@@ -209,6 +290,10 @@ static int check_together(serve_request *r, serve_params *p)
     if (p->n > o->max_n)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "n", "n: expected at most %d (--max-n), got %d",
                           (int)o->max_n, (int)p->n);
+    if (is_given(p, "repetition_penalty") && !is_given(p, "repeat_last_n"))
+        p->sampling.repeat_last_n = MOST_LAST;
+    if (!p->do_sample)
+        p->sampling.temperature = 0;
     if (p->max_tokens == 0 && !p->echo)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "max_tokens",
                           "max_tokens: expected at least 1, 0 only with echo");
@@ -252,9 +337,97 @@ static void clean_sampling(clef_sampler_opts *o)
         o->dry_multiplier = 0;
 }
 
+/* ---- names that nobody knows ------------------------------------------------------------------ */
+
+/* The next word of a name: "maxTokens" and "max_tokens" have two. */
+static size_t next_word(const char **at, char word[16])
+{
+    size_t n = 0;
+    while (**at && !isalnum((unsigned char)**at))
+        ++*at;
+    while (isalnum((unsigned char)**at) &&
+           !(n && isupper((unsigned char)**at) && islower((unsigned char)(*at)[-1]))) {
+        if (n < 15)
+            word[n] = (char)tolower((unsigned char)**at);
+        n += n < 15;
+        ++*at;
+    }
+    word[n] = '\0';
+    return n;
+}
+
+/* 1 if a field of this name may well restrict or change the reply. Other servers have many, and new ones
+ * come: such a field is refused rather than ignored. */
+static int seems_to_matter(const char *name)
+{
+    static const char *const words[] = {
+        "schema",   "grammar",   "regex",        "regexp",      "pattern",     "guided",     "guide",
+        "guidance", "constrain", "constraint",   "constraints", "constrained", "structured", "structural",
+        "format",   "json",      "ebnf",         "gbnf",        "lark",        "ban",        "bans",
+        "banned",   "bad",       "badwords",     "stop",        "stops",       "forbid",     "forbidden",
+        "force",    "forced",    "suppress",     "suppressed",  "allow",       "allowed",    "eos",
+        "penalty",  "penalties", "logit",        "logits",      "bias",        "max",        "min",
+        "beam",     "beams",     "length",       "top",         "temperature", "temp",       "sampler",
+        "samplers", "sampling",  "sample",       "ngram",       "choice",      "choices",    "parameters",
+        "config",   "tools",     "functions",    "truncate",    "cutoff",      "enum",       "prefix",
+        "prompt",   "system",    "instructions", "stopping"};
+    char word[16];
+    for (const char *at = name; next_word(&at, word);)
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (!strcmp(word, words[i]))
+                return 1;
+    return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    serve_request *r;
+    serve_form form;
+    char refused[64]; /* the first name that nobody knows and that seems to matter */
+} reading;
+
+static int wants(void *user, const char *name)
+{
+    const reading *w = user;
+    return find_field(w->form, name) != NULL;
+}
+
+static void leaves(void *user, const char *name)
+{
+    reading *w = user;
+    if (!seems_to_matter(name))
+        note_ignored(w->r, name);
+    else if (!w->refused[0])
+        snprintf(w->refused, sizeof w->refused, "%s", name);
+}
+
+static int hold(void *user, size_t n_bytes)
+{
+    const reading *w = user;
+    return serve_hold(w->r, n_bytes);
+}
+
+static int read_body(serve_request *r, serve_params *p)
+{
+    reading w = {.r = r, .form = p->form};
+    const serve_body_opts opts = {.wants = wants, .leaves = leaves, .hold = hold, .user = &w};
+    char none[] = "";
+    serve_body body;
+    const int ok = serve_body_read(r->body ? r->body : none, r->n_body, &opts, &body, &r->error);
+    p->root = body.root;
+    serve_drop_body(r);
+    if (!ok)
+        return 0;
+    if (w.refused[0])
+        return serve_fail(&r->error, SERVE_E_UNSUPPORTED, w.refused,
+                          "%s: not supported: clef does not know it, and by its name it may change the reply",
+                          w.refused);
+    return read_all(r, p, &body);
+}
+
 int serve_params_read(serve_request *r, serve_form form, serve_params *p)
 {
-    json_error_t why;
     *p = (serve_params){.form = form,
                         .max_tokens = -1,
                         .dimensions = -1,
@@ -263,24 +436,28 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
                         .parallel = 1,
                         .generation_prompt = 1,
                         .parse_special = 1,
+                        .do_sample = 1,
+                        .skip_special = 1,
+                        .enable_thinking = -1,
                         .sampling = r->s->m.sampling};
-    p->root = json_loadb(r->body ? r->body : "", r->n_body, 0, &why);
-    if (!p->root &&
-        json_error_code(&why) == json_error_numeric_overflow) /* it may be a field out of its range */
-        p->root = json_loadb(r->body, r->n_body, JSON_DECODE_INT_AS_REAL, &why);
-    if (!p->root) {
-        serve_clean_text(why.text);
-        return serve_fail(&r->error, SERVE_E_INVALID_JSON, NULL,
-                          "the body is no JSON: line %d, column %d: %s", why.line, why.column, why.text);
-    }
-    if (!json_is_object(p->root))
-        return serve_fail(&r->error, SERVE_E_INVALID_JSON, NULL, "the body: expected a JSON object, got %s",
-                          serve_kind_of(p->root));
-    if (!read_all(r, p) || !check_together(r, p))
+    if (!read_body(r, p) || !check_together(r, p))
         return 0;
     clean_sampling(&p->sampling);
-    p->sampling.seed = p->has_seed ? (uint64_t)p->seed : cli_terminal_entropy();
+    p->sampling.seed = p->has_seed ? p->seed : cli_terminal_entropy();
     return 1;
+}
+
+void serve_params_shrink(serve_request *r, serve_params *p)
+{
+    json_t *stop = json_incref(p->stop);
+    serve_params_finish(p);
+    p->root = stop;
+    p->messages = p->prompt = p->input = p->stop_ids = p->stream_options = p->dry_breakers = NULL;
+    p->samplers = p->logit_bias = p->response_format = p->json_schema = p->format = p->structured = NULL;
+    p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
+    p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
+    p->cache_salt = p->cache_key = NULL;
+    serve_let_all(r);
 }
 
 void serve_params_finish(serve_params *p)
@@ -293,8 +470,8 @@ void serve_params_finish(serve_params *p)
 
 static void list_range(const field *f, FILE *to)
 {
-    static const char *const types[] = {"boolean", "integer",   "number", "integer",
-                                        "string",  "see below", "any",    "refused"};
+    static const char *const types[] = {"boolean",   "integer", "number",  "integer", "string",
+                                        "see below", "ignored", "refused", "refused"};
     fputs(types[f->type], to);
     if (f->type == INT && f->hi > 2e9)
         fprintf(to, " from %.0f", f->lo);
@@ -321,6 +498,8 @@ void serve_fields_list(FILE *to)
             fputs("JSON", to);
         else
             list_range(f, to);
-        fprintf(to, " | %s | %s |\n", f->otherwise, f->help);
+        if (f->type == ONLY_FIELD)
+            fprintf(to, " but for one of `%s`", f->otherwise);
+        fprintf(to, " | %s | %s |\n", f->type == ONLY_FIELD ? "" : f->otherwise, f->help);
     }
 }

@@ -18,7 +18,7 @@ typedef enum serve_form {
     SERVE_FORM_RENDER = 32
 } serve_form;
 
-/** Texts and values are borrowed from `root`. Of ANY fields: NULL if absent. */
+/** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
 typedef struct serve_params {
     json_t *root;
     serve_form form;
@@ -27,16 +27,30 @@ typedef struct serve_params {
                                                                             dimensions: -1 if absent */
     int32_t ignore_eos, echo, stream, logprobs, parallel, continue_final, generation_prompt;
     int32_t return_ids, return_progress, timings, add_special, parse_special, with_pieces, include_usage;
-    int64_t seed;
+    int32_t do_sample, skip_special, enable_thinking; /* enable_thinking: -1 if absent */
+    uint64_t seed;
     int32_t has_seed;
     clef_sampler_opts sampling; /* without lists */
-    json_t *messages, *prompt, *input, *stop, *stream_options, *dry_breakers, *samplers, *logit_bias;
-    json_t *response_format, *choice, *tools, *tool_choice, *kwargs, *lora, *content, *tokens;
+    json_t *messages, *prompt, *input, *stop, *stop_ids, *stream_options, *dry_breakers, *samplers,
+        *logit_bias;
+    json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
+        *lora;
+    json_t *content, *tokens;
 } serve_params;
 
 /** Reads the body of a request; 0, and its error is set. Free with serve_params_finish() in either case. */
 int serve_params_read(serve_request *r, serve_form form, serve_params *out);
+/** Drops all but what a request still needs while it is computed: `stop` and what is no text. */
+void serve_params_shrink(serve_request *r, serve_params *p);
 void serve_params_finish(serve_params *p);
+
+/** The integer that a value is, also as 42.0. Returns 0 if it is none that a double or int64_t holds exactly.
+ */
+int serve_integer(const json_t *value, int64_t *out);
+/** 1 if a value is a text that a C string can hold: without a NUL. */
+int serve_is_plain(const json_t *text);
+/** 1 if a value has a NUL in a string. */
+int serve_has_nul(const json_t *value);
 
 /** A path for errors: "messages[2].content". */
 const char *serve_path(char out[128], const char *format, ...) CLI_PRINTF(2, 3);

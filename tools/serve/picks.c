@@ -8,6 +8,7 @@
 enum {
     MOST_STOPS = 16,
     MOST_STOP_BYTES = 256,
+    MOST_STOP_IDS = 64,
     MOST_BIASES = 1024,
     MOST_BREAKERS = 64,
     MOST_BREAKER_BYTES = 40,
@@ -41,8 +42,8 @@ static int set_stops(serve_task *t)
         json_t *one = json_is_string(stop) ? stop : json_array_get(stop, i);
         if (one != stop)
             serve_path(path, "stop[%zu]", i);
-        if (!json_is_string(one))
-            return bad(t, path, one, "a string");
+        if (!serve_is_plain(one))
+            return bad(t, path, one, "a string without \\u0000");
         if (json_string_length(one) < 1 || json_string_length(one) > MOST_STOP_BYTES)
             return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
                               "%s: expected 1 to %d bytes, got %zu", path, MOST_STOP_BYTES,
@@ -52,43 +53,115 @@ static int set_stops(serve_task *t)
     return 1;
 }
 
+/* A stop string that is a special token's name: the token ends the text, which does not show it. */
+static void add_named_ends(serve_task *t)
+{
+    const clef_tokenizer *tok = t->r->s->m.tok;
+    for (int32_t i = 0; i < t->n_stops; i++) {
+        const int32_t id = clef_tokenizer_find(tok, t->stops[i]);
+        if (id >= 0 && clef_tokenizer_is_special(tok, id))
+            t->ends[t->n_ends++] = id;
+    }
+}
+
+/* Tokens that end the text: the model's own, and those of the request. */
+static int set_stop_ids(serve_task *t)
+{
+    const serve_model *m = &t->r->s->m;
+    const json_t *list = t->p.stop_ids, *one;
+    size_t i;
+    if (list && !json_is_array(list))
+        return bad(t, "stop_token_ids", list, "a list of token ids");
+    if (json_array_size(list) > MOST_STOP_IDS)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "stop_token_ids",
+                          "stop_token_ids: expected at most %d, got %zu", MOST_STOP_IDS,
+                          json_array_size(list));
+    t->ends = malloc(((size_t)(m->n_ends + t->n_stops) + json_array_size(list) + 1) * sizeof *t->ends);
+    if (!t->ends)
+        return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    for (; !t->p.ignore_eos && t->n_ends < m->n_ends; t->n_ends++)
+        t->ends[t->n_ends] = m->ends[t->n_ends];
+    add_named_ends(t);
+    json_array_foreach(list, i, one)
+    {
+        char path[128];
+        serve_path(path, "stop_token_ids[%zu]", i);
+        if (!serve_read_id(t->r, one, path, &t->ends[t->n_ends++]))
+            return 0;
+    }
+    return 1;
+}
+
 /* ---- samplers -------------------------------------------------------------------------------- */
+
+/* false and -100 ban, as llama-server's and OpenAI's references say. */
+static int add_bias(serve_task *t, const char *path, int32_t id, const json_t *value)
+{
+    const double x = json_is_false(value) ? -100 : json_number_value(value);
+    if (!json_is_number(value) && !json_is_false(value))
+        return bad(t, path, value, "a number");
+    if (!(x >= -100 && x <= 100))
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: expected -100 to 100, got %g", path,
+                          x);
+    t->biases[t->p.sampling.n_biases++] =
+        (clef_logit_bias){.id = id, .bias = x <= -100 ? -INFINITY : (float)x};
+    return 1;
+}
+
+/* {"ID": X} */
+static int add_biases_of_object(serve_task *t, json_t *object)
+{
+    const int32_t n_vocab = t->r->s->m.hparams->n_vocab;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        char path[128], *end;
+        const long long id = strtoll(key, &end, 10);
+        serve_path(path, "logit_bias.%.40s", key);
+        if (end == key || *end || id < 0 || id >= n_vocab)
+            return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
+                              "logit_bias: expected ids from 0 to %d, got '%.40s'", (int)n_vocab - 1, key);
+        if (!add_bias(t, path, (int32_t)id, value))
+            return 0;
+    }
+    return 1;
+}
+
+/* [[ID, X]] */
+static int add_biases_of_list(serve_task *t, const json_t *list)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        char path[128];
+        int32_t id;
+        serve_path(path, "logit_bias[%zu]", i);
+        if (json_array_size(one) != 2)
+            return bad(t, path, one, "[ID, X]");
+        if (!serve_read_id(t->r, json_array_get(one, 0), path, &id) ||
+            !add_bias(t, path, id, json_array_get(one, 1)))
+            return 0;
+    }
+    return 1;
+}
 
 static int set_biases(serve_task *t)
 {
-    const char *key;
-    json_t *value;
-    const int32_t n_vocab = t->r->s->m.hparams->n_vocab;
-    if (!t->p.logit_bias)
+    json_t *all = t->p.logit_bias;
+    if (!all)
         return 1;
-    if (!json_is_object(t->p.logit_bias))
-        return bad(t, "logit_bias", t->p.logit_bias, "{\"ID\": X}");
-    const size_t n = json_object_size(t->p.logit_bias);
+    if (!json_is_object(all) && !json_is_array(all))
+        return bad(t, "logit_bias", all, "{\"ID\": X} or [[ID, X]]");
+    const size_t n = json_is_object(all) ? json_object_size(all) : json_array_size(all);
     if (n > MOST_BIASES)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "logit_bias",
                           "logit_bias: expected at most %d tokens, got %zu", MOST_BIASES, n);
     t->biases = calloc(n + 1, sizeof *t->biases);
     if (!t->biases)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    json_object_foreach(t->p.logit_bias, key, value)
-    {
-        char path[128], *end;
-        const long long id = strtoll(key, &end, 10);
-        const double x = json_number_value(value);
-        serve_path(path, "logit_bias.%.40s", key);
-        if (end == key || *end || id < 0 || id >= n_vocab)
-            return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
-                              "logit_bias: expected ids from 0 to %d, got '%.40s'", (int)n_vocab - 1, key);
-        if (!json_is_number(value))
-            return bad(t, path, value, "a number");
-        if (!(x >= -100 && x <= 100))
-            return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: expected -100 to 100, got %g",
-                              path, x);
-        /* -100 bans, as OpenAI's reference says */
-        t->biases[t->p.sampling.n_biases++] =
-            (clef_logit_bias){.id = (int32_t)id, .bias = x <= -100 ? -INFINITY : (float)x};
-    }
-    return 1;
+    return json_is_object(all) ? add_biases_of_object(t, all) : add_biases_of_list(t, all);
 }
 
 static int add_sampler(serve_task *t, const char *name, size_t n, int32_t *count)
@@ -96,7 +169,8 @@ static int add_sampler(serve_task *t, const char *name, size_t n, int32_t *count
     clef_sampler_opts *o = &t->p.sampling;
     for (int i = 1; i < CLEF_N_SAMPLERS; i++) {
         const char *known = clef_sampler_name((clef_sampler_kind)i);
-        const int is_other = i == CLEF_SAMPLER_TYPICAL && n == 9 && !memcmp(name, "typical_p", 9);
+        const int is_other = i == CLEF_SAMPLER_TYPICAL && ((n == 9 && !memcmp(name, "typical_p", 9)) ||
+                                                           (n == 5 && !memcmp(name, "typ_p", 5)));
         if (!is_other && (strlen(known) != n || memcmp(known, name, n) != 0))
             continue;
         for (int32_t k = 0; k < *count; k++)
@@ -155,8 +229,8 @@ static int set_breakers(serve_task *t)
         char path[128];
         const size_t n = json_string_length(one);
         serve_path(path, "dry_sequence_breakers[%zu]", i);
-        if (!json_is_string(one))
-            return bad(t, path, one, "a string");
+        if (!serve_is_plain(one))
+            return bad(t, path, one, "a string without \\u0000");
         if (n < 1 || n > MOST_BREAKER_BYTES)
             return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
                               "%s: expected 1 to %d bytes, got %zu", path, MOST_BREAKER_BYTES, n);
@@ -236,60 +310,189 @@ static int take_json(serve_task *t, clef_constraint_kind kind, const json_t *val
     return ok;
 }
 
-/* {"type": "json_schema", "json_schema": {"name", "schema", "strict"}}, or the schema beside the type. */
-static int set_schema(serve_task *t, const json_t *format)
+static int take_schema(serve_task *t, const json_t *schema, int strict, const char *path)
 {
-    const json_t *inner = json_object_get(format, "json_schema"), *strict = json_object_get(inner, "strict");
-    const json_t *schema = json_object_get(inner, "schema");
-    const char *path = "response_format.json_schema.schema";
-    if (!schema) {
-        schema = json_object_get(format, "schema");
-        path = schema ? "response_format.schema" : path;
-        strict = schema ? json_object_get(format, "strict") : strict;
-    }
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return bad(t, path, schema, "a JSON Schema");
-    if (strict && !json_is_boolean(strict) && !json_is_null(strict))
-        return bad(t, "response_format.json_schema.strict", strict, "true or false");
-    return take_json(t, CLEF_CONSTRAIN_SCHEMA, schema, json_is_true(strict), path);
+    return take_json(t, CLEF_CONSTRAIN_SCHEMA, schema, strict, path);
 }
 
-static int set_format(serve_task *t, int *given)
+/* A schema, or the text of one, as vLLM takes both. */
+static int take_schema_or_text(serve_task *t, const json_t *schema, const char *path)
+{
+    if (!json_is_string(schema))
+        return take_schema(t, schema, 0, path);
+    return take(t, CLEF_CONSTRAIN_SCHEMA, json_string_value(schema), json_string_length(schema), 0, path);
+}
+
+static int take_text(serve_task *t, clef_constraint_kind kind, const json_t *text, const char *path)
+{
+    if (!json_is_string(text) || !json_string_length(text))
+        return bad(t, path, text, "a string that is not empty");
+    return take(t, kind, json_string_value(text), json_string_length(text), 0, path);
+}
+
+static int take_any_object(serve_task *t, const char *path)
 {
     static const char object[] = "{\"type\": \"object\"}";
+    return take(t, CLEF_CONSTRAIN_SCHEMA, object, strlen(object), 0, path);
+}
+
+static int take_choice(serve_task *t, const json_t *list, const char *path)
+{
+    json_t *one;
+    size_t i;
+    if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MOST_CHOICES)
+        return bad(t, path, list, "a list of 1 to 1024 strings");
+    json_array_foreach(list, i, one)
+    {
+        if (!serve_is_plain(one))
+            return bad(t, path, one, "strings without \\u0000");
+    }
+    return take_json(t, CLEF_CONSTRAIN_CHOICES, list, 0, path);
+}
+
+/* A member that is there and not null. */
+static const json_t *member(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* ---- response_format ------------------------------------------------------------------------- */
+
+/* {"type": "json_schema", "json_schema": {"name", "schema", "strict"}}, or the schema beside the type, as
+ * `schema` or `value`. */
+static int take_format_schema(serve_task *t, const json_t *format)
+{
+    static const char *const names[] = {"schema", "value"};
+    const json_t *inner = member(format, "json_schema"), *strict = member(inner, "strict"),
+                 *schema = member(inner, "schema");
+    char path[128] = "response_format.json_schema.schema";
+    for (int i = 0; i < 2; i++) {
+        const json_t *beside = member(format, names[i]);
+        if (!beside)
+            continue;
+        serve_path(path, "response_format.%s", names[i]);
+        if (schema)
+            return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: there are two schemas", path);
+        schema = beside;
+        strict = member(format, "strict");
+    }
+    if (strict && !json_is_boolean(strict))
+        return bad(t, "response_format.json_schema.strict", strict, "true or false");
+    return take_schema(t, schema, json_is_true(strict), path);
+}
+
+/* The text of {"type": TYPE, TYPE: text}, or of its `value` or `pattern`. */
+static const json_t *format_text(const json_t *format, const char *type)
+{
+    const json_t *own = member(format, type), *value = member(format, "value");
+    return own ? own : value ? value : member(format, "pattern");
+}
+
+static int has_schema(const json_t *format)
+{
+    return member(format, "schema") || member(format, "json_schema") || member(format, "value");
+}
+
+static int take_format(serve_task *t)
+{
     const json_t *format = t->p.response_format;
     const char *type = json_string_value(json_object_get(format, "type"));
-    *given = 0;
-    if (!format)
-        return 1;
     if (!json_is_object(format))
         return bad(t, "response_format", format, "an object");
     if (!type)
         return bad(t, "response_format.type", json_object_get(format, "type"),
                    "text, json_object or json_schema");
-    if (!strcmp(type, "text"))
-        return 1;
-    *given = 1;
     if (!strcmp(type, "json_schema"))
-        return set_schema(t, format);
-    if (!strcmp(type, "json_object"))
-        return json_object_get(format, "schema")
-                   ? set_schema(t, format)
-                   : take(t, CLEF_CONSTRAIN_SCHEMA, object, strlen(object), 0, "response_format");
-    return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "response_format.type",
-                      "response_format.type: expected text, json_object or json_schema, got '%.40s'", type);
+        return take_format_schema(t, format);
+    if (!strcmp(type, "json_object") || !strcmp(type, "json"))
+        return has_schema(format) ? take_format_schema(t, format) : take_any_object(t, "response_format");
+    if (!strcmp(type, "regex"))
+        return take_text(t, CLEF_CONSTRAIN_REGEX, format_text(format, "regex"), "response_format.regex");
+    if (!strcmp(type, "grammar"))
+        return take_text(t, CLEF_CONSTRAIN_GBNF, format_text(format, "grammar"), "response_format.grammar");
+    return serve_fail(
+        &t->r->error, SERVE_E_INVALID_VALUE, "response_format.type",
+        "response_format.type: expected text, json_object, json_schema, regex or grammar, got '%.40s'", type);
 }
 
-static int set_choice(serve_task *t)
+/* 1 for {"type": "text"}, which has no constraint. */
+static int is_text_format(const json_t *format)
 {
-    json_t *one;
-    size_t i;
-    if (!json_is_array(t->p.choice) || !json_array_size(t->p.choice) ||
-        json_array_size(t->p.choice) > MOST_CHOICES)
-        return bad(t, "choice", t->p.choice, "a list of 1 to 1024 strings");
-    json_array_foreach(t->p.choice, i, one) if (!json_is_string(one)) return bad(t, "choice", one, "strings");
-    return take_json(t, CLEF_CONSTRAIN_CHOICES, t->p.choice, 0, "choice");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    return type && !strcmp(type, "text") && !has_schema(format);
 }
+
+/* ---- as other servers' clients write them ---------------------------------------------------- */
+
+/* "json" or a schema. */
+static int take_ollama_format(serve_task *t)
+{
+    const char *word = json_string_value(t->p.format);
+    if (word && strcmp(word, "json") != 0)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "format",
+                          "format: expected \"json\" or a JSON Schema, got '%.40s'", word);
+    return word ? take_any_object(t, "format") : take_schema(t, t->p.format, 0, "format");
+}
+
+/* {"json": schema}, or one of the others. */
+static int take_structured(serve_task *t)
+{
+    const char *name, *found = NULL;
+    json_t *value;
+    char path[128];
+    if (!json_is_object(t->p.structured))
+        return bad(t, "structured_outputs", t->p.structured, "an object");
+    json_object_foreach(t->p.structured, name, value)
+    {
+        if (json_is_null(value) || json_is_false(value))
+            continue;
+        serve_path(path, "structured_outputs.%.60s", name);
+        const int known = !strcmp(name, "json") || !strcmp(name, "regex") || !strcmp(name, "choice") ||
+                          !strcmp(name, "grammar") || !strcmp(name, "json_object");
+        if (!known || found)
+            return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
+                              "%s: expected one of json, regex, choice, grammar and json_object", path);
+        found = name;
+    }
+    if (!found)
+        return bad(t, "structured_outputs", t->p.structured,
+                   "one of json, regex, choice, grammar and json_object");
+    const json_t *of = json_object_get(t->p.structured, found);
+    serve_path(path, "structured_outputs.%s", found);
+    return !strcmp(found, "json")      ? take_schema_or_text(t, of, path)
+           : !strcmp(found, "regex")   ? take_text(t, CLEF_CONSTRAIN_REGEX, of, path)
+           : !strcmp(found, "choice")  ? take_choice(t, of, path)
+           : !strcmp(found, "grammar") ? take_text(t, CLEF_CONSTRAIN_GBNF, of, path)
+           : json_is_true(of)          ? take_any_object(t, path)
+                                       : bad(t, path, of, "true or false");
+}
+
+/* The constraint on the text that a request has, if any, whatever its name; *n is how many it has. */
+static int take_given(serve_task *t, int *n)
+{
+    const serve_params *p = &t->p;
+    const int format = p->response_format && !is_text_format(p->response_format);
+    *n = format + (p->grammar != NULL) + (p->regex != NULL) + (p->choice != NULL) + (p->json_schema != NULL) +
+         (p->format != NULL) + (p->structured != NULL);
+    if (*n > 1)
+        return serve_fail(
+            &t->r->error, SERVE_E_INVALID_VALUE, "response_format",
+            "expected one constraint: response_format, json_schema, format, structured_outputs, "
+            "grammar, regex or choice");
+    return !*n              ? 1
+           : format         ? take_format(t)
+           : p->grammar     ? take(t, CLEF_CONSTRAIN_GBNF, p->grammar, strlen(p->grammar), 0, "grammar")
+           : p->regex       ? take(t, CLEF_CONSTRAIN_REGEX, p->regex, strlen(p->regex), 0, "regex")
+           : p->choice      ? take_choice(t, p->choice, "choice")
+           : p->json_schema ? take_schema_or_text(t, p->json_schema, "json_schema")
+           : p->format      ? take_ollama_format(t)
+                            : take_structured(t);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The constraint on calls. "auto" begins at the tag of a call, so that the model may reason before it. */
 static int set_calls(serve_task *t, int *is_auto)
@@ -304,7 +507,7 @@ static int set_calls(serve_task *t, int *is_auto)
                                    .parallel = t->p.parallel,
                                    .tok = m->tok};
     *is_auto = !choice || (word && !strcmp(word, "auto"));
-    if (word && !*is_auto && strcmp(word, "required") != 0)
+    if (word && !*is_auto && strcmp(word, "required") != 0 && strcmp(word, "any") != 0)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "tool_choice",
                           "tool_choice: expected none, auto, required or a function, got '%.40s'", word);
     if (choice && !word) {
@@ -327,40 +530,36 @@ static int set_calls(serve_task *t, int *is_auto)
     return t->constraint != NULL;
 }
 
+/* What says itself where a text may end, or goes on after an end. */
+static int check_beside_constraint(serve_task *t)
+{
+    static const char *const names[] = {"min_tokens", "ignore_eos", "stop_token_ids"};
+    const int given[] = {t->p.min_tokens > 0, t->p.ignore_eos, json_array_size(t->p.stop_ids) > 0};
+    for (int i = 0; i < 3; i++)
+        if (given[i])
+            return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, names[i],
+                              "%s: not together with a constraint, which says where a text may end",
+                              names[i]);
+    return 1;
+}
+
 static int set_constraint(serve_task *t)
 {
     serve_params *p = &t->p;
-    int given = 0, is_auto = 0;
+    int n = 0, is_auto = 0;
     const char *word = json_string_value(p->tool_choice);
     if (p->tool_choice && !t->has_tools && !(word && (!strcmp(word, "none") || !strcmp(word, "auto"))))
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice",
                           "tool_choice: expected none or auto, since there are no tools");
-    if (!set_format(t, &given))
+    if (!take_given(t, &n) || (t->has_tools && !n && !set_calls(t, &is_auto)))
         return 0;
-    const int n = given + (p->grammar != NULL) + (p->regex != NULL) + (p->choice != NULL);
-    if (n > 1)
-        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "response_format",
-                          "expected one of response_format, grammar, regex and choice");
-    int ok = 1;
-    if (p->grammar)
-        ok = take(t, CLEF_CONSTRAIN_GBNF, p->grammar, strlen(p->grammar), 0, "grammar");
-    else if (p->regex)
-        ok = take(t, CLEF_CONSTRAIN_REGEX, p->regex, strlen(p->regex), 0, "regex");
-    else if (p->choice)
-        ok = set_choice(t);
-    else if (t->has_tools && !given)
-        ok = set_calls(t, &is_auto);
-    if (!ok || !t->constraint)
-        return ok;
+    if (!t->constraint)
+        return 1;
     if (n && t->has_tools && word && strcmp(word, "auto") != 0)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice",
                           "tool_choice: expected auto or none beside another constraint");
-    if (p->min_tokens)
-        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "min_tokens",
-                          "min_tokens: not together with a constraint, which says where a text may end");
-    if (p->ignore_eos)
-        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "ignore_eos",
-                          "ignore_eos: not together with a constraint, which says where a text ends");
+    if (!check_beside_constraint(t))
+        return 0;
     t->has_guide = 1;
     t->guide = (clef_guide){t->constraint, t->r->s->m.trie, t->may_think && !is_auto ? "</think>" : NULL};
     return 1;
@@ -368,6 +567,6 @@ static int set_constraint(serve_task *t)
 
 int serve_task_set_picks(serve_task *t)
 {
-    return set_stops(t) && set_biases(t) && set_samplers(t) && set_breakers(t) && set_adapter(t) &&
-           set_constraint(t);
+    return set_stops(t) && set_stop_ids(t) && set_biases(t) && set_samplers(t) && set_breakers(t) &&
+           set_adapter(t) && set_constraint(t);
 }

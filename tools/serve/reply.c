@@ -81,14 +81,6 @@ static void note_counts(serve_task *t)
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */
 
-static size_t n_characters(const char *text, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return count;
-}
-
 static json_t *top_of(const json_t *entry)
 {
     json_t *top = json_object();
@@ -106,19 +98,13 @@ static json_t *text_logprobs(serve_choice *c, const json_t *entries)
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array();
     const json_t *entry;
     size_t i;
-    if (!c->has_offset) {
-        const serve_buffer *prompt = &t->prompts[c->prompt].text;
-        c->has_offset = 1;
-        c->offset = t->p.echo ? 0 : n_characters(prompt->p ? prompt->p : "", prompt->n);
-    }
     json_array_foreach(entries, i, entry)
     {
         const json_t *token = json_object_get(entry, "token"), *value = json_object_get(entry, "logprob");
         json_array_append(tokens, (json_t *)token);
         json_array_append(values, (json_t *)value);
         json_array_append_new(tops, t->p.n_top && !json_is_null(value) ? top_of(entry) : json_null());
-        json_array_append_new(offsets, json_integer((json_int_t)c->offset));
-        c->offset += n_characters(json_string_value(token), json_string_length(token));
+        json_array_append(offsets, json_object_get(entry, "offset"));
     }
     return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs",
                      t->p.n_top ? tops : (json_decref(tops), json_null()), "text_offset", offsets);

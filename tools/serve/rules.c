@@ -26,24 +26,51 @@ static int same_text(const char *a, const char *b)
     return same_bytes(a, b, SIZE_MAX);
 }
 
+/* RFC 9110 5.6.2: what a header's name consists of. */
+static int is_token(const char *text)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || (text[n] && strchr("!#$%&'*+-.^_`|~", text[n])))
+        n++;
+    return n && !text[n];
+}
+
+static int has_control(const char *text)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
+            return 1;
+    return 0;
+}
+
 void serve_head_add(serve_head *h, const char *name, const char *value)
 {
     const struct {
         const char *name;
         const char **at;
-    } known[] = {{"host", &h->host},
-                 {"origin", &h->origin},
-                 {"authorization", &h->authorization},
-                 {"x-api-key", &h->api_key},
-                 {"content-type", &h->content_type},
-                 {"content-length", &h->length},
-                 {"transfer-encoding", &h->encoding},
-                 {"x-request-id", &h->request_id}};
+        const char *twice; /* NULL: the first one counts */
+    } known[] = {{"host", &h->host, "two Host headers"},
+                 {"origin", &h->origin, NULL},
+                 {"authorization", &h->authorization, NULL},
+                 {"x-api-key", &h->api_key, NULL},
+                 {"content-type", &h->content_type, NULL},
+                 {"content-length", &h->length, "two Content-Length headers that differ"},
+                 {"transfer-encoding", &h->encoding, "two Transfer-Encoding headers"},
+                 {"x-request-id", &h->request_id, NULL}};
+    value = value ? value : "";
     h->n_headers++;
-    h->n_bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (same_text(name, known[i].name) && !*known[i].at)
-            *known[i].at = value ? value : "";
+    h->n_bytes += strlen(name) + strlen(value) + 4;
+    if (!is_token(name))
+        h->wrong = "a header's name has a character that none may have";
+    if (has_control(value))
+        h->wrong = "a header's value has a control character";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!same_text(name, known[i].name))
+            continue;
+        if (*known[i].at && known[i].twice && !(known[i].at == &h->length && !strcmp(h->length, value)))
+            h->wrong = known[i].twice;
+        *known[i].at = *known[i].at ? *known[i].at : value;
+    }
     if (same_text(name, "x-forwarded-for"))
         h->forwarded_for = value;
 }
@@ -151,6 +178,25 @@ static int matches(const serve_endpoint *e, const char *url)
                                    : !strcmp(url, e->path);
 }
 
+/* A target that is a whole URI names the host, too (RFC 9112 3.2.2); returns its path. */
+static const char *take_authority(serve_head *h, const char *url, char authority[256])
+{
+    const char *rest = same_bytes(url, "http://", 7)    ? url + 7
+                       : same_bytes(url, "https://", 8) ? url + 8
+                                                        : NULL;
+    if (!rest)
+        return url;
+    const size_t n = strcspn(rest, "/");
+    if (n == 0 || n >= 256 || memchr(rest, '@', n)) {
+        h->wrong = "a target without a host, or with more than one";
+        return url;
+    }
+    memcpy(authority, rest, n);
+    authority[n] = '\0';
+    h->host = authority;
+    return rest[n] ? rest + n : "/";
+}
+
 static int find_endpoint(serve_request *r, serve_head *h, const char *url, const char *method)
 {
     const serve_endpoint *found = NULL;
@@ -196,6 +242,18 @@ static int is_json_type(const char *type)
            (n > 17 && same_bytes(type, "application/", 12) && same_bytes(type + n - 5, "+json", 5));
 }
 
+/* What MHD would let pass, or answer in its own words. */
+static int check_head(serve_request *r, serve_head *h, const char *url)
+{
+    if (!h->wrong && has_control(url))
+        h->wrong = "a target with a control character";
+    if (!h->wrong && h->is_http11 && !h->host)
+        h->wrong = "expected a Host header";
+    if (!h->wrong && h->encoding && !same_text(h->encoding, "chunked"))
+        h->wrong = "a Transfer-Encoding other than chunked";
+    return h->wrong ? serve_fail(&r->error, SERVE_E_HTTP, NULL, "%s", h->wrong) : 1;
+}
+
 static int check_body(serve_request *r, serve_head *h, const char *method)
 {
     char *end = NULL;
@@ -236,7 +294,9 @@ static int check_state(serve_request *r)
 void serve_rules_check(serve_request *r, serve_head *h, const char *url, const char *method)
 {
     static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+    char authority[256];
     r->method = "?";
+    url = take_authority(h, url, authority);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         r->method = strcmp(method, methods[i]) ? r->method : methods[i];
     snprintf(r->whole_path, sizeof r->whole_path, "%s", url);
@@ -254,12 +314,13 @@ void serve_rules_check(serve_request *r, serve_head *h, const char *url, const c
                    (int)h->n_headers, h->n_bytes, MOST_HEADERS, MOST_HEAD_BYTES);
         return;
     }
-    const int ok = check_host(r, h) && find_endpoint(r, h, url, method) && check_key(r, h) &&
-                   check_body(r, h, method) && check_state(r);
+    const int ok = check_head(r, h, url) && check_host(r, h) && find_endpoint(r, h, url, method) &&
+                   check_key(r, h) && check_body(r, h, method) && check_state(r);
     if (ok && h->is_full && !(r->endpoint->flags & SERVE_NO_KEY)) {
         serve_fail(&r->error, SERVE_E_CONNECTIONS, NULL,
                    "too many connections: at most %d from an address and %d from all",
                    (int)r->s->o.max_per_address, (int)r->s->o.max_connections);
         r->error.retry_after = 1;
     }
+    h->host = h->host == authority ? NULL : h->host;
 }

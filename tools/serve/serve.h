@@ -20,7 +20,8 @@ typedef struct serve_options {
     const char *template, *tool_format, *samplers;
     cli_list allow_hosts, cors_origins, proxies, args, loras;
     int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;
-    int32_t max_connections, max_per_address, max_n, max_tokens, strict_model, special_in_content;
+    int32_t max_connections, max_per_address, max_n, max_choices, max_tokens, body_memory, strict_limits;
+    int32_t strict_model, special_in_content;
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, no_page, list;
     int32_t n_threads, pin, kv_type;
@@ -67,7 +68,8 @@ typedef struct serve_server {
     serve_log log;
     serve_metrics metrics;
     serve_constraints *constraints;
-    _Atomic int state; /* serve_state */
+    _Atomic int state;            /* serve_state */
+    _Atomic size_t n_held, n_let; /* bytes that bodies hold; that they let go since memory was given back */
     char fingerprint[64];
     double start_time; /* seconds since 1970 */
 } serve_server;

@@ -22,6 +22,8 @@ int serve_signal_wait(double seconds);
 
 /** Bytes of memory that the process has now; 0: unknown. */
 uint64_t serve_resident_bytes(void);
+/** Gives memory that was freed back to the system, where that is not done by itself. */
+void serve_give_memory_back(void);
 /** Seconds since 1970. */
 double serve_time(void);
 /** The date and time of such a second in UTC. */

@@ -13,6 +13,9 @@
 #ifdef __APPLE__
 #    include <mach/mach.h>
 #endif
+#ifdef __GLIBC__
+#    include <malloc.h>
+#endif
 
 /* ---- private files --------------------------------------------------------------------------- */
 
@@ -93,6 +96,13 @@ uint64_t serve_resident_bytes(void)
     const int n = fscanf(f, "%llu %llu", &size, &resident);
     fclose(f);
     return n == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+#endif
+}
+
+void serve_give_memory_back(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
 #endif
 }
 

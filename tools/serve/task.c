@@ -51,24 +51,43 @@ int serve_task_begin(serve_task *t, serve_request *r, serve_form form)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static int check_length(serve_task *t, int32_t n)
+/* Positions that a text has for its prompt and what is generated: the context, or a smaller pool. */
+static int32_t n_positions(const serve_task *t)
+{
+    const int32_t n = t->r->s->m.n_context;
+    const int64_t pool = serve_engine_describe(t->r->s->engine).batch.kv_tokens;
+    return pool > 0 && pool < n ? (int32_t)pool : n;
+}
+
+/* Checks a prompt of n tokens, and sets *n_max to the most that can be generated after it; 0: until the
+ * context is full. The words of the errors are those by which clients know them. */
+static int check_length(serve_task *t, int32_t n, int32_t *n_max)
 {
     const serve_model *m = &t->r->s->m;
     serve_error *e = &t->r->error;
-    const int32_t most = m->is_seq2seq ? m->n_source : m->n_context - 1, want = t->p.max_tokens,
-                  of_text = m->is_seq2seq ? m->n_start : n;
-    if (n <= most && (want < 0 || (int64_t)of_text + want <= m->n_context))
-        return 1;
+    const char *what = t->is_chat ? "messages" : "prompt";
+    const int32_t n_all = n_positions(t), most = m->is_seq2seq ? m->n_source : n_all - 1,
+                  want = t->p.max_tokens, room = n_all - (m->is_seq2seq ? m->n_start : n);
+    *n_max = want < 0 ? 0 : want < room ? want : room;
     e->n_prompt = n;
-    e->n_ctx = m->is_seq2seq && n > most ? m->n_source : m->n_context;
+    e->n_ctx = m->is_seq2seq && n > most ? m->n_source : n_all;
     e->max_tokens = want;
-    if (want >= 0)
-        return serve_fail(e, SERVE_E_CONTEXT, "max_tokens",
-                          "the prompt has %d tokens and max_tokens is %d, the context holds %d", (int)n,
-                          (int)want, (int)e->n_ctx);
-    return serve_fail(e, SERVE_E_CONTEXT, t->is_chat ? "messages" : "prompt",
-                      "the prompt has %d tokens, the context holds %d, and one at least is generated", (int)n,
-                      (int)e->n_ctx);
+    if (n > most)
+        return serve_fail(e, SERVE_E_CONTEXT, what,
+                          "This model's maximum context length is %d tokens. However, your %s resulted in %d "
+                          "tokens. Please reduce the length of the %s.",
+                          (int)e->n_ctx, what, (int)n, what);
+    if (want <= room)
+        return 1;
+    if (t->r->s->o.strict_limits)
+        return serve_fail(
+            e, SERVE_E_CONTEXT, "max_tokens",
+            "This model's maximum context length is %d tokens. However, you requested %lld tokens (%d "
+            "in the %s, %d in the completion). Please reduce the length of the %s or completion.",
+            (int)e->n_ctx, (long long)n + want, (int)n, what, (int)want, what);
+    if (!t->r->max_tokens || room < t->r->max_tokens)
+        t->r->max_tokens = room;
+    return 1;
 }
 
 static int make_run(serve_task *t, int32_t i)
@@ -90,7 +109,7 @@ static int make_run(serve_task *t, int32_t i)
     c->n_given = as_given ? prompt->n - 1 : 0;
     c->has_first = as_given;
     const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_given,
-                  n_max = t->p.max_tokens >= 0 ? t->p.max_tokens + c->n_given : 0;
+                  n_max = t->p.max_tokens >= 0 ? prompt->n_max + c->n_given : 0;
     run->group = &t->group;
     run->request = (clef_request){
         .ids = m->is_seq2seq ? m->start : prompt->ids,
@@ -100,8 +119,8 @@ static int make_run(serve_task *t, int32_t i)
         .n_max = n_max,
         .n_min = t->p.min_tokens ? t->p.min_tokens + c->n_given : 0,
         .ignore_eos = t->p.ignore_eos,
-        .stops = m->ends,
-        .n_stops = t->p.ignore_eos ? 0 : m->n_ends,
+        .stops = t->ends,
+        .n_stops = t->n_ends,
         .sampling = sampling,
         .stream = (uint32_t)(i % t->p.n),
         .logprobs = t->p.logprobs,
@@ -126,7 +145,12 @@ static int make_run(serve_task *t, int32_t i)
 
 static int make_runs(serve_task *t)
 {
-    t->n_choices = t->n_prompts * t->p.n;
+    const int32_t n = t->n_prompts * t->p.n, most = t->r->s->o.max_choices;
+    if (n > most)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "n",
+                          "n: %d prompts with %d choices each are %d, expected at most %d (--max-choices)",
+                          (int)t->n_prompts, (int)t->p.n, (int)n, (int)most);
+    t->n_choices = n;
     t->choices = calloc((size_t)t->n_choices + 1, sizeof *t->choices);
     t->runs = calloc((size_t)t->n_choices + 1, sizeof *t->runs);
     if (!t->choices || !t->runs) {
@@ -134,7 +158,7 @@ static int make_runs(serve_task *t)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     }
     for (int32_t i = 0; i < t->n_prompts; i++)
-        if (!check_length(t, t->prompts[i].n))
+        if (!check_length(t, t->prompts[i].n, &t->prompts[i].n_max))
             return 0;
     for (int32_t i = 0; i < t->n_choices; i++)
         if (!make_run(t, i))
@@ -175,7 +199,7 @@ int serve_task_submit(serve_task *t)
         return 0;
     note_prompt(t);
     t->last_sent = cli_terminal_seconds();
-    if (t->runs[0].state == SERVE_RUN_DONE) /* echo alone */
+    if (all_done(t)) /* echo alone */
         return 1;
     if (!serve_engine_submit(t->r->s->engine, &t->group, t->runs, t->n_choices, &t->r->error))
         return 0;
@@ -295,6 +319,7 @@ void serve_task_free(serve_task *t)
     free(t->runs);
     free(t->biases);
     free(t->stops);
+    free(t->ends);
     free(t->tools);
     cli_sampler_finish(&t->breakers);
     serve_buffer_free(&t->out);

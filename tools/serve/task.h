@@ -13,8 +13,8 @@
 enum { SERVE_PING_SECONDS = 15 };
 
 typedef struct serve_prompt {
-    int32_t *ids; /* [n], freed with clef_tokens_free() or free(), by own */
-    int32_t n, own;
+    int32_t *ids;          /* [n], freed with clef_tokens_free() or free(), by own */
+    int32_t n, own, n_max; /* n_max: the most tokens after it; 0: until the context is full */
     int32_t starts_thinking;
     serve_buffer text; /* for echo, and for the log */
 } serve_prompt;
@@ -26,14 +26,20 @@ typedef struct serve_choice {
     struct serve_task *task;
     serve_run *run;
     int32_t index, prompt, n_given; /* n_given: tokens of the prompt that the run computes, for echo */
-    clef_stream stream;
+    clef_stream stream, given;      /* of what is generated; of the prompt's tokens, for echo */
     clef_stop *stop;
-    clef_reply_reader *reader;   /* NULL: all is content */
-    size_t *begins;              /* [capacity]: where in the text each token begins */
+    clef_tool_format format;   /* of the reader */
+    clef_reply_reader *reader; /* NULL: all is content */
+    struct {
+        size_t byte;             /* of what is generated */
+        size_t character;        /* from the prompt's begin */
+    } * begins;                  /* [capacity]: where each token begins */
     int32_t n_seen, n_told;      /* tokens that became text; of these, those whose logprobs were told */
     int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */
-    size_t n_text, n_let;        /* bytes of text; of these, what stop strings let through */
-    clef_reply_kind kind;        /* of the last part */
+    size_t n_text, n_let;        /* bytes that were generated; of these, what stop strings let through */
+    size_t n_before, n_passed, n_characters; /* characters of the prompt; of these, of tokens that were told;
+                                                of what is generated */
+    clef_reply_kind kind;                    /* of the last part */
     serve_buffer content, reasoning;
     size_t n_sent_content, n_sent_reasoning; /* by streams */
     json_t *calls;                           /* OpenAI's tool_calls */
@@ -41,8 +47,7 @@ typedef struct serve_choice {
     json_t *logprobs;   /* of tokens that were told and not sent yet; NULL: not asked for */
     const char *finish; /* NULL: it goes on */
     int32_t sent_finish, sent_role, stopped;
-    int32_t n_sent_ids, has_offset;
-    size_t offset;     /* of the next token, in characters */
+    int32_t n_sent_ids;
     int32_t has_first; /* the prompt's first id is to be told, with no log-probability */
 } serve_choice;
 
@@ -61,6 +66,7 @@ typedef struct serve_task {
     clef_logit_bias *biases;
     cli_sampler breakers;
     char **stops;
+    int32_t *ends, n_ends; /* tokens that end the text */
     int32_t n_stops, lora, has_tools, may_think;
     char *tools; /* JSON */
     size_t n_tools;
@@ -97,9 +103,13 @@ void serve_task_free(serve_task *t);
 int serve_render(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
                  clef_rendered *out);
 
+/** Reads the id of a token. */
+int serve_read_id(serve_request *r, const json_t *value, const char *path, int32_t *out);
+
 int serve_choice_begin(serve_choice *c);
 int serve_choice_take(serve_choice *c);
 void serve_choice_free(serve_choice *c);
+size_t serve_n_characters(const char *text, size_t n);
 /** A token as text, or its bytes: an entry of OpenAI's logprobs. */
 json_t *serve_token_entry(const serve_model *m, int32_t id, double logprob);
 

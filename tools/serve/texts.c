@@ -20,10 +20,22 @@ static int no_memory(serve_request *r)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
+int serve_read_id(serve_request *r, const json_t *value, const char *path, int32_t *out)
+{
+    const int32_t n_vocab = r->s->m.hparams->n_vocab;
+    int64_t id;
+    if (!serve_integer(value, &id))
+        return bad(r, path, value, "a token id");
+    if (id < 0 || id >= n_vocab)
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected an id from 0 to %d, got %lld",
+                          path, (int)n_vocab - 1, (long long)id);
+    *out = (int32_t)id;
+    return 1;
+}
+
 /* A list of ids; 0 and an error that names the path of the first that is none. The caller frees *out. */
 static int read_ids(serve_request *r, const json_t *list, const char *path, int32_t **out, int32_t *n)
 {
-    const int32_t n_vocab = r->s->m.hparams->n_vocab;
     const size_t size = json_array_size(list);
     json_t *one;
     size_t i;
@@ -34,15 +46,8 @@ static int read_ids(serve_request *r, const json_t *list, const char *path, int3
     json_array_foreach(list, i, one)
     {
         char at[128];
-        const json_int_t id = json_integer_value(one);
-        serve_path(at, "%s[%zu]", path, i);
-        if (!json_is_integer(one))
-            return bad(r, at, one, "a token id");
-        if (id < 0 || id >= n_vocab)
-            return serve_fail(&r->error, SERVE_E_INVALID_VALUE, at,
-                              "%s: expected an id from 0 to %d, got %lld", at, (int)n_vocab - 1,
-                              (long long)id);
-        (*out)[(*n)++] = (int32_t)id;
+        if (!serve_read_id(r, one, serve_path(at, "%s[%zu]", path, i), &(*out)[(*n)++]))
+            return 0;
     }
     return 1;
 }

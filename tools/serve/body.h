@@ -1,0 +1,32 @@
+/* The body of a request, which is JSON (RFC 8259), as clients write it. */
+#ifndef CLEF_TOOLS_SERVE_BODY_H
+#define CLEF_TOOLS_SERVE_BODY_H
+
+#include <jansson.h>
+
+#include "tools/serve/error.h"
+
+typedef struct serve_body_opts {
+    /** Whether a member of the body itself is wanted; the others are checked, and left out. */
+    int (*wants)(void *user, const char *name);
+    /** Told of each that is left out, unless its value is null. */
+    void (*leaves)(void *user, const char *name);
+    /** Asks for memory before any is taken; 0: there is none, and it has set the error. */
+    int (*hold)(void *user, size_t n_bytes);
+    void *user;
+} serve_body_opts;
+
+typedef struct serve_body {
+    json_t *root; /* an object; drop it with json_decref() */
+    /* The last of its members that is an integer from 2^63 to 2^64 - 1. jansson has it as a fraction. */
+    const json_t *large; /* NULL: there is none */
+    uint64_t large_value;
+} serve_body;
+
+/** Reads n bytes, which a NUL follows, and changes them. They are read twice: what the values take in memory
+ * is known before the first of them is made. Half a surrogate pair becomes U+FFFD; of members with the same
+ * name the last counts. Returns 0 and sets the error: SERVE_E_INVALID_JSON with line and column, or that of
+ * `hold`. */
+int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_body *out, serve_error *error);
+
+#endif

@@ -1,0 +1,86 @@
+/* What all requests together hold of memory for their bodies and the values in them. */
+#include <stdlib.h>
+
+#include "tools/serve/http.h"
+#include "tools/serve/system.h"
+
+/* Of a small request nothing is counted, so that large ones take no room from it. */
+static const size_t small_bytes = (size_t)64 << 10;
+/* Values may take so many times the largest body. */
+enum { MOST_TIMES = 12 };
+/* When so much was let go, the system gets it back. */
+static const size_t trim_bytes = (size_t)16 << 20;
+
+static size_t counted(size_t n)
+{
+    return n > small_bytes ? n : 0;
+}
+
+int serve_hold(serve_request *r, size_t n)
+{
+    serve_server *s = r->s;
+    const size_t most = (size_t)s->o.body_memory << 20, before = counted(r->n_held),
+                 after = counted(r->n_held + n), most_values = MOST_TIMES * (size_t)s->o.max_body;
+    if (n > most_values)
+        return serve_fail(
+            &r->error, SERVE_E_BODY, NULL,
+            "the values of the body take %zu MiB of memory, expected at most %zu: 12 times --max-body",
+            n >> 20, most_values >> 20);
+    if (atomic_fetch_add(&s->n_held, after - before) + (after - before) > most && after) {
+        atomic_fetch_sub(&s->n_held, after - before);
+        r->error.retry_after = 1;
+        return serve_fail(&r->error, SERVE_E_BODIES, NULL,
+                          "large requests hold the %d MiB that there are for bodies (--body-memory)",
+                          (int)s->o.body_memory);
+    }
+    r->n_held += n;
+    return 1;
+}
+
+void serve_let(serve_request *r, size_t n)
+{
+    serve_server *s = r->s;
+    n = n < r->n_held ? n : r->n_held;
+    const size_t less = counted(r->n_held) - counted(r->n_held - n);
+    r->n_held -= n;
+    if (!less)
+        return;
+    const size_t left = atomic_fetch_sub(&s->n_held, less) - less,
+                 let = atomic_fetch_add(&s->n_let, less) + less;
+    if (let < trim_bytes && left)
+        return;
+    atomic_store(&s->n_let, 0);
+    serve_give_memory_back();
+}
+
+void serve_let_all(serve_request *r)
+{
+    serve_let(r, r->n_held);
+}
+
+int serve_grow_body(serve_request *r, size_t n)
+{
+    enum { SMALL_BODY = 4096 };
+    size_t room = r->room ? 2 * (r->n_body + n) : SMALL_BODY + n;
+    room = r->n_expected && room > r->n_expected ? r->n_expected : room;
+    if (r->n_body + n <= r->room)
+        return 1;
+    room = room < r->n_body + n ? r->n_body + n : room;
+    if (!serve_hold(r, room - r->room))
+        return 0;
+    char *grown = realloc(r->body, room + 1);
+    if (!grown)
+        return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    r->body = grown;
+    r->room = room;
+    return 1;
+}
+
+void serve_drop_body(serve_request *r)
+{
+    const size_t room = r->room;
+    free(r->body);
+    r->body = NULL;
+    r->room = 0;
+    serve_let(r, room);
+}
