@@ -62,8 +62,8 @@ CLEF_API clef_status clef_tool_format_find(const char *name, clef_tool_format *o
  *  of these. */
 CLEF_API clef_tool_format clef_tool_format_of_template(const char *text, size_t n_bytes);
 
-/** 1 if a special token of this text is one of the format's tags, or a part of one: a reader needs it. Others that
- *  a model writes are no part of its message. */
+/** 1 if a special token of this text is one of the format's tags, or a part of one: a reader needs it.
+ *  Others that a model writes are no part of its message. */
 CLEF_API int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size_t n_bytes);
 
 /** One call. Strings end with NUL and live until the callback returns. */
