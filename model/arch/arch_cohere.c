@@ -18,7 +18,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_activation(f, hp, "hidden_act", "silu");
     clef__json_refuse_flag(f, "use_qk_norm", 0, 0);
     hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
-    clef__json_rope(f, hp, 10000, 1);
+    clef__json_rope(f, hp, 500000);
 }
 
 const clef_arch clef__arch_cohere = {

@@ -122,13 +122,13 @@ static void read_attention(clef_json_fields *f, clef_hparams *hp)
     hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
     hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM,
                                            64); /* the width that rope's dims are a part of */
-    clef__json_rope(f, hp, 10000, 1);
+    clef__json_rope(f, hp, 10000);
     hp->head_dim += plain;
     hp->n_kv_heads = hp->n_heads;
     hp->v_head_dim = (int32_t)clef__json_int(f, "v_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
     hp->kv_lora_rank = (int32_t)clef__json_int(f, "kv_lora_rank", 1, CLEF_MAX_WIDTH, 512);
     hp->q_lora_rank = (int32_t)clef__json_int(f, "q_lora_rank", 1, CLEF_MAX_WIDTH,
-                                              json_object_get(f->object, "q_lora_rank") ? 0 : 1536);
+                                              clef__json_get(f, "q_lora_rank") ? 0 : 1536);
     set_scale(hp);
 }
 

@@ -51,7 +51,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     if (!clef__json_bool(f, "new_decoder_architecture", 0))
         clef__json_refuse_flag(f, "parallel_attn", 1, 1);
     clef__json_head_dim(f, hp);
-    clef__json_rope(f, hp, 10000, 1);
+    clef__json_rope(f, hp, 10000);
 }
 
 const clef_arch clef__arch_falcon = {

@@ -43,27 +43,59 @@ static void default_windows(clef_hparams *hp)
         clef__slide_but(hp, -1, 6);
 }
 
+/* The first files of Gemma say "gelu" and mean its tanh form. */
+static void read_activation(clef_json_fields *f, clef_hparams *hp)
+{
+    const int is_1 = strcmp(hp->arch, "gemma") == 0;
+    const char *key = is_1 ? "hidden_act" : "hidden_activation";
+    clef__json_activation(f, hp, key, "gelu_pytorch_tanh");
+    if (is_1 && hp->activation == CLEF_GELU && strcmp(clef__json_string(f, key, ""), "gelu") == 0)
+        hp->activation = CLEF_GELU_TANH;
+}
+
+/* A cap; null means none, and `missing` is the class's default. */
+static float read_cap(clef_json_fields *f, const char *key, double missing)
+{
+    return clef__json_get(f, key) ? (float)clef__json_double(f, key, 1e-6, 1e6, 0) : (float)missing;
+}
+
+/* Gemma 3's list of layers, or every n-th layer with full attention before transformers 5. */
+static void gemma3_read_layers(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_layer_ropes keys = {.full_key = "rope_theta",
+                                          .sliding_key = "rope_local_base_freq",
+                                          .full_theta = 1000000,
+                                          .sliding_theta = 10000};
+    const int32_t step = (int32_t)clef__json_int(f, "sliding_window_pattern", 1, CLEF_MAX_LAYERS, 6);
+    clef__json_layer_ropes(f, hp, &keys);
+    if (!clef__json_layer_types(f, hp, NULL))
+        clef__slide_but(hp, -1, step);
+}
+
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
+    const int is_2 = strcmp(hp->arch, "gemma2") == 0;
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->embed_scale = (float)sqrt(hp->d_model);
-    clef__json_activation(f, hp, clef__json_has(f, "hidden_activation") ? "hidden_activation" : "hidden_act",
-                          "gelu_pytorch_tanh");
-    clef__json_rope(f, hp, 10000, 1);
-    if (strcmp(hp->arch, "gemma") == 0)
+    read_activation(f, hp);
+    clef__json_refuse_flag(f, "use_bidirectional_attention", 0, 0);
+    if (strcmp(hp->arch, "gemma") == 0) {
+        clef__json_rope(f, hp, 10000);
         return;
+    }
     hp->attention_scale = (float)(1 / sqrt(clef__json_double(f, "query_pre_attn_scalar", 1e-6, 1e6, 256)));
-    const int is_2 = strcmp(hp->arch, "gemma2") == 0;
-    const int has_caps =
-        is_2 && !json_object_get(f->object, "attn_logit_softcapping"); /* the defaults of its class; null
-                                                                          means none */
-    hp->attention_softcap = (float)clef__json_double(f, "attn_logit_softcapping", 0, 1e6, has_caps ? 50 : 0);
-    hp->logit_softcap =
-        (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
-                                 is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
-    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 4096);
+    hp->attention_softcap = read_cap(f, "attn_logit_softcapping", is_2 ? 50 : 0);
+    hp->logit_softcap = read_cap(f, "final_logit_softcapping", is_2 ? 30 : 0);
+    clef__json_window(f, hp, 4096);
+    if (!is_2) {
+        if (hp->attention_softcap > 0)
+            clef__json_refuse(f, "attn_logit_softcapping is not supported for gemma3_text");
+        gemma3_read_layers(f, hp);
+        return;
+    }
+    clef__json_rope(f, hp, 10000);
     if (!clef__json_layer_types(f, hp, NULL))
         default_windows(hp);
 }

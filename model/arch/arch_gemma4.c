@@ -159,7 +159,7 @@ static clef_value *build(clef_builder *b)
 /* Reads the heads of full layers: from their own keys, or from keys for each layer. */
 static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
 {
-    const json_t *layers = json_object_get(f->object, "per_layer_config"), *layer;
+    const json_t *layers = clef__json_get(f, "per_layer_config"), *layer;
     const char *number;
     const int equal = clef__json_bool(f, "attention_k_eq_v", 0);
     hp->full_head_dim = (int32_t)clef__json_int(f, "global_head_dim", 1, CLEF_MAX_HEAD_DIM,
@@ -192,16 +192,23 @@ static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
     }
 }
 
-/* Each kind of layer has its own head width. */
+/* Each kind of layer has its own head width. Full layers rotate a part of each head by default. */
 static void read_rope(clef_json_fields *f, clef_hparams *hp)
 {
-    const int32_t narrow = hp->head_dim;
-    clef__json_rope(f, hp, 10000, 1);
-    const clef_rope_params sliding = hp->rope_sliding.dims ? hp->rope_sliding : hp->rope;
-    hp->head_dim = hp->full_head_dim;
-    clef__json_rope(f, hp, 1000000, 1);
-    hp->head_dim = narrow;
-    hp->rope_sliding = sliding;
+    const clef_layer_ropes keys = {.full_key = "rope_theta",
+                                   .sliding_key = "rope_theta",
+                                   .full_head_dim = hp->full_head_dim,
+                                   .needs_both = 1};
+    if (clef__json_has(f, "rope_parameters")) {
+        clef__json_layer_ropes(f, hp, &keys);
+        return;
+    }
+    hp->rope = (clef_rope_params){.type = CLEF_ROPE_PROPORTIONAL,
+                                  .dims = hp->full_head_dim,
+                                  .n_rotated_pairs = hp->full_head_dim / 8,
+                                  .theta = 1000000,
+                                  .factor = 1};
+    hp->rope_sliding = (clef_rope_params){.dims = hp->head_dim, .theta = 10000};
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -213,7 +220,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->attention_scale = 1;
     clef__json_activation(f, hp, "hidden_activation", "gelu_pytorch_tanh");
     hp->logit_softcap = (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6, 0);
-    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT, 512);
+    clef__json_window(f, hp, 512);
     if (!clef__json_layer_types(f, hp, NULL))
         clef__slide_but(hp, -1, 6);
     read_full_heads(f, hp);

@@ -48,20 +48,34 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, experts);
 }
 
+/* The class scales by YaRN if the file says nothing. */
+static void read_rope(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_rope(f, hp, 150000);
+    if (clef__json_has(f, "rope_parameters") || json_object_size(clef__json_get(f, "rope_scaling")) > 0)
+        return;
+    hp->rope.type = CLEF_ROPE_YARN;
+    hp->rope.factor = 32;
+    hp->rope.beta_fast = 32;
+    hp->rope.beta_slow = 1;
+    hp->rope.original_context =
+        (int32_t)clef__json_int(f, "original_max_position_embeddings", 1, CLEF_MAX_CONTEXT, 4096);
+}
+
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     const double most = 1e6;
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
-    clef__json_rope(f, hp, 150000, 1);
+    read_rope(f, hp);
     clef__json_experts(f, hp, clef__json_has(f, "num_local_experts") ? "num_local_experts" : "num_experts",
                        128, 4);
     hp->d_ff_expert = hp->d_ff;
     hp->router = CLEF_ROUTER_CHOSEN;
     hp->glu_alpha = (float)clef__json_double(f, "swiglu_alpha", 0, most, 1.702);
     hp->glu_limit = (float)clef__json_double(f, "swiglu_limit", 0, most, 7);
-    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT, 128);
+    clef__json_window(f, hp, 128);
     if (!clef__json_layer_types(f, hp, NULL))
         clef__slide_layers(hp, 0, 2);
 }

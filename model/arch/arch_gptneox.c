@@ -32,8 +32,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     hp->parallel_residual = clef__json_bool(f, "use_parallel_residual", 1);
     clef__json_activation(f, hp, "hidden_act", "gelu");
-    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 10000),
-                    clef__json_double(f, "rotary_pct", 0, 1, 0.25));
+    clef__json_neox_rope(f, hp, 10000, 0.25);
 }
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -53,52 +53,61 @@ static clef_value *llama_layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, clef__experts_or_gated);
 }
 
-/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window is in every
- * layer; llama has none. The default of both classes is 4096, and null means none. */
-static void read_window(clef_json_fields *f, clef_hparams *hp)
+/* Qwen 2 and 3: a switch, and the first layer with the window unless the file lists the types of layers. */
+static void qwen_read_window(clef_json_fields *f, clef_hparams *hp)
 {
-    const int is_qwen = strncmp(hp->arch, "qwen", 4) == 0,
-              is_mistral = strcmp(hp->arch, "mistral") == 0 || strcmp(hp->arch, "mixtral") == 0;
-    const int32_t missing = json_object_get(f->object, "sliding_window") ? 0 : 4096;
-    int32_t first = 0;
-    if (is_mistral || (is_qwen && clef__json_bool(f, "use_sliding_window", 0)))
-        hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, missing);
-    if (is_qwen)
-        first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
+    const int32_t first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
+    if (clef__json_bool(f, "use_sliding_window", 0))
+        clef__json_window(f, hp, 4096);
     if (!clef__json_layer_types(f, hp, NULL) && hp->sliding_window > 0)
         clef__slide_layers(hp, first, 1);
-    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK && hp->sliding_window == 0; i++)
-        if (clef__layer_slides(hp, i))
-            f->status = clef__fail(
-                f->err, CLEF_E_FORMAT,
-                "%s: layer_types has sliding_attention in layer %d, but there is no sliding_window", f->file,
-                i);
 }
 
-static void read_json(clef_json_fields *f, clef_hparams *hp)
+static void read_common(clef_json_fields *f, clef_hparams *hp, double theta)
 {
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, 10000, 1);
-    read_window(f, hp);
+    clef__json_rope(f, hp, theta);
 }
 
-/* Experts, under Qwen's keys. */
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_common(f, hp, 10000);
+    if (strcmp(hp->arch, "mistral") != 0)
+        return;
+    clef__json_layer_types(f, hp, NULL);
+    for (int32_t i = 0; i < hp->n_layers && clef__json_has(f, "layer_types"); i++)
+        if (!clef__layer_slides(hp, i) && clef__json_has(f, "sliding_window"))
+            clef__json_refuse(f, "layer_types: a mistral has the sliding window in every layer");
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    clef__json_window_everywhere(f, hp, 4096);
+}
+
 static void qwen_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    read_json(f, hp);
-    if (strcmp(hp->arch, "qwen3_moe") != 0)
+    read_common(f, hp, 10000);
+    if (strcmp(hp->arch, "qwen3_moe") != 0) {
+        qwen_read_window(f, hp);
         return;
-    clef__json_experts(f, hp, clef__json_has(f, "num_experts") ? "num_experts" : "num_local_experts", 128, 8);
+    }
+    if (clef__json_bool(f, "use_sliding_window", 0))
+        clef__json_window_everywhere(f, hp, 4096);
+    clef__json_experts(f, hp, "num_experts", 128, 8);
     hp->d_ff_expert = (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, 768);
     hp->router = clef__json_bool(f, "norm_topk_prob", 0) ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
+    if (clef__json_int(f, "decoder_sparse_step", 1, CLEF_MAX_LAYERS, 1) != 1)
+        clef__json_refuse(f, "decoder_sparse_step other than 1 is not supported");
+    if (json_array_size(clef__json_get(f, "mlp_only_layers")) > 0)
+        clef__json_refuse(f, "mlp_only_layers is not supported");
 }
 
 static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    read_json(f, hp);
+    read_common(f, hp, 1000000);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
+    clef__json_window_everywhere(f, hp, 0);
     clef__json_experts(f, hp, "num_local_experts", 8, 2);
     hp->d_ff_expert = hp->d_ff;
     hp->router = CLEF_ROUTER_NORMED;
@@ -144,7 +153,7 @@ const clef_arch clef__arch_qwen = {
 static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     const double least = 1e-9, most = 1e9;
-    read_json(f, hp);
+    read_common(f, hp, 10000);
     hp->embed_scale = (float)clef__json_double(f, "embedding_multiplier", least, most, 1);
     hp->residual_scale = (float)clef__json_double(f, "residual_multiplier", least, most, 1);
     hp->attention_scale = (float)clef__json_double(f, "attention_multiplier", least, most, 1);
@@ -176,15 +185,19 @@ static void leave_rope(clef_hparams *hp, int32_t step)
         hp->no_rope_layers[i / 32] |= 1u << (i % 32);
 }
 
-static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
+/* no_rope_layers: 1 with RoPE, 0 without. */
+static void read_rope_layers(clef_json_fields *f, clef_hparams *hp)
 {
-    read_json(f, hp);
-    const json_t *list = json_object_get(f->object, "no_rope_layers"); /* 1: with RoPE, 0: without */
-    if (!json_is_array(list)) {
-        leave_rope(hp,
-                   (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP));
+    const int32_t step =
+        (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP);
+    const json_t *list = clef__json_get(f, "no_rope_layers");
+    if (!list || json_is_null(list)) {
+        leave_rope(hp, step);
         return;
     }
+    if (f->status == CLEF_OK && (int64_t)json_array_size(list) < hp->n_layers)
+        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: no_rope_layers: expected %" PRId32 " numbers",
+                               f->file, hp->n_layers);
     for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
         const json_t *is = json_array_get(list, (size_t)i);
         if (!json_is_integer(is))
@@ -193,6 +206,19 @@ static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
         else if (json_integer_value(is) == 0)
             hp->no_rope_layers[i / 32] |= 1u << (i % 32);
     }
+}
+
+/* Unless the file lists types of layers, those without RoPE have the window. */
+static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_common(f, hp, 2000000);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    read_rope_layers(f, hp);
+    clef__json_window(f, hp, 0);
+    if (clef__json_layer_types(f, hp, NULL))
+        return;
+    if (clef__json_bool(f, "use_sliding_window", 0) && hp->sliding_window > 0)
+        memcpy(hp->sliding_layers, hp->no_rope_layers, sizeof hp->sliding_layers);
 }
 
 static void smollm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -35,7 +35,15 @@ static clef_value *build(clef_builder *b)
     clef_value *x = clef__norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
     x = clef__norm(b, clef__layers(b, x, b->hp->n_layers, layer), CLEF_W_OUT_NORM);
     clef_named(x, "/hidden_last");
-    return b->no_head ? x : clef__masked_lm_head(b, x);
+    if (b->no_head)
+        return x;
+    clef_hparams own = *b->hp; /* the head has its own activation */
+    const clef_hparams *hp = b->hp;
+    own.activation = clef__classifier_activation(b);
+    b->hp = &own;
+    x = clef__masked_lm_head(b, x);
+    b->hp = hp;
+    return x;
 }
 
 /* Both files state the whole window with its middle: a token sees local / 2 others on each side. */
@@ -45,15 +53,11 @@ static void set_window(clef_hparams *hp, int32_t local, int32_t full_every)
     clef__slide_but(hp, 0, full_every);
 }
 
-/* Before transformers 5 the two bases of RoPE had their own keys. */
-static void read_rope(clef_json_fields *f, clef_hparams *hp)
-{
-    const double full = clef__json_double(f, "global_rope_theta", 1, 1e12, 160000);
-    const double local = clef__json_double(f, "local_rope_theta", 1, 1e12, 10000);
-    clef__json_rope(f, hp, full, 1);
-    if (hp->rope_sliding.dims == 0)
-        hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims, .theta = local};
-}
+static const clef_layer_ropes rope_keys = {.full_key = "global_rope_theta",
+                                           .sliding_key = "local_rope_theta",
+                                           .full_theta = 160000,
+                                           .sliding_theta = 10000,
+                                           .scale_both = 1};
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
@@ -61,13 +65,13 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_activation(f, hp, "hidden_activation", "gelu");
-    read_rope(f, hp);
-    set_window(hp, (int32_t)clef__json_int(f, "local_attention", 1, CLEF_MAX_CONTEXT, 128),
-               (int32_t)clef__json_int(f, "global_attn_every_n_layers", 1, CLEF_MAX_LAYERS, 3));
+    clef__json_layer_ropes(f, hp, &rope_keys);
+    const int32_t local = (int32_t)clef__json_int(f, "local_attention", 1, CLEF_MAX_CONTEXT, 128);
+    set_window(hp, local, (int32_t)clef__json_int(f, "global_attn_every_n_layers", 1, CLEF_MAX_LAYERS, 3));
     clef__json_layer_types(f, hp, NULL);
-    const char *head = clef__json_string(f, "classifier_activation", "gelu");
-    if (head && strcmp(head, clef__json_string(f, "hidden_activation", "gelu")) != 0)
-        clef__json_refuse(f, "classifier_activation other than hidden_activation is not supported");
+    if (clef__json_get(f, "sliding_window") &&
+        clef__json_need_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT) != local / 2)
+        clef__json_refuse(f, "sliding_window: expected half of local_attention");
 }
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -80,8 +80,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     }
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->n_token_types = (int32_t)clef__json_int(f, "type_vocab_size", 0, CLEF_MAX_WIDTH, 2);
-    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 1000),
-                    clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
+    clef__json_partial_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 1000),
+                            clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
 }
 
 /* GGUF has no key for the number of token types, so it follows from the table. The first type is the

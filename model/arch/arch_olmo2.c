@@ -37,7 +37,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, 10000, 1);
+    clef__json_rope(f, hp, 10000);
 }
 
 const clef_arch clef__arch_olmo2 = {

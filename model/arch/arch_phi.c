@@ -30,7 +30,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "gelu_new");
-    clef__json_rope(f, hp, 10000, 0.5);
+    clef__json_partial_rope(f, hp, 10000, 0.5);
     clef__json_refuse_flag(f, "qk_layernorm", 0, 0);
 }
 

@@ -24,10 +24,10 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, 10000, 1);
-    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 0);
-    if (hp->sliding_window > 0)
-        clef__slide_layers(hp, 0, 1);
+    clef__json_partial_rope(f, hp, 10000, 1);
+    if (hp->rope.type != CLEF_ROPE_DEFAULT && hp->rope.type != CLEF_ROPE_LONGROPE)
+        clef__json_refuse(f, "rope_type: expected default or longrope for phi3");
+    clef__json_window_everywhere(f, hp, 0);
 }
 
 const clef_arch clef__arch_phi3 = {

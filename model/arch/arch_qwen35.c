@@ -132,7 +132,7 @@ static clef_value *layer(clef_builder *b, clef_value *x)
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
 {
     static const char *const others[] = {"linear_attention", NULL};
-    const json_t *types = json_object_get(f->object, "layer_types");
+    const json_t *types = clef__json_get(f, "layer_types");
     const int listed = clef__json_layer_types(f, hp, others);
     const int32_t every = (int32_t)clef__json_int(f, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
     for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
@@ -150,7 +150,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, 10000, 0.25);
+    clef__json_partial_rope(f, hp, 10000, 0.25);
     hp->linear_n_k_heads = (int32_t)clef__json_int(f, "linear_num_key_heads", 1, CLEF_MAX_HEADS, 16);
     hp->linear_n_v_heads = (int32_t)clef__json_int(f, "linear_num_value_heads", 1, CLEF_MAX_HEADS, 32);
     hp->linear_k_dim = (int32_t)clef__json_int(f, "linear_key_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);

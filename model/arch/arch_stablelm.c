@@ -16,7 +16,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     hp->parallel_residual = clef__json_bool(f, "use_parallel_residual", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, 10000, 0.25);
+    clef__json_partial_rope(f, hp, 10000, 0.25);
     clef__json_refuse_flag(f, "qk_layernorm", 0, 0);
 }
 

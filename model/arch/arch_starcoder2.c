@@ -19,10 +19,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "norm_epsilon", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_activation(f, hp, "hidden_act", "gelu_pytorch_tanh");
-    clef__json_rope(f, hp, 10000, 1);
-    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 0);
-    if (hp->sliding_window > 0)
-        clef__slide_layers(hp, 0, 1);
+    clef__json_rope(f, hp, 10000);
+    clef__json_window_everywhere(f, hp, 0);
 }
 
 const clef_arch clef__arch_starcoder2 = {

@@ -79,23 +79,20 @@ static clef_value *decode(clef_builder *b)
     return clef__lm_head(b, clef__wanted_positions(b, x));
 }
 
-/* "relu", "gated-gelu": the gate's GELU is the tanh form. */
+/* "relu", "gated-gelu": the gate's GELU is the tanh form. transformers' class saves what it makes of it in
+ * dense_act_fn and is_gated_act, which win. */
 static void read_activation(clef_json_fields *f, clef_hparams *hp)
 {
     const char *kind = clef__json_string(f, "feed_forward_proj", "relu");
     if (f->status != CLEF_OK)
         return;
-    hp->gated = strncmp(kind, "gated-", 6) == 0;
-    const char *act = hp->gated ? kind + 6 : kind;
-    hp->activation = strcmp(act, "relu") == 0   ? CLEF_RELU
-                     : strcmp(act, "silu") == 0 ? CLEF_SILU
-                     : hp->gated                ? CLEF_GELU_TANH
-                                                : CLEF_GELU;
-    if (strcmp(act, "relu") != 0 && strcmp(act, "silu") != 0 && strcmp(act, "gelu") != 0)
-        f->status =
-            clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                       "%s: feed_forward_proj %.40s is not supported, known are: relu gated-gelu gated-silu",
-                       f->file, kind);
+    const int is_gated = strncmp(kind, "gated-", strlen("gated-")) == 0;
+    const char *act = is_gated ? kind + strlen("gated-") : kind;
+    if (strchr(act, '-'))
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: feed_forward_proj %.40s is not supported",
+                               f->file, kind);
+    hp->gated = clef__json_bool(f, "is_gated_act", is_gated);
+    clef__json_activation(f, hp, "dense_act_fn", is_gated && strcmp(act, "gelu") == 0 ? "gelu_new" : act);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -117,7 +114,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->attention_scale = 1;
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 0);
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);
-    if (f->status == CLEF_OK && clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
+    if (f->status == CLEF_OK &&
+        clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
         hp->logit_scale = (float)(1 / sqrt(hp->d_model));
     read_activation(f, hp);
 }

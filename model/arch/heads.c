@@ -35,8 +35,8 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
 /* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out(x). The names
  * are a folder's; in GGUF all families have the names that llama.cpp writes for rerankers. */
 typedef struct class_form {
-    const char *arch; /* NULL: all others, which classify the last token */
-    clef_value *(*act)(clef_graph *g, clef_value *x);
+    const char *arch;                                 /* NULL: all others, which classify the last token */
+    clef_value *(*act)(clef_graph *g, clef_value *x); /* NULL: what the file says */
     int dense_for_tokens; /* 1: the dense layer and the norm are also used to label tokens */
     const char *dense, *norm, *out;
 } class_form;
@@ -49,7 +49,7 @@ static const class_form class_forms[] = {
     {"mpnet", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"electra", clef_gelu, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"distilbert", clef_relu, 0, "/pre_classifier", NULL, "classifier"},
-    {"modernbert", clef_gelu, 1, "/head.dense", "/head.norm", "classifier"},
+    {"modernbert", NULL, 1, "/head.dense", "/head.norm", "classifier"},
     {NULL, NULL, 0, NULL, NULL, "score"},
 };
 
@@ -62,6 +62,18 @@ static const class_form *form_of(const clef_model *m)
     while (f->arch && strcmp(f->arch, m->hparams.arch) != 0)
         f++;
     return f;
+}
+
+clef_activation clef__classifier_activation(clef_builder *b)
+{
+    clef_error err = {0};
+    clef_hparams own = {.activation = CLEF_GELU};
+    clef_json_fields f = {.object = b->model->config, .file = "config.json", .err = &err};
+    if (!b->model->is_gguf)
+        clef__json_activation(&f, &own, "classifier_activation", "gelu");
+    if (f.status != CLEF_OK)
+        clef__graph_fail(b->g, f.status, "%s/%s", clef_model_path(b->model), err.text);
+    return own.activation;
 }
 
 int clef__labels_tokens(const clef_model *model)
@@ -107,8 +119,10 @@ clef_value *clef__classified(clef_builder *b, clef_value *x)
     b->weights = &names;
     if (!per_token)
         x = class_token(b, x, f);
-    if (f->dense && (!per_token || f->dense_for_tokens))
-        x = f->act(b->g, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d));
+    if (f->dense && (!per_token || f->dense_for_tokens)) {
+        x = clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d);
+        x = f->act ? f->act(b->g, x) : clef__activated(b, x, clef__classifier_activation(b));
+    }
     if (f->norm && (!per_token || f->dense_for_tokens))
         x = clef__norm(b, x, CLEF_W_HEAD_NORM);
     x = class_logits(b, x);

@@ -36,10 +36,31 @@ static int will_have(const clef_builder *b, clef_role role, const char *suffix)
            d->has(d->user, role, suffix);
 }
 
+/* Fails if a folder has a bias that its configuration does not have, or the reverse: transformers would drop
+ * the stored one, or begin a new one. */
+static void check_stored(const clef_builder *b, clef_role role, const char *suffix, int is_stored,
+                         const char *name)
+{
+    const int is_main = b->weights == &b->arch->weights || b->weights == &b->arch->decoder_weights;
+    const int wanted =
+        is_main && !b->model->is_gguf && name[0] ? clef__class_has(b->model->config, role, suffix) : -1;
+    if (wanted == 1 && !is_stored)
+        clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
+                         name);
+    else if (wanted == 0 && is_stored)
+        clef__graph_fail(b->g, CLEF_E_UNSUPPORTED,
+                         "%s: the weight %s is stored, but by config.json a model of type %s has none",
+                         clef_model_path(b->model), name, b->hp->arch);
+}
+
 int clef__has_weight(const clef_builder *b, clef_role role, const char *suffix)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
-    return b->model->declared ? will_have(b, role, suffix) : find_tensor(b, role, suffix, name) != NULL;
+    if (b->model->declared)
+        return will_have(b, role, suffix);
+    const int is_stored = find_tensor(b, role, suffix, name) != NULL;
+    check_stored(b, role, suffix, is_stored, name);
+    return is_stored;
 }
 
 static clef_value *weight_of(clef_builder *b, const clef_tensor_info *t)
@@ -72,6 +93,7 @@ static clef_value *optional_weight(clef_builder *b, clef_role role, const char *
     if (b->model->declared)
         return will_have(b, role, suffix) ? declare(b, role, suffix, wanted) : NULL;
     const clef_tensor_info *t = find_tensor(b, role, suffix, name);
+    check_stored(b, role, suffix, t != NULL, name);
     return t ? weight_of(b, t) : NULL;
 }
 
@@ -257,7 +279,12 @@ static clef_value *cap_softly(clef_builder *b, clef_value *x, float cap)
 
 clef_value *clef__activation(clef_builder *b, clef_value *x)
 {
-    switch (b->hp->activation) {
+    return clef__activated(b, x, b->hp->activation);
+}
+
+clef_value *clef__activated(clef_builder *b, clef_value *x, clef_activation activation)
+{
+    switch (activation) {
     case CLEF_GELU:
         return clef_gelu(b->g, x);
     case CLEF_GELU_TANH:

@@ -45,6 +45,7 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
 clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
 /** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
 clef_value *clef__activation(clef_builder *b, clef_value *x);
+clef_value *clef__activated(clef_builder *b, clef_value *x, clef_activation activation);
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
 /** down(act(gate) up) of gate and up [B, T, d_ff]. */
@@ -123,6 +124,8 @@ clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
  *  Euclidean norm. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
 
+/** The activation in the head of a ModernBERT: its folder's classifier_activation, or GELU. */
+clef_activation clef__classifier_activation(clef_builder *b);
 /** Logits of the file's classifier for hidden states x [B, T, d] without padding: [B, labels], or [B, T,
  *  labels] of a model that labels tokens. clef__labels_tokens() reads which from "architectures" in
  *  config.json. */

@@ -100,9 +100,8 @@ static const float *longrope_factors(clef_builder *b, const clef_rope_params *r,
         if (t && t->dtype == CLEF_F32 && t->n_bytes == (uint64_t)n * sizeof *out)
             return t->data;
     } else {
-        const json_t *scaling = json_object_get(b->model->config, "rope_parameters");
-        if (!scaling)
-            scaling = json_object_get(b->model->config, "rope_scaling");
+        const char *name;
+        const json_t *scaling = clef__rope_object(b->model->config, &name);
         const json_t *list = json_object_get(scaling, is_long ? "long_factor" : "short_factor");
         int32_t i = 0;
         while (json_array_size(list) == (size_t)n && i < n &&

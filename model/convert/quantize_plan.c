@@ -246,7 +246,8 @@ static clef_status add_longrope(const clef_model *m, const clef__quantize_type *
     static const char *const lists[][2] = {{"long_factor", "rope_factors_long.weight"},
                                            {"short_factor", "rope_factors_short.weight"}};
     const int32_t n = m->hparams.rope.dims / 2;
-    const json_t *scaling = json_object_get(m->config, "rope_parameters");
+    const char *object;
+    const json_t *scaling = clef__rope_object(m->config, &object);
     clef_status status = CLEF_OK;
     if (m->hparams.rope.type != CLEF_ROPE_LONGROPE)
         return CLEF_OK;
@@ -255,8 +256,7 @@ static clef_status add_longrope(const clef_model *m, const clef__quantize_type *
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m),
                           n);
     for (int k = 0; k < 2 && status == CLEF_OK; k++) {
-        const json_t *list =
-            json_object_get(scaling ? scaling : json_object_get(m->config, "rope_scaling"), lists[k][0]);
+        const json_t *list = json_object_get(scaling, lists[k][0]);
         if (json_array_size(list) != (size_t)n)
             return clef__fail(err, CLEF_E_SHAPE, "%s: %s has %zu numbers, expected %" PRId32,
                               clef_model_path(m), lists[k][0], json_array_size(list), n);

@@ -85,9 +85,16 @@ const char *clef__json_kind(const json_t *value)
     return "?";
 }
 
+const json_t *clef__json_get(const clef_json_fields *f, const char *key)
+{
+    if (f->seen)
+        json_object_set_new(f->seen, key, json_true());
+    return json_object_get(f->object, key);
+}
+
 int clef__json_has(const clef_json_fields *f, const char *key)
 {
-    const json_t *value = json_object_get(f->object, key);
+    const json_t *value = clef__json_get(f, key);
     return value && !json_is_null(value);
 }
 

@@ -26,10 +26,13 @@ typedef struct clef_json_fields {
     const json_t *object; /* borrowed, like the strings that reads return */
     const char   *file;   /* in messages */
     const char   *within; /* NULL, or the name of an inner object, put before the key: "rope_scaling" */
+    json_t *seen;         /* NULL, or an object that gets each key that was asked for */
     clef_status   status;
     clef_error   *err;
 } clef_json_fields;
 
+/** The value of a key, of any kind; NULL if the key is missing. */
+const json_t *clef__json_get(const clef_json_fields *f, const char *key);
 /** 1 when the key is there and not null. */
 int clef__json_has(const clef_json_fields *f, const char *key);
 /** An integer from min to max. _need: the key must exist. */

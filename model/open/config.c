@@ -94,7 +94,7 @@ static int32_t token_id(clef_json_fields *f, const char *key, int32_t missing)
 
 static void read_eos(clef_json_fields *f, clef_hparams *hp)
 {
-    const json_t *eos = json_object_get(f->object, "eos_token_id");
+    const json_t *eos = clef__json_get(f, "eos_token_id");
     const size_t n = json_array_size(eos); /* 0 if it is not an array */
     if (has_failed(f) || !clef__json_has(f, "eos_token_id"))
         return;
@@ -135,7 +135,7 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
 /* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not show. */
 static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
 {
-    const json_t *quantization = json_object_get(f->object, "quantization_config");
+    const json_t *quantization = clef__json_get(f, "quantization_config");
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
     const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
     if (!has_failed(f) && clef__json_has(f, "quantization_config") && !is_known)
@@ -143,12 +143,97 @@ static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
                                f->file, method ? method : "no quant_method");
 }
 
-clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file,
-                                   clef_hparams *hp, clef_error *err)
+/* Names under which transformers' classes know a key, too (attribute_map). */
+static const struct {
+    const char *model_types, *other, *key; /* the types are separated by spaces */
+} other_names[] = {
+    {"gpt2 gptj", "hidden_size", "n_embd"},
+    {"gpt2 gptj", "num_attention_heads", "n_head"},
+    {"gpt2 gptj", "num_hidden_layers", "n_layer"},
+    {"gpt2 gptj", "max_position_embeddings", "n_positions"},
+    {"bloom", "num_attention_heads", "n_head"},
+    {"bloom", "num_hidden_layers", "n_layer"},
+    {"bloom falcon", "n_embed", "hidden_size"},
+    {"falcon", "n_layer", "num_hidden_layers"},
+    {"falcon", "n_head", "num_attention_heads"},
+    {"marian bart mbart m2m_100", "hidden_size", "d_model"},
+    {"marian bart mbart m2m_100", "num_attention_heads", "encoder_attention_heads"},
+    {"marian bart mbart m2m_100", "num_hidden_layers", "encoder_layers"},
+    {"t5", "hidden_size", "d_model"},
+    {"t5", "num_attention_heads", "num_heads"},
+    {"t5", "num_hidden_layers", "num_layers"},
+    {"t5", "head_dim", "d_kv"},
+    {"distilbert", "hidden_size", "dim"},
+    {"distilbert", "num_attention_heads", "n_heads"},
+    {"distilbert", "num_hidden_layers", "n_layers"},
+    {"mixtral gpt_oss", "num_experts", "num_local_experts"},
+    {"qwen3_moe", "num_local_experts", "num_experts"},
+    {"deepseek_v2", "num_experts", "n_routed_experts"},
+};
+
+static int is_among(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return 1;
+    return 0;
+}
+
+/* Gives keys of other names their own names, in `config`, a copy. Two values of one key must be equal. */
+static void rename_keys(clef_json_fields *f, json_t *config, const char *model_type)
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names && !has_failed(f); i++) {
+        const char *other = other_names[i].other, *key = other_names[i].key;
+        json_t *value = json_object_get(config, other), *own = json_object_get(config, key);
+        if (!value || !is_among(other_names[i].model_types, model_type))
+            continue;
+        if (own && !json_equal(own, value))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s and %s differ, but are the same for %s",
+                                   f->file, other, key, model_type);
+        json_object_set(config, key, value);
+        json_object_del(config, other);
+    }
+}
+
+/* Layers with a window need one, and a decoder's tokens see no later ones. */
+static void check_attention(clef_json_fields *f, const clef_arch *arch, const clef_hparams *hp)
+{
+    for (int32_t i = 0; i < hp->n_layers && !has_failed(f) && hp->sliding_window == 0; i++)
+        if (clef__layer_slides(hp, i))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT,
+                                   "%s: layer_types has sliding_attention in layer %" PRId32
+                                   ", but there is no sliding_window",
+                                   f->file, i);
+    clef_hparams checked = *hp;
+    if (!json_object_get(f->seen, "layer_types"))
+        clef__json_layer_types(f, &checked, NULL); /* another class's, but transformers checks it, too */
+    if (arch->kind != CLEF_ENCODER)
+        clef__json_refuse_flag(f, "is_causal", 1, 1);
+}
+
+/* Reads the keys of `config`, which is changed, and checks those that were not read. */
+static void read_keys(clef_json_fields *f, json_t *config, const clef_arch *arch, clef_hparams *hp)
+{
+    rename_keys(f, config, hp->arch);
+    const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
+    hp->bos = json_object_get(config, "bos_token_id") ? -1 : name->bos;
+    hp->eos = json_object_get(config, "eos_token_id") ? -1 : name->eos;
+    hp->forced_bos = token_id(f, "forced_bos_token_id", -1);
+    hp->n_vocab = (int32_t)clef__json_need_int(f, "vocab_size", 1, CLEF_MAX_VOCAB);
+    arch->read_json(f, hp);
+    read_marks(f, hp);
+    refuse_quantized(f, arch);
+    check_attention(f, arch, hp);
+    clef__rope_raise_context(hp);
+    clef__json_check_unread(f);
+}
+
+/* Reads a config.json. entry: NULL, or called with each key that is neither read nor known. */
+static clef_status read_config(const json_t *config, const char *file, clef_hparams *hp,
+                               void (*entry)(void *user, const char *key), void *user, clef_error *err)
 {
     clef_json_fields f = {.object = config, .file = file, .err = err};
-    if (!json_is_object(config))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an object", file, clef__json_kind(config));
     clef__config_text(clef__json_string(&f, "model_type", ""), hp->arch, sizeof hp->arch);
     if (has_failed(&f))
         return f.status;
@@ -158,17 +243,40 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (!arch->read_json)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: model_type %s is only supported as a GGUF file", file,
                           hp->arch);
+    json_t *own = json_copy((json_t *)(uintptr_t)config), *value;
+    const char *key;
+    f.object = own;
+    f.seen = json_object();
+    if (own && f.seen)
+        read_keys(&f, own, arch, hp);
+    else
+        f.status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", file);
+    json_object_foreach(own, key, value)
+    {
+        if (entry && !has_failed(&f) && clef__json_is_unread(&f, key))
+            entry(user, key);
+    }
+    json_decref(own);
+    json_decref(f.seen);
+    return f.status;
+}
 
-    const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
-    hp->bos = json_object_get(config, "bos_token_id") ? -1 : name->bos;
-    hp->eos = json_object_get(config, "eos_token_id") ? -1 : name->eos;
-    hp->forced_bos = token_id(&f, "forced_bos_token_id", -1);
-    hp->n_vocab = (int32_t)clef__json_need_int(&f, "vocab_size", 1, CLEF_MAX_VOCAB);
-    arch->read_json(&f, hp);
-    read_marks(&f, hp);
-    refuse_quantized(&f, arch);
-    if (has_failed(&f))
-        return f.status;
+void clef__config_unread(const json_t *config, const char *file, void (*entry)(void *user, const char *key),
+                         void *user)
+{
+    clef_hparams hp = {0};
+    if (json_is_object(config))
+        read_config(config, file, &hp, entry, user, NULL);
+}
+
+clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file,
+                                   clef_hparams *hp, clef_error *err)
+{
+    if (!json_is_object(config))
+        return clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an object", file, clef__json_kind(config));
+    const clef_status status = read_config(config, file, hp, NULL, NULL, err);
+    if (status != CLEF_OK)
+        return status;
     if (json_is_object(generation)) {
         clef_json_fields g = {.object = generation, .file = "generation_config.json", .err = err};
         read_marks(&g, hp);

@@ -13,6 +13,11 @@
 clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file,
                                    clef_hparams *hp, clef_error *err);
 
+/** Calls `entry` with each key of a config.json that clef_config_from_json() neither reads nor knows to
+ * change nothing. */
+void clef__config_unread(const json_t *config, const char *file, void (*entry)(void *user, const char *key),
+                         void *user);
+
 /** Fills hp from a GGUF file's keys. CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp,
                                    clef_error *err);
@@ -55,16 +60,46 @@ void clef__json_gpt2_sizes(clef_json_fields *f, clef_hparams *hp);
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp);
 /** hp->activation by the field's names ("silu", "gelu", "gelu_new", ...). */
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing);
-/** RoPE from rope_parameters (transformers 5), or from rope_theta and rope_scaling (earlier versions). Fills
- *  hp->rope, and hp->rope_sliding if the layer types have their own. Rotates head_dim, or
- *  partial_rotary_factor of it (`partial` if the file has no such key). */
-void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
+/** RoPE from rope_parameters (transformers 5), or from rope_theta and rope_scaling (earlier versions), which
+ *  win where a file has both. Fills hp->rope, which rotates whole heads. theta: of an absent key. */
+void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta);
+/** The same for classes that rotate a part of each head: partial_rotary_factor, or `partial`. */
+void clef__json_partial_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
+/** The same with GPT-NeoX's keys rotary_emb_base and rotary_pct. */
+void clef__json_neox_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
+
+/** RoPE of classes that have parameters for each type of layer. */
+typedef struct clef_layer_ropes {
+    const char *full_key, *sliding_key; /* keys of the bases before transformers 5 */
+    double full_theta, sliding_theta;   /* of absent keys; 0: the parameters must have rope_theta */
+    int32_t full_head_dim;              /* 0: head_dim */
+    int32_t scale_both;                 /* 1: rope_scaling is for both types; 0: for full layers */
+    int32_t needs_both;                 /* 1: the file must have parameters for both types */
+} clef_layer_ropes;
+/** Fills hp->rope and hp->rope_sliding. */
+void clef__json_layer_ropes(clef_json_fields *f, clef_hparams *hp, const clef_layer_ropes *keys);
+/** Raises hp->n_context, max_position_embeddings, to what RoPE's scaling reaches: N * factor for linear and
+ *  dynamic, the original context * factor for yarn. */
+void clef__rope_raise_context(clef_hparams *hp);
+/** The object that has RoPE's parameters, and its key; NULL if there is none. */
+const json_t *clef__rope_object(const json_t *config, const char **name);
 /** Reads layer_types ("sliding_attention", "full_attention") into hp->sliding_layers. `others`: further types
  *  that the caller reads (ends with NULL; NULL: none). Returns 0 when the key is absent. */
 int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
+/** Reads sliding_window into hp->sliding_window; null is none, 0. missing: of an absent key. */
+void clef__json_window(clef_json_fields *f, clef_hparams *hp, int32_t missing);
+/** The same, and gives the window to every layer. */
+void clef__json_window_everywhere(clef_json_fields *f, clef_hparams *hp, int32_t missing);
 /** Reads hp->n_experts from `key` and n_experts_used from num_experts_per_tok, with the class's defaults. */
 void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
                         int32_t missing_used);
+/** Refuses keys that are null, were asked for and are not listed as NULLABLE. f->seen is set. */
+void clef__json_check_nulls(clef_json_fields *f);
+/** The same, and refuses keys that no reader asked for and that may only have another value
+ *  (model/open/config_known.def). */
+void clef__json_check_unread(clef_json_fields *f);
+/** 1 for a key that no reader asked for and that is not listed. */
+int clef__json_is_unread(const clef_json_fields *f, const char *key);
 /** Refuses the feature of `key`: its value must be `supported`; `missing` is the value of an absent key. */
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */

@@ -36,17 +36,50 @@ void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp)
     hp->head_dim = hp->d_model / hp->n_heads;
 }
 
+/* Defaults of transformers' classes; 0: as many heads of k and v as of q, d_model / n_heads. */
+static const struct {
+    const char *model_type;
+    int32_t n_kv_heads, head_dim;
+    int null_heads; /* 1: null is as many heads of k and v as of q */
+} class_sizes[] = {
+    {"mistral", 8, 0, 0},       {"mixtral", 8, 0, 0},        {"qwen2", 32, 0, 1},   {"qwen3", 32, 128, 1},
+    {"qwen3_moe", 4, 0, 0},     {"qwen3_5_text", 4, 256, 0}, {"gpt_oss", 8, 64, 0}, {"smollm3", 4, 0, 1},
+    {"stablelm", 32, 0, 0},     {"starcoder2", 2, 0, 0},     {"gemma", 16, 256, 0}, {"gemma2", 4, 256, 0},
+    {"gemma3_text", 4, 256, 0}, {"gemma4_text", 4, 256, 0},
+};
+
+/* An integer; null is an error unless null_is is 1, and then `missing` as well. */
+static int32_t read_size(clef_json_fields *f, const char *key, int32_t max, int null_is, int32_t missing)
+{
+    const int is_needed = clef__json_get(f, key) && !null_is;
+    return (int32_t)(is_needed ? clef__json_need_int(f, key, 1, max)
+                               : clef__json_int(f, key, 1, max, missing));
+}
+
+static void read_heads(clef_json_fields *f, clef_hparams *hp)
+{
+    int32_t n_kv_heads = 0, head_dim = 0, null_heads = 1;
+    for (size_t i = 0; i < sizeof class_sizes / sizeof *class_sizes; i++)
+        if (strcmp(class_sizes[i].model_type, hp->arch) == 0) {
+            n_kv_heads = clef__json_get(f, "num_key_value_heads") ? 0 : class_sizes[i].n_kv_heads;
+            head_dim = class_sizes[i].head_dim;
+            null_heads = class_sizes[i].null_heads;
+        }
+    hp->n_kv_heads = read_size(f, "num_key_value_heads", CLEF_MAX_HEADS, null_heads,
+                               n_kv_heads ? n_kv_heads : hp->n_heads);
+    hp->head_dim = read_size(f, "head_dim", CLEF_MAX_HEAD_DIM, head_dim == 0, head_dim);
+    if (!has_failed(f) && hp->head_dim == 0)
+        clef__json_head_dim(f, hp);
+}
+
 void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
 {
     hp->d_model = (int32_t)clef__json_need_int(f, "hidden_size", 1, CLEF_MAX_WIDTH);
     hp->d_ff = (int32_t)clef__json_need_int(f, "intermediate_size", 1, CLEF_MAX_WIDTH);
     hp->n_layers = (int32_t)clef__json_need_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS);
     hp->n_heads = (int32_t)clef__json_need_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS);
-    hp->n_kv_heads = (int32_t)clef__json_int(f, "num_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_heads);
     hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);
-    hp->head_dim = (int32_t)clef__json_int(f, "head_dim", 1, CLEF_MAX_HEAD_DIM, 0);
-    if (!has_failed(f) && hp->head_dim == 0)
-        clef__json_head_dim(f, hp);
+    read_heads(f, hp);
 }
 
 void clef__json_gpt2_sizes(clef_json_fields *f, clef_hparams *hp)
@@ -101,9 +134,22 @@ static int find_listed(const char *const *names, const char *name)
     return 0;
 }
 
+void clef__json_window(clef_json_fields *f, clef_hparams *hp, int32_t missing)
+{
+    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT,
+                                                 clef__json_get(f, "sliding_window") ? 0 : missing);
+}
+
+void clef__json_window_everywhere(clef_json_fields *f, clef_hparams *hp, int32_t missing)
+{
+    clef__json_window(f, hp, missing);
+    if (hp->sliding_window > 0)
+        clef__slide_layers(hp, 0, 1);
+}
+
 int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others)
 {
-    const json_t *types = json_object_get(f->object, "layer_types");
+    const json_t *types = clef__json_get(f, "layer_types");
     if (has_failed(f) || !clef__json_has(f, "layer_types"))
         return 0;
     if (json_array_size(types) != (size_t)hp->n_layers) {

@@ -275,6 +275,14 @@ static clef_joined *joined_of(clef_model *m, const clef_tensor_info *t)
     return NULL;
 }
 
+void clef__joined_parts(const clef_model *m, const clef_tensor_info *t,
+                        void (*part)(void *user, const clef_tensor_info *part), void *user)
+{
+    for (size_t i = 0; i < m->n_joined; i++)
+        for (size_t k = 0; &m->joined_infos[i] == t && k < m->joined[i].n_parts; k++)
+            part(user, m->joined[i].parts[k]);
+}
+
 typedef struct filling {
     const clef_joined *j;
     size_t bytes; /* of a matrix */

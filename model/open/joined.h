@@ -45,6 +45,9 @@ clef_status clef__joined_find(clef_model *model, clef_error *err);
 /** The joined tensor with that name, NULL if there is none. Its data is NULL until clef__joined_data() was
  *  called. */
 const clef_tensor_info *clef__joined_lookup(const clef_model *model, const char *name);
+/** Calls `part` with the stored tensors of which t is made; none if it is not a joined tensor. */
+void clef__joined_parts(const clef_model *model, const clef_tensor_info *t,
+                        void (*part)(void *user, const clef_tensor_info *part), void *user);
 /** Its bytes, joined at the first call. NULL when out of memory, or when t is not a joined tensor. They live
  *  as long as the model, or until clef__joined_drop(). */
 const void *clef__joined_data(clef_model *model, const clef_tensor_info *t);

@@ -7,10 +7,12 @@
 
 #include "graph/fail.h"
 #include "model/file/tensor_index.h"
+#include "model/open/arch.h"
 #include "model/open/config.h"
 #include "model/open/declared.h"
 #include "model/open/joined.h"
 #include "model/open/published.h"
+#include "model/open/unread.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -247,6 +249,70 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     return status;
 }
 
+/* ---- the output matrix ----------------------------------------------------------------------- */
+
+static const clef_tensor_info *find_exactly(const clef_model *m, const char *name)
+{
+    const clef_tensor_info *t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
+    return t ? t : clef__joined_lookup(m, name);
+}
+
+static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
+{
+    static const char *const prefixes[] = {"transformer.", "model.", "nomic_bert."};
+    const clef_tensor_info *t = find_exactly(m, name);
+    for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
+        const size_t n = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], n) == 0)
+            t = find_exactly(m, name + n);
+    }
+    return t;
+}
+
+static const clef_tensor_info *find_role(const clef_model *m, const clef_arch *arch, clef_role role,
+                                         const char *suffix)
+{
+    const clef_weight_names *names = arch->kind == CLEF_SEQ2SEQ ? &arch->decoder_weights : &arch->weights;
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    const size_t n = strlen(arch->hf_prefix);
+    if (!clef__weight_name(arch, names, role, 0, -1, suffix, name))
+        return NULL;
+    const clef_tensor_info *t = find_stored(m, name);
+    return t || strncmp(name, arch->hf_prefix, n) != 0 ? t : find_stored(m, name + n);
+}
+
+static int are_equal(const clef_tensor_info *a, const clef_tensor_info *b)
+{
+    return a->dtype == b->dtype && a->n_bytes == b->n_bytes &&
+           memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
+}
+
+/* A file may say that the output matrix is the embedding, and have another one: the stored one counts, as in
+ * transformers 5. */
+static clef_status settle_head(clef_model *m, clef_error *err)
+{
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    const int is_encoder = arch->kind == CLEF_ENCODER;
+    const clef_tensor_info *embed = find_role(m, arch, CLEF_W_EMBED, "weight"),
+                           *bias = find_role(m, arch, CLEF_W_OUT, "bias"),
+                           *head = find_role(m, arch, CLEF_W_OUT, is_encoder ? "decoder.weight" : "weight"),
+                           *other = is_encoder ? find_role(m, arch, CLEF_W_OUT, "decoder.bias") : NULL;
+    if (bias && other && !are_equal(bias, other))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: the tensors %s and %s differ, expected the same values", m->path, bias->name,
+                          other->name);
+    if (!head && strcmp(m->hparams.arch, "t5") == 0) /* the class always ties them */
+        m->hparams.tied_embeddings = 1;
+    if (!m->hparams.tied_embeddings || !embed || !head || are_equal(embed, head))
+        return CLEF_OK;
+    if (is_encoder)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: the output matrix %s differs from the embedding %s, expected the same values",
+                          m->path, head->name, embed->name);
+    m->hparams.tied_embeddings = 0;
+    return CLEF_OK;
+}
+
 /* ---- open, close, ask ------------------------------------------------------------------------ */
 
 static clef_status open_model(clef_model *m, clef_error *err)
@@ -268,7 +334,12 @@ static clef_status open_model(clef_model *m, clef_error *err)
         return no_memory(m->path, err);
     if (twice)
         return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", m->path, twice->name);
-    return m->is_gguf ? CLEF_OK : clef__joined_find(m, err);
+    if (m->is_gguf)
+        return CLEF_OK;
+    status = clef__joined_find(m, err);
+    if (status == CLEF_OK)
+        status = settle_head(m, err);
+    return status == CLEF_OK ? clef__check_unread_tensors(m, err) : status;
 }
 
 clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
@@ -342,24 +413,6 @@ int32_t clef_model_n_tensors(const clef_model *model)
 clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i)
 {
     return i >= 0 && i < model->n_tensors ? model->tensors[i] : (clef_tensor_info){0};
-}
-
-static const clef_tensor_info *find_exactly(const clef_model *m, const char *name)
-{
-    const clef_tensor_info *t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
-    return t ? t : clef__joined_lookup(m, name);
-}
-
-static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
-{
-    static const char *const prefixes[] = {"transformer.", "model.", "nomic_bert."};
-    const clef_tensor_info *t = find_exactly(m, name);
-    for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
-        const size_t n = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], n) == 0)
-            t = find_exactly(m, name + n);
-    }
-    return t;
 }
 
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name)

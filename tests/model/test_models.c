@@ -18,6 +18,11 @@ static const char gpt2_config[] = "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_he
                                   "positions\":128,\"vocab_size\":100,"
                                   "\"layer_norm_epsilon\":1e-5}";
 
+static const char gemma3_config[] =
+    "{\"model_type\":\"gemma3_text\",\"hidden_size\":64,\"intermediate_size\":128,"
+    "\"num_hidden_layers\":6,\"num_attention_heads\":4,\"num_key_value_heads\":1,\"head_dim\":32,"
+    "\"max_position_embeddings\":256,\"vocab_size\":100,\"sliding_window\":16}";
+
 /* The base config with the keys of `patch` put over it; "key": "REMOVE" takes a key away. */
 static clef_status read_config(const char *base, const char *patch, const char *generation, clef_hparams *hp,
                                clef_error *err)
@@ -88,8 +93,35 @@ static const struct {
      "rope_scaling.factor is missing"},
     {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2,\"beta_slow\":32}}", CLEF_E_FORMAT,
      "beta_fast 32 is not above"},
-    {llama_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_FORMAT,
+    {llama_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_UNSUPPORTED,
+     "parameters of RoPE for each type of layer are not supported"},
+    {gemma3_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_FORMAT,
      "rope_parameters.full_attention is an integer"},
+    {gemma3_config, "{\"use_bidirectional_attention\":true}", CLEF_E_UNSUPPORTED,
+     "use_bidirectional_attention true is not supported"},
+    {gemma3_config, "{\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2}}", CLEF_E_UNSUPPORTED,
+     "rope_parameters: expected full_attention and sliding_attention"},
+    {gemma3_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}", CLEF_E_UNSUPPORTED,
+     "rope_scaling.type: expected rope_type"},
+    {gemma3_config, "{\"sliding_window\":null}", CLEF_E_FORMAT, "but there is no sliding_window"},
+    {llama_config, "{\"partial_rotary_factor\":0.5}", CLEF_E_UNSUPPORTED,
+     "partial_rotary_factor other than 1 is not supported"},
+    {llama_config, "{\"rope_parameters\":{\"rope_theta\":10000.0,\"partial_rotary_factor\":0.5}}",
+     CLEF_E_UNSUPPORTED, "partial_rotary_factor 0.5: expected 1"},
+    {llama_config, "{\"rope_parameters\":{\"rope_theta\":null}}", CLEF_E_FORMAT, "rope_theta is missing"},
+    {llama_config, "{\"rope_parameters\":{\"rope_type\":null}}", CLEF_E_FORMAT, "rope_type is null"},
+    {llama_config, "{\"hidden_act\":null}", CLEF_E_FORMAT, "hidden_act is null"},
+    {llama_config, "{\"attention_bias\":1}", CLEF_E_FORMAT, "attention_bias is an integer"},
+    {llama_config, "{\"is_causal\":false}", CLEF_E_UNSUPPORTED, "is_causal false is not supported"},
+    {llama_config, "{\"text_config\":{\"hidden_size\":32}}", CLEF_E_UNSUPPORTED, "text_config is {"},
+    {llama_config, "{\"pruned_heads\":{\"0\":[1]}}", CLEF_E_UNSUPPORTED, "pruned_heads is {"},
+    {llama_config,
+     "{\"model_type\":\"mistral\",\"sliding_window\":8,\"layer_types\":"
+     "[\"full_attention\",\"sliding_attention\",\"full_attention\"]}",
+     CLEF_E_UNSUPPORTED, "a mistral has the sliding window in every layer"},
+    {llama_config, "{\"model_type\":\"mistral\",\"num_key_value_heads\":null}", CLEF_E_FORMAT,
+     "num_key_value_heads is missing"},
+    {gpt2_config, "{\"hidden_size\":32}", CLEF_E_FORMAT, "hidden_size and n_embd differ"},
     {llama_config, "{\"rope_scaling\":{\"type\":\"linear\"}}", CLEF_E_FORMAT,
      "rope_scaling.factor is missing"},
     {llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", CLEF_E_FORMAT,
@@ -210,6 +242,78 @@ static void config_llama(void **state)
     assert_true(hp.rope.original_context == 64);
 }
 
+static void good(clef_status status, const clef_error *err)
+{
+    if (status != CLEF_OK)
+        fail_msg("%s", err->text);
+}
+
+/* Forms of transformers 4, and defaults of the classes. */
+static void config_forms(void **state)
+{
+    (void)state;
+    clef_hparams hp;
+    clef_error err = {0};
+    good(read_config(gemma3_config,
+                     "{\"rope_theta\":500000,\"rope_local_base_freq\":300,\"sliding_window_pattern\":2,"
+                     "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}}",
+                     NULL, &hp, &err),
+         &err);
+    assert_true(hp.rope.theta == 500000 && hp.rope.factor == 8 && hp.rope_sliding.theta == 300);
+    assert_int_equal(hp.rope_sliding.type, CLEF_ROPE_DEFAULT);
+    assert_int_equal(hp.sliding_layers[0], 0x15);
+    good(read_config(gemma3_config, "{}", NULL, &hp, &err), &err);
+    assert_true(hp.rope.theta == 1000000 && hp.rope_sliding.theta == 10000);
+    assert_int_equal(hp.sliding_layers[0], 0x1f);
+
+    good(read_config(llama_config,
+                     "{\"rope_parameters\":{\"rope_theta\":7.0},\"rope_scaling\":{\"type\":\"dynamic\","
+                     "\"factor\":2.0,\"original_max_position_embeddings\":64}}",
+                     NULL, &hp, &err),
+         &err); /* rope_scaling wins; dynamic counts from max_position_embeddings */
+    assert_int_equal(hp.rope.type, CLEF_ROPE_DYNAMIC);
+    assert_int_equal(hp.rope.original_context, 256);
+    assert_int_equal(hp.n_context, 512);
+    assert_true(hp.rope.theta == 10000);
+    good(read_config(llama_config,
+                     "{\"original_max_position_embeddings\":128,\"rope_parameters\":{\"rope_type\":\"yarn\","
+                     "\"factor\":4,\"original_max_position_embeddings\":64}}",
+                     NULL, &hp, &err),
+         &err); /* the number outside wins */
+    assert_int_equal(hp.rope.original_context, 128);
+    assert_int_equal(hp.n_context, 512);
+    good(read_config(llama_config,
+                     "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":null,"
+                     "\"original_max_position_embeddings\":64}}",
+                     NULL, &hp, &err),
+         &err);
+    assert_true(hp.rope.factor == 4 && hp.n_context == 256);
+    good(read_config(gpt2_config, "{\"n_embd\":\"REMOVE\",\"hidden_size\":64,\"num_hidden_layers\":3}", NULL,
+                     &hp, &err),
+         &err);
+    assert_int_equal(hp.d_model, 64);
+}
+
+static void add_key(void *user, const char *key)
+{
+    strcat(user, key);
+    strcat(user, " ");
+}
+
+/* Keys that are neither read nor known to change nothing. */
+static void config_unread(void **state)
+{
+    (void)state;
+    char names[256] = "";
+    json_t *config = json_loads(llama_config, 0, NULL);
+    json_object_set_new(config, "clip_qkv", json_real(8));
+    json_object_set_new(config, "attention_dropout", json_real(0.1));
+    json_object_set_new(config, "zzz", json_null());
+    clef__config_unread(config, "config.json", add_key, names);
+    assert_string_equal(names, "clip_qkv zzz ");
+    json_decref(config);
+}
+
 static void config_windows(void **state)
 {
     (void)state;
@@ -240,7 +344,10 @@ static void config_windows(void **state)
          "attention\"]}",
          0, 3},
         {"{\"model_type\":\"mistral\",\"sliding_window\":8,"
-         "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\"]}",
+         "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]}",
+         8, 0},
+        {"{\"model_type\":\"smollm3\",\"sliding_window\":8,\"use_sliding_window\":true,"
+         "\"no_rope_layers\":[1,0,1]}",
          8, 1},
     };
     clef_hparams hp;
@@ -766,6 +873,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_refused), cmocka_unit_test(config_llama),
         cmocka_unit_test(config_windows), cmocka_unit_test(config_gpt2_and_marks),
+        cmocka_unit_test(config_forms),   cmocka_unit_test(config_unread),
         cmocka_unit_test(gguf_config),    cmocka_unit_test(folder_refused),
         cmocka_unit_test(folder_shards),  cmocka_unit_test(gguf_model),
         cmocka_unit_test(real_models),    cmocka_unit_test(real_gguf),

@@ -21,7 +21,7 @@ static const char llama_config[] =
 /* Each with the number of tensors that transformers' class has. */
 #define SIZES                                                                                                \
     "\"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
-    "\"max_position_embeddings\": 64"
+    "\"num_key_value_heads\": 4, \"max_position_embeddings\": 64"
 static const struct {
     const char *config, *tokenizer;
     int32_t n_tensors, n_biases;

@@ -1,0 +1,85 @@
+/* Which biases and norms of q and k a folder's model has, by its config.json (model/open/biases.def). */
+#include <string.h>
+
+#include "model/open/arch.h"
+
+typedef enum bias_group { QKV, ATTN_OUT, FEED_FORWARD, NORMS, HEAD, QK_NORMS, NEVER, UNKNOWN } bias_group;
+
+static const struct {
+    const char *model_type, *has[NEVER];
+} classes[] = {
+#define BIASES(type, qkv, attn_out, feed_forward, norms, head, qk_norms)                                     \
+    {#type, {qkv, attn_out, feed_forward, norms, head, qk_norms}},
+#include "model/open/biases.def"
+#undef BIASES
+};
+
+static bias_group group_of(clef_role role, const char *suffix)
+{
+    const int is_bias = strcmp(suffix, "bias") == 0;
+    switch (role) {
+    case CLEF_W_ATTN_Q_NORM:
+    case CLEF_W_ATTN_K_NORM:
+        return is_bias ? NEVER : QK_NORMS;
+    case CLEF_W_ATTN_Q:
+    case CLEF_W_ATTN_K:
+    case CLEF_W_ATTN_V:
+    case CLEF_W_ATTN_QKV:
+    case CLEF_W_ATTN_Q_A:
+    case CLEF_W_ATTN_KV_A:
+    case CLEF_W_CROSS_Q:
+    case CLEF_W_CROSS_K:
+    case CLEF_W_CROSS_V:
+        return is_bias ? QKV : UNKNOWN;
+    case CLEF_W_ATTN_OUT:
+    case CLEF_W_CROSS_OUT:
+        return is_bias ? ATTN_OUT : UNKNOWN;
+    case CLEF_W_FFN_GATE:
+    case CLEF_W_FFN_UP:
+    case CLEF_W_FFN_UP_GATED:
+    case CLEF_W_FFN_DOWN:
+    case CLEF_W_ROUTER:
+    case CLEF_W_EXPERT_GATE:
+    case CLEF_W_EXPERT_UP:
+    case CLEF_W_EXPERT_DOWN:
+        return is_bias ? FEED_FORWARD : UNKNOWN;
+    case CLEF_W_EMBED_NORM:
+    case CLEF_W_ATTN_NORM:
+    case CLEF_W_ATTN_NORM_2:
+    case CLEF_W_ATTN_POST_NORM:
+    case CLEF_W_CROSS_NORM:
+    case CLEF_W_FFN_NORM:
+    case CLEF_W_FFN_POST_NORM:
+    case CLEF_W_OUT_NORM:
+    case CLEF_W_HEAD_NORM:
+        return is_bias ? NORMS : UNKNOWN;
+    case CLEF_W_OUT:
+        return is_bias ? HEAD : UNKNOWN;
+    default:
+        return UNKNOWN;
+    }
+}
+
+/* "1", "0", "key" or "key=1". */
+static int follows(const json_t *config, const char *rule)
+{
+    char key[64];
+    const char *end = strchr(rule, '=');
+    const size_t n = end ? (size_t)(end - rule) : strlen(rule);
+    if (strcmp(rule, "0") == 0 || strcmp(rule, "1") == 0 || n >= sizeof key)
+        return rule[0] == '1';
+    memcpy(key, rule, n);
+    key[n] = 0;
+    const json_t *value = json_object_get(config, key);
+    return value ? json_is_true(value) : end != NULL;
+}
+
+int clef__class_has(const json_t *config, clef_role role, const char *suffix)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const bias_group group = group_of(role, suffix);
+    for (size_t i = 0; type && group != UNKNOWN && i < sizeof classes / sizeof *classes; i++)
+        if (strcmp(classes[i].model_type, type) == 0)
+            return group == NEVER ? 0 : follows(config, classes[i].has[group]);
+    return -1;
+}

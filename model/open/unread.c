@@ -1,0 +1,161 @@
+/* Stored tensors that nothing reads (model/open/unread.h). */
+#include "model/open/unread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "graph/value.h"
+#include "model/open/arch.h"
+#include "model/open/joined.h"
+#include "model/open/model.h"
+
+/* Beginnings of names, with or without a prefix of the family: heads, and parts for pictures, sound and
+ * several tokens at once. */
+static const char *const other_parts[] = {
+    "lm_head.",
+    "cls.",
+    "classifier",
+    "classification_head.",
+    "score.",
+    "pooler.",
+    "head.",
+    "decoder.weight",
+    "decoder.bias",
+    "predictions.",
+    "generator_",
+    "discriminator_predictions.",
+    "vocab_",
+    "qa_outputs.",
+    "embed_out.",
+    "final_logits_bias",
+    "pre_classifier.",
+    "sop_classifier",
+    "v_head.",
+    "mtp.",
+    "vision_tower.",
+    "visual.",
+    "multi_modal_projector.",
+    "audio_tower.",
+    "embed_vision.",
+    "embed_audio.",
+    "sequence_summary.",
+    "projection.",
+    "summary.",
+    "seq_relationship.",
+    "qa_output.",
+};
+
+/* Ends of names: what PyTorch's modules compute and some versions store. */
+static const char *const buffers[] = {
+    ".inv_freq",
+    ".masked_bias",
+    ".attn.bias",
+    ".attention.bias",
+    "position_ids",
+    "token_type_ids",
+    ".embed_positions.weights",
+    ".rotary_emb.cos_cached",
+    ".rotary_emb.sin_cached",
+    "._float_tensor",
+};
+
+static int begins_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+static int is_other(const clef_arch *arch, const char *name)
+{
+    const char *const prefixes[] = {"", arch->hf_prefix, "model.", "transformer."};
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (n >= strlen(buffers[i]) && strcmp(name + n - strlen(buffers[i]), buffers[i]) == 0)
+            return 1;
+    for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
+        for (size_t i = 0; begins_with(name, prefixes[p]) && i < sizeof other_parts / sizeof *other_parts;
+             i++)
+            if (begins_with(name + strlen(prefixes[p]), other_parts[i]))
+                return 1;
+    return 0;
+}
+
+/* ---- what the graph reads -------------------------------------------------------------------- */
+
+typedef struct reads {
+    const clef_model *model;
+    unsigned char *is_read; /* of each stored tensor */
+} reads;
+
+static void mark(void *user, const clef_tensor_info *t)
+{
+    const reads *r = user;
+    if (t >= r->model->tensors && t < r->model->tensors + r->model->n_tensors)
+        r->is_read[t - r->model->tensors] = 1;
+}
+
+static void mark_graph(reads *r, const clef_graph *g)
+{
+    for (int32_t i = 0; i < clef_graph_n_values(g); i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(g, i));
+        const clef_tensor_info *t = v.kind == CLEF_WEIGHT ? clef__model_find(r->model, v.name) : NULL;
+        if (!t)
+            continue;
+        mark(r, t);
+        clef__joined_parts(r->model, t, mark, r);
+    }
+}
+
+static int have_equal_bytes(const clef_tensor_info *a, const clef_tensor_info *b)
+{
+    return a->dtype == b->dtype && a->n_bytes == b->n_bytes &&
+           (a->data == b->data || memcmp(a->data, b->data, (size_t)a->n_bytes) == 0);
+}
+
+/* A second name of the embedding, as encoder-decoders have. */
+static int is_second_embedding(const clef_model *m, const clef_arch *arch, const clef_tensor_info *t)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    const char *at = strstr(t->name, "embed_tokens.weight");
+    clef__weight_name(arch, &arch->weights, CLEF_W_EMBED, 0, -1, "weight", name);
+    const clef_tensor_info *embed = clef__model_find(m, name);
+    return at && embed && have_equal_bytes(t, embed);
+}
+
+/* Layers that read the keys and values of earlier ones may have their own stored. */
+static int is_shared_layer(const clef_model *m, const char *name)
+{
+    const char *at = strstr(name, "layers.");
+    const long layer = at ? strtol(at + strlen("layers."), NULL, 10) : -1;
+    return m->hparams.n_kv_shared_layers > 0 &&
+           layer >= m->hparams.n_layers - m->hparams.n_kv_shared_layers && layer < m->hparams.n_layers &&
+           (strstr(name, "k_proj") || strstr(name, "v_proj") || strstr(name, "k_norm") ||
+            strstr(name, "v_norm"));
+}
+
+clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
+{
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    clef_graph *g = NULL;
+    clef_error ignored = {0};
+    clef_status status = CLEF_OK;
+    reads r = {m, calloc((size_t)m->n_tensors + 1, 1)};
+    if (!r.is_read)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to check its tensors", m->path);
+    if (clef_model_build(m, &(clef_build_opts){.n_context = 1, .no_head = 1}, &g, &ignored) != CLEF_OK)
+        goto out;
+    mark_graph(&r, g);
+    for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
+        const clef_tensor_info *t = &m->tensors[i];
+        if (!r.is_read[i] && !is_other(arch, t->name) && !is_second_embedding(m, arch, t) &&
+            !is_shared_layer(m, t->name))
+            status = clef__fail(err, CLEF_E_UNSUPPORTED,
+                                "%s: tensor %s is stored, but a model of type %s with this config.json does "
+                                "not read it",
+                                m->path, t->name, m->hparams.arch);
+    }
+out:
+    clef_graph_destroy(g);
+    free(r.is_read);
+    return status;
+}
