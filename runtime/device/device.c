@@ -163,7 +163,7 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
         pin_threads();
     if (!which)
         which = clef__os_env("CLEF_DEVICE");
-    clef_status status = clef__find_all(&list, err);
+    clef_status status = clef__find_all(opts ? opts->cache_dir : NULL, &list, err);
     const int is_list = which && strchr(which, ',') && !status && !clef__found_named(&list, which);
     if (!status && is_list && !(opts && opts->several))
         status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, expected one here", which);

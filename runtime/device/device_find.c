@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/device/caps.h"
+#include "runtime/device/driver_cache.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* larger counts from a driver are treated as errors */
 
@@ -37,11 +38,12 @@ static clef_status find_on_platform(cl_platform_id platform, int32_t number, cle
     return CLEF_OK;
 }
 
-clef_status clef__find_all(clef_found_list *list, clef_error *err)
+clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err)
 {
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
     *list = (clef_found_list){0};
+    clef__driver_cache_find(cache_dir);
     const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
     if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): the loader found no driver */
         return CLEF_OK;
@@ -59,7 +61,7 @@ clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *er
     clef_found_list list;
     *out = NULL;
     *n = 0;
-    clef_status status = clef__find_all(&list, err);
+    clef_status status = clef__find_all(NULL, &list, err);
     if (status != CLEF_OK || list.n == 0)
         goto out;
     *out = calloc((size_t)list.n, sizeof **out);
@@ -240,8 +242,8 @@ clef_status clef__find_one(const clef_found_list *list, const char *which, const
             err, CLEF_E_DEVICE,
             "no OpenCL device: %d platform(s) without devices; install the driver of your device "
             "(for a CPU: the package "
-            "pocl-opencl-icd)",
-            (int)list->n_platforms);
+            "pocl-opencl-icd)%s",
+            (int)list->n_platforms, clef__driver_cache_fault());
     if (!which || !*which || strcmp(which, "auto") == 0)
         return pick_best(list, out, err);
 

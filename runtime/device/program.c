@@ -5,6 +5,7 @@
 
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
+#include "runtime/device/driver_cache.h"
 #include "runtime/device/source.h"
 #include "runtime/os/os.h"
 
@@ -177,9 +178,9 @@ static clef_status fail_build(const clef_device *dev, const clef_program *p, con
         error--;
     if (error)
         from = error;
-    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)\n%s",
+    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)%s\n%s",
                   launch->source, launch->kernel, p->options, dev->info.name, clef__cl_name(code), (int)code,
-                  from);
+                  clef__driver_cache_fault(), from);
     free(log);
     return CLEF_E_BUILD;
 }

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__) && defined(__x86_64__)
@@ -267,6 +269,50 @@ int clef__os_create(const char *path)
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+/* The path of the parent folder, in place; 0 when there is none. */
+static int to_parent(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!strcmp(path, "/") || !strcmp(path, "."))
+        return 0;
+    if (!slash)
+        strcpy(path, ".");
+    else
+        slash[slash == path] = 0;
+    return 1;
+}
+
+int clef__os_takes_files(const char *folder, uint64_t n_bytes, const char **why)
+{
+    char at[PATH_MAX];
+    struct stat is;
+    struct statvfs disk;
+    int code = strlen(folder) < sizeof at ? 0 : ENAMETOOLONG;
+    if (!code)
+        strcpy(at, folder);
+    while (!code && access(at, W_OK | X_OK))
+        code = errno == ENOENT && to_parent(at) ? 0 : errno;
+    if (!code && (stat(at, &is) || statvfs(at, &disk)))
+        code = errno;
+    else if (!code && !S_ISDIR(is.st_mode))
+        code = ENOTDIR;
+    else if (!code && (uint64_t)disk.f_bavail * disk.f_frsize < n_bytes)
+        code = ENOSPC;
+    *why = code ? strerror(code) : NULL;
+    return !code;
+}
+
+int clef__os_private_temp(char *out, size_t capacity)
+{
+    const char *temp = clef__os_env("TMPDIR");
+    struct stat is;
+    const int n = snprintf(out, capacity, "%s/clef-%ld", temp ? temp : "/tmp", (long)getuid());
+    if (n < 0 || (size_t)n >= capacity)
+        return 0;
+    mkdir(out, 0700);
+    return !lstat(out, &is) && S_ISDIR(is.st_mode) && is.st_uid == getuid() && !(is.st_mode & 022);
 }
 
 void clef__os_remove(const char *path)
