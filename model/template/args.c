@@ -26,6 +26,10 @@ static int32_t n_names(const char *names)
 void clef__read_args(clef__tpl *t, const clef__args *args, const char *function, const char *names,
                      clef__value out[CLEF__TPL_MAX_ARGS])
 {
+    const int by_place = *names == '/'; /* as Python's own methods */
+    names += by_place ? 1 + (names[1] == ' ') : 0;
+    if (by_place && args->n_named)
+        clef__tpl_fail(t, CLEF_E_FORMAT, "%s takes no arguments by name", function);
     const int32_t most = n_names(names);
     for (int32_t i = 0; i < CLEF__TPL_MAX_ARGS; i++)
         out[i] = i < args->n ? args->at[i] : clef__undefined;

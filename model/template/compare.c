@@ -14,6 +14,7 @@ const char *clef__kind_name(clef__value v)
                                         [CLEF__STRING] = "str",
                                         [CLEF__LIST] = "list",
                                         [CLEF__TUPLE] = "tuple",
+                                        [CLEF__RANGE] = "range",
                                         [CLEF__VIEW] = "dict_view",
                                         [CLEF__GENERATOR] = "generator",
                                         [CLEF__DICT] = "dict",
@@ -22,8 +23,7 @@ const char *clef__kind_name(clef__value v)
                                         [CLEF__FUNCTION] = "function",
                                         [CLEF__LOOP] = "LoopContext",
                                         [CLEF__CYCLER] = "Cycler",
-                                        [CLEF__JOINER] = "Joiner",
-                                        [CLEF__UNSAFE] = "Undefined"};
+                                        [CLEF__JOINER] = "Joiner"};
     return names[v.kind];
 }
 
@@ -52,6 +52,7 @@ int clef__is_true(clef__value v)
         return v.s->n > 0;
     case CLEF__LIST:
     case CLEF__TUPLE:
+    case CLEF__RANGE:
     case CLEF__VIEW:
         return v.l->n > 0;
     case CLEF__DICT:
@@ -70,6 +71,20 @@ static int lists_equal(const clef__list *a, const clef__list *b, int depth)
     for (size_t i = 0; i < a->n; i++)
         if (!equal_at(a->at[i], b->at[i], depth + 1))
             return 0;
+    return 1;
+}
+
+/* Keys and items are sets; values are equal to nothing but themselves. */
+static int views_equal(const clef__list *a, const clef__list *b, int depth)
+{
+    if (a == b || a->n != b->n || strcmp(a->name, b->name) != 0 || strcmp(a->name, "dict_values") == 0)
+        return a == b;
+    for (size_t i = 0; i < a->n; i++) {
+        size_t k = i; /* mostly in the same order */
+        for (size_t tried = 0; !equal_at(a->at[i], b->at[k], depth + 1); k = (k + 1) % b->n)
+            if (++tried == b->n)
+                return 0;
+    }
     return 1;
 }
 
@@ -101,7 +116,10 @@ static int equal_at(clef__value a, clef__value b, int depth)
         return a.s->n == b.s->n && memcmp(a.s->p, b.s->p, a.s->n) == 0;
     case CLEF__LIST:
     case CLEF__TUPLE:
+    case CLEF__RANGE:
         return lists_equal(a.l, b.l, depth);
+    case CLEF__VIEW:
+        return views_equal(a.l, b.l, depth);
     case CLEF__DICT:
         return dicts_equal(a.d, b.d, depth);
     default:
@@ -146,14 +164,17 @@ int clef__contains(clef__tpl *t, clef__value in, clef__value what)
         return 0;
     case CLEF__LIST:
     case CLEF__TUPLE:
+    case CLEF__RANGE:
     case CLEF__VIEW:
     case CLEF__GENERATOR:
+        if (in.kind == CLEF__VIEW && strcmp(in.l->name, "dict_values") != 0 && !clef__is_hashable(t, what))
+            return 0;
         for (size_t i = 0; i < in.l->n && clef__tpl_step(t, 1); i++)
             if (clef__equal(in.l->at[i], what))
                 return 1;
         return 0;
     case CLEF__DICT:
-        return clef__dict_find(in.d, what) != NULL;
+        return clef__is_hashable(t, what) && clef__dict_find(in.d, what) != NULL;
     case CLEF__UNDEFINED:
         return 0;
     default:
@@ -165,7 +186,7 @@ int clef__contains(clef__tpl *t, clef__value in, clef__value what)
 clef__list *clef__items(clef__tpl *t, clef__value v)
 {
     clef__value list;
-    if (v.kind == CLEF__LIST || v.kind == CLEF__TUPLE || v.kind == CLEF__VIEW)
+    if (v.kind == CLEF__LIST || v.kind == CLEF__TUPLE || v.kind == CLEF__RANGE || v.kind == CLEF__VIEW)
         return v.l;
     if (v.kind == CLEF__GENERATOR) {
         clef__list *all = clef__tpl_alloc(t, sizeof *all);
@@ -185,7 +206,10 @@ clef__list *clef__items(clef__tpl *t, clef__value v)
     if (v.kind == CLEF__STRING)
         for (size_t at = 0, n; at < v.s->n && !t->status; at += n) {
             n = clef__char_bytes(v.s->p + at, v.s->n - at);
-            clef__list_add(t, list.l, clef__str_value(clef__str_part(t, v.s, at, at + n)));
+            clef__str *each = clef__str_part(t, v.s, at, at + n);
+            if (!t->status)
+                each->is_safe = 0;
+            clef__list_add(t, list.l, clef__str_value(each));
         }
     return t->status ? NULL : list.l;
 }

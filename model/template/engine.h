@@ -34,6 +34,7 @@ typedef enum clef__kind {
     CLEF__STRING,
     CLEF__LIST,
     CLEF__TUPLE,
+    CLEF__RANGE,     /* range(): its items are a list */
     CLEF__VIEW,      /* of a dict's keys, values or items */
     CLEF__GENERATOR, /* what map, select and others return: it can be looped over once */
     CLEF__DICT,
@@ -42,8 +43,7 @@ typedef enum clef__kind {
     CLEF__FUNCTION, /* a global function, or a method with its object */
     CLEF__LOOP,
     CLEF__CYCLER, /* cycler() */
-    CLEF__JOINER, /* joiner() */
-    CLEF__UNSAFE  /* an attribute that the sandbox refuses: an error when it is used */
+    CLEF__JOINER  /* joiner() */
 } clef__kind;
 
 typedef struct clef__str clef__str;
@@ -61,8 +61,8 @@ typedef struct clef__value {
     union {
         int64_t      i; /* also of BOOL */
         double       f;
-        clef__str   *s; /* STRING, BIG; of UNDEFINED and UNSAFE the name, or NULL */
-        clef__list  *l; /* LIST, TUPLE, VIEW, GENERATOR, CYCLER (its first item is the position), JOINER */
+        clef__str   *s; /* STRING, BIG; of UNDEFINED the name, or NULL */
+        clef__list  *l; /* LIST, TUPLE, RANGE, VIEW, GENERATOR, JOINER, CYCLER (first its position) */
         clef__dict  *d; /* DICT, NAMESPACE */
         clef__macro *m;
         clef__func  *fn;
@@ -82,7 +82,8 @@ struct clef__str {
 struct clef__list {
     clef__value *at;
     size_t       n, cap;
-    const char  *name; /* of a VIEW: dict_keys, dict_values, dict_items */
+    const char  *name; /* of a VIEW: dict_keys, dict_values, dict_items; of a TUPLE: NULL, or a group's */
+    const int64_t *range; /* of a RANGE: where it begins and ends, and its step */
 };
 
 /** In the order of insertion. Keys are found by comparing: dicts are small. */
@@ -115,6 +116,9 @@ struct clef__func {
 };
 
 struct clef__loop {
+    const clef__node *node; /* of a recursive loop, else NULL */
+    clef__scope *scope;     /* around the loop */
+    int32_t depth;          /* 0, or of a loop within the same recursive loop */
     clef__list *items;    size_t      at;
 clef__value changed;
 };
@@ -190,6 +194,10 @@ int  clef__mark_at(const clef__str *s, size_t i);
 clef__value clef__list_new(clef__tpl *t, clef__kind kind, size_t cap);
 void clef__list_add(clef__tpl *t, clef__list *l, clef__value v);
 clef__value clef__dict_new(clef__tpl *t, clef__kind kind);
+/** Whether a value can be a key of a dict; an error where it cannot. */
+int  clef__is_hashable(clef__tpl *t, clef__value v);
+/** A range, whose items are kept: at most CLEF__TPL_MAX_RANGE. */
+clef__value clef__range(clef__tpl *t, int64_t from, int64_t to, int64_t step);
 void clef__dict_set(clef__tpl *t, clef__dict *d, clef__value key, clef__value value);
 const clef__value *clef__dict_find(const clef__dict *d, clef__value key);
 const clef__value *clef__dict_get(const clef__dict *d, const char *key);
@@ -222,6 +230,9 @@ typedef struct clef__json_style {
 void clef__print_json(clef__tpl *t, clef__out *o, clef__value v, const clef__json_style *style);
 /** A float as repr() prints it. Returns the length. */
 int  clef__print_float(char out[40], double x);
+int  clef__char_is_printable(int32_t c); /* as str.isprintable() */
+/** A finite float without its fraction. */
+clef__value clef__float_to_int(clef__tpl *t, double x);
 /** The values of a JSON text; all text in it is marked if `mark` is. */
 clef__value clef__value_of_json(clef__tpl *t, const char *text, size_t n, const char *what, int mark);
 
@@ -235,10 +246,19 @@ size_t clef__n_chars(const clef__str *s);
 size_t clef__char_at(const clef__str *s, size_t i); /* the byte where character i begins; n beyond the end */
 size_t clef__char_bytes(const char *p, size_t left);
 int32_t clef__codepoint(const char *p, size_t left);
+/** The character of this Unicode name, in any case: a common one, or an ideograph or syllable by its rule.
+ *  -1: the name is not known. */
+int32_t clef__char_named(const char *name, size_t n);
 int  clef__tpl_is_space(int32_t c); /* as str.isspace() */
 int64_t clef__find_bytes(const clef__str *in, const clef__str *what, size_t from);
 clef__str *clef__strip(clef__tpl *t, const clef__str *s, const clef__str *chars, int left, int right);
-/** how: 'u' upper, 'l' lower, 'c' capitalize, 't' title, 's' swap. */
+/** The value of a decimal digit of any script, or -1. */
+int  clef__char_decimal(int32_t c);
+int  clef__char_is_digit(int32_t c); /* these are as str.isdigit() and its like */
+int  clef__char_is_numeric(int32_t c);
+int  clef__char_is_upper(int32_t c);
+int  clef__char_is_lower(int32_t c);
+/** how: 'u' upper, 'l' lower, 'c' capitalize, 't' title, 's' swap, 'f' casefold. */
 clef__str *clef__change_case(clef__tpl *t, const clef__str *s, int how);
 clef__str *clef__replace(clef__tpl *t, const clef__str *s, const clef__str *from, const clef__str *to,
                          int64_t most);
@@ -255,6 +275,9 @@ typedef enum clef__node_kind {
     CLEF__N_TEXT, CLEF__N_OUTPUT, CLEF__N_FOR, CLEF__N_IF, CLEF__N_SET, CLEF__N_SET_BLOCK, CLEF__N_MACRO,
     CLEF__N_CALL_BLOCK, CLEF__N_FILTER_BLOCK, CLEF__N_BODY, CLEF__N_WITH, CLEF__N_BREAK, CLEF__N_CONTINUE
 } clef__node_kind;
+
+/** What a macro's body uses: `op` of its node. */
+enum { CLEF__USES_VARARGS = 1, CLEF__USES_KWARGS = 2, CLEF__USES_CALLER = 4 };
 
 /** What the fields mean stands beside each kind where it is made (parse_*.c). */
 struct clef__node {
@@ -323,6 +346,8 @@ clef__value clef__item(clef__tpl *t, clef__value of, clef__value key);
 clef__value clef__slice_of(clef__tpl *t, clef__value of, clef__value from, clef__value to, clef__value step);
 clef__value clef__binary(clef__tpl *t, int32_t op, clef__value a, clef__value b);
 clef__value clef__call(clef__tpl *t, clef__value callee, const clef__args *args);
+/** Another turn of a recursive loop, over these items. */
+clef__value clef__call_loop(clef__tpl *t, clef__loop *loop, const clef__args *args);
 clef__value clef__call_macro(clef__tpl *t, clef__value macro, const clef__args *args);
 void clef__scope_set(clef__tpl *t, clef__scope *scope, clef__str *name, clef__value value);
 clef__scope *clef__scope_new(clef__tpl *t, clef__scope *parent);
@@ -331,12 +356,15 @@ void clef__assign(clef__tpl *t, const clef__node *target, clef__value value);
 
 /** Tables by name; NULL: none. */
 clef__builtin *clef__find_filter(const clef__str *name);
+int clef__is_refused_filter(const clef__str *name); /* Jinja has it, and it is not supported */
 clef__builtin *clef__find_test(const clef__str *name);
+clef__builtin *clef__find_attribute(clef__value of, const clef__str *name); /* called without arguments */
 clef__builtin *clef__find_method(clef__kind kind, const clef__str *name, const char **static_name);
 void clef__define_globals(clef__tpl *t);
 
 /** Reads arguments by position or name. `names` is a list such as "value default=", where each name is one
- *  parameter. Fails for too many, unknown or double ones; those not given are undefined. */
+ *  parameter; "/ value" takes arguments by position only. Fails for too many, unknown or double ones; those
+ *  not given are undefined. */
 void clef__read_args(clef__tpl *t, const clef__args *args, const char *function, const char *names,
                      clef__value out[CLEF__TPL_MAX_ARGS]);
 /** An argument as an integer, or `missing`. */

@@ -5,6 +5,7 @@
 
 #include "model/template/checked.h"
 #include "model/template/engine.h"
+#include "model/template/format.h"
 
 static clef__value name_value(clef__tpl *t, const clef__node *n)
 {
@@ -15,21 +16,75 @@ static clef__value name_value(clef__tpl *t, const clef__node *n)
     return (clef__value){.kind = CLEF__UNDEFINED, .s = n->name};
 }
 
-/* Fails for a value that is not there, and for an attribute that is refused. Returns 1 for others. */
+/* Names that Python's objects have and the sandbox keeps back: __x__, and methods that change a list or dict.
+ * A dict may have such names as keys. */
+static int is_unsafe(clef__value of, const clef__str *name)
+{
+    static const char *const lists[] = {"append", "clear", "pop",    "reverse",
+                                        "insert", "sort",  "extend", "remove"},
+                             *const dicts[] = {"clear", "pop", "popitem", "setdefault", "update"},
+                             *const of_all[] = {"__class__",
+                                                "__doc__",
+                                                "__init__",
+                                                "__new__",
+                                                "__len__",
+                                                "__iter__",
+                                                "__contains__",
+                                                "__getitem__",
+                                                "__setitem__",
+                                                "__delitem__",
+                                                "__eq__",
+                                                "__ne__",
+                                                "__lt__",
+                                                "__le__",
+                                                "__gt__",
+                                                "__ge__",
+                                                "__hash__",
+                                                "__repr__",
+                                                "__str__",
+                                                "__format__",
+                                                "__dir__",
+                                                "__reduce__",
+                                                "__reduce_ex__",
+                                                "__sizeof__",
+                                                "__getattribute__",
+                                                "__setattr__",
+                                                "__delattr__",
+                                                "__subclasshook__",
+                                                "__init_subclass__",
+                                                "__or__",
+                                                "__ror__",
+                                                "__ior__",
+                                                "__reversed__",
+                                                "__class_getitem__"};
+    const int is_dict = of.kind == CLEF__DICT;
+    const int is_dunder =
+        name->n > 4 && memcmp(name->p, "__", 2) == 0 && memcmp(name->p + name->n - 2, "__", 2) == 0;
+    for (size_t i = 0; is_dunder && is_dict && i < sizeof of_all / sizeof *of_all; i++)
+        if (clef__str_is(name, of_all[i]))
+            return 1;
+    for (size_t i = 0; (is_dict || of.kind == CLEF__LIST) && i < (is_dict ? 5 : 8); i++)
+        if (clef__str_is(name, is_dict ? dicts[i] : lists[i]))
+            return 1;
+    return is_dunder && !is_dict;
+}
+
+/* Fails for a value that is not there, or was kept back. Returns 1 for others. */
 static int is_defined(clef__tpl *t, clef__value v)
 {
-    const char *name = v.kind == CLEF__UNDEFINED || v.kind == CLEF__UNSAFE ? (v.s ? v.s->p : "value") : NULL;
-    if (!name)
+    const clef__value list = {.kind = CLEF__LIST}, dict = {.kind = CLEF__DICT};
+    if (v.kind != CLEF__UNDEFINED)
         return 1;
     const int n = v.s ? (int)v.s->n : 5;
     clef__tpl_fail(t, CLEF_E_FORMAT,
-                   v.kind == CLEF__UNSAFE ? "the attribute '%.*s' is not allowed" : "'%.*s' is undefined",
-                   n > 60 ? 60 : n, name);
+                   v.s && (is_unsafe(list, v.s) || is_unsafe(dict, v.s))
+                       ? "the attribute '%.*s' is not allowed"
+                       : "'%.*s' is undefined",
+                   n > 60 ? 60 : n, v.s ? v.s->p : "value");
     return 0;
 }
 
-/* ---- attributes and items --------------------------------------------------------------------------------
- */
+/* ---- attributes and items ---------------------------------------------------------------------- */
 
 static clef__value missing(clef__str *name)
 {
@@ -47,32 +102,12 @@ static clef__value method(clef__tpl *t, clef__value of, const clef__str *name)
     return (clef__value){.kind = CLEF__FUNCTION, .fn = fn};
 }
 
-/* What Python's objects have, and the sandbox refuses: __x__, and the methods that change a list or dict. */
-static int is_unsafe(clef__value of, const clef__str *name)
-{
-    static const char *const lists[] = {"append", "clear", "pop",    "reverse",
-                                        "insert", "sort",  "extend", "remove"},
-                             *const dicts[] = {"clear", "pop", "popitem", "setdefault", "update"};
-    const int is_dict = of.kind == CLEF__DICT;
-    if (name->n > 4 && memcmp(name->p, "__", 2) == 0 && memcmp(name->p + name->n - 2, "__", 2) == 0)
-        return 1;
-    for (size_t i = 0; (is_dict || of.kind == CLEF__LIST) && i < (is_dict ? 5 : 8); i++)
-        if (clef__str_is(name, is_dict ? dicts[i] : lists[i]))
-            return 1;
-    return 0;
-}
-
 clef__value clef__method(clef__tpl *t, clef__value of, clef__str *name)
 {
-    if (is_unsafe(of, name))
-        return (clef__value){.kind = CLEF__UNSAFE, .s = name};
-    if (of.kind == CLEF__LOOP || of.kind == CLEF__CYCLER || of.kind == CLEF__MACRO) {
-        clef__builtin *get = clef__find_method(of.kind, name, &(const char *){NULL});
-        if (get && (of.kind == CLEF__LOOP ? !clef__str_is(name, "cycle") && !clef__str_is(name, "changed")
-                                          : of.kind == CLEF__MACRO || clef__str_is(name, "current")))
-            return get(t, of, &(clef__args){0}); /* an attribute, not a method */
-    }
-    return method(t, of, name);
+    clef__builtin *get = clef__find_attribute(of, name);
+    if (get)
+        return get(t, of, &(clef__args){0});
+    return is_unsafe(of, name) ? missing(name) : method(t, of, name);
 }
 
 clef__value clef__attribute(clef__tpl *t, clef__value of, clef__str *name)
@@ -81,13 +116,11 @@ clef__value clef__attribute(clef__tpl *t, clef__value of, clef__str *name)
         return clef__undefined;
     if (of.kind == CLEF__NAMESPACE) {
         const clef__value *found = clef__dict_find(of.d, clef__str_value(name));
-        return found                 ? *found
-               : is_unsafe(of, name) ? (clef__value){.kind = CLEF__UNSAFE, .s = name}
-                                     : missing(name);
+        return found ? *found : missing(name);
     }
     const clef__value attribute = clef__method(t, of, name);
-    if (attribute.kind != CLEF__UNDEFINED || of.kind == CLEF__LOOP)
-        return attribute;
+    if (attribute.kind != CLEF__UNDEFINED || of.kind == CLEF__LOOP || is_unsafe(of, name))
+        return attribute.kind == CLEF__UNDEFINED ? missing(name) : attribute;
     const clef__value *found = of.kind == CLEF__DICT ? clef__dict_find(of.d, clef__str_value(name)) : NULL;
     return found ? *found : missing(name);
 }
@@ -103,7 +136,7 @@ clef__value clef__item(clef__tpl *t, clef__value of, clef__value key)
         const clef__value *found = clef__dict_find(of.d, key);
         if (found)
             return *found;
-    } else if (is_index && (of.kind == CLEF__LIST || of.kind == CLEF__TUPLE)) {
+    } else if (is_index && (of.kind == CLEF__LIST || of.kind == CLEF__TUPLE || of.kind == CLEF__RANGE)) {
         const int64_t n = (int64_t)of.l->n, i = key.i < 0 ? key.i + n : key.i;
         return i >= 0 && i < n ? of.l->at[i] : clef__undefined;
     } else if (is_index && of.kind == CLEF__STRING) {
@@ -134,20 +167,32 @@ static int64_t bound(clef__tpl *t, clef__value v, int64_t n, int64_t usual, int6
     return i < least ? least : i > most ? most : i;
 }
 
+/* The product, or the nearest number: beyond the ends of a range, steps make no difference. */
+static int64_t multiplied(int64_t a, int64_t b)
+{
+    int64_t out = (a < 0) == (b < 0) ? INT64_MAX : -INT64_MAX;
+    clef__multiply_checked(a, b, &out);
+    return out;
+}
+
 clef__value clef__slice_of(clef__tpl *t, clef__value of, clef__value from, clef__value to,
                            clef__value step_value)
 {
     int64_t step = clef__int_arg(t, step_value, 1, "the step of a slice");
     if (!is_defined(t, of))
         return clef__undefined;
-    if (of.kind != CLEF__STRING && of.kind != CLEF__LIST && of.kind != CLEF__TUPLE)
-        return clef__undefined;
+    if (of.kind != CLEF__STRING && of.kind != CLEF__LIST && of.kind != CLEF__TUPLE && of.kind != CLEF__RANGE)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "'%s' has no slices", clef__kind_name(of));
     if (step == 0)
         return clef__tpl_fail(t, CLEF_E_FORMAT, "the step of a slice is 0");
-    const int64_t n = (int64_t)(of.kind == CLEF__STRING ? clef__n_chars(of.s) : of.l->n);
+    const int64_t n = (int64_t)(of.kind == CLEF__STRING ? clef__n_chars(of.s) : of.l->n), whole_step = step;
     step = step > n ? n + 1 : step < -n ? -n - 1 : step; /* no further than over all */
     const int64_t first = bound(t, from, n, step > 0 ? 0 : n - 1, step),
                   end = bound(t, to, n, step > 0 ? n : -1, step);
+    if (of.kind == CLEF__RANGE) {
+        const int64_t *range = of.l->range, unit = range[2];
+        return clef__range(t, range[0] + first * unit, range[0] + end * unit, multiplied(whole_step, unit));
+    }
     if (of.kind == CLEF__STRING && step == 1) {
         const size_t a = clef__char_at(of.s, (size_t)first),
                      b = first < end ? clef__char_at(of.s, (size_t)end) : a;
@@ -210,6 +255,38 @@ static clef__value of_ints(clef__tpl *t, int32_t op, int64_t a, int64_t b)
     }
 }
 
+/* a % b, with the sign of b. */
+static double float_rest(double a, double b)
+{
+    const double rest = fmod(a, b);
+    return rest == 0 ? copysign(0, b) : (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* a // b, as Python computes it: the division of what is left without the rest. */
+static double float_quotient(double a, double b)
+{
+    const double rest = fmod(a, b);
+    double q = (a - rest) / b;
+    if (rest != 0 && (rest < 0) != (b < 0))
+        q -= 1;
+    if (q == 0)
+        return copysign(0, a / b);
+    const double below = floor(q);
+    return q - below > 0.5 ? below + 1 : below;
+}
+
+static clef__value float_power(clef__tpl *t, double a, double b)
+{
+    const double out = pow(a, b);
+    if (a == 0 && b < 0)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "0 to a negative power");
+    if (a < 0 && isfinite(a) && isfinite(b) && floor(b) != b)
+        return clef__tpl_fail(t, CLEF_E_UNSUPPORTED, "a power that is a complex number");
+    if (isinf(out) && isfinite(a) && isfinite(b))
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "a power beyond the range of floats");
+    return clef__float(out);
+}
+
 static clef__value of_floats(clef__tpl *t, int32_t op, double a, double b)
 {
     if ((op == '%' || op == '/' || op == ('/' | '/' << 8)) && b == 0)
@@ -223,14 +300,12 @@ static clef__value of_floats(clef__tpl *t, int32_t op, double a, double b)
         return clef__float(a * b);
     case '/':
         return clef__float(a / b);
-    case '%': {
-        const double rest = fmod(a, b);
-        return clef__float(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
-    }
+    case '%':
+        return clef__float(float_rest(a, b));
     case '/' | '/' << 8:
-        return clef__float(floor(a / b));
+        return clef__float(float_quotient(a, b));
     default:
-        return clef__float(pow(a, b));
+        return float_power(t, a, b);
     }
 }
 
@@ -256,6 +331,8 @@ static int is_sequence(clef__value v)
 
 clef__value clef__binary(clef__tpl *t, int32_t op, clef__value a, clef__value b)
 {
+    if (op == '%' && a.kind == CLEF__STRING)
+        return clef__format_percent(t, a.s, b);
     if (!is_defined(t, a) || !is_defined(t, b))
         return clef__undefined;
     if (clef__is_number(a) && clef__is_number(b)) {
@@ -279,13 +356,8 @@ clef__value clef__binary(clef__tpl *t, int32_t op, clef__value a, clef__value b)
         return repeated(t, a, b.i);
     if (op == '*' && is_sequence(b) && (a.kind == CLEF__INT || a.kind == CLEF__BOOL))
         return repeated(t, b, a.i);
-    if (op == '%' && a.kind == CLEF__STRING) {
-        clef__builtin *const format = clef__find_filter(&(clef__str){.p = "format", .n = 6});
-        const int is_tuple = b.kind == CLEF__TUPLE;
-        if (!is_tuple || b.l->n <= CLEF__TPL_MAX_ARGS)
-            return format(t, a,
-                          &(clef__args){.at = is_tuple ? b.l->at : &b, .n = is_tuple ? (int32_t)b.l->n : 1});
-    }
+    if (a.kind == CLEF__BIG || b.kind == CLEF__BIG)
+        return overflow(t);
     return clef__tpl_fail(t, CLEF_E_FORMAT, "'%c%s' does not go with '%s' and '%s'", op & 0xFF,
                           op >> 8 ? (const char[]){(char)(op >> 8), 0} : "", clef__kind_name(a),
                           clef__kind_name(b));
@@ -294,15 +366,13 @@ clef__value clef__binary(clef__tpl *t, int32_t op, clef__value a, clef__value b)
 /* Work on a long value counts as many steps. */
 static int step_for(clef__tpl *t, clef__value v)
 {
-    const int is_list =
-        v.kind == CLEF__LIST || v.kind == CLEF__TUPLE || v.kind == CLEF__VIEW || v.kind == CLEF__GENERATOR;
+    const int is_list = v.kind == CLEF__LIST || v.kind == CLEF__TUPLE || v.kind == CLEF__RANGE ||
+                        v.kind == CLEF__VIEW || v.kind == CLEF__GENERATOR;
     return clef__tpl_step(t, v.kind == CLEF__STRING ? (int64_t)(v.s->n >> 3) : is_list ? (int64_t)v.l->n : 0);
 }
 
 static int compare(clef__tpl *t, int32_t op, clef__value a, clef__value b)
 {
-    if (a.kind == CLEF__UNSAFE || b.kind == CLEF__UNSAFE)
-        return is_defined(t, a) && is_defined(t, b);
     if (!step_for(t, b))
         return 0;
     switch (op) {
@@ -398,6 +468,8 @@ clef__value clef__call(clef__tpl *t, clef__value callee, const clef__args *args)
         callee.l->at[1].i = 1;
         return is_first ? clef__string(t, "") : callee.l->at[0];
     }
+    if (callee.kind == CLEF__LOOP && callee.loop->node)
+        return clef__call_loop(t, callee.loop, args);
     return clef__tpl_fail(t, CLEF_E_FORMAT, "'%s' is no function", clef__kind_name(callee));
 }
 
@@ -416,8 +488,6 @@ static clef__value eval_filter(clef__tpl *t, const clef__node *n)
     call_args args;
     const clef__value self = n->a ? clef__eval(t, n->a) : t->piped;
     eval_args(t, n, &args);
-    if (self.kind == CLEF__UNSAFE)
-        is_defined(t, self);
     return t->status || !step_for(t, self) ? clef__undefined
                                            : clef__find_filter(n->name)(t, self, &args.args);
 }
@@ -447,7 +517,9 @@ static clef__value eval_dict(clef__tpl *t, const clef__node *n)
     clef__value out = clef__dict_new(t, CLEF__DICT);
     for (int32_t i = 0; i + 1 < n->n && !t->status; i += 2) {
         const clef__value key = clef__eval(t, n->list[i]);
-        clef__dict_set(t, out.d, key, clef__eval(t, n->list[i + 1]));
+        const clef__value value = clef__eval(t, n->list[i + 1]);
+        if (clef__is_hashable(t, key))
+            clef__dict_set(t, out.d, key, value);
     }
     return out;
 }
@@ -460,11 +532,23 @@ static clef__value eval_concat(clef__tpl *t, const clef__node *n)
     return clef__out_value(t, &o);
 }
 
+/* An integer beyond 64 bits with its other sign. */
+static clef__value negative(clef__tpl *t, clef__str *digits)
+{
+    if (digits->n && digits->p[0] == '-')
+        return (clef__value){.kind = CLEF__BIG, .s = clef__str_part(t, digits, 1, digits->n)};
+    clef__str *text = clef__str_join(t, clef__str_of(t, "-", 1, 0), digits);
+    return clef__str_is(text, "-9223372036854775808") ? clef__int(INT64_MIN)
+                                                      : (clef__value){.kind = CLEF__BIG, .s = text};
+}
+
 static clef__value eval_sign(clef__tpl *t, const clef__node *n)
 {
     const clef__value v = clef__eval(t, n->a);
     if (t->status || !is_defined(t, v))
         return clef__undefined;
+    if (v.kind == CLEF__BIG)
+        return n->kind == CLEF__N_NEG ? negative(t, v.s) : v;
     if (!clef__is_number(v))
         return clef__tpl_fail(t, CLEF_E_FORMAT, "a sign wants a number, got '%s'", clef__kind_name(v));
     if (v.kind == CLEF__FLOAT)

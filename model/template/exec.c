@@ -80,9 +80,8 @@ static void print(clef__tpl *t, clef__value v)
 }
 
 /* The items of a loop that its condition lets through. */
-static clef__list *loop_items(clef__tpl *t, const clef__node *n)
+static clef__list *loop_items(clef__tpl *t, const clef__node *n, clef__value over)
 {
-    const clef__value over = clef__eval(t, n->b);
     clef__list *all = t->status ? NULL : clef__items(t, over);
     if (!all || !n->c)
         return all;
@@ -98,33 +97,58 @@ static clef__list *loop_items(clef__tpl *t, const clef__node *n)
     return t->status ? NULL : some.l;
 }
 
-static void exec_for(clef__tpl *t, const clef__node *n)
+/* The turns of a loop. `else` is for a loop in which no turn came to its end. */
+static void run_loop(clef__tpl *t, const clef__node *n, clef__list *items, clef__scope *outside,
+                     int32_t depth)
 {
     clef__scope *const scope = t->scope;
-    clef__list *items = loop_items(t, n);
     clef__loop *loop = clef__tpl_alloc(t, sizeof *loop);
     clef__str *name = clef__str_of(t, "loop", 4, 0);
+    int some_ended = 0;
     if (!items || !loop || t->status)
         return;
-    *loop = (clef__loop){.items = items};
-    t->scope = clef__scope_new(t, scope);
+    *loop = (clef__loop){.items = items, .node = n->op ? n : NULL, .scope = outside, .depth = depth};
+    t->scope = clef__scope_new(t, outside);
     for (; loop->at < items->n && !t->status; loop->at++) {
-        if (t->scope != scope)
-            t->scope->n = 0; /* what a turn sets is gone after it */
+        t->scope->n = 0; /* what a turn sets is gone after it */
         clef__scope_set(t, t->scope, name, (clef__value){.kind = CLEF__LOOP, .loop = loop});
         clef__assign(t, n->a, items->at[loop->at]);
         clef__exec(t, n->d);
-        const int is_break = t->leaves == 1;
+        const int leaves = t->leaves;
         t->leaves = 0;
-        if (is_break)
+        some_ended |= !leaves;
+        if (leaves == 1)
             break;
     }
-    t->scope = scope;
-    if (items->n == 0 && n->n) {
-        t->scope = clef__scope_new(t, scope);
+    if (!some_ended && n->n && !t->status) {
+        t->scope = clef__scope_new(t, outside);
         clef__exec(t, n->list[0]);
-        t->scope = scope;
     }
+    t->scope = scope;
+}
+
+static void exec_for(clef__tpl *t, const clef__node *n)
+{
+    const clef__value over = clef__eval(t, n->b);
+    run_loop(t, n, loop_items(t, n, over), t->scope, 0);
+}
+
+clef__value clef__call_loop(clef__tpl *t, clef__loop *loop, const clef__args *args)
+{
+    clef__out text = {0}, *const out = t->out;
+    clef__scope *const scope = t->scope;
+    if (args->n != 1 || args->n_named)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "loop(): expected one argument, got %d",
+                              (int)(args->n + args->n_named));
+    if (++t->n_calls > CLEF__TPL_MAX_CALLS)
+        return clef__tpl_fail(t, CLEF_E_LIMIT, "loops call each other deeper than %d", CLEF__TPL_MAX_CALLS);
+    t->out = &text;
+    t->scope = loop->scope;
+    run_loop(t, loop->node, loop_items(t, loop->node, args->at[0]), loop->scope, loop->depth + 1);
+    t->scope = scope;
+    t->out = out;
+    t->n_calls--;
+    return clef__out_value(t, &text);
 }
 
 static void exec_if(clef__tpl *t, const clef__node *n)
@@ -164,8 +188,6 @@ static clef__value macro_value(clef__tpl *t, const clef__node *n)
     return (clef__value){.kind = CLEF__MACRO, .m = m};
 }
 
-enum { USES_VARARGS = 1, USES_KWARGS = 2, USES_CALLER = 4 };
-
 /* Binds what was given by name to parameters, and the rest to kwargs and caller. */
 static void bind_named(clef__tpl *t, const clef__node *n, const clef__args *args, clef__value given[],
                        clef__dict *rest)
@@ -180,9 +202,9 @@ static void bind_named(clef__tpl *t, const clef__node *n, const clef__args *args
                            (int)name->n, name->p);
         else if (i < n->n_named)
             given[i] = args->named[k];
-        else if (clef__str_is(name, "caller") && (n->op & USES_CALLER))
+        else if (clef__str_is(name, "caller") && (n->op & CLEF__USES_CALLER))
             clef__scope_set(t, t->scope, args->names[k], args->named[k]);
-        else if (n->op & USES_KWARGS)
+        else if (n->op & CLEF__USES_KWARGS)
             clef__dict_set(t, rest, clef__str_value(args->names[k]), args->named[k]);
         else
             clef__tpl_fail(t, CLEF_E_FORMAT, "the macro '%.*s' has no parameter '%.*s'", (int)n->name->n,
@@ -196,13 +218,13 @@ static void bind_parameters(clef__tpl *t, const clef__node *n, const clef__args 
                                            varargs = clef__list_new(t, CLEF__TUPLE, 0);
     if (t->status)
         return;
-    if (n->op & USES_CALLER)
+    if (n->op & CLEF__USES_CALLER)
         clef__scope_set(t, t->scope, clef__str_of(t, "caller", 6, 0), clef__undefined);
     for (int32_t i = 0; i < CLEF__TPL_MAX_ARGS; i++)
         given[i] = i < args->n && i < n->n_named ? args->at[i] : (clef__value){.kind = CLEF__UNDEFINED};
     for (int32_t i = n->n_named; i < args->n; i++)
         clef__list_add(t, varargs.l, args->at[i]);
-    if (args->n > n->n_named && !(n->op & USES_VARARGS))
+    if (args->n > n->n_named && !(n->op & CLEF__USES_VARARGS))
         clef__tpl_fail(t, CLEF_E_FORMAT, "the macro '%.*s' takes %d arguments, got %d", (int)n->name->n,
                        n->name->p, (int)n->n_named, (int)args->n);
     bind_named(t, n, args, given, rest.d);
@@ -211,9 +233,9 @@ static void bind_parameters(clef__tpl *t, const clef__node *n, const clef__args 
             given[i] = clef__eval(t, n->list[i]);
         clef__scope_set(t, t->scope, n->names[i], given[i]);
     }
-    if (n->op & USES_VARARGS)
+    if (n->op & CLEF__USES_VARARGS)
         clef__scope_set(t, t->scope, clef__str_of(t, "varargs", 7, 0), varargs);
-    if (n->op & USES_KWARGS)
+    if (n->op & CLEF__USES_KWARGS)
         clef__scope_set(t, t->scope, clef__str_of(t, "kwargs", 6, 0), rest);
 }
 

@@ -9,7 +9,8 @@
     if (t->status)                                                                                           \
     return clef__undefined
 
-static clef__value by_path(clef__tpl *t, clef__value v, clef__value path)
+/* The part of a value that a path names; `usual` is taken where a part is not there. */
+static clef__value by_path(clef__tpl *t, clef__value v, clef__value path, clef__value usual)
 {
     if (path.kind != CLEF__STRING)
         return clef__item(t, v, path);
@@ -24,6 +25,8 @@ static clef__value by_path(clef__tpl *t, clef__value v, clef__value path)
         }
         v = clef__item(t, v,
                        is_number ? clef__int(number) : clef__str_value(clef__str_part(t, path.s, from, to)));
+        if (v.kind == CLEF__UNDEFINED && usual.kind != CLEF__UNDEFINED && usual.kind != CLEF__NONE)
+            v = usual;
         from = to + 1;
     }
     return v;
@@ -32,6 +35,8 @@ static clef__value by_path(clef__tpl *t, clef__value v, clef__value path)
 clef__value clef__filter_attr(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("attr", "name");
+    if (self.kind == CLEF__UNDEFINED || self.kind == CLEF__NAMESPACE)
+        return clef__attribute(t, self, clef__to_str(t, a[0])); /* fails for what is not there */
     return clef__method(t, self, clef__to_str(t, a[0]));
 }
 
@@ -43,6 +48,7 @@ clef__value clef__filter_length(clef__tpl *t, clef__value self, const clef__args
         return clef__int((int64_t)clef__n_chars(self.s));
     case CLEF__LIST:
     case CLEF__TUPLE:
+    case CLEF__RANGE:
     case CLEF__VIEW:
         return clef__int((int64_t)self.l->n);
     case CLEF__DICT:
@@ -90,6 +96,8 @@ clef__value clef__filter_first(clef__tpl *t, clef__value self, const clef__args 
 clef__value clef__filter_last(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("last", "");
+    if (self.kind == CLEF__GENERATOR)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "last: a generator has no end; make it a list");
     const clef__list *items = clef__items(t, self);
     return items && items->n ? items->at[items->n - 1] : clef__undefined;
 }
@@ -98,7 +106,7 @@ clef__value clef__filter_reverse(clef__tpl *t, clef__value self, const clef__arg
 {
     ARGS("reverse", "");
     const clef__list *items = clef__items(t, self);
-    clef__value out = clef__list_new(t, CLEF__GENERATOR, 0);
+    clef__value out = clef__list_new(t, self.kind == CLEF__GENERATOR ? CLEF__LIST : CLEF__GENERATOR, 0);
     clef__out text = {0};
     for (size_t i = items ? items->n : 0; i > 0 && !t->status; i--)
         if (self.kind == CLEF__STRING)
@@ -120,7 +128,7 @@ clef__value clef__filter_join(clef__tpl *t, clef__value self, const clef__args *
         clef__out_str(t, &o,
                       clef__to_str(t, a[1].kind == CLEF__UNDEFINED || a[1].kind == CLEF__NONE
                                           ? items->at[i]
-                                          : by_path(t, items->at[i], a[1])));
+                                          : by_path(t, items->at[i], a[1], clef__undefined)));
     }
     return clef__out_value(t, &o);
 }
@@ -164,10 +172,8 @@ clef__value clef__filter_map(clef__tpl *t, clef__value self, const clef__args *a
     }
     const clef__args rest = rest_of(args, 1);
     for (size_t i = 0; items && i < items->n && clef__tpl_step(t, 1); i++) {
-        clef__value v = filter ? filter(t, items->at[i], &rest) : by_path(t, items->at[i], attribute);
-        if (!filter && v.kind == CLEF__UNDEFINED && usual.kind != CLEF__UNDEFINED)
-            v = usual;
-        clef__list_add(t, out.l, v);
+        clef__list_add(t, out.l,
+                       filter ? filter(t, items->at[i], &rest) : by_path(t, items->at[i], attribute, usual));
     }
     return out;
 }
@@ -189,7 +195,8 @@ static clef__value chosen(clef__tpl *t, clef__value self, const clef__args *args
     }
     const clef__args rest = rest_of(args, at + 1);
     for (size_t i = 0; items && i < items->n && clef__tpl_step(t, 1); i++) {
-        const clef__value v = has_attribute ? by_path(t, items->at[i], args->at[0]) : items->at[i];
+        const clef__value v =
+            has_attribute ? by_path(t, items->at[i], args->at[0], clef__undefined) : items->at[i];
         if (clef__is_true(test && !t->status ? test(t, v, &rest) : v) == wanted)
             clef__list_add(t, out.l, items->at[i]);
     }
@@ -219,11 +226,29 @@ clef__value clef__filter_rejectattr(clef__tpl *t, clef__value self, const clef__
 /* ---- order ------------------------------------------------------------------------------------ */
 
 /* What values are compared by: themselves or an attribute, and texts without case unless that matters. */
-static clef__value sort_key(clef__tpl *t, clef__value v, clef__value path, int with_case)
+static clef__value sort_key(clef__tpl *t, clef__value v, clef__value path, clef__value usual, int with_case)
 {
     if (path.kind != CLEF__UNDEFINED && path.kind != CLEF__NONE)
-        v = by_path(t, v, path);
+        v = by_path(t, v, path, usual);
     return v.kind == CLEF__STRING && !with_case ? clef__str_value(clef__change_case(t, v.s, 'l')) : v;
+}
+
+/* A list of keys: a path may be several, "a,b". What lists of equal values are compared by needs no order. */
+static clef__value sort_keys(clef__tpl *t, clef__value v, clef__value path, int with_case)
+{
+    clef__value out = clef__list_new(t, CLEF__LIST, 1);
+    if (path.kind != CLEF__STRING) {
+        clef__list_add(t, out.l, sort_key(t, v, path, clef__undefined, with_case));
+        return out;
+    }
+    for (size_t from = 0; from <= path.s->n && !t->status;) {
+        const char *comma = memchr(path.s->p + from, ',', path.s->n - from);
+        const size_t to = comma ? (size_t)(comma - path.s->p) : path.s->n;
+        const clef__value part = clef__str_value(clef__str_part(t, path.s, from, to));
+        clef__list_add(t, out.l, sort_key(t, v, part, clef__undefined, with_case));
+        from = to + 1;
+    }
+    return out;
 }
 
 /* Merges two sorted halves of `order`; equal values keep their order. */
@@ -246,16 +271,14 @@ static void merge_sort(clef__tpl *t, const clef__value *keys, size_t *order, siz
     }
 }
 
-static clef__value sorted(clef__tpl *t, const clef__list *items, clef__value path, int with_case, int reverse)
+/* The items in the order of their keys. */
+static clef__value sorted(clef__tpl *t, const clef__list *items, const clef__value *keys, int reverse)
 {
     const size_t n = items ? items->n : 0;
     clef__value out = clef__list_new(t, CLEF__LIST, n);
-    clef__value *keys = clef__tpl_alloc(t, (n + 1) * sizeof *keys);
     size_t *order = clef__tpl_alloc(t, 2 * (n + 1) * sizeof *order);
-    for (size_t i = 0; i < n && !t->status; i++) {
-        keys[i] = sort_key(t, items->at[i], path, with_case);
+    for (size_t i = 0; i < n && order; i++)
         order[i] = i;
-    }
     if (!t->status)
         merge_sort(t, keys, order, order + n, n, reverse);
     for (size_t i = 0; i < n && !t->status; i++)
@@ -263,10 +286,19 @@ static clef__value sorted(clef__tpl *t, const clef__list *items, clef__value pat
     return out;
 }
 
+static clef__value *room_for_keys(clef__tpl *t, const clef__list *items)
+{
+    return clef__tpl_alloc(t, ((items ? items->n : 0) + 1) * sizeof(clef__value));
+}
+
 clef__value clef__filter_sort(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("sort", "reverse case_sensitive attribute");
-    return sorted(t, clef__items(t, self), a[2], clef__is_true(a[1]), clef__is_true(a[0]));
+    const clef__list *items = clef__items(t, self);
+    clef__value *keys = room_for_keys(t, items);
+    for (size_t i = 0; items && i < items->n && !t->status; i++)
+        keys[i] = sort_keys(t, items->at[i], a[2], clef__is_true(a[1]));
+    return t->status ? clef__undefined : sorted(t, items, keys, clef__is_true(a[0]));
 }
 
 clef__value clef__filter_dictsort(clef__tpl *t, clef__value self, const clef__args *args)
@@ -275,9 +307,14 @@ clef__value clef__filter_dictsort(clef__tpl *t, clef__value self, const clef__ar
     const int by_value = a[1].kind == CLEF__STRING && clef__str_is(a[1].s, "value");
     if (self.kind == CLEF__UNDEFINED)
         return clef__tpl_fail(t, CLEF_E_FORMAT, "dictsort: the value is undefined");
+    if (!by_value && a[1].kind != CLEF__UNDEFINED &&
+        !(a[1].kind == CLEF__STRING && clef__str_is(a[1].s, "key")))
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "dictsort: expected by='key' or by='value'");
     const clef__value items = clef__filter_items(t, self, &(clef__args){0});
-    return t->status ? items
-                     : sorted(t, items.l, clef__int(by_value), clef__is_true(a[0]), clef__is_true(a[2]));
+    clef__value *keys = t->status ? NULL : room_for_keys(t, items.l);
+    for (size_t i = 0; keys && i < items.l->n && !t->status; i++)
+        keys[i] = sort_key(t, items.l->at[i], clef__int(by_value), clef__undefined, clef__is_true(a[0]));
+    return t->status ? clef__undefined : sorted(t, items.l, keys, clef__is_true(a[2]));
 }
 
 static clef__value extreme(clef__tpl *t, clef__value self, const clef__args *args, int sign)
@@ -286,7 +323,7 @@ static clef__value extreme(clef__tpl *t, clef__value self, const clef__args *arg
     const clef__list *items = clef__items(t, self);
     clef__value best = clef__undefined, best_key = clef__undefined;
     for (size_t i = 0; items && i < items->n && clef__tpl_step(t, 1); i++) {
-        const clef__value key = sort_key(t, items->at[i], a[1], clef__is_true(a[0]));
+        const clef__value key = sort_key(t, items->at[i], a[1], clef__undefined, clef__is_true(a[0]));
         if (i == 0 || sign * clef__order(t, key, best_key) > 0) {
             best = items->at[i];
             best_key = key;
@@ -311,8 +348,8 @@ clef__value clef__filter_unique(clef__tpl *t, clef__value self, const clef__args
     const clef__list *items = clef__items(t, self);
     clef__value out = clef__list_new(t, CLEF__GENERATOR, 0), seen = clef__dict_new(t, CLEF__DICT);
     for (size_t i = 0; items && i < items->n && !t->status; i++) {
-        const clef__value key = sort_key(t, items->at[i], a[1], clef__is_true(a[0]));
-        if (t->status || clef__dict_find(seen.d, key))
+        const clef__value key = sort_key(t, items->at[i], a[1], clef__undefined, clef__is_true(a[0]));
+        if (!clef__is_hashable(t, key) || clef__dict_find(seen.d, key))
             continue;
         clef__dict_set(t, seen.d, key, clef__none);
         clef__list_add(t, out.l, items->at[i]);
@@ -322,25 +359,38 @@ clef__value clef__filter_unique(clef__tpl *t, clef__value self, const clef__args
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
+/* A tuple that also has the names `grouper` and `list`. */
+static clef__list *new_group(clef__tpl *t, clef__list *groups, clef__value grouper)
+{
+    const clef__value pair = clef__list_new(t, CLEF__TUPLE, 2), items = clef__list_new(t, CLEF__LIST, 0);
+    if (t->status)
+        return NULL;
+    pair.l->name = "group";
+    clef__list_add(t, pair.l, grouper);
+    clef__list_add(t, pair.l, items);
+    clef__list_add(t, groups, pair);
+    return items.l;
+}
+
 clef__value clef__filter_groupby(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("groupby", "attribute default case_sensitive");
-    const clef__value items = sorted(t, clef__items(t, self), a[0], clef__is_true(a[2]), 0);
-    clef__value out = clef__list_new(t, CLEF__LIST, 0), group = clef__undefined, last = clef__undefined;
-    for (size_t i = 0; !t->status && i < items.l->n; i++) {
-        const clef__value own = by_path(t, items.l->at[i], a[0]),
-                          key = sort_key(t, own, clef__undefined, clef__is_true(a[2]));
-        if (i == 0 || !clef__equal(key, last)) {
-            const clef__value pair = clef__list_new(t, CLEF__TUPLE, 2);
-            group = clef__list_new(t, CLEF__LIST, 0);
-            if (t->status)
-                break;
-            clef__list_add(t, pair.l, own);
-            clef__list_add(t, pair.l, group);
-            clef__list_add(t, out.l, pair);
-            last = key;
-        }
-        clef__list_add(t, group.l, items.l->at[i]);
+    const int with_case = clef__is_true(a[2]);
+    const clef__list *items = clef__items(t, self);
+    clef__value *keys = room_for_keys(t, items), out = clef__list_new(t, CLEF__LIST, 0),
+                last = clef__undefined;
+    clef__list *group = NULL;
+    for (size_t i = 0; items && i < items->n && !t->status; i++)
+        keys[i] = sort_key(t, items->at[i], a[0], a[1], with_case);
+    const clef__value order = t->status ? clef__undefined : sorted(t, items, keys, 0);
+    for (size_t i = 0; !t->status && i < order.l->n; i++) {
+        const clef__value own = by_path(t, order.l->at[i], a[0], a[1]),
+                          key = sort_key(t, own, clef__undefined, clef__undefined, with_case);
+        if (!group || !clef__equal(key, last))
+            group = new_group(t, out.l, own);
+        last = key;
+        if (group)
+            clef__list_add(t, group, order.l->at[i]);
     }
     return out;
 }
@@ -396,6 +446,6 @@ clef__value clef__filter_sum(clef__tpl *t, clef__value self, const clef__args *a
         sum = clef__binary(t, '+', sum,
                            a[0].kind == CLEF__UNDEFINED || a[0].kind == CLEF__NONE
                                ? items->at[i]
-                               : by_path(t, items->at[i], a[0]));
+                               : by_path(t, items->at[i], a[0], clef__undefined));
     return sum;
 }

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "model/template/checked.h"
 #include "model/template/engine.h"
 
 #define ARGS(function, names)                                                                                \
@@ -13,30 +12,31 @@
 
 static clef__value g_range(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("range()", "start stop step");
+    ARGS("range()", "/ start stop step");
     (void)self;
     const int has_start = args->n > 1;
     const int64_t from = has_start ? clef__int_arg(t, a[0], 0, "range()") : 0,
                   to = clef__int_arg(t, has_start ? a[1] : a[0], 0, "range()"),
                   step = clef__int_arg(t, a[2], 1, "range()");
-    clef__value out = clef__list_new(t, CLEF__LIST, 0);
+    for (int32_t i = 0; i < args->n; i++)
+        if (a[i].kind != CLEF__INT && a[i].kind != CLEF__BOOL)
+            return clef__tpl_fail(t, CLEF_E_FORMAT, "range(): expected an integer, got '%s'",
+                                  clef__kind_name(a[i]));
     if (args->n == 0 || step == 0)
         return clef__tpl_fail(t, CLEF_E_FORMAT,
                               args->n ? "range(): the step is 0" : "range(): expected an argument");
-    for (int64_t i = from; !t->status && (step > 0 ? i < to : i > to); i += step) {
-        if (out.l->n == CLEF__TPL_MAX_RANGE)
-            return clef__tpl_fail(t, CLEF_E_LIMIT, "range() has more than %d items", CLEF__TPL_MAX_RANGE);
-        clef__list_add(t, out.l, clef__int(i));
-        if (clef__add_checked(i, step, &(int64_t){0}))
-            break;
-    }
-    return out;
+    return t->status ? clef__undefined : clef__range(t, from, to, step);
 }
 
 /* What is given by name, and by dicts, in a new dict or namespace. */
 static clef__value make_dict(clef__tpl *t, clef__kind kind, const clef__args *args)
 {
     clef__value out = clef__dict_new(t, kind);
+    if (args->n > 1)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "dict(): expected one argument at most, got %d",
+                              (int)args->n);
+    if (args->n && args->at[0].kind == CLEF__UNDEFINED)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "dict(): the value is undefined");
     for (int32_t i = 0; i < args->n && !t->status; i++) {
         if (args->at[i].kind == CLEF__DICT) {
             for (size_t k = 0; k < args->at[i].d->n && !t->status; k++)
@@ -46,7 +46,7 @@ static clef__value make_dict(clef__tpl *t, clef__kind kind, const clef__args *ar
         const clef__list *pairs = clef__items(t, args->at[i]);
         for (size_t k = 0; pairs && k < pairs->n && !t->status; k++) {
             const clef__list *pair = clef__items(t, pairs->at[k]);
-            if (pair && pair->n == 2)
+            if (pair && pair->n == 2 && clef__is_hashable(t, pair->at[0]))
                 clef__dict_set(t, out.d, pair->at[0], pair->at[1]);
             else
                 clef__tpl_fail(t, CLEF_E_FORMAT, "dict(): expected pairs of key and value");
@@ -106,7 +106,10 @@ static clef__value g_strftime_now(clef__tpl *t, clef__value self, const clef__ar
 {
     ARGS("strftime_now()", "format");
     (void)self;
-    const clef__str *format = clef__to_str(t, a[0]);
+    if (a[0].kind != CLEF__STRING)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "strftime_now(): expected a format, got '%s'",
+                              clef__kind_name(a[0]));
+    const clef__str *format = a[0].s;
     char copy[256], text[1024];
     const struct tm parts = date_parts(t->date);
     if (format->n >= sizeof copy - 1)
@@ -122,6 +125,12 @@ static clef__value g_strftime_now(clef__tpl *t, clef__value self, const clef__ar
         return clef__undefined;
     memcpy(kept, text, n - 1);
     return clef__text_value(t, kept, n - 1, 0);
+}
+
+static clef__value g_lipsum(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)self, (void)args;
+    return clef__tpl_fail(t, CLEF_E_UNSUPPORTED, "lipsum() is not supported");
 }
 
 static clef__value g_joiner(clef__tpl *t, clef__value self, const clef__args *args)
@@ -161,6 +170,7 @@ void clef__define_globals(clef__tpl *t)
         {"joiner", g_joiner},
         {"cycler", g_cycler},
         {"strftime_now", g_strftime_now},
+        {"lipsum", g_lipsum},
     };
     for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
         clef__func *fn = clef__tpl_alloc(t, sizeof *fn);

@@ -1,6 +1,8 @@
 /* From source to tokens, as Jinja does it with trim_blocks and lstrip_blocks: a line end behind a block is
  * dropped, and so are blanks between the begin of a line and a block. "-" strips all white space on its
  * side, "+" keeps it. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -83,10 +85,7 @@ static void add_text(lexer *x, size_t from, int is_output, char sign)
         while (begin > from && x->p[begin - 1] != '\n')
             begin--;
         const int at_line_start = begin > from || x->line_starts;
-        size_t i = begin;
-        while (i < to && (x->p[i] == ' ' || x->p[i] == '\t'))
-            i++;
-        if (at_line_start && i == to)
+        if (at_line_start && space_before(x->p, begin, to) == begin)
             to = begin;
     }
     if (to > from)
@@ -113,6 +112,26 @@ static int hex_of(const char *p, int n, unsigned *out)
     return 1;
 }
 
+/* \N{NAME}: the character of this name. */
+static size_t name_escape(lexer *x, const char *p, size_t left, char *out, size_t *n)
+{
+    const char *close = left > 2 && p[1] == '{' ? memchr(p, '}', left) : NULL;
+    char why[120];
+    if (!close) {
+        fail(x, "'\\N' without '{NAME}'");
+        return 0;
+    }
+    const int length = (int)(close - p) - 2;
+    const int32_t c = clef__char_named(p + 2, (size_t)length);
+    if (c < 0) {
+        snprintf(why, sizeof why, "the character name '%.*s' is not known", length > 60 ? 60 : length, p + 2);
+        fail(x, why);
+        return 0;
+    }
+    *n = (size_t)utf8proc_encode_char(c, (utf8proc_uint8_t *)out);
+    return (size_t)(close - p) + 1;
+}
+
 /* One escape of Python's; `p` is behind the backslash. Returns the bytes read, 0 for none: the backslash
  * stays. */
 static size_t escape(lexer *x, const char *p, size_t left, char *out, size_t *n)
@@ -127,6 +146,12 @@ static size_t escape(lexer *x, const char *p, size_t left, char *out, size_t *n)
     if (*p >= '0' && *p <= '7') {
         for (used = 0; used < 3 && used < left && p[used] >= '0' && p[used] <= '7'; used++)
             c = c * 8 + (unsigned)(p[used] - '0');
+    } else if (*p == 'N') {
+        return name_escape(x, p, left, out, n);
+    } else if ((unsigned char)*p >= 0x80) { /* Jinja writes it as \\xe9 first, and the backslash stays */
+        const unsigned code = (unsigned)clef__codepoint(p, left);
+        *n = (size_t)sprintf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+        return clef__char_bytes(p, left);
     } else if (*p == 'x' || *p == 'u' || *p == 'U') {
         const int digits = *p == 'x' ? 2 : *p == 'u' ? 4 : 8;
         if (left <= (size_t)digits || !hex_of(p + 1, digits, &c) || c > 0x10FFFF ||
@@ -158,7 +183,7 @@ static void lex_string(lexer *x)
         fail(x, "a string without its end");
         return;
     }
-    char *text = clef__tpl_alloc(x->t, to - from + 4);
+    char *text = clef__tpl_alloc(x->t, 3 * (to - from) + 16); /* \\e9 of two bytes is the longest to grow */
     for (size_t i = from; i < to && text && !x->t->status;) {
         size_t length, used;
         if (x->p[i] == '\\' && i + 1 < to &&
@@ -173,44 +198,104 @@ static void lex_string(lexer *x)
     move(x, to + 1 - x->at);
 }
 
-static void lex_number(lexer *x)
+static int is_digit_of(char c, int base)
 {
-    char text[80];
-    size_t n = 0, at = x->at;
-    int is_float = 0, base = 10;
-    char *end;
-    if (x->p[at] == '0' && at + 1 < x->n && strchr("xXoObB", x->p[at + 1])) {
-        base = (x->p[at + 1] | 0x20) == 'x' ? 16 : (x->p[at + 1] | 0x20) == 'o' ? 8 : 2;
-        at += 2;
-    }
-    for (; at < x->n && n < sizeof text - 1; at++) {
-        const char c = x->p[at];
-        const int is_digit = c >= '0' && c <= '9';
-        if (c == '_')
+    const char low = (char)(c | 0x20);
+    const int digit = c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : 99;
+    return digit < base;
+}
+
+/* Digits with single underscores between them, from `at` on; to out without them. Returns the place behind.
+ */
+static size_t read_digits(const lexer *x, size_t at, int base, char *out, size_t *n, size_t cap)
+{
+    for (; at < x->n && *n < cap; at++) {
+        const int is_between = x->p[at] == '_' && *n && at + 1 < x->n && is_digit_of(x->p[at - 1], base) &&
+                               is_digit_of(x->p[at + 1], base);
+        if (is_between)
             continue;
-        if (base == 10 && c == '.' && !is_float && at + 1 < x->n && x->p[at + 1] >= '0' &&
-            x->p[at + 1] <= '9')
-            is_float = 1;
-        else if (base == 10 && (c | 0x20) == 'e' && at + 1 < x->n &&
-                 ((x->p[at + 1] >= '0' && x->p[at + 1] <= '9') ||
-                  (at + 2 < x->n && strchr("+-", x->p[at + 1]) && x->p[at + 2] >= '0' &&
-                   x->p[at + 2] <= '9'))) {
-            is_float = 2;
-            text[n++] = c;
-            text[n++] = x->p[++at];
-            continue;
-        } else if (!is_digit && !(base == 16 && strchr("abcdefABCDEF", c)))
+        if (!is_digit_of(x->p[at], base))
             break;
-        text[n++] = c;
+        out[(*n)++] = x->p[at];
     }
-    text[n] = '\0';
-    if (n == 0 || n >= sizeof text - 2 || (!is_float && base == 10 && n > 18)) {
-        fail(x, "a number that is malformed or too long");
+    return at;
+}
+
+static void add_int(lexer *x, const char *digits, size_t n, int base)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(digits, &end, base);
+    if (errno == 0 && value <= (unsigned long long)INT64_MAX) {
+        add_token(x, CLEF__T_INT, clef__int((int64_t)value), 0);
         return;
     }
-    add_token(x, is_float ? CLEF__T_FLOAT : CLEF__T_INT,
-              is_float ? clef__float(strtod(text, &end)) : clef__int((int64_t)strtoull(text, &end, base)), 0);
-    x->at = at;
+    if (base != 10) {
+        fail(x, "an integer beyond 64 bits");
+        return;
+    }
+    char *copy = clef__tpl_alloc(x->t, n);
+    if (copy)
+        add_token(x, CLEF__T_INT,
+                  (clef__value){.kind = CLEF__BIG, .s = clef__str_of(x->t, memcpy(copy, digits, n), n, 0)},
+                  0);
+}
+
+/* A fraction and an exponent. Returns the place behind, or `at` where there are none. */
+static size_t read_fraction(const lexer *x, size_t at, char *out, size_t *n, size_t cap)
+{
+    size_t behind = at, kept = *n;
+    if (at + 1 < x->n && x->p[at] == '.' && is_digit_of(x->p[at + 1], 10) && *n + 1 < cap) {
+        out[(*n)++] = '.';
+        at = behind = read_digits(x, at + 1, 10, out, n, cap);
+        kept = *n;
+    }
+    if (at + 1 < x->n && (x->p[at] | 0x20) == 'e' && *n + 2 < cap) {
+        size_t from = at + 1;
+        out[(*n)++] = 'e';
+        if (x->p[from] == '+' || x->p[from] == '-')
+            out[(*n)++] = x->p[from++];
+        if (from < x->n && is_digit_of(x->p[from], 10)) {
+            behind = read_digits(x, from, 10, out, n, cap);
+            kept = *n;
+        }
+    }
+    *n = kept;
+    return behind;
+}
+
+/* Jinja's numbers: 10, 0x1f, 1_000, 1.5e3. An integer with a zero before it is two numbers, which no
+ * expression has; so is one with an underscore at its end. */
+static void lex_number(lexer *x)
+{
+    char text[400];
+    const char letter = (char)(x->at + 1 < x->n ? x->p[x->at + 1] | 0x20 : 0);
+    int base = x->p[x->at] != '0' ? 10 : letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
+    size_t n = 0, at;
+    if (base != 10) {
+        const size_t from = x->at + 2 + (x->at + 2 < x->n && x->p[x->at + 2] == '_');
+        at = read_digits(x, from, base, text, &n, sizeof text - 1);
+        text[n] = '\0';
+        if (n)
+            add_int(x, text, n, base);
+        else
+            fail(x, "a number that is malformed or too long");
+        x->at = at;
+        return;
+    }
+    const int after_dot = x->at && x->p[x->at - 1] == '.'; /* a.0.1 has no floats */
+    at = read_digits(x, x->at, 10, text, &n, sizeof text - 1);
+    size_t behind = after_dot ? at : read_fraction(x, at, text, &n, sizeof text - 1);
+    text[n] = '\0';
+    if (n >= sizeof text - 1 || (behind < x->n && x->p[behind] == '_'))
+        fail(x, "a number that is malformed or too long");
+    else if (behind > at)
+        add_token(x, CLEF__T_FLOAT, clef__float(strtod(text, NULL)), 0);
+    else if (text[0] == '0' && strspn(text, "0") < n)
+        fail(x, "an integer that begins with 0");
+    else
+        add_int(x, text, n, 10);
+    x->at = behind;
 }
 
 static void lex_operator(lexer *x)
@@ -284,6 +369,9 @@ static void skip_comment(lexer *x)
 {
     const int32_t line = x->line;
     move(x, 2);
+    if (x->at < x->n && (x->p[x->at] == '-' || x->p[x->at] == '+'))
+        move(x, 1);
+    const size_t begin = x->at;
     while (x->at < x->n && !looks_at(x, "#}"))
         move(x, 1);
     if (x->at >= x->n) {
@@ -291,7 +379,7 @@ static void skip_comment(lexer *x)
         fail(x, "'{#' without '#}'");
         return;
     }
-    const char sign = x->p[x->at - 1];
+    const char sign = (char)(x->at > begin ? x->p[x->at - 1] : 0);
     move(x, 2);
     x->line_starts = 0;
     if (sign == '-') {
@@ -333,7 +421,7 @@ static int lex_raw(lexer *x, size_t text_from)
 {
     size_t end;
     char first, last;
-    if (!is_tag(x, "raw", &end, &first, &last))
+    if (!is_tag(x, "raw", &end, &first, &last) || last == '+')
         return 0;
     add_text(x, text_from, 0, first);
     move(x, end - x->at);
@@ -344,6 +432,8 @@ static int lex_raw(lexer *x, size_t text_from)
     while (x->at < x->n && !is_tag(x, "endraw", &end, &first, &last))
         move(x, 1);
     if (x->at >= x->n) {
+        if (from == x->n) /* with nothing behind it, Jinja lets it pass */
+            return 1;
         fail(x, "'{% raw %}' without '{% endraw %}'");
         return 1;
     }

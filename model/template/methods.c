@@ -1,12 +1,23 @@
 /* Methods of lists and dicts, and attributes of loops, cyclers and macros: Python's, by its names. */
 #include "model/template/methods.h"
 
+#include <math.h>
+
 /* ---- lists and dicts -------------------------------------------------------------------------- */
 
 static clef__value list_index(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("index()", "value");
-    for (size_t i = 0; i < self.l->n; i++)
+    ARGS("index()", "/ value start stop");
+    const int64_t n = (int64_t)self.l->n, first = clef__int_arg(t, a[1], 0, "index()"),
+                  last = clef__int_arg(t, a[2], n, "index()");
+    const size_t from = (size_t)(first < -n  ? 0
+                                 : first < 0 ? first + n
+                                             : first),
+                 to = (size_t)(last < -n  ? 0
+                               : last < 0 ? last + n
+                               : last < n ? last
+                                          : n);
+    for (size_t i = from; i < to && !t->status; i++)
         if (clef__equal(self.l->at[i], a[0]))
             return clef__int((int64_t)i);
     return clef__tpl_fail(t, CLEF_E_FORMAT, "index(): the value is not in the list");
@@ -14,7 +25,7 @@ static clef__value list_index(clef__tpl *t, clef__value self, const clef__args *
 
 static clef__value list_count(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("count()", "value");
+    ARGS("count()", "/ value");
     int64_t n = 0;
     for (size_t i = 0; i < self.l->n; i++)
         n += clef__equal(self.l->at[i], a[0]);
@@ -29,7 +40,7 @@ static clef__value list_copy(clef__tpl *t, clef__value self, const clef__args *a
 
 static clef__value dict_get(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("get()", "key default");
+    ARGS("get()", "/ key default");
     const clef__value *found = clef__dict_find(self.d, a[0]);
     return found ? *found : args->n + args->n_named > 1 ? a[1] : clef__none;
 }
@@ -126,15 +137,13 @@ static clef__value loop_length(clef__tpl *t, clef__value self, const clef__args 
 static clef__value loop_depth(clef__tpl *t, clef__value self, const clef__args *args)
 {
     (void)t, (void)args;
-    (void)self;
-    return clef__int(1); /* loops are never recursive */
+    return clef__int(self.loop->depth + 1);
 }
 
 static clef__value loop_depth0(clef__tpl *t, clef__value self, const clef__args *args)
 {
     (void)t, (void)args;
-    (void)self;
-    return clef__int(0);
+    return clef__int(self.loop->depth);
 }
 
 static clef__value loop_previtem(clef__tpl *t, clef__value self, const clef__args *args)
@@ -168,6 +177,21 @@ static clef__value loop_changed(clef__tpl *t, clef__value self, const clef__args
     return clef__bool(!is_same);
 }
 
+static clef__value cycler_pos(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return self.l->at[0];
+}
+
+static clef__value cycler_items(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)args;
+    clef__value out = clef__list_new(t, CLEF__TUPLE, self.l->n);
+    for (size_t i = 1; i < self.l->n && !t->status; i++)
+        clef__list_add(t, out.l, self.l->at[i]);
+    return out;
+}
+
 static clef__value cycler_current(clef__tpl *t, clef__value self, const clef__args *args)
 {
     (void)t, (void)args;
@@ -186,6 +210,99 @@ static clef__value cycler_reset(clef__tpl *t, clef__value self, const clef__args
     (void)t, (void)args;
     self.l->at[0].i = 0;
     return clef__none;
+}
+
+static clef__value macro_arguments(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)args;
+    clef__value out = clef__list_new(t, CLEF__TUPLE, 0);
+    for (int32_t i = 0; i < self.m->node->n_named && !t->status; i++)
+        clef__list_add(t, out.l, clef__str_value(self.m->node->names[i]));
+    return out;
+}
+
+static clef__value macro_catch_varargs(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__bool(self.m->node->op & CLEF__USES_VARARGS);
+}
+
+static clef__value macro_catch_kwargs(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__bool(self.m->node->op & CLEF__USES_KWARGS);
+}
+
+static clef__value macro_caller(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__bool(self.m->node->op & CLEF__USES_CALLER);
+}
+
+/* ---- ranges, groups and numbers --------------------------------------------------------------- */
+
+static clef__value range_start(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__int(self.l->range[0]);
+}
+
+static clef__value range_stop(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__int(self.l->range[1]);
+}
+
+static clef__value range_step(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return clef__int(self.l->range[2]);
+}
+
+static clef__value group_grouper(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return self.l->at[0];
+}
+
+static clef__value group_list(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return self.l->at[1];
+}
+
+/* Of integers; a bool becomes one. */
+static clef__value number_real(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return self.kind == CLEF__BOOL ? clef__int(self.i) : self;
+}
+
+static clef__value int_imag(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)args;
+    return self.kind == CLEF__FLOAT ? clef__float(0) : clef__int(0);
+}
+
+static clef__value int_denominator(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    (void)t, (void)self, (void)args;
+    return clef__int(1);
+}
+
+static clef__value int_bit_length(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("bit_length()", "/");
+    int64_t n = 0;
+    for (uint64_t m = self.i < 0 ? 0 - (uint64_t)self.i : (uint64_t)self.i; m; m >>= 1)
+        n++;
+    return clef__int(n);
+}
+
+static clef__value float_is_integer(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("is_integer()", "/");
+    return clef__bool(isfinite(self.f) && trunc(self.f) == self.f);
 }
 
 static clef__value macro_name(clef__tpl *t, clef__value self, const clef__args *args)
@@ -209,20 +326,57 @@ static const clef__method_row dict_methods[] = {
     {"get", dict_get},     {"keys", dict_keys}, {"values", dict_values},
     {"items", dict_items}, {"copy", dict_copy},
 };
-static const clef__method_row loop_methods[] = {
+static const clef__method_row loop_attributes[] = {
     {"index", loop_index},         {"index0", loop_index0},     {"revindex", loop_revindex},
     {"revindex0", loop_revindex0}, {"first", loop_first},       {"last", loop_last},
     {"length", loop_length},       {"depth", loop_depth},       {"depth0", loop_depth0},
-    {"previtem", loop_previtem},   {"nextitem", loop_nextitem}, {"cycle", loop_cycle},
+    {"previtem", loop_previtem},   {"nextitem", loop_nextitem},
+};
+static const clef__method_row loop_methods[] = {
+    {"cycle", loop_cycle},
     {"changed", loop_changed},
 };
-static const clef__method_row cycler_methods[] = {
+static const clef__method_row cycler_attributes[] = {
     {"current", cycler_current},
+    {"items", cycler_items},
+    {"pos", cycler_pos},
+};
+static const clef__method_row cycler_methods[] = {
     {"next", cycler_next},
     {"reset", cycler_reset},
 };
-static const clef__method_row macro_methods[] = {
+/* These are attributes: reading one gives its value. */
+static const clef__method_row macro_attributes[] = {
     {"name", macro_name},
+    {"arguments", macro_arguments},
+    {"catch_varargs", macro_catch_varargs},
+    {"catch_kwargs", macro_catch_kwargs},
+    {"caller", macro_caller},
+};
+static const clef__method_row range_attributes[] = {
+    {"start", range_start},
+    {"stop", range_stop},
+    {"step", range_step},
+};
+static const clef__method_row group_attributes[] = {
+    {"grouper", group_grouper},
+    {"list", group_list},
+};
+static const clef__method_row int_attributes[] = {
+    {"real", number_real},
+    {"imag", int_imag},
+    {"numerator", number_real},
+    {"denominator", int_denominator},
+};
+static const clef__method_row float_attributes[] = {
+    {"real", number_real},
+    {"imag", int_imag},
+};
+static const clef__method_row int_methods[] = {
+    {"bit_length", int_bit_length},
+};
+static const clef__method_row float_methods[] = {
+    {"is_integer", float_is_integer},
 };
 
 clef__builtin *clef__method_named(const clef__method_row *table, size_t n, const clef__str *name,
@@ -245,6 +399,7 @@ clef__builtin *clef__find_method(clef__kind kind, const clef__str *name, const c
     case CLEF__LIST:
         return FIND(list_methods);
     case CLEF__TUPLE:
+    case CLEF__RANGE:
         return FIND(tuple_methods);
     case CLEF__DICT:
         return FIND(dict_methods);
@@ -252,10 +407,37 @@ clef__builtin *clef__find_method(clef__kind kind, const clef__str *name, const c
         return FIND(loop_methods);
     case CLEF__CYCLER:
         return FIND(cycler_methods);
-    case CLEF__MACRO:
-        return FIND(macro_methods);
+    case CLEF__INT:
+    case CLEF__BOOL:
+        return FIND(int_methods);
+    case CLEF__FLOAT:
+        return FIND(float_methods);
     default:
         return NULL;
     }
-#undef FIND
 }
+
+clef__builtin *clef__find_attribute(clef__value of, const clef__str *name)
+{
+    const char *unused, **static_name = &unused;
+    switch (of.kind) {
+    case CLEF__INT:
+    case CLEF__BOOL:
+        return FIND(int_attributes);
+    case CLEF__FLOAT:
+        return FIND(float_attributes);
+    case CLEF__TUPLE:
+        return of.l->name ? FIND(group_attributes) : NULL;
+    case CLEF__RANGE:
+        return FIND(range_attributes);
+    case CLEF__LOOP:
+        return FIND(loop_attributes);
+    case CLEF__CYCLER:
+        return FIND(cycler_attributes);
+    case CLEF__MACRO:
+        return FIND(macro_attributes);
+    default:
+        return NULL;
+    }
+}
+#undef FIND

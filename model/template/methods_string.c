@@ -2,6 +2,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "model/template/format.h"
 #include "model/template/methods.h"
 
 static clef__str *want_str(clef__tpl *t, clef__value v, const char *what)
@@ -44,7 +45,7 @@ static clef__value str_swapcase(clef__tpl *t, clef__value self, const clef__args
 
 static clef__value stripped(clef__tpl *t, clef__value self, const clef__args *args, int left, int right)
 {
-    ARGS("strip()", "chars");
+    ARGS("strip()", "/ chars");
     clef__str *chars =
         a[0].kind == CLEF__UNDEFINED || a[0].kind == CLEF__NONE ? NULL : want_str(t, a[0], "strip()");
     return t->status ? clef__undefined : clef__str_value(clef__strip(t, self.s, chars, left, right));
@@ -70,7 +71,7 @@ static void add_part(clef__tpl *t, clef__value list, const clef__str *s, size_t 
     clef__list_add(t, list.l, clef__str_value(clef__str_part(t, s, from, to)));
 }
 
-/* Between white space: parts are never empty. */
+/* Between white space: parts are never empty. What is left at the limit loses white space at its begin. */
 static clef__value split_space(clef__tpl *t, const clef__str *s, int64_t most)
 {
     clef__value out = clef__list_new(t, CLEF__LIST, 0);
@@ -81,9 +82,8 @@ static clef__value split_space(clef__tpl *t, const clef__str *s, int64_t most)
         if (at >= s->n)
             break;
         const size_t from = at;
-        if (most == 0) { /* the rest, without white space at its end */
-            const clef__str *rest = clef__strip(t, clef__str_part(t, s, from, s->n), NULL, 0, 1);
-            add_part(t, out, rest, 0, rest->n);
+        if (most == 0) {
+            add_part(t, out, s, from, s->n);
             break;
         }
         while (at < s->n && !clef__tpl_is_space(clef__codepoint(s->p + at, s->n - at)))
@@ -92,6 +92,37 @@ static clef__value split_space(clef__tpl *t, const clef__str *s, int64_t most)
         most--;
     }
     return out;
+}
+
+static clef__value reversed(clef__tpl *t, clef__value list)
+{
+    clef__value out = clef__list_new(t, CLEF__LIST, 0);
+    for (size_t i = t->status ? 0 : list.l->n; i > 0; i--)
+        clef__list_add(t, out.l, list.l->at[i - 1]);
+    return out;
+}
+
+/* The same from the end on. */
+static clef__value split_space_from_right(clef__tpl *t, const clef__str *s, int64_t most)
+{
+    clef__value out = clef__list_new(t, CLEF__LIST, 0);
+    clef__str *rest = clef__strip(t, s, NULL, 0, 1);
+    while (!t->status && rest->n) {
+        const size_t end = rest->n;
+        size_t from = most == 0 ? 0 : end;
+        while (from > 0) {
+            size_t at = from - 1;
+            while (at > 0 && ((unsigned char)rest->p[at] & 0xC0) == 0x80)
+                at--;
+            if (clef__tpl_is_space(clef__codepoint(rest->p + at, rest->n - at)))
+                break;
+            from = at;
+        }
+        add_part(t, out, rest, from, end);
+        rest = clef__strip(t, clef__str_part(t, rest, 0, from), NULL, 0, 1);
+        most--;
+    }
+    return reversed(t, out);
 }
 
 static int64_t find_last(const clef__str *s, const clef__str *what, size_t end)
@@ -104,19 +135,17 @@ static int64_t find_last(const clef__str *s, const clef__str *what, size_t end)
 
 static clef__value split_from_right(clef__tpl *t, const clef__str *s, const clef__str *by, int64_t most)
 {
-    clef__value reversed = clef__list_new(t, CLEF__LIST, 0), out = clef__list_new(t, CLEF__LIST, 0);
+    clef__value out = clef__list_new(t, CLEF__LIST, 0);
     size_t end = s->n;
     while (most-- != 0 && !t->status) {
         const int64_t at = find_last(s, by, end);
         if (at < 0)
             break;
-        add_part(t, reversed, s, (size_t)at + by->n, end);
+        add_part(t, out, s, (size_t)at + by->n, end);
         end = (size_t)at;
     }
-    add_part(t, reversed, s, 0, end);
-    for (size_t i = t->status ? 0 : reversed.l->n; i > 0; i--)
-        clef__list_add(t, out.l, reversed.l->at[i - 1]);
-    return out;
+    add_part(t, out, s, 0, end);
+    return reversed(t, out);
 }
 
 static clef__value split(clef__tpl *t, clef__value self, const clef__args *args, int from_right)
@@ -125,11 +154,8 @@ static clef__value split(clef__tpl *t, clef__value self, const clef__args *args,
     int64_t most = clef__int_arg(t, a[1], -1, "split()");
     clef__value out = clef__list_new(t, CLEF__LIST, 0);
     size_t at = 0;
-    if (a[0].kind == CLEF__UNDEFINED || a[0].kind == CLEF__NONE) {
-        if (!from_right || most < 0)
-            return split_space(t, self.s, most);
-        return clef__tpl_fail(t, CLEF_E_UNSUPPORTED, "rsplit() with a limit wants a separator");
-    }
+    if (a[0].kind == CLEF__UNDEFINED || a[0].kind == CLEF__NONE)
+        return from_right ? split_space_from_right(t, self.s, most) : split_space(t, self.s, most);
     const clef__str *by = want_str(t, a[0], "split()");
     if (by && by->n == 0)
         clef__tpl_fail(t, CLEF_E_FORMAT, "split(): the separator is empty");
@@ -187,7 +213,7 @@ static clef__value str_splitlines(clef__tpl *t, clef__value self, const clef__ar
 
 static clef__value str_replace(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("replace()", "old new count");
+    ARGS("replace()", "/ old new count");
     const clef__str *from = want_str(t, a[0], "replace()"), *to = want_str(t, a[1], "replace()");
     const int64_t most = clef__int_arg(t, a[2], -1, "replace()");
     return t->status ? clef__undefined : clef__str_value(clef__replace(t, self.s, from, to, most));
@@ -200,7 +226,7 @@ static int has_at(const clef__str *s, const clef__str *part, int at_end)
 
 static clef__value begins_or_ends(clef__tpl *t, clef__value self, const clef__args *args, int at_end)
 {
-    ARGS(at_end ? "endswith()" : "startswith()", "prefix start end");
+    ARGS(at_end ? "endswith()" : "startswith()", "/ prefix start end");
     if (a[1].kind != CLEF__UNDEFINED)
         self = clef__slice_of(t, self, a[1], a[2], clef__undefined);
     if (a[0].kind == CLEF__TUPLE) {
@@ -227,7 +253,7 @@ static clef__value str_endswith(clef__tpl *t, clef__value self, const clef__args
 
 static clef__value str_join(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("join()", "iterable");
+    ARGS("join()", "/ iterable");
     const clef__list *items = clef__items(t, a[0]);
     clef__out o = {0};
     for (size_t i = 0; items && i < items->n && !t->status; i++) {
@@ -249,7 +275,7 @@ static int64_t char_number(const clef__str *s, int64_t byte)
 
 static clef__value find(clef__tpl *t, clef__value self, const clef__args *args, int last, int must)
 {
-    ARGS("find()", "sub start end");
+    ARGS("find()", "/ sub start end");
     const clef__str *what = want_str(t, a[0], "find()");
     clef__value in = self;
     int64_t skipped = 0;
@@ -289,8 +315,12 @@ static clef__value str_rindex(clef__tpl *t, clef__value self, const clef__args *
 
 static clef__value str_count(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("count()", "sub");
+    ARGS("count()", "/ sub start end");
     const clef__str *what = want_str(t, a[0], "count()");
+    if (args->n > 1)
+        self = clef__slice_of(t, self, a[1], a[2], clef__undefined);
+    if (t->status)
+        return clef__undefined;
     int64_t n = 0, at = 0;
     if (what && what->n == 0)
         return clef__int((int64_t)clef__n_chars(self.s) + 1);
@@ -310,9 +340,9 @@ static clef__value all_are(const clef__str *s, int (*is)(int32_t c))
     return clef__bool(s->n > 0);
 }
 
-static int is_digit(int32_t c)
+static int is_decimal(int32_t c)
 {
-    return utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
+    return clef__char_decimal(c) >= 0;
 }
 
 static int is_alpha(int32_t c)
@@ -323,8 +353,7 @@ static int is_alpha(int32_t c)
 
 static int is_alnum(int32_t c)
 {
-    const utf8proc_category_t k = utf8proc_category(c);
-    return is_alpha(c) || k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
+    return is_alpha(c) || clef__char_is_numeric(c);
 }
 
 static int is_ascii(int32_t c)
@@ -335,7 +364,25 @@ static int is_ascii(int32_t c)
 static clef__value str_isdigit(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("isdigit()", "");
-    return all_are(self.s, is_digit);
+    return all_are(self.s, clef__char_is_digit);
+}
+
+static clef__value str_isnumeric(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("isnumeric()", "");
+    return all_are(self.s, clef__char_is_numeric);
+}
+
+static clef__value str_isdecimal(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("isdecimal()", "");
+    return all_are(self.s, is_decimal);
+}
+
+static clef__value str_casefold(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("casefold()", "");
+    return clef__str_value(clef__change_case(t, self.s, 'f'));
 }
 
 static clef__value str_isalpha(clef__tpl *t, clef__value self, const clef__args *args)
@@ -367,12 +414,77 @@ static clef__value has_case(const clef__str *s, int upper)
 {
     int some = 0;
     for (size_t at = 0; at < s->n; at += clef__char_bytes(s->p + at, s->n - at)) {
-        const utf8proc_category_t k = utf8proc_category(clef__codepoint(s->p + at, s->n - at));
-        if (k == UTF8PROC_CATEGORY_LT || k == (upper ? UTF8PROC_CATEGORY_LL : UTF8PROC_CATEGORY_LU))
+        const int32_t c = clef__codepoint(s->p + at, s->n - at);
+        if (utf8proc_category(c) == UTF8PROC_CATEGORY_LT ||
+            (upper ? clef__char_is_lower(c) : clef__char_is_upper(c)))
             return clef__bool(0);
-        some |= k == (upper ? UTF8PROC_CATEGORY_LU : UTF8PROC_CATEGORY_LL);
+        some |= upper ? clef__char_is_upper(c) : clef__char_is_lower(c);
     }
     return clef__bool(some);
+}
+
+/* Words begin with a capital, and have no other. */
+static clef__value str_istitle(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("istitle()", "");
+    int some = 0, within = 0;
+    for (size_t at = 0; at < self.s->n; at += clef__char_bytes(self.s->p + at, self.s->n - at)) {
+        const int32_t c = clef__codepoint(self.s->p + at, self.s->n - at);
+        const int is_lower = clef__char_is_lower(c),
+                  is_capital = clef__char_is_upper(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
+        if (is_capital ? within : is_lower && !within)
+            return clef__bool(0);
+        within = is_capital || is_lower;
+        some |= within;
+    }
+    return clef__bool(some);
+}
+
+static clef__value str_isprintable(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("isprintable()", "");
+    return self.s->n ? all_are(self.s, clef__char_is_printable) : clef__bool(1);
+}
+
+static int begins_name(int32_t c)
+{
+    return c == '_' || is_alpha(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_NL;
+}
+
+static int continues_name(int32_t c)
+{
+    const utf8proc_category_t k = utf8proc_category(c);
+    return begins_name(c) || clef__char_decimal(c) >= 0 || k == UTF8PROC_CATEGORY_MN ||
+           k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_PC;
+}
+
+static clef__value str_isidentifier(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("isidentifier()", "");
+    return self.s->n && !begins_name(clef__codepoint(self.s->p, self.s->n)) ? clef__bool(0)
+                                                                            : all_are(self.s, continues_name);
+}
+
+static clef__value str_expandtabs(clef__tpl *t, clef__value self, const clef__args *args)
+{
+    ARGS("expandtabs()", "tabsize");
+    const int64_t size = clef__int_arg(t, a[0], 8, "expandtabs()");
+    int64_t column = 0;
+    clef__out o = {0};
+    for (size_t at = 0, n; at < self.s->n && !t->status; at += n) {
+        n = clef__char_bytes(self.s->p + at, self.s->n - at);
+        const char c = self.s->p[at];
+        if (c != '\t') {
+            clef__out_part(t, &o, self.s, at, at + n);
+            column = c == '\n' || c == '\r' ? 0 : column + 1;
+            continue;
+        }
+        for (int64_t pad = size > 0 ? size - column % size : 0; pad > 0 && clef__tpl_step(t, 1); pad--) {
+            clef__out_add(t, &o, " ", 1, clef__mark_at(self.s, at));
+            column++;
+        }
+    }
+    return clef__out_value(t, &o);
 }
 
 static clef__value str_isupper(clef__tpl *t, clef__value self, const clef__args *args)
@@ -389,7 +501,7 @@ static clef__value str_islower(clef__tpl *t, clef__value self, const clef__args 
 
 static clef__value str_removeprefix(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("removeprefix()", "prefix");
+    ARGS("removeprefix()", "/ prefix");
     const clef__str *part = want_str(t, a[0], "removeprefix()");
     return part && has_at(self.s, part, 0) ? clef__str_value(clef__str_part(t, self.s, part->n, self.s->n))
                                            : self;
@@ -397,7 +509,7 @@ static clef__value str_removeprefix(clef__tpl *t, clef__value self, const clef__
 
 static clef__value str_removesuffix(clef__tpl *t, clef__value self, const clef__args *args)
 {
-    ARGS("removesuffix()", "suffix");
+    ARGS("removesuffix()", "/ suffix");
     const clef__str *part = want_str(t, a[0], "removesuffix()");
     return part && has_at(self.s, part, 1)
                ? clef__str_value(clef__str_part(t, self.s, 0, self.s->n - part->n))
@@ -406,9 +518,11 @@ static clef__value str_removesuffix(clef__tpl *t, clef__value self, const clef__
 
 static clef__value partition(clef__tpl *t, clef__value self, const clef__args *args, int last)
 {
-    ARGS("partition()", "sep");
+    ARGS("partition()", "/ sep");
     const clef__str *by = want_str(t, a[0], "partition()"), *s = self.s;
     clef__value out = clef__list_new(t, CLEF__TUPLE, 3);
+    if (by && by->n == 0)
+        clef__tpl_fail(t, CLEF_E_FORMAT, "partition(): the separator is empty");
     if (t->status)
         return out;
     const int64_t at = last ? find_last(s, by, s->n) : clef__find_bytes(s, by, 0);
@@ -432,10 +546,14 @@ static clef__value str_rpartition(clef__tpl *t, clef__value self, const clef__ar
 /* how: 'l' text at the left, 'r' at the right, 'c' in the middle, 'z' zeros behind the sign. */
 static clef__value padded(clef__tpl *t, clef__value self, const clef__args *args, int how)
 {
-    ARGS("ljust()", how == 'z' ? "width" : "width fillchar");
+    ARGS("ljust()", how == 'z' ? "/ width" : "/ width fillchar");
     const clef__str *fill = a[1].kind == CLEF__UNDEFINED ? NULL : want_str(t, a[1], "ljust()");
     const int64_t width = clef__int_arg(t, a[0], 0, "ljust()"), n = (int64_t)clef__n_chars(self.s),
                   pad = width - n;
+    if (fill && clef__n_chars(fill) != 1)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "ljust(): expected one character to fill with");
+    if (args->n == 0)
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "ljust(): expected a width");
     if (t->status || pad <= 0)
         return self;
     const int has_sign = how == 'z' && self.s->n && (self.s->p[0] == '-' || self.s->p[0] == '+');
@@ -472,54 +590,12 @@ static clef__value str_zfill(clef__tpl *t, clef__value self, const clef__args *a
     return padded(t, self, args, 'z');
 }
 
-/* A field of "..{NAME}..": by number, by name, or the next one. */
-static clef__value field(clef__tpl *t, const clef__str *name, const clef__args *args, int32_t *next)
-{
-    if (name->n == 0 || (name->p[0] >= '0' && name->p[0] <= '9')) {
-        const int32_t i = name->n ? name->p[0] - '0' : (*next)++;
-        if (name->n <= 1 && i < args->n)
-            return args->at[i];
-    }
-    for (int32_t i = 0; i < args->n_named; i++)
-        if (args->names[i]->n == name->n && memcmp(args->names[i]->p, name->p, name->n) == 0)
-            return args->named[i];
-    return clef__tpl_fail(t, CLEF_E_FORMAT, "format(): no value for '{%.*s}'", (int)name->n, name->p);
-}
-
-static clef__value str_format(clef__tpl *t, clef__value self, const clef__args *args)
-{
-    const clef__str *s = self.s;
-    clef__out o = {0};
-    int32_t next = 0;
-    for (size_t at = 0; at < s->n && !t->status; at++) {
-        const char c = s->p[at];
-        if ((c == '{' || c == '}') && at + 1 < s->n && s->p[at + 1] == c) {
-            clef__out_part(t, &o, s, at, at + 1);
-            at++;
-        } else if (c == '{') {
-            const char *end = memchr(s->p + at, '}', s->n - at);
-            const clef__str *name = clef__str_part(t, s, at + 1, end ? (size_t)(end - s->p) : s->n);
-            if (!end || memchr(name->p, ':', name->n) || memchr(name->p, '!', name->n) ||
-                memchr(name->p, '.', name->n))
-                return clef__tpl_fail(t, CLEF_E_UNSUPPORTED,
-                                      "format(): only fields such as {}, {0} and {name} are known");
-            clef__out_str(t, &o, clef__to_str(t, field(t, name, args, &next)));
-            at = (size_t)(end - s->p);
-        } else if (c == '}') {
-            return clef__tpl_fail(t, CLEF_E_FORMAT, "format(): '}' without '{'");
-        } else {
-            clef__out_part(t, &o, s, at, at + 1);
-        }
-    }
-    return clef__out_value(t, &o);
-}
-
 /* ---- the table -------------------------------------------------------------------------------- */
 
 static const clef__method_row methods[] = {
     {"upper", str_upper},
     {"lower", str_lower},
-    {"casefold", str_lower},
+    {"casefold", str_casefold},
     {"title", str_title},
     {"capitalize", str_capitalize},
     {"swapcase", str_swapcase},
@@ -539,11 +615,15 @@ static const clef__method_row methods[] = {
     {"rindex", str_rindex},
     {"count", str_count},
     {"isdigit", str_isdigit},
-    {"isnumeric", str_isdigit},
-    {"isdecimal", str_isdigit},
+    {"isnumeric", str_isnumeric},
+    {"isdecimal", str_isdecimal},
     {"isalpha", str_isalpha},
     {"isalnum", str_isalnum},
     {"isspace", str_isspace},
+    {"istitle", str_istitle},
+    {"isprintable", str_isprintable},
+    {"isidentifier", str_isidentifier},
+    {"expandtabs", str_expandtabs},
     {"isascii", str_isascii},
     {"isupper", str_isupper},
     {"islower", str_islower},
@@ -555,7 +635,7 @@ static const clef__method_row methods[] = {
     {"rjust", str_rjust},
     {"center", str_center},
     {"zfill", str_zfill},
-    {"format", str_format},
+    {"format", clef__format_braces},
 };
 
 clef__builtin *clef__find_string_method(const clef__str *name, const char **static_name)

@@ -53,13 +53,18 @@ static clef__node *parse_for(clef__parser *p)
     static const char *const ends[] = {"endfor", "else", NULL};
     clef__node *n = clef__new_node(p, CLEF__N_FOR);
     n->a = parse_target(p, 0);
+    for (int32_t i = 0; i < (n->a->kind == CLEF__N_TUPLE ? n->a->n : 1) && !p->t->status; i++) {
+        const clef__node *each = n->a->kind == CLEF__N_TUPLE ? n->a->list[i] : n->a;
+        if (each->kind == CLEF__N_NAME && clef__str_is(each->name, "loop"))
+            clef__tpl_fail(p->t, CLEF_E_FORMAT, "'loop' is the loop itself");
+    }
     if (!clef__take_word(p, "in"))
         clef__parse_fail(p, "'in'");
     n->b = clef__parse_tuple(p, CLEF__PART_PLAIN, 0); /* an `if` behind it belongs to the loop */
     if (clef__take_word(p, "if"))
         n->c = clef__parse_expression(p);
     if (clef__take_word(p, "recursive"))
-        clef__tpl_fail(p->t, CLEF_E_UNSUPPORTED, "recursive loops are not supported");
+        n->op = 1;
     want_block_end(p);
     p->in_loop++;
     n->d = parse_body(p, ends);
@@ -113,13 +118,17 @@ static void parse_parameters(clef__parser *p, clef__node *macro)
     enum { MAX = CLEF__TPL_MAX_ARGS };
     macro->names = clef__tpl_alloc(p->t, MAX * sizeof *macro->names);
     macro->list = clef__tpl_alloc(p->t, MAX * sizeof *macro->list);
-    while (!p->t->status && !clef__at_op(p, ")")) {
+    while (!p->t->status && (macro->n_named || !clef__at_op(p, ")"))) {
         if (macro->n_named == MAX) {
             clef__tpl_fail(p->t, CLEF_E_LIMIT, "a macro has more than %d parameters", MAX);
             return;
         }
         const int32_t i = macro->n_named++;
         macro->names[i] = clef__want_name(p);
+        for (int32_t k = 0; k < i && !p->t->status; k++)
+            if (macro->names[k]->n == macro->names[i]->n &&
+                memcmp(macro->names[k]->p, macro->names[i]->p, macro->names[i]->n) == 0)
+                clef__parse_fail(p, "parameters of different names");
         if (clef__take_op(p, "="))
             macro->list[i] = clef__parse_expression(p);
         else if (i && macro->list[i - 1])
@@ -138,6 +147,9 @@ static clef__node *parse_macro(clef__parser *p)
     clef__want_op(p, "(");
     p->uses = 0;
     parse_parameters(p, n);
+    for (int32_t i = 0; i < n->n_named && !p->t->status; i++)
+        if (clef__str_is(n->names[i], "caller") && !n->list[i])
+            clef__parse_fail(p, "a default for the parameter 'caller'");
     p->in_loop = 0;
     n->d = parse_block(p, "endmacro");
     n->op = p->uses;
@@ -189,7 +201,10 @@ static clef__node *parse_filter_block(clef__parser *p)
 static clef__node *parse_generation(clef__parser *p)
 {
     clef__node *n = clef__new_node(p, CLEF__N_BODY);
+    const int32_t in_loop = p->in_loop;
+    p->in_loop = 0;
     n->d = parse_block(p, "endgeneration");
+    p->in_loop = in_loop;
     return n;
 }
 
@@ -213,6 +228,22 @@ static clef__node *parse_continue(clef__parser *p)
     return parse_leave(p, CLEF__N_CONTINUE);
 }
 
+/* {% print a, b %} */
+static clef__node *parse_print(clef__parser *p)
+{
+    clef__node *first = NULL, **last = &first;
+    do {
+        clef__node *n = clef__new_node(p, CLEF__N_OUTPUT);
+        n->a = clef__parse_expression(p);
+        *last = n;
+        last = &n->next;
+    } while (!p->t->status && clef__take_op(p, ","));
+    clef__node *all = clef__new_node(p, CLEF__N_BODY);
+    all->d = first;
+    want_block_end(p);
+    return all;
+}
+
 static clef__node *parse_statement(clef__parser *p)
 {
     static const struct {
@@ -222,13 +253,17 @@ static clef__node *parse_statement(clef__parser *p)
         {"if", parse_if},       {"for", parse_for},           {"set", parse_set},
         {"macro", parse_macro}, {"call", parse_call_block},   {"filter", parse_filter_block},
         {"break", parse_break}, {"continue", parse_continue}, {"generation", parse_generation},
-        {"with", parse_with},
+        {"with", parse_with},   {"print", parse_print},
     };
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
         if (clef__take_word(p, statements[i].word))
             return statements[i].parse(p);
-    clef__parse_fail(p,
-                     "a statement: if, for, set, macro, call, filter, with, generation, break or continue");
+    static const char *const refused[] = {"block", "extends", "include", "import", "from", "autoescape"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (clef__at_word(p, refused[i]))
+            clef__tpl_fail(p->t, CLEF_E_UNSUPPORTED, "the statement '%s' is not supported", refused[i]);
+    clef__parse_fail(
+        p, "a statement: if, for, set, macro, call, filter, with, print, generation, break or continue");
     return clef__new_node(p, CLEF__N_CONST);
 }
 

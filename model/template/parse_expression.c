@@ -323,6 +323,9 @@ static clef__node *parse_filter(clef__parser *p, clef__node *of)
     n->name = dotted_name(p);
     if (!p->t->status && !clef__find_filter(n->name)) {
         p->t->line = n->line;
+        if (clef__is_refused_filter(n->name))
+            clef__tpl_fail(p->t, CLEF_E_UNSUPPORTED, "the filter '%.*s' is not supported", (int)n->name->n,
+                           n->name->p);
         clef__tpl_fail(p->t, CLEF_E_FORMAT, "no filter '%.*s'", (int)n->name->n, n->name->p);
     }
     return clef__take_op(p, "(") ? clef__parse_call_args(p, n) : n;

@@ -55,7 +55,7 @@ int clef__print_float(char out[40], double x)
 
 /* ---- str() and repr() ------------------------------------------------------------------------- */
 
-static int is_printable(int32_t c)
+int clef__char_is_printable(int32_t c)
 {
     switch (utf8proc_category(c)) {
     case UTF8PROC_CATEGORY_CC:
@@ -76,6 +76,8 @@ static int is_printable(int32_t c)
 static void repr_string(clef__tpl *t, clef__out *o, const clef__str *s)
 {
     const char quote = memchr(s->p, '\'', s->n) && !memchr(s->p, '"', s->n) ? '"' : '\'';
+    if (s->is_safe)
+        clef__out_add(t, o, "Markup(", 7, 0);
     clef__out_add(t, o, &quote, 1, 0);
     for (size_t at = 0, n; at < s->n && !t->status; at += n) {
         char text[16];
@@ -86,7 +88,7 @@ static void repr_string(clef__tpl *t, clef__out *o, const clef__str *s)
             length = sprintf(text, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
         else if (c == '\\' || c == quote)
             length = sprintf(text, "\\%c", (char)c);
-        else if (!is_printable(c))
+        else if (!clef__char_is_printable(c))
             length = sprintf(text, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)c);
         if (length)
             clef__out_add(t, o, text, (size_t)length, clef__mark_at(s, at));
@@ -94,6 +96,8 @@ static void repr_string(clef__tpl *t, clef__out *o, const clef__str *s)
             clef__out_part(t, o, s, at, at + n);
     }
     clef__out_add(t, o, &quote, 1, 0);
+    if (s->is_safe)
+        clef__out_add(t, o, ")", 1, 0);
 }
 
 static void add_text(clef__tpl *t, clef__out *o, const char *text)
@@ -131,6 +135,16 @@ static void print_number(clef__tpl *t, clef__out *o, clef__value v)
     const int n = v.kind == CLEF__FLOAT ? clef__print_float(text, v.f)
                                         : snprintf(text, sizeof text, "%lld", (long long)v.i);
     clef__out_add(t, o, text, (size_t)n, 0);
+}
+
+static void print_range(clef__tpl *t, clef__out *o, const int64_t *range)
+{
+    add_text(t, o, "range(");
+    for (int i = 0; i < (range[2] == 1 ? 2 : 3); i++) {
+        add_text(t, o, i ? ", " : "");
+        print_number(t, o, clef__int(range[i]));
+    }
+    add_text(t, o, ")");
 }
 
 void clef__print_repr(clef__tpl *t, clef__out *o, clef__value v)
@@ -177,9 +191,15 @@ void clef__print_repr(clef__tpl *t, clef__out *o, clef__value v)
     case CLEF__UNDEFINED:
         add_text(t, o, "Undefined");
         break;
-    case CLEF__UNSAFE:
-        clef__tpl_fail(t, CLEF_E_FORMAT, "the attribute '%.*s' is not allowed", v.s ? (int)v.s->n : 0,
-                       v.s ? v.s->p : "");
+    case CLEF__RANGE:
+        print_range(t, o, v.l->range);
+        break;
+    case CLEF__LOOP:
+        add_text(t, o, "<LoopContext ");
+        print_number(t, o, clef__int((int64_t)v.loop->at + 1));
+        add_text(t, o, "/");
+        print_number(t, o, clef__int((int64_t)v.loop->items->n));
+        add_text(t, o, ">");
         break;
     default:
         add_text(t, o, "<");

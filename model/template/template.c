@@ -168,6 +168,8 @@ static void define_all(clef__tpl *t, const clef_template_opts *opts)
         clef__define_special_tokens(t, opts->model);
     define(t, "messages", messages);
     define(t, "add_generation_prompt", clef__bool(!opts->no_generation_prompt));
+    define(t, "tools", clef__none); /* as transformers passes both, also where there are none */
+    define(t, "documents", clef__none);
     if (opts->tools) {
         const clef__value tools = clef__value_of_json(t, opts->tools, opts->tools_bytes, "tools", 1);
         if (!t->status && tools.kind != CLEF__LIST)

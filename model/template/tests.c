@@ -20,8 +20,8 @@ static clef__value one_arg(clef__tpl *t, const clef__args *args, const char *tes
         return clef__bool(expression);                                                                       \
     }
 
-SIMPLE(is_defined, v.kind != CLEF__UNDEFINED && v.kind != CLEF__UNSAFE)
-SIMPLE(is_undefined, v.kind == CLEF__UNDEFINED || v.kind == CLEF__UNSAFE)
+SIMPLE(is_defined, v.kind != CLEF__UNDEFINED)
+SIMPLE(is_undefined, v.kind == CLEF__UNDEFINED)
 SIMPLE(is_none, v.kind == CLEF__NONE)
 SIMPLE(is_boolean, v.kind == CLEF__BOOL)
 SIMPLE(is_true, v.kind == CLEF__BOOL && v.i)
@@ -31,13 +31,14 @@ SIMPLE(is_float, v.kind == CLEF__FLOAT)
 SIMPLE(is_number, clef__is_number(v) || v.kind == CLEF__BIG)
 SIMPLE(is_string, v.kind == CLEF__STRING)
 SIMPLE(is_mapping, v.kind == CLEF__DICT)
-SIMPLE(is_callable, v.kind == CLEF__MACRO || v.kind == CLEF__FUNCTION || v.kind == CLEF__JOINER)
+SIMPLE(is_callable, v.kind == CLEF__MACRO || v.kind == CLEF__FUNCTION || v.kind == CLEF__JOINER ||
+                        v.kind == CLEF__LOOP || v.kind == CLEF__UNDEFINED)
 SIMPLE(is_escaped, v.kind == CLEF__STRING && v.s->is_safe)
 
 static int has_items(clef__value v)
 {
     return v.kind == CLEF__STRING || v.kind == CLEF__LIST || v.kind == CLEF__TUPLE || v.kind == CLEF__DICT ||
-           v.kind == CLEF__UNDEFINED;
+           v.kind == CLEF__RANGE || v.kind == CLEF__UNDEFINED;
 }
 
 SIMPLE(is_iterable, has_items(v) || v.kind == CLEF__LOOP || v.kind == CLEF__VIEW || v.kind == CLEF__GENERATOR)
@@ -110,14 +111,15 @@ SIMPLE(is_less_equal, order(t, v, args) <= 0)
 
 TEST(is_filter)
 {
-    (void)t, (void)args;
-    return clef__bool(v.kind == CLEF__STRING && clef__find_filter(v.s));
+    (void)args;
+    return clef__bool(clef__is_hashable(t, v) && v.kind == CLEF__STRING &&
+                      (clef__find_filter(v.s) || clef__is_refused_filter(v.s)));
 }
 
 TEST(is_test)
 {
-    (void)t, (void)args;
-    return clef__bool(v.kind == CLEF__STRING && clef__find_test(v.s));
+    (void)args;
+    return clef__bool(clef__is_hashable(t, v) && v.kind == CLEF__STRING && clef__find_test(v.s));
 }
 
 static const struct {

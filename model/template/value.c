@@ -8,6 +8,7 @@
 
 #include "graph/fail.h"
 #include "graph/hash.h"
+#include "model/template/checked.h"
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -302,6 +303,36 @@ clef__value clef__dict_new(clef__tpl *t, clef__kind kind)
 {
     clef__dict *d = clef__tpl_alloc(t, sizeof *d);
     return d ? (clef__value){.kind = kind, .d = d} : clef__undefined;
+}
+
+int clef__is_hashable(clef__tpl *t, clef__value v)
+{
+    if (v.kind == CLEF__LIST || v.kind == CLEF__DICT || v.kind == CLEF__VIEW)
+        clef__tpl_fail(t, CLEF_E_FORMAT, "'%s' cannot be a key", clef__kind_name(v));
+    for (size_t i = 0; v.kind == CLEF__TUPLE && i < v.l->n && clef__tpl_step(t, 1); i++)
+        if (!clef__is_hashable(t, v.l->at[i]))
+            break;
+    return !t->status;
+}
+
+clef__value clef__range(clef__tpl *t, int64_t from, int64_t to, int64_t step)
+{
+    clef__value out = clef__list_new(t, CLEF__RANGE, 0);
+    int64_t *range = clef__tpl_alloc(t, 3 * sizeof *range);
+    if (t->status)
+        return clef__undefined;
+    range[0] = from;
+    range[1] = to;
+    range[2] = step;
+    out.l->range = range;
+    for (int64_t i = from; !t->status && (step > 0 ? i < to : i > to);) {
+        if (out.l->n == CLEF__TPL_MAX_RANGE)
+            return clef__tpl_fail(t, CLEF_E_LIMIT, "range() has more than %d items", CLEF__TPL_MAX_RANGE);
+        clef__list_add(t, out.l, clef__int(i));
+        if (clef__add_checked(i, step, &i))
+            break;
+    }
+    return out;
 }
 
 static uint64_t hash_of(clef__value v)

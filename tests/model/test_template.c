@@ -138,6 +138,8 @@ static void test_marks(void **state)
         {"{% set x %}a{{ messages[0].role }}{% endset %}{{ x | trim }}", ".user"},
         {"{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].role) }}", ".user."},
         {"{{ '%s!' % messages[0].role }}", "user."},
+        {"{{ '%5s|%.2s' % (messages[0].role, messages[0].role) }}", ".user.us"},
+        {"{{ '{:>6}{0}'.replace('{0}', '{}').format(messages[0].role, 1) }}", "..user."},
         {"{{ messages[0].role.split('s')[1] }}", "er"},
         {"{{ messages[0].role | reverse }}", "resu"},
         {"{% for c in messages[0].role %}{{ c }},{% endfor %}", "u.s.e.r."},
@@ -179,6 +181,30 @@ static void test_memory(void **state)
     assert_in_range(k, 6, 200);
 }
 
+/* What Jinja has and clef does not is an error that names it. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{{ l | random }}", "random"},
+        {"{{ l | pprint }}", "pprint"},
+        {"{% block a %}{% endblock %}", "block"},
+        {"{% autoescape true %}{% endautoescape %}", "autoescape"},
+        {"{{ 2 ** 64 }}", "64 bits"},
+        {"{{ 9223372036854775807 + 1 }}", "64 bits"},
+        {"{{ 12345678901234567890 * 2 }}", "64 bits"},
+        {"{{ '\\N{LINEAR B SYLLABLE B008 A}' }}", "LINEAR B SYLLABLE B008 A"},
+        {"{{ lipsum() }}", "lipsum"},
+        {"{{ 'x'.encode() }}", "encode"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clef_error err = {.text = ""};
+        clef_rendered text;
+        if (!render(cases[i][0], &text, &err) || !strstr(err.text, cases[i][1]))
+            fail_msg("%s: got '%s%s'", cases[i][0], text.text ? text.text : "", err.text);
+    }
+}
+
 static void test_errors(void **state)
 {
     (void)state;
@@ -216,10 +242,8 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_cases),   cmocka_unit_test(test_marks),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, read_talk, NULL);
 }
