@@ -44,7 +44,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    (void)k;
+    enum { BIAS = 8 }; /* the only one that Bloom has */
+    clef__key_float(k, "attention.max_alibi_bias", BIAS, BIAS, BIAS);
     hp->rope.dims = 0;
 }
 

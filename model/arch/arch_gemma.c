@@ -103,18 +103,20 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 /* Before transformers 5, Gemma 3 had rope_local_base_freq, which GGUF files leave at its default too. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    enum { LAYERS_OF_27B = 46, LAYERS_OF_3_27B = 62 };
+    enum { LAYERS_OF_27B = 46, LAYERS_OF_3_27B = 62, WINDOW_OF_2 = 4096 };
     const double local_theta = 10000;
     hp->embed_scale = (float)sqrt(hp->d_model);
     if (strcmp(hp->arch, "gemma") == 0)
         return;
     const int is_3 = strcmp(hp->arch, "gemma3") == 0;
-    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
-    default_windows(hp);
+    if (!is_3 && !clef__key_has(k, "attention.sliding_window"))
+        hp->sliding_window = WINDOW_OF_2;
+    if (hp->sliding_window > 0)
+        clef__key_windows(k, hp, -1, is_3 ? 6 : 2);
     if (hp->attention_scale == 0 &&
         hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest model scales by d / heads */
         hp->attention_scale = (float)(1 / sqrt((double)hp->d_model / hp->n_heads));
-    if (is_3)
+    if (is_3 && hp->sliding_window > 0)
         hp->rope_sliding =
             (clef_rope_params){.dims = hp->rope.dims,
                                .pairing = hp->rope.pairing,

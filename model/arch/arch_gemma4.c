@@ -281,12 +281,12 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->full_head_dim = hp->head_dim;
     hp->router = CLEF_ROUTER_NORMED;
     hp->head_dim = clef__key_int(k, "attention.key_length_swa", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    clef__key_int(k, "attention.value_length_swa", hp->head_dim, hp->head_dim, hp->head_dim);
     hp->rope_sliding = (clef_rope_params){
         .dims = clef__key_int(k, "rope.dimension_count_swa", 2, CLEF_MAX_HEAD_DIM, hp->head_dim),
         .pairing = hp->rope.pairing,
         .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
-    hp->d_per_layer_embed = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
-    hp->n_kv_shared_layers = clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
+    clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
     clef__key_windows(k, hp, -1, 6);
     read_layers(k, hp);
 }

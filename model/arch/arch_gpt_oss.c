@@ -83,13 +83,12 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 /* GGUF has no key for the fact that YaRN's range of dims is not rounded here. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    (void)k;
     hp->router = CLEF_ROUTER_CHOSEN;
     hp->glu_alpha = 1.702f;
     hp->glu_limit = 7;
     hp->rope.truncate = 0;
-    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
-    clef__slide_layers(hp, 0, 2);
+    clef__key_windows(k, hp, -1, 2);
+    clef__key_int(k, "expert_gating_func", 3, 3, 3); /* a softmax over the chosen ones */
 }
 
 const clef_arch clef__arch_gpt_oss = {

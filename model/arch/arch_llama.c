@@ -162,7 +162,8 @@ static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
 
 static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    (void)k;
+    if (!clef__key_int(k, "rope.scaling.finetuned", 0, 1, 1)) /* Granite's switch for RoPE */
+        hp->rope.dims = 0;
     if (hp->logit_scale > 0) /* Granite's divides */
         hp->logit_scale = 1 / hp->logit_scale;
 }

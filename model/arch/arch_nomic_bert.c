@@ -84,12 +84,10 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
                             clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
 }
 
-/* GGUF has no key for the number of token types, so it follows from the table. The first type is the
- * default. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
+    (void)k;
     hp->tied_embeddings = 1;
-    hp->n_token_types = clef__key_int(k, "token_type_count", 0, CLEF_MAX_WIDTH, 2);
 }
 
 const clef_arch clef__arch_nomic_bert = {

@@ -40,10 +40,22 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_rope(f, hp, 10000);
 }
 
+/* OLMo 3 has this name too: a window in three of four layers, where RoPE is not scaled. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    const clef_rope_params *r = &hp->rope;
+    if (hp->sliding_window == 0)
+        return;
+    clef__key_windows(k, hp, -1, 4);
+    if (hp->rope_sliding.dims == 0 && r->type != CLEF_ROPE_DEFAULT)
+        hp->rope_sliding = (clef_rope_params){.dims = r->dims, .pairing = r->pairing, .theta = r->theta};
+}
+
 const clef_arch clef__arch_olmo2 = {
     .names = olmo2_names,
     .weights = {.hf = olmo2_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
+    .read_gguf = read_gguf,
     .layer = layer,
 };

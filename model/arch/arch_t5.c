@@ -120,6 +120,25 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     read_activation(f, hp);
 }
 
+/* llama.cpp's form has no key for the kind of feed-forward: it is known by the gate's matrix. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    enum { REACH = 128 };
+    const int32_t pad = (int32_t)clef__gguf_int(k->gguf, "tokenizer.ggml.padding_token_id", 0);
+    clef__key_int(k, "attention.relative_buckets_count", 4, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    if (hp->n_decoder_layers == 0)
+        hp->n_decoder_layers = hp->n_layers;
+    hp->max_distance = REACH;
+    hp->pad = pad >= 0 && pad < hp->n_vocab ? pad : 0;
+    hp->decoder_start = clef__key_int(k, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);
+    hp->gated = clef__gguf_tensor(k->gguf, "enc.blk.0.ffn_gate.weight") != NULL;
+    hp->activation = hp->gated ? CLEF_GELU_TANH : CLEF_RELU;
+    hp->attention_scale = 1;
+    hp->rope.dims = 0;
+    if (hp->tied_embeddings && !hp->gated) /* the first T5; later forms have two matrices */
+        hp->logit_scale = (float)(1 / sqrt(hp->d_model));
+}
+
 static const clef_arch_alias names[] = {{"t5", "t5", -1, 1}, {NULL, NULL, 0, 0}};
 
 const clef_arch clef__arch_t5 = {
@@ -129,6 +148,7 @@ const clef_arch clef__arch_t5 = {
     .decoder_weights = {.hf = decoder_weights, .gguf = gguf_names, .gguf_prefix = "dec."},
     .hf_prefix = "",
     .read_json = read_json,
+    .read_gguf = read_gguf,
     .build = encode,
     .decode = decode,
 };

@@ -136,5 +136,7 @@ int         clef__labels_tokens(const clef_model *model);
  *  modeling_rope_utils.py (stated in model/arch/rope.c). factors: NULL, or [dims / 2] divisors from the file
  *  (GGUF's rope_freqs.weight, longrope's lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
+/** What multiplies the rotated dims: YaRN's and longrope's factor, else 1. */
+float clef__rope_attention_factor(const clef_rope_params *rope);
 
 #endif

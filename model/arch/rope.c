@@ -74,8 +74,7 @@ static double mscale(double factor, double by)
     return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
 }
 
-/* Of the rotated dims: yarn's and longrope's; else 1. */
-static float attention_factor(const clef_rope_params *r)
+float clef__rope_attention_factor(const clef_rope_params *r)
 {
     if (r->attention_factor > 0)
         return (float)r->attention_factor;
@@ -125,8 +124,8 @@ static clef_value *frequencies_of(clef_builder *b, const clef_rope_params *r, in
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const int has_divisors = !sliding && r->type != CLEF_ROPE_LLAMA3; /* they contain the same scaling as
-                                                                         llama3 */
+    /* they contain the same scaling as these types */
+    const int has_divisors = !sliding && r->type != CLEF_ROPE_LLAMA3 && r->type != CLEF_ROPE_PROPORTIONAL;
     const clef_tensor_info *t = has_divisors ? clef__model_find(b->model, "rope_freqs.weight") : NULL;
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
         return clef__graph_fail(
@@ -164,6 +163,6 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
         x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else
         x = clef_rope(b->g, x, frequencies_of(b, r, sliding), b->pos,
-                      &(clef_rope_opts){.pairing = r->pairing, .scale = attention_factor(r)});
+                      &(clef_rope_opts){.pairing = r->pairing, .scale = clef__rope_attention_factor(r)});
     return clef__name_value(b, x, name);
 }

@@ -375,7 +375,7 @@ clef_status clef__quantize_values(const clef_model *model, const char *path, con
     if (status == CLEF_OK)
         status = plan_merge(opts, model, &plan, err);
     if (status == CLEF_OK)
-        status = clef__quantize_keys(model, type, opts, &w, err);
+        status = clef__quantize_keys(model, type, &plan, opts, &w, err);
     if (status == CLEF_OK && values && !clef__gguf_find(&model->gguf, CLEF_TRAINED_KEY))
         clef__gguf_put_bool(&w, CLEF_TRAINED_KEY, 1);
     if (status != CLEF_OK)

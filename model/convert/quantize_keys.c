@@ -1,8 +1,11 @@
 /* The keys of a quantised file (ggml's docs/gguf.md): copied from another GGUF file, or made from a
  * folder's config. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "model/arch/layers.h"
 #include "model/convert/quantize.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
@@ -47,27 +50,47 @@ static void put_float(arch_keys *k, const char *name, double x)
     clef__gguf_put_f32(k->w, key_of(k, name), (float)x);
 }
 
-/* ggml has names for these scalings only. Llama 3's and longrope's factors are tensors. */
+/* YaRN's and longrope's factor of the rotated dims becomes a number of its own, as GGUF has it. 0: the
+ * formula of YaRN. DeepSeek's two are needed for its scores. */
+static void plain_rope(clef_rope_params *r, int is_latent)
+{
+    if (r->dims == 0)
+        *r = (clef_rope_params){0};
+    else if (r->type == CLEF_ROPE_DEFAULT)
+        *r = (clef_rope_params){.dims = r->dims,
+                                .pairing = r->pairing,
+                                .theta = r->theta,
+                                .attention_factor = r->attention_factor};
+    if (r->type != CLEF_ROPE_YARN && r->type != CLEF_ROPE_LONGROPE)
+        return;
+    const double own = 1 + 0.1 * log(r->factor), whole = (double)clef__rope_attention_factor(r);
+    r->attention_factor = whole;
+    if (r->type == CLEF_ROPE_LONGROPE)
+        r->factor = 1;
+    else if (is_latent ? fabs(whole - 1) < 1e-6 : fabs(whole - own) < 1e-6 * own)
+        r->attention_factor = 0;
+    if (!is_latent)
+        r->mscale = r->mscale_all_dim = 0;
+}
+
+/* ggml has names for these scalings only. Llama 3's and longrope's factors are tensors. llama.cpp multiplies
+ * YaRN's own factor by attn_factor, except in DeepSeek. */
 static void put_rope(arch_keys *k, const clef_hparams *hp)
 {
     static const char *const types[] = {
         [CLEF_ROPE_LINEAR] = "linear", [CLEF_ROPE_YARN] = "yarn", [CLEF_ROPE_LONGROPE] = "longrope"};
-    const clef_rope_params *r = &hp->rope, *local = &hp->rope_sliding;
+    const clef_rope_params *r = &hp->rope;
     if (r->dims == 0)
         return;
-    put_int(k, "rope.dimension_count", r->dims);
-    put_float(k, "rope.freq_base", r->theta);
-    if (local->dims > 0) {
-        put_int(k, "rope.dimension_count_swa", local->dims);
-        put_float(k, "rope.freq_base_swa", local->theta);
-    }
+    const double own = r->type == CLEF_ROPE_YARN && hp->kv_lora_rank == 0 ? 1 + 0.1 * log(r->factor) : 1;
+    if (r->attention_factor > 0)
+        put_float(k, "rope.scaling.attn_factor", r->attention_factor / own);
     if ((size_t)r->type >= sizeof types / sizeof *types || !types[r->type])
         return;
     clef__gguf_put_text(k->w, key_of(k, "rope.scaling.type"), types[r->type]);
-    put_float(k, "rope.scaling.factor", r->factor);
     put_int(k, "rope.scaling.original_context_length", r->original_context);
-    if (r->attention_factor > 0)
-        put_float(k, "rope.scaling.attn_factor", r->attention_factor);
+    if (r->type != CLEF_ROPE_LONGROPE)
+        put_float(k, "rope.scaling.factor", r->factor);
     if (r->type != CLEF_ROPE_YARN)
         return;
     put_float(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
@@ -92,36 +115,35 @@ static void put_window(arch_keys *k, const clef_hparams *hp, int32_t is_encoder)
         clef__gguf_add_i32(k->w, clef__layer_slides(hp, i));
 }
 
-static void put_experts(arch_keys *k, const clef_hparams *hp)
+/* Gemma 4's keys with a number for each layer. */
+static void put_varied(arch_keys *k, const clef_hparams *hp)
 {
-    if (hp->n_experts == 0)
-        return;
-    put_int(k, "expert_count", hp->n_experts);
-    put_int(k, "expert_used_count", hp->n_experts_used);
-    put_int(k, "expert_feed_forward_length", hp->d_ff_expert);
-    if (hp->d_ff_shared > 0)
-        put_int(k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
-    if (hp->expert_scale > 0)
-        put_float(k, "expert_weights_scale", (double)hp->expert_scale);
+    if (hp->full_n_kv_heads > 0 && hp->full_n_kv_heads != hp->n_kv_heads) {
+        clef__gguf_put_array(k->w, key_of(k, "attention.head_count_kv"), CLEF_GGUF_I32,
+                             (uint64_t)hp->n_layers);
+        for (int32_t i = 0; i < hp->n_layers; i++)
+            clef__gguf_add_i32(k->w, clef__layer_slides(hp, i) ? hp->n_kv_heads : hp->full_n_kv_heads);
+    } else {
+        put_int(k, "attention.head_count_kv", hp->n_kv_heads);
+    }
+    if (hp->double_shared_ff && hp->n_kv_shared_layers > 0) {
+        clef__gguf_put_array(k->w, key_of(k, "feed_forward_length"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+        for (int32_t i = 0; i < hp->n_layers; i++)
+            clef__gguf_add_i32(k->w, i < hp->n_layers - hp->n_kv_shared_layers ? hp->d_ff : 2 * hp->d_ff);
+    } else {
+        put_int(k, "feed_forward_length", hp->d_ff);
+    }
 }
 
 static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
 {
     const int32_t wide = hp->full_head_dim ? hp->full_head_dim : hp->head_dim;
-    put_int(k, "attention.head_count", hp->n_heads);
-    put_int(k, "attention.head_count_kv", hp->n_kv_heads);
     put_int(k, "attention.key_length", wide);
     put_int(k, "attention.value_length", hp->v_head_dim ? hp->v_head_dim : wide);
     if (hp->full_head_dim) {
         put_int(k, "attention.key_length_swa", hp->head_dim);
         put_int(k, "attention.value_length_swa", hp->head_dim);
     }
-    if (hp->kv_lora_rank > 0)
-        put_int(k, "attention.kv_lora_rank", hp->kv_lora_rank);
-    if (hp->q_lora_rank > 0)
-        put_int(k, "attention.q_lora_rank", hp->q_lora_rank);
-    if (hp->n_kv_shared_layers > 0)
-        put_int(k, "attention.shared_kv_layers", hp->n_kv_shared_layers);
     put_float(k, arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
               (double)hp->norm_eps);
     if (arch->kind == CLEF_ENCODER)
@@ -129,62 +151,72 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     put_window(k, hp, arch->kind == CLEF_ENCODER);
 }
 
-static void put_linear(arch_keys *k, const clef_hparams *hp)
+/* Sets to 0 what the graph does not read, so that it does not count as a difference. */
+static void leave_out_unused(clef_hparams *hp)
 {
-    if (hp->linear_taps == 0)
-        return;
-    put_int(k, "ssm.conv_kernel", hp->linear_taps);
-    put_int(k, "ssm.state_size", hp->linear_k_dim);
-    put_int(k, "ssm.group_count", hp->linear_n_k_heads);
-    put_int(k, "ssm.time_step_rank", hp->linear_n_v_heads);
-    put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
-    clef__gguf_put_array(k->w, key_of(k, "linear_layers"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
-    for (int32_t i = 0; i < hp->n_layers; i++)
-        clef__gguf_add_i32(k->w, (int32_t)(hp->linear_layers[i / 32] >> (i % 32) & 1));
+    plain_rope(&hp->rope, hp->kv_lora_rank > 0);
+    plain_rope(&hp->rope_sliding, 0);
+    if (hp->n_experts == 0)
+        hp->router = CLEF_ROUTER_ALL;
 }
 
-/* Writes scales that are not 1, and caps if there are any. */
-static void put_scales(arch_keys *k, const clef_hparams *hp)
+/* What a reader makes of the keys written so far, and of the tensors. */
+static clef_status read_back(const clef_gguf_writer *w, const clef__quantize_plan *plan, const char *file,
+                             clef_hparams *out, clef_error *err)
 {
-    const struct {
-        const char *name;
-        float x;
-    } all[] = {{"attn_logit_softcapping", hp->attention_softcap},
-               {"final_logit_softcapping", hp->logit_softcap},
-               {"attention.scale", hp->attention_scale},
-               {"embedding_scale", hp->embed_scale},
-               {"residual_scale", hp->residual_scale},
-               {"logit_scale", hp->logit_scale}};
-    const int divides = strcmp(k->arch, "granite") == 0; /* its logit_scale */
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].x > 0)
-            put_float(k, all[i].name,
-                      divides && strcmp(all[i].name, "logit_scale") == 0 ? 1 / (double)all[i].x
-                                                                         : (double)all[i].x);
+    clef_gguf_writer all = {0};
+    clef_gguf g = {0};
+    clef_tensor_info *tensors = malloc((plan->n_items + 1) * sizeof *tensors);
+    clef_status status =
+        tensors ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its keys", file);
+    if (!status)
+        status = clef__gguf_keys_of(w, &all, &g, file, err);
+    for (size_t i = 0; !status && i < plan->n_items; i++) {
+        tensors[i] = plan->items[i].to;
+        tensors[i].name = plan->items[i].name;
+    }
+    clef_gguf with = g; /* borrows the keys */
+    with.tensors = tensors;
+    with.n_tensors = plan->n_items;
+    if (!status)
+        status = clef__config_from_gguf(&with, file, out, err);
+    clef__gguf_close(&g);
+    clef__gguf_writer_finish(&all);
+    free(tensors);
+    return status;
 }
 
-static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
+static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
+                               const char *file, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(hp->arch, 0);
-    clef_hparams written = *hp;
+    clef_hparams written = *hp, stated, read = {0};
     arch_keys k = {.w = w, .arch = clef__quantize_arch(hp)};
-    put_int(&k, "context_length", hp->n_context);
-    put_int(&k, "embedding_length", hp->d_model);
-    put_int(&k, "block_count", hp->n_layers);
-    put_int(&k, "feed_forward_length", hp->d_ff);
-    put_int(&k, "vocab_size", hp->n_vocab);
-    put_attention(&k, hp, arch);
-    put_experts(&k, hp);
-    put_scales(&k, hp);
-    put_linear(&k, hp);
-    put_rope(&k, hp);
-    if (hp->d_per_layer_embed > 0)
-        put_int(&k, "embedding_length_per_layer_input", hp->d_per_layer_embed);
-    if (hp->parallel_residual)
-        clef__gguf_put_bool(w, key_of(&k, "use_parallel_residual"), 1);
     if (clef__quantize_cuts_positions(arch, hp))
         written.position_offset = 0;
-    clef__config_put_keys(w, &written);
+    leave_out_unused(&written);
+    stated = written;
+    if (strcmp(k.arch, "granite") == 0 && hp->logit_scale > 0) /* its logit_scale divides */
+        stated.logit_scale = 1 / hp->logit_scale;
+    if (arch->kind != CLEF_SEQ2SEQ)
+        stated.n_decoder_layers = 0;
+    stated.n_kv_heads = stated.d_ff = 0;
+    clef__config_put_standard(w, k.arch, arch, &stated);
+    put_varied(&k, hp);
+    put_int(&k, "vocab_size", hp->n_vocab);
+    put_attention(&k, hp, arch);
+    put_rope(&k, &written);
+    if (hp->d_ff_shared > 0)
+        put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
+    if (hp->linear_taps > 0)
+        put_int(&k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+    if (arch->kind == CLEF_SEQ2SEQ && hp->decoder_start >= 0)
+        put_int(&k, "decoder_start_token_id", hp->decoder_start);
+    const clef_status status = read_back(w, plan, file, &read, err);
+    leave_out_unused(&read);
+    if (status == CLEF_OK)
+        clef__config_put_keys(w, &written, &read);
+    return status;
 }
 
 static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
@@ -221,16 +253,17 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
     return CLEF_OK;
 }
 
-static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w,
-                                   clef_error *err)
+static clef_status put_folder_keys(const clef_model *m, const clef__quantize_plan *plan,
+                                   const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     clef__gguf_put_text(w, "general.architecture", clef__quantize_arch(hp));
     if (hp->name[0])
         clef__gguf_put_text(w, "general.name", hp->name);
-    put_hparams(w, hp);
     put_special_tokens(w, hp);
-    const clef_status status = put_embedding(m, w, err);
+    clef_status status = put_hparams(w, hp, plan, m->path, err);
+    if (status == CLEF_OK)
+        status = put_embedding(m, w, err);
     return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 
@@ -245,14 +278,15 @@ static uint32_t stored_type(const clef_model *m)
 }
 
 clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_type *type,
-                                const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
+                                const clef__quantize_plan *plan, const clef_quantize_opts *opts,
+                                clef_gguf_writer *w, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (uint64_t i = 0; i < model->gguf.n_entries; i++)
         if (!is_dropped(&model->gguf.entries[i].key))
             clef__gguf_put_entry(w, &model->gguf.entries[i]);
     if (!model->is_gguf)
-        status = put_folder_keys(model, opts, w, err);
+        status = put_folder_keys(model, plan, opts, w, err);
     clef__gguf_put_u32(w, "general.file_type",
                        type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
     clef__gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);

@@ -211,13 +211,14 @@ static clef_status add_role(const clef_model *m, const clef__quantize_type *type
     return CLEF_OK;
 }
 
-/* Llama 3's scaling of RoPE, which GGUF stores as divisors of the frequencies. */
+/* Llama 3's scaling of RoPE, which GGUF stores as divisors of the frequencies; as it does the pairs that
+ * Gemma 4 does not rotate, with a divisor of 1e30 (llama.cpp's converter). */
 static clef_status add_rope(const clef_model *m, const clef__quantize_type *type, clef__quantize_plan *plan,
                             clef_error *err)
 {
     clef_rope_params plain = m->hparams.rope;
     const int32_t n = plain.dims / 2;
-    if (plain.type != CLEF_ROPE_LLAMA3 || n < 1)
+    if ((plain.type != CLEF_ROPE_LLAMA3 && plain.type != CLEF_ROPE_PROPORTIONAL) || n < 1)
         return CLEF_OK;
     plan->rope = malloc(2 * (size_t)n * sizeof *plan->rope);
     if (!plan->rope)
@@ -227,7 +228,7 @@ static clef_status add_rope(const clef_model *m, const clef__quantize_type *type
     clef__rope_freqs(&plain, m->hparams.n_context, NULL, plan->rope);
     clef__rope_freqs(&m->hparams.rope, m->hparams.n_context, NULL, plan->rope + n);
     for (int32_t i = 0; i < n; i++)
-        plan->rope[i] /= plan->rope[n + i];
+        plan->rope[i] = plan->rope[n + i] > 0 ? plan->rope[i] / plan->rope[n + i] : 1e30f;
     plan->rope_tensors[0] = (clef_tensor_info){.name = "rope_freqs.weight",
                                                .dtype = CLEF_F32,
                                                .rank = 1,

@@ -197,6 +197,7 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
 {
     check_count(c, n, MIN_ENTRY_BYTES, "keys");
     g->entries = allocate_table(c, n, sizeof *g->entries);
+    g->is_read = allocate_table(c, n, 1);
     for (uint64_t i = 0; c->status == CLEF_OK && i < n; i++) {
         g->n_entries = i + 1; /* counted first, so that close() frees a partly read entry */
         take_entry(c, &g->entries[i]);
@@ -416,6 +417,7 @@ void clef__gguf_close(clef_gguf *gguf)
     for (uint64_t i = 0; i < gguf->n_tensors; i++)
         free(gguf->tensor_names[i]);
     free(gguf->entries);
+    free(gguf->is_read);
     free(gguf->tensors);
     free(gguf->tensor_names);
     clef__os_unmap(&gguf->file);

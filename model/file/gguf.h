@@ -35,6 +35,7 @@ typedef struct clef_gguf {
     uint32_t          version;
     clef_gguf_entry  *entries;
     uint64_t          n_entries;
+    unsigned char    *is_read;  /* [n_entries]: 1 for keys that the reader of hyperparameters looked up */
     /* dims outermost first (GGUF stores them innermost first); names are owned copies */
     clef_tensor_info *tensors;
     char            **tensor_names;

@@ -153,14 +153,30 @@ void clef__gguf_put_tensor(clef_gguf_writer *w, const clef_tensor_info *t)
     w->n_data += t->n_bytes + padding_of(t->n_bytes);
 }
 
+/* Header and keys. */
+static void append_head(clef_gguf_writer *to, const clef_gguf_writer *w, uint64_t n_tensors)
+{
+    append_bytes(to, &to->entries, "GGUF", 4);
+    append_int(to, &to->entries, 3, 4);
+    append_int(to, &to->entries, n_tensors, 8);
+    append_int(to, &to->entries, w->n_entries, 8);
+    append_bytes(to, &to->entries, w->entries.at, w->entries.n);
+}
+
+clef_status clef__gguf_keys_of(const clef_gguf_writer *w, clef_gguf_writer *bytes, clef_gguf *keys,
+                               const char *file, clef_error *err)
+{
+    *bytes = (clef_gguf_writer){.failed = w->failed};
+    append_head(bytes, w, 0);
+    if (bytes->failed)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the keys of a GGUF file", file);
+    return clef__gguf_parse(bytes->entries.at, bytes->entries.n, file, keys, err);
+}
+
 clef_status clef__gguf_write_head(const clef_gguf_writer *w, clef_os_file *file, clef_error *err)
 {
     clef_gguf_writer head = {.failed = w->failed};
-    append_bytes(&head, &head.entries, "GGUF", 4);
-    append_int(&head, &head.entries, 3, 4);
-    append_int(&head, &head.entries, w->n_tensors, 8);
-    append_int(&head, &head.entries, w->n_entries, 8);
-    append_bytes(&head, &head.entries, w->entries.at, w->entries.n);
+    append_head(&head, w, w->n_tensors);
     append_bytes(&head, &head.entries, w->tensors.at, w->tensors.n);
     clef_status status = head.failed ? clef__fail(err, CLEF_E_NOMEM, "no memory for the keys of a GGUF file")
                                      : clef__os_file_write(file, head.entries.at, head.entries.n, err);

@@ -41,6 +41,10 @@ void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *entry);
 /** Adds a tensor of t->n_bytes of data. t->data is not read. */
 void clef__gguf_put_tensor(clef_gguf_writer *w, const clef_tensor_info *t);
 
+/** Parses the keys that w has so far into `keys`, which borrows from `bytes`: close one, then finish the
+ *  other. `file` names them in messages. CLEF_E_NOMEM. */
+clef_status clef__gguf_keys_of(const clef_gguf_writer *w, clef_gguf_writer *bytes, clef_gguf *keys,
+                               const char *file, clef_error *err);
 /** Writes header, keys and table, padded. The tensors' data must follow, in order, each padded by
  *  clef__gguf_write_padding(). */
 clef_status clef__gguf_write_head(const clef_gguf_writer *w, clef_os_file *file, clef_error *err);

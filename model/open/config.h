@@ -118,7 +118,10 @@ typedef struct clef_gguf_keys {
     char key[96]; /* the key that was looked up last */
 } clef_gguf_keys;
 
+/** A key that is looked up is read under its old name too (model/open/gguf_keys.def), and counts as read. */
 int     clef__key_has(clef_gguf_keys *k, const char *key);
+/** Copies a string to out[capacity]; returns 0 and "" if the key is missing or is no string. */
+int     clef__key_text(clef_gguf_keys *k, const char *key, char *out, size_t capacity);
 /** Reads an array with a number for each layer into bits (hp->sliding_layers). Does nothing if the key is
  *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
@@ -134,5 +137,8 @@ int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t m
  *  is missing. */
 int32_t clef__key_of_layer(clef_gguf_keys *k, const char *key, int32_t layer, int32_t min, int32_t max);
 double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
+
+/** The tensor with that name, NULL if the file has none. */
+const clef_tensor_info *clef__gguf_tensor(const clef_gguf *gguf, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /* Hyperparameters from a GGUF file's keys (ggml's docs/gguf.md, "Standardized key-value pairs"). */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +11,14 @@
 
 static const clef_gguf_entry *find_entry(clef_gguf_keys *k, const char *key)
 {
+    const char *old = clef__key_old_name(key);
     snprintf(k->key, sizeof k->key, "%s.%s", k->arch, key);
-    return k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
+    const clef_gguf_entry *e = k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
+    if (e)
+        k->gguf->is_read[e - k->gguf->entries] = 1;
+    if (e || !old || k->status != CLEF_OK)
+        return e;
+    return find_entry(k, old);
 }
 
 static int is_varied(const clef_gguf_keys *k, const char *key)
@@ -100,6 +107,12 @@ int clef__key_has(clef_gguf_keys *k, const char *key)
     return find_entry(k, key) != NULL;
 }
 
+int clef__key_text(clef_gguf_keys *k, const char *key, char *out, size_t capacity)
+{
+    out[0] = 0;
+    return find_entry(k, key) && clef__gguf_text(k->gguf, k->key, out, capacity);
+}
+
 void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
 {
     const clef_gguf_entry *e = find_entry(k, key);
@@ -128,7 +141,7 @@ void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32
                         clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
 }
 
-static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
+const clef_tensor_info *clef__gguf_tensor(const clef_gguf *gguf, const char *name)
 {
     for (uint64_t i = 0; i < gguf->n_tensors; i++)
         if (strcmp(gguf->tensors[i].name, name) == 0)
@@ -139,7 +152,7 @@ static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *na
 /* Reads the rows of the embedding; the key and the token list must agree with them. */
 static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
 {
-    const clef_tensor_info *embedding = find_tensor(k->gguf, "token_embd.weight");
+    const clef_tensor_info *embedding = clef__gguf_tensor(k->gguf, "token_embd.weight");
     const clef_gguf_entry *tokens = clef__gguf_find(k->gguf, "tokenizer.ggml.tokens");
     const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
     if (k->status != CLEF_OK)
@@ -173,54 +186,92 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
 }
 
 /* ggml's names of scalings. Llama 3's has none: its files contain divisors of the frequencies
- * (rope_freqs.weight). */
-static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
+ * (rope_freqs.weight). Without a type the scaling is linear (gguf.md), or longrope where its lists of
+ * divisors are among the tensors; a factor of 0 or 1 means none. */
+static clef_rope_type scaling_type(clef_gguf_keys *k)
 {
     static const struct {
         const char *name;
         clef_rope_type type;
-    } types[] = {{"linear", CLEF_ROPE_LINEAR}, {"yarn", CLEF_ROPE_YARN}, {"longrope", CLEF_ROPE_LONGROPE}};
-    clef_rope_params *r = &hp->rope;
-    char key[96], name[40];
-    const double factor = clef__key_float(k, "rope.scaling.factor", 0, 1e6, 1);
-    r->original_context = clef__key_int(k, "rope.scaling.original_context_length", 0, CLEF_MAX_CONTEXT, 0);
-    snprintf(key, sizeof key, "%s.rope.scaling.type", k->arch);
-    const int has_type = clef__gguf_text(k->gguf, key, name, sizeof name);
-    if (k->status != CLEF_OK || (has_type && strcmp(name, "none") == 0))
-        return;
-    size_t i = 0; /* without a type the scaling is linear (gguf.md); a factor of 0 or 1 means none */
+    } types[] = {{"linear", CLEF_ROPE_LINEAR},
+                 {"none", CLEF_ROPE_DEFAULT},
+                 {"yarn", CLEF_ROPE_YARN},
+                 {"longrope", CLEF_ROPE_LONGROPE}};
+    char name[40], shown[40];
+    const int has_type = clef__key_text(k, "rope.scaling.type", name, sizeof name);
+    size_t i = 0;
+    if (clef__gguf_tensor(k->gguf, "rope_factors_long.weight") ||
+        clef__gguf_tensor(k->gguf, "rope_factors_short.weight"))
+        return CLEF_ROPE_LONGROPE;
     while (has_type && i < sizeof types / sizeof *types && strcmp(types[i].name, name) != 0)
         i++;
-    if (i == sizeof types / sizeof *types) {
-        char shown[40];
-        clef__config_text(name, shown, sizeof shown);
+    if (i < sizeof types / sizeof *types)
+        return types[i].type;
+    clef__config_text(name, shown, sizeof shown);
+    if (k->status == CLEF_OK)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
                                "%s: key %s %s is not supported, known are: none linear yarn longrope",
-                               k->file, key, shown);
-        return;
-    }
-    if (factor > 0 && factor < 1) {
+                               k->file, k->key, shown);
+    return CLEF_ROPE_DEFAULT;
+}
+
+/* What multiplies the rotated dims. llama.cpp multiplies YaRN's own factor by attn_factor; its converter
+ * writes transformers' attention_factor, the whole of it, under another key. 0: the type's formula. */
+static double attention_factor(clef_gguf_keys *k, const clef_rope_params *r)
+{
+    const double by = clef__key_float(k, "rope.scaling.attn_factor", 0, 1e6, 0),
+                 whole = clef__key_float(k, "rope.scaling.yarn_attn_factor", 0, 1e6, 0);
+    if (r->type == CLEF_ROPE_YARN && whole > 0)
+        return whole;
+    if (r->type == CLEF_ROPE_YARN && by > 0 && by != 1 &&
+        clef__key_float(k, "rope.scaling.yarn_log_multiplier", 0, 100, 0) == 0)
+        return by * (1 + 0.1 * log(r->factor));
+    return by == 0 && r->type == CLEF_ROPE_LONGROPE ? 1 : by == 1 && r->type == CLEF_ROPE_YARN ? 0 : by;
+}
+
+static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
+{
+    clef_rope_params *r = &hp->rope;
+    const double factor = clef__key_float(k, "rope.scaling.factor", 0, 1e6, 1);
+    const clef_rope_type type = scaling_type(k);
+    r->original_context = clef__key_int(k, "rope.scaling.original_context_length", 0, CLEF_MAX_CONTEXT, 0);
+    if (r->original_context == 0)
+        r->original_context = hp->n_context;
+    if (k->status == CLEF_OK && type != CLEF_ROPE_DEFAULT && factor > 0 && factor < 1)
         k->status =
             clef__fail(k->err, CLEF_E_UNSUPPORTED,
                        "%s: key %s.rope.scaling.factor is %g, expected at least 1", k->file, k->arch, factor);
+    if (k->status == CLEF_OK && type == CLEF_ROPE_LONGROPE && factor > 1 &&
+        !clef__gguf_find(k->gguf, "clef.rope.type")) /* clef's own older files have this key */
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                               "%s: key %s.rope.scaling.factor is %g, expected 1 with longrope's factors",
+                               k->file, k->arch, factor);
+    if (k->status != CLEF_OK)
         return;
-    }
-    if (factor > 1 || types[i].type == CLEF_ROPE_LONGROPE)
-        r->type = types[i].type;
-    r->factor = factor > 1 ? factor : 1;
-    r->attention_factor = clef__key_float(k, "rope.scaling.attn_factor", 0, 1e6, 0);
+    if (factor > 1 || type == CLEF_ROPE_LONGROPE)
+        r->type = type;
+    r->factor = factor > 1 && r->type != CLEF_ROPE_DEFAULT ? factor : 1;
+    r->attention_factor = attention_factor(k, r);
+    if (r->type == CLEF_ROPE_DEFAULT || r->type == CLEF_ROPE_LINEAR)
+        return;
     r->beta_fast = clef__key_float(k, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
     r->beta_slow = clef__key_float(k, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
-    if (r->original_context == 0)
-        r->original_context = hp->n_context;
+    r->truncate = r->type == CLEF_ROPE_YARN;
 }
 
 static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp)
 {
-    hp->rope.theta = clef__key_float(k, "rope.freq_base", 1, 1e12, 10000);
-    hp->rope.dims = clef__key_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    if (hp->rope.dims == 0)
+        hp->rope.dims = hp->head_dim;
     hp->rope.pairing = arch->gguf_pairing;
     read_rope_scaling(k, hp);
+    if (hp->rope_sliding.theta == 0 || hp->rope_sliding.theta == hp->rope.theta) {
+        hp->rope_sliding = (clef_rope_params){0};
+        return;
+    }
+    if (hp->rope_sliding.dims == 0)
+        hp->rope_sliding.dims = hp->rope.dims;
+    hp->rope_sliding.pairing = arch->gguf_pairing;
 }
 
 static int32_t token_id(const clef_gguf *gguf, const char *key)
@@ -243,19 +294,15 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
 
 static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
 {
-    if (k->status == CLEF_OK && !clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_ROUTER))
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
-                               "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
-                               hp->n_experts, hp->arch);
-    hp->n_experts_used = clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
-    hp->d_ff_expert = clef__key_int(k, "expert_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
-    hp->expert_scale = (float)clef__key_float(k, "expert_weights_scale", 0, 1e6, 0);
+    clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
+    if (hp->d_ff_expert == 0)
+        hp->d_ff_expert = hp->d_ff;
 }
 
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->n_heads = clef__key_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
-    hp->n_kv_heads = clef__key_int(k, "attention.head_count_kv", 1, CLEF_MAX_HEADS, hp->n_heads);
+    if (hp->n_kv_heads == 0)
+        hp->n_kv_heads = hp->n_heads;
     hp->head_dim = clef__key_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);
     if (k->status == CLEF_OK && hp->head_dim == 0) {
         if (hp->d_model % hp->n_heads != 0)
@@ -277,23 +324,44 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
     if (hp->sliding_window > 0)
         clef__slide_layers(hp, 0, 1);
-    hp->attention_softcap = (float)clef__key_float(k, "attn_logit_softcapping", 0, 1e6, 0);
-    hp->logit_softcap = (float)clef__key_float(k, "final_logit_softcapping", 0, 1e6, 0);
-    hp->attention_scale = (float)clef__key_float(k, "attention.scale", 0, 1e6, 0);
-    hp->embed_scale = (float)clef__key_float(k, "embedding_scale", 0, 1e6, 0);
-    hp->residual_scale = (float)clef__key_float(k, "residual_scale", 0, 1e6, 0);
-    hp->logit_scale = (float)clef__key_float(k, "logit_scale", 0, 1e6, 0);
-    hp->n_experts = clef__key_int(k, "expert_count", 0, CLEF_MAX_EXPERTS, 0);
     if (hp->n_experts > 0)
         read_experts(k, hp);
+    if (hp->d_ff == 0 && hp->n_experts > 0)
+        hp->d_ff = hp->d_ff_expert;
+    find_number(k, "feed_forward_length", hp->d_ff == 0);
 }
 
-/* Either key of the norms' epsilon. */
-static float read_epsilon(clef_gguf_keys *k)
+/* The key of the family's kind of norm; else the other. */
+static float read_epsilon(clef_gguf_keys *k, const clef_arch *arch)
 {
-    const double rms = clef__key_float(k, "attention.layer_norm_rms_epsilon", 0, 1, 2);
-    return (float)(rms <= 1 ? rms
-                            : clef__key_float(k, "attention.layer_norm_epsilon", 0, 1, CLEF_KEY_NEEDED));
+    static const char *const names[] = {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"};
+    const char *own = names[arch->layer_norms ? 1 : 0], *other = names[arch->layer_norms ? 0 : 1];
+    const double eps = clef__key_float(k, own, 0, 1, 2);
+    return (float)(eps <= 1 ? eps : clef__key_float(k, other, 0, 1, CLEF_KEY_NEEDED));
+}
+
+/* Keys without which llama.cpp does not open a file either. */
+static void need_sizes(clef_gguf_keys *k)
+{
+    static const char *const needed[] = {"block_count", "context_length", "embedding_length",
+                                         "attention.head_count"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        find_number(k, needed[i], 1);
+}
+
+/* Layers that predict further tokens, at the end; the model's own layers are before them. */
+static void leave_out_nextn(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->n_layers -= clef__key_int(k, "nextn_predict_layers", 0, hp->n_layers - 1, 0);
+}
+
+/* Encoders see all tokens, decoders those before. */
+static void check_causal(clef_gguf_keys *k, const clef_arch *arch)
+{
+    const int causal = arch->kind != CLEF_ENCODER;
+    if (clef__key_int(k, "attention.causal", 0, 1, causal) != causal && k->status == CLEF_OK)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %d, expected %d for %s", k->file,
+                               k->key, !causal, causal, k->arch);
 }
 
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)
@@ -311,20 +379,27 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
 
     clef_gguf_keys k = {
         .gguf = gguf, .arch = hp->arch, .file = file, .err = err, .varied = arch->gguf_varied};
-    hp->n_layers = clef__key_int(&k, "block_count", 1, CLEF_MAX_LAYERS, CLEF_KEY_NEEDED);
-    hp->n_context = clef__key_int(&k, "context_length", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED);
-    hp->d_model = clef__key_int(&k, "embedding_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
-    hp->d_ff = clef__key_int(&k, "feed_forward_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
-    hp->norm_eps = read_epsilon(&k);
+    need_sizes(&k);
+    hp->rope.theta = 10000;
+    clef__config_read_standard(&k, arch, hp);
+    if (k.status != CLEF_OK)
+        return k.status;
+    leave_out_nextn(&k, hp);
+    hp->norm_eps = read_epsilon(&k, arch);
+    check_causal(&k, arch);
     read_attention(&k, hp);
     read_vocab(&k, hp);
     read_rope(&k, arch, hp);
     hp->forced_bos = -1;
     hp->activation = arch->gguf_activation;
-    hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
+    hp->tied_embeddings = clef__gguf_tensor(gguf, "output.weight") == NULL;
+    const clef_tensor_info *types = clef__gguf_tensor(gguf, "token_types.weight");
+    if (types && types->rank == 2 && types->dims[0] <= CLEF_MAX_WIDTH)
+        hp->n_token_types = (int32_t)types->dims[0];
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
     clef__config_get_keys(&k, hp);
+    clef__config_check_unread(&k);
     if (k.status != CLEF_OK)
         return k.status;
     read_marks(gguf, hp);

@@ -503,7 +503,7 @@ static void gguf_config(void **state)
         {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:9 ", CLEF_E_FORMAT,
          "9 experts a token of 8 experts"},
         {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT,
-         "expert_used_count is 65, expected 1 to 64"},
+         "expert_used_count is 65, expected 0 to 64"},
         {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, expected 0 to"},
         {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, expected 1 to"},
         {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},

@@ -265,7 +265,7 @@ static clef_status build_model(eval *e, clef_error *err)
         return cli_error(err, CLEF_E_SHAPE, "%s: input_ids: expected [B, T], got %s", e->o->in,
                          cli_dims_text(ids.rank, ids.dims, dims));
     const cli_list plain = cli_plain_taps(&e->o->taps);
-    const clef_build_opts opts = {
+    clef_build_opts opts = {
         .n_context = (int32_t)ids.dims[1],
         .n_batch = (int32_t)ids.dims[1],
         .n_sequences = (int32_t)ids.dims[0],
@@ -277,6 +277,10 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_taps = plain.n,
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
+    if (status == CLEF_E_NOT_FOUND && clef_model_is_encoder(e->model)) { /* an embedder has no head */
+        opts.no_head = 1;
+        status = clef_model_build(e->model, &opts, &e->graph, err);
+    }
     if (status == CLEF_OK)
         status = cli_graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
     return status == CLEF_OK ? collect_feeds(e, err) : status;
