@@ -1,5 +1,5 @@
 /* Parsing GGUF files (model/file/gguf.h). ggml's docs/gguf.md describes the format. gguf_value.c reads the
- * values of a parsed file. */
+ * values of a parsed file, gguf_split.c opens files in parts. */
 #include "model/file/gguf.h"
 
 #include <inttypes.h>
@@ -395,7 +395,7 @@ clef_status clef__gguf_parse(const void *data, size_t n_bytes, const char *name,
     return c.status;
 }
 
-clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err)
+clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *err)
 {
     clef_mapping file;
     *out = (clef_gguf){0};
@@ -421,5 +421,8 @@ void clef__gguf_close(clef_gguf *gguf)
     free(gguf->tensors);
     free(gguf->tensor_names);
     clef__os_unmap(&gguf->file);
+    for (size_t i = 0; i < gguf->n_more; i++)
+        clef__os_unmap(&gguf->more[i]);
+    free(gguf->more);
     *gguf = (clef_gguf){0};
 }

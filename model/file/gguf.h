@@ -32,6 +32,8 @@ typedef struct clef_gguf_entry {
 
 typedef struct clef_gguf {
     clef_mapping      file;
+    clef_mapping     *more;     /* [n_more]: further parts of a split file */
+    size_t            n_more;
     uint32_t          version;
     clef_gguf_entry  *entries;
     uint64_t          n_entries;
@@ -42,9 +44,23 @@ typedef struct clef_gguf {
     uint64_t          n_tensors;
 } clef_gguf;
 
-/** Opens and checks a file. CLEF_E_IO, CLEF_E_FORMAT (offset and reason), CLEF_E_UNSUPPORTED (version,
+/** Opens and checks a file; or all parts of a split file (NAME-00001-of-00003.gguf), from any of them: the
+ *  keys are the first part's, the tensors those of all. CLEF_E_IO, CLEF_E_FORMAT (offset and reason; a part of
+ *  another file; a tensor in two parts), CLEF_E_NOT_FOUND (a part is missing), CLEF_E_UNSUPPORTED (version,
  *  big-endian, an unknown tensor type), CLEF_E_NOMEM. On failure nothing is allocated. */
 clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err);
+/** clef__gguf_open() for one file, which may be a part. */
+clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *err);
+/** 1 if the file is one of several parts. */
+int         clef__gguf_is_part(const clef_gguf *gguf);
+
+typedef struct clef_gguf_part {
+    const char *path; /* in messages */
+    clef_gguf   gguf;
+} clef_gguf_part;
+
+/** Joins the parts of a split file, in order. They are closed or taken over. */
+clef_status clef__gguf_join(clef_gguf_part *parts, int32_t n_parts, clef_gguf *out, clef_error *err);
 /** clef__gguf_open() for bytes in memory (tests, fuzzing), which are borrowed until clef__gguf_close(). */
 clef_status clef__gguf_parse(const void *data, size_t n_bytes, const char *name, clef_gguf *out,
                              clef_error *err);

@@ -441,8 +441,11 @@ const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, u
 /* The file that contains p; its data is NULL if there is none. */
 static clef_mapping mapping_of(const clef_model *m, const char *p)
 {
-    for (size_t i = 0; i <= m->n_shards; i++) {
-        const clef_mapping file = i < m->n_shards ? m->shards[i].file : m->gguf.file;
+    const size_t n = m->n_shards + m->gguf.n_more;
+    for (size_t i = 0; i <= n; i++) {
+        const clef_mapping file = i < m->n_shards ? m->shards[i].file
+                                  : i < n         ? m->gguf.more[i - m->n_shards]
+                                                  : m->gguf.file;
         if (file.data && (uintptr_t)p - (uintptr_t)file.data < file.n_bytes)
             return file;
     }

@@ -222,6 +222,117 @@ static void gguf_cut_and_changed(void **state)
     free(data);
 }
 
+/* ---- GGUF in parts --------------------------------------------------------------------------- */
+
+#define PART(no, count, total)                                                                               \
+    "s:split.no 4:2 2:" no " s:split.count 4:2 2:" count " s:split.tensors.count 4:5 4:" total " "
+#define PART_1                                                                                               \
+    HEAD("1", "4") PART("0", "3", "3") "s:key 4:8 s:text " TENSOR("a", "0", "1", "8:1", "0") "p:32 f:1"
+#define PART_2 HEAD("1", "3") PART("1", "3", "3") TENSOR("b", "0", "1", "8:1", "0") "p:32 f:2"
+#define PART_3 HEAD("1", "3") PART("2", "3", "3") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"
+
+static const char *const part_names[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
+                                         "m-00003-of-00003.gguf"};
+
+static void write_parts(const char *const specs[3])
+{
+    for (int i = 0; i < 3; i++) {
+        blob b = {.n = 0};
+        const char *path = temp_path(part_names[i]);
+        remove(path);
+        if (!specs[i])
+            continue;
+        assemble(&b, specs[i]);
+        write_file(path, b.p, b.n);
+    }
+}
+
+static void gguf_parts(void **state)
+{
+    (void)state;
+    write_parts((const char *const[]){PART_1, PART_2, PART_3});
+    for (int i = 0; i < 3; i++) { /* from any part */
+        clef_gguf g;
+        clef_error err = {0};
+        char text[8];
+        check_error(part_names[i], clef__gguf_open(temp_path(part_names[i]), &g, &err), &err, CLEF_OK, "");
+        assert_true(g.n_tensors == 3 && g.n_more == 2 && clef__gguf_text(&g, "key", text, sizeof text));
+        for (uint64_t k = 0; k < 3; k++) {
+            float x;
+            memcpy(&x, g.tensors[k].data, sizeof x);
+            assert_true(g.tensors[k].name[0] == (char)('a' + k) && x == (float)(k + 1));
+        }
+        clef__gguf_close(&g);
+    }
+}
+
+static void gguf_parts_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what, *parts[3];
+        int opened;
+        clef_status status;
+        const char *piece;
+    } rows[] = {
+        {"missing",
+         {PART_1, NULL, PART_3},
+         0,
+         CLEF_E_NOT_FOUND,
+         "m-00002-of-00003.gguf: is missing, part 2 of 3"},
+        {"the first is missing",
+         {NULL, PART_2, PART_3},
+         2,
+         CLEF_E_NOT_FOUND,
+         "m-00001-of-00003.gguf: is missing, part 1 of 3"},
+        {"twice",
+         {PART_1, PART_3, PART_3},
+         0,
+         CLEF_E_FORMAT,
+         "m-00002-of-00003.gguf: is part 3 of 3 by its keys split.no and split.count, expected part 2 of 3"},
+        {"of four",
+         {PART_1, PART_2, HEAD("1", "3") PART("2", "4", "3") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"},
+         0,
+         CLEF_E_FORMAT,
+         "is part 3 of 4 by its keys"},
+        {"of another file",
+         {PART_1, PART_2, HEAD("1", "3") PART("2", "3", "9") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"},
+         0,
+         CLEF_E_FORMAT,
+         "split.tensors.count is 9, expected 3"},
+        {"a tensor in two",
+         {PART_1, PART_2, HEAD("1", "3") PART("2", "3", "3") TENSOR("a", "0", "1", "8:1", "0") "p:32 f:3"},
+         0,
+         CLEF_E_FORMAT,
+         "tensor a is in "},
+        {"too few tensors",
+         {PART_1, PART_2, HEAD("0", "3") PART("2", "3", "3")},
+         0,
+         CLEF_E_FORMAT,
+         "have 2 tensors, expected 3"},
+        {"not a part", {PART_1, PART_2, HEAD("0", "0")}, 1, CLEF_E_FORMAT, "is part 0 of -1"},
+        {"another name",
+         {PART_2, NULL, NULL},
+         0,
+         CLEF_E_FORMAT,
+         "is part 2 of 3 of a split file, expected a name that ends with -00002-of-00003.gguf"},
+        {"too many parts",
+         {HEAD("0", "3") PART("0", "60000", "3"), NULL, NULL},
+         0,
+         CLEF_E_FORMAT,
+         "split.count 60000"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        clef_gguf g;
+        clef_error err = {0};
+        write_parts(rows[i].parts);
+        check_error(rows[i].what, clef__gguf_open(temp_path(part_names[rows[i].opened]), &g, &err), &err,
+                    rows[i].status, rows[i].piece);
+        assert_true(!g.entries && !g.tensors && !g.more);
+    }
+    write_parts((const char *const[]){NULL, NULL, NULL});
+}
+
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
 /* A header and so many bytes of data. */
@@ -625,6 +736,8 @@ int main(void)
         cmocka_unit_test(gguf_malformed),
         cmocka_unit_test(gguf_good),
         cmocka_unit_test(gguf_cut_and_changed),
+        cmocka_unit_test(gguf_parts),
+        cmocka_unit_test(gguf_parts_refused),
         cmocka_unit_test(safetensors_malformed),
         cmocka_unit_test(safetensors_cut_and_changed),
         cmocka_unit_test(tensor_file_round_trip),

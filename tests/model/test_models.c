@@ -4,6 +4,8 @@
 #include "tests/files.h"
 #include "tests/skip.h"
 
+#include <math.h>
+
 #include "model/open/config.h"
 #include "model/open/model.h"
 
@@ -463,6 +465,44 @@ static clef_status read_gguf_config(const char *drop, const char *add, const cha
     return status;
 }
 
+/* Fields that llama.cpp's keys set, and its defaults. */
+static void gguf_rope(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *add;
+        clef_rope_type type;
+        double factor, attention_factor;
+        int32_t truncate;
+    } rows[] = {
+        {"", CLEF_ROPE_DEFAULT, 1, 0, 0},
+        {"s:K.rope.scale_linear 4:6 f:4 ", CLEF_ROPE_LINEAR, 4, 0, 0},
+        {"s:K.rope.scale_linear 4:6 f:4 s:K.rope.scaling.factor 4:6 f:2 ", CLEF_ROPE_LINEAR, 2, 0, 0},
+        {"s:K.rope.scaling.type 4:8 s:none s:K.rope.scaling.factor 4:6 f:2 ", CLEF_ROPE_DEFAULT, 1, 0, 0},
+        {"s:K.rope.scaling.type 4:8 s:none s:K.rope.scaling.attn_factor 4:6 f:1.5 ", CLEF_ROPE_DEFAULT, 1,
+         1.5, 0},
+        {"s:K.rope.scaling.type 4:8 s:yarn s:K.rope.scaling.factor 4:6 f:4 ", CLEF_ROPE_YARN, 4, 0, 1},
+        {"s:K.rope.scaling.type 4:8 s:yarn s:K.rope.scaling.factor 4:6 f:4 s:K.rope.scaling.attn_factor 4:6 "
+         "f:1.5 ",
+         CLEF_ROPE_YARN, 4, 1.7079441541679836, 1}, /* 1.5 (1 + 0.1 ln 4) */
+        {"s:K.rope.scaling.type 4:8 s:yarn s:K.rope.scaling.factor 4:6 f:4 s:K.rope.scaling.yarn_attn_factor "
+         "4:6 "
+         "f:1.5 ",
+         CLEF_ROPE_YARN, 4, 1.5, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        clef_hparams hp;
+        clef_error err = {0};
+        check_error(rows[i].add, read_gguf_config(NULL, rows[i].add, "token_embd.weight", &hp, &err), &err,
+                    CLEF_OK, "");
+        if (hp.rope.type != rows[i].type || hp.rope.factor != rows[i].factor ||
+            fabs(hp.rope.attention_factor - rows[i].attention_factor) > 1e-12 ||
+            hp.rope.truncate != rows[i].truncate)
+            fail_msg("%s: type %d factor %g attention_factor %g truncate %d", rows[i].add, (int)hp.rope.type,
+                     hp.rope.factor, hp.rope.attention_factor, hp.rope.truncate);
+    }
+}
+
 static void gguf_config(void **state)
 {
     (void)state;
@@ -504,6 +544,13 @@ static void gguf_config(void **state)
          "9 experts a token of 8 experts"},
         {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT,
          "expert_used_count is 65, expected 0 to 64"},
+        {NULL, "s:K.rope.scale_linear 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
+        {NULL, "s:K.attention.clamp_kqv 4:6 f:8 ", CLEF_E_UNSUPPORTED,
+         "key llama.attention.clamp_kqv is 8: clef has no llama with this key"},
+        {NULL, "s:K.attention.causal 4:7 1:0 ", CLEF_E_UNSUPPORTED,
+         "llama.attention.causal is 0, expected 1"},
+        {NULL, "s:K.embedding_length_per_layer_input 4:4 4:16 ", CLEF_E_UNSUPPORTED,
+         "key llama.embedding_length_per_layer_input is 16"},
         {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, expected 0 to"},
         {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, expected 1 to"},
         {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},
@@ -874,10 +921,10 @@ int main(void)
         cmocka_unit_test(config_refused), cmocka_unit_test(config_llama),
         cmocka_unit_test(config_windows), cmocka_unit_test(config_gpt2_and_marks),
         cmocka_unit_test(config_forms),   cmocka_unit_test(config_unread),
-        cmocka_unit_test(gguf_config),    cmocka_unit_test(folder_refused),
-        cmocka_unit_test(folder_shards),  cmocka_unit_test(gguf_model),
-        cmocka_unit_test(real_models),    cmocka_unit_test(real_gguf),
-        cmocka_unit_test(gemma4_config),
+        cmocka_unit_test(gguf_rope),      cmocka_unit_test(gguf_config),
+        cmocka_unit_test(folder_refused), cmocka_unit_test(folder_shards),
+        cmocka_unit_test(gguf_model),     cmocka_unit_test(real_models),
+        cmocka_unit_test(real_gguf),      cmocka_unit_test(gemma4_config),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }
