@@ -399,7 +399,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
     clef__config_get_keys(&k, hp);
-    clef__config_check_unread(&k);
+    clef__gguf_check_unread(&k);
     if (k.status != CLEF_OK)
         return k.status;
     read_marks(gguf, hp);

@@ -175,7 +175,7 @@ static int find_neutral(const char *name, const clef_gguf_entry *e, int *asks)
     return 0;
 }
 
-void clef__config_check_unread(clef_gguf_keys *k)
+void clef__gguf_check_unread(clef_gguf_keys *k)
 {
     char name[96];
     int asks;
@@ -188,8 +188,8 @@ void clef__config_check_unread(clef_gguf_keys *k)
     }
 }
 
-void clef__config_unread(const clef_gguf *gguf, const char *arch, void (*entry)(void *user, const char *name),
-                         void *user)
+void clef__gguf_unread(const clef_gguf *gguf, const char *arch, void (*entry)(void *user, const char *name),
+                       void *user)
 {
     char name[96], full[160];
     int asks;

@@ -16,10 +16,10 @@ void clef__config_put_standard(clef_gguf_writer *w, const char *prefix, const cl
 const char *clef__key_old_name(const char *name);
 
 /** Refuses a key of the architecture that nothing read and that asks for what clef does not have. */
-void clef__config_check_unread(clef_gguf_keys *k);
+void clef__gguf_check_unread(clef_gguf_keys *k);
 /** Calls `entry` for each other key of the architecture that nothing read, unless it is known to change
  *  nothing. */
-void clef__config_unread(const clef_gguf *gguf, const char *arch,
+void clef__gguf_unread(const clef_gguf *gguf, const char *arch,
                          void (*entry)(void *user, const char *name), void *user);
 
 /** Writes under clef's own keys each field of hp that differs from `read`, which is what a reader makes of the
