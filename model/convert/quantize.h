@@ -71,7 +71,8 @@ void        clef__quantize_plan_finish(clef__quantize_plan *plan);
 /** Writes general.*, the architecture's and the tokenizer's keys. Clef's own keys are written only where a
  *  reader would not come to the same from the others and from the plan's tensors. */
 clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_type *type,
-                                const clef__quantize_plan *plan, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err);
+                                const clef__quantize_plan *plan, const clef_quantize_opts *opts,
+                                clef_gguf_writer *w, clef_error *err);
 /** Writes the keys of a folder's tokenizer, if it has one and opts asks for it.
  *  CLEF_E_UNSUPPORTED: a tokenizer that no key can hold. */
 clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts,

@@ -22,8 +22,8 @@ void clef__gguf_check_unread(clef_gguf_keys *k);
 void clef__gguf_unread(const clef_gguf *gguf, const char *arch,
                          void (*entry)(void *user, const char *name), void *user);
 
-/** Writes under clef's own keys each field of hp that differs from `read`, which is what a reader makes of the
- *  other keys. */
+/** Writes under clef's own keys each field of hp that differs from `read`, which is what a reader makes of
+ *  the other keys. */
 void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp, const clef_hparams *read);
 /** Reads those that the file has; the other fields of hp keep their values. hp->n_layers must be set. */
 void clef__config_get_keys(clef_gguf_keys *k, clef_hparams *hp);
