@@ -7,7 +7,6 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
-#include "model/unread.h"
 
 /* The blocks of the cache's type must divide each head. Heads of full layers and heads of v may have their
  * own sizes. */
@@ -375,8 +374,6 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     if (o.sample)
         o.n_rows ? add_sample_rows(&b) : add_sample(&b);
     s = clef_graph_error(g, err);
-    if (!s)
-        s = clef__check_all_read(model, g, &o, err);
     if (!s)
         s = add_taps(model, &o, g, err);
     if (s) {

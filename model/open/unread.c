@@ -1,6 +1,7 @@
 /* Stored tensors that nothing reads (model/open/unread.h). */
 #include "model/open/unread.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,20 @@ static const char *const buffers[] = {
     "._float_tensor",
 };
 
+/* The same in a GGUF file; longer names are those of one tensor. rope_... are constants of the graph. T5's
+ * cross-attention has no positions, but the first converters wrote them. */
+static const char *const other_gguf[] = {"rope_freqs.weight",
+                                         "rope_factors_long.weight",
+                                         "rope_factors_short.weight",
+                                         "output.",
+                                         "output_bias",
+                                         "head.",
+                                         "cls.",
+                                         "v.",
+                                         "a.",
+                                         "mm.",
+                                         "dec.blk.0.cross_attn_rel_b.weight"};
+
 static int begins_with(const char *name, const char *start)
 {
     return strncmp(name, start, strlen(start)) == 0;
@@ -78,6 +93,22 @@ static int is_other(const clef_arch *arch, const char *name)
             if (begins_with(name + strlen(prefixes[p]), other_parts[i]))
                 return 1;
     return 0;
+}
+
+/* The same for GGUF; also layers behind the model's own, which predict further tokens, and the rotations that
+ * the first files had. */
+static int is_other_gguf(const clef_model *m, const char *name)
+{
+    int layer = -1, n = 0;
+    for (size_t i = 0; i < sizeof other_gguf / sizeof *other_gguf; i++)
+        if (begins_with(name, other_gguf[i]))
+            return 1;
+    if (sscanf(name, "blk.%d.%n", &layer, &n) != 1 || n == 0)
+        return 0;
+    const int shares =
+        m->hparams.n_kv_shared_layers > 0 && layer >= m->hparams.n_layers - m->hparams.n_kv_shared_layers;
+    return layer >= m->hparams.n_layers || begins_with(name + n, "attn_rot_embd.") ||
+           (shares && (begins_with(name + n, "attn_k") || begins_with(name + n, "attn_v")));
 }
 
 /* ---- what the graph reads -------------------------------------------------------------------- */
@@ -135,7 +166,7 @@ static int is_shared_layer(const clef_model *m, const char *name)
 
 clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
 {
-    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
     clef_graph *g = NULL;
     clef_error ignored = {0};
     clef_status status = CLEF_OK;
@@ -147,12 +178,14 @@ clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
     mark_graph(&r, g);
     for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &m->tensors[i];
-        if (!r.is_read[i] && !is_other(arch, t->name) && !is_second_embedding(m, arch, t) &&
-            !is_shared_layer(m, t->name))
-            status = clef__fail(err, CLEF_E_UNSUPPORTED,
-                                "%s: tensor %s is stored, but a model of type %s with this config.json does "
-                                "not read it",
-                                m->path, t->name, m->hparams.arch);
+        const int is_known = m->is_gguf ? is_other_gguf(m, t->name)
+                                        : is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
+                                              is_shared_layer(m, t->name);
+        if (!r.is_read[i] && !is_known)
+            status =
+                clef__fail(err, CLEF_E_UNSUPPORTED,
+                           "%s: tensor %s is stored, but a model of type %s with %s does not read it",
+                           m->path, t->name, m->hparams.arch, m->is_gguf ? "these keys" : "this config.json");
     }
 out:
     clef_graph_destroy(g);
