@@ -467,6 +467,19 @@ void clef__batch_remove(clef_batch *b, batch_sequence *s)
     free_sequence(s);
 }
 
+static batch_sequence *find(const clef_batch *b, int64_t sequence)
+{
+    for (int32_t i = 0; i < b->n_all; i++)
+        if (b->all[i]->number == sequence)
+            return b->all[i];
+    return NULL;
+}
+
+static clef_status not_found(int64_t sequence, clef_error *err)
+{
+    return clef__fail(err, CLEF_E_NOT_FOUND, "no sequence has the number %" PRId64, sequence);
+}
+
 clef_status clef_batch_cancel(clef_batch *b, int64_t sequence, clef_error *err)
 {
     int32_t found = 0, kept = 0;
@@ -477,26 +490,38 @@ clef_status clef_batch_cancel(clef_batch *b, int64_t sequence, clef_error *err)
         found |= t.sequence == sequence;
     }
     b->n_tokens = kept;
-    for (int32_t i = 0; i < b->n_all; i++)
-        if (b->all[i]->number == sequence) {
-            clef__batch_remove(b, b->all[i]);
-            return CLEF_OK;
-        }
-    return found ? CLEF_OK
-                 : clef__fail(err, CLEF_E_NOT_FOUND, "no sequence has the number %" PRId64, sequence);
+    batch_sequence *s = find(b, sequence);
+    if (s)
+        clef__batch_remove(b, s);
+    return s || found ? CLEF_OK : not_found(sequence, err);
+}
+
+clef_status clef_batch_pause(clef_batch *b, int64_t sequence, clef_error *err)
+{
+    batch_sequence *s = find(b, sequence);
+    if (!s)
+        return not_found(sequence, err);
+    s->is_paused = 1;
+    if (s->slot != NO_SLOT)
+        clef__batch_set_back(b, s);
+    return CLEF_OK;
+}
+
+clef_status clef_batch_resume(clef_batch *b, int64_t sequence, clef_error *err)
+{
+    batch_sequence *s = find(b, sequence);
+    if (!s)
+        return not_found(sequence, err);
+    s->is_paused = 0;
+    return CLEF_OK;
 }
 
 int32_t clef_batch_find(const clef_batch *b, int64_t sequence, int32_t *n_past, int32_t *n_cached)
 {
-    for (int32_t i = 0; i < b->n_all; i++)
-        if (b->all[i]->number == sequence) {
-            const batch_sequence *s = b->all[i];
-            *n_past = s->n_past;
-            *n_cached = s->n_cached > 0 ? s->n_cached : 0;
-            return s->slot != NO_SLOT;
-        }
-    *n_past = *n_cached = 0;
-    return -1;
+    const batch_sequence *s = find(b, sequence);
+    *n_past = s ? s->n_past : 0;
+    *n_cached = s && s->n_cached > 0 ? s->n_cached : 0;
+    return s ? s->slot != NO_SLOT : -1;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */

@@ -21,8 +21,9 @@ enum { DEFAULT_NGRAM_MIN = 3 };
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
 typedef struct batch_sequence {
-    int64_t number;  /* the order of arrival */
-    int32_t slot;    /* its row in the page tables, and its recurrent states */
+    int64_t number; /* the order of arrival */
+    int32_t slot;   /* its row in the page tables, and its recurrent states */
+    int32_t is_paused;
     int32_t *tokens; /* [n_most]: the prompt, then what was generated */
     int32_t n_tokens, n_prompt, n_most;
     int32_t n_past; /* tokens in the cache */
@@ -37,7 +38,7 @@ typedef struct batch_sequence {
     clef__guide_place place;
     uint32_t stream;
     int32_t logprobs, n_top;
-    int32_t n_min;   /* no end token before so many tokens of the text */
+    int32_t n_min;     /* no end token before so many tokens of the text */
     uint32_t *no_ends; /* with n_min: the mask of all tokens that do not end the text; else NULL */
     int32_t n_suggested, n_accepted;
     int32_t n_rows, first_pick;            /* in the present step */
@@ -87,7 +88,7 @@ typedef struct batch_encoder {
     int32_t ids, adapter, T;
     float *rows, *page; /* an output of the plan, and one page of it */
     size_t rows_bytes, page_bytes;
-    int32_t *ends; /* [max_sequences]: the last position of each slot's source */
+    int32_t *ends;            /* [max_sequences]: the last position of each slot's source */
     clef__plan_state *states; /* of the decoder's plan, whole on several ranks */
     int32_t n_states;
 } batch_encoder;
@@ -153,8 +154,9 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_erro
 /** Starts waiting sequences where there is room, and chooses the rows of the next step: n_rows of each
  * sequence. Sets sequences back where the pool is full. Returns the sum in *n. */
 clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
-/** Starts s if there are a slot and pages for its tokens. */
-clef_status clef__batch_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err);
+/** Starts s if there are a slot and pages for its tokens, and no running sequence computes what both need. */
+typedef enum clef__start { CLEF__STARTED, CLEF__NO_ROOM, CLEF__WAITS_FOR_PREFIX } clef__start;
+clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *what, clef_error *err);
 /** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
 void clef__batch_set_back(clef_batch *b, batch_sequence *s);
 

@@ -55,15 +55,15 @@ static clef_status begin_mirror(clef_batch *b, batch_sequence *s, clef_error *er
 {
     clef_batch *d = b->draft;
     batch_sequence *m = s->mirror;
-    int started = 1;
+    clef__start what = CLEF__STARTED;
     agree(s, m);
     if (m->n_tokens - m->n_past > MOST_DRAFTS + 1)
         b->gain.is_even = 0; /* computing a text says nothing about later steps */
     s->n_asked = least(s->n_asked, d->opts.n_context - s->n_tokens);
     if (s->n_asked <= 0)
         return CLEF_OK;
-    const clef_status status = m->slot == NO_SLOT ? clef__batch_start(d, m, &started, err) : CLEF_OK;
-    if (started)
+    const clef_status status = m->slot == NO_SLOT ? clef__batch_start(d, m, &what, err) : CLEF_OK;
+    if (what == CLEF__STARTED)
         clef__pages_slide(d->pages, &m->chain, m->n_past); /* the rows before are final */
     else
         s->n_asked = 0;

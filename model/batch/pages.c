@@ -30,6 +30,7 @@ typedef struct block {
 typedef struct root {
     clef__pages_key key;
     int32_t first_child, n_chains;
+    int32_t next; /* of those with the same hash, or of the free ones */
 } root;
 
 /* What a mark stands for: the tokens of a block's chain up to `position`; block NONE: nothing. */
@@ -42,6 +43,7 @@ struct clef__pages {
     clef__pages_opts opts;
     block *blocks;
     root *roots;
+    int32_t *root_buckets, free_root; /* by their keys */
     int32_t *buckets;
     uint32_t n_buckets;
     mark *marks;
@@ -125,12 +127,15 @@ void clef__pages_forget(clef__pages *p)
     const clef__pages_opts *o = &p->opts;
     for (int32_t i = 0; i < o->n_blocks; i++)
         clear_block(&p->blocks[i]);
-    for (int32_t i = 0; i < o->n_blocks + o->n_chains; i++)
-        p->roots[i] = (root){.first_child = NONE};
+    p->free_root = NONE;
+    for (int32_t i = o->n_blocks + o->n_chains; i-- > 0;) {
+        p->roots[i] = (root){.first_child = NONE, .next = p->free_root};
+        p->free_root = i;
+    }
     for (int32_t i = 0; i < n_sliding(o); i++)
         p->owner[i] = NONE;
     for (uint32_t i = 0; i < p->n_buckets; i++)
-        p->buckets[i] = NONE;
+        p->buckets[i] = p->root_buckets[i] = NONE;
     for (int32_t i = 0; i < o->n_marks; i++)
         p->marks[i] = (mark){.block = NONE};
     ring_fill(&p->unused);
@@ -149,11 +154,13 @@ clef_status clef__pages_create(const clef__pages_opts *opts, clef__pages **out, 
         p->roots = malloc((n + (size_t)opts->n_chains + 1) * sizeof *p->roots);
         p->path = malloc((n + 1) * sizeof *p->path);
         p->buckets = malloc(p->n_buckets * sizeof *p->buckets);
+        p->root_buckets = malloc(p->n_buckets * sizeof *p->root_buckets);
         p->marks = malloc(((size_t)opts->n_marks + 1) * sizeof *p->marks);
         p->owner = malloc(((size_t)n_sliding(opts) + 1) * sizeof *p->owner);
     }
-    if (!p || !p->blocks || !p->roots || !p->path || !p->buckets || !p->marks || !p->owner ||
-        !ring_init(&p->unused, opts->n_blocks) || !ring_init(&p->unused_sliding, n_sliding(opts))) {
+    if (!p || !p->blocks || !p->roots || !p->path || !p->buckets || !p->root_buckets || !p->marks ||
+        !p->owner || !ring_init(&p->unused, opts->n_blocks) ||
+        !ring_init(&p->unused_sliding, n_sliding(opts))) {
         clef__pages_destroy(p);
         *out = NULL;
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the bookkeeping of %zu pages", n);
@@ -170,6 +177,7 @@ void clef__pages_destroy(clef__pages *p)
     free(p->roots);
     free(p->path);
     free(p->buckets);
+    free(p->root_buckets);
     free(p->marks);
     free(p->owner);
     free(p->unused.next);
@@ -181,27 +189,47 @@ void clef__pages_destroy(clef__pages *p)
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
+/* The first root of a key's bucket. */
+static int32_t *root_bucket(const clef__pages *p, clef__pages_key key)
+{
+    uint64_t h = clef__hash(CLEF__HASH_START, &key.adapter, sizeof key.adapter);
+    h = clef__hash(h, &key.salt, sizeof key.salt);
+    return &p->root_buckets[(uint32_t)(h >> 32 ^ h) & (p->n_buckets - 1)];
+}
+
 static int32_t find_root(const clef__pages *p, clef__pages_key key)
 {
-    for (int32_t i = 0; i < p->opts.n_blocks + p->opts.n_chains; i++) {
-        const root *r = &p->roots[i];
-        if ((r->n_chains || r->first_child != NONE) && r->key.adapter == key.adapter &&
-            r->key.salt == key.salt)
-            return i;
-    }
-    return NONE;
+    int32_t i = *root_bucket(p, key);
+    while (i != NONE && (p->roots[i].key.adapter != key.adapter || p->roots[i].key.salt != key.salt))
+        i = p->roots[i].next;
+    return i;
 }
 
 /* A tree that is in use has a block or a chain, so there is a free one. */
 static int32_t make_root(clef__pages *p, clef__pages_key key)
 {
-    const int32_t found = find_root(p, key);
-    for (int32_t i = 0; found == NONE && i < p->opts.n_blocks + p->opts.n_chains; i++)
-        if (!p->roots[i].n_chains && p->roots[i].first_child == NONE) {
-            p->roots[i].key = key;
-            return i;
-        }
-    return found;
+    const int32_t found = find_root(p, key), i = p->free_root;
+    if (found != NONE || i == NONE)
+        return found;
+    int32_t *bucket = root_bucket(p, key);
+    p->free_root = p->roots[i].next;
+    p->roots[i].key = key;
+    p->roots[i].next = *bucket;
+    return *bucket = i;
+}
+
+/* Frees a root that has neither blocks nor a chain any more. */
+static void leave_root(clef__pages *p, int32_t i)
+{
+    root *r = &p->roots[i];
+    if (r->n_chains || r->first_child != NONE)
+        return;
+    int32_t *link = root_bucket(p, r->key);
+    while (*link != i)
+        link = &p->roots[*link].next;
+    *link = r->next;
+    r->next = p->free_root;
+    p->free_root = i;
 }
 
 static int32_t *children_of(clef__pages *p, int32_t tree, int32_t parent)
@@ -225,12 +253,14 @@ static void add_child(clef__pages *p, int32_t tree, int32_t parent, int32_t i)
 static void remove_child(clef__pages *p, int32_t i)
 {
     const block *b = &p->blocks[i];
+    const int32_t tree = b->root;
     if (b->before_sibling != NONE)
         p->blocks[b->before_sibling].next_sibling = b->next_sibling;
     else
         *children_of(p, b->root, b->parent) = b->next_sibling;
     if (b->next_sibling != NONE)
         p->blocks[b->next_sibling].before_sibling = b->before_sibling;
+    leave_root(p, tree);
 }
 
 /* Of the place in the trees and the tokens. */
@@ -614,6 +644,7 @@ void clef__pages_end(clef__pages *p, clef__chain *chain)
         unuse_block(p, chain->blocks[i]);
     }
     p->roots[chain->root].n_chains--;
+    leave_root(p, chain->root);
     chain->n = chain->first_seen = 0;
     chain->root = NONE;
 }

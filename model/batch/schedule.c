@@ -64,41 +64,48 @@ static void note_start(clef_batch *b, batch_sequence *s, int32_t n_cached)
     b->stats.n_cached += n_cached;
 }
 
-clef_status clef__batch_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err)
+clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *what, clef_error *err)
 {
     int32_t mark = -1;
-    *started = 0;
-    const int32_t slot = free_slot(b), limit = s->n_tokens - 1,
-                  n_cached =
-                      b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
+    int began = 0;
+    const int32_t slot = free_slot(b), limit = s->n_tokens - 1;
+    *what = CLEF__NO_ROOM;
+    if (slot == NO_SLOT)
+        return CLEF_OK;
+    const int32_t n_cached =
+        b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
     const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
-    if (slot == NO_SLOT || needed > clef__pages_available(b->pages) - b->stats.n_running ||
-        should_share(b, s, n_cached))
+    if (should_share(b, s, n_cached)) {
+        *what = CLEF__WAITS_FOR_PREFIX;
+        return CLEF_OK;
+    }
+    if (needed > clef__pages_available(b->pages) - b->stats.n_running)
         return CLEF_OK;
     s->slot = slot;
     b->slots[slot] = s;
     b->stats.n_running++;
     b->stats.n_waiting--;
-    clef_status status = begin_chain(b, s, n_cached, mark, started, err);
-    if (!status && *started && s->n_source)
+    clef_status status = begin_chain(b, s, n_cached, mark, &began, err);
+    if (!status && began && s->n_source)
         status = clef__batch_encode(b, s, err);
-    if (status || !*started) {
+    if (status || !began) {
         clef__batch_set_back(b, s);
         return status;
     }
+    *what = CLEF__STARTED;
     note_start(b, s, n_cached);
     return CLEF_OK;
 }
 
-/* In order of arrival. One that waits for a prefix lets later ones pass; one that waits for room does not. */
+/* In order of arrival. One that waits for a prefix lets later ones pass; one that waits for room does not, or
+ * long prompts would wait as long as short ones come. */
 static clef_status start_waiting(clef_batch *b, clef_error *err)
 {
     clef_status status = CLEF_OK;
-    for (int32_t i = 0; i < b->n_all && !status && b->stats.n_running < b->opts.max_sequences; i++) {
-        int started;
-        if (b->all[i]->slot == NO_SLOT)
-            status = clef__batch_start(b, b->all[i], &started, err);
-    }
+    clef__start what = CLEF__STARTED;
+    for (int32_t i = 0; i < b->n_all && !status && what != CLEF__NO_ROOM; i++)
+        if (b->all[i]->slot == NO_SLOT && !b->all[i]->is_paused)
+            status = clef__batch_start(b, b->all[i], &what, err);
     return status;
 }
 

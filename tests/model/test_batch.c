@@ -303,6 +303,88 @@ static void cancelling_frees_everything(void **state)
     clef_batch_destroy(b);
 }
 
+/* The tokens of a sequence that a step picked, added to out. */
+static void collect(clef_batch *b, int64_t sequence, int32_t *out, int32_t *n)
+{
+    clef_batch_token t;
+    while (clef_batch_take(b, &t, 1))
+        if (t.sequence == sequence)
+            out[(*n)++] = t.id;
+}
+
+/* A long prompt that waits for pages is not passed by short ones that come later. */
+static void who_waits_for_room_is_next(void **state)
+{
+    enum { PAGE = CLEF_KV_PAGE };
+    clef_error err = {0};
+    static int32_t ids[4 * PAGE];
+    int64_t first, later, short_one[8];
+    int32_t n_rows, n_past, n_cached;
+    (void)state;
+    clef_batch *b =
+        open_batch((clef_batch_opts){.n_context = 4 * PAGE, .max_sequences = 8, .kv_tokens = 4 * PAGE});
+    for (int32_t i = 0; i < 4 * PAGE; i++)
+        ids[i] = 3 + i * 7 % 200;
+    ok(clef_batch_add(b, &(clef_request){.ids = ids, .n = PAGE + 5, .n_max = PAGE / 2, .ignore_eos = 1},
+                      &first, &err),
+       &err);
+    ok(clef_batch_step(b, &n_rows, &err), &err);
+    const clef_request waits = {.ids = ids + 1, .n = 3 * PAGE - 9, .n_max = 4, .ignore_eos = 1};
+    ok(clef_batch_add(b, &waits, &later, &err), &err);
+    for (int32_t i = 0; i < 8; i++) {
+        const clef_request passes = {.ids = ids + 2 + i, .n = 9, .n_max = PAGE / 2, .ignore_eos = 1};
+        ok(clef_batch_add(b, &passes, &short_one[i], &err), &err);
+    }
+    while (clef_batch_find(b, first, &n_past, &n_cached) >= 0) {
+        for (int32_t i = 0; i < 8; i++)
+            assert_true(clef_batch_find(b, later, &n_past, &n_cached) != 0 ||
+                        clef_batch_find(b, short_one[i], &n_past, &n_cached) == 0);
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    }
+    ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_int_equal(clef_batch_find(b, later, &n_past, &n_cached), 1);
+    clef_batch_destroy(b);
+}
+
+/* A text that was paused goes on as if it had not been, and others run meanwhile. */
+static void pauses_change_no_text(void **state)
+{
+    clef_error err = {0};
+    int32_t want[N_GENERATED], came[N_GENERATED], other[N_GENERATED], n = 0, n_other = 0, n_rows, n_past,
+                                                                      n_cached;
+    int64_t sequence, beside;
+    const clef_request r = {.ids = requests[0].ids,
+                            .n = requests[0].n,
+                            .n_max = N_GENERATED,
+                            .ignore_eos = 1},
+                       o = {
+                           .ids = requests[1].ids, .n = requests[1].n, .n_max = N_GENERATED, .ignore_eos = 1};
+    (void)state;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 1, .repeatable = 1});
+    ok(clef_batch_add(b, &r, &sequence, &err), &err);
+    while (n < N_GENERATED) {
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+        collect(b, sequence, want, &n);
+    }
+    ok(clef_batch_add(b, &r, &sequence, &err), &err);
+    ok(clef_batch_add(b, &o, &beside, &err), &err);
+    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, came, &n))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    ok(clef_batch_pause(b, sequence, &err), &err);
+    assert_int_equal(clef_batch_find(b, sequence, &n_past, &n_cached), 0);
+    for (; n_other < N_GENERATED; collect(b, beside, other, &n_other))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_int_equal(n_rows, 0); /* all that is left is paused */
+    ok(clef_batch_resume(b, sequence, &err), &err);
+    for (; n < N_GENERATED; collect(b, sequence, came, &n))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_memory_equal(came, want, sizeof want);
+    assert_int_equal(clef_batch_pause(b, sequence, NULL), CLEF_E_NOT_FOUND);
+    assert_int_equal(clef_batch_resume(b, 12345, NULL), CLEF_E_NOT_FOUND);
+    clef_batch_destroy(b);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     static const clef_batch_opts wrong[] = {{.n_context = 1 << 30},
@@ -350,6 +432,8 @@ int main(void)
         cmocka_unit_test(a_common_prefix_is_held_once),
         cmocka_unit_test(what_cannot_fit_is_refused),
         cmocka_unit_test(cancelling_frees_everything),
+        cmocka_unit_test(who_waits_for_room_is_next),
+        cmocka_unit_test(pauses_change_no_text),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(speculation_changes_no_token),
     };

@@ -270,10 +270,41 @@ static void test_marks(void **state)
     clef__pages_destroy(pages);
 }
 
+/* Trees come and go, each with a salt of its own; a prefix is found by its own key alone. */
+static void test_many_trees(void **state)
+{
+    (void)state;
+    const clef__pages_opts opts = {.n_blocks = N_BLOCKS, .n_chains = N_CHAINS, .keeps = 1, .hash_bits = 2};
+    int32_t tokens[KV_BLOCK + 1], blocks[2], mark;
+    clef__pages *p;
+    clef__page_copy copy;
+    clef_error err = {0};
+    assert_int_equal(clef__pages_create(&opts, &p, &err), CLEF_OK);
+    for (int32_t i = 0; i <= KV_BLOCK; i++)
+        tokens[i] = i;
+    for (int32_t i = 0; i < 2000; i++) {
+        const clef__pages_key key = {.adapter = i % 3, .salt = (uint64_t)i};
+        clef__chain chain = {.root = -1, .blocks = blocks};
+        assert_int_equal(clef__pages_find(p, key, tokens, KV_BLOCK, &mark), 0);
+        assert_int_equal(clef__pages_begin(p, key, tokens, 0, &chain, &copy), 1);
+        assert_int_equal(clef__pages_grow(p, &chain, KV_BLOCK), 1);
+        clef__pages_note(p, &chain, 0, tokens, KV_BLOCK);
+        clef__pages_end(p, &chain);
+        for (int32_t k = i < N_BLOCKS ? 0 : i - N_BLOCKS; k <= i; k++) /* the last ones are there */
+            assert_int_equal(
+                clef__pages_find(p, (clef__pages_key){k % 3, (uint64_t)k}, tokens, KV_BLOCK, &mark),
+                k > i - N_BLOCKS ? KV_BLOCK : 0);
+        assert_int_equal(
+            clef__pages_find(p, (clef__pages_key){(i + 1) % 3, (uint64_t)i}, tokens, KV_BLOCK, &mark), 0);
+    }
+    clef__pages_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_trees),
                                        cmocka_unit_test(test_random_trees_with_a_window),
-                                       cmocka_unit_test(test_longest_prefix), cmocka_unit_test(test_marks)};
+                                       cmocka_unit_test(test_longest_prefix), cmocka_unit_test(test_marks),
+                                       cmocka_unit_test(test_many_trees)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
