@@ -1,11 +1,12 @@
-/* Compiled constraints that are kept: those used last. They are compiled outside the lock, so that a slow one
- * delays nobody else. */
+/* Compiled constraints that are kept: those used last. They are compiled outside the lock and a few at once,
+ * so that slow ones delay nobody else. */
 #include "tools/serve/constraints.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/lane.h"
 #include "tools/serve/thread.h"
 
 enum { MOST_KEPT = 128 };
@@ -157,60 +158,93 @@ static clef_constraint *keep(serve_constraints *all, char *key, size_t n_key, cl
     return made;
 }
 
-clef_constraint *serve_constraints_take(serve_constraints *all, clef_constraint_kind kind, const char *source,
-                                        size_t n, const clef_constraint_opts *opts, const char *param,
-                                        serve_error *error)
+/* ---- compiling ------------------------------------------------------------------------------- */
+
+/* What a thread of the lane compiles: a source, or the calls of tools. */
+typedef struct compile {
+    serve_constraints *all;
+    serve_error *error;
+    char *key; /* freed, or kept */
+    size_t n_key;
+    clef_constraint_kind kind;
+    const char *source, *param;
+    size_t n;
+    const clef_constraint_opts *opts;
+    const clef_tool_constraint_opts *tools; /* NULL: a source */
+    clef_constraint *made;
+} compile;
+
+static clef_status compile_source(const compile *c, clef_constraint **made)
 {
-    char head[64], path[512];
+    char path[512];
     clef_constraint_problem problem = {.keyword = ""};
     clef_error err = {0};
-    size_t n_key;
-    clef_constraint *made = NULL;
-    snprintf(head, sizeof head, "%d %d", (int)kind, (int)opts->strict);
-    char *key = make_key(head, source, n, &n_key);
-    if (!key) {
-        serve_fail(error, SERVE_E_INTERNAL, NULL, "out of host memory");
-        return NULL;
-    }
-    clef_constraint *found = take_known(all, key, n_key);
-    if (found) {
-        free(key);
-        return found;
-    }
-    const clef_status s = clef_constraint_create(kind, source, n, opts, &made, &problem, &err);
-    snprintf(path, sizeof path, "%s%s", param, problem.path);
+    const clef_status s = clef_constraint_create(c->kind, c->source, c->n, c->opts, made, &problem, &err);
+    snprintf(path, sizeof path, "%s%s", c->param, problem.path);
     if (s)
-        serve_fail_status(error, &err,
-                          kind == CLEF_CONSTRAIN_SCHEMA || s == CLEF_E_LIMIT ? SERVE_E_SCHEMA
-                                                                             : SERVE_E_INVALID_VALUE,
+        serve_fail_status(c->error, &err,
+                          c->kind == CLEF_CONSTRAIN_SCHEMA || s == CLEF_E_LIMIT ? SERVE_E_SCHEMA
+                                                                                : SERVE_E_INVALID_VALUE,
                           path);
-    return keep(all, key, n_key, s ? NULL : made, error);
+    return s;
 }
 
-clef_constraint *serve_constraints_take_tools(serve_constraints *all, const clef_tool_constraint_opts *o,
-                                              serve_error *error)
+static clef_status compile_tools(const compile *c, clef_constraint **made)
 {
-    char head[256];
     clef_error err = {0};
-    size_t n_key;
+    const clef_status s = clef_tool_constraint_create(c->tools, made, NULL, &err);
+    if (s)
+        serve_fail_status(c->error, &err, s == CLEF_E_ARG ? SERVE_E_INVALID_VALUE : SERVE_E_SCHEMA,
+                          s == CLEF_E_ARG ? "tool_choice" : "tools");
+    return s;
+}
+
+/* Another request may have had the same compiled while this one waited. */
+static void run_compile(void *user)
+{
+    compile *c = user;
     clef_constraint *made = NULL;
-    snprintf(head, sizeof head, "tools %d %d %d %.128s", (int)o->format, (int)o->choice, (int)o->parallel,
-             o->name ? o->name : "");
-    char *key = make_key(head, o->tools, o->tools_bytes, &n_key);
-    if (!key) {
-        serve_fail(error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    c->made = take_known(c->all, c->key, c->n_key);
+    if (c->made) {
+        free(c->key);
+        return;
+    }
+    const clef_status s = c->tools ? compile_tools(c, &made) : compile_source(c, &made);
+    c->made = keep(c->all, c->key, c->n_key, s ? NULL : made, c->error);
+}
+
+static clef_constraint *take(serve_request *r, compile *c, const char *head, const char *source, size_t n)
+{
+    c->all = r->s->constraints;
+    c->error = &r->error;
+    c->key = make_key(head, source, n, &c->n_key);
+    if (!c->key) {
+        serve_fail(c->error, SERVE_E_INTERNAL, NULL, "out of host memory");
         return NULL;
     }
-    clef_constraint *found = take_known(all, key, n_key);
-    if (found) {
-        free(key);
-        return found;
-    }
-    const clef_status s = clef_tool_constraint_create(o, &made, NULL, &err);
-    if (s)
-        serve_fail_status(error, &err, s == CLEF_E_ARG ? SERVE_E_INVALID_VALUE : SERVE_E_SCHEMA,
-                          s == CLEF_E_ARG ? "tool_choice" : "tools");
-    return keep(all, key, n_key, s ? NULL : made, error);
+    c->made = take_known(c->all, c->key, c->n_key);
+    if (!c->made && serve_lane_run(r->s->compiles, r, run_compile, c))
+        return c->made;
+    free(c->key);
+    return c->made;
+}
+
+clef_constraint *serve_constraints_take(serve_request *r, clef_constraint_kind kind, const char *source,
+                                        size_t n, const clef_constraint_opts *opts, const char *param)
+{
+    char head[64];
+    compile c = {.kind = kind, .source = source, .n = n, .opts = opts, .param = param};
+    snprintf(head, sizeof head, "%d %d", (int)kind, (int)opts->strict);
+    return take(r, &c, head, source, n);
+}
+
+clef_constraint *serve_constraints_take_tools(serve_request *r, const clef_tool_constraint_opts *o)
+{
+    char head[256];
+    compile c = {.tools = o};
+    snprintf(head, sizeof head, "tools %d %d %d %.128s", (int)o->format, (int)o->choice, (int)o->parallel,
+             o->name ? o->name : "");
+    return take(r, &c, head, o->tools, o->tools_bytes);
 }
 
 void serve_constraints_give(serve_constraints *all, clef_constraint *constraint)

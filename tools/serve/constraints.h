@@ -8,19 +8,20 @@
 #include "tools/serve/metrics.h"
 
 typedef struct serve_constraints serve_constraints;
+struct serve_request;
 
 /** NULL when out of memory. metrics is borrowed. */
 serve_constraints *serve_constraints_create(serve_metrics *metrics);
 void serve_constraints_destroy(serve_constraints *all); /* accepts NULL */
 
-/** Compiles a source, or takes what was compiled before. `param` is the field, for errors. Give it back with
- *  serve_constraints_give() when no run uses it any more. Returns NULL and fills the error. Any thread. */
-clef_constraint *serve_constraints_take(serve_constraints *all, clef_constraint_kind kind, const char *source,
-                                        size_t n, const clef_constraint_opts *opts, const char *param,
-                                        serve_error *error);
+/** Compiles a source for a request, or takes what was compiled before. It waits its turn in the server's lane
+ * for this. `param` is the field, for errors. Give it back with serve_constraints_give() when no run uses it
+ * any more. Returns NULL and sets the request's error. Any thread but the lane's. */
+clef_constraint *serve_constraints_take(struct serve_request *r, clef_constraint_kind kind,
+                                        const char *source, size_t n, const clef_constraint_opts *opts,
+                                        const char *param);
 /** The same of a constraint on tool calls. */
-clef_constraint *serve_constraints_take_tools(serve_constraints *all, const clef_tool_constraint_opts *opts,
-                                              serve_error *error);
+clef_constraint *serve_constraints_take_tools(struct serve_request *r, const clef_tool_constraint_opts *opts);
 void serve_constraints_give(serve_constraints *all, clef_constraint *constraint); /* accepts NULL */
 
 #endif

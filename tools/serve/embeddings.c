@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 #include "tools/terminal.h"
 
@@ -20,7 +21,7 @@ typedef struct work {
     int32_t *order;         /* [n]: the shortest first */
     const int32_t **sorted; /* [n] */
     int32_t *n_sorted;
-    int32_t n, n_dims, max_tokens;
+    int32_t n, n_dims, max_tokens, is_ready;
     int64_t n_tokens;
 } work;
 
@@ -302,6 +303,23 @@ static void free_work(work *w)
     free(w);
 }
 
+/* From the body to the ids. */
+static void prepare(void *user)
+{
+    work *w = user;
+    serve_request *r = w->r;
+    w->is_ready = serve_params_read(r, SERVE_FORM_EMBED, &w->p) &&
+                  (w->n_dims ||
+                   serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings")) &&
+                  check_form(w) && read_input(w);
+    if (w->is_ready) {
+        json_object_del(w->p.root, "input");
+        w->p.input = NULL;
+        serve_let_all(r);
+        w->is_ready = serve_hold(r, (size_t)w->n_tokens * sizeof(int32_t));
+    }
+}
+
 void serve_answer_embeddings(serve_request *r)
 {
     work *w = calloc(1, sizeof *w);
@@ -312,14 +330,12 @@ void serve_answer_embeddings(serve_request *r)
     }
     w->r = r;
     serve_group_init(&w->group);
+    w->group.client = serve_client_of(r);
     w->n_dims = s.n_dims;
     w->max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
                         ? s.max_tokens
                         : r->s->m.hparams->n_context;
-    int ok = serve_params_read(r, SERVE_FORM_EMBED, &w->p);
-    if (ok && !w->n_dims)
-        ok = serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings");
-    if (ok && check_form(w) && read_input(w) && compute(w))
+    if (serve_prepare(r, prepare, w) && w->is_ready && compute(w))
         reply(w);
     free_work(w);
 }

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "tools/progress.h"
+#include "tools/serve/http.h"
+#include "tools/serve/queue.h"
 #include "tools/terminal.h"
 
-/* Embeddings yield to texts after so many tokens; a step that fails is tried so often. */
-enum { EMBED_TOKENS = 1024, MOST_TRIES = 2 };
+/* Embeddings yield to each other after so many tokens, and to texts; a step that fails is tried so often. */
+enum { EMBED_TOKENS = 1024, EMBED_TOKENS_BESIDE = 256, MOST_TRIES = 2 };
 static const double reopen_seconds = 2;
 /* How often a thread that waits for the engine looks whether the server has given up. */
 static const double look_seconds = 0.1;
@@ -25,14 +27,15 @@ struct serve_engine {
     cli_progress progress;
     serve_run **active; /* [max_seqs] */
     int32_t n_active, max_seqs, n_failures;
-    double tried; /* when the batch was last made anew */
+    double tried;         /* when the batch was last made anew */
+    uint64_t last_client; /* of embeddings */
     clef_batch_stats before;
     /* under the lock */
     serve_lock lock;
     serve_condition work;
-    serve_run *first, *last; /* the queue */
+    serve_queue queue;
     serve_embedding *embeddings;
-    int32_t n_waiting, ends, failed;
+    int32_t ends, failed;
     const char *fail_all; /* NULL, or why all runs are to end */
     serve_engine_stats stats;
 };
@@ -113,20 +116,41 @@ static void drop_active(serve_engine *e, int32_t i)
     e->active[i] = e->active[--e->n_active];
 }
 
-/* Takes the first run out of the queue; the engine's lock is held. */
-static serve_run *pop(serve_engine *e)
+/* Takes a run out of the queue, and from the batch if it was begun. The engine's lock is held. */
+static void drop_waiting(serve_engine *e, serve_run *r)
 {
-    serve_run *r = e->first;
-    e->first = r->next;
-    if (!e->first)
-        e->last = NULL;
-    if (r->group->is_waiting) {
-        r->group->is_waiting = 0;
-        e->n_waiting--;
-    }
-    return r;
+    if (r->is_paused && e->batch)
+        clef_batch_cancel(e->batch, r->sequence, NULL);
+    serve_queue_remove(&e->queue, r);
 }
 
+/* The first run in the queue that was begun, or was cancelled. */
+typedef enum waiting_kind { WAITING_PAUSED, WAITING_CANCELLED, WAITING_ANY } waiting_kind;
+static serve_run *find_waiting(const serve_engine *e, waiting_kind kind)
+{
+    for (serve_group *g = e->queue.first; g; g = g->next)
+        for (serve_run *r = g->first; r; r = r->next)
+            if (kind == WAITING_ANY || (kind == WAITING_PAUSED ? r->is_paused : atomic_load(&r->cancelled)))
+                return r;
+    return NULL;
+}
+
+/* Ends the runs of a kind that are in the queue. */
+static void finish_waiting(serve_engine *e, waiting_kind kind, const serve_error *error)
+{
+    for (;;) {
+        serve_lock_take(&e->lock);
+        serve_run *r = find_waiting(e, kind);
+        if (r)
+            drop_waiting(e, r);
+        serve_lock_release(&e->lock);
+        if (!r)
+            return;
+        finish_run(r, CLEF_FINISH_NONE, error);
+    }
+}
+
+/* Ends all that the batch has. */
 static void fail_active(serve_engine *e, const serve_error *error)
 {
     while (e->n_active) {
@@ -134,23 +158,21 @@ static void fail_active(serve_engine *e, const serve_error *error)
         drop_active(e, e->n_active - 1);
         finish_run(r, CLEF_FINISH_NONE, error);
     }
+    finish_waiting(e, WAITING_PAUSED, error);
 }
 
 static void fail_queue(serve_engine *e, const serve_error *error)
 {
+    finish_waiting(e, WAITING_ANY, error);
     for (;;) {
         serve_lock_take(&e->lock);
-        serve_run *r = e->first ? pop(e) : NULL;
-        serve_embedding *w = r ? NULL : e->embeddings;
+        serve_embedding *w = e->embeddings;
         if (w)
             e->embeddings = w->next;
         serve_lock_release(&e->lock);
-        if (r)
-            finish_run(r, CLEF_FINISH_NONE, error);
-        else if (w)
-            finish_embedding(w, error);
-        else
+        if (!w)
             return;
+        finish_embedding(w, error);
     }
 }
 
@@ -327,17 +349,45 @@ static void begin_run(serve_engine *e, serve_run *r)
     tell_and_unlock(r->group);
 }
 
+/* Goes on with a run that was paused. */
+static void resume_run(serve_engine *e, serve_run *r)
+{
+    r->is_paused = 0;
+    r->n_before = r->n_tokens;
+    clef_batch_resume(e->batch, r->sequence, NULL);
+    e->active[e->n_active++] = r;
+}
+
+static void pause_run(serve_engine *e, int32_t i)
+{
+    serve_run *r = e->active[i];
+    clef_batch_pause(e->batch, r->sequence, NULL);
+    e->active[i] = e->active[--e->n_active];
+    r->is_paused = 1;
+    serve_lock_take(&e->lock);
+    serve_queue_put_back(&e->queue, r);
+    serve_lock_release(&e->lock);
+}
+
+/* Begins runs while there is a place for the next one, or one is made. */
 static void begin_runs(serve_engine *e)
 {
     for (;;) {
         serve_lock_take(&e->lock);
-        const int dead = e->first && atomic_load(&e->first->cancelled);
-        serve_run *r = e->first && (dead || e->n_active < e->max_seqs) ? pop(e) : NULL;
+        serve_run *r = serve_queue_next(&e->queue, e->active, e->n_active);
+        const int32_t victim =
+            r && e->n_active == e->max_seqs ? serve_queue_victim(r, e->active, e->n_active) : -1;
+        if (r && (e->n_active < e->max_seqs || victim >= 0))
+            serve_queue_remove(&e->queue, r);
+        else
+            r = NULL;
         serve_lock_release(&e->lock);
         if (!r)
             return;
-        if (dead)
-            finish_run(r, CLEF_FINISH_NONE, NULL);
+        if (victim >= 0)
+            pause_run(e, victim);
+        if (r->is_paused)
+            resume_run(e, r);
         else
             begin_run(e, r);
     }
@@ -346,36 +396,13 @@ static void begin_runs(serve_engine *e)
 /* Clients that left: out of the queue, wherever they stand in it. */
 static void drop_cancelled(serve_engine *e)
 {
-    serve_run *dead = NULL, **at = &e->first, *last = NULL;
     for (int32_t i = e->n_active - 1; i >= 0; i--)
         if (atomic_load(&e->active[i]->cancelled)) {
             serve_run *r = e->active[i];
             drop_active(e, i);
             finish_run(r, CLEF_FINISH_NONE, NULL);
         }
-    serve_lock_take(&e->lock);
-    while (*at) {
-        serve_run *r = *at;
-        if (!atomic_load(&r->cancelled)) {
-            last = r;
-            at = &r->next;
-            continue;
-        }
-        *at = r->next;
-        if (r->group->is_waiting) { /* a client leaves with all its runs */
-            r->group->is_waiting = 0;
-            e->n_waiting--;
-        }
-        r->next = dead;
-        dead = r;
-    }
-    e->last = last;
-    serve_lock_release(&e->lock);
-    while (dead) {
-        serve_run *r = dead;
-        dead = r->next;
-        finish_run(r, CLEF_FINISH_NONE, NULL);
-    }
+    finish_waiting(e, WAITING_CANCELLED, NULL);
 }
 
 static void take_token(serve_engine *e, const clef_batch_token *t, double now)
@@ -497,17 +524,32 @@ static void run_step(serve_engine *e)
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
+/* The embedding that is next: of another client than the last one, if there is one. The engine's lock is
+ * held. */
+static serve_embedding **next_embedding(serve_engine *e)
+{
+    serve_embedding **at = &e->embeddings;
+    while (*at && (*at)->group->client == e->last_client)
+        at = &(*at)->next;
+    return *at ? at : &e->embeddings;
+}
+
+/* Computes a part of one request for embeddings, which then stands behind the others. */
 static void run_embeddings(serve_engine *e)
 {
     clef_error err = {0};
+    const int64_t most = e->n_active ? EMBED_TOKENS_BESIDE : EMBED_TOKENS;
     serve_lock_take(&e->lock);
-    serve_embedding *w = e->embeddings;
+    serve_embedding **at = next_embedding(e), *w = *at;
+    if (w)
+        *at = w->next;
     serve_lock_release(&e->lock);
     if (!w)
         return;
+    e->last_client = w->group->client;
     int64_t n_tokens = 0;
     int32_t end = w->n_done;
-    while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= EMBED_TOKENS))
+    while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= most))
         n_tokens += w->n_ids[end++];
     serve_error error = {.id = SERVE_OK};
     if (!e->embedder)
@@ -522,12 +564,16 @@ static void run_embeddings(serve_engine *e)
         cli_progress_finish(&e->progress);
         w->n_done = end;
     }
-    if (!error.id && !atomic_load(&w->cancelled) && w->n_done < w->n)
+    if (error.id || atomic_load(&w->cancelled) || w->n_done == w->n) {
+        finish_embedding(w, error.id ? &error : NULL);
         return;
+    }
     serve_lock_take(&e->lock);
-    e->embeddings = w->next;
+    for (at = &e->embeddings; *at;)
+        at = &(*at)->next;
+    w->next = NULL;
+    *at = w;
     serve_lock_release(&e->lock);
-    finish_embedding(w, error.id ? &error : NULL);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -536,7 +582,7 @@ static void run_embeddings(serve_engine *e)
 static int wait_for_work(serve_engine *e)
 {
     serve_lock_take(&e->lock);
-    while (!e->ends && !e->fail_all && !e->n_active && !e->first && !e->embeddings)
+    while (!e->ends && !e->fail_all && !e->n_active && !e->queue.first && !e->embeddings)
         serve_condition_wait(&e->work, &e->lock);
     const int goes_on = !e->ends;
     const char *why = e->fail_all;
@@ -635,7 +681,7 @@ void serve_engine_fail_all(serve_engine *e, const char *why)
 static int32_t estimate(const serve_engine *e)
 {
     const double mean = e->stats.mean_seconds > 0 ? e->stats.mean_seconds : 1,
-                 seconds = mean * (1 + (double)e->n_waiting / e->max_seqs);
+                 seconds = mean * (1 + (double)e->queue.n_waiting / e->max_seqs);
     return seconds < 1 ? 1 : seconds > 60 ? 60 : (int32_t)seconds;
 }
 
@@ -646,6 +692,14 @@ static int32_t most_waiting(const serve_engine *e)
     return e->s->o.max_queue + (n_free > 0 ? n_free : 0);
 }
 
+uint64_t serve_client_of(const serve_request *r)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *p = r->peer; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    return r->tenant ? r->tenant : hash;
+}
+
 int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_t n, serve_error *error)
 {
     int ok = 1;
@@ -653,27 +707,21 @@ int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_
     serve_lock_take(&e->lock);
     if (e->ends || e->failed || atomic_load(&e->s->state) != SERVE_READY)
         ok = serve_fail(error, SERVE_E_UNAVAILABLE, NULL, "the server is about to end");
-    else if (e->n_waiting >= most_waiting(e)) {
-        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait", (int)e->n_waiting);
+    else if (e->queue.n_waiting >= most_waiting(e)) {
+        ok = serve_fail(error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait",
+                        (int)e->queue.n_waiting);
         error->retry_after = estimate(e);
     }
+    g->is_waiting = ok;
     for (int32_t i = 0; ok && i < n; i++) {
         serve_run *r = &runs[i];
         if (r->state == SERVE_RUN_DONE) /* nothing of it is computed */
             continue;
         r->group = g;
-        r->next = NULL;
-        if (e->last)
-            e->last->next = r;
-        else
-            e->first = r;
-        e->last = r;
+        serve_queue_add(&e->queue, r);
     }
-    if (ok) {
-        g->is_waiting = 1;
-        e->n_waiting++;
+    if (ok)
         serve_condition_signal(&e->work);
-    }
     serve_lock_release(&e->lock);
     return ok;
 }
@@ -740,7 +788,7 @@ serve_engine_stats serve_engine_describe(serve_engine *e)
 {
     serve_lock_take(&e->lock);
     serve_engine_stats s = e->stats;
-    s.n_waiting = e->n_waiting;
+    s.n_waiting = e->queue.n_waiting;
     for (const serve_embedding *w = e->embeddings; w; w = w->next)
         s.n_running++;
     serve_lock_release(&e->lock);

@@ -17,8 +17,12 @@ typedef struct serve_group {
     serve_lock lock;
     serve_condition changed; /* tokens came, a run began or ended */
     uint64_t n_changes;
-    int32_t is_waiting; /* none of its runs has begun; the engine's */
-    double submitted;   /* seconds, monotonic */
+    double submitted; /* seconds, monotonic */
+    uint64_t client;  /* a number that stands for its key, or its address */
+    /* the engine's own */
+    int32_t is_waiting;      /* none of its runs has begun */
+    struct serve_run *first; /* those that wait */
+    struct serve_group *next;
 } serve_group;
 void serve_group_init(serve_group *g);
 void serve_group_finish(serve_group *g);
@@ -48,6 +52,7 @@ typedef struct serve_run {
     double began, first, last; /* seconds, monotonic; 0: not yet */
     /* the engine's own */
     int64_t sequence;
+    int32_t is_paused, n_before; /* n_before: tokens that it had when it began, or went on */
     struct serve_run *next;
 } serve_run;
 
@@ -74,6 +79,9 @@ void serve_engine_stop(serve_engine *e);
 void serve_engine_destroy(serve_engine *e);
 int serve_engine_failed(serve_engine *e);
 
+/** A number that stands for a request's client: its key, or its address where there are no keys. */
+struct serve_request;
+uint64_t serve_client_of(const struct serve_request *r);
 /** Hands over the n runs of a group, or none of them: 0, and SERVE_E_QUEUE or SERVE_E_UNAVAILABLE. */
 int serve_engine_submit(serve_engine *e, serve_group *g, serve_run *runs, int32_t n, serve_error *error);
 int serve_engine_embed(serve_engine *e, serve_embedding *work, serve_error *error);

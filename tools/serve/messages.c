@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 
 enum { MOST_MESSAGES = 4096, MOST_TOOLS = 128, MOST_KWARGS = 64, MOST_NAME = 64 };
@@ -408,8 +409,9 @@ int serve_task_prompt_chat(serve_task *t)
 
 /* ---- /apply-template ------------------------------------------------------------------------- */
 
-void serve_answer_apply_template(serve_request *r)
+static void read_and_render(void *user)
 {
+    serve_request *r = user;
     serve_params p;
     clef_rendered text = {0};
     int32_t n_calls = 0;
@@ -424,4 +426,9 @@ void serve_answer_apply_template(serve_request *r)
     clef_rendered_finish(&text);
     free(tools);
     serve_params_finish(&p);
+}
+
+void serve_answer_apply_template(serve_request *r)
+{
+    serve_prepare(r, read_and_render, r);
 }

@@ -295,7 +295,7 @@ static int take(serve_task *t, clef_constraint_kind kind, const char *source, si
 {
     const clef_constraint_opts opts = {.strict = strict,
                                        .tok = kind == CLEF_CONSTRAIN_GBNF ? t->r->s->m.tok : NULL};
-    t->constraint = serve_constraints_take(t->r->s->constraints, kind, source, n, &opts, param, &t->r->error);
+    t->constraint = serve_constraints_take(t->r, kind, source, n, &opts, param);
     return t->constraint != NULL;
 }
 
@@ -526,7 +526,7 @@ static int set_calls(serve_task *t, int *is_auto)
             "tools: the model's template writes no known format of calls (--tool-format names one)");
     if (m->format == CLEF_TOOLS_GEMMA4 && *is_auto) /* read, but not constrained */
         return 1;
-    t->constraint = serve_constraints_take_tools(t->r->s->constraints, &o, e);
+    t->constraint = serve_constraints_take_tools(t->r, &o);
     return t->constraint != NULL;
 }
 

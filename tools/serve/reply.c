@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 #include "tools/terminal.h"
 
@@ -436,6 +437,21 @@ void serve_task_stream(serve_task *t)
 
 /* ---- the two endpoints ----------------------------------------------------------------------- */
 
+typedef struct preparing {
+    serve_task *t;
+    serve_request *r;
+    serve_form form;
+    int ok;
+} preparing;
+
+/* From the body to the prompts. */
+static void prepare(void *user)
+{
+    preparing *p = user;
+    p->ok = serve_task_begin(p->t, p->r, p->form) &&
+            (p->t->is_chat ? serve_task_prompt_chat(p->t) : serve_task_prompt_texts(p->t));
+}
+
 static void answer(serve_request *r, serve_form form)
 {
     serve_task *t = calloc(1, sizeof *t);
@@ -443,9 +459,12 @@ static void answer(serve_request *r, serve_form form)
         serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
         return;
     }
-    const int ok = serve_task_begin(t, r, form) &&
-                   (t->is_chat ? serve_task_prompt_chat(t) : serve_task_prompt_texts(t)) &&
-                   serve_task_set_picks(t) && serve_task_submit(t);
+    preparing p = {.t = t, .r = r, .form = form};
+    if (!serve_prepare(r, prepare, &p)) {
+        free(t);
+        return;
+    }
+    const int ok = p.ok && serve_task_set_picks(t) && serve_task_submit(t);
     if (ok && t->p.stream) {
         serve_task_stream(t);
         return;

@@ -58,6 +58,7 @@ typedef struct serve_model {
 
 struct serve_engine;
 struct serve_http;
+struct serve_lane;
 
 typedef struct serve_server {
     serve_options o;
@@ -68,7 +69,8 @@ typedef struct serve_server {
     serve_log log;
     serve_metrics metrics;
     serve_constraints *constraints;
-    _Atomic int state;            /* serve_state */
+    struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
+    _Atomic int state;                    /* serve_state */
     _Atomic size_t n_held, n_let; /* bytes that bodies hold; that they let go since memory was given back */
     char fingerprint[64];
     double start_time; /* seconds since 1970 */

@@ -6,6 +6,7 @@
 #include "tools/ranks.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
+#include "tools/serve/lane.h"
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/terminal.h"
@@ -15,6 +16,8 @@ static const double last_seconds = 3;
 /* The same where all ranks end: their launcher, or the library, waits for a second. Naps of 10 ms, which are
  * counted since a process that was stopped has made none meanwhile. */
 enum { RANK_NAPS = 90 };
+/* Large bodies that are read, and constraints that are compiled, at once. */
+enum { N_LANE_THREADS = 2 };
 
 static void say_address(const serve_server *s, int32_t port)
 {
@@ -105,7 +108,9 @@ static void drain(serve_server *s)
 static int run(serve_server *s, serve_socket listening, int32_t port)
 {
     s->constraints = serve_constraints_create(&s->metrics);
-    if (!s->constraints)
+    s->bodies = serve_lane_create(N_LANE_THREADS);
+    s->compiles = serve_lane_create(N_LANE_THREADS);
+    if (!s->constraints || !s->bodies || !s->compiles)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
@@ -147,6 +152,8 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_engine_destroy(s.engine);
     if (!s.http)
         serve_socket_close(listening);
+    serve_lane_destroy(s.bodies);
+    serve_lane_destroy(s.compiles);
     serve_constraints_destroy(s.constraints);
     serve_model_close(&s.m);
     serve_keys_close(s.keys);

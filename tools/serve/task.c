@@ -41,6 +41,7 @@ int serve_task_begin(serve_task *t, serve_request *r, serve_form form)
 {
     *t = (serve_task){.r = r, .is_chat = form == SERVE_FORM_CHAT};
     serve_group_init(&t->group);
+    t->group.client = serve_client_of(r);
     if (!serve_params_read(r, form, &t->p) || !check_model(t))
         return 0;
     t->salt = salt_of(t);
@@ -198,6 +199,7 @@ int serve_task_submit(serve_task *t)
     if (!make_runs(t))
         return 0;
     note_prompt(t);
+    serve_params_shrink(t->r, &t->p);
     t->last_sent = cli_terminal_seconds();
     if (all_done(t)) /* echo alone */
         return 1;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/json.h"
+#include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 
 enum { MOST_PROMPTS = 64 };
@@ -189,12 +190,18 @@ static int tokenize(serve_request *r, const serve_params *p)
     return 1;
 }
 
-void serve_answer_tokenize(serve_request *r)
+static void read_and_tokenize(void *user)
 {
+    serve_request *r = user;
     serve_params p;
     if (serve_params_read(r, SERVE_FORM_TOKENS, &p))
         tokenize(r, &p);
     serve_params_finish(&p);
+}
+
+void serve_answer_tokenize(serve_request *r)
+{
+    serve_prepare(r, read_and_tokenize, r);
 }
 
 /* ---- /detokenize ----------------------------------------------------------------------------- */
@@ -216,10 +223,16 @@ static int detokenize(serve_request *r, const serve_params *p)
     return ok;
 }
 
-void serve_answer_detokenize(serve_request *r)
+static void read_and_detokenize(void *user)
 {
+    serve_request *r = user;
     serve_params p;
     if (serve_params_read(r, SERVE_FORM_BACK, &p))
         detokenize(r, &p);
     serve_params_finish(&p);
+}
+
+void serve_answer_detokenize(serve_request *r)
+{
+    serve_prepare(r, read_and_detokenize, r);
 }

@@ -35,6 +35,8 @@ void serve_condition_broadcast(serve_condition *c); /* wakes all of them */
 
 /** Starts run(user) in a thread of its own. Returns 0 if the system has none left. */
 int serve_thread_start(serve_thread *out, void (*run)(void *user), void *user);
+/** From now on the calling thread runs where others leave time. */
+void serve_thread_lower(void);
 /** Waits until it has ended. */
 void serve_thread_join(serve_thread thread);
 

@@ -1,10 +1,12 @@
 /* Threads on POSIX systems. */
 #define _POSIX_C_SOURCE 200809L /* clocks of conditions */
+#define _DEFAULT_SOURCE         /* priorities */
 #define _DARWIN_C_SOURCE        /* waiting for a span of time on macOS */
 #include "tools/serve/thread.h"
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 void serve_lock_init(serve_lock *lock)
@@ -97,6 +99,16 @@ int serve_thread_start(serve_thread *out, void (*run)(void *user), void *user)
         return 1;
     free(s);
     return 0;
+}
+
+void serve_thread_lower(void)
+{
+#ifdef __linux__ /* where priorities belong to threads */
+    enum { LOWER = 10 };
+    (void)setpriority(PRIO_PROCESS, 0, LOWER);
+#elif defined(__APPLE__)
+    pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0);
+#endif
 }
 
 void serve_thread_join(serve_thread thread)

@@ -101,6 +101,11 @@ int serve_thread_start(serve_thread *out, void (*run)(void *user), void *user)
     return thread != 0;
 }
 
+void serve_thread_lower(void)
+{
+    SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL);
+}
+
 void serve_thread_join(serve_thread thread)
 {
     WaitForSingleObject(thread, INFINITE);

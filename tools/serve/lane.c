@@ -1,0 +1,164 @@
+/* Threads for work that may be long. */
+#include "tools/serve/lane.h"
+
+#include <stdlib.h>
+
+#include "tools/serve/engine.h"
+#include "tools/serve/thread.h"
+#include "tools/terminal.h"
+
+enum { MOST_THREADS = 8 };
+/* A body from here on is read in the lane. */
+static const size_t large_bytes = (size_t)128 << 10;
+static const double look_seconds = 0.1;
+
+typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
+
+typedef struct job {
+    void (*work)(void *user);
+    void *user;
+    job_state state;
+    struct job *next;
+} job;
+
+struct serve_lane {
+    serve_lock lock;
+    serve_condition work, done;
+    serve_thread threads[MOST_THREADS];
+    int32_t n_threads, n_waiting, ends;
+    job *first;
+};
+
+static void run_jobs(void *user)
+{
+    serve_lane *lane = user;
+    serve_thread_lower();
+    serve_lock_take(&lane->lock);
+    while (!lane->ends) {
+        job *j = lane->first;
+        if (!j) {
+            serve_condition_wait(&lane->work, &lane->lock);
+            continue;
+        }
+        lane->first = j->next;
+        lane->n_waiting--;
+        j->state = JOB_RUNS;
+        serve_lock_release(&lane->lock);
+        j->work(j->user);
+        serve_lock_take(&lane->lock);
+        j->state = JOB_DONE;
+        serve_condition_broadcast(&lane->done);
+    }
+    serve_lock_release(&lane->lock);
+}
+
+serve_lane *serve_lane_create(int32_t n_threads)
+{
+    serve_lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    serve_lock_init(&lane->lock);
+    serve_condition_init(&lane->work);
+    serve_condition_init(&lane->done);
+    while (lane->n_threads < n_threads && lane->n_threads < MOST_THREADS &&
+           serve_thread_start(&lane->threads[lane->n_threads], run_jobs, lane))
+        lane->n_threads++;
+    if (lane->n_threads)
+        return lane;
+    serve_lane_destroy(lane);
+    return NULL;
+}
+
+void serve_lane_destroy(serve_lane *lane)
+{
+    if (!lane)
+        return;
+    serve_lock_take(&lane->lock);
+    lane->ends = 1;
+    serve_condition_broadcast(&lane->work);
+    serve_lock_release(&lane->lock);
+    for (int32_t i = 0; i < lane->n_threads; i++)
+        serve_thread_join(lane->threads[i]);
+    serve_lock_finish(&lane->lock);
+    serve_condition_finish(&lane->work);
+    serve_condition_finish(&lane->done);
+    free(lane);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static int add(serve_lane *lane, serve_request *r, job *j)
+{
+    job **at = &lane->first;
+    if (lane->n_waiting >= r->s->o.max_queue + lane->n_threads) {
+        r->error.retry_after = 1;
+        return serve_fail(&r->error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait to be read",
+                          (int)lane->n_waiting);
+    }
+    while (*at)
+        at = &(*at)->next;
+    *at = j;
+    lane->n_waiting++;
+    serve_condition_signal(&lane->work);
+    return 1;
+}
+
+static void leave(serve_lane *lane, job *j)
+{
+    job **at = &lane->first;
+    while (*at != j)
+        at = &(*at)->next;
+    *at = j->next;
+    lane->n_waiting--;
+}
+
+/* Whether a request that waits should go on doing so. */
+static int goes_on(serve_request *r, double since)
+{
+    const serve_options *o = &r->s->o;
+    const double now = cli_terminal_seconds();
+    if (serve_engine_gave_up(r->s->engine, &r->error))
+        return 0;
+    if (atomic_load(&r->s->state) >= SERVE_ENDING)
+        return serve_fail(&r->error, SERVE_E_UNAVAILABLE, NULL, "the server ends");
+    if (serve_client_gone(r)) {
+        r->gone = 1;
+        serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
+        return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
+    }
+    if (now - since <= (double)o->queue_timeout && now - r->began <= (double)o->request_timeout)
+        return 1;
+    serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
+    return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL, "the request waited for %.0f s to be read",
+                      now - since);
+}
+
+int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user)
+{
+    job j = {.work = work, .user = user};
+    const double since = cli_terminal_seconds();
+    serve_lock_take(&lane->lock);
+    int ok = add(lane, r, &j);
+    while (ok && j.state != JOB_DONE) {
+        serve_condition_wait_seconds(&lane->done, &lane->lock, look_seconds);
+        if (j.state != JOB_WAITS)
+            continue;
+        serve_lock_release(&lane->lock); /* a look at the client takes a while */
+        const int stays = goes_on(r, since);
+        serve_lock_take(&lane->lock);
+        if (stays || j.state != JOB_WAITS)
+            continue;
+        leave(lane, &j);
+        ok = 0;
+    }
+    serve_lock_release(&lane->lock);
+    return ok;
+}
+
+int serve_prepare(serve_request *r, void (*work)(void *user), void *user)
+{
+    if (r->n_body > large_bytes)
+        return serve_lane_run(r->s->bodies, r, work, user);
+    work(user);
+    return 1;
+}

@@ -1,0 +1,20 @@
+/* Work of requests that may be long: it waits its turn for one of a few threads, which have a lower priority
+ * than the engine's and those of connections. */
+#ifndef CLEF_TOOLS_SERVE_LANE_H
+#define CLEF_TOOLS_SERVE_LANE_H
+
+#include "tools/serve/http.h"
+
+typedef struct serve_lane serve_lane;
+
+/** NULL when out of memory, or the system has no threads left. */
+serve_lane *serve_lane_create(int32_t n_threads);
+/** When nobody waits for it any more. Accepts NULL. */
+void serve_lane_destroy(serve_lane *lane);
+/** Runs work(user) in a thread of the lane, and waits until it is done. 0, and an error: the request ended
+ * while it waited for its turn, or too many do (--max-queue); the work was not begun. */
+int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user);
+/** Runs work(user) here if the request is small, else in the server's lane for large ones. */
+int serve_prepare(serve_request *r, void (*work)(void *user), void *user);
+
+#endif
