@@ -45,6 +45,7 @@ struct clef_tokenizer {
     clef__spm_spaces   spaces;        /* of SentencePiece; its charsmap is in stages.normalizers[0] */
     int32_t            byte_fallback; /* 1: unknown characters are encoded by SentencePiece's byte pieces */
     const char        *file; /* from which it was read, of a folder the file inside; NULL: from none */
+    unsigned char beside[32]; /* digest of what its folder says beside the vocabulary; 0: nothing */
 };
 
 /* ---- building one (build.c) */

@@ -38,44 +38,67 @@ typedef enum clef__auto_source {
     CLEF_SOURCE_TXT
 } clef__auto_source;
 
+/** A token is a text, or an object with its content and options (single_word, lstrip, rstrip, normalized,
+ *  special), as in tokenizer.json; without `normalized` it is the opposite of special. */
 typedef struct clef__auto {
-    const char       *path; /* the file with the vocabulary */
+    const char *path; /* the file with the vocabulary */
     clef__auto_source source;
-    clef__auto_kind   kind;
-    const char       *class_name; /* for messages */
-    json_t           *config;     /* tokenizer_config.json, whose parts are moved elsewhere below */
-    json_t           *model_config, *map, *added; /* config.json and the others; NULL: none */
-    json_t           *file;                       /* tokenizer.json; NULL: none */
-    json_t           *named;    /* role to token: a string, or an object with its options */
-    json_t           *extra;    /* other special tokens: an array of the same */
-    json_t           *decoder;  /* added tokens by id, as in added_tokens_decoder */
-    json_t           *root;     /* the result, a tokenizer.json */
-    clef_error       *err;
+    clef__auto_kind kind;
+    const char *class_name;             /* for messages */
+    json_t *config;                     /* tokenizer_config.json, or an empty object */
+    json_t *model_config, *map, *added; /* config.json and the others; NULL: none */
+    json_t *file;                       /* tokenizer.json; NULL: none */
+    json_t *named;                      /* token by role; null: none, whatever the class says */
+    json_t *specific;                   /* tokens under other names */
+    json_t *by_text; /* of those, what comes after the rest */
+    json_t *extra, *additional;         /* lists of further special tokens; NULL: not named */
+    json_t *decoder;                    /* added tokens by id, as in added_tokens_decoder */
+    json_t *spm;                        /* SentencePiece's file, as clef__auto_read_spm() puts it */
+    json_int_t n_extra_ids;             /* T5's tokens that SentencePiece's file lacks */
+    json_t *root;                       /* the result, a tokenizer.json */
+    json_t *ids;                        /* id by text, of the model's vocabulary and added tokens */
+    clef_error *err;
 } clef__auto;
 
-/** Makes the tokenizer.json of the folder of `path`, which is one of the files in clef__auto_source. *out is
- *  released with json_decref(). NULL, and CLEF_OK: no other file says anything, so that `path` alone counts.
- *  CLEF_E_UNSUPPORTED, CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__auto_tokenizer(const char *path, json_t **out, clef_error *err);
+/** Makes the tokenizer.json of the folder of `path`, which is one of the files in clef__auto_source. *root is
+ *  released with json_decref(), and *named too, if it is not NULL: the tokens by role. *root is NULL, and the
+ *  status CLEF_OK: `path` alone counts. CLEF_E_UNSUPPORTED, CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named, clef_error *err);
 
 /** Sets a->kind and a->class_name. */
 clef_status clef__auto_class(clef__auto *a);
 /** Sets a->root: the model and the stages; and the tokens that the class names itself. */
 clef_status clef__auto_stages(clef__auto *a);
-/** Moves the special tokens and the added ones from the files to a->named, a->extra and a->decoder. */
+/** Reads the special tokens and the added ones from the files. */
 clef_status clef__auto_tokens(clef__auto *a);
-/** Gives a->root its added_tokens. */
+/** Gives a->root its added_tokens, with their ids in a->ids. */
 clef_status clef__auto_add(clef__auto *a);
 /** Gives a->root the post_processor of its class. */
 clef_status clef__auto_post(clef__auto *a);
 
-/** The text of a token of a->named or a->extra; NULL: there is none. */
+/** The text of a token; NULL: there is none. */
 const char *clef__auto_text(const json_t *token);
-/** The id of a text in a->root, -1: none. */
+/** The id of a text in a->ids, -1: none. */
 json_int_t clef__auto_id(const clef__auto *a, const char *text);
+/** The text of a role's token; NULL: the role has none. */
+const char *clef__auto_named(const clef__auto *a, const char *role);
+/** A token with options. The caller releases it. */
+json_t *clef__auto_token(const char *text, int lstrip, int special, int normalized);
 
-/** Reads the vocabulary of a SentencePiece file as {"vocab", "merges" or none, "unk_id", "unk_piece",
- *  "charsmap" in base64, "pieces": [[text, score, type], ...], and the flags of its spec}. */
-clef_status clef__spm_json(const char *path, json_t **out, clef_error *err);
+/* ---- the vocabulary, in auto_vocab.c */
+
+/** The model of a class without the class's own settings: vocab and merges; a whole WordPiece; a vocab with
+ *  scores. NULL, and a->err: the file has none of this kind. */
+json_t *clef__auto_bpe(clef__auto *a);
+json_t *clef__auto_wordpiece(clef__auto *a);
+json_t *clef__auto_unigram(clef__auto *a);
+/** Sets a->spm: {"type": 1 Unigram or 2 BPE, "pieces": [[text, score, type], ...], "unk_id", "unk_piece",
+ *  "bos_piece", "eos_piece" (without one: left out), "charsmap" in base64, "byte_fallback", "add_prefix",
+ *  "squeeze", "escape"}; and a->additional: its control and user-defined pieces. */
+clef_status clef__auto_read_spm(clef__auto *a);
+/** The model of a->spm by its own settings; appends the pre-tokenizer of user-defined pieces to `pre`. */
+clef_status clef__auto_spm_model(clef__auto *a, json_t **model, json_t *pre);
+/** Adds T5's <extra_id_0> .. to a->additional, unless they are named there. */
+clef_status clef__auto_extra_ids(clef__auto *a, json_int_t n);
 
 #endif

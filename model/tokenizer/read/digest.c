@@ -66,6 +66,7 @@ clef_status clef__tokenizer_digest(const clef_tokenizer *tok, unsigned char out[
         return clef__fail(err, CLEF_E_NOT_FOUND, "tokenizer: it was not read from a file");
     clef__sha256_init(&s);
     clef__sha256_add(&s, &tok->stages.bert, sizeof tok->stages.bert); /* from the files beside vocab.txt */
+    clef__sha256_add(&s, tok->beside, sizeof tok->beside);
     clef_status st;
     const char *name = base_name(tok->file);
     if (strcmp(name, "vocab.json") == 0 || strcmp(name, "merges.txt") == 0) {

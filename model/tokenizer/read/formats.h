@@ -10,8 +10,9 @@ enum { CLEF_TOKENIZER_PATH = 4096, CLEF_TOKENIZER_FILE_BYTES = 256 << 20 };
  *  (open.c). */
 const char *clef__tokenizer_file(const char *folder);
 
-/** tokenizer.json of Hugging Face's tokenizers. */
-clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, clef_error *err);
+/** Reads tokenizer.json, tokenizer.model, vocab.json or vocab.txt with all files beside it (read_beside.c).
+ *  *is_read 0, and CLEF_OK: the file alone counts, and one of the readers below reads it. */
+clef_status clef__tokenizer_read_beside(clef_tokenizer *tok, const char *path, int *is_read, clef_error *err);
 /** GPT-2's vocab.json with the merges.txt beside it; `path` is either of them, or their folder. */
 clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *path, clef_error *err);
 /** BERT's vocab.txt, with the tokenizer_config.json beside it. */
@@ -51,6 +52,11 @@ clef_status clef__tokenizer_read_config(clef_tokenizer *tok, const char *path, c
 void clef__tokenizer_guess_roles(clef_tokenizer *tok);
 /** Writes the path of `name` in the folder of `path` to `out`. CLEF_E_LIMIT: it does not fit. */
 clef_status clef__beside(const char *path, const char *name, char *out, size_t capacity, clef_error *err);
+
+/** Reads a JSON object from the folder of `path`; *out is NULL if there is no such file. Its integers are
+ *  reals. */
+struct json_t;
+clef_status clef__load_beside(const char *path, const char *name, struct json_t **out, clef_error *err);
 
 /** Adds BERT's stages, model and special tokens (bert_parts.c) and seals the tokenizer. In the vocabulary,
  *  pieces inside a word begin with "##". lowercase -1: as the vocabulary shows; strip_accents -1: as

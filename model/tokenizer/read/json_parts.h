@@ -55,6 +55,10 @@ clef_status clef__json_read_metaspace(clef__json_reader *r, const json_t *object
 clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const json_t *added, const char *file,
                              clef_error *err);
 
+/** Reads a whole tokenizer.json (read_json.c). */
+clef_status clef__tokenizer_parse_root(clef_tokenizer *tok, const json_t *root, const char *name,
+                                       clef_error *err);
+
 /* ---- the parts, in json_models.c, json_stages.c and json_post.c */
 
 /** Reads the model with its vocabulary. Call it after the pre-tokenizer was read. */

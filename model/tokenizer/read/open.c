@@ -9,9 +9,13 @@ static const struct {
     const char *name;
     clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
 } file_kinds[] = {
-    {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
-    {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", clef__tokenizer_read_vocab},
-    {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
+    {"tokenizer.json", NULL},
+    {"tokenizer.model", clef__tokenizer_read_spm},
+    {"spiece.model", clef__tokenizer_read_spm},
+    {"sentencepiece.bpe.model", clef__tokenizer_read_spm},
+    {"vocab.json", clef__tokenizer_read_vocab},
+    {"vocab.txt", clef__tokenizer_read_txt},
+    {"qwen.tiktoken", clef__tokenizer_read_spm},
 };
 
 enum { N_FILE_KINDS = sizeof file_kinds / sizeof *file_kinds };
@@ -53,6 +57,29 @@ static clef_status keep_path(clef_tokenizer *tok, const char *file, clef_error *
     return tok->file ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its name", file);
 }
 
+static int is_tiktoken(const char *path)
+{
+    clef_mapping file;
+    if (clef__os_map(path, &file, NULL))
+        return 0;
+    const int is = clef__is_tiktoken(file.data, file.n_bytes);
+    clef__os_unmap(&file);
+    return is;
+}
+
+/* Reads a file with those beside it. SentencePiece's file is read so in a folder alone: itself, it counts as
+ * sentencepiece reads it. */
+static clef_status read_beside(clef_tokenizer *tok, const char *file,
+                               clef_status (*alone)(clef_tokenizer *tok, const char *path, clef_error *err),
+                               clef_error *err)
+{
+    int is_read = 0;
+    const clef_status st = alone == clef__tokenizer_read_spm && is_tiktoken(file)
+                               ? CLEF_OK
+                               : clef__tokenizer_read_beside(tok, file, &is_read, err);
+    return st || is_read ? st : alone(tok, file, err);
+}
+
 static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error *err)
 {
     char file[CLEF_TOKENIZER_PATH];
@@ -63,7 +90,7 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
     if (st)
         return st;
     if (kind < N_FILE_KINDS)
-        return name_file(path, file, file_kinds[kind].read(tok, file, err), err);
+        return name_file(path, file, read_beside(tok, file, file_kinds[kind].read, err), err);
     char known[256] = "";
     for (size_t i = 0; i < N_FILE_KINDS; i++)
         strcat(strcat(known, i ? ", " : ""), file_kinds[i].name);
@@ -78,10 +105,13 @@ static int ends_with(const char *path, const char *end)
 
 static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *err)
 {
-    if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt"))
-        return clef__tokenizer_read_vocab(tok, path, err);
+    char vocab[CLEF_TOKENIZER_PATH];
+    if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt")) {
+        const clef_status st = clef__beside(path, "vocab.json", vocab, sizeof vocab, err);
+        return st ? st : read_beside(tok, vocab, clef__tokenizer_read_vocab, err);
+    }
     if (ends_with(path, ".txt"))
-        return clef__tokenizer_read_txt(tok, path, err);
+        return read_beside(tok, path, clef__tokenizer_read_txt, err);
     clef_mapping file;
     const clef_status st = clef__os_map(path, &file, err);
     if (st)
@@ -92,7 +122,7 @@ static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *
     clef__os_unmap(&file);
     if (is_gguf)
         return clef__tokenizer_read_gguf(tok, path, err);
-    return is_json ? clef__tokenizer_read_json(tok, path, err) : clef__tokenizer_read_spm(tok, path, err);
+    return is_json ? read_beside(tok, path, NULL, err) : clef__tokenizer_read_spm(tok, path, err);
 }
 
 clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/json.h"
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
@@ -24,9 +25,9 @@ clef_status clef__beside(const char *path, const char *name, char *out, size_t c
     return CLEF_OK;
 }
 
-/* Sets *out to NULL when the file does not exist. Integers are read as reals, since most
- * tokenizer_config.json write 10^30 for "no longest text", which no integer holds. */
-static clef_status load_beside(const char *path, const char *name, json_t **out, clef_error *err)
+/* Integers are read as reals, since most tokenizer_config.json write 10^30 for "no longest text", which no
+ * integer holds. */
+clef_status clef__load_beside(const char *path, const char *name, struct json_t **out, clef_error *err)
 {
     char file[CLEF_TOKENIZER_PATH], *text = NULL;
     size_t n = 0;
@@ -40,6 +41,13 @@ static clef_status load_beside(const char *path, const char *name, json_t **out,
         return st;
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
     free(text);
+    if (*out && !json_is_object(*out)) {
+        st = clef__fail(err, CLEF_E_FORMAT, "%s: the file is %s, expected an object", file,
+                        clef__json_kind(*out));
+        json_decref(*out);
+        *out = NULL;
+        return st;
+    }
     return *out ? CLEF_OK
                 : clef__fail(err, CLEF_E_FORMAT, "%s: line %d, column %d: %s", file, why.line, why.column,
                              why.text);
@@ -104,7 +112,7 @@ clef_status clef__tokenizer_read_config(clef_tokenizer *tok, const char *path, c
     *out = (clef__token_config){-1, -1, -1, -1, -1};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         json_t *root;
-        const clef_status st = load_beside(path, files[i], &root, err);
+        const clef_status st = clef__load_beside(path, files[i], &root, err);
         if (st)
             return st;
         read_name(tok, root, "bos_token", &bos);

@@ -81,37 +81,23 @@ static void guess_ends(clef_tokenizer *tok)
     }
 }
 
+clef_status clef__tokenizer_parse_root(clef_tokenizer *tok, const json_t *root, const char *name,
+                                       clef_error *err)
+{
+    clef__json_reader r = {.tok = tok, .file = name, .err = err};
+    const clef_status st = read_root(&r, root);
+    if (st == CLEF_OK)
+        guess_ends(tok);
+    return st;
+}
+
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name,
                                        clef_error *err)
 {
     json_t *root = NULL;
-    clef__json_reader r = {.tok = tok, .file = name, .err = err};
     clef_status st = clef__json_parse(text, n, name, &root, err);
     if (st == CLEF_OK)
-        st = read_root(&r, root);
-    if (st == CLEF_OK)
-        guess_ends(tok);
+        st = clef__tokenizer_parse_root(tok, root, name, err);
     json_decref(root);
-    return st;
-}
-
-clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, clef_error *err)
-{
-    char *text = NULL;
-    size_t n = 0;
-    clef__token_config config;
-    clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &text, &n, err);
-    if (st == CLEF_OK)
-        st = clef__tokenizer_parse_json(tok, text, n, path, err);
-    free(text);
-    if (st == CLEF_OK)
-        st = clef__tokenizer_read_config(tok, path, &config, err);
-    /* A post-processor that adds ids overrides tokenizer_config.json. */
-    if (st || tok->n_before > 0 || tok->n_after > 0)
-        return st;
-    if (config.add_bos == 1 && tok->bos >= 0)
-        st = clef__template_add(tok, CLEF_BEFORE_TEXT, tok->bos, err);
-    if (st == CLEF_OK && config.add_eos == 1 && tok->eos >= 0)
-        st = clef__template_add(tok, CLEF_AFTER_TEXT, tok->eos, err);
     return st;
 }
