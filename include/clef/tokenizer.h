@@ -117,6 +117,7 @@ typedef struct clef_stream {
     int32_t               held;       /* 1: a space is pending until another token follows */
     int32_t               last;       /* the last token's id + 1 */
     int32_t               with_special; /* 1: special tokens give the text that the vocabulary has for them */
+    uint32_t              cleaning;     /* spaces that wait for the text that shows whether they stay */
 } clef_stream;
 /** Writes at most `capacity` bytes, without NUL, and sets *n. The text of a token has at most CLEF_MAX_PIECE
  *  bytes. CLEF_E_ARG: an id outside the vocabulary; CLEF_E_LIMIT: capacity too small. */

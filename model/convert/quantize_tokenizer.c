@@ -274,6 +274,8 @@ static void put_special_tokens(const clef_tokenizer *tok, const clef_hparams *hp
     clef__gguf_put_bool(w, KEY "add_sep_token", tok->n_after > 0 && tok->after[tok->n_after - 1] == tok->sep);
     put_template(w, "clef.tokenizer.single", &tok->single);
     put_template(w, "clef.tokenizer.pair", &tok->pair);
+    if (tok->cleans_spaces)
+        clef__gguf_put_bool(w, "clef.tokenizer.clean_spaces", 1);
 }
 
 /* ---- the folder */
@@ -298,41 +300,36 @@ static void note_differences(const clef_quantize_opts *opts, const char *folder,
     }
 }
 
-/* Writes the keys of a tokenizer.json, and the whole file where they leave something out. */
-static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab,
+/* Writes the keys of a tokenizer.json, and the whole of it where they leave something out. */
+static clef_status put_json(const json_t *root, const clef_tokenizer *tok, int32_t n_vocab,
                             clef__tokenizer_form *form, clef_gguf_writer *w, clef_error *err)
 {
-    char *text = NULL;
-    size_t n = 0;
-    json_t *root = NULL;
-    clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &text, &n, err);
-    if (st == CLEF_OK)
-        st = clef__json_parse(text, n, path, &root, err);
-    if (st == CLEF_OK) {
-        clef__tokenizer_form_of_json(root, tok, form);
-        st = put_model(tok, form, n_vocab, w, err);
-    }
-    if (st == CLEF_OK && form->lost[0])
-        clef__gguf_put_bytes(w, "tokenizer.huggingface.json", text, n);
-    json_decref(root);
+    clef__tokenizer_form_of_json(root, tok, form);
+    clef_status st = put_model(tok, form, n_vocab, w, err);
+    if (st || !form->lost[0])
+        return st;
+    char *text = json_dumps(root, JSON_COMPACT);
+    if (text)
+        clef__gguf_put_bytes(w, "tokenizer.huggingface.json", text, strlen(text));
     free(text);
-    return st;
+    return text ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for a tokenizer.json");
 }
 
 static clef_status put_tokenizer(const clef_model *m, const char *file, const clef_tokenizer *tok,
                                  const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
-    char path[CLEF_TOKENIZER_PATH];
     clef__tokenizer_form form;
-    clef_status st = clef__beside(m->path, file, path, sizeof path, err);
-    if (st == CLEF_OK && strcmp(file, "tokenizer.json") == 0) {
-        st = put_json(path, tok, hp->n_vocab, &form, w, err);
+    json_t *root = NULL;
+    clef_status st = clef__tokenizer_root(tok, &root, err);
+    if (st == CLEF_OK && root) {
+        st = put_json(root, tok, hp->n_vocab, &form, w, err);
     } else if (st == CLEF_OK) {
         st = clef__tokenizer_form_of_file(file, tok, &form, err);
         if (st == CLEF_OK)
             st = put_model(tok, &form, hp->n_vocab, w, err);
     }
+    json_decref(root);
     if (st)
         return st;
     put_special_tokens(tok, hp, w);

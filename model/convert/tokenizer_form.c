@@ -65,8 +65,8 @@ static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef__
     char quote[64];
     for (size_t i = 0; i < tok->vocab.n_added; i++) {
         const clef__added_token *a = &tok->vocab.added[i];
-        const int may_strip = mask_takes_spaces && a->id == tok->mask;
-        if ((a->lstrip && !may_strip) || a->rstrip || a->single_word ||
+        const int strips = mask_takes_spaces && a->n == 6 && memcmp(a->text, "<mask>", 6) == 0;
+        if (a->lstrip != strips || a->rstrip || a->single_word ||
             (a->where == CLEF_ADDED_NORMALIZED && tok->stages.n_normalizers > 0))
             note_loss(form, "how added token \"%s\" is found", clef__quote_text(a->text, a->n, quote));
     }
@@ -140,10 +140,13 @@ static void judge_byte_level(const json_t *root, const clef_tokenizer *tok, clef
 
 static int writes_meta_space(const json_t *normalizer, const json_t *pre)
 {
-    const json_t *replace = find_stage(normalizer, "normalizers", "Replace");
-    const char *content = json_string_value(json_object_get(replace, "content"));
-    return (content && strcmp(content, CLEF_META_SPACE) == 0) ||
-           find_stage(pre, "pretokenizers", "Metaspace") != NULL;
+    const json_t *at;
+    for (size_t i = 0; (at = stage_at(normalizer, "normalizers", i)); i++) {
+        const char *content = json_string_value(json_object_get(at, "content"));
+        if (is_type(at, "Replace") && content && strcmp(content, CLEF_META_SPACE) == 0)
+            return 1;
+    }
+    return find_stage(pre, "pretokenizers", "Metaspace") != NULL;
 }
 
 static int prepends_space(const json_t *normalizer, const json_t *pre)

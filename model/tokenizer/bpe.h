@@ -23,6 +23,7 @@ struct clef__bpe {
     clef__bpe_slot *pairs; /* by ranks */
     size_t          n_slots, n_pairs;
     uint32_t        next_rank;
+    clef__text_arena texts; /* of `pieces` */
     clef__vocab_map pieces; /* by scores: what symbols may merge into; with ignore_merges: whole words */
     uint32_t       *ranks;  /* by scores: rank of each token */
     int32_t         byte_ids[256];     /* symbols of one byte; ASCII alone unless byte_level; -1: none */

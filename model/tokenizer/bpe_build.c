@@ -13,6 +13,7 @@ static void destroy_bpe(clef__token_model *model)
 {
     clef__bpe *bpe = (clef__bpe *)model;
     clef__vocab_map_finish(&bpe->pieces);
+    clef__text_arena_finish(&bpe->texts);
     clef__word_cuts_finish(&bpe->cuts);
     free(bpe->pairs);
     free(bpe->ranks);
@@ -43,6 +44,25 @@ static clef_status learn_cuts(clef__bpe *bpe, clef_error *err)
     return st;
 }
 
+/* Adds a token under the bytes that its characters stand for. One with other characters is never found. */
+static clef_status put_bytes(clef__bpe *bpe, const clef__token *token, int32_t id, clef_error *err)
+{
+    char bytes[CLEF_MAX_PIECE];
+    size_t n = 0;
+    for (size_t i = 0, size; i < token->n_text; i += size) {
+        uint32_t code;
+        const int whole = clef__utf8_read(token->text + i, token->n_text - i, &code, &size) == CLEF_UTF8_OK;
+        const int32_t byte = whole ? clef__char_byte(code) : -1;
+        if (byte < 0 || n == sizeof bytes)
+            return CLEF_OK;
+        bytes[n++] = (char)byte;
+    }
+    const int is_piece = n == token->n_piece && memcmp(bytes, token->piece, n) == 0;
+    const char *kept = is_piece ? token->piece : clef__text_arena_copy(&bpe->texts, bytes, n);
+    return kept ? clef__vocab_map_put(&bpe->pieces, kept, n, id, err)
+                : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for the bytes of token %d", (int)id);
+}
+
 static clef_status seal_bpe(clef__token_model *model, clef_error *err)
 {
     clef__bpe *bpe = (clef__bpe *)model;
@@ -58,7 +78,7 @@ static clef_status seal_bpe(clef__token_model *model, clef_error *err)
         if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_OUTSIDE_MODEL))
             continue;
         if (bpe->opts.byte_level) /* words reach the model as bytes */
-            st = clef__vocab_map_put(&bpe->pieces, token->piece, token->n_piece, id, err);
+            st = put_bytes(bpe, token, id, err);
         else
             st = clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
     }

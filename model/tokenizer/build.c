@@ -95,7 +95,9 @@ clef_status clef__template_add(clef_tokenizer *tok, clef__text_side side, int64_
 static clef_status keep_piece(clef_tokenizer *tok, const clef__token *token, const clef__chars *piece,
                               const char **out, clef_error *err)
 {
-    enum { BEFORE = 4 }; /* room for a U+FFFD (the previous token's unfinished character) and a separator */
+    /* room for a U+FFFD (the previous token's unfinished character), a separator, and what cleaning held back
+     */
+    enum { BEFORE = 4 + CLEF_CLEAN_HELD };
     if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE)
         return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes",
                           (int)(token - tok->vocab.tokens), CLEF_MAX_PIECE - BEFORE);
@@ -105,27 +107,49 @@ static clef_status keep_piece(clef_tokenizer *tok, const clef__token *token, con
     return *out ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for the bytes of a token");
 }
 
-/* Decodes every token. With a U+FFFD and a separator before it, each must fit CLEF_MAX_PIECE. */
+/* Decodes one token from its text. With a U+FFFD and a separator before it, it must fit CLEF_MAX_PIECE. */
+static clef_status seal_piece(clef_tokenizer *tok, clef__token *token, const char *text, size_t n,
+                              clef__chars work[2], clef_error *err)
+{
+    clef_status st = clef__decode_token(&tok->stages, 0, text, n, work, err);
+    if (st == CLEF_OK)
+        st = keep_piece(tok, token, &work[0], &token->piece, err);
+    token->n_piece = (uint32_t)work[0].n;
+    token->first = NULL;
+    if (st == CLEF_OK)
+        st = clef__decode_token(&tok->stages, 1, text, n, work, err);
+    if (st || (work[0].n == token->n_piece &&
+               (token->n_piece == 0 || memcmp(work[0].at, token->piece, token->n_piece) == 0)))
+        return st;
+    token->n_first = (uint32_t)work[0].n;
+    return keep_piece(tok, token, &work[0], &token->first, err);
+}
+
 static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
 {
     clef__chars work[2] = {{0}};
     clef_status st = CLEF_OK;
     for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++) {
         clef__token *token = &tok->vocab.tokens[id];
-        if (!(token->flags & CLEF_TOKEN_PRESENT))
-            continue;
-        st = clef__decode_token(&tok->stages, 0, token->text, token->n_text, work, err);
-        if (st == CLEF_OK)
-            st = keep_piece(tok, token, &work[0], &token->piece, err);
-        token->n_piece = (uint32_t)work[0].n;
-        if (st == CLEF_OK)
-            st = clef__decode_token(&tok->stages, 1, token->text, token->n_text, work, err);
-        if (st || (work[0].n == token->n_piece &&
-                   (token->n_piece == 0 || memcmp(work[0].at, token->piece, token->n_piece) == 0)))
-            continue;
-        st = keep_piece(tok, token, &work[0], &token->first, err);
-        token->n_first = (uint32_t)work[0].n;
+        if (token->flags & CLEF_TOKEN_PRESENT)
+            st = seal_piece(tok, token, token->text, token->n_text, work, err);
     }
+    clef__chars_finish(&work[0]);
+    clef__chars_finish(&work[1]);
+    return st;
+}
+
+/* An added token that is searched in normalised text decodes to its normalised text. If it is special,
+ * tokenizers no longer sees that, and shows it. */
+static clef_status decode_as(clef_tokenizer *tok, int32_t id, clef__fragment text, clef_error *err)
+{
+    clef__chars work[2] = {{0}};
+    clef__token *token = &tok->vocab.tokens[id];
+    const int32_t same = clef__vocab_find(&tok->vocab, text.text, text.n);
+    if ((token->flags & CLEF_TOKEN_SPECIAL) &&
+        (same < 0 || !(tok->vocab.tokens[same].flags & CLEF_TOKEN_SPECIAL)))
+        token->flags |= CLEF_TOKEN_SHOWN;
+    const clef_status st = seal_piece(tok, token, text.text, text.n, work, err);
     clef__chars_finish(&work[0]);
     clef__chars_finish(&work[1]);
     return st;
@@ -139,9 +163,14 @@ static clef_status seal_added(clef_tokenizer *tok, clef_error *err)
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < tok->vocab.n_added && st == CLEF_OK; i++) {
         const clef__added_token *added = &tok->vocab.added[i];
-        clef__fragment text = {added->text, added->n, 1};
+        clef__fragment text = {added->text, added->n, 0};
         if (added->where == CLEF_ADDED_NORMALIZED)
             st = clef__normalize(&enc, text, &text);
+        if (st == CLEF_OK && text.n == 0 && added->n > 0) /* it would be found between any two characters */
+            st = clef__fail(err, CLEF_E_UNSUPPORTED,
+                            "added token %d: the normalizer leaves nothing of its text", (int)added->id);
+        if (st == CLEF_OK && (text.n != added->n || memcmp(text.text, added->text, text.n) != 0))
+            st = decode_as(tok, added->id, text, err);
         if (st == CLEF_OK && text.n > 0)
             st = clef__added_enter(added->where == CLEF_ADDED_RAW ? &tok->vocab.raw : &tok->vocab.normal,
                                    text.text, text.n, (int32_t)i, err);

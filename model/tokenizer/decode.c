@@ -104,6 +104,15 @@ clef_status clef__decoder_metaspace(clef__stages *stages, const char *mark, size
         err);
 }
 
+/* Whether a token has the suffix elsewhere than at its end: the last token of a text loses these, too. */
+static int has_before_end(const clef__token *token, const char *suffix, size_t n)
+{
+    for (size_t i = 0; i + n < token->n_text; i++)
+        if (memcmp(token->text + i, suffix, n) == 0)
+            return 1;
+    return 0;
+}
+
 clef_status clef__decoder_bpe(clef__stages *stages, clef__vocab *vocab, const char *suffix, size_t n,
                               clef_error *err)
 {
@@ -112,6 +121,11 @@ clef_status clef__decoder_bpe(clef__stages *stages, clef__vocab *vocab, const ch
         return clef__fail(err, CLEF_E_FORMAT, "decoder: BPEDecoder with an empty suffix");
     for (int32_t id = 0; id < vocab->n_tokens; id++) {
         clef__token *token = &vocab->tokens[id];
+        if (has_before_end(token, suffix, n))
+            return clef__fail(
+                err, CLEF_E_UNSUPPORTED,
+                "decoder: BPEDecoder with a suffix that token %d has within its text is not supported",
+                (int)id);
         if (token->n_text >= n && memcmp(token->text + token->n_text - n, suffix, n) == 0)
             token->flags |= CLEF_TOKEN_ENDS_WORD;
     }

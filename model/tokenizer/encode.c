@@ -11,6 +11,7 @@ void clef__encoding_finish(clef__encoding *enc)
     free(enc->ids.at);
     clef__chars_finish(&enc->normal[0]);
     clef__chars_finish(&enc->normal[1]);
+    clef__chars_finish(&enc->first);
     for (size_t i = 0; i < CLEF_MAX_TOKEN_STAGES; i++)
         clef__chars_finish(&enc->pre[i]);
     clef__regex_run_finish(&enc->regex);
@@ -37,7 +38,7 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
                                const clef_byte_span *plain, size_t n_plain, clef__ids *out, clef_error *err)
 {
     clef__encoding enc = {.vocab = &tok->vocab, .stages = &tok->stages, .model = tok->model, .err = err};
-    clef__fragment in = {text, n_bytes, 1};
+    clef__fragment in = {text, n_bytes, 0};
     char *repaired = NULL;
     clef_status st = CLEF_OK;
     if (n_bytes > (size_t)INT32_MAX / 4)
@@ -50,6 +51,7 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
         in.n = clef__utf8_repair(text, n_bytes, repaired, NULL);
         in.text = repaired;
     }
+    in.first = in.n ? clef__utf8_size(in.text[0]) : 0;
     enc.text = in.text;
     enc.plain = plain;
     enc.n_plain = n_plain;

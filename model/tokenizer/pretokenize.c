@@ -49,9 +49,7 @@ static clef_status send_held(splitter *s)
 {
     if (!s->held || (s->behavior == CLEF_SPLIT_REMOVED && s->held_match))
         return CLEF_OK;
-    return clef__pretokenize(
-        s->enc, s->index + 1,
-        (clef__fragment){s->in.text + s->start, s->end - s->start, s->in.first && s->start == 0});
+    return clef__pretokenize(s->enc, s->index + 1, clef__part(s->in, s->start, s->end));
 }
 
 static clef_status split_piece(splitter *s, size_t start, size_t end, int match)
@@ -141,19 +139,16 @@ static clef_status run_by_512(const clef__pretokenizer *self, clef__encoding *en
         if (n < CHUNK)
             continue;
         if (from > done)
-            st = run_split(self, enc, index,
-                           (clef__fragment){in.text + done, from - done, in.first && done == 0});
+            st = run_split(self, enc, index, clef__part(in, done, from));
         for (done = from; st == CLEF_OK && (n > CHUNK || (n == CHUNK && end == in.n)); n -= CHUNK) {
             const size_t start = done;
             for (int i = 0; i < CHUNK; i++)
                 done += clef__utf8_size(in.text[done]);
-            st = clef__pretokenize(enc, index + 1,
-                                   (clef__fragment){in.text + start, done - start, in.first && start == 0});
+            st = clef__pretokenize(enc, index + 1, clef__part(in, start, done));
         }
     }
     if (st == CLEF_OK && done < in.n)
-        st =
-            run_split(self, enc, index, (clef__fragment){in.text + done, in.n - done, in.first && done == 0});
+        st = run_split(self, enc, index, clef__part(in, done, in.n));
     return st;
 }
 
@@ -185,7 +180,7 @@ static clef_status run_fixed(const clef__pretokenizer *self, clef__encoding *enc
     for (size_t i = 0, end = 0; i < in.n && st == CLEF_OK; i = end) {
         for (uint32_t k = 0; k < self->flags && end < in.n; k++)
             end += clef__utf8_size(in.text[end]);
-        st = clef__pretokenize(enc, index + 1, (clef__fragment){in.text + i, end - i, in.first && i == 0});
+        st = clef__pretokenize(enc, index + 1, clef__part(in, i, end));
     }
     return st;
 }
@@ -203,8 +198,11 @@ static clef_status run_byte_chars(const clef__pretokenizer *self, clef__encoding
     clef__chars *out = &enc->pre[index];
     (void)self;
     out->n = 0;
-    const clef_status st = clef__byte_chars(in.text, in.n, out, enc->err);
-    return st ? st : clef__pretokenize(enc, index + 1, (clef__fragment){out->at, out->n, in.first});
+    clef_status st = clef__byte_chars(in.text, in.first, out, enc->err);
+    const size_t first = out->n;
+    if (st == CLEF_OK)
+        st = clef__byte_chars(in.text + in.first, in.n - in.first, out, enc->err);
+    return st ? st : clef__pretokenize(enc, index + 1, (clef__fragment){out->at, out->n, first});
 }
 
 clef_status clef__pretokenizer_byte_chars(clef__stages *stages, clef_error *err)
@@ -223,7 +221,9 @@ static clef_status run_prefix_space(const clef__pretokenizer *self, clef__encodi
     clef_status st = clef__chars_append(out, " ", 1, enc->err);
     if (st == CLEF_OK)
         st = clef__chars_append(out, in.text, in.n, enc->err);
-    return st ? st : clef__pretokenize(enc, index + 1, (clef__fragment){out->at, out->n, in.first});
+    return st ? st
+              : clef__pretokenize(enc, index + 1,
+                                  (clef__fragment){out->at, out->n, in.first ? in.first + 1 : 0});
 }
 
 clef_status clef__pretokenizer_prefix_space(clef__stages *stages, clef_error *err)
@@ -243,12 +243,15 @@ static clef_status run_metaspace(const clef__pretokenizer *self, clef__encoding 
 {
     clef__chars *out = &enc->pre[index];
     clef_status st = CLEF_OK;
+    size_t first = 0;
     out->n = 0;
     const int prepends =
         self->behavior == CLEF_PREPEND_ALWAYS || (self->behavior == CLEF_PREPEND_FIRST && in.first);
     if (prepends && in.text[0] != ' ' && !begins_with(self, in.text, in.n))
         st = clef__chars_append(out, self->text, self->n_text, enc->err);
     for (size_t i = 0, next; i < in.n && st == CLEF_OK; i = next) {
+        if (i < in.first)
+            first = out->n + (in.text[i] == ' ' ? self->n_text : in.first - i);
         if (in.text[i] == ' ') {
             next = i + 1;
             st = clef__chars_append(out, self->text, self->n_text, enc->err);
@@ -259,10 +262,10 @@ static clef_status run_metaspace(const clef__pretokenizer *self, clef__encoding 
         st = clef__chars_append(out, in.text + i, next - i, enc->err);
     }
     if (st || !(self->flags & CLEF_METASPACE_SPLITS))
-        return st ? st : clef__pretokenize(enc, index + 1, (clef__fragment){out->at, out->n, in.first});
+        return st ? st : clef__pretokenize(enc, index + 1, (clef__fragment){out->at, out->n, first});
     const clef__pretokenizer split = {.pattern = {.text = self->text, .n_text = self->n_text},
                                       .behavior = CLEF_SPLIT_MERGED_WITH_NEXT};
-    return run_split(&split, enc, index, (clef__fragment){out->at, out->n, in.first});
+    return run_split(&split, enc, index, (clef__fragment){out->at, out->n, first});
 }
 
 clef_status clef__pretokenizer_metaspace(clef__stages *stages, const char *replacement, size_t n,
@@ -270,6 +273,7 @@ clef_status clef__pretokenizer_metaspace(clef__stages *stages, const char *repla
 {
     const clef__pretokenizer like = {
         .run = run_metaspace, .behavior = scheme, .flags = flags, .text = replacement, .n_text = n};
+    stages->uses_first |= scheme == CLEF_PREPEND_FIRST;
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "pre_tokenizer: Metaspace with an empty replacement");
     return clef__pretokenizer_append(stages, &like, err);

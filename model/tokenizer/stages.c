@@ -1,7 +1,10 @@
 /* The lists of stages: adding stages, and running text through them. */
 #include "model/tokenizer/stages.h"
 
+#include <string.h>
+
 #include "graph/fail.h"
+#include "model/file/utf8.h"
 #include "model/tokenizer/models.h"
 
 void clef__stages_finish(clef__stages *stages)
@@ -72,15 +75,43 @@ clef_status clef__decoder_append(clef__stages *stages, const clef__decoder *like
 
 /* ---- running */
 
+static int begins_with(const clef__chars *text, const char *with, size_t n)
+{
+    return n > 0 && text->n >= n && memcmp(text->at, with, n) == 0;
+}
+
+/* How many of the changed text's leading bytes come from the first character of the whole text: as many as
+ * the normalizer makes of that character alone. */
+static clef_status follow_first(const clef__normalizer *stage, clef__encoding *enc, clef__fragment in,
+                                const clef__chars *changed, size_t *first)
+{
+    clef__chars *alone = &enc->first;
+    if (in.first == 0 || in.first > in.n)
+        return CLEF_OK;
+    alone->n = 0;
+    const clef_status st = stage->run(stage, enc, (clef__fragment){in.text, in.first, in.first}, alone);
+    if (begins_with(changed, alone->at, alone->n))
+        *first = alone->n;
+    else if (alone->n == 0) /* dropped, unless it is so at the end of a text alone */
+        *first = begins_with(changed, in.text, in.first) ? in.first : 0;
+    else
+        *first = changed->n ? clef__utf8_size(changed->at[0]) : 0;
+    return st;
+}
+
 clef_status clef__normalize(clef__encoding *enc, clef__fragment in, clef__fragment *out)
 {
     const clef__stages *stages = enc->stages;
     for (size_t i = 0; i < stages->n_normalizers; i++) {
         clef__chars *to = &enc->normal[i % 2];
         to->n = 0;
-        const clef_status st = stages->normalizers[i].run(&stages->normalizers[i], enc, in, to);
+        size_t first = in.first;
+        clef_status st = stages->normalizers[i].run(&stages->normalizers[i], enc, in, to);
+        if (st == CLEF_OK && stages->uses_first)
+            st = follow_first(&stages->normalizers[i], enc, in, to, &first);
         if (st)
             return st;
+        in.first = first < to->n ? first : to->n;
         in.text = to->at ? to->at : "";
         in.n = to->n;
     }

@@ -24,6 +24,7 @@ typedef struct clef__encoding {
     const clef__token_model *model;
     clef__ids            ids;
     clef__chars          normal[2];                  /* written by the normalizers, alternately */
+    clef__chars          first;                      /* what a normalizer makes of the first character */
     clef__chars          pre[CLEF_MAX_TOKEN_STAGES]; /* text that pre-tokenizer i changed */
     clef__regex_run      regex;
     clef__bpe_symbol    *symbols; /* of the BPE model, with their capacity */
@@ -43,8 +44,15 @@ typedef struct clef__encoding {
 typedef struct clef__fragment {
     const char *text;
     size_t      n;
-    int         first; /* 1: at the begin of the whole text */
+    size_t      first; /* its leading bytes that come from the first character of the whole text */
 } clef__fragment;
+
+/** The part of a fragment from byte `from` to byte `to`. */
+static inline clef__fragment clef__part(clef__fragment in, size_t from, size_t to)
+{
+    const size_t end = in.first < to ? in.first : to;
+    return (clef__fragment){in.text + from, to - from, end > from ? end - from : 0};
+}
 
 /** 1 when a part of enc->text has bytes of a span in enc->plain (added.c). */
 int clef__is_plain(const clef__encoding *enc, const char *from, size_t n);
@@ -117,6 +125,7 @@ struct clef__stages {
     clef__decoder      decoders[CLEF_MAX_TOKEN_STAGES];
     size_t             n_normalizers, n_pretokenizers, n_decoders;
     clef__first_token  first_token;
+    int32_t            uses_first;    /* a pre-tokenizer asks whether a piece begins the text */
     int32_t            joins_repeats; /* equal tokens in a row are written once (CTC) */
     clef__bert_opts    bert;          /* of clef__normalizer_bert(), as recorded in a GGUF file */
 };

@@ -36,7 +36,7 @@ static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const cl
 /* Copies a special token's own text, cut to a piece's size. */
 static size_t put_special(clef_stream *stream, const clef__token *token, char *to)
 {
-    const size_t n = token->n_text < CLEF_MAX_PIECE - 1 ? token->n_text : CLEF_MAX_PIECE - 1;
+    const size_t most = CLEF_MAX_PIECE - 1 - CLEF_CLEAN_HELD, n = token->n_text < most ? token->n_text : most;
     stream->started = 1;
     stream->held = 0;
     memcpy(to, token->text, n);
@@ -47,13 +47,13 @@ static size_t put_special(clef_stream *stream, const clef__token *token, char *t
 static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t *n, clef_error *err)
 {
     const clef_tokenizer *tok = stream->tok;
-    char raw[sizeof stream->pending + 1 + CLEF_MAX_PIECE];
+    char raw[sizeof stream->pending + 1 + CLEF_MAX_PIECE + CLEF_CLEAN_HELD];
     *n = 0;
     if (id < 0 || id >= tok->vocab.n_tokens)
         return clef__fail(err, CLEF_E_ARG, "tokenizer: id %d is outside the vocabulary of %d", id,
                           tok->vocab.n_tokens);
     const clef__token *token = &tok->vocab.tokens[id];
-    const int is_special = (token->flags & CLEF_TOKEN_SPECIAL) != 0;
+    const int is_special = (token->flags & (CLEF_TOKEN_SPECIAL | CLEF_TOKEN_SHOWN)) == CLEF_TOKEN_SPECIAL;
     if (!(token->flags & CLEF_TOKEN_PRESENT) || (is_special && !stream->with_special))
         return CLEF_OK;
     if (tok->stages.joins_repeats && stream->last == id + 1)
@@ -68,6 +68,8 @@ static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t
     *n = clef__utf8_repair(raw, n_raw, out, &n_left);
     stream->n_pending = (int32_t)n_left;
     memcpy(stream->pending, raw + n_raw - n_left, n_left);
+    if (tok->cleans_spaces)
+        *n = clef__clean_spaces(&stream->cleaning, out, *n, raw);
     return CLEF_OK;
 }
 
@@ -108,13 +110,18 @@ clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, 
     if (st)
         return st;
     *n = 0;
-    if (stream->n_pending == 0)
-        return CLEF_OK;
-    if (capacity < 3)
-        return clef__fail(err, CLEF_E_LIMIT, "stream: the end has 3 bytes, expected at most the buffer's %zu",
-                          capacity);
-    *n = clef__utf8_repair((const char *)stream->pending, (size_t)stream->n_pending, out, NULL);
-    stream->n_pending = 0;
+    char text[3 + 2 * CLEF_CLEAN_HELD], work[sizeof text];
+    clef_stream after = *stream;
+    size_t size = clef__utf8_repair((const char *)after.pending, (size_t)after.n_pending, text, NULL);
+    after.n_pending = 0;
+    if (stream->tok->cleans_spaces)
+        size = clef__clean_finish(&after.cleaning, text, size, work);
+    if (size > capacity)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "stream: the end has %zu bytes, expected at most the buffer's %zu", size, capacity);
+    memcpy(out, text, size);
+    *n = size;
+    *stream = after;
     return CLEF_OK;
 }
 
@@ -138,9 +145,9 @@ clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids,
         text.n += st ? 0 : size;
     }
     if (st == CLEF_OK)
-        st = clef__chars_reserve(&text, 4, err);
+        st = clef__chars_reserve(&text, 4 + CLEF_CLEAN_HELD, err);
     if (st == CLEF_OK)
-        st = clef_stream_finish(&stream, text.at + text.n, 3, &size, err);
+        st = clef_stream_finish(&stream, text.at + text.n, 3 + CLEF_CLEAN_HELD, &size, err);
     if (st) {
         clef__chars_finish(&text);
         return st;

@@ -43,6 +43,7 @@ struct clef_tokenizer {
     clef__template     single, pair;                       /* with token types: of one text, of two */
     int32_t            bos, eos, unk, sep, pad, cls, mask; /* -1: none */
     clef__spm_spaces   spaces;        /* of SentencePiece; its charsmap is in stages.normalizers[0] */
+    int32_t            cleans_spaces; /* decoded text passes clef__clean_spaces() */
     int32_t            byte_fallback; /* 1: unknown characters are encoded by SentencePiece's byte pieces */
     const char        *file; /* from which it was read, of a folder the file inside; NULL: from none */
     unsigned char beside[32]; /* digest of what its folder says beside the vocabulary; 0: nothing */
@@ -73,6 +74,17 @@ clef_status clef__tokenizer_seal(clef_tokenizer *tok, clef_error *err);
 /** SHA-256 of the files that decide which ids a text has without special tokens around it. Reads them again.
  *  CLEF_E_NOT_FOUND: it was not read from a file. CLEF_E_IO, CLEF_E_FORMAT (they changed), CLEF_E_NOMEM. */
 clef_status clef__tokenizer_digest(const clef_tokenizer *tok, unsigned char out[32], clef_error *err);
+
+/* ---- decoding (clean.c) */
+
+/** The bytes that clef__clean_spaces() may hold back. */
+enum { CLEF_CLEAN_HELD = 20 };
+/** Drops spaces as transformers' clean_up_tokenization() does. `text` has room for n + CLEF_CLEAN_HELD bytes
+ *  and is changed in place, `work` for as many. *state is 0 at the begin of a stream. Returns the bytes that
+ *  are left; some may be held back for the next call. */
+size_t clef__clean_spaces(uint32_t *state, char *text, size_t n, char *work);
+/** The same, with everything that was held back. */
+size_t clef__clean_finish(uint32_t *state, char *text, size_t n, char *work);
 
 /* ---- encoding (encode.c) */
 

@@ -144,7 +144,8 @@ static void extend_paths(walk *w)
         if (id < 0)
             continue;
         const size_t size = i + 1 - w->at;
-        offer_path(w, i + 1, id, add_scores(self, self->scores[id], before));
+        const int is_unknown = id == self->opts.unk && !self->opts.byte_fallback;
+        offer_path(w, i + 1, is_unknown ? -1 : id, add_scores(self, self->scores[id], before));
         has_char |= size == n_char;
     }
     if (!has_char)

@@ -12,6 +12,7 @@ enum {
     CLEF_TOKEN_OUTSIDE_MODEL = 4,
     CLEF_TOKEN_ENDS_WORD = 8, /* the last space of its piece is written only when another token follows */
     CLEF_TOKEN_UNUSED = 16,   /* a SentencePiece piece that no text is encoded to */
+    CLEF_TOKEN_SHOWN = 64,    /* a special token that decoding does not leave out */
     CLEF_TOKEN_BYTE = 32      /* a SentencePiece piece for a byte that no other piece has */
 };
 

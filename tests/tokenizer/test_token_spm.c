@@ -56,7 +56,7 @@ static clef_status open_spm(const blob *b, clef_tokenizer **out, clef_error *err
 {
     const char *path = temp_path("tokenizer.model");
     write_file(path, b->p, b->n);
-    const clef_status st = clef_tokenizer_open(temp_dir, out, err);
+    const clef_status st = clef_tokenizer_open(path, out, err);
     clef__os_remove(path);
     return st;
 }

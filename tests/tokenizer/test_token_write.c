@@ -157,7 +157,7 @@ static void test_sentencepiece_json(void **state)
 
 #define WORDS                                                                                                \
     "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"[PAD]\":3,\"[MASK]\":4,\"a\":5,\"##b\":6,\"b\":7,\"##a\":8,\"."  \
-    "\":9,\"e\":10,\"x\":12}"
+    "\":9,\"e\":10,\"q\":11,\"x\":12}"
 #define WORDPIECE                                                                                            \
     "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"vocab\":" WORDS  \
     "}"
@@ -232,7 +232,7 @@ static void put_piece(blob *b, const char *text, float score, int type)
 }
 
 /* Assembles every type of piece; `trainer` and `normalizer` are written as in files.h. */
-static void spm_comes_back(const char *trainer, const char *normalizer, const char *model)
+static void spm_comes_back(const char *trainer, const char *normalizer, const char *model, const char *lost)
 {
     static const struct {
         const char *text;
@@ -249,7 +249,7 @@ static void spm_comes_back(const char *trainer, const char *normalizer, const ch
     put_field(&b, 2, &spec);
     assemble(&rules, normalizer);
     put_field(&b, 3, &rules);
-    comes_back("tokenizer.model", b.p, b.n, model, "");
+    comes_back("tokenizer.model", b.p, b.n, model, lost);
 }
 
 #define SPM_BPE "1:24 1:2"
@@ -262,14 +262,14 @@ static void spm_comes_back(const char *trainer, const char *normalizer, const ch
 static void test_sentencepiece(void **state)
 {
     (void)state;
-    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama");
-    spm_comes_back(SPM_BPE, SPM_CHARSMAP SPM_NO_PREFIX, "llama");
-    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_ESCAPE, "llama");
-    spm_comes_back("1:24 1:1" SPM_FALLBACK, SPM_CHARSMAP, "t5");
-    spm_comes_back("1:24 1:1", SPM_NO_SQUEEZE, "t5");
+    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama", "merges");
+    spm_comes_back(SPM_BPE, SPM_CHARSMAP SPM_NO_PREFIX, "llama", "merges");
+    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_ESCAPE, "llama", "merges");
+    spm_comes_back("1:24 1:1" SPM_FALLBACK, SPM_CHARSMAP, "t5", "Unigram");
+    spm_comes_back("1:24 1:1", SPM_NO_SQUEEZE, "t5", "Unigram");
     write_text(temp_path("tokenizer_config.json"),
                "{\"add_bos_token\":true,\"add_eos_token\":true,\"pad_token\":\"</s>\"}");
-    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama");
+    spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama", "merges");
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
 

@@ -22,7 +22,7 @@
 /* Like GPT-2's: a space is \u0120, a newline \u010a, the bytes of U+00E9 are \u00c3 and \u00a9. */
 #define BYTE_VOCAB                                                                                           \
     "{\"a\":0,\"b\":1,\"c\":2,\"\\u0120\":3,\"\\u00c3\":4,\"\\u00a9\":5,\"ab\":6,\"\\u0120a\":7,\"abc\":8,"  \
-    "\"\\u010a\":9,\"1\":11}"
+    "\"\\u010a\":9,\"<|end|>\":10,\"1\":11}"
 #define BYTE_MODEL "{\"type\":\"BPE\",\"vocab\":" BYTE_VOCAB ",\"merges\":[\"a b\",\"\\u0120 a\",\"ab c\"]}"
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
 #define BYTE_ADDED "[{\"id\":10,\"content\":\"<|end|>\",\"special\":true,\"normalized\":false}]"

@@ -61,6 +61,18 @@ static clef_status guess_class(clef__auto *a)
     return CLEF_OK;
 }
 
+/* Whether decoded text is cleaned; not that of BPE, as its spaces are the text's own. */
+static int cleans_spaces(const clef__auto *a)
+{
+    const json_t *model = json_object_get(a->root, "model");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    const int is_bpe = type ? strcmp(type, "BPE") == 0 : json_object_get(model, "merges") != NULL;
+    return json_is_true(json_object_get(a->config, "clean_up_tokenization_spaces")) &&
+           (!is_bpe ||
+            json_is_true(json_object_get(
+                a->config, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output")));
+}
+
 static clef_status make_root(clef__auto *a)
 {
     clef_status st = refuse_settings(a);
@@ -93,14 +105,16 @@ static clef__auto_source source_of(const char *path)
     return CLEF_SOURCE_JSON;
 }
 
-clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named, clef_error *err)
+clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named, int *cleans,
+                                 clef_error *err)
 {
     clef__auto a = {.path = path, .source = source_of(path), .err = err};
     *root = NULL;
     if (named)
         *named = NULL;
     clef_status st = load_files(&a);
-    const int is_alone = !a.config && !a.model_config && !a.map && !a.added && !a.file;
+    const int has_others = a.config || a.model_config || a.map || a.added;
+    const int is_alone = !has_others && (a.source == CLEF_SOURCE_PAIR || a.source == CLEF_SOURCE_TXT);
     if (st == CLEF_OK && !a.config)
         a.config = json_object();
     a.named = json_object();
@@ -115,6 +129,8 @@ clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named
         *root = json_incref(a.root);
     if (st == CLEF_OK && named)
         *named = json_incref(a.named);
+    if (st == CLEF_OK && cleans)
+        *cleans = a.root && cleans_spaces(&a);
     json_t *const parts[] = {a.config, a.model_config, a.map,     a.added, a.file, a.named, a.specific,
                              a.extra,  a.additional,   a.decoder, a.spm,   a.root, a.ids};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -61,9 +61,11 @@ typedef struct clef__auto {
 } clef__auto;
 
 /** Makes the tokenizer.json of the folder of `path`, which is one of the files in clef__auto_source. *root is
- *  released with json_decref(), and *named too, if it is not NULL: the tokens by role. *root is NULL, and the
- *  status CLEF_OK: `path` alone counts. CLEF_E_UNSUPPORTED, CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named, clef_error *err);
+ *  released with json_decref(), and *named too: the tokens by role. *cleans is 1 if decoded text passes
+ *  clef__clean_spaces(). `named` and `cleans` may be NULL. *root is NULL, and the status CLEF_OK: `path`
+ *  alone counts. CLEF_E_UNSUPPORTED, CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named, int *cleans,
+                                 clef_error *err);
 
 /** Sets a->kind and a->class_name. */
 clef_status clef__auto_class(clef__auto *a);

@@ -23,7 +23,7 @@ static clef_status read_ids(clef__auto *a)
 {
     json_t *vocab = json_object_get(json_object_get(a->root, "model"), "vocab"), *piece;
     size_t i;
-    a->ids = json_is_array(vocab) ? json_object() : json_copy(vocab);
+    a->ids = json_is_object(vocab) ? json_copy(vocab) : json_object();
     json_array_foreach(vocab, i, piece)
     {
         const char *text = json_string_value(json_array_get(piece, 0));
@@ -31,10 +31,7 @@ static clef_status read_ids(clef__auto *a)
             return clef__fail(a->err, CLEF_E_FORMAT,
                               "%s: piece %zu of the vocabulary: expected [text, score]", a->path, i);
     }
-    return a->ids ? CLEF_OK
-                  : clef__fail(a->err, CLEF_E_FORMAT,
-                               "%s: the model's vocabulary is %s, expected an object or an array", a->path,
-                               clef__json_kind(vocab));
+    return a->ids ? CLEF_OK : clef__fail(a->err, CLEF_E_NOMEM, "%s: no memory for a vocabulary", a->path);
 }
 
 static int flag_of(const json_t *token, const char *key)
@@ -161,14 +158,11 @@ static clef_status add_again(adder *to)
     const char *key;
     size_t i, k;
     for (i = 0; i < 2 && drops; i++)
-        json_object_foreach(tables[i], key, value)
-            if (clef__auto_text(value))
-                json_object_set_new(tables[i], key, json_string(clef__auto_text(value)));
-    json_array_foreach(list, k, value)
-        if (drops)
-            json_array_set_new(list, k, json_string(clef__auto_text(value)));
-        else if (json_is_object(value))
-            json_object_set_new(value, "special", json_true());
+        json_object_foreach(tables[i], key, value) if (clef__auto_text(value))
+            json_object_set_new(tables[i], key, json_string(clef__auto_text(value)));
+    json_array_foreach(list, k, value) if (drops)
+        json_array_set_new(list, k, json_string(clef__auto_text(value)));
+    else if (json_is_object(value)) json_object_set_new(value, "special", json_true());
     const clef_status st = add_special(to, none);
     json_decref(none);
     return st;

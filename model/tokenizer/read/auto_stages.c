@@ -34,6 +34,17 @@ static void name_as_object(clef__auto *a, const char *role, int lstrip)
                             json_pack("{s:s, s:b}", "content", json_string_value(token), "lstrip", lstrip));
 }
 
+/* Names tokens of the class, before those that the files name. */
+static void name_specific(clef__auto *a, const char *const tokens[][2], size_t n)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < n; i++)
+        json_object_set_new(all, tokens[i][0], json_string(tokens[i][1]));
+    json_object_update(all, a->specific);
+    json_decref(a->specific);
+    a->specific = all;
+}
+
 /* ---- stages */
 
 static json_t *byte_level(int prefix, int regex)
@@ -219,9 +230,8 @@ static clef_status make_llama(clef__auto *a)
         return st;
     name_default(a, "unk_token", "<unk>"), name_default(a, "bos_token", "<s>"),
         name_default(a, "eos_token", "</s>");
-    for (size_t i = 0; is_code && i < 5; i++)
-        if (!json_object_get(a->specific, code_tokens[i][0]))
-            json_object_set_new(a->specific, code_tokens[i][0], json_string(code_tokens[i][1]));
+    if (is_code)
+        name_specific(a, code_tokens, 5);
     put(a, "pre_tokenizer", metaspace(!prefix ? "never" : legacy ? "always" : "first", 0));
     put(a, "decoder", llama_decoder(1, 1, prefix || is_code));
     return set_model(a, make_bpe(a, is_code ? clef__auto_named(a, "unk_token") : NULL, 1, 1));

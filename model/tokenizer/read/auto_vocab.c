@@ -1,4 +1,5 @@
 /* The vocabularies of a folder's files, as the model of a tokenizer.json. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,10 @@ static json_t *base64(const char *data, size_t n)
 static clef_status add_piece(void *to, int32_t id, const clef__spm_piece_text *piece, clef_error *err)
 {
     json_t *text = json_stringn(piece->text, piece->n);
+    if (!isfinite(piece->score)) {
+        json_decref(text);
+        return clef__fail(err, CLEF_E_FORMAT, "SentencePiece: the score of token %d is not finite", (int)id);
+    }
     if (!text || memchr(piece->text, 0, piece->n)) {
         json_decref(text);
         return clef__fail(err, CLEF_E_UNSUPPORTED, "SentencePiece: piece %d is no UTF-8 text", (int)id);
@@ -211,7 +216,7 @@ static size_t trimmed(const char *text, size_t n)
         uint32_t code = 0;
         while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
             at--;
-        if (!clef__utf8_read(text + at, n - at, &code, &size) || !clef__is_space(code))
+        if (clef__utf8_read(text + at, n - at, &code, &size) != CLEF_UTF8_OK || !clef__is_space(code))
             break;
         n = at;
     }
@@ -241,6 +246,13 @@ static json_t *txt_words(clef__auto *a)
 
 /* ---- the models */
 
+/* A null is Python's str(None). */
+static const char *text_or_none(const clef__auto *a, const char *role)
+{
+    const char *text = clef__auto_named(a, role);
+    return text ? text : "None";
+}
+
 json_t *clef__auto_bpe(clef__auto *a)
 {
     if (a->source == CLEF_SOURCE_SPM)
@@ -263,11 +275,10 @@ json_t *clef__auto_wordpiece(clef__auto *a)
     json_t *vocab = a->source == CLEF_SOURCE_TXT    ? txt_words(a)
                     : a->source == CLEF_SOURCE_JSON ? vocab_by_text(a)
                                                     : refuse_source(a, "vocab.txt");
-    const char *unk = clef__auto_named(a, "unk_token");
-    return vocab
-               ? json_pack("{s:s, s:s, s:s, s:i, s:o}", "type", "WordPiece", "unk_token", unk ? unk : "None",
-                           "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab", vocab)
-               : NULL;
+    return vocab ? json_pack("{s:s, s:s, s:s, s:i, s:o}", "type", "WordPiece", "unk_token",
+                             text_or_none(a, "unk_token"), "continuing_subword_prefix", "##",
+                             "max_input_chars_per_word", 100, "vocab", vocab)
+                 : NULL;
 }
 
 /* The pieces with their scores: [[text, score], ..]. XLM-RoBERTa's file has other special tokens than the
@@ -279,7 +290,7 @@ static json_t *spm_scores(clef__auto *a)
     if (a->kind == CLEF_AUTO_XLM_ROBERTA) {
         static const char *const roles[] = {"bos_token", "pad_token", "eos_token", "unk_token"};
         for (; i < 4; i++)
-            json_array_append_new(list, json_pack("[s, f]", clef__auto_named(a, roles[i]), 0.0));
+            json_array_append_new(list, json_pack("[s, f]", text_or_none(a, roles[i]), 0.0));
         i = 3;
     }
     for (; i < n_pieces(a); i++)
@@ -292,7 +303,7 @@ static json_t *spm_scores(clef__auto *a)
         json_array_append_new(list, json_pack("[s, f]", text, 0.0));
     }
     if (a->kind == CLEF_AUTO_XLM_ROBERTA)
-        json_array_append_new(list, json_pack("[s, f]", clef__auto_named(a, "mask_token"), 0.0));
+        json_array_append_new(list, json_pack("[s, f]", text_or_none(a, "mask_token"), 0.0));
     return list;
 }
 

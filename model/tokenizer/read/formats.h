@@ -10,6 +10,8 @@ enum { CLEF_TOKENIZER_PATH = 4096, CLEF_TOKENIZER_FILE_BYTES = 256 << 20 };
  *  (open.c). */
 const char *clef__tokenizer_file(const char *folder);
 
+/** tokenizer.json of Hugging Face's tokenizers. */
+clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, clef_error *err);
 /** Reads tokenizer.json, tokenizer.model, vocab.json or vocab.txt with all files beside it (read_beside.c).
  *  *is_read 0, and CLEF_OK: the file alone counts, and one of the readers below reads it. */
 clef_status clef__tokenizer_read_beside(clef_tokenizer *tok, const char *path, int *is_read, clef_error *err);
@@ -21,6 +23,11 @@ clef_status clef__tokenizer_read_txt(clef_tokenizer *tok, const char *path, clef
 clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef_error *err);
 /** The tokenizer.ggml.* keys of a GGUF file. */
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err);
+
+/** The tokenizer.json that was made from the files of a folder; NULL: none was made, since one file counts
+ *  alone. It is read anew, and released with json_decref(). */
+struct json_t;
+clef_status clef__tokenizer_root(const clef_tokenizer *tok, struct json_t **out, clef_error *err);
 
 /** The readers of text in memory; `name` is for messages. */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name,
@@ -55,7 +62,6 @@ clef_status clef__beside(const char *path, const char *name, char *out, size_t c
 
 /** Reads a JSON object from the folder of `path`; *out is NULL if there is no such file. Its integers are
  *  reals. */
-struct json_t;
 clef_status clef__load_beside(const char *path, const char *name, struct json_t **out, clef_error *err);
 
 /** Adds BERT's stages, model and special tokens (bert_parts.c) and seals the tokenizer. In the vocabulary,

@@ -9,12 +9,9 @@ static const struct {
     const char *name;
     clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
 } file_kinds[] = {
-    {"tokenizer.json", NULL},
-    {"tokenizer.model", clef__tokenizer_read_spm},
-    {"spiece.model", clef__tokenizer_read_spm},
-    {"sentencepiece.bpe.model", clef__tokenizer_read_spm},
-    {"vocab.json", clef__tokenizer_read_vocab},
-    {"vocab.txt", clef__tokenizer_read_txt},
+    {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
+    {"spiece.model", clef__tokenizer_read_spm},    {"sentencepiece.bpe.model", clef__tokenizer_read_spm},
+    {"vocab.json", clef__tokenizer_read_vocab},    {"vocab.txt", clef__tokenizer_read_txt},
     {"qwen.tiktoken", clef__tokenizer_read_spm},
 };
 
@@ -67,8 +64,7 @@ static int is_tiktoken(const char *path)
     return is;
 }
 
-/* Reads a file with those beside it. SentencePiece's file is read so in a folder alone: itself, it counts as
- * sentencepiece reads it. */
+/* Reads a folder's file with those beside it. A file that is opened itself counts alone. */
 static clef_status read_beside(clef_tokenizer *tok, const char *file,
                                clef_status (*alone)(clef_tokenizer *tok, const char *path, clef_error *err),
                                clef_error *err)
@@ -105,13 +101,10 @@ static int ends_with(const char *path, const char *end)
 
 static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *err)
 {
-    char vocab[CLEF_TOKENIZER_PATH];
-    if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt")) {
-        const clef_status st = clef__beside(path, "vocab.json", vocab, sizeof vocab, err);
-        return st ? st : read_beside(tok, vocab, clef__tokenizer_read_vocab, err);
-    }
+    if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt"))
+        return clef__tokenizer_read_vocab(tok, path, err);
     if (ends_with(path, ".txt"))
-        return read_beside(tok, path, clef__tokenizer_read_txt, err);
+        return clef__tokenizer_read_txt(tok, path, err);
     clef_mapping file;
     const clef_status st = clef__os_map(path, &file, err);
     if (st)
@@ -122,7 +115,7 @@ static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *
     clef__os_unmap(&file);
     if (is_gguf)
         return clef__tokenizer_read_gguf(tok, path, err);
-    return is_json ? read_beside(tok, path, NULL, err) : clef__tokenizer_read_spm(tok, path, err);
+    return is_json ? clef__tokenizer_read_json(tok, path, err) : clef__tokenizer_read_spm(tok, path, err);
 }
 
 clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err)

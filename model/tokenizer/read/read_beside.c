@@ -41,18 +41,30 @@ static clef_status keep_digest(clef_tokenizer *tok, const json_t *root, clef_err
     return CLEF_OK;
 }
 
+clef_status clef__tokenizer_root(const clef_tokenizer *tok, struct json_t **out, clef_error *err)
+{
+    static const unsigned char none[sizeof tok->beside];
+    *out = NULL;
+    return memcmp(tok->beside, none, sizeof none) == 0
+               ? CLEF_OK
+               : clef__auto_tokenizer(tok->file, out, NULL, NULL, err);
+}
+
 clef_status clef__tokenizer_read_beside(clef_tokenizer *tok, const char *path, int *is_read, clef_error *err)
 {
     json_t *root = NULL, *named = NULL;
     clef__token_config config;
-    clef_status st = clef__auto_tokenizer(path, &root, &named, err);
+    int cleans = 0;
+    clef_status st = clef__auto_tokenizer(path, &root, &named, &cleans, err);
     *is_read = st != CLEF_OK || root;
     if (st == CLEF_OK && root)
         st = clef__tokenizer_parse_root(tok, root, path, err);
     if (st == CLEF_OK && root)
         st = clef__tokenizer_read_config(tok, path, &config, err);
-    if (st == CLEF_OK && root)
+    if (st == CLEF_OK && root) {
         set_roles(tok, named);
+        tok->cleans_spaces = cleans;
+    }
     if (st == CLEF_OK && root)
         st = keep_digest(tok, root, err);
     json_decref(root);

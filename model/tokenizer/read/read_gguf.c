@@ -395,6 +395,7 @@ clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *ggu
 {
     gguf_reader r = {.gguf = gguf, .path = name, .tok = tok, .err = err};
     const clef_status st = read_model(&r);
+    tok->cleans_spaces = clef__gguf_int(gguf, OWN "clean_spaces", 0) != 0;
     return st ? st : read_templates(&r);
 }
 

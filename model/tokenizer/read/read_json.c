@@ -101,3 +101,17 @@ clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, si
     json_decref(root);
     return st;
 }
+
+clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, clef_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    clef__token_config config;
+    clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &text, &n, err);
+    if (st == CLEF_OK)
+        st = clef__tokenizer_parse_json(tok, text, n, path, err);
+    free(text);
+    if (st == CLEF_OK)
+        st = clef__tokenizer_read_config(tok, path, &config, err);
+    return st;
+}
