@@ -40,6 +40,16 @@ static clef_status load_files(clef__auto *a)
     return st;
 }
 
+/* Whether a class takes its vocabulary from such a file. */
+static int takes_source(const clef__auto *a)
+{
+    const int is_bert = a->kind == CLEF_AUTO_BERT || a->kind == CLEF_AUTO_MPNET;
+    const int is_pair = a->kind == CLEF_AUTO_GPT2 || a->kind == CLEF_AUTO_GPT_NEOX ||
+                        a->kind == CLEF_AUTO_COHERE || a->kind == CLEF_AUTO_QWEN2 ||
+                        a->kind == CLEF_AUTO_ROBERTA || a->kind == CLEF_AUTO_BLENDERBOT;
+    return a->source == CLEF_SOURCE_TXT ? is_bert : a->source != CLEF_SOURCE_PAIR || is_pair;
+}
+
 /* Without a class that says how vocab.json and vocab.txt are used, their usual one counts, but only where
  * there are tokens beside them. */
 static clef_status guess_class(clef__auto *a)
@@ -47,6 +57,8 @@ static clef_status guess_class(clef__auto *a)
     const int has_tokens = json_object_size(a->decoder) || json_object_size(a->specific) ||
                            json_array_size(a->extra) || json_array_size(a->additional);
     const char *bos = clef__auto_named(a, "bos_token");
+    if (!a->is_named && !takes_source(a))
+        a->kind = CLEF_AUTO_BACKEND;
     if (a->source == CLEF_SOURCE_JSON || (a->kind != CLEF_AUTO_BACKEND && a->kind != CLEF_AUTO_FILE) ||
         !has_tokens)
         return CLEF_OK;

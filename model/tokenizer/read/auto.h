@@ -44,6 +44,7 @@ typedef struct clef__auto {
     const char *path; /* the file with the vocabulary */
     clef__auto_source source;
     clef__auto_kind kind;
+    int32_t is_named;       /* 1: a file names the class itself, not the model_type alone */
     const char *class_name;             /* for messages */
     json_t *config;                     /* tokenizer_config.json, or an empty object */
     json_t *model_config, *map, *added; /* config.json and the others; NULL: none */

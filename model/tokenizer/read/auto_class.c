@@ -184,6 +184,7 @@ clef_status clef__auto_class(clef__auto *a)
     const int is_llama =
         name && strncmp(name, "LlamaTokenizer", plain_length(name)) == 0 && plain_length(name) == 14;
     a->class_name = "TokenizersBackend";
+    a->is_named = name != NULL;
     if (is_llama && !overrules && is_byte_level(a->file))
         ;
     else if (name && of_model &&
