@@ -16,8 +16,8 @@ typedef struct clef_found_list {
     int32_t     n, n_platforms;
 } clef_found_list;
 
-/** Lists every device of every platform, after clef__driver_cache_find(cache_dir). The caller frees list->at, on failure too. CLEF_E_NOMEM,
- *  CLEF_E_CL. */
+/** Lists every device of every platform, after clef__driver_cache_find(cache_dir). The caller frees list->at,
+ *  on failure too. CLEF_E_NOMEM, CLEF_E_CL. */
 clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err);
 /** The device that `which` names (as in clef_device_open(), but one alone); it stays in the list.
  *  CLEF_E_DEVICE lists what exists. */

@@ -3,10 +3,10 @@
 #ifndef CLEF_RUNTIME_DRIVER_CACHE_H
 #define CLEF_RUNTIME_DRIVER_CACHE_H
 
-/** Finds a folder that can be written, and sets POCL_CACHE_DIR to it: PoCL's own ($XDG_CACHE_HOME/pocl/kcache,
- *  else ~/.cache/pocl/kcache), else cache_dir/pocl, else a folder of this user among the temporary ones. A
- *  POCL_CACHE_DIR that can be written is left alone. PoCL makes the folder. Must run before the first OpenCL
- *  call; only the first call in a process does anything.
+/** Finds a folder that can be written, and sets POCL_CACHE_DIR to it: PoCL's own
+ *  ($XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache), else cache_dir/pocl, else a folder of this user
+ *  among the temporary ones. A POCL_CACHE_DIR that can be written is left alone. PoCL makes the folder. Must
+ *  run before the first OpenCL call; only the first call in a process does anything.
  *
  *  cache_dir  clef's own cache; NULL or "": the one of clef_cache_dir(). */
 void clef__driver_cache_find(const char *cache_dir);

@@ -72,12 +72,13 @@ int clef__os_is_dir(const char *path);
 int clef__os_is_file(const char *path);
 /** Makes a folder and its parents. CLEF_E_IO. */
 clef_status clef__os_make_dirs(const char *path, clef_error *err);
-/** POSIX alone: whether files can be made in a folder, or in the nearest parent that is there, and n_bytes are
- *  left on its disk. Makes nothing. Where it returns 0, *why is the system's reason, valid until this thread's
- *  next call. */
+/** POSIX alone: whether files can be made in a folder, or in the nearest parent that is there, and n_bytes
+ *  are left on its disk. Makes nothing. Where it returns 0, *why is the system's reason, valid until this
+ *  thread's next call. */
 int         clef__os_takes_files(const char *folder, uint64_t n_bytes, const char **why);
-/** POSIX alone: makes a folder for temporary files that only this user can write, clef-UID in $TMPDIR or /tmp,
- *  and writes its path to `out`. Returns 0 where that cannot be done, or another user was there first. */
+/** POSIX alone: makes a folder for temporary files that only this user can write, clef-UID in $TMPDIR or
+ *  /tmp, and writes its path to `out`. Returns 0 where that cannot be done, or another user was there
+ *  first. */
 int         clef__os_private_temp(char *out, size_t capacity);
 /** Makes an empty file. Returns 0 where it exists, or cannot be made: of several processes one alone gets
  *  1. */
