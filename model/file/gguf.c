@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/blocks.h"
+#include "model/file/foreign.h"
 #include "model/file/tensor_index.h"
 
 enum {
@@ -367,6 +368,8 @@ static void take_header(cursor *c, clef_gguf *g)
 {
     const unsigned char *magic = take_bytes(c, 4, "the magic");
     if (magic && memcmp(magic, "GGUF", 4) != 0)
+        c->status = clef__foreign(c->data, c->n, c->name, "a GGUF file", c->err);
+    if (c->status == CLEF_OK && magic && memcmp(magic, "GGUF", 4) != 0)
         c->status =
             clef__fail(c->err, CLEF_E_FORMAT, "%s: begins with bytes %02x %02x %02x %02x, expected \"GGUF\"",
                        c->name, magic[0], magic[1], magic[2], magic[3]);

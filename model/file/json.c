@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "graph/fail.h"
+#include "model/file/foreign.h"
 #include "runtime/os/os.h"
 
 /* Returns 1 if brackets nest too deep; brackets in strings do not count. jansson's parser recurses at each
@@ -54,6 +55,8 @@ clef_status clef__json_load(const char *path, size_t max_bytes, json_t **out, cl
     size_t n_bytes = 0;
     *out = NULL;
     clef_status status = clef__os_read(path, max_bytes, &text, &n_bytes, err);
+    if (status == CLEF_OK)
+        status = clef__foreign_text(text, n_bytes, path, "JSON", err);
     if (status == CLEF_OK)
         status = clef__json_parse(text, n_bytes, path, out, err);
     free(text);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/file/foreign.h"
 #include "model/file/json.h"
 #include "model/file/tensor_index.h"
 
@@ -237,6 +238,8 @@ clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char
     uint64_t n_header = 0;
     for (int i = 0; i < 8; i++)
         n_header |= (uint64_t)bytes[i] << (8 * i);
+    if (n_header > MAX_HEADER_BYTES && clef__foreign(data, n_bytes, name, "a .safetensors file", err))
+        return CLEF_E_FORMAT;
     if (n_header > MAX_HEADER_BYTES)
         return clef__fail(err, CLEF_E_FORMAT,
                           "%s: says that its header has %" PRIu64 " bytes, expected at most %d", name,

@@ -177,7 +177,7 @@ const clef_arch *clef__arch_find(const char *name, int is_gguf);
 /** The row of its names that has `name`. */
 const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf);
 
-/** Fails with CLEF_E_UNSUPPORTED and lists the known names. */
-clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err);
+/** Fails with CLEF_E_UNSUPPORTED and lists the known names of this format. */
+clef_status clef__arch_unknown(const char *name, int is_gguf, const char *file, clef_error *err);
 
 #endif

@@ -42,13 +42,15 @@ const clef_arch *clef__arch_find(const char *name, int is_gguf)
     return NULL;
 }
 
-clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err)
+clef_status clef__arch_unknown(const char *name, int is_gguf, const char *file, clef_error *err)
 {
     char known[768] = "";
-    for (int32_t i = 0; clef_arch_name(i); i++)
-        if (strlen(known) + strlen(clef_arch_name(i)) + 2 < sizeof known) {
-            strcat(known, " ");
-            strcat(known, clef_arch_name(i));
+    size_t n = 0;
+    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+        for (const clef_arch_alias *one = archs[a]->names; one->hf || one->gguf; one++) {
+            const char *text = is_gguf ? one->gguf : one->hf;
+            if (text && n + strlen(text) + 2 < sizeof known)
+                n += (size_t)snprintf(known + n, sizeof known - n, " %s", text);
         }
     return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file,
                       name[0] ? name : "\"\"", known);

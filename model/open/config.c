@@ -239,7 +239,7 @@ static clef_status read_config(const json_t *config, const char *file, clef_hpar
         return f.status;
     const clef_arch *arch = clef__arch_find(hp->arch, 0);
     if (!arch)
-        return clef__arch_unknown(hp->arch, file, err);
+        return clef__arch_unknown(hp->arch, 0, file, err);
     if (!arch->read_json)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: model_type %s is only supported as a GGUF file", file,
                           hp->arch);

@@ -373,7 +373,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     clef__config_text(text, hp->arch, sizeof hp->arch);
     const clef_arch *arch = clef__arch_find(hp->arch, 1);
     if (!arch)
-        return clef__arch_unknown(hp->arch, file, err);
+        return clef__arch_unknown(hp->arch, 1, file, err);
     if (clef__gguf_text(gguf, "general.name", text, sizeof text))
         clef__config_text(text, hp->name, sizeof hp->name);
 

@@ -11,6 +11,7 @@
 #include "model/open/config.h"
 #include "model/open/declared.h"
 #include "model/open/joined.h"
+#include "model/open/no_weights.h"
 #include "model/open/published.h"
 #include "model/open/unread.h"
 #include "runtime/os/os.h"
@@ -217,8 +218,8 @@ static clef_status open_weights(clef_model *m, clef_error *err)
         if (status == CLEF_OK)
             status = open_shards(m, index, root, err);
     } else {
-        status = clef__fail(err, CLEF_E_NOT_FOUND,
-                            "%s: has neither model.safetensors nor model.safetensors.index.json", m->path);
+        status =
+            clef__no_weights(m->path, "has neither model.safetensors nor model.safetensors.index.json", err);
     }
     json_decref(root);
     free(single);
@@ -234,8 +235,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     if (!config || !beside)
         status = no_memory(m->path, err);
     else if (!clef__os_is_file(config))
-        status = clef__fail(err, CLEF_E_NOT_FOUND,
-                            "%s: has no config.json, expected a Hugging Face folder or a GGUF file", m->path);
+        status = clef__no_weights(m->path, "has no config.json", err);
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
     if (status == CLEF_OK && clef__os_is_file(beside))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/file/foreign.h"
 #include "model/file/gguf.h"
 #include "model/file/json.h"
 #include "runtime/os/os.h"
@@ -89,7 +90,9 @@ static clef_status read_file(const char *path, found *out, clef_error *err)
 {
     char *text = NULL;
     size_t n = 0;
-    const clef_status s = clef__os_read(path, CLEF__TPL_MAX_SOURCE, &text, &n, err);
+    clef_status s = clef__os_read(path, CLEF__TPL_MAX_SOURCE, &text, &n, err);
+    if (!s && (s = clef__foreign_text(text, n, path, "a chat template", err)) != CLEF_OK)
+        free(text);
     if (!s) {
         free(out->text);
         *out = (found){text, n};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/foreign.h"
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
@@ -39,6 +40,8 @@ clef_status clef__tokenizer_read_txt(clef_tokenizer *tok, const char *path, clef
     size_t n = 0;
     clef__token_config config;
     clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &text, &n, err);
+    if (st == CLEF_OK)
+        st = clef__foreign_text(text, n, path, "a vocabulary", err);
     if (st == CLEF_OK)
         st = read_lines(tok, text, n, path, err);
     free(text);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/foreign.h"
 #include "model/tokenizer/read/json_parts.h"
 #include "runtime/os/os.h"
 
@@ -70,6 +71,8 @@ clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *path, cl
         st = clef__json_load(vocab_path, CLEF_TOKENIZER_FILE_BYTES, &vocab, err);
     if (st == CLEF_OK)
         st = clef__os_read(merges_path, CLEF_TOKENIZER_FILE_BYTES, &merges, &n_merges, err);
+    if (st == CLEF_OK)
+        st = clef__foreign_text(merges, n_merges, merges_path, "merges", err);
     if (st == CLEF_OK)
         st = clef__json_vocab(tok, vocab, NULL, vocab_path, err);
     const clef__bpe_opts opts = {.byte_level = 1, .unk = -1};
