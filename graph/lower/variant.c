@@ -1,6 +1,7 @@
 /* Chooses among the variants of an op. */
 #include "graph/lower/variant.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,28 +108,41 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i)
 
 /* ---- CLEF_VARIANT ---------------------------------------------------------------------------- */
 
+static int has_name(const char *name, const char *text, size_t n)
+{
+    return strlen(name) == n && memcmp(name, text, n) == 0;
+}
+
 static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_t name_bytes)
 {
-    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
-        const char *of = clef__ops[rows[i].op]->name, *is = rows[i].variant->name;
-        if (strlen(of) == op_bytes && strlen(is) == name_bytes && memcmp(of, op, op_bytes) == 0 &&
-            memcmp(is, name, name_bytes) == 0)
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++)
+        if (has_name(clef__ops[rows[i].op]->name, op, op_bytes) &&
+            has_name(rows[i].variant->name, name, name_bytes))
             return i;
-    }
     return -1;
 }
 
+/* Lists the kernels of the op, or the ops where there is none of this name: together they would not fit. */
 static clef_status fail_unknown(const char *text, size_t n, clef_error *err)
 {
     char all[800] = "";
     size_t used = 0;
+    const size_t n_op = strcspn(text, "=,");
+    const char *last = "";
+    int is_known = 0;
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++)
+        is_known |= has_name(clef__ops[rows[i].op]->name, text, n_op);
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
-        const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name,
-                                  rows[i].variant->name);
-        used += more > 0 && (size_t)more < sizeof all - used ? (size_t)more : 0;
+        const char *op = clef__ops[rows[i].op]->name, *name = is_known ? rows[i].variant->name : op;
+        if ((is_known && !has_name(op, text, n_op)) || strcmp(name, last) == 0)
+            continue;
+        last = name;
+        const int more = snprintf(all + used, sizeof all - used, " %s", name);
+        assert(more > 0 && (size_t)more < sizeof all - used);
+        used += (size_t)more;
     }
-    return clef__fail(err, CLEF_E_ARG, "variant '%.*s': expected OP=NAME[,OP=NAME...] of%s",
-                      (int)(n < 60 ? n : 60), text, all);
+    return clef__fail(err, CLEF_E_ARG, "variant '%.*s': expected OP=NAME[,OP=NAME...] with %s of%s",
+                      (int)(n < 60 ? n : 60), text, is_known ? "a NAME" : "an OP", all);
 }
 
 clef_status clef__variants_force(const char *text, const clef_variant *forced[CLEF_N_OPS], clef_error *err)

@@ -120,23 +120,24 @@ cl_mem clef__plan_buffer_of(const clef_plan *plan, const clef_value *v)
     return v == CLEF__SCRATCH ? plan->scratch : v ? clef__plan_mem(plan, v) : NULL;
 }
 
-/* Sets the arguments that have changed since they were last set. */
+/* Sets the arguments that have changed since they were last set. Those that fail count as never set. */
 static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_launch *l, clef_error *err)
 {
     cl_int code = CL_SUCCESS;
     if (b->args_bytes != l->args_bytes || memcmp(b->args, l->args, l->args_bytes) != 0) {
         code = clSetKernelArg(b->object, 0, l->args_bytes, l->args);
-        b->args_bytes = l->args_bytes;
-        memcpy(b->args, l->args, l->args_bytes);
+        b->args_bytes = code ? 0 : l->args_bytes;
+        memcpy(b->args, l->args, b->args_bytes);
     }
-    for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
-        const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[i]);
-        if (i < b->n_bufs && b->bufs[i] == mem)
+    uint32_t n_set = 0;
+    for (; n_set < l->n_bufs && !code; n_set += !code) {
+        const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[n_set]);
+        if (n_set < b->n_bufs && b->bufs[n_set] == mem)
             continue;
-        code = clSetKernelArg(b->object, i + 1, sizeof mem, mem ? &mem : NULL);
-        b->bufs[i] = mem;
+        code = clSetKernelArg(b->object, n_set + 1, sizeof mem, mem ? &mem : NULL);
+        b->bufs[n_set] = mem;
     }
-    b->n_bufs = l->n_bufs;
+    b->n_bufs = n_set;
     if (code)
         return clef__fail_cl(err, CLEF_E_CL, code, "%s: clSetKernelArg(%s): %s (%d)", l->node->name,
                              l->kernel, clef__cl_name(code), code);

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -517,6 +518,35 @@ static void expert_scratch(void **state)
     }
 }
 
+/* The message lists all names that could have been meant. */
+static void unknown_variants(void **state)
+{
+    const clef_variant *forced[CLEF_N_OPS];
+    clef_error ops = {0};
+    char text[100], word[100];
+    (void)state;
+    assert_int_equal(clef__variants_force("nonsense=own", forced, &ops), CLEF_E_ARG);
+#define VARIANT(op, name) {CLEF_OP_##op, #name},
+    static const struct {
+        clef_op op;
+        const char *name;
+    } all[] = {
+#include "graph/lower/variants.def"
+    };
+#undef VARIANT
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *op = clef__ops[all[i].op]->name;
+        clef_error names = {0};
+        snprintf(text, sizeof text, "%s=nonsense", op);
+        assert_int_equal(clef__variants_force(text, forced, &names), CLEF_E_ARG);
+        snprintf(word, sizeof word, " %s", op);
+        assert_non_null(strstr(ops.text, word));
+        snprintf(word, sizeof word, " %s", all[i].name);
+        if (!strstr(names.text, word))
+            fail_msg("%s is missing in: %s", word, names.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +555,6 @@ int main(void)
         cmocka_unit_test(flash_records),       cmocka_unit_test(heads_of_step),
         cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_bytes),
         cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion),
-        cmocka_unit_test(expert_readers)};
+        cmocka_unit_test(expert_readers),      cmocka_unit_test(unknown_variants)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,38 @@ static void lengths(void **state)
     clef_plan_destroy(plan);
 }
 
+/* An argument that could not be set counts as never set: the next run at the same length sets it again. */
+static void arguments_that_fail(void **state)
+{
+    static const char text[] = "symbol T <= 100\ninput x f32 [2, T]\ny = softmax(x)\noutput y\n";
+    static const float x[18] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    (void)state;
+    clef_error err = {0};
+    clef_plan *plan;
+    clef_graph *g;
+    float y[18];
+    ok(clef_graph_parse(text, sizeof text - 1, "softmax.clef", &g, &err), &err);
+    ok(clef_plan_create(dev, g, NULL, &plan, &err), &err);
+    clef_graph_destroy(g);
+    for (int32_t T = 5; T <= 9; T += 4) {
+        ok(clef_plan_bind(plan, clef_plan_symbol(plan, "T"), T, &err), &err);
+        ok(clef_plan_write(plan, clef_plan_input(plan, "x"), x, (size_t)T * 8, &err), &err);
+        layer.fail_at("clSetKernelArg", T == 9, 0);
+        assert_int_equal(clef_plan_run(plan, &err), T == 9 ? CLEF_E_CL : CLEF_OK);
+    }
+    layer.fail_at(NULL, 0, 0);
+    ok(clef_plan_run(plan, &err), &err);
+    ok(clef_plan_read(plan, clef_plan_output(plan, "y"), y, sizeof y, &err), &err);
+    for (int32_t row = 0; row < 2; row++) {
+        float sum = 0;
+        for (int32_t i = 0; i < 9; i++)
+            sum += y[row * 9 + i];
+        assert_true(sum > 0.999f && sum < 1.001f);
+    }
+    assert_true(y[9] > 0.11f && y[9] < 0.12f); /* of equal numbers */
+    clef_plan_destroy(plan);
+}
+
 static void states_live_and_reset(void **state)
 {
     (void)state;
@@ -654,6 +686,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths),
+        cmocka_unit_test(arguments_that_fail),
         cmocka_unit_test(states_live_and_reset),
         cmocka_unit_test(wrong_use),
         cmocka_unit_test(missing_weight),
