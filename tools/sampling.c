@@ -21,7 +21,8 @@ static double value_of(const char *name, double flag, double otherwise, const cl
     if (!model || !clef_model_sampling(model, name, &value))
         return otherwise;
     const size_t n = strlen(out->told);
-    snprintf(out->told + n, sizeof out->told - n, "%s%s %.6g", n ? ", " : "", name, value);
+    if (value < INT32_MAX) /* else the whole text */
+        snprintf(out->told + n, sizeof out->told - n, "%s%s %.6g", n ? ", " : "", name, value);
     return value;
 }
 
@@ -35,7 +36,9 @@ static void set_numbers(const cli_sampling *f, const clef_model *model, cli_samp
         .min_p = (float)value_of("min_p", (double)f->min_p, has ? 0.05 : 0, model, out),
         .typical = (float)value_of("typical", (double)f->typical, 1, model, out),
         .repeat_penalty = (float)value_of("repeat_penalty", (double)f->repeat_penalty, 1, model, out),
-        .repeat_last_n = f->repeat_last_n,
+        .repeat_last_n = f->repeat_last_n != CLI_NOT_GIVEN || f->repeat_penalty >= 0
+                             ? (f->repeat_last_n != CLI_NOT_GIVEN ? f->repeat_last_n : 64)
+                             : (int32_t)value_of("repeat_last_n", CLI_NOT_GIVEN, 64, model, out),
         .seed = f->seed.given ? f->seed.value : cli_terminal_entropy(),
         .presence_penalty = f->presence_penalty,
         .frequency_penalty = f->frequency_penalty,
@@ -247,7 +250,8 @@ int cli_sampler_make(const cli_sampling *f, const char *command, clef_model *mod
     clef_error err = {0};
     *out = (cli_sampler){0};
     set_numbers(f, model, out);
-    int rc = set_order(f->samplers, &out->opts);
+    out->model = model;
+    int rc = set_order(f->samplers ? f->samplers : model ? clef_model_samplers(model) : NULL, &out->opts);
     if (rc == CLI_GO_ON)
         rc = set_biases(&f->biases, out);
     if (rc == CLI_GO_ON)
@@ -260,10 +264,30 @@ int cli_sampler_make(const cli_sampling *f, const char *command, clef_model *mod
     return rc;
 }
 
-void cli_sampler_tell(const cli_sampler *s)
+/* Prints the keys that no flag has taken up. */
+static void tell_ignored(const char *keys, int32_t n_beams)
 {
-    if (s->told[0])
+    int32_t n = 0;
+    for (const char *s = keys, *end; *s; s = *end ? end + 2 : end) {
+        end = strstr(s, ", ") ? strstr(s, ", ") : s + strlen(s);
+        const char *beams = strstr(s, "(--beams)");
+        if (n_beams && beams && beams < end)
+            continue;
+        fprintf(stderr, "%s%.*s", n++ ? ", " : "clef: generation_config.json: not applied: ", (int)(end - s),
+                s);
+    }
+    if (n)
+        fputc('\n', stderr);
+}
+
+void cli_sampler_tell(const cli_sampler *s, int32_t n_beams)
+{
+    if (s->told[0] && !n_beams)
         fprintf(stderr, "clef: recommended by the model: %s\n", s->told);
+    if (s->model && clef_model_generation(s->model, 1)[0])
+        fprintf(stderr, "clef: generation_config.json: applied: %s\n", clef_model_generation(s->model, 1));
+    if (s->model)
+        tell_ignored(clef_model_generation(s->model, 0), n_beams);
 }
 
 void cli_sampler_finish(cli_sampler *s)

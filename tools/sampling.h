@@ -15,7 +15,7 @@ typedef struct cli_sampling {
     int32_t     top_k;                                              /* or CLI_NOT_GIVEN */
     float       presence_penalty, frequency_penalty, top_n_sigma;
     float       dry_multiplier, dry_base, xtc_probability, xtc_threshold, mirostat_tau, mirostat_eta;
-    int32_t     repeat_last_n, dry_allowed_length, dry_last_n, mirostat;
+    int32_t     repeat_last_n, dry_allowed_length, dry_last_n, mirostat; /* the first one or CLI_NOT_GIVEN */
     const char *samplers;
     cli_list    dry_breakers, biases;
     cli_seed    seed;
@@ -26,7 +26,7 @@ typedef struct cli_sampling {
     {.temperature = CLI_NOT_GIVEN, .top_p = CLI_NOT_GIVEN, .min_p = CLI_NOT_GIVEN,                      \
      .typical = CLI_NOT_GIVEN, .repeat_penalty = CLI_NOT_GIVEN, .top_k = CLI_NOT_GIVEN,                 \
      .dry_base = 1.75f, .xtc_threshold = 0.1f, .mirostat_tau = 5, .mirostat_eta = 0.1f,                 \
-     .repeat_last_n = 64, .dry_allowed_length = 2, .dry_last_n = -1}
+     .repeat_last_n = CLI_NOT_GIVEN, .dry_allowed_length = 2, .dry_last_n = -1}
 
 #define CLI_SAMPLING_AT(options, field, name) .offset = offsetof(options, field.name)
 #define SAMPLING_OPTIONS(options, field)                                                                \
@@ -108,6 +108,7 @@ typedef struct cli_sampler {
     int32_t           cap_breakers;
     clef_logit_bias  *biases;
     char              told[256]; /* what the model recommended and no flag set: "temperature 0.6, top_k 20" */
+    const clef_model *model;     /* NULL: none */
 } cli_sampler;
 
 /** Makes the options from the flags, what the model recommends, and the defaults. With model NULL nothing is
@@ -117,8 +118,9 @@ int  cli_sampler_make(const cli_sampling *flags, const char *command, clef_model
 /** Appends DRY's breakers of the texts (none: the usual ones) to the options, for a model that has a
  *  tokenizer. Texts of 1 to 40 bytes. CLI_GO_ON, or an exit code after a message. */
 int  cli_dry_breakers(const cli_list *texts, clef_model *model, cli_sampler *out);
-/** Tells on stderr what the model recommended, if anything. */
-void cli_sampler_tell(const cli_sampler *sampler);
+/** Tells on stderr what the model recommended, if anything; and which keys of generation_config.json hold for
+ *  each text, and which are not applied. n_beams: of --beams, or 0. */
+void cli_sampler_tell(const cli_sampler *sampler, int32_t n_beams);
 void cli_sampler_finish(cli_sampler *sampler);
 
 #endif

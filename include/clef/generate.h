@@ -113,11 +113,13 @@ typedef struct clef_beam_opts {
     int32_t n_beams;         /* 0: the n_beams of the session, which is also the most allowed */
     float   length_penalty;  /* score of a text: sum of its tokens' log-probabilities /
                                 tokens^length_penalty. 0 means 0 */
-    int32_t early_stopping;  /* 1: stops when n_beams texts have ended; 0: when no unfinished text can beat
-                                the worst of them */
+    int32_t early_stopping;  /* 1: stops when n_beams texts have ended; 0: when no unfinished text of its
+                                present length can beat the worst of them; 2: when none of any length can */
     int32_t n_best;          /* texts to return, at most n_beams; 0: 1 */
     int32_t n_max;           /* most tokens of a text; 0: until the context is full */
     int32_t ignore_eos;      /* 1: texts do not end before n_max */
+    float   repeat_penalty;  /* of log-probabilities, over the whole text; 0 or 1: off */
+    int32_t no_rules;        /* as in clef_sampler_opts */
     clef_status (*step)(void *user, clef_error *err); /* NULL, or called after each step, while
                                                          clef_session_profile() describes it. Another status
                                                          than CLEF_OK ends the search, which returns it */

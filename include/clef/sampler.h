@@ -83,10 +83,13 @@ typedef struct clef_sampler_opts {
      * mirostat_tau at first; after each pick mu -= mirostat_eta (surprise among those kept - mirostat_tau) */
     int32_t  mirostat;
     float    mirostat_tau, mirostat_eta; /* 0: 5 and 0.1 */
+    int32_t  no_rules; /* 1: a session or batch does without what the model's generation_config.json bans and
+                          forces (clef_model_generation()). A clef_sampler knows no model, and no rules */
 } clef_sampler_opts;
 
 /** 1 if a session and a batch pick with these options on the device (opts NULL: greedy), 0 if they read the
- *  logits of each step and pick on the host, with the same result as a clef_sampler. The device does
+ *  logits of each step and pick on the host, with the same result as a clef_sampler. Under rules of the model
+ *  they always do. The device does
  *  repeat_penalty, top_k, top_p, min_p and the temperature, in the order of clef_sampler_kind, or with the
  *  temperature before top_p and min_p; and greedy picks. */
 CLEF_API int32_t clef_sampler_on_device(const clef_sampler_opts *opts);

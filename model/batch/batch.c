@@ -6,6 +6,7 @@
 #include "graph/fail.h"
 #include "model/batch/batch.h"
 #include "model/open/config.h"
+#include "model/open/model.h"
 #include "runtime/os/os.h"
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -421,7 +422,8 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     clef_status status = check_request(b, r, err);
     if (!status)
         status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
-    if (!status && (r->guide || r->n_min))
+    const int has_rules = b->model->rules.n && !r->sampling.no_rules;
+    if (!status && (r->guide || r->n_min || has_rules))
         sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
     if (!status && r->guide)
         status = begin_guide(b, r->guide, &guide, &place, err);
@@ -447,6 +449,13 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     s->mu = sampler ? clef__sampler_mu(sampler) : 0;
     s->guide = guide;
     s->place = place;
+    if (has_rules)
+        s->rules = (clef__rules_place){.rules = &b->model->rules,
+                                       .hp = b->hp,
+                                       .source = s->source,
+                                       .n_source = s->n_source,
+                                       .n_fed = r->n + r->n_given,
+                                       .n_most = s->n_most};
     append(b, s);
     *sequence = s->number;
     return CLEF_OK;

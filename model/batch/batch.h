@@ -34,6 +34,7 @@ typedef struct batch_sequence {
     sample_options sampling; /* off: sampler picks */
     clef_sampler *sampler;   /* NULL, or the host picks with it */
     double mu;               /* of the sampler */
+    clef__rules_place rules; /* its rules are NULL: none */
     clef__guide guide;       /* no mask: none */
     clef__guide_place place;
     uint32_t stream;

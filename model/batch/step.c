@@ -267,7 +267,8 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
                                     .n_text = s->n_tokens,
                                     .draw = draw,
                                     .stream = s->stream,
-                                    .mu = &s->mu};
+                                    .mu = &s->mu,
+                                    .rules = s->rules.rules ? &s->rules : NULL};
     if (s->guide.mask) {
         const double begin = clef__os_seconds();
         const int32_t id = clef__guide_pick(&s->guide, &s->place, s->sampler, &b->room, &how);

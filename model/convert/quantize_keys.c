@@ -253,6 +253,16 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
     return CLEF_OK;
 }
 
+/* What is recommended for texts, and the rules that hold for them. */
+static void put_generation(clef_gguf_writer *w, const clef_model *m)
+{
+    const int has_any = m->rules.n || m->rules.ignored[0] || m->has_sampling;
+    char *text = has_any ? json_dumps(m->generation, JSON_COMPACT) : NULL;
+    if (text)
+        clef__gguf_put_text(w, CLEF_GENERATION_KEY, text);
+    free(text);
+}
+
 static clef_status put_folder_keys(const clef_model *m, const clef__quantize_plan *plan,
                                    const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
@@ -261,6 +271,7 @@ static clef_status put_folder_keys(const clef_model *m, const clef__quantize_pla
     if (hp->name[0])
         clef__gguf_put_text(w, "general.name", hp->name);
     put_special_tokens(w, hp);
+    put_generation(w, m);
     clef_status status = put_hparams(w, hp, plan, m->path, err);
     if (status == CLEF_OK)
         status = put_embedding(m, w, err);

@@ -54,6 +54,21 @@ static void set_name_from_path(clef_model *m)
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
+/* What clef convert has kept of a folder's generation_config.json. */
+static clef_status open_generation(clef_model *m, clef_error *err)
+{
+    const clef_gguf_entry *e = clef__gguf_find(&m->gguf, CLEF_GENERATION_KEY);
+    if (!e || e->is_array || e->type != CLEF_GGUF_STRING)
+        return CLEF_OK;
+    clef_status status =
+        clef__json_parse(e->strings->text, e->strings->n_bytes, CLEF_GENERATION_KEY, &m->generation, err);
+    if (status == CLEF_OK)
+        status = clef__rules_read(m->generation, &m->hparams, &m->rules, err);
+    if (status == CLEF_OK)
+        clef__sampling_from_json(m);
+    return status;
+}
+
 static clef_status open_gguf(clef_model *m, clef_error *err)
 {
     m->is_gguf = 1;
@@ -67,6 +82,9 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
     if (m->gguf.n_tensors > INT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "%s: has %" PRIu64 " tensors", m->path, m->gguf.n_tensors);
     clef__sampling_from_gguf(m);
+    status = open_generation(m, err);
+    if (status != CLEF_OK)
+        return status;
     const size_t n = (size_t)m->gguf.n_tensors;
     m->tensors = calloc(n, sizeof *m->tensors);
     if (!m->tensors)
@@ -230,7 +248,6 @@ static clef_status open_weights(clef_model *m, clef_error *err)
 static clef_status open_configs(clef_model *m, clef_error *err)
 {
     clef_status status = CLEF_OK;
-    json_t *generation = NULL;
     char *config = join_path(m->path, "config.json"), *beside = join_path(m->path, "generation_config.json");
     if (!config || !beside)
         status = no_memory(m->path, err);
@@ -239,11 +256,14 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
     if (status == CLEF_OK && clef__os_is_file(beside))
-        status = clef__json_load(beside, MAX_CONFIG_BYTES, &generation, err);
+        status = clef__json_load(beside, MAX_CONFIG_BYTES, &m->generation, err);
     if (status == CLEF_OK)
-        status = clef__config_from_json(m->config, generation, config, &m->hparams, err);
-    clef__sampling_from_json(m, generation);
-    json_decref(generation);
+        status = clef__config_from_json(m->config, m->generation, config, &m->hparams, err);
+    if (status == CLEF_OK && !m->generation) /* transformers takes config.json in its place */
+        m->generation = clef__generation_of_config(m->config);
+    if (status == CLEF_OK)
+        status = clef__rules_read(m->generation, &m->hparams, &m->rules, err);
+    clef__sampling_from_json(m);
     free(config);
     free(beside);
     return status;
@@ -382,6 +402,8 @@ void clef_model_close(clef_model *model)
         clef__safetensors_close(&model->shards[i]);
     free(model->shards);
     json_decref(model->config);
+    json_decref(model->generation);
+    clef__rules_finish(&model->rules);
     free(model->path);
     free(model->weights_name);
     free(model);

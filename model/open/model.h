@@ -6,14 +6,17 @@
 #include "model/file/gguf.h"
 #include "model/file/json.h"
 #include "model/file/safetensors.h"
+#include "model/open/generation.h"
 
 /* Options of clef_model_sampling(). */
-enum { CLEF_N_SAMPLING = 6 };
+enum { CLEF_N_SAMPLING = 9 };
 
 struct clef_model {
     clef_hparams hparams;
     uint32_t     has_sampling; /* a bit for each option that the files set */
     double       sampling[CLEF_N_SAMPLING];
+    clef__rules  rules;      /* of generation_config.json */
+    json_t      *generation; /* that file, or what config.json says in its place; NULL: neither */
     int32_t      is_gguf; /* 1: GGUF tensor names and order; 0: a Hugging Face folder's */
     char        *path;
 
@@ -37,7 +40,7 @@ struct clef_model {
 };
 
 /** model/open/sampling_defaults.c: reads the options of clef_model_sampling(). */
-void clef__sampling_from_json(clef_model *model, const json_t *generation);
+void clef__sampling_from_json(clef_model *model);
 void clef__sampling_from_gguf(clef_model *model);
 
 /** The tensor with that name, NULL if there is none; borrowed from the model; O(log n). The result's name is

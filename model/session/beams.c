@@ -36,6 +36,11 @@ typedef struct search {
     int32_t *tokens; /* [n_beams * n_candidates], read from the device */
     float *logs;
     int32_t *ids, *order, *pos; /* [n_beams] for the device */
+    clef__rules_place rules;    /* its rules are NULL: none */
+    int32_t *whole; /* [n_first + n_steps]: a text with its prompt. NULL: the device's candidates are
+                       taken as they are */
+    float *logits;  /* [n_beams, n_vocab] */
+    clef__sampler_token *all; /* [n_vocab] */
 } search;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -72,6 +77,22 @@ static void search_finish(search *q)
     free(q->tokens);
     free(q->logs);
     free(q->ids);
+    free(q->whole);
+    free(q->logits);
+    free(q->all);
+}
+
+/* What the host needs to change log-probabilities. */
+static int make_room(search *q)
+{
+    const size_t n_vocab = (size_t)q->s->hp->n_vocab;
+    const int changes = q->rules.rules || (q->o.repeat_penalty != 0 && q->o.repeat_penalty != 1);
+    if (!changes)
+        return 1;
+    q->whole = malloc(((size_t)q->n_first + (size_t)q->n_steps) * sizeof *q->whole);
+    q->logits = malloc((size_t)q->o.n_beams * n_vocab * sizeof *q->logits);
+    q->all = malloc(n_vocab * sizeof *q->all);
+    return q->whole && q->logits && q->all;
 }
 
 static clef_status search_init(search *q, clef_error *err)
@@ -85,7 +106,8 @@ static clef_status search_init(search *q, clef_error *err)
     q->tokens = malloc(n_all * sizeof *q->tokens);
     q->logs = malloc(n_all * sizeof *q->logs);
     q->ids = malloc(3 * (size_t)n * sizeof *q->ids);
-    if (!q->running || !q->next || !q->finished || !q->candidates || !q->tokens || !q->logs || !q->ids)
+    if (!q->running || !q->next || !q->finished || !q->candidates || !q->tokens || !q->logs || !q->ids ||
+        !make_room(q))
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " beams of %" PRId32 " tokens", n,
                           q->n_steps);
     q->order = q->ids + n;
@@ -120,22 +142,106 @@ static int by_score(const void *a, const void *b)
                               : (x->token > y->token) - (x->token < y->token);
 }
 
-/* Reads the device's candidates for the n running beams, and keeps the best n_candidates of all. */
-static clef_status read_candidates(search *q, int32_t n, clef_error *err)
+/* Reads the likeliest continuations of each running beam from the device. */
+static clef_status read_device(search *q, int32_t n_all, clef_error *err)
 {
     const clef_session *s = q->s;
-    const int32_t k = s->n_candidates, n_all = n * k;
     clef_status status =
         clef_plan_read(s->plan, s->candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
     if (!status)
         status = clef_plan_read(s->plan, s->scores, q->logs, (size_t)n_all * sizeof *q->logs, err);
+    for (int32_t i = 0; i < n_all && !status; i++)
+        if (isnan(q->logs[i]) || (i % s->n_candidates == 0 && isinf(q->logs[i]))) /* or nothing but -inf */
+            status = clef__fail_not_finite(q->n_first + q->running[i / s->n_candidates].n, err);
+    return status;
+}
+
+/* z - log sum e^z */
+static void normalise(clef__sampler_token *t, int32_t n)
+{
+    double most = t[0].z, sum = 0;
+    for (int32_t i = 1; i < n; i++)
+        most = t[i].z > most ? t[i].z : most;
+    for (int32_t i = 0; i < n; i++)
+        sum += exp(t[i].z - most);
+    for (int32_t i = 0; i < n && most > -(double)INFINITY; i++)
+        t[i].z -= most + log(sum);
+}
+
+/* The likeliest of all, the best first, of equals the lower id. */
+static void take_likeliest(const clef__sampler_token *t, int32_t n, int32_t k, int32_t *tokens, float *logs)
+{
+    int32_t n_kept = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const float z = (float)t[i].z;
+        if (n_kept == k && !(z > logs[k - 1]))
+            continue;
+        int32_t at = n_kept < k ? n_kept++ : k - 1;
+        for (; at > 0 && z > logs[at - 1]; at--) {
+            tokens[at] = tokens[at - 1];
+            logs[at] = logs[at - 1];
+        }
+        tokens[at] = t[i].id;
+        logs[at] = z;
+    }
+}
+
+/* Penalises the tokens that stand in the text of n tokens, once each. They are log-probabilities. */
+static void penalise(const search *q, int32_t n)
+{
+    const double penalty = q->o.repeat_penalty != 0 ? (double)q->o.repeat_penalty : 1;
+    for (int32_t i = 0; i < q->s->hp->n_vocab; i++)
+        q->all[i].key = 0;
+    for (int32_t i = 0; i < n; i++) {
+        clef__sampler_token *t = &q->all[q->whole[i]];
+        if (t->key == 0)
+            t->z = t->z < 0 ? t->z * penalty : t->z / penalty;
+        t->key = 1;
+    }
+}
+
+/* Finds the likeliest continuations of beam b on the host, after the rules and the penalty. */
+static clef_status find_likeliest(search *q, int32_t b, clef_error *err)
+{
+    const text *t = &q->running[b];
+    const int32_t n_vocab = q->s->hp->n_vocab, k = q->s->n_candidates, n_text = q->n_first + t->n;
+    const float *logits = q->logits + (size_t)b * (size_t)n_vocab;
+    if (!clef__logits_finite(logits, n_vocab))
+        return clef__fail_not_finite(n_text, err);
+    memcpy(q->whole + q->n_first, t->ids, (size_t)t->n * sizeof *t->ids);
+    for (int32_t i = 0; i < n_vocab; i++)
+        q->all[i] = (clef__sampler_token){.z = (double)logits[i], .id = i};
+    normalise(q->all, n_vocab);
+    if (q->rules.rules)
+        clef__rules_apply(&q->rules, q->whole, n_text, q->all, n_vocab);
+    penalise(q, n_text);
+    if (q->rules.rules)
+        clef__rules_decay(&q->rules, n_text, q->all, n_vocab);
+    if (q->rules.rules && q->rules.rules->renormalize)
+        normalise(q->all, n_vocab);
+    take_likeliest(q->all, n_vocab, k, q->tokens + (size_t)b * (size_t)k, q->logs + (size_t)b * (size_t)k);
+    return CLEF_OK;
+}
+
+static clef_status read_host(search *q, int32_t n, clef_error *err)
+{
+    const clef_session *s = q->s;
+    clef_status status = clef_plan_read(s->plan, s->logits, q->logits,
+                                        (size_t)n * (size_t)s->hp->n_vocab * sizeof *q->logits, err);
+    for (int32_t b = 0; b < n && !status; b++)
+        status = find_likeliest(q, b, err);
+    return status;
+}
+
+/* Finds the likeliest continuations of the n running beams, and keeps the best n_candidates of all. */
+static clef_status read_candidates(search *q, int32_t n, clef_error *err)
+{
+    const int32_t k = q->s->n_candidates, n_all = n * k;
+    const clef_status status = q->whole ? read_host(q, n, err) : read_device(q, n_all, err);
     if (status)
         return status;
-    for (int32_t i = 0; i < n_all; i++) {
-        if (isnan(q->logs[i]) || (i % k == 0 && isinf(q->logs[i]))) /* of NaN, +inf, or nothing but -inf */
-            return clef__fail_not_finite(q->n_first + q->running[i / k].n, err);
+    for (int32_t i = 0; i < n_all; i++)
         q->candidates[i] = (candidate){q->running[i / k].score + q->logs[i], i / k, q->tokens[i]};
-    }
     qsort(q->candidates, (size_t)n_all, sizeof *q->candidates, by_score);
     q->n_kept = n_all < k ? n_all : k;
     return CLEF_OK;
@@ -168,6 +274,8 @@ static int32_t take_candidates(search *q, int32_t n)
     int32_t n_next = 0;
     for (int32_t i = 0; i < q->n_kept; i++) {
         const candidate *c = &q->candidates[i];
+        if (isinf(c->score)) /* banned */
+            break;
         const int ended = ends_text(q, c->token);
         if ((ended || n == q->n_steps) && i < q->o.n_beams) /* later candidates can only continue */
             add_finished(q, c, n, ended);
@@ -192,8 +300,9 @@ static int may_improve(const search *q, int32_t n)
 {
     if (q->n_finished < q->o.n_beams)
         return 1;
-    return !q->o.early_stopping &&
-           q->running[0].score / length_of(q, n) > q->finished[q->o.n_beams - 1].score;
+    const int32_t at = q->o.early_stopping == 2 && q->o.length_penalty > 0 ? q->n_steps : n;
+    return q->o.early_stopping != 1 &&
+           q->running[0].score / length_of(q, at) > q->finished[q->o.n_beams - 1].score;
 }
 
 /* Runs the step that reads the last tokens of n texts, at position `past`. */
@@ -293,6 +402,12 @@ clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, c
     *out = NULL;
     *n_out = 0;
     clef_status status = check_opts(s, n, &q.o, &q.n_steps, err);
+    q.rules = (clef__rules_place){.rules = s->model->rules.n && !q.o.no_rules ? &s->model->rules : NULL,
+                                  .hp = s->hp,
+                                  .source = s->encoder.source,
+                                  .n_source = s->encoder.n,
+                                  .n_fed = n,
+                                  .n_most = n + q.n_steps};
     if (!status)
         status = clef_session_reset(s, err);
     if (!status)
@@ -300,6 +415,8 @@ clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, c
     if (status)
         return status;
     status = search_init(&q, err);
+    if (!status && q.whole)
+        memcpy(q.whole, ids, (size_t)n * sizeof *ids);
     if (!status)
         status = run_search(&q, err);
     if (!status)

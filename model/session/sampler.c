@@ -227,6 +227,7 @@ static clef__sampler_chain chain_of(const clef_sampler *s, const clef__sampler_r
         .lengths = room->lengths,
         .xtc_bits = clef__sample_bits(s->opts.seed + XTC_STREAM, pick->draw, pick->stream),
         .mu = *pick->mu,
+        .rules = pick->rules,
     };
 }
 
@@ -271,18 +272,23 @@ int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
         return CLEF__PICK_NOT_FINITE;
     clef__chain_load(&c, pick->logits, pick->mask);
     if (!c.n)
-        return first_allowed(pick->mask, s->n_vocab);
-    for (int32_t i = 0; i < CLEF_N_SAMPLERS && s->opts.samplers[i]; i++)
+        return pick->rules ? CLEF__PICK_NONE : first_allowed(pick->mask, s->n_vocab);
+    int32_t first = 0;
+    if (s->opts.samplers[0] == CLEF_SAMPLER_PENALTIES)
+        clef__chain_apply(&c, (clef_sampler_kind)s->opts.samplers[first++]);
+    if (pick->rules)
+        clef__rules_decay(pick->rules, c.n_text, c.tokens, c.n);
+    for (int32_t i = first; i < CLEF_N_SAMPLERS && s->opts.samplers[i]; i++)
         clef__chain_apply(&c, (clef_sampler_kind)s->opts.samplers[i]);
     if (s->opts.mirostat)
         clef__chain_mirostat(&c);
     clef__chain_softmax(&c);
-    const int32_t i = draw_one(&c, clef__sample_bits(s->opts.seed, pick->draw, pick->stream));
+    const int32_t drawn = draw_one(&c, clef__sample_bits(s->opts.seed, pick->draw, pick->stream));
     if (s->opts.mirostat) {
-        const double surprise = -clef__exact_log(c.tokens[i].p) * 1.4426950408889634;
+        const double surprise = -clef__exact_log(c.tokens[drawn].p) * 1.4426950408889634;
         *pick->mu -= (double)s->opts.mirostat_eta * (surprise - (double)s->opts.mirostat_tau);
     }
-    return c.tokens[i].id;
+    return c.tokens[drawn].id;
 }
 
 static clef__sampler_pick own_pick(const clef_sampler *s, const float *logits, const uint32_t *mask,

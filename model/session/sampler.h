@@ -4,6 +4,7 @@
 
 #include "clef/generate.h"
 #include "graph/op/sample.h"
+#include "model/session/rules.h"
 #include "model/session/sampler_chain.h"
 
 /** Writes the options in the form of the op clef_sample(). Draw 0 belongs to the token at position `first`.
@@ -33,6 +34,7 @@ typedef struct clef__sampler_pick {
     uint64_t        draw;
     uint32_t        stream;
     double         *mu;   /* of Mirostat: read and updated */
+    const clef__rules_place *rules; /* NULL: none */
 } clef__sampler_pick;
 /** A sampler without memory of its own, which picks by clef__sampler_pick_with() alone. Errors of
  *  clef_sampler_create(). */

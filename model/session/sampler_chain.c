@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/session/rules.h"
 #include "model/session/sampler_math.h"
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -29,6 +30,11 @@ void clef__chain_load(clef__sampler_chain *c, const float *logits, const uint32_
     }
     for (int32_t i = 0; i < o->n_biases; i++)
         c->tokens[o->biases[i].id].z += (double)o->biases[i].bias;
+    if (c->rules)
+        clef__rules_apply(c->rules, c->text, c->n_text, c->tokens, c->n_vocab);
+    for (int32_t i = 0; i < c->n_vocab && mask && c->rules; i++) /* what is forced may not be allowed */
+        if (!(mask[i / 32] >> (i % 32) & 1))
+            c->tokens[i].z = -(double)INFINITY;
     c->n = 0;
     for (int32_t i = 0; i < c->n_vocab; i++)
         if (c->tokens[i].z > -(double)INFINITY)

@@ -30,6 +30,7 @@ typedef struct clef__sampler_chain {
     int32_t                  *lengths; /* [n_text] for DRY */
     uint64_t                  xtc_bits; /* XTC's draw */
     double                    mu;       /* of Mirostat */
+    const struct clef__rules_place *rules; /* NULL: none */
 } clef__sampler_chain;
 
 /** 1 if no logit is NaN or +inf, and one at least is above -inf. */

@@ -426,11 +426,24 @@ static clef_status make_sampler(clef_session *s, const clef_sampler_opts *opts, 
     return status ? status : clef__sampler_reserve(&s->room, s->sampler, s->opts.n_context + 1, err);
 }
 
+/* Where a generation after n tokens begins under the model's rules. */
+static clef__rules_place place_rules(const clef_session *s, int32_t n, int32_t n_max)
+{
+    const clef__rules *rules = &s->model->rules;
+    return (clef__rules_place){.rules = rules->n && !s->no_rules ? rules : NULL,
+                               .hp = s->hp,
+                               .source = s->encoder.source,
+                               .n_source = s->encoder.n,
+                               .n_fed = n,
+                               .n_most = n_max ? n + n_max : s->opts.n_context + 1};
+}
+
 static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
                                     const sample_options *sample, clef_error *err)
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
+    s->gen.rules = place_rules(s, n_past + n, n_max);
     s->gen.on_host = sample->mode == SAMPLE_OFF;
     s->gen.mu = s->gen.on_host ? clef__sampler_mu(s->sampler) : 0;
     clef_status status = s->guide.mask ? clef__guide_begin(&s->guide, &s->gen.place, err) : CLEF_OK;
@@ -461,7 +474,8 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
         status = clef__sampler_options(opts, s->n_past + n, &sample, err);
     if (!status)
         status = clef__session_end(s, err);
-    if (!status && s->guide.mask)
+    s->no_rules = opts && opts->no_rules;
+    if (!status && (s->guide.mask || (s->model->rules.n && !s->no_rules)))
         sample = (sample_options){.mode = SAMPLE_OFF, .first = sample.first};
     if (!status && sample.mode == SAMPLE_OFF)
         status = make_sampler(s, opts, err);
@@ -501,7 +515,8 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
                                      .text = s->seen,
                                      .n_text = past,
                                      .draw = (uint64_t)g->n_given,
-                                     .mu = &g->mu};
+                                     .mu = &g->mu,
+                                     .rules = g->rules.rules ? &g->rules : NULL};
     if (status)
         return status;
     g->token = s->guide.mask ? clef__guide_pick(&s->guide, &g->place, s->sampler, &s->room, &pick)
@@ -509,9 +524,9 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
     if (g->token == CLEF__PICK_NOT_FINITE)
         status = clef__fail_not_finite(past, err);
     else if (g->token < 0)
-        status = clef__fail(err, CLEF_E_ARG,
-                            "guide: no token of the vocabulary is allowed, or the constraint "
-                            "grew beyond its limits");
+        status = clef__fail(err, CLEF_E_ARG, "%s: no token of the vocabulary is allowed%s",
+                            s->guide.mask ? "guide" : "generation_config.json",
+                            s->guide.mask ? ", or the constraint grew beyond its limits" : "");
     if (status)
         return status;
     return more ? feed_picked(s, past, g->token, err) : CLEF_OK;

@@ -4,6 +4,7 @@
 #define CLEF_MODEL_SESSION_H
 
 #include "clef/generate.h"
+#include "model/open/model.h"
 #include "model/session/guide.h"
 #include "runtime/os/sha256.h"
 
@@ -26,6 +27,7 @@ typedef struct generation {
     int32_t on_host;       /* the session's sampler picks from the logits, which are read; no token is */
     double mu;             /* of that sampler */
     clef__guide_place place; /* of the session's guide */
+    clef__rules_place rules; /* its rules are NULL: none */
 } generation;
 
 /* The encoder of an encoder-decoder, and its current source. */
@@ -52,6 +54,7 @@ struct clef_session {
     sample_options sample;                     /* the options that the device has */
     generation gen;
     clef_sampler *sampler;                     /* of a generation on the host */
+    int32_t no_rules;                          /* of the generation: the model's do not hold */
     clef__sampler_room room;                   /* for it */
     clef__guide guide;                         /* of generations */
     /* linear attention: its state is overwritten by each step and cannot be rewound */

@@ -223,7 +223,7 @@ int talk_open(talk *t, const chat_options *options, const char *path)
     if (rc == CLI_GO_ON && t->tools && !t->guide.constraint)
         rc = open_calls(t);
     if (rc == CLI_GO_ON && !options->quiet)
-        cli_sampler_tell(&t->sampling);
+        cli_sampler_tell(&t->sampling, 0);
     return rc == CLI_GO_ON ? open_session(t) : rc;
 }
 

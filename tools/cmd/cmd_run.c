@@ -21,7 +21,7 @@ static const run_options run_defaults = {
     .n_batch = 512,
     .sampling = CLI_SAMPLING_DEFAULTS,
     .n_best = 1,
-    .length_penalty = 1,
+    .length_penalty = NOT_GIVEN,
 };
 
 /* clang-format off */
@@ -308,8 +308,8 @@ static int run_open(run *r)
         return cli_report(&err);
     if (!o->quiet)
         cli_say_device(r->device);
-    if (!o->quiet && !o->n_beams)
-        cli_sampler_tell(&r->sampling);
+    if (!o->quiet)
+        cli_sampler_tell(&r->sampling, o->n_beams);
     const clef_session_opts session = {
         .n_context = r->n_context,
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,

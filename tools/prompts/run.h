@@ -16,6 +16,9 @@
 
 enum { START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
 
+/* A --length-penalty that no flag sets. */
+enum { NOT_GIVEN = -1000 };
+
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *prompt_cache;
     cli_split split;
@@ -25,7 +28,7 @@ typedef struct run_options {
     int32_t echo, print_ids, ignore_eos, no_special, quiet;
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
-    float length_penalty;
+    float length_penalty; /* or NOT_GIVEN */
     cli_inside_opts inside;
     cli_list loras, stops;
     int32_t profile;

@@ -203,7 +203,7 @@ static int open_batch(work *w)
         return cli_report(&err);
     if (!o->place.quiet) {
         cli_say_device(w->device);
-        cli_sampler_tell(&w->sampling);
+        cli_sampler_tell(&w->sampling, 0);
     }
     clef_batch_opts opts = o->batch;
     opts.n_context = w->n_context;

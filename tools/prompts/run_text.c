@@ -186,14 +186,32 @@ static clef_status trace_beams(void *user, clef_error *err)
     return status;
 }
 
+/* The flag's, else the model's, else 1. */
+static float length_penalty(const run *r)
+{
+    double x;
+    if (r->o->length_penalty != NOT_GIVEN)
+        return r->o->length_penalty;
+    return clef_model_sampling(r->model, "length_penalty", &x) ? (float)x : 1;
+}
+
+static int32_t early_stopping(const run *r)
+{
+    double x;
+    return !r->o->early_stopping && clef_model_sampling(r->model, "early_stopping", &x)
+               ? (int32_t)x
+               : r->o->early_stopping;
+}
+
 static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
 {
     clef_error err = {0};
     clef_hypothesis *best = NULL;
     int32_t n_best = 0;
     const clef_beam_opts opts = {.n_beams = r->o->n_beams,
-                                 .length_penalty = r->o->length_penalty,
-                                 .early_stopping = r->o->early_stopping,
+                                 .length_penalty = length_penalty(r),
+                                 .early_stopping = early_stopping(r),
+                                 .repeat_penalty = r->sampling.opts.repeat_penalty,
                                  .n_best = r->o->n_best,
                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
                                  .ignore_eos = r->o->ignore_eos,

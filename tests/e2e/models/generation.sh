@@ -1,0 +1,75 @@
+# generation_config.json: texts are those of transformers' generate(); batches and suggested tokens follow the rules, too; what is not applied is told.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+plain="--no-tune --no-proof --exact"
+export CLEF_FUSED=0
+
+# folder NAME MODEL JSON: a model with that generation_config.json.
+folder() {
+  rm -rf "${tmp:?}/$1"
+  mkdir "$tmp/$1"
+  cp -r "$2"/* "$tmp/$1"
+  rm -f "$tmp/$1/generation_config.json"
+  [ -z "$3" ] || printf '%s' "$3" >"$tmp/$1/generation_config.json"
+}
+
+# ---- as transformers (tests/fixtures/generation.py)
+wrong=0 lines=0
+while IFS=$'\t' read -r model beams n ids want json; do
+  case $model in demo) path=$demo ;; *) path=$CLEF_SOURCE/tests/fixtures/$model ;; esac
+  folder made "$path" "$json"
+  case $beams in 1) how="--temp 0" ;; *) how="--beams $beams" ;; esac
+  came=$("$CLEF" run "$tmp/made" --ids "$ids" -n "$n" $how --print-ids -q $plain 2>"$tmp/err")
+  lines=$((lines + 1))
+  if [ "${came:--}" != "$want" ]; then
+    wrong=$((wrong + 1))
+    echo "$model $ids -n $n $how $json: expected $want, got $came$(cat "$tmp/err")"
+  fi
+done <"$CLEF_SOURCE/tests/fixtures/generation.txt"
+same "$lines texts are those of transformers" 0 "$wrong"
+
+# ---- everywhere the same
+rules='{"bos_token_id": 0, "eos_token_id": 0, "no_repeat_ngram_size": 2, "bad_words_ids": [[201], [32, 84]], "min_new_tokens": 12, "repetition_penalty": 1.1}'
+folder rules "$demo" "$rules"
+printf '{"prompt": "%s"}\n' "ROMEO:" "First Citizen:" "The the the the" >"$tmp/prompts.jsonl"
+alone=$(for p in "ROMEO:" "First Citizen:" "The the the the"; do "$CLEF" run "$tmp/rules" -p "$p" -n 16 --temp 0 -q --print-ids $plain | sed 's/,/, /g'; done)
+free=$("$CLEF" run "$demo" -p "ROMEO:" -n 16 --temp 0 -q --print-ids $plain | sed 's/,/, /g')
+if [ "$free" = "$(head -n 1 <<<"$alone")" ]; then fail "the rules change the text"; else ok "the rules change the text"; fi
+ids() { sed -E 's/.*"ids": \[([^]]*)\].*/\1/'; }
+for how in "" "--spec ngram" "--draft $demo"; do
+  came=$("$CLEF" run "$tmp/rules" --file "$tmp/prompts.jsonl" --max-seqs 3 -n 16 --temp 0 -q $how $plain | ids)
+  same "in a batch${how:+, $how}" "$alone" "$came"
+done
+check "convert" "$CLEF" convert "$tmp/rules" "$tmp/rules.gguf" -q
+same "a GGUF file keeps the rules" "$(head -n 1 <<<"$alone")" \
+  "$("$CLEF" run "$tmp/rules.gguf" -p ROMEO: -n 16 --temp 0 -q --print-ids $plain | sed 's/,/, /g')"
+folder config "$demo" ""
+sed -i 's/"vocab_size"/"no_repeat_ngram_size": 2, "bad_words_ids": [[201], [32, 84]], "min_new_tokens": 12, "repetition_penalty": 1.1, "vocab_size"/' "$tmp/config/config.json"
+same "config.json in its place" "$(head -n 1 <<<"$alone")" "$("$CLEF" run "$tmp/config" -p ROMEO: -n 16 --temp 0 -q --print-ids $plain | sed 's/,/, /g')"
+
+# ---- what is told, and refused
+told() {
+  folder told "$demo" "$1"
+  "$CLEF" run "$tmp/told" -p ROMEO: -n 1 --seed 1 $plain ${2:-} 2>&1 >/dev/null | grep -E 'generation_config|recommended' | sed 's/^clef: //'
+}
+same "what is applied" "generation_config.json: applied: min_length 3, no_repeat_ngram_size 2" "$(told '{"min_length": 3, "no_repeat_ngram_size": 2}')"
+same "what is not" "generation_config.json: not applied: num_beams 4 (--beams), max_length 50 (-n), epsilon_cutoff 0.1, a_new_key true" \
+  "$(told '{"num_beams": 4, "max_length": 50, "epsilon_cutoff": 0.1, "a_new_key": true, "top_h": null, "diversity_penalty": 0.0, "use_cache": true}')"
+same "beams are applied with --beams" "generation_config.json: not applied: max_length 50 (-n)" "$(told '{"num_beams": 4, "max_length": 50}' "--beams 2")"
+same "recommended options" "recommended by the model: temperature 0.5, top_k 3, repeat_penalty 1.2" "$(told '{"do_sample": true, "temperature": 0.5, "top_k": 3, "repetition_penalty": 1.2}')"
+empty "nothing to tell" "$(told '{"eos_token_id": 0, "num_beams": 1, "suppress_tokens": [], "min_length": 0, "length_penalty": 1.0}')"
+refuses() {
+  folder bad "$demo" "$1"
+  refused "$1" 1 "generation_config.json $2" "$CLEF" run "$tmp/bad" -p x -n 1 -q
+}
+refuses '{"min_length": "5"}' "min_length"
+refuses '{"bad_words_ids": [5]}' "bad_words_ids"
+refuses '{"bad_words_ids": [[1024]]}' "bad_words_ids 1023"
+refuses '{"bad_words_ids": [[]]}' "bad_words_ids"
+refuses '{"suppress_tokens": ["a"]}' "suppress_tokens"
+refuses '{"sequence_bias": [[[3], "x"]]}' "sequence_bias"
+refuses '{"exponential_decay_length_penalty": [3]}' "exponential_decay_length_penalty"
+refuses '{"forced_eos_token_id": 7, "suppress_tokens": [7]}' "forced_eos_token_id suppress_tokens"
+folder all "$demo" "{\"suppress_tokens\": [$(seq -s , 0 1023)]}"
+refused "nothing is left" 1 "generation_config.json no token" "$CLEF" run "$tmp/all" -p x -n 1 -q $plain
+finish
