@@ -128,12 +128,14 @@ typedef struct clef_tool_constraint_opts {
     size_t           tools_bytes;
     clef_tool_choice choice;
     const char      *name;     /* NAMED: the function */
-    int32_t          parallel; /* 1: several calls may follow each other, where the format has that */
+    int32_t parallel; /* 1: several calls may follow each other, where the format has that. NAMED: one call */
     const clef_tokenizer *tok; /* NULL, or where the format's tags may be special tokens */
 } clef_tool_constraint_opts;
 
 /** A constraint (clef/constrain.h) under which calls are well formed: they name a function of `tools`, and
- *  their arguments are JSON that fits its "parameters". Where a function has "strict": true, a schema that
+ *  their arguments are JSON that fits its "parameters": arguments that these do not declare are forbidden
+ *  unless they say something of additionalProperties. What surrounds the arguments is written in one way,
+ *  without escapes. Where a function has "strict": true, a schema that
  *  cannot be held is an error, which names the tool, path and keyword; else such a keyword is left out, and
  *  *warnings names it (a line for each; NULL: none; free it with clef_text_free()).
  *

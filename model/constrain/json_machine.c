@@ -299,13 +299,10 @@ void clef__json_follow(clef__machine *m, clef__frame f, uint32_t code)
     }
 }
 
-/* Asked of characters beyond ASCII, of which only a part is known: they stand in strings alone. After a
- * number that ends a graph's value, what comes next decides when it comes. */
+/* Asked of characters beyond ASCII, of which only a part is known: they stand in strings alone. */
 int clef__json_can(clef__machine *m, const clef__frame *f, uint32_t lo, uint32_t hi)
 {
     if (f->op == CLEF__OP_STRING || f->op == CLEF__OP_NAME || f->op == CLEF__OP_OTHER)
         return f->phase == 0 && clef__json_allows(m, f, lo, hi);
-    if (f->op == CLEF__OP_NUMBER && f->parent && m->frames[f->parent].op == CLEF__OP_RETURN)
-        return m->forms[f->a].alt->dfa->ends[f->b];
     return 0;
 }

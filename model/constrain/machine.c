@@ -46,7 +46,8 @@ static int new_slots(clef__machine *m, uint32_t **slots, uint32_t *n_slots)
 
 size_t clef__machine_bytes(const clef__machine *m)
 {
-    return m->room_frames * sizeof *m->frames + (m->n_frame_slots + m->n_config_slots) * sizeof(uint32_t) +
+    return m->room_frames * sizeof *m->frames + m->room_place * sizeof *m->place +
+           (m->n_frame_slots + m->n_config_slots) * sizeof(uint32_t) +
            (m->room_items + m->room_configs + m->room_out + m->room_todo) * sizeof(uint32_t) +
            N_STEPS * sizeof *m->steps;
 }
@@ -73,9 +74,11 @@ uint32_t clef__frame_of(clef__machine *m, const clef__frame *f)
     if (m->frame_slots[slot])
         return m->frame_slots[slot];
     const clef__frame own = *f; /* growing may move what f is part of */
-    if (!clef__work_grow(&m->work, &m->frames, m->n_frames, &m->room_frames, sizeof *m->frames))
+    if (!clef__work_grow(&m->work, &m->frames, m->n_frames, &m->room_frames, sizeof *m->frames) ||
+        !clef__work_grow(&m->work, &m->place, m->n_frames, &m->room_place, sizeof *m->place))
         return 0;
     m->frames[m->n_frames] = own;
+    m->place[m->n_frames] = UINT32_MAX;
     m->frame_slots[slot] = m->n_frames;
     return m->n_frames++;
 }
@@ -99,15 +102,26 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sorts, and leaves each only once. Returns how many are left. */
+static uint32_t sort_once(uint32_t *items, uint32_t n)
+{
+    uint32_t n_kept = 1;
+    qsort(items, n, sizeof *items, order);
+    for (uint32_t i = 1; i < n; i++)
+        if (items[i] != items[n_kept - 1])
+            items[n_kept++] = items[i];
+    return n_kept;
+}
+
 /* The config of the set that was made, which is then empty. */
 static uint32_t take_config(clef__machine *m)
 {
-    const uint32_t n = m->n_out;
+    uint32_t n = m->n_out;
     m->n_out = m->base = 0;
     if (!n || too_large(m))
         return CLEF__NO_CONFIG;
     if (n > 1)
-        qsort(m->out, n, sizeof *m->out, order);
+        n = sort_once(m->out, n);
     if (m->n_configs * 2 >= m->n_config_slots) {
         if (!new_slots(m, &m->config_slots, &m->n_config_slots))
             return CLEF__NO_CONFIG;
@@ -129,16 +143,19 @@ static uint32_t take_config(clef__machine *m)
     return m->n_configs++;
 }
 
+/* A frame is looked up at the place where it was last added; a set within a set may have moved that, so that
+ * it is added again: take_config() drops what comes twice. */
 void clef__machine_add(clef__machine *m, uint32_t frame)
 {
-    for (uint32_t i = m->base; i < m->n_out; i++)
-        if (m->out[i] == frame)
-            return;
+    if (m->place[frame] >= m->base && m->place[frame] < m->n_out && m->out[m->place[frame]] == frame)
+        return;
     if (m->n_out >= MOST_FRAMES_OF_CONFIG)
         clef__work_fail(&m->work, CLEF_E_LIMIT, "the text can be read in more than %d ways",
                         MOST_FRAMES_OF_CONFIG);
-    if (frame && clef__work_grow(&m->work, &m->out, m->n_out, &m->room_out, sizeof *m->out))
+    if (frame && clef__work_grow(&m->work, &m->out, m->n_out, &m->room_out, sizeof *m->out)) {
+        m->place[frame] = m->n_out;
         m->out[m->n_out++] = frame;
+    }
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */
@@ -328,54 +345,86 @@ int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special)
     return node->kind == CLEF__G_TOKEN && (node->token == id) == !node->negated;
 }
 
+/* ---- what may end ---------------------------------------------------------------------------- */
+
+/* Adds what comes after a frame that may end here: after a text of which some was read, or a number. */
+static void add_after(clef__machine *m, clef__frame f)
+{
+    if (f.op == CLEF__OP_TEXT && f.stage && m->nodes[f.a].dfa->ends[f.b])
+        enter(m, m->nodes[f.a].to, f.parent);
+    else if (f.op == CLEF__OP_NUMBER && m->forms[f.a].alt->dfa->ends[f.b])
+        clef__machine_pop(m, f.parent);
+}
+
+const uint32_t *clef__machine_after(clef__machine *m, uint32_t config, uint32_t *n)
+{
+    for (uint32_t i = m->first[config]; config && i < m->first[config + 1] && !m->work.status; i++)
+        add_after(m, m->frames[m->items[i]]);
+    for (uint32_t i = 0; i < m->n_out && !m->work.status; i++)
+        add_after(m, m->frames[m->out[i]]); /* may end, too */
+    *n = m->n_out;
+    m->n_out = m->base = 0;
+    return m->out;
+}
+
+static void follow_token(clef__machine *m, clef__frame f, int32_t id, int is_special)
+{
+    if (f.op == CLEF__OP_SET && clef__gnode_takes(&m->nodes[f.a], id, is_special))
+        enter(m, m->nodes[f.a].to, f.parent);
+}
+
 uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special)
 {
-    for (uint32_t i = m->first[config]; i < m->first[config + 1] && !m->work.status; i++) {
-        const clef__frame f = m->frames[m->items[i]];
-        const clef__gnode *node = &m->nodes[f.a];
-        if (f.op == CLEF__OP_SET && clef__gnode_takes(node, id, is_special))
-            enter(m, node->to, f.parent);
-    }
+    uint32_t n;
+    clef__machine_after(m, config, &n);
+    m->n_out = m->base = n; /* these stay below the set that is made */
+    for (uint32_t i = m->first[config]; i < m->first[config + 1] && !m->work.status; i++)
+        follow_token(m, m->frames[m->items[i]], id, is_special);
+    for (uint32_t i = 0; i < n && !m->work.status; i++)
+        follow_token(m, m->frames[m->out[i]], id, is_special);
+    const uint32_t end = m->n_out;
+    m->n_out = m->base = 0;
+    for (uint32_t i = n; i < end; i++)
+        clef__machine_add(m, m->out[i]);
     return take_config(m);
 }
 
-/* What the set becomes when all that may end here ends; asks only whether the whole is then complete. */
 int clef__machine_ends(clef__machine *m, uint32_t config)
 {
+    uint32_t n;
     int ends = 0;
-    for (uint32_t i = m->first[config]; config && i < m->first[config + 1] && !ends; i++) {
-        const clef__frame f = m->frames[m->items[i]];
-        if (f.op == CLEF__OP_DONE)
-            ends = 1;
-        else if (f.op == CLEF__OP_NUMBER && m->forms[f.a].alt->dfa->ends[f.b])
-            clef__machine_pop(m, f.parent);
-        else if (f.op == CLEF__OP_TEXT && m->nodes[f.a].dfa->ends[f.b])
-            enter(m, m->nodes[f.a].to, f.parent);
-        /* what comes after a number or a text may be one that can end, too */
-        for (uint32_t k = 0; k < m->n_out && !ends; k++)
-            ends = m->frames[m->out[k]].op == CLEF__OP_DONE;
-    }
-    m->n_out = m->base = 0;
+    for (uint32_t i = m->first[config]; config && i < m->first[config + 1] && !ends; i++)
+        ends = m->frames[m->items[i]].op == CLEF__OP_DONE;
+    if (ends)
+        return 1;
+    const uint32_t *after = clef__machine_after(m, config, &n);
+    for (uint32_t i = 0; i < n && !ends; i++)
+        ends = m->frames[after[i]].op == CLEF__OP_DONE;
     return ends;
+}
+
+static int can_read(clef__machine *m, const clef__frame *f, uint32_t lo, uint32_t hi)
+{
+    const clef__gnode *node = &m->nodes[f->op == CLEF__OP_SET || f->op == CLEF__OP_TEXT ? f->a : 0];
+    if (f->op == CLEF__OP_SET)
+        return node->kind == CLEF__G_SET && set_has(&node->set, lo, hi);
+    if (f->op == CLEF__OP_TEXT)
+        return clef__dfa_can(node->dfa, f->b, lo, hi);
+    return f->op >= CLEF__OP_VALUE && clef__json_can(m, f, lo, hi);
 }
 
 int clef__machine_can(clef__machine *m, uint32_t config, uint32_t lo, uint32_t hi)
 {
-    for (uint32_t i = m->first[config]; config && i < m->first[config + 1]; i++) {
-        const clef__frame f = m->frames[m->items[i]];
-        const clef__gnode *node = &m->nodes[f.op == CLEF__OP_SET || f.op == CLEF__OP_TEXT ? f.a : 0];
-        if (f.op == CLEF__OP_SET && node->kind == CLEF__G_SET && set_has(&node->set, lo, hi))
-            return 1;
-        if (f.op == CLEF__OP_TEXT) {
-            if (clef__dfa_can(node->dfa, f.b, lo, hi))
-                return 1;
-            if (node->dfa->ends[f.b] && node->to && m->nodes[node->to].kind != CLEF__G_END)
-                return 1; /* what comes after it is looked at when it comes */
-        }
-        if (f.op >= CLEF__OP_VALUE && clef__json_can(m, &f, lo, hi))
-            return 1;
-    }
-    return 0;
+    uint32_t n;
+    int can = 0;
+    for (uint32_t i = m->first[config]; config && i < m->first[config + 1] && !can; i++)
+        can = can_read(m, &m->frames[m->items[i]], lo, hi);
+    if (can)
+        return 1;
+    const uint32_t *after = clef__machine_after(m, config, &n);
+    for (uint32_t i = 0; i < n && !can; i++)
+        can = can_read(m, &m->frames[after[i]], lo, hi);
+    return can;
 }
 
 static int is_loop(const clef__dfa *a, uint32_t state)
@@ -444,8 +493,10 @@ clef_status clef__machine_init(clef__machine *m, const clef__gnode *nodes, uint3
         return clef__fail(err, CLEF_E_NOMEM, "constraint: out of host memory");
     /* frame 0 and config 0 are none; frame 1 is the end of the text */
     if (clef__work_grow(&m->work, &m->frames, 0, &m->room_frames, sizeof *m->frames) &&
+        clef__work_grow(&m->work, &m->place, 0, &m->room_place, sizeof *m->place) &&
         clef__work_grow(&m->work, &m->first, 1, &m->room_configs, sizeof *m->first)) {
         m->frames[0] = (clef__frame){.parent = UINT32_MAX};
+        m->place[0] = UINT32_MAX;
         m->first[0] = m->first[1] = 0;
         m->n_frames = m->n_configs = 1;
         clef__frame_of(m, &(clef__frame){.op = CLEF__OP_DONE});
@@ -459,6 +510,7 @@ void clef__machine_finish(clef__machine *m)
     free(m->first_form);
     free(m->bases);
     free(m->frames);
+    free(m->place);
     free(m->frame_slots);
     free(m->items);
     free(m->first);

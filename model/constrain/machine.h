@@ -58,6 +58,7 @@ typedef struct clef__machine {
     uint32_t          *bases;      /* of each schema */
 
     clef__frame *frames;  uint32_t n_frames, room_frames, *frame_slots, n_frame_slots;
+    uint32_t *place, room_place;                              /* of each frame: where it was added to `out` */
     uint32_t *items, n_items, room_items;                     /* of all configs */
     uint32_t *first, n_configs, room_configs;                 /* [n_configs + 1] */
     uint32_t *config_slots, n_config_slots;
@@ -82,6 +83,9 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code);
 uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special);
 /** 1 if the node is such a token, and this one fits. */
 int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special);
+/** The n frames that come after those of a config that may end here: they are no part of the config, since what
+ *  comes next may go on with what may end. Valid until the machine is used again. */
+const uint32_t *clef__machine_after(clef__machine *m, uint32_t config, uint32_t *n);
 /** 1 if a code point from lo to hi leads on. */
 int clef__machine_can(clef__machine *m, uint32_t config, uint32_t lo, uint32_t hi);
 /** 1 if the text may end here. */

@@ -82,18 +82,26 @@ static int is_special(const clef_token_trie *t, int32_t id)
     return t->texts[id] == NULL;
 }
 
-/* Tokens that the frames of a grammar name. */
+/* Tokens that a frame of a grammar names. */
+static void add_named_of(const clef__machine *m, const clef_token_trie *t, const clef__frame *f,
+                         uint32_t *mask)
+{
+    const clef__gnode *node = f->op == CLEF__OP_SET ? &m->nodes[f->a] : NULL;
+    if (!node || node->kind == CLEF__G_SET)
+        return;
+    for (int32_t id = 0; id < t->n_vocab; id++)
+        if (clef__gnode_takes(node, id, is_special(t, id)))
+            set_token(mask, id);
+}
+
 static void add_named(clef__machine *m, const clef_token_trie *t, uint32_t config, uint32_t *mask)
 {
-    for (uint32_t i = m->first[config]; i < m->first[config + 1]; i++) {
-        const clef__frame *f = &m->frames[m->items[i]];
-        const clef__gnode *node = f->op == CLEF__OP_SET ? &m->nodes[f->a] : NULL;
-        if (!node || node->kind == CLEF__G_SET)
-            continue;
-        for (int32_t id = 0; id < t->n_vocab; id++)
-            if (clef__gnode_takes(node, id, is_special(t, id)))
-                set_token(mask, id);
-    }
+    uint32_t n;
+    for (uint32_t i = m->first[config]; i < m->first[config + 1]; i++)
+        add_named_of(m, t, &m->frames[m->items[i]], mask);
+    const uint32_t *after = clef__machine_after(m, config, &n);
+    for (uint32_t i = 0; i < n; i++)
+        add_named_of(m, t, &m->frames[after[i]], mask);
 }
 
 static clef_status compute(clef_constraint *c, const clef_token_trie *t, const clef_constraint_state *state,

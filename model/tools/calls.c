@@ -115,11 +115,9 @@ void clef__text_add_string(clef__text *text, const char *bytes, size_t n)
 static int find_function(clef__slice tools, const char *name, clef__slice *function)
 {
     clef__slice tool, inner, value;
-    const size_t n = strlen(name);
     for (size_t at = 0; tools.n && clef__json_item(tools, &at, &tool);) {
         *function = clef__json_member(tool, "function", &inner) ? inner : tool;
-        if (clef__json_member(*function, "name", &value) && value.n == n + 2 &&
-            memcmp(value.at + 1, name, n) == 0)
+        if (clef__json_member(*function, "name", &value) && clef__json_string_is(value, name))
             return 1;
     }
     return 0;

@@ -6,6 +6,7 @@
 
 #include "graph/fail.h"
 #include "model/file/json.h"
+#include "model/file/utf8.h"
 
 static int is_blank(char c)
 {
@@ -24,6 +25,14 @@ size_t clef__json_blank(const char *text, size_t n, size_t at)
 static int is_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+static uint32_t hex_unit(const char *digits)
+{
+    uint32_t unit = 0;
+    for (int i = 0; i < 4; i++)
+        unit = unit << 4 | (uint32_t)(digits[i] <= '9' ? digits[i] - '0' : (digits[i] | 0x20) - 'a' + 10);
+    return unit;
 }
 
 static size_t string_end(const char *t, size_t n, size_t at)
@@ -161,13 +170,55 @@ int clef__json_next(clef__slice object, size_t *at, clef__slice *name, clef__sli
     return 1;
 }
 
+/* One character of a string's text at *at, as UTF-8; moves *at on. Half of a pair is U+FFFD. */
+static size_t read_character(clef__slice text, size_t *at, char out[4])
+{
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    uint32_t unit, low;
+    if (text.at[*at] != '\\' || *at + 1 >= text.n) {
+        *out = text.at[(*at)++];
+        return 1;
+    }
+    const char kind = text.at[*at + 1];
+    const char *known = strchr(from, kind);
+    if (kind != 'u') {
+        *out = known ? to[known - from] : kind;
+        *at += 2;
+        return 1;
+    }
+    unit = hex_unit(text.at + *at + 2);
+    *at += 6;
+    if (unit >= 0xD800 && unit < 0xDC00 && *at + 6 <= text.n && text.at[*at] == '\\' &&
+        text.at[*at + 1] == 'u' && (low = hex_unit(text.at + *at + 2)) >= 0xDC00 && low < 0xE000) {
+        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+        *at += 6;
+    }
+    return clef__utf8_write(unit >= 0xD800 && unit < 0xE000 ? 0xFFFD : unit, out);
+}
+
+int clef__json_string_is(clef__slice string, const char *text)
+{
+    const size_t length = strlen(text);
+    size_t n = 0;
+    if (string.n < 2 || string.at[0] != '"')
+        return 0;
+    const clef__slice inner = {string.at, string.n - 1};
+    for (size_t at = 1; at < inner.n;) {
+        char c[4];
+        const size_t size = read_character(inner, &at, c);
+        if (n + size > length || memcmp(text + n, c, size) != 0)
+            return 0;
+        n += size;
+    }
+    return n == length;
+}
+
 int clef__json_member(clef__slice object, const char *name, clef__slice *value)
 {
     clef__slice key, each;
-    const size_t length = strlen(name);
     int found = 0;
     for (size_t at = 0; object.n && object.at[0] == '{' && clef__json_next(object, &at, &key, &each);)
-        if (key.n == length + 2 && memcmp(key.at + 1, name, length) == 0) {
+        if (clef__json_string_is(key, name)) {
             *value = each;
             found = 1;
         }

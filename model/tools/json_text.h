@@ -20,8 +20,10 @@ size_t clef__json_blank(const char *text, size_t n, size_t at);
  *  malformed or deeper than CLEF_JSON_MAX_DEPTH. */
 size_t clef__json_end(const char *text, size_t n, size_t at);
 /** Finds a member of an object that clef__json_end() accepted. The last of several of one name counts, as in
- *  most parsers. Names are compared as they are written. */
+ *  most parsers. */
 int clef__json_member(clef__slice object, const char *name, clef__slice *value);
+/** Whether a string, which clef__json_end() accepted, stands for this text, however it is written. */
+int clef__json_string_is(clef__slice string, const char *text);
 /** Steps through an array that clef__json_end() accepted. *at is 0 before the first call. Returns 0 after
  *  the last item. */
 int clef__json_item(clef__slice array, size_t *at, clef__slice *item);

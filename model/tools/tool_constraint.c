@@ -25,35 +25,36 @@ typedef struct form {
     const char *begin, *open, *middle, *close, *between, *end;
     const char *name_key, *arguments_key; /* of an object; NULL: the name is before it */
     int32_t blocks, single;               /* single: one call is all there is */
+    int32_t has_id;                       /* the object may have a "tool_call_id" before its arguments */
 } form;
 
 static const form forms[CLEF_N_TOOL_FORMATS][MOST_FORMS] = {
-    [CLEF_TOOLS_HERMES] = {{"", "<tool_call>\n", NULL, "\n</tool_call>", "\n", "", "name", "arguments", 0,
+    [CLEF_TOOLS_HERMES] = {{"", "<tool_call>\n", NULL, "\n</tool_call>", "\n", "", "name", "arguments", 0, 0,
                             0}},
-    [CLEF_TOOLS_LLAMA3] = {{"", "", NULL, "", "", "", "name", "parameters", 0, 1}},
-    [CLEF_TOOLS_MISTRAL] = {{"", "[TOOL_CALLS]", "[ARGS]", "", "", "", NULL, NULL, 0, 0},
-                            {"[TOOL_CALLS][", "", NULL, "", ", ", "]", "name", "arguments", 0, 0}},
+    [CLEF_TOOLS_LLAMA3] = {{"", "", NULL, "", "", "", "name", "parameters", 0, 1, 0}},
+    [CLEF_TOOLS_MISTRAL] = {{"", "[TOOL_CALLS]", "[ARGS]", "", "", "", NULL, NULL, 0, 0, 0},
+                            {"[TOOL_CALLS][", "", NULL, "", ", ", "]", "name", "arguments", 0, 0, 0}},
     [CLEF_TOOLS_QWEN_CODER] = {{"", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n", "",
-                                NULL, NULL, 1, 0}},
+                                NULL, NULL, 1, 0, 0}},
     [CLEF_TOOLS_HARMONY] = {{"", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "",
-                             "", "", NULL, NULL, 0, 1}},
-    [CLEF_TOOLS_GRANITE] = {{"<|tool_call|>[", "", NULL, "", ", ", "]", "name", "arguments", 0, 0}},
+                             "", "", NULL, NULL, 0, 1, 0}},
+    [CLEF_TOOLS_GRANITE] = {{"<|tool_call|>[", "", NULL, "", ", ", "]", "name", "arguments", 0, 0, 0}},
     [CLEF_TOOLS_COMMAND_R] = {{"Action: ```json\n[", "", NULL, "", ",\n", "]\n```", "tool_name", "parameters",
-                               0, 0},
+                               0, 0, 1},
                               {"<|START_ACTION|>[", "", NULL, "", ",\n", "]<|END_ACTION|>", "tool_name",
-                               "parameters", 0, 0}},
+                               "parameters", 0, 0, 1}},
     [CLEF_TOOLS_DEEPSEEK] = {{"<" BAR "tool" LOW "calls" LOW "begin" BAR ">",
                               "<" BAR "tool" LOW "call" LOW "begin" BAR ">", "<" BAR "tool" LOW "sep" BAR ">",
                               "<" BAR "tool" LOW "call" LOW "end" BAR ">", "",
-                              "<" BAR "tool" LOW "calls" LOW "end" BAR ">", NULL, NULL, 0, 0},
+                              "<" BAR "tool" LOW "calls" LOW "end" BAR ">", NULL, NULL, 0, 0, 0},
                              {"<" BAR "tool" LOW "calls" LOW "begin" BAR ">",
                               "<" BAR "tool" LOW "call" LOW "begin" BAR ">function<" BAR "tool" LOW "sep" BAR
                               ">",
                               "\n```json\n", "\n```<" BAR "tool" LOW "call" LOW "end" BAR ">", "\n",
-                              "<" BAR "tool" LOW "calls" LOW "end" BAR ">", NULL, NULL, 0, 0}},
-    [CLEF_TOOLS_PHI4] = {{"<|tool_call|>[", "", NULL, "", ", ", "]<|/tool_call|>", "name", "arguments", 0,
+                              "<" BAR "tool" LOW "calls" LOW "end" BAR ">", NULL, NULL, 0, 0, 0}},
+    [CLEF_TOOLS_PHI4] = {{"<|tool_call|>[", "", NULL, "", ", ", "]<|/tool_call|>", "name", "arguments", 0, 0,
                           0}},
-    [CLEF_TOOLS_JSON] = {{"{\"tool_calls\": [", "", NULL, "", ", ", "]}", "name", "arguments", 0, 0}},
+    [CLEF_TOOLS_JSON] = {{"{\"tool_calls\": [", "", NULL, "", ", ", "]}", "name", "arguments", 0, 0, 0}},
 };
 
 typedef struct maker {
@@ -62,47 +63,61 @@ typedef struct maker {
     clef__work *work;
     json_t *functions[MOST_TOOLS]; /* borrowed from the list of tools */
     int32_t n;
-    const clef__alt *root; /* of the schema: property 2 i is the arguments of function i, 2 i + 1 the call */
+    const clef__alt *root;  /* of the schema: document() */
+    const clef__dfa *space; /* what may stand between two tokens of JSON */
 } maker;
 
 /* ---- the schema ----------------------------------------------------------------------------- */
 
-static json_t *call_schema(const form *f, const char *name)
-{
-    /* the arguments are another property of the document, found by a reference */
-    return json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{}}, s:[s, s], s:b}", "type", "object", "properties",
-                     f->name_key, "const", name, "tool_call_id", "type", "string", f->arguments_key,
-                     "required", f->name_key, f->arguments_key, "additionalProperties", 0);
-}
-
-/* One document with the schemas of all functions: "a0", "a1", … are arguments, "c0", "c1", … whole calls. */
+/* One document with the schemas of all functions: "a0", "a1", … are their arguments, "id" is the id of a
+ * call. */
 static json_t *document(const maker *m, json_t *const *parameters)
 {
-    json_t *properties = json_object(), *required = json_array();
-    const form *f = &forms[m->o->format][0];
-    f = f->name_key ? f : &forms[m->o->format][1];
+    json_t *properties = json_pack("{s:{s:s}}", "id", "type", "string"), *required = json_pack("[s]", "id");
     for (int32_t i = 0; i < m->n; i++) {
         char key[16];
-        const char *name = json_string_value(json_object_get(m->functions[i], "name"));
         snprintf(key, sizeof key, "a%d", i);
         json_t *arguments = json_deep_copy(parameters[i]);
         if (json_is_object(arguments) && !json_object_get(arguments, "$id"))
             json_object_set_new(arguments, "$id", json_sprintf("tool:%d", i)); /* so that # is its own root */
         json_object_set_new(properties, key, arguments);
         json_array_append_new(required, json_string(key));
-        if (!f->name_key)
-            continue;
-        snprintf(key, sizeof key, "c%d", i);
-        json_t *call = call_schema(f, name);
-        json_object_set_new(json_object_get(call, "properties"), f->arguments_key,
-                            json_pack("{s:o}", "$ref", json_sprintf("#/properties/a%d", i)));
-        if (m->o->format != CLEF_TOOLS_COMMAND_R)
-            json_object_del(json_object_get(call, "properties"), "tool_call_id");
-        json_object_set_new(properties, key, call);
-        json_array_append_new(required, json_string(key));
     }
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema",
                      "$id", "tools:", "type", "object", "properties", properties, "required", required);
+}
+
+/* Whether members other than the declared ones are forbidden: unless the schema itself says what they may be,
+ * or other schemas that it applies declare some. */
+static int is_closed(const json_t *schema)
+{
+    static const char *const says[] = {"additionalProperties",
+                                       "unevaluatedProperties",
+                                       "$ref",
+                                       "$dynamicRef",
+                                       "$recursiveRef",
+                                       "allOf",
+                                       "anyOf",
+                                       "oneOf",
+                                       "not",
+                                       "if",
+                                       "extends",
+                                       "dependentSchemas",
+                                       "dependencies",
+                                       "const",
+                                       "enum"};
+    const json_t *properties = json_object_get(schema, "properties"),
+                 *required = json_object_get(schema, "required");
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (json_object_get(schema, says[i]))
+            return 0;
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *name = json_string_value(json_array_get(required, i));
+        if (name && !json_object_get(properties, name))
+            return 0;
+    }
+    return json_integer_value(json_object_get(schema, "minProperties")) <=
+           (json_int_t)json_object_size(properties);
 }
 
 /* A schema of the arguments of one function: an object, whatever else it says. */
@@ -113,6 +128,8 @@ static json_t *parameters_of(const json_t *function)
     if (copy && !json_object_get(copy, "type"))
         json_object_set_new(copy, "type", json_string("object"));
     json_object_del(copy, "$schema"); /* the document has one draft */
+    if (copy && is_closed(copy))
+        json_object_set_new(copy, "additionalProperties", json_false());
     return copy;
 }
 
@@ -214,10 +231,11 @@ static clef_status read_schema(maker *m, clef__chars *warnings, clef_error *err)
     return s;
 }
 
-static uint32_t expr_of(const maker *m, char kind, int32_t i)
+/* The expression of the arguments of function i; -1: of an id. */
+static uint32_t expr_of(const maker *m, int32_t i)
 {
     char key[16];
-    const int n = snprintf(key, sizeof key, "%c%d", kind, i);
+    const int n = i < 0 ? snprintf(key, sizeof key, "id") : snprintf(key, sizeof key, "a%d", i);
     return clef__alt_member(m->root, (clef__utf8_text){key, (size_t)n});
 }
 
@@ -267,6 +285,43 @@ static uint32_t value(maker *m, uint32_t expr, uint32_t to)
     return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_VALUE, .expr = expr, .to = to});
 }
 
+/* White space between two tokens of JSON, as values have it, and then node `to`. */
+static uint32_t space(maker *m, uint32_t to)
+{
+    static const char pattern[] = "( |\\n{1,2}[ \\t]{0,20})?";
+    if (!m->space && !m->work->status)
+        m->space = clef__pattern_dfa(&m->c->dfas, pattern, sizeof pattern - 1, 1);
+    return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = m->space, .to = to});
+}
+
+/* "NAME": and then node `to`; the name is written in one way, without escapes. */
+static uint32_t key(maker *m, const char *name, uint32_t to)
+{
+    return literal(m, "\"", literal(m, name, literal(m, "\"", space(m, literal(m, ":", space(m, to))))));
+}
+
+static uint32_t comma(maker *m, uint32_t to)
+{
+    return space(m, literal(m, ",", space(m, to)));
+}
+
+/* {"name": NAME, "arguments": {..}} */
+static uint32_t object(maker *m, const form *f, int32_t i, uint32_t to)
+{
+    json_t *name = json_object_get(m->functions[i], "name");
+    char *text = json_dumps(name, JSON_ENCODE_ANY);
+    if (!text)
+        clef__work_fail(m->work, CLEF_E_NOMEM, "out of host memory");
+    to = key(m, f->arguments_key, value(m, expr_of(m, i), space(m, literal(m, "}", to))));
+    if (f->has_id)
+        to = either(m, to, key(m, "tool_call_id", value(m, expr_of(m, -1), comma(m, to))));
+    to = key(m, f->name_key, literal(m, text ? text : "", comma(m, to)));
+    if (f->has_id)
+        to = either(m, to, key(m, "tool_call_id", value(m, expr_of(m, -1), comma(m, to))));
+    free(text);
+    return literal(m, "{", space(m, to));
+}
+
 /* All texts without `stop` inside. */
 static const clef__dfa *texts_without(maker *m, const char *stop)
 {
@@ -285,6 +340,13 @@ static uint32_t free_text(maker *m, const clef__dfa *dfa, uint32_t to)
     return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = dfa, .to = to});
 }
 
+/* All texts in which no tag ends a block. */
+static const clef__dfa *texts_of_blocks(maker *m)
+{
+    static const char tags[] = "</(parameter|function|tool_call)>";
+    return clef__dfa_not(&m->c->dfas, clef__pattern_dfa(&m->c->dfas, tags, sizeof tags - 1, 0));
+}
+
 /* <parameter=NAME>\nVALUE\n</parameter>\n: texts stand as they are, other values as JSON. */
 static uint32_t parameter(maker *m, const clef__prop *p, uint32_t to)
 {
@@ -298,7 +360,7 @@ static uint32_t parameter(maker *m, const clef__prop *p, uint32_t to)
         const clef__alt *a = &alts->at[i];
         const clef__dfa *texts =
             clef__dfa_join(&m->c->dfas, clef__dfa_length(&m->c->dfas, a->dfa, a->min, a->max),
-                           texts_without(m, "\n</parameter>"), CLEF__AND);
+                           texts_of_blocks(m), CLEF__AND);
         if (!texts->n_states)
             continue;
         const uint32_t text = free_text(m, texts, end);
@@ -330,11 +392,11 @@ static uint32_t call(maker *m, const form *f, int32_t i, uint32_t to)
     const char *name = json_string_value(json_object_get(m->functions[i], "name"));
     to = literal(m, f->close, to);
     if (f->name_key)
-        to = value(m, expr_of(m, 'c', i), to);
+        to = object(m, f, i, to);
     else if (f->blocks)
-        to = literal(m, name, literal(m, f->middle, blocks(m, expr_of(m, 'a', i), to)));
+        to = literal(m, name, literal(m, f->middle, blocks(m, expr_of(m, i), to)));
     else
-        to = literal(m, name, literal(m, f->middle, value(m, expr_of(m, 'a', i), to)));
+        to = literal(m, name, literal(m, f->middle, value(m, expr_of(m, i), to)));
     return literal(m, f->open, to);
 }
 
@@ -348,7 +410,8 @@ static uint32_t calls(maker *m, const form *f)
         const uint32_t one = call(m, f, i, after);
         first = first ? either(m, first, one) : one;
     }
-    if (m->o->parallel && !f->single && !m->work->status) {
+    const int several = m->o->parallel && !f->single && m->o->choice != CLEF_TOOL_CHOICE_NAMED;
+    if (several && !m->work->status) {
         more = literal(m, f->between, first);
         if (!m->work->status)
             m->c->graph.nodes[after].other = more;
@@ -356,10 +419,14 @@ static uint32_t calls(maker *m, const form *f)
     return literal(m, f->begin, first);
 }
 
-/* gpt-oss writes messages: reasoning, then a call or the answer. */
+/* gpt-oss writes messages: reasoning, then a call or the answer. Where calls are required and the vocabulary
+ * has no token that ends a message, there is no reasoning: nothing would end it. */
 static uint32_t harmony(maker *m, uint32_t start)
 {
     clef__graph *g = &m->c->graph;
+    size_t n;
+    if (m->o->choice != CLEF_TOOL_CHOICE_AUTO && m->o->tok && special_at(m, "<|end|>", &n) < 0)
+        return start;
     const uint32_t loop = either(m, start, start); /* its other way is added below */
     const uint32_t rest = literal(m, "<|end|><|start|>assistant", loop);
     const uint32_t text = free_text(m, texts_without(m, "<|end|>"), rest);

@@ -41,8 +41,8 @@ static const example examples[] = {
      WEATHER},
     {CLEF_TOOLS_HERMES,
      "<tool_call>\n{\"name\": \"noop\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"noop\", "
-     "\"arguments\": {\"x\": [1]}}\n</tool_call>",
-     "noop {}\nnoop {\"x\": [1]}\n"},
+     "\"arguments\": {}}\n</tool_call>",
+     "noop {}\nnoop {}\n"},
     {CLEF_TOOLS_LLAMA3, "{\"name\": \"weather\", \"parameters\": {\"city\": \"Paris\", \"days\": 3}}",
      WEATHER},
     {CLEF_TOOLS_MISTRAL, "[TOOL_CALLS]weather[ARGS]{\"city\": \"Paris\", \"days\": 3}", WEATHER},
