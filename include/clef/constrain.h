@@ -56,7 +56,8 @@ CLEF_API clef_status clef_constraint_create(clef_constraint_kind kind, const cha
                                             clef_constraint_problem *problem, clef_error *err);
 /** Accepts NULL. */
 CLEF_API void clef_constraint_destroy(clef_constraint *constraint);
-/** Bytes of host memory that it has now: it grows with the texts that it has seen, to 128 MiB at most. */
+/** Bytes of host memory that it has now. It grows with the texts that it has seen, and drops what none needs any
+ *  more: mostly it stays below 64 MiB and what was compiled, and never grows beyond 192 MiB. */
 CLEF_API size_t clef_constraint_bytes(const clef_constraint *constraint);
 
 /** What was compiled, as text for people: the kinds of values and their limits, or the rules. Free it with
@@ -64,7 +65,9 @@ CLEF_API size_t clef_constraint_bytes(const clef_constraint *constraint);
 CLEF_API clef_status clef_constraint_describe(const clef_constraint *constraint, char **out, size_t *n_bytes,
                                               clef_error *err);
 
-/** A place in a text. It can be copied, to come back to it. It belongs to its constraint. */
+/** A place in a text. It can be copied, to come back to it. It belongs to its constraint, which keeps what is
+ *  used: a place that nobody asked for while other texts needed 24 MiB of states twice is gone, and gives
+ *  CLEF_E_LIMIT. An error is that of one text: others go on. */
 typedef struct clef_constraint_state {
     uint32_t config, code; /* code, left, size: a character of which bytes are missing */
     int32_t  left, size;

@@ -168,9 +168,49 @@ static clef_status status_of(clef_constraint *c, clef_error *err)
                       CLEF__MAX_MEMORY >> 20);
 }
 
+/* Outside, a config has the number of its generation in its upper bits. */
+enum { CONFIG_BITS = 22, GENERATIONS = 1 << (32 - CONFIG_BITS) };
+
+static void tidy(clef_constraint *c)
+{
+    if (!clef__machine_tidy(&c->machine))
+        return;
+    c->n_masks = 0; /* they are found by the numbers of configs */
+    if (c->mask_of)
+        memset(c->mask_of, 0, c->n_mask_of * sizeof *c->mask_of);
+}
+
+clef_status clef__constraint_enter(clef_constraint *c, const clef_constraint_state *state,
+                                   clef_constraint_state *own, clef_error *err)
+{
+    clef__machine *m = &c->machine;
+    const uint32_t generation = state->config >> CONFIG_BITS;
+    tidy(c);
+    *own = *state;
+    own->config = state->config & (CLEF__MOST_CONFIGS - 1);
+    const uint32_t age = (m->generation - generation) % GENERATIONS;
+    if (own->config && (age || own->config >= m->n_configs)) {
+        own->config = age ? clef__machine_carry(m, m->generation - age, own->config) : CLEF__NO_CONFIG;
+        if (!own->config && !m->work.status)
+            return clef__fail(
+                err, CLEF_E_LIMIT,
+                "constraint: the states of this text are gone: others have needed their memory");
+    }
+    return status_of(c, err);
+}
+
+void clef__constraint_leave(const clef_constraint *c, const clef_constraint_state *own,
+                            clef_constraint_state *state)
+{
+    *state = *own;
+    state->config |= c->machine.generation % GENERATIONS << CONFIG_BITS;
+}
+
 clef_status clef_constraint_begin(clef_constraint *c, clef_constraint_state *state, clef_error *err)
 {
-    *state = (clef_constraint_state){.config = clef__machine_begin(&c->machine)};
+    tidy(c);
+    const clef_constraint_state own = {.config = clef__machine_begin(&c->machine)};
+    clef__constraint_leave(c, &own, state);
     return status_of(c, err);
 }
 
@@ -226,19 +266,48 @@ int clef__constraint_byte(clef__machine *m, clef_constraint_state *state, uint8_
     return state->config != CLEF__NO_CONFIG;
 }
 
-clef_status clef_constraint_read(clef_constraint *c, clef_constraint_state *state, const char *bytes,
-                                 size_t n, size_t *n_read, clef_error *err)
+clef_status clef__constraint_read(clef_constraint *c, clef_constraint_state *own, const char *bytes, size_t n,
+                                  size_t *n_read, clef_error *err)
 {
     for (*n_read = 0; *n_read < n; ++*n_read) {
-        clef_constraint_state next = *state;
+        clef_constraint_state next = *own;
         if (!clef__constraint_byte(&c->machine, &next, (uint8_t)bytes[*n_read]))
             break;
-        *state = next;
+        *own = next;
     }
     return status_of(c, err);
 }
 
+clef_status clef_constraint_read(clef_constraint *c, clef_constraint_state *state, const char *bytes,
+                                 size_t n, size_t *n_read, clef_error *err)
+{
+    enum { AT_ONCE = 4096 }; /* then the machine may have to be tidied */
+    clef_status s = CLEF_OK;
+    size_t n_more = 0;
+    for (*n_read = 0; *n_read < n && !s; *n_read += n_more) {
+        clef_constraint_state own;
+        const size_t piece = n - *n_read < AT_ONCE ? n - *n_read : AT_ONCE;
+        n_more = 0;
+        s = clef__constraint_enter(c, state, &own, err);
+        if (!s)
+            s = clef__constraint_read(c, &own, bytes + *n_read, piece, &n_more, err);
+        if (!s)
+            clef__constraint_leave(c, &own, state);
+        if (n_more < piece) {
+            *n_read += n_more;
+            return s;
+        }
+    }
+    return s;
+}
+
+int clef__constraint_may_end(clef_constraint *c, const clef_constraint_state *own)
+{
+    return !own->left && clef__machine_ends(&c->machine, own->config);
+}
+
 int clef_constraint_may_end(clef_constraint *c, const clef_constraint_state *state)
 {
-    return !state->left && clef__machine_ends(&c->machine, state->config);
+    clef_constraint_state own;
+    return !state->left && !clef__constraint_enter(c, state, &own, NULL) && clef__constraint_may_end(c, &own);
 }

@@ -44,7 +44,7 @@ static int new_slots(clef__machine *m, uint32_t **slots, uint32_t *n_slots)
     return *slots != NULL;
 }
 
-size_t clef__machine_bytes(const clef__machine *m)
+size_t clef__machine_grown(const clef__machine *m)
 {
     return m->room_frames * sizeof *m->frames + m->room_place * sizeof *m->place +
            (m->n_frame_slots + m->n_config_slots) * sizeof(uint32_t) +
@@ -54,7 +54,7 @@ size_t clef__machine_bytes(const clef__machine *m)
 
 static int too_large(clef__machine *m)
 {
-    if (!m->work.status && clef__machine_bytes(m) > CLEF__MAX_MEMORY)
+    if (!m->work.status && clef__machine_grown(m) > CLEF__MAX_MEMORY)
         clef__work_fail(&m->work, CLEF_E_LIMIT, "the states of the text need more than %d MiB",
                         CLEF__MAX_MEMORY >> 20);
     return m->work.status != CLEF_OK;
@@ -114,7 +114,7 @@ static uint32_t sort_once(uint32_t *items, uint32_t n)
 }
 
 /* The config of the set that was made, which is then empty. */
-static uint32_t take_config(clef__machine *m)
+uint32_t clef__machine_take(clef__machine *m)
 {
     uint32_t n = m->n_out;
     m->n_out = m->base = 0;
@@ -131,6 +131,8 @@ static uint32_t take_config(clef__machine *m)
     const uint32_t slot = config_slot(m, m->out, n);
     if (m->config_slots[slot])
         return m->config_slots[slot];
+    if (m->n_configs >= CLEF__MOST_CONFIGS)
+        clef__work_fail(&m->work, CLEF_E_LIMIT, "the texts have more than %d states", CLEF__MOST_CONFIGS);
     if (!clef__work_grow(&m->work, &m->first, m->n_configs + 1, &m->room_configs, sizeof *m->first))
         return CLEF__NO_CONFIG;
     for (uint32_t i = 0; i < n; i++) {
@@ -144,7 +146,7 @@ static uint32_t take_config(clef__machine *m)
 }
 
 /* A frame is looked up at the place where it was last added; a set within a set may have moved that, so that
- * it is added again: take_config() drops what comes twice. */
+ * it is added again: clef__machine_take() drops what comes twice. */
 void clef__machine_add(clef__machine *m, uint32_t frame)
 {
     if (m->place[frame] >= m->base && m->place[frame] < m->n_out && m->out[m->place[frame]] == frame)
@@ -320,7 +322,7 @@ void clef__machine_follow(clef__machine *m, uint32_t id, uint32_t code)
 uint32_t clef__machine_begin(clef__machine *m)
 {
     enter(m, m->start, 0);
-    return take_config(m);
+    return clef__machine_take(m);
 }
 
 uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code)
@@ -332,7 +334,7 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code)
         return CLEF__NO_CONFIG;
     for (uint32_t i = m->first[config]; i < m->first[config + 1] && !m->work.status; i++)
         clef__machine_follow(m, m->items[i], code);
-    const uint32_t to = take_config(m);
+    const uint32_t to = clef__machine_take(m);
     if (!m->work.status)
         *step = (clef__step){config, code, to};
     return to;
@@ -386,7 +388,7 @@ uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int 
     m->n_out = m->base = 0;
     for (uint32_t i = n; i < end; i++)
         clef__machine_add(m, m->out[i]);
-    return take_config(m);
+    return clef__machine_take(m);
 }
 
 int clef__machine_ends(clef__machine *m, uint32_t config)
@@ -491,7 +493,22 @@ clef_status clef__machine_init(clef__machine *m, const clef__gnode *nodes, uint3
     m->seen_parent = calloc((size_t)n_nodes + 1, sizeof *m->seen_parent);
     if (!m->steps || !m->seen_stamp || !m->seen_parent || make_forms(m, schemas, n_schemas))
         return clef__fail(err, CLEF_E_NOMEM, "constraint: out of host memory");
-    /* frame 0 and config 0 are none; frame 1 is the end of the text */
+    return clef__machine_restart(m);
+}
+
+/* Frame 0 and config 0 are none; frame 1 is the end of the text. */
+clef_status clef__machine_restart(clef__machine *m)
+{
+    void *const tables[] = {m->frames, m->place, m->frame_slots, m->items, m->first, m->config_slots};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        free(tables[i]);
+    m->frames = NULL;
+    m->place = m->frame_slots = m->items = m->first = m->config_slots = NULL;
+    m->n_frames = m->room_frames = m->room_place = m->n_frame_slots = 0;
+    m->n_items = m->room_items = m->n_configs = m->room_configs = m->n_config_slots = 0;
+    m->n_out = m->base = m->n_todo = 0;
+    m->stamp++;
+    memset(m->steps, 0, N_STEPS * sizeof *m->steps);
     if (clef__work_grow(&m->work, &m->frames, 0, &m->room_frames, sizeof *m->frames) &&
         clef__work_grow(&m->work, &m->place, 0, &m->room_place, sizeof *m->place) &&
         clef__work_grow(&m->work, &m->first, 1, &m->room_configs, sizeof *m->first)) {
@@ -520,5 +537,7 @@ void clef__machine_finish(clef__machine *m)
     free(m->todo);
     free(m->seen_stamp);
     free(m->seen_parent);
+    free(m->stack);
+    clef__past_finish(&m->past);
     *m = (clef__machine){.n_nodes = 0};
 }

@@ -6,7 +6,8 @@
  *   config  all frames at which the text may be: a set. Equal sets are one config, so that what was computed
  *           for it (its steps, its mask) can be kept
  *
- * A machine grows while it is used: one thread at a time. */
+ * A machine grows while it is used: one thread at a time. When it has grown enough, it begins a new generation,
+ * which is empty; configs of the generation before are carried over when they are asked for. */
 #ifndef CLEF_MODEL_CONSTRAIN_MACHINE_H
 #define CLEF_MODEL_CONSTRAIN_MACHINE_H
 
@@ -49,6 +50,14 @@ typedef struct clef__step {
     uint32_t config, code, to;
 } clef__step;
 
+/** The generation before: what its configs are made of. */
+typedef struct clef__past {
+    clef__frame *frames;
+    uint32_t    *items, *first, *moved; /* moved: of each frame, the frame that it became; 0: none yet */
+    uint32_t     n_frames, n_configs;
+    size_t       n_bytes;
+} clef__past;
+
 typedef struct clef__machine {
     const clef__gnode *nodes;
     uint32_t           n_nodes, start;
@@ -66,16 +75,33 @@ typedef struct clef__machine {
     uint32_t *out, n_out, room_out, base;                     /* the set that is made */
     uint32_t *todo, n_todo, room_todo;                        /* pairs of node and parent */
     uint32_t *seen_stamp, *seen_parent, stamp; /* of each node: when it was last entered, and above what */
+    clef__past past;
+    uint32_t generation, *stack, room_stack;                  /* stack: frames that are carried over */
     clef__work work;                                          /* its errors: growing too large */
 } clef__machine;
 
-enum { CLEF__NO_CONFIG = 0 }; /* no text goes on */
+enum {
+    CLEF__NO_CONFIG = 0,          /* no text goes on */
+    CLEF__MOST_CONFIGS = 1 << 22 /* of a generation */
+};
+void clef__past_finish(clef__past *past);
 
 /** Makes a machine of a graph and of the schemas that its nodes use, all borrowed. */
 clef_status clef__machine_init(clef__machine *m, const clef__gnode *nodes, uint32_t n_nodes, uint32_t start,
                                clef__schema *const *schemas, uint32_t n_schemas, int any_order,
                                clef_error *err);
 void clef__machine_finish(clef__machine *m);
+/** Frees its frames and configs, and makes those that every machine has: none, and the end of the text. */
+clef_status clef__machine_restart(clef__machine *m);
+/** Bytes of this generation. */
+size_t clef__machine_grown(const clef__machine *m);
+
+/** Begins a new generation after an error, or when this one has grown enough. Returns 1 if it did: configs then
+ *  have other numbers. */
+int clef__machine_tidy(clef__machine *m);
+/** The config of this generation that is equal to one of another. 0 where that is gone: it was not of the
+ *  generation before. */
+uint32_t clef__machine_carry(clef__machine *m, uint32_t generation, uint32_t config);
 
 uint32_t clef__machine_begin(clef__machine *m);
 uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code);
@@ -93,7 +119,7 @@ int clef__machine_ends(clef__machine *m, uint32_t config);
 /** 1 if a frame is within a text of which any character may be the next; *room is how many more, UINT32_MAX
  *  for any number. */
 int clef__machine_is_free(const clef__machine *m, uint32_t config, uint32_t *room);
-/** Bytes that it has grown to. */
+/** Bytes that it has grown to, with the generation before. */
 size_t clef__machine_bytes(const clef__machine *m);
 
 /* ---- for the machine's files ------------------------------------------------------------------------ */
@@ -117,6 +143,8 @@ typedef enum clef__op {
 enum { CLEF__NO_SPACE = 255 }; /* space: none may stand here */
 
 uint32_t clef__frame_of(clef__machine *m, const clef__frame *f);
+/** Makes the set that was made a config, 0 if it is empty. */
+uint32_t clef__machine_take(clef__machine *m);
 /** Adds a frame to the set that is made. */
 void clef__machine_add(clef__machine *m, uint32_t frame);
 /** Adds the frames after what stood on `parent` is complete. */

@@ -114,7 +114,7 @@ static clef_status compute(clef_constraint *c, const clef_token_trie *t, const c
         add_named(&c->machine, t, state->config, mask);
     for (int32_t i = 0; i < t->n_ends; i++)
         mask[t->ends[i] / 32] &= ~(1u << t->ends[i] % 32);
-    if (clef_constraint_may_end(c, state))
+    if (clef__constraint_may_end(c, state))
         for (int32_t i = 0; i < t->n_ends; i++)
             set_token(mask, t->ends[i]);
     if (c->machine.work.status)
@@ -168,13 +168,16 @@ clef_status clef_constraint_mask(clef_constraint *c, const clef_token_trie *t,
                                  const clef_constraint_state *state, uint32_t *mask, clef_error *err)
 {
     const size_t n_words = (size_t)(t->n_vocab + 31) / 32;
+    clef_constraint_state own;
     int known = 0;
-    uint32_t *kept = state->left ? NULL : kept_mask(c, t, state->config, &known);
-    clef_status s = CLEF_OK;
+    clef_status s = clef__constraint_enter(c, state, &own, err);
+    if (s)
+        return s;
+    uint32_t *kept = own.left ? NULL : kept_mask(c, t, own.config, &known);
     if (!kept)
-        return compute(c, t, state, mask, err);
-    if (!known && !(s = compute(c, t, state, kept, err)))
-        c->mask_of[state->config] = ++c->n_masks;
+        return compute(c, t, &own, mask, err);
+    if (!known && !(s = compute(c, t, &own, kept, err)))
+        c->mask_of[own.config] = ++c->n_masks;
     if (!s)
         memcpy(mask, kept, n_words * sizeof *mask);
     return s;
@@ -183,29 +186,27 @@ clef_status clef_constraint_mask(clef_constraint *c, const clef_token_trie *t,
 clef_status clef_constraint_accept(clef_constraint *c, const clef_token_trie *t, clef_constraint_state *state,
                                    int32_t id, clef_error *err)
 {
-    clef_constraint_state next = *state;
+    clef_constraint_state own;
     size_t n = 0;
     if (id < 0 || id >= t->n_vocab)
         return clef__fail(err, CLEF_E_ARG, "constraint: token %d, expected 0 to %d", id, t->n_vocab - 1);
+    clef_status s = clef__constraint_enter(c, state, &own, err);
+    if (s)
+        return s;
     for (int32_t i = 0; i < t->n_ends; i++)
         if (t->ends[i] == id)
-            return clef_constraint_may_end(c, state)
+            return clef__constraint_may_end(c, &own)
                        ? CLEF_OK
                        : clef__fail(err, CLEF_E_ARG, "constraint: the text may not end here");
-    if (!state->left) {
-        const uint32_t named = clef__machine_token(&c->machine, state->config, id, is_special(t, id));
-        if (named != CLEF__NO_CONFIG) {
-            state->config = named;
-            return CLEF_OK;
-        }
-    }
-    if (t->texts[id]) {
-        const clef_status s = clef_constraint_read(c, &next, t->texts[id], t->n_text[id], &n, err);
-        if (s)
-            return s;
-    }
-    if (!t->texts[id] || n < t->n_text[id])
-        return clef__fail(err, CLEF_E_ARG, "constraint: token %d is not allowed here", id);
-    *state = next;
-    return CLEF_OK;
+    const uint32_t named =
+        own.left ? CLEF__NO_CONFIG : clef__machine_token(&c->machine, own.config, id, is_special(t, id));
+    if (named != CLEF__NO_CONFIG)
+        own.config = named;
+    else if (t->texts[id])
+        s = clef__constraint_read(c, &own, t->texts[id], t->n_text[id], &n, err);
+    if (!s && named == CLEF__NO_CONFIG && (!t->texts[id] || n < t->n_text[id]))
+        s = clef__fail(err, CLEF_E_ARG, "constraint: token %d is not allowed here", id);
+    if (!s)
+        clef__constraint_leave(c, &own, state);
+    return s;
 }

@@ -488,6 +488,62 @@ static void test_masks(void **state)
     clef_tokenizer_close(v.tok);
 }
 
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void read_all(clef_constraint *c, clef_constraint_state *state, const char *text, size_t n)
+{
+    clef_error err = {0};
+    size_t n_read = 0;
+    ok(clef_constraint_read(c, state, text, n, &n_read, &err), &err);
+    assert_int_equal(n_read, n);
+}
+
+/* Texts in which every place is a state of its own need more memory than a constraint may have: what is
+ * behind them is dropped. A place that is asked for goes on, one that nobody asks for is gone, and that is
+ * its own error alone. */
+static void test_generations(void **state)
+{
+    enum { N_LETTERS = 8000, N_TEXTS = 150 };
+    static const char begin[] = "{\"b\":1,\"list\":[\"x\"", end[] = "],\"a\":true}", twice[] = "],\"b\":1}";
+    clef_constraint *c =
+        compile(CLEF_CONSTRAIN_SCHEMA,
+                "{\"properties\":{\"a\":{\"type\":\"boolean\"},\"b\":{\"type\":\"integer\"},"
+                "\"list\":{\"type\":\"array\",\"maxItems\":9000,\"items\":{\"type\":\"string\","
+                "\"maxLength\":9000}}},\"required\":[\"a\"],\"additionalProperties\":false}",
+                &(clef_constraint_opts){.any_order = 1});
+    clef_constraint_state writes, waits, is_forgotten, try;
+    clef_error err = {0};
+    char *text = malloc(N_LETTERS + 4);
+    size_t n = 0;
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', N_LETTERS + 3);
+    memcpy(text, ",\"", 2);
+    text[N_LETTERS + 2] = '"';
+    ok(clef_constraint_begin(c, &writes, &err), &err);
+    read_all(c, &writes, begin, sizeof begin - 1);
+    waits = is_forgotten = writes;
+    for (int i = 0; i < N_TEXTS; i++) {
+        read_all(c, &writes, text, N_LETTERS + 3);
+        read_all(c, &waits, " ", 1);
+        assert_true(clef_constraint_bytes(c) < (80 << 20));
+    }
+    assert_int_equal(clef_constraint_read(c, &is_forgotten, " ", 1, &n, &err), CLEF_E_LIMIT);
+    assert_non_null(strstr(err.text, "gone"));
+    try = waits;
+    ok(clef_constraint_read(c, &try, twice, sizeof twice - 1, &n, &err), &err);
+    assert_int_equal(n, 3); /* "b" was there */
+    read_all(c, &waits, end, sizeof end - 1);
+    assert_true(clef_constraint_may_end(c, &waits));
+    read_all(c, &writes, end, sizeof end - 1);
+    assert_true(clef_constraint_may_end(c, &writes));
+    ok(clef_constraint_begin(c, &writes, &err), &err);
+    read_all(c, &writes, "{\"a\":true}", 10);
+    assert_true(clef_constraint_may_end(c, &writes));
+    free(text);
+    clef_constraint_destroy(c);
+}
+
 static void test_arguments(void **state)
 {
     clef_constraint *c = NULL;
@@ -548,7 +604,8 @@ int main(void)
         cmocka_unit_test(test_refused_schemas), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_grammars),        cmocka_unit_test(test_deep_grammar),
         cmocka_unit_test(test_texts),           cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_generations),     cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
