@@ -56,8 +56,8 @@ CLEF_API clef_status clef_constraint_create(clef_constraint_kind kind, const cha
                                             clef_constraint_problem *problem, clef_error *err);
 /** Accepts NULL. */
 CLEF_API void clef_constraint_destroy(clef_constraint *constraint);
-/** Bytes of host memory that it has now. It grows with the texts that it has seen, and drops what none needs any
- *  more: mostly it stays below 64 MiB and what was compiled, and never grows beyond 192 MiB. */
+/** Bytes of host memory that it has now. It grows with the texts that it has seen, and drops what none needs
+ *  any more: mostly it stays below 64 MiB and what was compiled, and never grows beyond 192 MiB. */
 CLEF_API size_t clef_constraint_bytes(const clef_constraint *constraint);
 
 /** What was compiled, as text for people: the kinds of values and their limits, or the rules. Free it with

@@ -26,8 +26,8 @@ clef_status clef__constraint_seal(clef_constraint *c, clef_constraint **out, cle
                                   clef_error *err);
 
 /** The state after one byte; 0 if it is not allowed. */
-/** A place of a text as the machine has it, whose config is of its present generation, and back. Each function
- *  of the API that takes a place enters once. CLEF_E_LIMIT: the place is gone. */
+/** A place of a text as the machine has it, whose config is of its present generation, and back. Each
+ *  function of the API that takes a place enters once. CLEF_E_LIMIT: the place is gone. */
 clef_status clef__constraint_enter(clef_constraint *c, const clef_constraint_state *state,
                                    clef_constraint_state *own, clef_error *err);
 void clef__constraint_leave(const clef_constraint *c, const clef_constraint_state *own,

@@ -6,8 +6,8 @@
  *   config  all frames at which the text may be: a set. Equal sets are one config, so that what was computed
  *           for it (its steps, its mask) can be kept
  *
- * A machine grows while it is used: one thread at a time. When it has grown enough, it begins a new generation,
- * which is empty; configs of the generation before are carried over when they are asked for. */
+ * A machine grows while it is used: one thread at a time. When it has grown enough, it begins a new
+ * generation, which is empty; configs of the generation before are carried over when they are asked for. */
 #ifndef CLEF_MODEL_CONSTRAIN_MACHINE_H
 #define CLEF_MODEL_CONSTRAIN_MACHINE_H
 
@@ -96,8 +96,8 @@ clef_status clef__machine_restart(clef__machine *m);
 /** Bytes of this generation. */
 size_t clef__machine_grown(const clef__machine *m);
 
-/** Begins a new generation after an error, or when this one has grown enough. Returns 1 if it did: configs then
- *  have other numbers. */
+/** Begins a new generation after an error, or when this one has grown enough. Returns 1 if it did: configs
+ *  then have other numbers. */
 int clef__machine_tidy(clef__machine *m);
 /** The config of this generation that is equal to one of another. 0 where that is gone: it was not of the
  *  generation before. */
@@ -109,8 +109,8 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code);
 uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special);
 /** 1 if the node is such a token, and this one fits. */
 int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special);
-/** The n frames that come after those of a config that may end here: they are no part of the config, since what
- *  comes next may go on with what may end. Valid until the machine is used again. */
+/** The n frames that come after those of a config that may end here: they are no part of the config, since
+ *  what comes next may go on with what may end. Valid until the machine is used again. */
 const uint32_t *clef__machine_after(clef__machine *m, uint32_t config, uint32_t *n);
 /** 1 if a code point from lo to hi leads on. */
 int clef__machine_can(clef__machine *m, uint32_t config, uint32_t lo, uint32_t hi);
