@@ -74,7 +74,7 @@ int cli_constraint_open(const cli_constraint *f, const char *command, const clef
     return s ? cli_report(&err) : CLI_GO_ON;
 }
 
-int32_t cli_end_tokens(clef_model *model, int32_t ids[16])
+int32_t cli_end_tokens(clef_model *model, int32_t ids[CLI_END_TOKENS])
 {
     const clef_hparams *hp = clef_model_hparams(model);
     const clef_tokenizer *tok = clef_model_tokenizer(model, NULL);
@@ -84,14 +84,14 @@ int32_t cli_end_tokens(clef_model *model, int32_t ids[16])
         ids[n++] = hp->eos;
     if (of_tokenizer >= 0 && of_tokenizer != hp->eos)
         ids[n++] = of_tokenizer;
-    for (int32_t i = 0; i < hp->n_eos_more && n < 16; i++)
+    for (int32_t i = 0; i < hp->n_eos_more && n < CLI_END_TOKENS; i++)
         ids[n++] = hp->eos_more[i];
     return n;
 }
 
 int cli_guide_open(const cli_constraint *f, const char *command, clef_model *model, cli_guide *out)
 {
-    int32_t ends[16];
+    int32_t ends[CLI_END_TOKENS];
     clef_error err = {0};
     *out = (cli_guide){NULL, NULL};
     if (!cli_constraint_given(f))

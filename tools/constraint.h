@@ -52,8 +52,9 @@ typedef struct cli_guide {
 /** Compiles the constraint that the flags name, if any, for a model that outlives it. As
  *  cli_constraint_open(). */
 int  cli_guide_open(const cli_constraint *flags, const char *command, clef_model *model, cli_guide *out);
-/** The tokens of a model that end a text: ids [16]; returns their number. */
-int32_t cli_end_tokens(clef_model *model, int32_t ids[16]);
+/** The tokens of a model that end a text; returns their number. */
+enum { CLI_END_TOKENS = 48 };
+int32_t cli_end_tokens(clef_model *model, int32_t ids[CLI_END_TOKENS]);
 void cli_guide_finish(cli_guide *guide);
 
 #endif

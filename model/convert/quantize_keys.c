@@ -227,9 +227,10 @@ static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)hp->n_token_types);
     if (hp->eos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)hp->eos);
-    if (hp->n_eos_more > 0)
+    const int32_t n_named = hp->n_eos_more - hp->n_eos_by_text;
+    if (n_named > 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.eot_token_id", (uint32_t)hp->eos_more[0]);
-    if (hp->n_eos_more > 1)
+    if (n_named > 1)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
 }
 

@@ -8,6 +8,7 @@
 #include "model/open/arch.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
+#include "model/open/end_tokens.h"
 
 static const clef_gguf_entry *find_entry(clef_gguf_keys *k, const char *key)
 {
@@ -290,6 +291,7 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
         if (id >= 0 && id != hp->eos)
             hp->eos_more[hp->n_eos_more++] = id;
     }
+    clef__end_tokens_of_gguf(gguf, hp);
 }
 
 static void read_experts(clef_gguf_keys *k, clef_hparams *hp)

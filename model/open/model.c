@@ -10,6 +10,7 @@
 #include "model/open/arch.h"
 #include "model/open/config.h"
 #include "model/open/declared.h"
+#include "model/open/end_tokens.h"
 #include "model/open/joined.h"
 #include "model/open/no_weights.h"
 #include "model/open/published.h"
@@ -421,8 +422,11 @@ const char *clef_model_path(const clef_model *model)
 
 const clef_tokenizer *clef_model_tokenizer(clef_model *model, clef_error *err)
 {
-    if (!model->tokenizer)
-        clef_tokenizer_open(model->path, &model->tokenizer, err);
+    if (model->tokenizer || clef_tokenizer_open(model->path, &model->tokenizer, err) != CLEF_OK)
+        return model->tokenizer;
+    /* where the files name one end token or none; GGUF's own list of tokens was looked through before */
+    if (model->hparams.n_eos_more == 0)
+        clef__end_tokens_of_tokenizer(model->tokenizer, &model->hparams);
     return model->tokenizer;
 }
 

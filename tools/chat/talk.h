@@ -46,7 +46,7 @@ typedef struct talk {
     json_t        *messages; /* OpenAI's, an array */
     char          *tools;    /* NULL, or OpenAI's tools as JSON */
     size_t         tools_bytes;
-    int32_t        n_context, interactive, n_ends, ends[16], n_calls;
+    int32_t        n_context, interactive, n_ends, ends[CLI_END_TOKENS], n_calls;
     uint64_t       n_answers; /* to vary the seed of /again */
     chat_input    *input;
     chat_stats     stats;

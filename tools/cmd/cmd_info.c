@@ -79,8 +79,42 @@ static void print_json_entry(void *user, const char *key, const char *value)
     cli_json_member_text(stdout, user, key, value);
 }
 
-static void print_text(const clef_model *model)
+/* Token `i` that ends a text, and whether it does so by its text alone. -1: there are no more. */
+static int32_t end_token(const clef_hparams *h, int32_t i, int *by_text)
 {
+    if (h->eos >= 0 && i == 0) {
+        *by_text = 0;
+        return h->eos;
+    }
+    i -= h->eos >= 0;
+    *by_text = i >= h->n_eos_more - h->n_eos_by_text;
+    return i < h->n_eos_more ? h->eos_more[i] : -1;
+}
+
+static void print_ends_text(const clef_hparams *h, const clef_tokenizer *tok)
+{
+    int by_text = 0;
+    for (int32_t i = 0, id; (id = end_token(h, i, &by_text)) >= 0; i++) {
+        size_t n = 0;
+        const char *text = clef_tokenizer_bytes(tok, id, &n);
+        printf("  %-22s %" PRId32 " \"%.*s\"%s\n", i ? "" : "ends a text", id, (int)n, text ? text : "",
+               by_text ? " (by its text)" : "");
+    }
+}
+
+static void print_ends_json(const clef_hparams *h, int32_t *members)
+{
+    int by_text = 0;
+    cli_json_member(stdout, members, "end_tokens");
+    putchar('[');
+    for (int32_t i = 0, id; (id = end_token(h, i, &by_text)) >= 0; i++)
+        printf("%s{\"id\": %" PRId32 ", \"by_text\": %s}", i ? ", " : "", id, by_text ? "true" : "false");
+    putchar(']');
+}
+
+static void print_text(clef_model *model)
+{
+    const clef_tokenizer *tok = clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
     const clef_hparams *h = clef_model_hparams(model);
     row rows[MAX_ROWS];
     const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
@@ -89,6 +123,7 @@ static void print_text(const clef_model *model)
     printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
     for (int32_t i = 0; i < n_rows; i++)
         printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
+    print_ends_text(h, tok);
     puts("\nmetadata");
     clef_model_metadata(model, print_entry, NULL);
     puts("\ntensors");
@@ -102,8 +137,9 @@ static void print_text(const clef_model *model)
     printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, cli_bytes_text(n_bytes, size));
 }
 
-static void print_json(const clef_model *model)
+static void print_json(clef_model *model)
 {
+    clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
     const clef_hparams *h = clef_model_hparams(model);
     row rows[MAX_ROWS];
     const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
@@ -117,7 +153,9 @@ static void print_json(const clef_model *model)
     putchar('{');
     for (int32_t i = 0; i < n_rows; i++)
         cli_json_member_number(stdout, &inner, rows[i].name, rows[i].x);
-    puts("},");
+    putchar('}');
+    print_ends_json(h, &members);
+    puts(",");
     cli_json_string(stdout, "metadata");
     fputs(": {", stdout);
     inner = 0;

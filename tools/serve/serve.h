@@ -8,6 +8,7 @@
 #include "tools/adapters.h"
 #include "tools/cli.h"
 #include "tools/common.h"
+#include "tools/constraint.h"
 #include "tools/prompts/speculation.h"
 #include "tools/serve/constraints.h"
 #include "tools/serve/keys.h"
@@ -45,7 +46,7 @@ typedef struct serve_model {
     char *arg_texts[2 * CLI_MAX_LIST + 32];
     int32_t n_args, n_arg_texts;
     clef_token_trie *trie; /* NULL: the model does not generate */
-    int32_t ends[16], n_ends;
+    int32_t ends[CLI_END_TOKENS], n_ends;
     cli_adapters adapters;
     float *adapter_scales;      /* [adapters.n] */
     clef_sampler_opts sampling; /* of requests that say nothing else */
