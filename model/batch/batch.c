@@ -633,6 +633,8 @@ clef_status clef_batch_step(clef_batch *b, int32_t *n_rows, clef_error *err)
         return CLEF_OK;
     forget_caches(b); /* a step that failed may have changed states half */
     s = recover(b, &why, err);
+    if (!s)
+        s = make_token_room(b, err); /* the step that failed may have picked tokens */
     return s ? s : step_once(b, n_rows, err);
 }
 

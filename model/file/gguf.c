@@ -15,7 +15,8 @@ enum {
     MAX_TENSOR_NAME_BYTES = 64,           /* gguf.md: "at most 64 bytes" */
     MIN_ENTRY_BYTES = 8 + 1 + 4 + 1,      /* key length, one byte of key, type, the smallest value */
     MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8, /* name length, one byte of name, n_dims, type, offset */
-    DEFAULT_ALIGNMENT = 32
+    DEFAULT_ALIGNMENT = 32,
+    LEAST_ALIGNMENT = 8 /* gguf.md: a multiple of 8; numbers are read in place */
 };
 
 /* A reader over the bytes. at <= n always; the first failure is kept and every later read returns zero. */
@@ -300,10 +301,10 @@ static uint64_t alignment_of(cursor *c, const clef_gguf *g)
     const int64_t alignment = e && e->type != CLEF_GGUF_STRING && !e->is_array ? clef__gguf_item_int(e, 0)
                               : e                                              ? 0
                                                                                : DEFAULT_ALIGNMENT;
-    if (c->status == CLEF_OK && (alignment <= 0 || (alignment & (alignment - 1)) != 0))
-        c->status =
-            clef__fail(c->err, CLEF_E_FORMAT, "%s: general.alignment is %" PRId64 ", expected a power of two",
-                       c->name, alignment);
+    if (c->status == CLEF_OK && (alignment < LEAST_ALIGNMENT || (alignment & (alignment - 1)) != 0))
+        c->status = clef__fail(c->err, CLEF_E_FORMAT,
+                               "%s: general.alignment is %" PRId64 ", expected a power of two from %d",
+                               c->name, alignment, LEAST_ALIGNMENT);
     return (uint64_t)alignment;
 }
 

@@ -143,10 +143,10 @@ void clef__mpi_check(clef__mpi *m, int code, int32_t peer)
     if (code == MPI_SUCCESS)
         return;
     char line[512], reason[MPI_MAX_ERROR_STRING] = "an unknown error";
-    const char *what;
+    char what[CLEF__MPI_WHAT];
     int64_t number;
     int n;
-    if (peer >= 0 && clef__mpi_heart_last(m, peer, &what, &number)) {
+    if (peer >= 0 && clef__mpi_heart_last(m, peer, what, &number)) {
         clef__mpi_describe(m, peer, "is lost", what, number, line, sizeof line);
     } else {
         MPI_Error_string(code, reason, &n);

@@ -29,7 +29,7 @@ typedef struct beat {
     int32_t awaits; /* the rank for which its device waits; -1: none */
     int32_t stuck;  /* beats for which its device has raised no round */
     int32_t says_goodbye;
-    char what[36];
+    char what[CLEF__MPI_WHAT];
 } beat;
 
 /* A parent or a child. */
@@ -87,8 +87,10 @@ static void listen(clef__mpi_heart *h, peer *p)
         if (!came)
             return;
         p->still = p->in.does != CLEF__MPI_DOES_OTHER || has_moved(&p->in, &p->said) ? 0 : p->still + 1;
+        clef__mpi_lock(&h->m->said_locked);
         p->said = p->in;
         p->said.what[sizeof p->said.what - 1] = '\0';
+        clef__mpi_unlock(&h->m->said_locked);
         p->silent = 0;
         if (!p->said.says_goodbye)
             expect_beat(h, p);
@@ -192,14 +194,16 @@ static void run(void *user)
     }
 }
 
-int clef__mpi_heart_last(const clef__mpi *m, int32_t rank, const char **what, int64_t *number)
+int clef__mpi_heart_last(clef__mpi *m, int32_t rank, char what[CLEF__MPI_WHAT], int64_t *number)
 {
     const beat *said = m->heart && rank != m->t.rank ? beat_of(m->heart, rank) : NULL;
-    if (said) {
-        *what = said->what;
-        *number = said->number;
-    }
-    return said != NULL;
+    if (!said)
+        return 0;
+    clef__mpi_lock(&m->said_locked);
+    memcpy(what, said->what, sizeof said->what);
+    *number = said->number;
+    clef__mpi_unlock(&m->said_locked);
+    return 1;
 }
 
 /* ---- begin and end ---- */
@@ -224,6 +228,17 @@ static int32_t turn(const clef__mpi *m, int32_t parent)
     return n_nodes < 3 ? 2 * n_nodes : 6;
 }
 
+/* Takes back the beats that did not come, and frees. */
+static void release(clef__mpi_heart *h)
+{
+    for (int32_t i = 0; i < h->n_peers; i++)
+        if (h->peers[i].get != MPI_REQUEST_NULL && MPI_Cancel(&h->peers[i].get) == MPI_SUCCESS)
+            MPI_Wait(&h->peers[i].get, MPI_STATUS_IGNORE);
+    h->m->heart = NULL;
+    free(h->peers);
+    free(h);
+}
+
 clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
 {
     const int32_t rank = m->t.rank, size = m->t.size;
@@ -244,8 +259,10 @@ clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
     for (int32_t child = rank * N_CHILDREN + 1; child < size && child <= (rank + 1) * N_CHILDREN; child++)
         add_peer(h, child, patience);
     h->thread = clef__mpi_thread_start(run, h);
-    return h->thread ? CLEF_OK
-                     : clef__fail(err, CLEF_E_NOMEM, "transport: cannot start the thread for heartbeats");
+    if (h->thread)
+        return CLEF_OK;
+    release(h);
+    return clef__fail(err, CLEF_E_NOMEM, "transport: cannot start the thread for heartbeats");
 }
 
 /* Each rank sends a last beat to its peers and waits for theirs, so that no message is left behind. */
@@ -279,10 +296,5 @@ void clef__mpi_heart_stop(clef__mpi *m)
     atomic_store(&h->stop, 1);
     clef__mpi_thread_join(h->thread);
     say_goodbye(h);
-    for (int32_t i = 0; i < h->n_peers; i++)
-        if (h->peers[i].get != MPI_REQUEST_NULL)
-            MPI_Cancel(&h->peers[i].get);
-    m->heart = NULL;
-    free(h->peers);
-    free(h);
+    release(h);
 }

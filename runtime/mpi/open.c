@@ -241,6 +241,7 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
     atomic_flag_clear(&m->ending);
     atomic_flag_clear(&m->last_locked);
     atomic_flag_clear(&m->summing_locked);
+    atomic_flag_clear(&m->said_locked);
     call_at(&m->t, "starting", -1);
     bound_start();
     clef_status s = start_mpi(m, err);

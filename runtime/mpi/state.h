@@ -17,6 +17,8 @@ typedef struct clef__mpi_request {
 
 /** A rank that is silent for so long is lost, unless CLEF_RANK_TIMEOUT says otherwise. */
 enum { CLEF__MPI_SILENCE = 5 };
+/** The bytes of what a rank says that it does, with the NUL. */
+enum { CLEF__MPI_WHAT = 36 };
 
 /** Where a rank is. */
 typedef enum clef__mpi_does {
@@ -49,6 +51,7 @@ typedef struct clef__mpi {
     uint64_t n_sent;         /* bytes, as transport.h counts them */
     atomic_flag  summing_locked; /* for the next one, which the heart reads */
     clef__group *summing;        /* the group in whose memory devices sum, or NULL */
+    atomic_flag  said_locked;    /* for what the heart has heard, which other threads read */
     /* How it ends (end.c). */
     atomic_flag ending;
     atomic_flag last_locked; /* for the two below, and held while the call runs */
@@ -120,7 +123,7 @@ clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err);
 /** Ends it after all ranks have said goodbye. All ranks call it. */
 void        clef__mpi_heart_stop(clef__mpi *m);
 /** What a rank said last; 0 where this rank does not hear it. */
-int clef__mpi_heart_last(const clef__mpi *m, int32_t rank, const char **what, int64_t *number);
+int clef__mpi_heart_last(clef__mpi *m, int32_t rank, char what[CLEF__MPI_WHAT], int64_t *number);
 
 /* ---- messages (messages.c) ---- */
 

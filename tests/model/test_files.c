@@ -66,6 +66,7 @@ static const struct {
     {HEAD("0", "1") "s:key 4:9 4:8 8:2 s:a 8:99 t:b", CLEF_E_FORMAT, "a string takes 99 bytes"},
     {HEAD("0", "2") U32("key", "1") U32("key", "2"), CLEF_E_FORMAT, "key key occurs twice"},
     {HEAD("0", "1") U32("general.alignment", "0"), CLEF_E_FORMAT, "general.alignment is 0"},
+    {HEAD("0", "1") U32("general.alignment", "1"), CLEF_E_FORMAT, "general.alignment is 1, expected a power"},
     {HEAD("0", "1") U32("general.alignment", "48"), CLEF_E_FORMAT, "general.alignment is 48"},
     {HEAD("0", "1") "s:general.alignment 4:5 4:-32", CLEF_E_FORMAT, "general.alignment is -32"},
     {HEAD("0", "1") "s:general.alignment 4:8 s:32", CLEF_E_FORMAT, "general.alignment is 0"},

@@ -219,7 +219,8 @@ static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cl
     const step token = {1, s->n_context}, prompt = {s->n_prompt, s->n_prompt};
     cli_step_cost decode = {0}, prefill = {0}, cost;
     /* Parts differ by what does not divide, and the last one has the most; the first one has the biases. */
-    for (int32_t part = 0; part<l->width; part += l->width> 1 ? l->width - 1 : 1) {
+    const int32_t to_last = l->width > 1 ? l->width - 1 : 1;
+    for (int32_t part = 0; part < l->width; part += to_last) {
         const int32_t rank = stage * l->width + part;
         clef_graph *g = NULL;
         clef_graph_counts counts;
