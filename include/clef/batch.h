@@ -102,7 +102,8 @@ CLEF_API clef_status clef_batch_pause(clef_batch *batch, int64_t sequence, clef_
 CLEF_API clef_status clef_batch_resume(clef_batch *batch, int64_t sequence, clef_error *err);
 
 /** Runs one step, and picks a token for each sequence whose prompt is complete. *n_rows is the number of
- *  rows it had: 0 when no sequence is left to run, or all are paused. Allocates nothing once its lengths have been seen.
+ *  rows it had: 0 when no sequence is left to run, or all are paused. Allocates nothing once its lengths have
+ *  been seen.
  *
  *  If the device is lost, it gets a new context and the step is repeated once, with the caches computed
  *  again. After any other error the sequences are as before the step. CLEF_E_CL, CLEF_E_BUILD,
