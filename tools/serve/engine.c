@@ -34,7 +34,7 @@ struct serve_engine {
     serve_lock lock;
     serve_condition work;
     serve_queue queue;
-    serve_embedding *embeddings;
+    serve_embedding *embeddings, *current; /* current: of which a part is computed */
     int32_t ends, failed;
     const char *fail_all; /* NULL, or why all runs are to end */
     serve_engine_stats stats;
@@ -543,6 +543,7 @@ static void run_embeddings(serve_engine *e)
     serve_embedding **at = next_embedding(e), *w = *at;
     if (w)
         *at = w->next;
+    e->current = w;
     serve_lock_release(&e->lock);
     if (!w)
         return;
@@ -564,16 +565,18 @@ static void run_embeddings(serve_engine *e)
         cli_progress_finish(&e->progress);
         w->n_done = end;
     }
-    if (error.id || atomic_load(&w->cancelled) || w->n_done == w->n) {
-        finish_embedding(w, error.id ? &error : NULL);
-        return;
-    }
+    const int ended = error.id || atomic_load(&w->cancelled) || w->n_done == w->n;
     serve_lock_take(&e->lock);
-    for (at = &e->embeddings; *at;)
+    e->current = NULL;
+    for (at = &e->embeddings; *at && !ended;)
         at = &(*at)->next;
-    w->next = NULL;
-    *at = w;
+    if (!ended) {
+        w->next = NULL;
+        *at = w;
+    }
     serve_lock_release(&e->lock);
+    if (ended)
+        finish_embedding(w, error.id ? &error : NULL);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -789,6 +792,7 @@ serve_engine_stats serve_engine_describe(serve_engine *e)
     serve_lock_take(&e->lock);
     serve_engine_stats s = e->stats;
     s.n_waiting = e->queue.n_waiting;
+    s.n_running += e->current != NULL;
     for (const serve_embedding *w = e->embeddings; w; w = w->next)
         s.n_running++;
     serve_lock_release(&e->lock);
