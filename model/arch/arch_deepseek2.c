@@ -32,6 +32,12 @@ static const char *const deepseek2_weights[CLEF_N_ROLES] = {
     [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_experts.down_proj",
 };
 
+/* llama.cpp's form: k's and v's part of the projection apart, k's transposed. */
+static const clef_join_rule deepseek2_joins[] = {
+    {&clef__join_latent, ".attn_k_b.weight", ".attn_v_b.weight", ".attn_kv_b.weight", 0, 1},
+    {NULL, NULL, NULL, NULL, 0, 0},
+};
+
 /* ---- the graph ------------------------------------------------------------------------------- */
 
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
@@ -152,18 +158,22 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->kv_lora_rank = clef__key_int(k, "attention.kv_lora_rank", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
-    hp->q_lora_rank = clef__key_int(k, "attention.q_lora_rank", 0, CLEF_MAX_WIDTH, 0);
+    clef__key_int(k, "attention.kv_lora_rank", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    if (clef__key_has(k,
+                      "attention.key_length_mla")) { /* then key_length is the width of the shared latent */
+        hp->head_dim = clef__key_int(k, "attention.key_length_mla", 1, CLEF_MAX_HEAD_DIM, 0);
+        hp->v_head_dim =
+            clef__key_int(k, "attention.value_length_mla", 1, CLEF_MAX_HEAD_DIM, CLEF_KEY_NEEDED);
+        hp->n_kv_heads = hp->n_heads;
+    }
     hp->d_ff_shared = hp->d_ff_expert * clef__key_int(k, "expert_shared_count", 0, 256, 0);
     if (hp->rope.type == CLEF_ROPE_YARN) { /* GGUF stores a tenth of it; q and k are not multiplied then */
         hp->rope.mscale_all_dim = 10 * clef__key_float(k, "rope.scaling.yarn_log_multiplier", 0, 100, 0);
         hp->rope.mscale = hp->rope.mscale_all_dim;
         hp->rope.truncate = 1;
     }
-    if (clef__key_int(k, "expert_weights_norm", 0, 1, 0) && k->status == CLEF_OK)
-        k->status =
-            clef__fail(k->err, CLEF_E_UNSUPPORTED,
-                       "%s: key %s: weights of experts over their sum are not supported", k->file, k->key);
+    if (clef__key_int(k, "expert_weights_norm", 0, 1, 0))
+        hp->router = CLEF_ROUTER_NORMED;
     set_scale(hp);
 }
 
@@ -172,6 +182,7 @@ const clef_arch clef__arch_deepseek2 = {
     .weights = {.hf = deepseek2_weights},
     .hf_prefix = "model.",
     .gguf_pairing = CLEF_ROPE_INTERLEAVED,
+    .joins = deepseek2_joins,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .layer = layer,

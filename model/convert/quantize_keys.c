@@ -186,6 +186,17 @@ static clef_status read_back(const clef_gguf_writer *w, const clef__quantize_pla
     return status;
 }
 
+/* The layers before the first with experts. */
+static int32_t n_dense_layers(const clef__quantize_plan *plan, int32_t n_layers)
+{
+    int32_t first = n_layers;
+    int layer, n = 0;
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (sscanf(plan->items[i].name, "blk.%d.ffn_gate_inp.%n", &layer, &n) == 1 && n > 0 && layer < first)
+            first = layer;
+    return first;
+}
+
 static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
                                const char *file, clef_error *err)
 {
@@ -206,6 +217,8 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     put_int(&k, "vocab_size", hp->n_vocab);
     put_attention(&k, hp, arch);
     put_rope(&k, &written);
+    if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
+        put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));
     if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
     if (hp->linear_taps > 0)

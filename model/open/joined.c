@@ -119,10 +119,52 @@ static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with,
     memcpy(to, &x, sizeof x);
 }
 
-const clef_join clef__join_rates = {rates_shape, rates_fill};
-const clef_join clef__join_columns = {columns_shape, columns_fill};
-const clef_join clef__join_elements = {elements_shape, elements_fill};
-const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};
+static int latent_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                        clef_tensor_info *out)
+{
+    const int is_wide = (of->dtype == CLEF_F32 || of->dtype == CLEF_BF16) &&
+                        (with->dtype == CLEF_F32 || with->dtype == CLEF_BF16);
+    (void)step;
+    *out = (clef_tensor_info){.dtype = is_wide ? CLEF_F32 : CLEF_F16,
+                              .rank = 2,
+                              .dims = {of->dims[0] * (of->dims[2] + with->dims[1]), of->dims[1]}};
+    return of->rank == 3 && with->rank == 3 && of->dims[0] == with->dims[0] && of->dims[1] == with->dims[2] &&
+           of->dims[0] <= CLEF_MAX_HEADS && of->dims[1] <= CLEF_MAX_HEAD_DIM &&
+           of->dims[2] <= CLEF_MAX_HEAD_DIM && with->dims[1] <= CLEF_MAX_HEAD_DIM;
+}
+
+/* Decodes row `row` of a matrix with rows of n. */
+static void decode_row(const clef_tensor_info *t, int64_t row, int64_t n, float *x)
+{
+    const int64_t elems = clef_dtype_block_elems(t->dtype), bytes = clef_dtype_block_bytes(t->dtype);
+    clef_dtype_decode(t->dtype, (const unsigned char *)t->data + row * (n / elems * bytes), (size_t)n, x);
+}
+
+static void latent_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                        int64_t i, unsigned char *to)
+{
+    const int64_t R = of->dims[1], N = of->dims[2], M = with->dims[1];
+    clef_tensor_info info;
+    float row[CLEF_MAX_HEAD_DIM];
+    (void)first;
+    latent_shape(of, with, step, &info);
+    const size_t size = (size_t)clef_dtype_block_bytes(info.dtype);
+    for (int64_t r = 0; r < R; r++) {
+        decode_row(of, i * R + r, N, row);
+        for (int64_t n = 0; n < N; n++)
+            clef_dtype_encode(info.dtype, &row[n], 1, to + (size_t)(n * R + r) * size);
+    }
+    for (int64_t m = 0; m < M; m++) {
+        decode_row(with, i * M + m, R, row);
+        clef_dtype_encode(info.dtype, row, (size_t)R, to + (size_t)((N + m) * R) * size);
+    }
+}
+
+const clef_join clef__join_rates = {rates_shape, rates_fill, 0};
+const clef_join clef__join_columns = {columns_shape, columns_fill, 0};
+const clef_join clef__join_elements = {elements_shape, elements_fill, 0};
+const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill, 0};
+const clef_join clef__join_latent = {latent_shape, latent_fill, 1};
 
 /* ---- finding them ---------------------------------------------------------------------------- */
 
@@ -236,12 +278,12 @@ static int ends_with(const char *text, const char *end)
 
 clef_status clef__joined_find(clef_model *m, clef_error *err)
 {
-    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &m->tensors[i];
         const char *at = strstr(t->name, experts);
-        if (at && strncmp(at + strlen(experts), "0.", 2) == 0)
+        if (at && !m->is_gguf && strncmp(at + strlen(experts), "0.", 2) == 0)
             status = add_stack(m, t, err);
         for (const clef_join_rule *r = arch->joins; r && r->join && status == CLEF_OK; r++)
             if (ends_with(t->name, r->of))
@@ -308,8 +350,9 @@ const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
     j->memory = n >= LARGE_BYTES ? clef__os_alloc_large(n) : malloc(n + 1);
     if (!j->memory)
         return NULL;
+    const int64_t n_pieces = j->rule && j->rule->join->by_parts ? j->parts[0]->dims[0] : t->dims[0];
     if (n > 0)
-        clef__os_parallel((int32_t)t->dims[0], fill_joined, &(filling){j, n / (size_t)t->dims[0]});
+        clef__os_parallel((int32_t)n_pieces, fill_joined, &(filling){j, n / (size_t)n_pieces});
     for (size_t i = 0; i < j->n_parts; i++) /* the copy makes the file's pages unnecessary */
         clef_model_release(m, j->parts[i]->name);
     return j->memory;

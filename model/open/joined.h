@@ -15,6 +15,9 @@ typedef struct clef_join {
     /** Writes matrix i of the result to `to`. */
     void (*fill)(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
                  int64_t i, unsigned char *to);
+    /** 1: the result has a matrix for each matrix of `of`, one after the other; 0: one for each of its own
+     *  rows along the first axis. */
+    int32_t by_parts;
 } clef_join;
 
 /** [E, K, N] -> [E, N / step, K]: columns first, first + step, ... as rows. */
@@ -24,6 +27,10 @@ extern const clef_join clef__join_elements;
 /** blocks U8 [E, N, K / 32, 16] with scales U8 [E, N, K / 32] -> MXFP4 [E, N / step, K]: rows first, first +
  *  step, ... A byte holds elements (2i, 2i + 1) there, and (i, i + 16) in a block of ggml's. */
 extern const clef_join clef__join_mxfp4;
+
+/** K^T [H, R, N] with V [H, M, R] -> [H (N + M), R]: the rows of each head's K, then those of its V. In F32, or
+ *  in F16 if they are stored with fewer bits. */
+extern const clef_join clef__join_latent;
 
 /** [H] -> [H] in F32: -exp(x). */
 extern const clef_join clef__join_rates;
@@ -39,7 +46,7 @@ typedef struct clef_join_rule {
 typedef struct clef_joined clef_joined;
 
 /** Finds the model's joined tensors: by its architecture's rules, and "x.experts.*.y" [n, ..] for the n
- *  stored "x.experts.0.y", "x.experts.1.y" ... The model's index by name must be complete. CLEF_E_SHAPE
+ *  stored "x.experts.0.y", "x.experts.1.y" ... (in a folder). The model's index by name must be complete. CLEF_E_SHAPE
  *  (names the parts that do not fit together), CLEF_E_NOMEM. */
 clef_status clef__joined_find(clef_model *model, clef_error *err);
 /** The joined tensor with that name, NULL if there is none. Its data is NULL until clef__joined_data() was

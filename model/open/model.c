@@ -355,8 +355,7 @@ static clef_status open_model(clef_model *m, clef_error *err)
         return no_memory(m->path, err);
     if (twice)
         return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", m->path, twice->name);
-    if (!m->is_gguf)
-        status = clef__joined_find(m, err);
+    status = clef__joined_find(m, err);
     if (status == CLEF_OK && !m->is_gguf)
         status = settle_head(m, err);
     return status == CLEF_OK ? clef__check_unread_tensors(m, err) : status;
