@@ -124,6 +124,24 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
             f, "a decoder of another width or number of heads than the encoder's is not supported");
 }
 
+/* Files of clef alone: llama.cpp does not have these families. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    const clef_tensor_info *positions = clef__gguf_tensor(k->gguf, "enc.position_embd.weight");
+    const int32_t pad = (int32_t)clef__gguf_int(k->gguf, "tokenizer.ggml.padding_token_id", 1);
+    if (hp->n_decoder_layers == 0)
+        hp->n_decoder_layers = hp->n_layers;
+    hp->pad = pad >= 0 && pad < hp->n_vocab ? pad : 1;
+    hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : 0;
+    if (positions && positions->dims[0] > hp->n_context)
+        hp->position_offset = (int32_t)(positions->dims[0] - hp->n_context);
+    hp->decoder_start = clef__key_int(k, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);
+    hp->activation = strcmp(hp->arch, "marian") == 0    ? CLEF_SILU
+                     : strcmp(hp->arch, "m2m_100") == 0 ? CLEF_RELU
+                                                        : CLEF_GELU;
+    hp->rope.dims = 0;
+}
+
 static const clef_arch_alias names[] = {
     {"marian", "marian", 0, 0},   {"bart", "bart", 0, 2}, {"mbart", "mbart", 0, 2},
     {"m2m_100", "m2m_100", 0, 2}, {NULL, NULL, 0, 0},
@@ -137,6 +155,7 @@ const clef_arch clef__arch_bart = {
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,
+    .read_gguf = read_gguf,
     .build = encode,
     .decode = decode,
 };

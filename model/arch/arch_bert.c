@@ -208,14 +208,21 @@ static void distilbert_read_json(clef_json_fields *f, clef_hparams *hp)
 /* GGUF's bert has a key for the number of token types, and none for the activation. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->activation = clef__key_int(k, "activation_gelu_tanh", 0, 1, 0) ? CLEF_GELU_TANH : CLEF_GELU;
+    enum { REACH = 128 };
+    const clef_tensor_info *embedding = clef__gguf_tensor(k->gguf, "token_embd.weight");
+    const int is_tanh = clef__key_int(k, "activation_gelu_tanh", 0, 1, strcmp(hp->arch, "albert") == 0);
+    hp->activation = is_tanh ? CLEF_GELU_TANH : CLEF_GELU;
     hp->tied_embeddings = 1;
+    hp->max_distance = hp->n_buckets > 0 ? REACH : 0;
+    if (embedding && embedding->dims[1] != hp->d_model)
+        hp->d_embed = (int32_t)embedding->dims[1];
     hp->rope.dims = 0;
 }
 
-#define ENCODER(family, model_type, architecture, weight_names, prefix, reader)                              \
-    static const clef_arch_alias family##_names[] = {{model_type, architecture, -1, -1},                     \
-                                                     {NULL, NULL, 0, 0}};                                    \
+/* older: a name in GGUF that is read, but no longer written. */
+#define ENCODER(family, model_type, architecture, older, weight_names, prefix, reader)                       \
+    static const clef_arch_alias family##_names[] = {                                                        \
+        {model_type, architecture, -1, -1}, {NULL, older, -1, -1}, {NULL, NULL, 0, 0}};                      \
     const clef_arch clef__arch_##family = {.names = family##_names,                                          \
                                            .kind = CLEF_ENCODER,                                             \
                                            .weights = {.hf = weight_names, .gguf = gguf_names},              \
@@ -226,10 +233,10 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
                                            .read_gguf = read_gguf,                                           \
                                            .build = build};
 
-ENCODER(bert, "bert", "bert", bert_weights, "bert.", read_json)
-ENCODER(roberta, "roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
-ENCODER(xlm_roberta, "xlm-roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
-ENCODER(electra, "electra", "electra", electra_weights, "electra.", electra_read_json)
-ENCODER(distilbert, "distilbert", "distilbert", distilbert_weights, "distilbert.", distilbert_read_json)
-ENCODER(mpnet, "mpnet", "mpnet", mpnet_weights, "mpnet.", mpnet_read_json)
-ENCODER(albert, "albert", "albert", albert_weights, "albert.", albert_read_json)
+ENCODER(bert, "bert", "bert", NULL, bert_weights, "bert.", read_json)
+ENCODER(roberta, "roberta", NULL, NULL, roberta_weights, "roberta.", roberta_read_json)
+ENCODER(xlm_roberta, "xlm-roberta", NULL, NULL, roberta_weights, "roberta.", roberta_read_json)
+ENCODER(electra, "electra", "electra", NULL, electra_weights, "electra.", electra_read_json)
+ENCODER(distilbert, "distilbert", NULL, "distilbert", distilbert_weights, "distilbert.", distilbert_read_json)
+ENCODER(mpnet, "mpnet", "mpnet", NULL, mpnet_weights, "mpnet.", mpnet_read_json)
+ENCODER(albert, "albert", "albert", NULL, albert_weights, "albert.", albert_read_json)

@@ -74,23 +74,9 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         clef__json_refuse(f, "sliding_window: expected half of local_attention");
 }
 
-/* The gate's function, by its name alone or with the name of the gated form. */
-static void read_activation(clef_gguf_keys *k, clef_hparams *hp)
-{
-    char name[40];
-    if (!clef__key_text(k, "hidden_activation", name, sizeof name))
-        return;
-    if (strcmp(name, "silu") == 0 || strcmp(name, "swiglu") == 0)
-        hp->activation = CLEF_SILU;
-    else if (strcmp(name, "gelu") != 0 && strcmp(name, "geglu") != 0 && k->status == CLEF_OK)
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
-                               "%s: key %s is %s, known are: gelu geglu silu swiglu", k->file, k->key, name);
-}
-
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->tied_embeddings = 1;
-    read_activation(k, hp);
     if (hp->sliding_window == 0) {
         hp->rope_sliding = (clef_rope_params){0};
         return;

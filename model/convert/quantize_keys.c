@@ -227,6 +227,10 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         put_int(&k, "decoder_start_token_id", hp->decoder_start);
     const clef_status status = read_back(w, plan, file, &read, err);
     leave_out_unused(&read);
+    if (status == CLEF_OK && read.activation != written.activation) {
+        clef__gguf_put_text(w, key_of(&k, "hidden_activation"), clef__gguf_activation(written.activation));
+        read.activation = written.activation;
+    }
     if (status == CLEF_OK)
         clef__config_put_keys(w, &written, &read);
     return status;
@@ -236,8 +240,9 @@ static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
 {
     if (hp->bos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)hp->bos);
-    if (hp->n_token_types > 0)
-        clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)hp->n_token_types);
+    if (hp->n_token_types > 0 || strcmp(clef__quantize_arch(hp), "bert") == 0) /* llama.cpp needs a number */
+        clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count",
+                           hp->n_token_types > 0 ? (uint32_t)hp->n_token_types : 1);
     if (hp->eos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)hp->eos);
     const int32_t n_named = hp->n_eos_more - hp->n_eos_by_text;

@@ -366,6 +366,42 @@ static void check_causal(clef_gguf_keys *k, const clef_arch *arch)
                                k->key, !causal, causal, k->arch);
 }
 
+static const struct {
+    const char *name;
+    clef_activation activation;
+} activations[] = {{"silu", CLEF_SILU},           {"gelu", CLEF_GELU},
+                   {"gelu_tanh", CLEF_GELU_TANH}, {"relu", CLEF_RELU},
+                   {"swiglu", CLEF_SILU},         {"geglu", CLEF_GELU},
+                   {"swish", CLEF_SILU},          {"gelu_pytorch_tanh", CLEF_GELU_TANH},
+                   {"gelu_new", CLEF_GELU_TANH}};
+
+const char *clef__gguf_activation(clef_activation activation)
+{
+    size_t i = 0;
+    while (activations[i].activation != activation)
+        i++;
+    return activations[i].name;
+}
+
+/* The feed-forward's function, where a file states another than the family's. */
+static void read_activation(clef_gguf_keys *k, clef_hparams *hp)
+{
+    enum { N = sizeof activations / sizeof *activations };
+    char name[40], shown[40];
+    size_t i = 0;
+    if (!clef__key_text(k, "hidden_activation", name, sizeof name))
+        return;
+    while (i < N && strcmp(activations[i].name, name) != 0)
+        i++;
+    clef__config_text(name, shown, sizeof shown);
+    if (i < N)
+        hp->activation = activations[i].activation;
+    else if (k->status == CLEF_OK)
+        k->status =
+            clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %s, known are: silu gelu gelu_tanh relu",
+                       k->file, k->key, shown);
+}
+
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)
 {
     char text[sizeof hp->name + 8]; /* longer than the field, so that clef__config_text() cuts it */
@@ -400,6 +436,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
         hp->n_token_types = (int32_t)types->dims[0];
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
+    read_activation(&k, hp);
     clef__config_get_keys(&k, hp);
     clef__gguf_check_unread(&k);
     if (k.status != CLEF_OK)

@@ -15,6 +15,9 @@ void clef__config_put_standard(clef_gguf_writer *w, const char *prefix, const cl
 /** The earlier name of a key, or NULL. */
 const char *clef__key_old_name(const char *name);
 
+/** The name of a function as the key hidden_activation has it. */
+const char *clef__gguf_activation(clef_activation activation);
+
 /** Refuses a key of the architecture that nothing read and that asks for what clef does not have. */
 void clef__gguf_check_unread(clef_gguf_keys *k);
 /** Calls `entry` for each other key of the architecture that nothing read, unless it is known to change
