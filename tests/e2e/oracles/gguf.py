@@ -105,8 +105,8 @@ FAMILIES = {
     "t5-gated": ("T5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, "t5"),
 }
 MOST_LLAMA = 5e-2  # its GELU is a table of f16, which grows where scores are not scaled (T5, Gemma 4)
-# llama.cpp does not divide the logits of T5, where rounding grows most; rounds the limits of YaRN's ramp where gpt-oss does not; has a context of at least 256
-# positions, for which longrope has its other list
+# llama.cpp does not divide the logits of T5, where rounding grows most; rounds the limits of YaRN's ramp where gpt-oss does not; has a
+# context of at least 256 positions, for which longrope has its other list
 NOT_AS_CLEF = {"t5", "t5-gated", "gpt-oss", "phi3-longrope"}
 OTHERS_DIFFER = {"llama-yarn-factor"}  # the converter writes the factor under a key that llama.cpp does not read
 
