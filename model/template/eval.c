@@ -208,7 +208,10 @@ clef__value clef__slice_of(clef__tpl *t, clef__value of, clef__value from, clef_
     clef__out text = {0};
     for (size_t i = 0; i < out.l->n; i++)
         clef__out_str(t, &text, out.l->at[i].s);
-    return clef__out_value(t, &text);
+    const clef__value cut = clef__out_value(t, &text);
+    if (!t->status)
+        cut.s->is_safe = of.s->is_safe;
+    return cut;
 }
 
 /* ---- operators -------------------------------------------------------------------------------- */

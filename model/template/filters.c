@@ -287,6 +287,7 @@ static const struct {
     {"dictsort", clef__filter_dictsort},
     {"e", f_escape},
     {"escape", f_escape},
+    {"filesizeformat", clef__filter_filesizeformat},
     {"first", clef__filter_first},
     {"float", clef__filter_float},
     {"forceescape", f_forceescape},
@@ -304,6 +305,7 @@ static const struct {
     {"map", clef__filter_map},
     {"max", clef__filter_max},
     {"min", clef__filter_min},
+    {"pprint", clef__filter_pprint},
     {"reject", clef__filter_reject},
     {"rejectattr", clef__filter_rejectattr},
     {"replace", f_replace},
@@ -315,6 +317,7 @@ static const struct {
     {"slice", clef__filter_slice},
     {"sort", clef__filter_sort},
     {"string", f_string},
+    {"striptags", clef__filter_striptags},
     {"sum", clef__filter_sum},
     {"title", f_title},
     {"tojson", f_tojson},
@@ -324,12 +327,13 @@ static const struct {
     {"upper", f_upper},
     {"urlencode", f_urlencode},
     {"wordcount", f_wordcount},
+    {"wordwrap", clef__filter_wordwrap},
+    {"xmlattr", clef__filter_xmlattr},
 };
 
 int clef__is_refused_filter(const clef__str *name)
 {
-    static const char *const names[] = {"filesizeformat", "pprint",   "random", "striptags",
-                                        "urlize",         "wordwrap", "xmlattr"};
+    static const char *const names[] = {"random", "urlize"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (clef__str_is(name, names[i]))
             return 1;

@@ -403,8 +403,8 @@ clef__value clef__format_percent(clef__tpl *t, const clef__str *s, clef__value v
 {
     percent p = {.t = t, .s = s, .values = &values, .n = 1, .mapping = values};
     const int is_mapping = values.kind == CLEF__DICT || values.kind == CLEF__LIST ||
-                           values.kind == CLEF__UNDEFINED || values.kind == CLEF__VIEW ||
-                           values.kind == CLEF__RANGE || values.kind == CLEF__NAMESPACE;
+                           values.kind == CLEF__UNDEFINED || values.kind == CLEF__RANGE ||
+                           values.kind == CLEF__NAMESPACE;
     if (values.kind == CLEF__TUPLE) {
         p.values = values.l->at;
         p.n = (int32_t)values.l->n;

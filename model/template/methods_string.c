@@ -567,7 +567,10 @@ static clef__value padded(clef__tpl *t, clef__value self, const clef__args *args
     }
     if (left == pad)
         clef__out_part(t, &o, self.s, (size_t)has_sign, self.s->n);
-    return clef__out_value(t, &o);
+    const clef__value out = clef__out_value(t, &o);
+    if (!t->status)
+        out.s->is_safe = self.s->is_safe;
+    return out;
 }
 
 static clef__value str_ljust(clef__tpl *t, clef__value self, const clef__args *args)

@@ -83,7 +83,7 @@ static clef__node *parse_if(clef__parser *p)
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     clef__node *n = clef__new_node(p, CLEF__N_IF);
     do {
-        clef__node_add(p, n, clef__parse_tuple(p, CLEF__PART_ANY, 0));
+        clef__node_add(p, n, clef__parse_tuple(p, CLEF__PART_PLAIN, 0));
         want_block_end(p);
         clef__node_add(p, n, parse_body(p, ends));
     } while (!p->t->status && clef__take_word(p, "elif"));

@@ -12,7 +12,7 @@
 #include "model/tokenizer/tokenizer.h"
 #include "model/tools/formats.h"
 
-enum { MOST_TOOLS = 256, MOST_DROPPED = 100, MOST_FORMS = 2 };
+enum { MOST_TOOLS = 256, MOST_DROPPED = 100, MOST_FORMS = 2, MOST_ID = 16 };
 
 /* U+FF5C and U+2581 are part of DeepSeek's tags. */
 #define BAR "\xEF\xBD\x9C"
@@ -73,7 +73,8 @@ typedef struct maker {
  * call. */
 static json_t *document(const maker *m, json_t *const *parameters)
 {
-    json_t *properties = json_pack("{s:{s:s}}", "id", "type", "string"), *required = json_pack("[s]", "id");
+    json_t *properties = json_pack("{s:{s:s,s:i}}", "id", "type", "string", "maxLength", MOST_ID),
+           *required = json_pack("[s]", "id");
     for (int32_t i = 0; i < m->n; i++) {
         char key[16];
         snprintf(key, sizeof key, "a%d", i);

@@ -187,7 +187,9 @@ static void test_refused(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"{{ l | random }}", "random"},
-        {"{{ l | pprint }}", "pprint"},
+        {"{{ ('x' * 100) | pprint }}", "pprint"},
+        {"{{ 'a.b' | urlize }}", "urlize"},
+        {"{{ 'a-b' | wordwrap(1) }}", "hyphens"},
         {"{% block a %}{% endblock %}", "block"},
         {"{% autoescape true %}{% endautoescape %}", "autoescape"},
         {"{{ 2 ** 64 }}", "64 bits"},
