@@ -183,21 +183,30 @@ static void define_token(clef__tpl *t, const char *name, const char *text, size_
                         clef__text_value(t, memcpy(copy, text, n), n, 0));
 }
 
+static void tokens_of_config(clef__tpl *t, const json_t *root)
+{
+    for (size_t i = 0; i < sizeof special_names / sizeof *special_names && !t->status; i++) {
+        const json_t *value = json_object_get(root, special_names[i]),
+                     *content = json_is_object(value) ? json_object_get(value, "content") : value;
+        if (json_is_string(content))
+            define_token(t, special_names[i], json_string_value(content), json_string_length(content));
+    }
+}
+
+/* As transformers reads them: special_tokens_map.json counts only where tokenizer_config.json has no list of
+ * added tokens, and then it counts more. */
 static void tokens_of_folder(clef__tpl *t, const char *folder)
 {
-    static const char *const files[] = {"special_tokens_map.json", "tokenizer_config.json"};
-    for (size_t f = 0; f < sizeof files / sizeof *files && !t->status; f++) {
+    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    int has_list = 0;
+    for (size_t f = 0; f < sizeof files / sizeof *files && !has_list && !t->status; f++) {
         char path[MAX_PATH];
         json_t *root = NULL;
         if (!join_path(path, folder, files[f]))
             continue;
         t->status = clef__json_load(path, MAX_CONFIG_BYTES, &root, t->err);
-        for (size_t i = 0; i < sizeof special_names / sizeof *special_names && !t->status; i++) {
-            const json_t *value = json_object_get(root, special_names[i]),
-                         *content = json_is_object(value) ? json_object_get(value, "content") : value;
-            if (json_is_string(content))
-                define_token(t, special_names[i], json_string_value(content), json_string_length(content));
-        }
+        tokens_of_config(t, root);
+        has_list = json_is_object(json_object_get(root, "added_tokens_decoder"));
         json_decref(root);
     }
 }

@@ -1,5 +1,8 @@
 /* Chat templates: the language beside what Jinja 3.1.6 makes of the same sources (scripts/template-cases),
  * which bytes came from a message, and templates when memory is short. */
+#define TEST_NAME "template"
+#include "tests/files.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +56,7 @@ static json_t *load(const char *name)
 
 static int read_talk(void **state)
 {
-    (void)state;
+    make_temp_dir(state);
     static json_t *talk; /* its keys are borrowed */
     const char *key;
     json_t *value;
@@ -207,6 +210,38 @@ static void test_refused(void **state)
     }
 }
 
+/* Special tokens are those that transformers takes of the same files. */
+static void test_special_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *map, *want;
+    } cases[] = {
+        {"{\"bos_token\":\"<b>\",\"eos_token\":{\"content\":\"<e>\"}}", NULL, "<b><e>"},
+        {"{\"bos_token\":\"<b>\"}", "{\"bos_token\":\"<map>\",\"eos_token\":\"<e>\"}", "<map><e>"},
+        {"{\"bos_token\":\"<b>\",\"added_tokens_decoder\":{}}",
+         "{\"bos_token\":\"<map>\",\"eos_token\":\"<e>\"}", "<b>"},
+        {NULL, "{\"eos_token\":{\"content\":\"<e>\"}}", "<e>"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clef_error err = {.text = ""};
+        clef_template *tpl = NULL;
+        clef_rendered text = {0};
+        if (cases[i].config)
+            write_text(temp_path("tokenizer_config.json"), cases[i].config);
+        if (cases[i].map)
+            write_text(temp_path("special_tokens_map.json"), cases[i].map);
+        ok(clef_template_parse("{{ bos_token }}{{ eos_token }}", 30, "t", &tpl, &err), &err);
+        const clef_template_opts opts = {.messages = "[]", .messages_bytes = 2, .model = temp_dir};
+        ok(clef_template_render(tpl, &opts, &text, &err), &err);
+        assert_string_equal(text.text, cases[i].want);
+        clef_rendered_finish(&text);
+        clef_template_destroy(tpl);
+        clef__os_remove(temp_path("tokenizer_config.json"));
+        clef__os_remove(temp_path("special_tokens_map.json"));
+    }
+}
+
 static void test_errors(void **state)
 {
     (void)state;
@@ -244,8 +279,8 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),   cmocka_unit_test(test_marks),  cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_cases),   cmocka_unit_test(test_marks),          cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_special_tokens), cmocka_unit_test(test_errors),
     };
-    return cmocka_run_group_tests(tests, read_talk, NULL);
+    return cmocka_run_group_tests(tests, read_talk, remove_temp_dir);
 }
