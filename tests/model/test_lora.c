@@ -515,8 +515,22 @@ static void wrong_configs(void **state)
         {"{\"r\": 4, \"lora_alpha\": 4, \"alora_invocation_tokens\": [5]}", CLEF_E_UNSUPPORTED, "aLoRA"},
         {"{\"r\": 4, \"lora_alpha\": 4, \"target_parameters\": [\"x\"]}", CLEF_E_UNSUPPORTED,
          "target_parameters"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\".*q_proj\": 2}}", CLEF_E_UNSUPPORTED,
-         ".*q_proj"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"\\\\hq_proj\": 2}}", CLEF_E_UNSUPPORTED,
+         "\\hq_proj"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": {\"(q_proj\": 2}}", CLEF_E_FORMAT, "(q_proj"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"(?<n>q)_proj\": 2}}", CLEF_E_UNSUPPORTED,
+         "(?<n>q)"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"k_proj\", \"_proj\"]}", CLEF_E_UNSUPPORTED,
+         "target_modules"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": \".*k_proj\"}", CLEF_E_UNSUPPORTED,
+         "target_modules"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [1, 2]}",
+         CLEF_E_UNSUPPORTED, "layers_to_transform"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, "
+         "\"layers_pattern\": \"blocks\"}",
+         CLEF_E_UNSUPPORTED, "layers_to_transform"},
+        {"{\"r\": 4, \"lora_alpha\": 4, \"exclude_modules\": [\"self_attn.q_proj\"]}", CLEF_E_UNSUPPORTED,
+         "exclude_modules"},
         {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"q_proj\": \"x\"}}", CLEF_E_FORMAT,
          "alpha_pattern"},
         {"{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": [1]}", CLEF_E_FORMAT, "rank_pattern"},
@@ -533,6 +547,70 @@ static void wrong_configs(void **state)
     add(&l, LAYER "self_attn.q_proj.lora_B.weight", D, 4, 0, 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(m, rows[i].text, rows[i].text, &l, rows[i].status, rows[i].piece);
+    finish_list(&l);
+    clef_model_close(m);
+}
+
+/* What PEFT 0.21 finds for model.layers.0.self_attn.q_proj: re.match(rf"(.*\.)?({key})$", name). */
+static void patterns(void **state)
+{
+    static const struct {
+        const char *key; /* as JSON */
+        int matches;
+    } rows[] = {
+        {"q_proj", 1},
+        {"proj", 0},
+        {"layers.0", 0},
+        {"layers\\\\.\\\\d\\\\.self_attn\\\\.q_proj", 1},
+        {"layers\\\\.[1-9]\\\\.self_attn\\\\.q_proj", 0},
+        {"q.proj", 1},
+        {".*q_proj", 1},
+        {"(?:q|k)_proj", 1},
+        {"k_proj|q_proj", 1},
+        {"[^.]*_proj", 1},
+        {"\\\\w+", 1},
+        {"^model.layers.0.self_attn.q_proj$", 1},
+        {"^q_proj", 0},
+        {"Q_PROJ", 0},
+        {"(?i:Q_PROJ)", 1},
+        {"q_proj\\\\Z", 1},
+        {"(q)_proj|(.)\\\\2x", 1},
+    };
+    static const char *const targets[] = {
+        "\"target_modules\": [\"v_proj\", \"q_proj\"], \"layers_to_transform\": [1, 0]",
+        "\"target_modules\": \"model.layers.[0-9].self_attn.(q|k)_proj\", \"layers_to_transform\": [7]",
+        "\"target_modules\": [\"model.layers.0.self_attn.q_proj\"], \"exclude_modules\": [\"k_proj\"]",
+        "\"target_modules\": \"all-linear\"",
+        "\"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, \"layers_pattern\": [\"h\", "
+        "\"layers\"]",
+    };
+    char config[400];
+    clef_error err = {0};
+    (void)state;
+    clef_model *m = model_of(&families[0], 0);
+    tensor_list l = {.n = 0};
+    add(&l, LAYER "self_attn.q_proj.lora_A.weight", 4, D, 0, 1);
+    add(&l, LAYER "self_attn.q_proj.lora_B.weight", D, 4, 0, 1);
+    const size_t n_rows = sizeof rows / sizeof *rows;
+    float plain_value = 0;
+    for (size_t i = 0; i < n_rows + sizeof targets / sizeof *targets; i++) {
+        clef_lora *lora;
+        if (i < n_rows)
+            snprintf(config, sizeof config, "{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"%s\": %d}}",
+                     rows[i].key, rows[i].matches ? 12 : 8);
+        else
+            snprintf(config, sizeof config, "{\"r\": 4, \"lora_alpha\": 4, %s}", targets[i - n_rows]);
+        const char *path =
+            write_folder("good", "adapter_model.safetensors", &l, "adapter_config.json", config);
+        ok(clef_lora_open(path, m, 1, &lora, &err), &err);
+        const float up = clef_lora_target(lora, 0).up[0];
+        const float factor = i < n_rows && rows[i].matches ? 3 : 1;
+        plain_value = i ? plain_value : up / 3;
+        if (fabsf(up - factor * plain_value) > 1e-6f)
+            fail_msg("%s: expected a factor of %g, got %g", config, (double)factor,
+                     (double)(up / plain_value));
+        clef_lora_close(lora);
+    }
     finish_list(&l);
     clef_model_close(m);
 }
@@ -644,8 +722,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_in_a_batch),     cmocka_unit_test(both_formats),
         cmocka_unit_test(session_with_adapter), cmocka_unit_test(sequences_of_a_batch),
-        cmocka_unit_test(wrong_configs),        cmocka_unit_test(wrong_tensors),
-        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(wrong_configs),        cmocka_unit_test(patterns),
+        cmocka_unit_test(wrong_tensors),        cmocka_unit_test(wrong_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
