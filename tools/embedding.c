@@ -1,6 +1,7 @@
 #include "tools/embedding.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char *const cli_pooling_names[] = {"model", "cls", "mean", "last", NULL};
 const char *const cli_normalize_names[] = {"model", "no", "yes", NULL};
@@ -17,10 +18,18 @@ int cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const c
         .pooling = (clef_pooling)o->pooling,
         .normalize = (clef_normalize)o->normalize,
         .n_batch = o->n_batch,
+        .no_prompt = o->no_prompt,
         .compile = cli_compile_opts(&o->compile, &e->progress),
     };
     if (clef_embedder_create(e->device, e->model, &opts, &e->embedder, &err) != CLEF_OK)
         return cli_report(&err);
+    const clef_embedder_info info = clef_embedder_describe(e->embedder);
+    if (info.prompt && !o->quiet)
+        fprintf(stderr,
+                "clef: the model's prompt is put before each text: %.200s (--no-prompt leaves it out)\n",
+                info.prompt);
+    if (!o->quiet && strcmp(info.similarity, "cosine") != 0)
+        fprintf(stderr, "clef: the model's vectors are meant to be compared by %.40s\n", info.similarity);
     return CLI_GO_ON;
 }
 

@@ -9,7 +9,7 @@
 typedef struct cli_embedding_options {
     const char *device;
     cli_split   split;
-    int32_t     pooling, normalize, n_batch, truncate, n_threads, quiet;
+    int32_t     pooling, normalize, n_batch, truncate, no_prompt, n_threads, quiet;
     clef_compile_opts compile;
 } cli_embedding_options;
 
@@ -27,6 +27,8 @@ extern const char *const cli_normalize_names[];
      .help = "scale vectors to length 1. model: as the model's files say, else no"},                      \
     {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),               \
      .help = "cut texts that are too long for the model instead of refusing them"},                       \
+    {.names = "no-prompt", .type = CLI_SWITCH, .offset = offsetof(options, common.no_prompt),             \
+     .help = "leave out the prompt that the model's files put before each text"},                         \
     THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options),                         \
     COMPILE_OPTIONS(cli_embedding_options), QUIET_OPTION(cli_embedding_options)
 

@@ -269,6 +269,8 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
         clef__gguf_put_u32(w, key, n);
     clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
     clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
+    if (info.prompt)
+        clef__gguf_put_text(w, "clef.embedding.prompt", info.prompt);
     return CLEF_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "model/open/arch.h"
 #include "model/open/embed_config.h"
 #include "model/open/model.h"
+#include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
@@ -88,14 +89,81 @@ static clef_status read_pooling(const clef_model *m, const char *part, clef_embe
                             root ? "is not an object" : "is missing");
     if (status == CLEF_OK) {
         clef_json_fields f = {.object = root, .file = path, .err = err};
-        const char *word = clef__json_string(&f, "pooling_mode", NULL);
+        const json_t *modes_of = json_object_get(root, "pooling_mode");
+        const char *word = json_array_size(modes_of) == 1 ? json_string_value(json_array_get(modes_of, 0))
+                                                          : clef__json_string(&f, "pooling_mode", NULL);
         if (f.status == CLEF_OK)
             out->pooling = word ? mode_of_word(&f, word) : mode_of_flags(&f);
+        if (f.status == CLEF_OK && !clef__json_bool(&f, "include_prompt", 1) && out->prompt)
+            f.status =
+                clef__fail(err, CLEF_E_UNSUPPORTED,
+                           "%s: include_prompt false with a prompt before each text is not supported", path);
         status = f.status;
     }
     json_decref(root);
     free(path);
     return status;
+}
+
+/* Loads the first of sentence-transformers' files that there is, by its names over time. */
+static clef_status load_transformer(const clef_model *m, const char *part, char **path, json_t **out,
+                                    clef_error *err)
+{
+    static const char *const kinds[] = {"bert",   "roberta",     "distilbert", "camembert",
+                                        "albert", "xlm-roberta", "xlnet"};
+    clef_status status = CLEF_OK;
+    *path = NULL;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && status == CLEF_OK && !*out; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "sentence_%s_config.json", kinds[i]);
+        free(*path);
+        status = load_beside(m, part, name, path, out, err);
+    }
+    return status;
+}
+
+/* model_max_length of an object, at most `most`; what is not there, or beyond all models, is `most`. */
+static int32_t longest_of(const json_t *object, int32_t most)
+{
+    const json_t *value = json_object_get(object, "model_max_length");
+    const double n = json_number_value(value);
+    return json_is_number(value) && n >= 1 && n < most ? (int32_t)n : most; /* 1e30 means none */
+}
+
+/* The tokenizer's own limit, which holds where sentence-transformers' files name none. */
+static clef_status read_tokenizer_limit(const clef_model *m, const char *part, clef_embedder_info *out,
+                                        clef_error *err)
+{
+    const size_t n = strlen(m->path) + strlen(part) + 2;
+    char *folder = malloc(n);
+    json_t *root = NULL;
+    if (!folder)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a path", m->path);
+    snprintf(folder, n, "%s%s%s", m->path, *part ? "/" : "", part);
+    const clef_status status = clef__load_beside(folder, "tokenizer_config.json", &root, err);
+    out->max_tokens = longest_of(root, out->max_tokens);
+    json_decref(root);
+    free(folder);
+    return status;
+}
+
+/* Refuses settings of the transformer that give other vectors. */
+static void check_transformer(clef_json_fields *f)
+{
+    static const char *const words[][2] = {{"transformer_task", "feature-extraction"},
+                                           {"module_output_name", "last_hidden_state"}};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *value = json_object_get(f->object, words[i][0]);
+        const char *text = json_string_value(value);
+        if (value && !json_is_null(value) && !(text && strcmp(text, words[i][1]) == 0) &&
+            f->status == CLEF_OK && !(i == 1 && text && strcmp(text, "token_embeddings") == 0))
+            f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s is %.60s, expected %s", f->file,
+                                   words[i][0], text ? text : clef__json_kind(value), words[i][1]);
+    }
+    if (clef__json_bool(f, "do_lower_case", 0) && f->status == CLEF_OK)
+        f->status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: do_lower_case true is not supported", f->file);
 }
 
 /* Reads the length of the longest text; sentence-transformers cuts there. */
@@ -104,20 +172,36 @@ static clef_status read_transformer(const clef_model *m, const char *part, clef_
 {
     char *path;
     json_t *root;
-    clef_status status = load_beside(m, part, "sentence_bert_config.json", &path, &root, err);
+    int32_t most = 0;
+    clef_status status = load_transformer(m, part, &path, &root, err);
     if (status == CLEF_OK && root && !json_is_object(root))
         status = clef__fail(err, CLEF_E_FORMAT, "%s: is not an object", path);
     if (status == CLEF_OK && root) {
         clef_json_fields f = {.object = root, .file = path, .err = err};
-        const int32_t n = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, out->max_tokens);
-        out->max_tokens = n < out->max_tokens ? n : out->max_tokens;
-        if (clef__json_bool(&f, "do_lower_case", 0) && f.status == CLEF_OK)
-            f.status = clef__fail(err, CLEF_E_UNSUPPORTED, "%s: do_lower_case true is not supported", path);
+        const json_t *kwargs = json_object_get(root, "processor_kwargs");
+        most = longest_of(kwargs ? kwargs : json_object_get(root, "tokenizer_args"), INT32_MAX);
+        if (most == INT32_MAX) /* else it is the first's */
+            most = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, 0);
+        check_transformer(&f);
         status = f.status;
     }
+    if (status == CLEF_OK && !most)
+        status = read_tokenizer_limit(m, part, out, err);
+    else if (most)
+        out->max_tokens = most < out->max_tokens ? most : out->max_tokens;
     json_decref(root);
     free(path);
     return status;
+}
+
+static clef_status read_nothing(const clef_model *m, const char *part, clef_embedder_info *out,
+                                clef_error *err)
+{
+    (void)m;
+    (void)part;
+    (void)out;
+    (void)err;
+    return CLEF_OK;
 }
 
 static clef_status read_normalize(const clef_model *m, const char *part, clef_embedder_info *out,
@@ -133,7 +217,10 @@ static clef_status read_normalize(const clef_model *m, const char *part, clef_em
 static const struct {
     const char *name; /* the last part of a module's type */
     clef_status (*read)(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err);
-} modules[] = {{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Normalize", read_normalize}};
+} modules[] = {{"Transformer", read_transformer},
+               {"Pooling", read_pooling},
+               {"Normalize", read_normalize},
+               {"Dropout", read_nothing}};
 
 static clef_status read_module(const clef_model *m, const char *file, const json_t *module,
                                clef_embedder_info *out, clef_error *err)
@@ -153,15 +240,47 @@ static clef_status read_module(const clef_model *m, const char *file, const json
         if (strcmp(name, modules[i].name) == 0)
             return modules[i].read(m, part, out, err);
     return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "%s: module %.80s is not supported, known are: Transformer Pooling Normalize", file,
-                      type);
+                      "%s: module %.80s is not supported, known are: Transformer Pooling Normalize Dropout",
+                      file, type);
 }
 
-clef_status clef__embed_read_folder(const clef_model *m, clef_embedder_info *out, clef_error *err)
+/* The prompt that sentence-transformers puts before each text, and how vectors are compared. */
+static clef_status read_prompt(clef_model *m, clef_embedder_info *out, clef_error *err)
 {
-    char *path;
-    json_t *root;
-    clef_status status = load_beside(m, "", "modules.json", &path, &root, err);
+    char *path = NULL;
+    clef_status status = CLEF_OK;
+    if (!m->embedding)
+        status = load_beside(m, "", "config_sentence_transformers.json", &path, &m->embedding, err);
+    clef_json_fields f = {
+        .object = m->embedding, .file = path ? path : "config_sentence_transformers.json", .err = err};
+    const char *name = m->embedding ? clef__json_string(&f, "default_prompt_name", NULL) : NULL;
+    const char *similarity = m->embedding ? clef__json_string(&f, "similarity_fn_name", NULL) : NULL;
+    const json_t *prompt = name ? json_object_get(json_object_get(m->embedding, "prompts"), name) : NULL;
+    if (status == CLEF_OK)
+        status = f.status;
+    if (status == CLEF_OK && name && !prompt)
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: default_prompt_name %.60s: expected one of the prompts",
+                            f.file, name);
+    else if (status == CLEF_OK && prompt && !json_is_string(prompt) && !json_is_null(prompt))
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: prompts.%.60s is %s, expected a string", f.file, name,
+                            clef__json_kind(prompt));
+    if (status == CLEF_OK && prompt && json_string_length(prompt))
+        out->prompt = json_string_value(prompt);
+    out->similarity = similarity ? similarity : "cosine";
+    free(path);
+    return status;
+}
+
+clef_status clef__embed_read_folder(const clef_model *model, clef_embedder_info *out, clef_error *err)
+{
+    char *path = NULL;
+    json_t *root = NULL;
+    clef_model *m = (clef_model *)(uintptr_t)model; /* it keeps the prompt */
+    clef_status status = read_prompt(m, out, err);
+    if (status == CLEF_OK)
+        status = load_beside(m, "", "modules.json", &path, &root, err);
+    if (status == CLEF_OK && !root) /* as sentence-transformers: the transformer alone */
+        status = read_transformer(m, "", out, err);
     if (status == CLEF_OK && root && !json_is_array(root))
         status = clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an array", path, clef__json_kind(root));
     for (size_t i = 0; status == CLEF_OK && i < json_array_size(root); i++)
@@ -176,7 +295,7 @@ clef_status clef__embed_read_folder(const clef_model *m, clef_embedder_info *out
 const clef_pooling clef__gguf_poolings[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
 
 /* The longest text and the normalisation have clef's own keys: llama.cpp always normalises. */
-static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_error *err)
+static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error *err)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
@@ -184,6 +303,13 @@ static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_
     if (n < 0 || n >= CLEF_N_GGUF_POOLINGS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
                           key, (long long)n);
+    const clef_gguf_entry *prompt = clef__gguf_find(&m->gguf, "clef.embedding.prompt");
+    if (prompt && !prompt->is_array && prompt->type == CLEF_GGUF_STRING && !m->embedding)
+        m->embedding = json_pack("{s:{s:s%},s:s}", "prompts", "text", prompt->strings->text,
+                                 prompt->strings->n_bytes, "default_prompt_name", "text");
+    const clef_status asked = read_prompt(m, out, err);
+    if (asked)
+        return asked;
     const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
         return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, expected 1 or more",
@@ -199,8 +325,8 @@ clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out,
     const clef_hparams *hp = &model->hparams;
     const clef_arch *arch = clef__arch_find(hp->arch, model->is_gguf);
     *out = (clef_embedder_info){.n_dims = hp->d_model, .max_tokens = hp->n_context};
-    const clef_status status =
-        model->is_gguf ? read_gguf(model, out, err) : clef__embed_read_folder(model, out, err);
+    const clef_status status = model->is_gguf ? read_gguf((clef_model *)(uintptr_t)model, out, err)
+                                              : clef__embed_read_folder(model, out, err);
     if (status == CLEF_OK && !out->pooling)
         out->pooling = arch->kind == CLEF_DECODER ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
     return status;

@@ -403,6 +403,7 @@ void clef_model_close(clef_model *model)
     free(model->shards);
     json_decref(model->config);
     json_decref(model->generation);
+    json_decref(model->embedding);
     clef__rules_finish(&model->rules);
     free(model->path);
     free(model->weights_name);

@@ -16,6 +16,7 @@ struct clef_model {
     uint32_t     has_sampling; /* a bit for each option that the files set */
     double       sampling[CLEF_N_SAMPLING];
     clef__rules  rules;      /* of generation_config.json */
+    json_t      *embedding;  /* config_sentence_transformers.json, once an embedder has asked; else NULL */
     json_t      *generation; /* that file, or what config.json says in its place; NULL: neither */
     int32_t      is_gguf; /* 1: GGUF tensor names and order; 0: a Hugging Face folder's */
     char        *path;

@@ -52,6 +52,8 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
         free(e);
         return status;
     }
+    if (e->opts.no_prompt)
+        e->info.prompt = NULL;
     if (e->opts.pooling)
         e->info.pooling = e->opts.pooling;
     if (e->opts.normalize != CLEF_NORMALIZE_MODEL)
@@ -196,7 +198,19 @@ static clef_status encode_text(clef_embedder *e, const clef_tokenizer *tok, cons
 {
     const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
                                    .max_tokens = truncate ? e->info.max_tokens : 0};
-    return clef_tokenizer_encode_pair(tok, text->text, text->n_bytes, NULL, 0, &opts, out, err);
+    const size_t n = e->info.prompt ? strlen(e->info.prompt) : 0;
+    if (!n)
+        return clef_tokenizer_encode_pair(tok, text->text, text->n_bytes, NULL, 0, &opts, out, err);
+    char *whole = malloc(n + text->n_bytes + 1);
+    if (!whole)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a prompt and a text of %zu bytes", text->n_bytes);
+    memcpy(whole, e->info.prompt, n);
+    if (text->n_bytes)
+        memcpy(whole + n, text->text, text->n_bytes);
+    const clef_status status =
+        clef_tokenizer_encode_pair(tok, whole, n + text->n_bytes, NULL, 0, &opts, out, err);
+    free(whole);
+    return status;
 }
 
 clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n, int32_t truncate,

@@ -161,7 +161,7 @@ class SentenceTransformer:
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         for begin in range(0, len(order), batch_size):
             part = order[begin : begin + batch_size]
-            out[part] = self._model.embed([texts[i] for i in part], truncate=True)
+            out[part] = self._model.embed([texts[i] for i in part], truncate=True, no_prompt=True)
             if is_shown:
                 print(f"\rBatches: {begin + len(part)}/{len(order)}", end="", file=sys.stderr, flush=True)
         if is_shown:

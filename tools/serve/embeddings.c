@@ -22,6 +22,7 @@ typedef struct work {
     const int32_t **sorted; /* [n] */
     int32_t *n_sorted;
     int32_t n, n_dims, max_tokens, is_ready;
+    const char *prompt; /* NULL, or what stands before each text */
     int64_t n_tokens;
 } work;
 
@@ -42,10 +43,19 @@ static int read_text(work *w, int32_t i, const json_t *text, const char *path)
 {
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
-    if (json_string_length(text) == 0)
+    const size_t n_text = json_string_length(text), n_prompt = w->prompt ? strlen(w->prompt) : 0;
+    if (n_text == 0)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
-    if (clef_tokenizer_encode(w->r->s->m.tok, json_string_value(text), json_string_length(text),
-                              CLEF_SPECIAL_ADD, &ids, &n, &err) != CLEF_OK)
+    char *whole = malloc(n_prompt + n_text);
+    if (!whole)
+        return no_memory(w->r);
+    if (n_prompt)
+        memcpy(whole, w->prompt, n_prompt);
+    memcpy(whole + n_prompt, json_string_value(text), n_text);
+    const clef_status status =
+        clef_tokenizer_encode(w->r->s->m.tok, whole, n_prompt + n_text, CLEF_SPECIAL_ADD, &ids, &n, &err);
+    free(whole);
+    if (status != CLEF_OK)
         return serve_fail_status(&w->r->error, &err, SERVE_E_INVALID_VALUE, path);
     w->ids[i] = malloc(((size_t)n + 1) * sizeof *ids);
     if (w->ids[i] && n)
@@ -332,6 +342,7 @@ void serve_answer_embeddings(serve_request *r)
     serve_group_init(&w->group);
     w->group.client = serve_client_of(r);
     w->n_dims = s.n_dims;
+    w->prompt = s.prompt;
     w->max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
                         ? s.max_tokens
                         : r->s->m.hparams->n_context;

@@ -270,6 +270,7 @@ static void describe_all(serve_engine *e)
     if (e->embedder) {
         s.n_dims = clef_embedder_describe(e->embedder).n_dims;
         s.max_tokens = clef_embedder_describe(e->embedder).max_tokens;
+        s.prompt = clef_embedder_describe(e->embedder).prompt;
     }
     serve_lock_take(&e->lock);
     e->stats = s;

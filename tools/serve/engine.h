@@ -102,6 +102,7 @@ typedef struct serve_engine_stats {
     double mean_seconds;          /* of requests, lately; 0: none yet */
     int32_t is_lost;              /* the device, and it is not yet back */
     int32_t n_dims, max_tokens;   /* of embeddings; 0: not known yet */
+    const char *prompt;           /* before each text of embeddings; NULL: none. The model's */
     char device[160], driver[288], kernels[512];
     const char *no_prefix_cache, *no_speculation; /* NULL: they work */
 } serve_engine_stats;
