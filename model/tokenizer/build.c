@@ -163,14 +163,17 @@ static clef_status seal_added(clef_tokenizer *tok, clef_error *err)
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < tok->vocab.n_added && st == CLEF_OK; i++) {
         const clef__added_token *added = &tok->vocab.added[i];
+        const int normalized = added->where == CLEF_ADDED_NORMALIZED;
         clef__fragment text = {added->text, added->n, 0};
-        if (added->where == CLEF_ADDED_NORMALIZED)
+        if (normalized || added->decodes_normalized)
             st = clef__normalize(&enc, text, &text);
-        if (st == CLEF_OK && text.n == 0 && added->n > 0) /* it would be found between any two characters */
+        if (st == CLEF_OK && normalized && text.n == 0 && added->n > 0) /* it would be found everywhere */
             st = clef__fail(err, CLEF_E_UNSUPPORTED,
                             "added token %d: the normalizer leaves nothing of its text", (int)added->id);
         if (st == CLEF_OK && (text.n != added->n || memcmp(text.text, added->text, text.n) != 0))
             st = decode_as(tok, added->id, text, err);
+        if (!normalized)
+            text = (clef__fragment){added->text, added->n, 0};
         if (st == CLEF_OK && text.n > 0)
             st = clef__added_enter(added->where == CLEF_ADDED_RAW ? &tok->vocab.raw : &tok->vocab.normal,
                                    text.text, text.n, (int32_t)i, err);

@@ -38,6 +38,7 @@ typedef struct clef__added_token {
     size_t      n;
     uint8_t     where; /* clef__added_where */
     uint8_t     lstrip, rstrip, single_word;
+    uint8_t     decodes_normalized; /* 1: its text is the normalised one, wherever it is searched */
 } clef__added_token;
 
 /** A trie over added tokens, which finds the leftmost and then the longest one (added.c). */

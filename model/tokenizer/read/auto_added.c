@@ -9,6 +9,8 @@ typedef struct adder {
     clef__auto *a;
     json_t *tokens;  /* by text, with their ids */
     json_t *special; /* texts that were special once, which stays so in decoding */
+    json_t *normal;  /* texts that were searched in normalised text once: they decode as it has them */
+    json_t *seen;    /* special tokens that were added */
     json_int_t n_model, last;
 } adder;
 
@@ -66,6 +68,8 @@ static clef_status add_token(adder *to, const json_t *token)
     to->last = id > to->last ? id : to->last;
     if (flag_of(one, "special"))
         json_object_set_new(to->special, text, json_true());
+    if (flag_of(one, "normalized"))
+        json_object_set_new(to->normal, text, json_true());
     json_object_set_new(one, "id", json_integer(id));
     if (json_object_set_new(to->a->ids, text, json_integer(id)) || json_object_set_new(to->tokens, text, one))
         return clef__fail(to->a->err, CLEF_E_NOMEM, "%s: no memory for an added token", to->a->path);
@@ -91,11 +95,21 @@ static int is_value(json_t *table, const char *text)
     return 0;
 }
 
-/* Adds a token of a role, which is special. */
-static clef_status add_named(adder *to, const json_t *value, const json_t *known)
+/* Whether the same token, with the same options, was added before in this pass. */
+static int is_repeated(json_t *seen, json_t *value)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(seen, i, one) if (json_equal(one, value)) return 1;
+    json_array_append(seen, value);
+    return 0;
+}
+
+/* Adds a token of a role, which is special. seen NULL: repeated ones, too. */
+static clef_status add_named(adder *to, json_t *value, const json_t *known, json_t *seen)
 {
     const char *text = clef__auto_text(value);
-    if (!text || json_object_get(known, text))
+    if (!text || json_object_get(known, text) || (seen && is_repeated(seen, value)))
         return CLEF_OK;
     json_t *one = json_deep_copy(value);
     if (json_is_object(one))
@@ -132,7 +146,7 @@ static clef_status add_decoder(adder *to, json_t *known)
 }
 
 /* The special tokens that are no added tokens yet. */
-static clef_status add_special(adder *to, json_t *known)
+static clef_status add_special(adder *to, json_t *known, json_t *seen)
 {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
@@ -141,8 +155,9 @@ static clef_status add_special(adder *to, json_t *known)
     size_t i;
     clef_status st = CLEF_OK;
     for (i = 0; i < sizeof roles / sizeof *roles && st == CLEF_OK; i++)
-        st = add_named(to, json_object_get(to->a->named, roles[i]), known);
-    json_object_foreach(to->a->specific, key, value) if (st == CLEF_OK) st = add_named(to, value, known);
+        st = add_named(to, json_object_get(to->a->named, roles[i]), known, seen);
+    json_object_foreach(to->a->specific, key, value) if (st == CLEF_OK) st =
+        add_named(to, value, known, seen);
     json_array_foreach(extra, i, value) if (st == CLEF_OK && clef__auto_text(value) &&
                                             !json_object_get(known, clef__auto_text(value))) st =
         add_token(to, value);
@@ -163,7 +178,7 @@ static clef_status add_again(adder *to)
     json_array_foreach(list, k, value) if (drops)
         json_array_set_new(list, k, json_string(clef__auto_text(value)));
     else if (json_is_object(value)) json_object_set_new(value, "special", json_true());
-    const clef_status st = add_special(to, none);
+    const clef_status st = add_special(to, none, NULL);
     json_decref(none);
     return st;
 }
@@ -183,14 +198,19 @@ static clef_status add_all(adder *to, json_t *known)
     if (st == CLEF_OK)
         st = add_decoder(to, known);
     if (st == CLEF_OK)
-        st = add_special(to, known);
+        st = add_special(to, known, to->seen);
     const int twice = to->a->kind == CLEF_AUTO_QWEN2 || to->a->kind == CLEF_AUTO_COHERE;
     return st || !twice ? st : add_again(to);
 }
 
 clef_status clef__auto_add(clef__auto *a)
 {
-    adder to = {.a = a, .tokens = json_object(), .special = json_object(), .last = -1};
+    adder to = {.a = a,
+                .tokens = json_object(),
+                .special = json_object(),
+                .normal = json_object(),
+                .seen = json_array(),
+                .last = -1};
     json_t *known = json_object(), *list = json_array(), *token;
     const char *text;
     clef_status st = read_ids(a);
@@ -203,12 +223,16 @@ clef_status clef__auto_add(clef__auto *a)
     {
         if (json_object_get(to.special, text))
             json_object_set_new(token, "special", json_true());
+        if (json_object_get(to.normal, text) && !flag_of(token, "normalized"))
+            json_object_set_new(token, "decodes_normalized", json_true());
         json_array_append(list, token);
     }
     if (st == CLEF_OK && json_object_set(a->root, "added_tokens", list))
         st = clef__fail(a->err, CLEF_E_NOMEM, "%s: no memory for the added tokens", a->path);
     json_decref(to.tokens);
     json_decref(to.special);
+    json_decref(to.normal);
+    json_decref(to.seen);
     json_decref(known);
     json_decref(list);
     return st;

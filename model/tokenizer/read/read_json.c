@@ -26,7 +26,8 @@ static clef_status read_added(clef__json_reader *r, const json_t *list)
             .where = clef__json_bool(&f, "normalized", !special) ? CLEF_ADDED_NORMALIZED : CLEF_ADDED_RAW,
             .lstrip = (uint8_t)clef__json_bool(&f, "lstrip", 0),
             .rstrip = (uint8_t)clef__json_bool(&f, "rstrip", 0),
-            .single_word = (uint8_t)clef__json_bool(&f, "single_word", 0)};
+            .single_word = (uint8_t)clef__json_bool(&f, "single_word", 0),
+            .decodes_normalized = (uint8_t)clef__json_bool(&f, "decodes_normalized", 0)};
         if (f.status)
             return f.status;
         if (!text)
