@@ -117,7 +117,7 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
 }
 
 /* 1, and what the messages say in all. */
-static int check_messages(serve_request *r, const serve_params *p, int32_t *n_calls)
+static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
 {
     serve_error *e = &r->error;
     json_t *message;
@@ -132,11 +132,13 @@ static int check_messages(serve_request *r, const serve_params *p, int32_t *n_ca
                           MOST_MESSAGES, n);
     json_array_foreach(p->messages, i,
                        message) if (!check_message(e, i, message, knows_developer, n_calls)) return 0;
-    const char *last = json_string_value(json_object_get(json_array_get(p->messages, n - 1), "role"));
+    const json_t *final = json_array_get(p->messages, n - 1);
+    const char *last = json_string_value(json_object_get(final, "role"));
+    p->continue_final |= json_is_true(json_object_get(final, "prefix")); /* as DeepSeek and Mistral have it */
     if (p->continue_final && strcmp(last, "assistant") != 0)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message is not the assistant's");
-    if (p->continue_final && !json_is_string(json_object_get(json_array_get(p->messages, n - 1), "content")))
+    if (p->continue_final && !json_is_string(json_object_get(final, "content")))
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message has no text");
     return 1;

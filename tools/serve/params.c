@@ -396,7 +396,8 @@ static int wants(void *user, const char *name)
 static void leaves(void *user, const char *name)
 {
     reading *w = user;
-    if (!seems_to_matter(name))
+    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED);
+    if (!makes_reply || !seems_to_matter(name))
         note_ignored(w->r, name);
     else if (!w->refused[0])
         snprintf(w->refused, sizeof w->refused, "%s", name);

@@ -310,8 +310,21 @@ static int take_json(serve_task *t, clef_constraint_kind kind, const json_t *val
     return ok;
 }
 
+/* {"name", "schema"}, as `response_format` has it, where other servers have the schema itself. */
+static const json_t *unwrapped(const json_t *schema)
+{
+    static const char *const keywords[] = {"type",  "properties", "$ref", "anyOf",
+                                           "oneOf", "allOf",      "enum", "const"};
+    const json_t *inner = json_object_get(schema, "schema");
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (json_object_get(schema, keywords[i]))
+            return schema;
+    return json_is_object(inner) ? inner : schema;
+}
+
 static int take_schema(serve_task *t, const json_t *schema, int strict, const char *path)
 {
+    schema = unwrapped(schema);
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return bad(t, path, schema, "a JSON Schema");
     return take_json(t, CLEF_CONSTRAIN_SCHEMA, schema, strict, path);
@@ -474,9 +487,10 @@ static int take_structured(serve_task *t)
 static int take_given(serve_task *t, int *n)
 {
     const serve_params *p = &t->p;
-    const int format = p->response_format && !is_text_format(p->response_format);
+    const int format = p->response_format && !is_text_format(p->response_format),
+              other = p->format && !(json_is_string(p->format) && !json_string_length(p->format));
     *n = format + (p->grammar != NULL) + (p->regex != NULL) + (p->choice != NULL) + (p->json_schema != NULL) +
-         (p->format != NULL) + (p->structured != NULL);
+         other + (p->structured != NULL);
     if (*n > 1)
         return serve_fail(
             &t->r->error, SERVE_E_INVALID_VALUE, "response_format",
@@ -488,7 +502,7 @@ static int take_given(serve_task *t, int *n)
            : p->regex       ? take(t, CLEF_CONSTRAIN_REGEX, p->regex, strlen(p->regex), 0, "regex")
            : p->choice      ? take_choice(t, p->choice, "choice")
            : p->json_schema ? take_schema_or_text(t, p->json_schema, "json_schema")
-           : p->format      ? take_ollama_format(t)
+           : other          ? take_ollama_format(t)
                             : take_structured(t);
 }
 

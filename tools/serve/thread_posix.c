@@ -4,6 +4,9 @@
 #define _DARWIN_C_SOURCE        /* waiting for a span of time on macOS */
 #include "tools/serve/thread.h"
 
+#ifdef __APPLE__
+#    include <pthread/qos.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -21,7 +21,7 @@ def chat(s, **fields):
 def constraints(s):
     schema, text = "47", "zq7"
     for wanted, fields in (
-            (schema, {"json_schema": WORD}), (schema, {"guided_json": WORD}), (schema, {"guided_json": json.dumps(WORD)}), (schema, {"format": WORD}),
+            (schema, {"json_schema": WORD}), (schema, {"guided_json": WORD}), (schema, {"guided_json": json.dumps(WORD)}), (schema, {"format": WORD}), (schema, {"json_schema": {"name": "n", "schema": WORD}}),
             (schema, {"structured_outputs": {"json": WORD}}), (schema, {"structured_outputs": {"json": json.dumps(WORD), "regex": None}}),
             (schema, {"response_format": {"type": "json", "value": WORD}}), (schema, {"response_format": {"type": "json_object", "json_schema": {"schema": WORD}}}),
             (text, {"guided_regex": "zq7"}), (text, {"guided_choice": ["zq7"]}), (text, {"guided_grammar": 'root ::= "zq7"'}), (text, {"ebnf": 'root ::= "zq7"'}),
@@ -49,6 +49,8 @@ def refusals(s):
             "thinking": {"type": "enabled"}, "echo": True, "safe_prompt": True, "exclude_top_choices": True, "maxTokens": 3}.items():
         r = chat(s, **{name: value})
         same(f"{name} is refused by its name", (400, name), (r.status, (r.json.get("error") or {}).get("param")))
+    same("a chat's body for its template", 200, s.post("/apply-template", dict(CHAT, guided_json=WORD, stop=["a"])).status)
+    same("an empty format", 200, chat(s, max_tokens=1, format="").status)
     for name, value in {"bad_words": [], "n_probs": 0, "options": {}, "num_beams": 1, "length_penalty": 1.0, "top_a": 0, "echo": False, "dynatemp_range": 0.0, "store": False}.items():
         same(f"{name} that changes nothing", 200, chat(s, max_tokens=1, **{name: value}).status)
     r = chat(s, max_tokens=1, user="u", priority=1, metadata={}, cache_prompt=True, zebra=1, nothing=None)
@@ -180,6 +182,8 @@ def continued(s):
         r = s.post("/apply-template", {"messages": [{"role": "user", "content": "a" * 1500000}, {"role": "assistant", "content": last}], "continue_final_message": True})
         check("a long last message", r.status == 200 and r.json["prompt"].endswith(last), r.status)
     r = s.post("/apply-template", {"messages": [{"role": "assistant", "content": "ab"}, {"role": "user", "content": "ab"}, {"role": "assistant", "content": " ab "}], "continue_final_message": True})
+    p = s.post("/apply-template", {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "so", "prefix": True}]}).json["prompt"]
+    check("a message's prefix continues it", p.endswith("assistant\nso"), p)
     same("the last one counts", 3, r.json["prompt"].count("ab"))
 
 
