@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,11 @@ static void test_values(void **state)
     check("{\"a\":\"\\ud83d\\n\"}", "\"\xEF\xBF\xBD\\n\"");
     check("{\"a\":\"x\\u0000y\"}", "\"x\\u0000y\"");
     check("{\"a\":1,\"a\":2}", "2");
+    char body[256];
+    for (int n = 120; n < 135; n++) { /* names about as long as those that are looked at */
+        snprintf(body, sizeof body, "{\"%0*d\xC3\xA9\":1,\"a\":3}", n, 0);
+        check(body, "3");
+    }
     static const char *const bad[] = {"",
                                       "{",
                                       "[]",

@@ -331,7 +331,7 @@ static int read_name(reader *r)
         return bad(r, "expected the name of a member");
     if (!read_string(r))
         return 0;
-    const size_t n = r->n_string < r->room ? r->n_string : r->room - 1;
+    const size_t n = r->n_string < r->room ? r->n_string : 0;
     if (memchr(r->string, '\0', n))
         return bad(r, "the name of a member has \\u0000");
     r->string[n] = '\0';
