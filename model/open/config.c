@@ -199,15 +199,15 @@ static void rename_keys(clef_json_fields *f, json_t *config, const char *model_t
 /* Layers with a window need one, and a decoder's tokens see no later ones. */
 static void check_attention(clef_json_fields *f, const clef_arch *arch, const clef_hparams *hp)
 {
+    clef_hparams own = *hp;
+    if (!json_object_get(f->seen, "layer_types"))
+        clef__json_layer_types(f, &own, NULL); /* not of this architecture, but transformers checks it, too */
     for (int32_t i = 0; i < hp->n_layers && !has_failed(f) && hp->sliding_window == 0; i++)
-        if (clef__layer_slides(hp, i))
+        if (clef__layer_slides(&own, i))
             f->status = clef__fail(f->err, CLEF_E_FORMAT,
                                    "%s: layer_types has sliding_attention in layer %" PRId32
                                    ", but there is no sliding_window",
                                    f->file, i);
-    clef_hparams checked = *hp;
-    if (!json_object_get(f->seen, "layer_types"))
-        clef__json_layer_types(f, &checked, NULL); /* another class's, but transformers checks it, too */
     if (arch->kind != CLEF_ENCODER)
         clef__json_refuse_flag(f, "is_causal", 1, 1);
 }

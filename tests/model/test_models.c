@@ -175,8 +175,6 @@ static const struct {
      CLEF_E_UNSUPPORTED, "per_layer_config of a layer with sliding_attention"},
     {llama_config, "{\"model_type\":\"qwen3_5_text\",\"linear_conv_kernel_dim\":1}", CLEF_E_FORMAT,
      "linear_conv_kernel_dim is 1"},
-    {llama_config, "{\"model_type\":\"modernbert\",\"classifier_activation\":\"silu\"}", CLEF_E_UNSUPPORTED,
-     "classifier_activation"},
     {llama_config,
      "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"n_positions\":64,\"prenorm\":"
      "true}",
