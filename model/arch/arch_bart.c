@@ -114,12 +114,19 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 1);
     hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : is_marian ? 0 : 2;
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, 2);
-    clef__json_activation(f, hp, "activation_function", "gelu");
+    const int is_m2m = strcmp(hp->arch, "m2m_100") == 0;
+    clef__json_activation(f, hp, "activation_function", is_m2m ? "relu" : "gelu");
     clef__json_head_dim(f, hp);
-    if (clef__json_bool(f, "scale_embedding", 0))
+    if (clef__json_bool(f, "scale_embedding", is_m2m))
         hp->embed_scale = (float)sqrt(hp->d_model);
-    if (clef__json_int(f, "decoder_ffn_dim", 1, CLEF_MAX_WIDTH, hp->d_ff) != hp->d_ff ||
-        clef__json_int(f, "decoder_attention_heads", 1, CLEF_MAX_HEADS, hp->n_heads) != hp->n_heads)
+    if (is_m2m && hp->pad == hp->decoder_start)
+        clef__json_refuse(f, "pad_token_id is decoder_start_token_id, which is not supported: padding has no "
+                             "position");
+    clef__json_refuse_flag(f, "share_encoder_decoder_embeddings", 1, 1);
+    if (clef__json_int(f, "decoder_vocab_size", 1, CLEF_MAX_VOCAB, hp->n_vocab) != hp->n_vocab)
+        clef__json_refuse(f, "decoder_vocab_size other than vocab_size is not supported");
+    if (clef__json_int(f, "decoder_ffn_dim", 1, CLEF_MAX_WIDTH, 4096) != hp->d_ff ||
+        clef__json_int(f, "decoder_attention_heads", 1, CLEF_MAX_HEADS, 16) != hp->n_heads)
         clef__json_refuse(
             f, "a decoder of another width or number of heads than the encoder's is not supported");
 }

@@ -127,13 +127,28 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__post_norm_layer(b, x, clef__layer_attention, clef__feed_forward);
 }
 
+/* In some families the head has GELU, whatever the layers have. */
+static clef_value *head(clef_builder *b, clef_value *x)
+{
+    static const char *const with_gelu[] = {"roberta", "xlm-roberta", "mpnet", "electra"};
+    const clef_hparams *hp = b->hp;
+    clef_hparams own = *hp;
+    for (size_t i = 0; i < sizeof with_gelu / sizeof *with_gelu; i++)
+        if (strcmp(hp->arch, with_gelu[i]) == 0)
+            own.activation = CLEF_GELU;
+    b->hp = &own;
+    x = clef__masked_lm_head(b, x);
+    b->hp = hp;
+    return x;
+}
+
 static clef_value *build(clef_builder *b)
 {
     clef_value *x = embeddings(b);
     if (b->hp->n_buckets > 0)
         clef__relative_bias(b, CLEF_W_RELATIVE, 1);
     x = clef_named(clef__layers(b, x, b->hp->n_layers, layer), "/hidden_last");
-    return b->no_head ? x : clef__masked_lm_head(b, x);
+    return b->no_head ? x : head(b, x);
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -144,7 +159,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-12);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->n_token_types = (int32_t)clef__json_int(f, "type_vocab_size", 0, CLEF_MAX_WIDTH, 2);
-    clef__json_activation(f, hp, "hidden_act", "gelu");
+    clef__json_activation(f, hp, "hidden_act", strcmp(hp->arch, "albert") == 0 ? "gelu_new" : "gelu");
     if (strcmp(clef__json_string(f, "position_embedding_type", "absolute"), "absolute") != 0)
         clef__json_refuse(f, "position_embedding_type other than absolute is not supported");
     clef__json_refuse_flag(f, "is_decoder", 0, 0);

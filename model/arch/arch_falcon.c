@@ -48,6 +48,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         hp->n_kv_heads = 1;
     clef__json_activation(f, hp, "activation", "gelu");
     clef__json_refuse_flag(f, "alibi", 0, 0);
+    if (clef__json_has(f, "head_dim"))
+        clef__json_refuse(f, "head_dim is no key of a falcon");
     if (!clef__json_bool(f, "new_decoder_architecture", 0))
         clef__json_refuse_flag(f, "parallel_attn", 1, 1);
     clef__json_head_dim(f, hp);

@@ -238,6 +238,13 @@ static clef_status read_config(const json_t *config, const char *file, clef_hpar
     if (has_failed(&f))
         return f.status;
     const clef_arch *arch = clef__arch_find(hp->arch, 0);
+    const char *nested =
+        json_string_value(json_object_get(json_object_get(config, "text_config"), "model_type"));
+    if (!arch && json_is_object(json_object_get(config, "text_config")))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: architecture %.40s is not supported: its text model (%.40s) is nested in "
+                          "text_config, which is not read",
+                          file, hp->arch, nested ? nested : "without model_type");
     if (!arch)
         return clef__arch_unknown(hp->arch, 0, file, err);
     if (!arch->read_json)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/open/config.h"
+#include "model/open/config_keys.h"
 #include "model/open/model.h"
 
 enum { SHOWN_ITEMS = 6 }; /* of a long array */
@@ -122,4 +124,12 @@ void clef_model_metadata(const clef_model *model,
             entry(user, key, dumped ? dumped : json_string_value(value));
         free(dumped);
     }
+}
+
+void clef_model_unread(const clef_model *model, void (*entry)(void *user, const char *key), void *user)
+{
+    if (model->is_gguf)
+        clef__gguf_unread(&model->gguf, model->hparams.arch, entry, user);
+    else
+        clef__config_unread(model->config, "config.json", entry, user);
 }

@@ -137,6 +137,22 @@ static void print_text(clef_model *model)
     printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, cli_bytes_text(n_bytes, size));
 }
 
+/* Keys that another program may read, in one line on stderr. */
+static void note_unread(void *user, const char *key)
+{
+    int *n = user;
+    fprintf(stderr, "%s%s", *n == 0 ? "clef: note: keys that are not read: " : ", ", key);
+    ++*n;
+}
+
+static void print_unread(const clef_model *model)
+{
+    int n = 0;
+    clef_model_unread(model, note_unread, &n);
+    if (n > 0)
+        fputc('\n', stderr);
+}
+
 static void print_json(clef_model *model)
 {
     clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
@@ -244,6 +260,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
         print_json(model);
     else
         print_text(model);
+    print_unread(model);
     clef_model_close(model);
     return CLI_OK;
 }

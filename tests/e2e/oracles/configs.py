@@ -1,0 +1,205 @@
+"""Compares clef with transformers on mutated configurations. usage: configs.py CLEF [--n N] [--seed S] [FAMILY...]
+
+A tiny model of each family is made and saved, then its config.json is changed N times: keys are removed, made null, given other values,
+written in the form of transformers 4, or are those of other families. clef must give transformers' logits or refuse the folder; where
+transformers cannot load it, or would begin new weights, nothing is compared. Prints a line `ok` or `FAIL` for each family."""
+import argparse
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers as hf
+from safetensors.numpy import load_file, save_file
+
+MOST = 1e-4  # of the largest logit
+V = 96
+WIDE = dict(vocab_size=V, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+GROUPED = dict(WIDE, num_key_value_heads=2, max_position_embeddings=128)
+STACKS = dict(vocab_size=V, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+              encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=1, decoder_start_token_id=2,
+              eos_token_id=2, forced_eos_token_id=None)
+YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
+FAMILIES = {  # the class's name, and what its configuration is made of
+    "gpt2": ("GPT2", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4)),
+    "gptj": ("GPTJ", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
+    "llama": ("Llama", dict(GROUPED, rope_parameters=YARN)),
+    "mistral": ("Mistral", dict(GROUPED, sliding_window=8)),
+    "mixtral": ("Mixtral", dict(GROUPED, head_dim=8, num_local_experts=4)),
+    "qwen2": ("Qwen2", dict(GROUPED, sliding_window=8, use_sliding_window=True, max_window_layers=1)),
+    "qwen3": ("Qwen3", dict(GROUPED, head_dim=16)),
+    "qwen3_moe": ("Qwen3Moe", dict(GROUPED, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)),
+    "gpt_oss": ("GptOss", dict(GROUPED, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8)),
+    "granite": ("Granite", dict(GROUPED, logits_scaling=2.0, attention_multiplier=0.1)),
+    "smollm3": ("SmolLM3", dict(GROUPED, no_rope_layer_interval=2, pad_token_id=0)),
+    "gpt_neox": ("GPTNeoX", dict(WIDE, max_position_embeddings=64)),
+    "opt": ("OPT", dict(vocab_size=V, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
+                        word_embed_proj_dim=32)),
+    "bloom": ("Bloom", dict(vocab_size=V, hidden_size=32, n_layer=2, n_head=4)),
+    "phi": ("Phi", dict(WIDE, max_position_embeddings=64)),
+    "phi3": ("Phi3", dict(GROUPED, pad_token_id=0)),
+    "stablelm": ("StableLm", dict(GROUPED)),
+    "olmo2": ("Olmo2", dict(GROUPED, pad_token_id=0)),
+    "starcoder2": ("Starcoder2", dict(GROUPED, sliding_window=8)),
+    "cohere": ("Cohere", dict(GROUPED)),
+    "gemma": ("Gemma", dict(GROUPED, head_dim=8)),
+    "gemma2": ("Gemma2", dict(GROUPED, head_dim=8, sliding_window=8)),
+    "gemma3": ("Gemma3Text", dict(GROUPED, head_dim=8, sliding_window=8, num_hidden_layers=3, layer_types=[
+        "sliding_attention", "full_attention", "sliding_attention"])),
+    "bert": ("Bert", dict(WIDE, max_position_embeddings=64)),
+    "roberta": ("Roberta", dict(WIDE, max_position_embeddings=66)),
+    "electra": ("Electra", dict(WIDE, max_position_embeddings=64, embedding_size=16)),
+    "mpnet": ("MPNet", dict(WIDE, max_position_embeddings=66)),
+    "albert": ("Albert", dict(WIDE, max_position_embeddings=64, embedding_size=16)),
+    "modernbert": ("ModernBert", dict(WIDE, max_position_embeddings=64, local_attention=8, pad_token_id=0)),
+    "bart": ("Bart", dict(STACKS)),
+    "mbart": ("MBart", dict(STACKS)),
+    "m2m_100": ("M2M100", dict(STACKS)),
+    "t5": ("T5", dict(vocab_size=V, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)),
+}
+KINDS = {"Bert": "MaskedLM", "Bart": "Seq2SeqLM", "M2M100": "Seq2SeqLM", "T5": "Seq2SeqLM", "Roberta": "MaskedLM",
+         "Electra": "MaskedLM", "MPNet": "MaskedLM", "Albert": "MaskedLM", "ModernBert": "MaskedLM", "MBart": "Seq2SeqLM"}
+ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "quick_gelu"]
+SCALINGS = [dict(factor=2.0, rope_type="linear"), dict(factor=2.0, rope_type="dynamic"), YARN, dict(YARN, truncate=False),
+            dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16),
+            dict(rope_type="yarn", factor=None), dict(rope_type="foo")]
+
+
+def spread(model):
+    """Weights so wide that a wrong scale or mask shows in the logits."""
+    with torch.no_grad():
+        for name, w in model.named_parameters():
+            if w.requires_grad and w.dim() > 1:
+                w.normal_(0, 1.6 / w.shape[-1] ** 0.5)
+            elif w.requires_grad:
+                w.add_(torch.randn_like(w) * 0.1)
+    return model.float().eval()
+
+
+def others(value):
+    """Other values of the same kind, and one of another."""
+    if isinstance(value, bool):
+        return [not value, 1]
+    if isinstance(value, int):
+        return [value + 1, value * 2, 0, str(value)]
+    if isinstance(value, float):
+        return [value * 2, value / 3 or 0.5, str(value)]
+    if isinstance(value, str):
+        return ACTIVATIONS if value in ACTIVATIONS else [value + "x", 3]
+    if isinstance(value, list):
+        return [value[:-1], value[::-1], ["full_attention"] * len(value)]
+    return [1, True, 0.5, 8]
+
+
+def mutate(config, foreign, rnd):
+    """A changed copy, and how it was changed."""
+    c = copy.deepcopy(config)
+    how, rope = rnd.randrange(6), c.get("rope_parameters")
+    key = rnd.choice([k for k in c if k not in ("model_type", "architectures")])
+    if how == 0:
+        del c[key]
+        return c, f"without {key}"
+    if how == 1:
+        c[key] = None
+        return c, f"{key} null"
+    if how == 2:
+        c[key] = rnd.choice(others(c[key]))
+        return c, f"{key} = {c[key]}"
+    if how == 3 and isinstance(rope, dict):
+        inner = rnd.choice([r for r in rope.values() if isinstance(r, dict)] or [rope])
+        inner.update(rnd.choice(SCALINGS + [{"partial_rotary_factor": 0.5}, {"rope_theta": 777.0}, {"zzz": 1}]))
+        return c, f"rope_parameters {rope}"
+    if how == 4 and isinstance(rope, dict):  # as transformers 4 writes it
+        del c["rope_parameters"]
+        full = rope.get("full_attention", rope)
+        c["rope_theta"] = rnd.choice([full["rope_theta"], 5000.0])
+        c["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta")
+        c["rope_scaling"] = rnd.choice([None, *SCALINGS])
+        if rnd.random() < 0.5 and "layer_types" in c:
+            del c["layer_types"]
+            c["sliding_window_pattern"] = rnd.choice([2, 3])
+        return c, f"rope_scaling {c['rope_scaling']}, layer_types {c.get('layer_types')}"
+    key = rnd.choice(sorted(foreign))
+    c[key] = rnd.choice([foreign[key], *others(foreign[key])])
+    return c, f"{key} = {c[key]}, another family's"
+
+
+def reference(auto, folder, inputs):
+    """transformers' logits, or why there are none."""
+    try:
+        model, info = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+        if info["missing_keys"] or info["mismatched_keys"]:
+            return "new weights"
+        with torch.no_grad():
+            return model.eval()(**{k: torch.from_numpy(v).long() for k, v in inputs.items()}).logits.numpy()
+    except Exception as e:  # of any class: the folder is wrong
+        return str(e)
+
+
+def clef_logits(clef, folder, given):
+    """clef's logits; None: refused."""
+    out = os.path.join(folder, "out.npy.safetensors")
+    done = subprocess.run([clef, "eval", folder, "--in", given, "--out", out, "-q"], capture_output=True, text=True)
+    if done.returncode not in (0, 1, 2):
+        raise RuntimeError(f"clef exits with {done.returncode}: {done.stderr}")
+    return load_file(out)["logits"] if done.returncode == 0 else None
+
+
+def check_family(clef, name, n, seed, foreign, root):
+    model_class, sizes = FAMILIES[name]
+    auto = getattr(hf, "AutoModelFor" + KINDS.get(model_class, "CausalLM"))
+    torch.manual_seed(seed)
+    rnd, folder, bad, same = random.Random(f"{name}{seed}"), os.path.join(root, name), [], 0
+    spread(auto.from_config(getattr(hf, model_class + "Config")(**sizes))).save_pretrained(folder)
+    numbers = np.random.default_rng(seed)
+    inputs = {"input_ids": numbers.integers(5, V, (2, 32), dtype=np.int32)}
+    if auto is hf.AutoModelForSeq2SeqLM:
+        inputs["decoder_input_ids"] = numbers.integers(5, V, (2, 12), dtype=np.int32)
+    given = os.path.join(root, "in.safetensors")
+    save_file(inputs, given)
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    for i in range(n):
+        changed, how = mutate(config, foreign, rnd) if i else (config, "nothing")
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(changed, file)
+        wanted, got = reference(auto, folder, inputs), clef_logits(clef, folder, given)
+        if got is None or isinstance(wanted, str) or not np.isfinite(wanted).all():
+            if i == 0:
+                bad.append(f"{how}: {'clef refuses it' if got is None else wanted}")
+            continue
+        error = np.abs(wanted - got).max() / np.abs(wanted).max()
+        same += error <= MOST
+        if not error <= MOST:
+            bad.append(f"{how}: relative error {error:.1e}")
+    print(f"{'FAIL' if bad else 'ok'} {name}: {same} of {n} have transformers' logits, {len(bad)} others: {'; '.join(bad)}", flush=True)
+    return bool(bad)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("clef")
+    parser.add_argument("families", nargs="*")
+    parser.add_argument("--n", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    a = parser.parse_args()
+    hf.logging.set_verbosity(50)
+    hf.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    foreign = {"clip_qkv": 2.0, "logit_scale": 0.5, "is_causal": False, "attention_bias": True, "mlp_bias": True, "head_dim": 16,
+               "partial_rotary_factor": 0.5, "use_bidirectional_attention": True, "scale_attn_weights": False, "zzz": 1}
+    for name, (model_class, sizes) in FAMILIES.items():
+        foreign.update({k: v for k, v in getattr(hf, model_class + "Config")(**sizes).to_dict().items() if v is not None})
+    for key in ("model_type", "architectures", "transformers_version", "dtype", "rope_parameters", "vocab_size"):
+        foreign.pop(key, None)
+    with tempfile.TemporaryDirectory() as root:
+        return sum([check_family(a.clef, f, a.n, a.seed, foreign, root) for f in a.families or FAMILIES]) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
