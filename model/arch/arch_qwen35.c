@@ -150,6 +150,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
+    if (hp->activation != CLEF_SILU)
+        clef__json_refuse(f, "hidden_act other than silu is not supported: linear attention has it, too");
     clef__json_partial_rope(f, hp, 10000, 0.25);
     hp->linear_n_k_heads = (int32_t)clef__json_int(f, "linear_num_key_heads", 1, CLEF_MAX_HEADS, 16);
     hp->linear_n_v_heads = (int32_t)clef__json_int(f, "linear_num_value_heads", 1, CLEF_MAX_HEADS, 32);
