@@ -1,6 +1,7 @@
 /* Stored tensors that nothing reads (model/open/unread.h). */
 #include "model/open/unread.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,8 @@ static const char *const buffers[] = {
     ".rotary_emb.cos_cached",
     ".rotary_emb.sin_cached",
     "._float_tensor",
+    ".version",
+    ".EncDecAttention.relative_attention_bias.weight",
 };
 
 /* The same in a GGUF file; longer names are those of one tensor. rope_... are constants of the graph. T5's
@@ -143,6 +146,23 @@ static int have_equal_bytes(const clef_tensor_info *a, const clef_tensor_info *b
            (a->data == b->data || memcmp(a->data, b->data, (size_t)a->n_bytes) == 0);
 }
 
+/* Marian's files store the table of sinusoids, which the graph computes. */
+static int are_sinusoids(const clef_tensor_info *t)
+{
+    const char *at = strstr(t->name, ".embed_positions.weight");
+    const int64_t d = t->dims[1], half = d / 2;
+    float x = 0;
+    if (!at || t->rank != 2 || half < 1 || clef_dtype_block_elems(t->dtype) != 1)
+        return 0;
+    for (int64_t i = 0; i < t->dims[0] * d; i++) {
+        const double turn = (double)(i / d) * pow(10000, -2.0 * (double)(i % d % half) / (double)d);
+        clef_dtype_decode(t->dtype, (const char *)t->data + i * clef_dtype_block_bytes(t->dtype), 1, &x);
+        if (fabs((double)x - (i % d < half ? sin(turn) : cos(turn))) > 1e-2)
+            return 0;
+    }
+    return 1;
+}
+
 /* A second name of the embedding, as encoder-decoders have. */
 static int is_second_embedding(const clef_model *m, const clef_arch *arch, const clef_tensor_info *t)
 {
@@ -164,6 +184,14 @@ static int is_shared_layer(const clef_model *m, const char *name)
             strstr(name, "v_norm"));
 }
 
+static int is_known(const clef_model *m, const clef_arch *arch, const clef_tensor_info *t)
+{
+    if (m->is_gguf)
+        return is_other_gguf(m, t->name);
+    return is_other(arch, t->name) || is_second_embedding(m, arch, t) || is_shared_layer(m, t->name) ||
+           (strcmp(m->hparams.arch, "marian") == 0 && are_sinusoids(t));
+}
+
 clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
@@ -178,10 +206,7 @@ clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
     mark_graph(&r, g);
     for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &m->tensors[i];
-        const int is_known = m->is_gguf ? is_other_gguf(m, t->name)
-                                        : is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
-                                              is_shared_layer(m, t->name);
-        if (!r.is_read[i] && !is_known)
+        if (!r.is_read[i] && !is_known(m, arch, t))
             status =
                 clef__fail(err, CLEF_E_UNSUPPORTED,
                            "%s: tensor %s is stored, but a model of type %s with %s does not read it",
