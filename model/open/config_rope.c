@@ -109,7 +109,9 @@ static void read_params(clef_json_fields *f, const json_t *object, const char *w
                               .seen = json_object(),
                               .err = f->err,
                               .status = f->status};
-    if (f->status != CLEF_OK || !inner.seen) {
+    if (f->status == CLEF_OK && (!object || !inner.seen))
+        f->status = clef__fail(f->err, CLEF_E_NOMEM, "%s: no memory to read it", f->file);
+    if (f->status != CLEF_OK) {
         json_decref(inner.seen);
         return;
     }
