@@ -140,7 +140,7 @@ typedef struct clef_tool_constraint_opts {
  *  *warnings names it (a line for each; NULL: none; free it with clef_text_free()).
  *
  *  CLEF_E_ARG: no such function, or format NONE; CLEF_E_FORMAT: tools are no such list; CLEF_E_UNSUPPORTED:
- *  a format without constraints yet (gemma4), a strict schema; else as clef_constraint_create(). */
+ *  a strict schema, or what the format cannot be held to; else as clef_constraint_create(). */
 CLEF_API clef_status clef_tool_constraint_create(const clef_tool_constraint_opts *opts,
                                                  clef_constraint **out, char **warnings, clef_error *err);
 

@@ -11,6 +11,7 @@
 #include "model/tokenizer/memory.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tools/formats.h"
+#include "model/tools/gemma_constraint.h"
 
 enum { MOST_TOOLS = 256, MOST_DROPPED = 100, MOST_FORMS = 2, MOST_ID = 16 };
 
@@ -36,6 +37,7 @@ static const form forms[CLEF_N_TOOL_FORMATS][MOST_FORMS] = {
                             {"[TOOL_CALLS][", "", NULL, "", ", ", "]", "name", "arguments", 0, 0, 0}},
     [CLEF_TOOLS_QWEN_CODER] = {{"", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n", "",
                                 NULL, NULL, 1, 0, 0}},
+    [CLEF_TOOLS_GEMMA4] = {{"", "<|tool_call>call:", "", "<tool_call|>", "", "", NULL, NULL, 0, 0, 0}},
     [CLEF_TOOLS_HARMONY] = {{"", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "",
                              "", "", NULL, NULL, 0, 1, 0}},
     [CLEF_TOOLS_GRANITE] = {{"<|tool_call|>[", "", NULL, "", ", ", "]", "name", "arguments", 0, 0, 0}},
@@ -63,7 +65,8 @@ typedef struct maker {
     clef__work *work;
     json_t *functions[MOST_TOOLS]; /* borrowed from the list of tools */
     int32_t n;
-    const clef__alt *root;  /* of the schema: document() */
+    const clef__alt *root; /* of the schema: document() */
+    clef__gemma gemma;
     const clef__dfa *space; /* what may stand between two tokens of JSON */
 } maker;
 
@@ -388,12 +391,31 @@ static uint32_t blocks(maker *m, uint32_t arguments, uint32_t to)
     return to;
 }
 
+static uint32_t gemma_literal(void *user, const char *text, uint32_t to)
+{
+    return literal(user, text, to);
+}
+
+/* {x:1,y:<|"|>text<|"|>} */
+static uint32_t gemma(maker *m, uint32_t arguments, uint32_t to)
+{
+    clef__gemma *g = &m->gemma;
+    if (!g->rules)
+        *g = (clef__gemma){.c = m->c,
+                           .literal = gemma_literal,
+                           .user = m,
+                           .rules = clef__work_alloc(m->work, m->c->schema.n_exprs * sizeof *g->rules)};
+    return m->work->status ? 0 : clef__gemma_value(g, arguments, to);
+}
+
 static uint32_t call(maker *m, const form *f, int32_t i, uint32_t to)
 {
     const char *name = json_string_value(json_object_get(m->functions[i], "name"));
     to = literal(m, f->close, to);
     if (f->name_key)
         to = object(m, f, i, to);
+    else if (m->o->format == CLEF_TOOLS_GEMMA4)
+        to = literal(m, name, gemma(m, expr_of(m, i), to));
     else if (f->blocks)
         to = literal(m, name, literal(m, f->middle, blocks(m, expr_of(m, i), to)));
     else

@@ -33,7 +33,7 @@ static clef_constraint *constraint_of(unsigned which)
 {
     static clef_constraint *made[256];
     const unsigned format = 1 + which % (CLEF_N_TOOL_FORMATS - 1), choice = which / 16 % 3;
-    if (!made[which] && format != CLEF_TOOLS_GEMMA4) {
+    if (!made[which]) {
         const clef_tool_constraint_opts opts = {.format = (clef_tool_format)format,
                                                 .tools = tools,
                                                 .tools_bytes = sizeof tools - 1,

@@ -54,6 +54,10 @@ static const example examples[] = {
      "</parameter>\n</function>\n</tool_call>",
      "weather {\"city\": \"New \\\"York\\\"\", \"days\": 3}\n"},
     {CLEF_TOOLS_QWEN_CODER, "<tool_call>\n<function=noop>\n</function>\n</tool_call>", "noop {}\n"},
+    {CLEF_TOOLS_GEMMA4, "<|tool_call>call:weather{city:<|\"|>New \"York\"<|\"|>,days:3}<tool_call|>",
+     "weather {\"city\": \"New \\\"York\\\"\", \"days\": 3}\n"},
+    {CLEF_TOOLS_GEMMA4, "<|tool_call>call:noop{}<tool_call|><|tool_call>call:noop{}<tool_call|>",
+     "noop {}\nnoop {}\n"},
     {CLEF_TOOLS_HARMONY,
      "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"Paris\", \"days\": "
      "3}",
@@ -229,7 +233,6 @@ static void test_strict(void **state)
     assert_non_null(strstr(err.text, "tool f: json schema: /properties/a/uniqueItems"));
     assert_int_equal(try(CLEF_TOOLS_NONE, tools, NULL, &warnings, &err), CLEF_E_ARG);
     assert_non_null(strstr(err.text, "--tool-format"));
-    assert_int_equal(try(CLEF_TOOLS_GEMMA4, tools, NULL, &warnings, &err), CLEF_E_UNSUPPORTED);
     assert_int_equal(try(CLEF_TOOLS_JSON, tools, "other", &warnings, &err), CLEF_E_ARG);
     assert_int_equal(try(CLEF_TOOLS_JSON, "[]", NULL, &warnings, &err), CLEF_E_ARG);
     assert_int_equal(try(CLEF_TOOLS_JSON, "{", NULL, &warnings, &err), CLEF_E_FORMAT);
@@ -263,13 +266,57 @@ static void test_references(void **state)
     clef_constraint_destroy(c);
 }
 
+/* Values within values, as Gemma 4 writes them. */
+static void test_gemma(void **state)
+{
+    static const char list[] =
+        "[{\"function\":{\"name\":\"f\",\"parameters\":{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":"
+        "{"
+        "\"v\":{\"type\":[\"integer\",\"null\"]},\"a "
+        "b\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},"
+        "\"minItems\":1,\"maxItems\":2}},\"required\":[\"v\"],\"additionalProperties\":{\"enum\":[true,\"x\"]"
+        "}}},"
+        "\"properties\":{\"x\":{\"$ref\":\"#/$defs/t\"},\"y\":{\"type\":\"array\"}},\"required\":[\"x\"]}}}]";
+    static const struct {
+        const char *text;
+        int is_allowed;
+    } texts[] = {{"{x:{v:1}}", 1},
+                 {"{x:{v:null,<|\"|>a b<|\"|>:[{v:2},{v:3,k:true,l:<|\"|>x<|\"|>}]}}", 1},
+                 {"{x:{v:1,k:true},y:[1,<|\"|>z<|\"|>,[],{q:{}}]}", 1},
+                 {"{x:{v:1},y:[]}", 1},
+                 {"{}", 0},
+                 {"{y:[]}", 0},
+                 {"{x:{v:1},}", 0},
+                 {"{x:{k:true}}", 0},
+                 {"{x:{v:1,k:false}}", 0},
+                 {"{x:{v:1,<|\"|>a b<|\"|>:[]}}", 0},
+                 {"{x:{v:1,<|\"|>a b<|\"|>:[{v:1},{v:1},{v:1}]}}", 0},
+                 {"{x:{v:1.5}}", 0},
+                 {"{x:{v:1},z:1}", 0}};
+    clef_constraint *c = NULL;
+    clef_error err = {0};
+    const clef_tool_constraint_opts opts = {.format = CLEF_TOOLS_GEMMA4,
+                                            .tools = list,
+                                            .tools_bytes = sizeof list - 1,
+                                            .choice = CLEF_TOOL_CHOICE_REQUIRED};
+    (void)state;
+    ok(clef_tool_constraint_create(&opts, &c, NULL, &err), &err);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char whole[300];
+        int ends;
+        snprintf(whole, sizeof whole, "<|tool_call>call:f%s<tool_call|>", texts[i].text);
+        read_text(c, whole, &ends);
+        if (ends != texts[i].is_allowed)
+            fail_msg("%s: allowed %d, expected %d", whole, ends, texts[i].is_allowed);
+    }
+    clef_constraint_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_rejected),
-        cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_references),
+        cmocka_unit_test(test_examples),   cmocka_unit_test(test_rejected), cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_references), cmocka_unit_test(test_gemma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,9 +78,10 @@ static int character_of(int byte)
 static void write_bytes(const char *path)
 {
     static const char *const tags[] = {
-        "<tool_call>",    "</tool_call>",     "[TOOL_CALLS]",   "[ARGS]",      "<|tool_call|>",
-        "<|/tool_call|>", "<|START_ACTION|>", "<|END_ACTION|>", "<|channel|>", "<|message|>",
-        "<|constrain|>",  "<|start|>",        "<|end|>"};
+        "<tool_call>",   "</tool_call>",   "[TOOL_CALLS]",     "[ARGS]",
+        "<|tool_call|>", "<|/tool_call|>", "<|START_ACTION|>", "<|END_ACTION|>",
+        "<|channel|>",   "<|message|>",    "<|constrain|>",    "<|start|>",
+        "<|end|>",       "<|tool_call>",   "<tool_call|>",     "<|\\\"|>"};
     char *text = malloc(1 << 16), *to = text;
     assert_non_null(text);
     to += sprintf(to, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"<|endoftext|>\":0");
@@ -237,8 +238,6 @@ static void walk_all(const char *path)
     vocabulary v = {0};
     open_vocabulary(&v, path);
     for (int format = 1; format < CLEF_N_TOOL_FORMATS; format++) {
-        if (format == CLEF_TOOLS_GEMMA4)
-            continue; /* it has no constraint */
         state_of_random = (uint64_t)format;
         walk(&v, (clef_tool_format)format, CLEF_TOOL_CHOICE_REQUIRED, NULL, 0, N_WALKS);
         walk(&v, (clef_tool_format)format, CLEF_TOOL_CHOICE_REQUIRED, NULL, 1, N_WALKS / 5);

@@ -134,10 +134,6 @@ static int open_calls(talk *t)
     clef_tool_constraint_opts opts = {
         .format = t->format, .tools = t->tools, .tools_bytes = t->tools_bytes, .parallel = 1, .tok = t->tok};
     cli_tool_choice(t->o.tool_choice, &opts);
-    if (t->format == CLEF_TOOLS_GEMMA4 && opts.choice == CLEF_TOOL_CHOICE_AUTO) {
-        fprintf(stderr, "clef: calls in the format gemma4 are not constrained\n");
-        return CLI_GO_ON;
-    }
     const int rc = cli_tool_constraint_open(&opts, &t->guide.constraint);
     if (rc != CLI_GO_ON)
         return rc;
