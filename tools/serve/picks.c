@@ -538,8 +538,6 @@ static int set_calls(serve_task *t, int *is_auto)
         return serve_fail(
             e, SERVE_E_UNSUPPORTED, "tools",
             "tools: the model's template writes no known format of calls (--tool-format names one)");
-    if (m->format == CLEF_TOOLS_GEMMA4 && *is_auto) /* read, but not constrained */
-        return 1;
     t->constraint = serve_constraints_take_tools(t->r, &o);
     return t->constraint != NULL;
 }
