@@ -18,9 +18,9 @@ static clef__value by_path(clef__tpl *t, clef__value v, clef__value path, clef__
         const char *dot = memchr(path.s->p + from, '.', path.s->n - from);
         const size_t to = dot ? (size_t)(dot - path.s->p) : path.s->n;
         int64_t number = 0;
-        int is_number = to > from;
-        for (size_t i = from; i < to; i++) {
-            is_number &= path.s->p[i] >= '0' && path.s->p[i] <= '9' && to - from < 10;
+        int is_number = to > from && to - from < 10;
+        for (size_t i = from; i < to && is_number; i++) {
+            is_number = path.s->p[i] >= '0' && path.s->p[i] <= '9';
             number = 10 * number + path.s->p[i] - '0';
         }
         v = clef__item(t, v,

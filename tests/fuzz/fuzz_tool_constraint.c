@@ -63,7 +63,7 @@ static int next_byte(clef_constraint *c, clef_constraint_state *state, uint8_t f
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
-    char text[4096];
+    char text[600];
     size_t n = 0;
     found f = {0};
     clef_constraint_state state;
