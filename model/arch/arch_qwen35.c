@@ -8,10 +8,17 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* llama.cpp's qwen35 has the heads of v in another order, so clef's files have a name of their own. */
+/* llama.cpp's qwen35 has the heads of v in another order, so clef's files have a name of their own. In a
+ * folder the heads of v that read one head of k are neighbours; in qwen35 head i of v reads head i % n of the
+ * n of k. */
 static const clef_arch_alias qwen35_names[] = {{"qwen3_5_text", "qwen3_5_text", -1, -1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias tiled_names[] = {{NULL, "qwen35", -1, -1}, {NULL, NULL, 0, 0}};
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
+static const clef_gguf_name tiled_gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"},
+                                                  {CLEF_W_LINEAR_RATES, "blk.%d.ssm_a/"},
+                                                  {CLEF_W_LINEAR_BIAS, "blk.%d.ssm_dt.bias/"},
+                                                  {0, NULL}};
 
 static const char *const qwen35_weights[CLEF_N_ROLES] = {
     CLEF_HF_EMBED_AND_HEAD,
@@ -68,6 +75,15 @@ static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
     return clef__name_value(b, clef_silu(b->g, x), "attn.conv");
 }
 
+/* q or k [B, T, Hk, D] of the n parts of v: [B, T, n Hk, D], where heads are in qwen35's order. */
+static clef_value *for_all_parts(clef_builder *b, clef_value *x, int32_t n)
+{
+    clef_value *all = x;
+    for (int32_t i = 1; b->arch->names == tiled_names && i < n; i++)
+        all = clef_concat(b->g, all, x, &(clef_concat_opts){.axis = 2});
+    return all;
+}
+
 static clef_value *linear_attention(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
@@ -79,16 +95,17 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
     const int32_t d = hp->d_model, Hk = hp->linear_n_k_heads, H = hp->linear_n_v_heads, D = hp->linear_k_dim,
                   E = hp->linear_v_dim;
     clef_value *qkv = mixed(b, x, 2 * Hk * D + H * E);
-    const clef_gated_delta_in in = {.q = clef__split_heads(b, part(b, qkv, 2, 0, Hk * D), Hk, D),
-                                    .k = clef__split_heads(b, part(b, qkv, 2, Hk * D, Hk * D), Hk, D),
-                                    .v = clef__split_heads(b, part(b, qkv, 2, 2 * Hk * D, H * E), H, E),
-                                    .a = clef__linear(b, x, CLEF_W_LINEAR_A, d, H),
-                                    .b = clef__linear(b, x, CLEF_W_LINEAR_B, d, H),
-                                    .rates = clef__role_weight(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b)),
-                                    .bias = clef__role_weight(b, CLEF_W_LINEAR_BIAS, clef__bare_suffix(b)),
-                                    .state = memory(b, "memory", H, D, E),
-                                    .pos = b->pos,
-                                    .runs = b->runs};
+    const clef_gated_delta_in in = {
+        .q = for_all_parts(b, clef__split_heads(b, part(b, qkv, 2, 0, Hk * D), Hk, D), H / Hk),
+        .k = for_all_parts(b, clef__split_heads(b, part(b, qkv, 2, Hk * D, Hk * D), Hk, D), H / Hk),
+        .v = clef__split_heads(b, part(b, qkv, 2, 2 * Hk * D, H * E), H, E),
+        .a = clef__linear(b, x, CLEF_W_LINEAR_A, d, H),
+        .b = clef__linear(b, x, CLEF_W_LINEAR_B, d, H),
+        .rates = clef__role_weight(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b)),
+        .bias = clef__role_weight(b, CLEF_W_LINEAR_BIAS, clef__bare_suffix(b)),
+        .state = memory(b, "memory", H, D, E),
+        .pos = b->pos,
+        .runs = b->runs};
     clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});
     clef__name_value(b, y, "attn.heads");
     y = clef_rms_norm(g, y, clef__role_weight(b, CLEF_W_LINEAR_NORM, "weight"),
@@ -171,6 +188,28 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
         clef__key_int(k, "ssm.inner_size", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED) / hp->linear_n_v_heads;
     clef__key_layers(k, "linear_layers", hp->n_layers, hp->linear_layers);
 }
+
+/* llama.cpp's file. */
+static void tiled_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    read_gguf(k, hp);
+    const int32_t every = clef__key_int(k, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
+    if (clef__key_has(k, "attention.recurrent_layers")) {
+        clef__key_layers(k, "attention.recurrent_layers", hp->n_layers, hp->linear_layers);
+        return;
+    }
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        if (i % every != every - 1)
+            hp->linear_layers[i / 32] |= 1u << (i % 32);
+}
+
+const clef_arch clef__arch_qwen35_tiled = {
+    .names = tiled_names,
+    .weights = {.hf = qwen35_weights, .gguf = tiled_gguf_names},
+    .hf_prefix = "model.",
+    .read_gguf = tiled_read_gguf,
+    .layer = layer,
+};
 
 const clef_arch clef__arch_qwen35 = {
     .names = qwen35_names,
