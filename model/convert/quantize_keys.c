@@ -250,6 +250,10 @@ static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.eot_token_id", (uint32_t)hp->eos_more[0]);
     if (n_named > 1)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
+    if (n_named > 2)
+        clef__gguf_put_array(w, CLEF_KEY_MORE_ENDS, CLEF_GGUF_I32, (uint64_t)(n_named - 2));
+    for (int32_t i = 2; i < n_named; i++)
+        clef__gguf_add_i32(w, hp->eos_more[i]);
 }
 
 /* Writes what clef__embed_config() reads back. If the folder names no pooling, the architecture's default
@@ -284,6 +288,18 @@ static void put_generation(clef_gguf_writer *w, const clef_model *m)
     free(text);
 }
 
+/* llama.cpp opens no encoder with such a head. */
+static void note_head(const clef_quantize_opts *opts, const clef__quantize_plan *plan)
+{
+    for (size_t i = 0; opts->note && i < plan->n_items; i++)
+        if (strncmp(plan->items[i].name, "head.", strlen("head.")) == 0) {
+            opts->note(opts->note_user, "the file has the head of masked language modelling, with which "
+                                        "llama.cpp opens no file; a folder with modules.json is written "
+                                        "without it");
+            return;
+        }
+}
+
 static clef_status put_folder_keys(const clef_model *m, const clef__quantize_plan *plan,
                                    const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
@@ -293,6 +309,7 @@ static clef_status put_folder_keys(const clef_model *m, const clef__quantize_pla
         clef__gguf_put_text(w, "general.name", hp->name);
     put_special_tokens(w, hp);
     put_generation(w, m);
+    note_head(opts, plan);
     clef_status status = put_hparams(w, hp, plan, m->path, err);
     if (status == CLEF_OK)
         status = put_embedding(m, w, err);

@@ -9,6 +9,7 @@
 #include "model/convert/quantize.h"
 #include "model/file/tensor_index.h"
 #include "model/open/arch.h"
+#include "runtime/os/os.h"
 
 const char *clef__quantize_arch(const clef_hparams *hp)
 {
@@ -277,14 +278,32 @@ static clef_status add_longrope(const clef_model *m, const clef__quantize_type *
     return status;
 }
 
+/* 1 for a folder of sentence-transformers': its file is for embeddings, and llama.cpp opens none with the
+ * head of masked language modelling. */
+static int is_embedder(const clef_model *m)
+{
+    char path[4096];
+    const int n = snprintf(path, sizeof path, "%s/modules.json", m->path);
+    return n > 0 && (size_t)n < sizeof path && clef__os_is_file(path);
+}
+
+/* Roles of the head, and of tensors outside the layers that the encoder reads. */
+static int is_of_head(int role)
+{
+    return role == CLEF_W_HEAD_DENSE || role == CLEF_W_HEAD_NORM || role == CLEF_W_OUT ||
+           role == CLEF_W_LOGITS_BIAS;
+}
+
 static clef_status add_table(const clef_model *m, const clef__quantize_type *type,
                              const clef_weight_names *table, int32_t n_layers, clef__quantize_plan *plan,
                              clef_error *err)
 {
+    const int no_head = clef_model_is_encoder(m) && is_embedder(m);
     clef_status status = CLEF_OK;
     for (int32_t layer = -1; layer < n_layers && status == CLEF_OK; layer++)
         for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++)
-            if (table->hf[role] && (strstr(table->hf[role], "%d") != NULL) == (layer >= 0))
+            if (table->hf[role] && !(no_head && is_of_head(role)) &&
+                (strstr(table->hf[role], "%d") != NULL) == (layer >= 0))
                 status = add_role(m, type, table, (clef_role)role, layer, plan, err);
     return status;
 }

@@ -18,6 +18,9 @@ const char *clef__key_old_name(const char *name);
 /** The name of a function as the key hidden_activation has it. */
 const char *clef__gguf_activation(clef_activation activation);
 
+/** The ids that end a text beyond the three that GGUF has keys for: an array. */
+#define CLEF_KEY_MORE_ENDS "clef.eos_token_ids"
+
 /** Refuses a key of the architecture that nothing read and that asks for what clef does not have. */
 void clef__gguf_check_unread(clef_gguf_keys *k);
 /** Calls `entry` for each other key of the architecture that nothing read, unless it is known to change
