@@ -114,8 +114,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->attention_scale = 1;
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 0);
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);
-    if (f->status == CLEF_OK &&
-        clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
+    if (f->status == CLEF_OK && clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
         hp->logit_scale = (float)(1 / sqrt(hp->d_model));
     read_activation(f, hp);
 }

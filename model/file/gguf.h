@@ -46,8 +46,8 @@ typedef struct clef_gguf {
 
 /** Opens and checks a file; or all parts of a split file (NAME-00001-of-00003.gguf), from any of them: the
  *  keys are the first part's, the tensors those of all. CLEF_E_IO, CLEF_E_FORMAT (offset and reason; a part
- *  of another file; a tensor in two parts), CLEF_E_NOT_FOUND (a part is missing), CLEF_E_UNSUPPORTED (version,
- *  big-endian, an unknown tensor type), CLEF_E_NOMEM. On failure nothing is allocated. */
+ *  of another file; a tensor in two parts), CLEF_E_NOT_FOUND (a part is missing), CLEF_E_UNSUPPORTED
+ *  (version, big-endian, an unknown tensor type), CLEF_E_NOMEM. On failure nothing is allocated. */
 clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err);
 /** clef__gguf_open() for one file, which may be a part. */
 clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *err);

@@ -137,8 +137,10 @@ static const struct {
     {llama_config, "{\"eos_token_id\":\"x\"}", CLEF_E_FORMAT, "eos_token_id is a string"},
     {llama_config, "{\"eos_token_id\":[1,\"x\"]}", CLEF_E_FORMAT, "eos_token_id[1]"},
     {llama_config, "{\"eos_token_id\":[1,-2]}", CLEF_E_FORMAT, "eos_token_id[1]"},
-    {llama_config, "{\"eos_token_id\":[1,2,3,4,5,6]}", CLEF_E_UNSUPPORTED,
-     "eos_token_id lists 6 ids, expected at most 5"},
+    {llama_config,
+     "{\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,"
+     "32,33,34,35,36,37,38,39,40,41,42]}",
+     CLEF_E_UNSUPPORTED, "eos_token_id lists 42 ids, expected at most 41"},
     {llama_config, "{\"bos_token_id\":99999999999}", CLEF_E_FORMAT, "bos_token_id is 99999999999"},
     {llama_config, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", CLEF_E_UNSUPPORTED,
      "quantization_config (gptq)"},
