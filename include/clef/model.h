@@ -142,17 +142,18 @@ typedef struct clef_hparams {
 CLEF_API const clef_hparams *clef_model_hparams(const clef_model *model);
 /** An option that the model's files recommend, by its name in clef_sampler_opts: temperature, top_k, top_p,
  *  min_p, typical (none of these five where do_sample is false), repeat_penalty, repeat_last_n; and
- *  length_penalty and early_stopping of clef_beam_opts. They come from generation_config.json (config.json where there is none),
- *  or from general.sampling.* of a GGUF file (temp, top_k, top_p, min_p, typical_p, penalty_repeat, penalty_last_n).
- *  1, and *value is set; 0: the files say nothing, or no number within the option's range. */
+ *  length_penalty and early_stopping of clef_beam_opts. They come from generation_config.json (config.json
+ *  where there is none), or from general.sampling.* of a GGUF file (temp, top_k, top_p, min_p, typical_p,
+ *  penalty_repeat, penalty_last_n). 1, and *value is set; 0: the files say nothing, or no number within the
+ *  option's range. */
 CLEF_API int32_t clef_model_sampling(const clef_model *model, const char *option, double *value);
 /** The order of samplers for which these options are meant, by clef_sampler_name(), with commas: that of
  *  transformers where they come from generation_config.json. NULL: that of clef_sampler_kind. */
 CLEF_API const char *clef_model_samplers(const clef_model *model);
 /** The other keys of generation_config.json that do something, for a message: "bad_words_ids, min_length 5".
  *  applied 1: those that hold for each text that a session or a batch generates, unless its options have
- *  no_rules; 0: those that clef does not apply, with the flag of `clef run` that does: "num_beams 4 (--beams)".
- *  "" for none. Borrowed from the model. */
+ *  no_rules; 0: those that clef does not apply, with the flag of `clef run` that does: "num_beams 4
+ *  (--beams)". "" for none. Borrowed from the model. */
 CLEF_API const char *clef_model_generation(const clef_model *model, int32_t applied);
 /** Calls `entry` with each key of the model's metadata (config.json, or GGUF's hyperparameters) that clef neither
  *  reads nor knows to change nothing: another program may read it, and compute something else. */

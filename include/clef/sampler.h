@@ -104,9 +104,9 @@ CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
  *  see more than 2048, its memory grows; if there is none left, the older half of the text is forgotten. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
 /** Picks the next id from logits [n_vocab], which are not changed: biases, the chain, then a random draw. -2,
- *  without a draw, if a logit is NaN or +inf, or all are -inf. Pick n takes draw n of SplitMix64 (Steele, Lea, Flood
- *  2014) for the seed, and XTC's chance that of the seed + 0x5854430000000000. The same seed gives the same
- *  picks everywhere, on host and device. Allocates nothing. */
+ *  without a draw, if a logit is NaN or +inf, or all are -inf. Pick n takes draw n of SplitMix64 (Steele,
+ *  Lea, Flood 2014) for the seed, and XTC's chance that of the seed + 0x5854430000000000. The same seed
+ *  gives the same picks everywhere, on host and device. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
 /** Picks among the allowed ids: id i is allowed if bit i % 32 of mask[i / 32] is set. The chain sees only
  *  these. mask NULL: all. -1, without a draw, if none is allowed. */

@@ -164,8 +164,8 @@ int clef__weight_in_gguf(const clef_weight_names *names, clef_role role);
  *  is named after it. */
 const char *clef__role_value_name(clef_role role);
 
-/** Whether the class that a config.json names has the bias of a role, or the norm of q or k: 1 or 0; -1 if that
- *  is not known, or for other weights (model/open/biases.def). */
+/** Whether the class that a config.json names has the bias of a role, or the norm of q or k: 1 or 0; -1 if
+ *  that is not known, or for other weights (model/open/biases.def). */
 int clef__class_has(const json_t *config, clef_role role, const char *suffix);
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;

@@ -28,8 +28,8 @@ extern const clef_join clef__join_elements;
  *  step, ... A byte holds elements (2i, 2i + 1) there, and (i, i + 16) in a block of ggml's. */
 extern const clef_join clef__join_mxfp4;
 
-/** K^T [H, R, N] with V [H, M, R] -> [H (N + M), R]: the rows of each head's K, then those of its V. In F32, or
- *  in F16 if they are stored with fewer bits. */
+/** K^T [H, R, N] with V [H, M, R] -> [H (N + M), R]: the rows of each head's K, then those of its V. In F32,
+ *  or in F16 if they are stored with fewer bits. */
 extern const clef_join clef__join_latent;
 
 /** [H] -> [H] in F32: -exp(x). */
@@ -46,8 +46,8 @@ typedef struct clef_join_rule {
 typedef struct clef_joined clef_joined;
 
 /** Finds the model's joined tensors: by its architecture's rules, and "x.experts.*.y" [n, ..] for the n
- *  stored "x.experts.0.y", "x.experts.1.y" ... (in a folder). The model's index by name must be complete. CLEF_E_SHAPE
- *  (names the parts that do not fit together), CLEF_E_NOMEM. */
+ *  stored "x.experts.0.y", "x.experts.1.y" ... (in a folder). The model's index by name must be complete.
+ *  CLEF_E_SHAPE (names the parts that do not fit together), CLEF_E_NOMEM. */
 clef_status clef__joined_find(clef_model *model, clef_error *err);
 /** The joined tensor with that name, NULL if there is none. Its data is NULL until clef__joined_data() was
  *  called. */

@@ -35,8 +35,8 @@ typedef struct clef__sampler_chain {
 
 /** 1 if no logit is NaN or +inf, and one at least is above -inf. */
 int  clef__logits_finite(const float *logits, int32_t n);
-/** Loads the allowed tokens (mask NULL: all) whose logits are above -inf, with their biases. The logits are finite
- *  (clef__logits_finite()). */
+/** Loads the allowed tokens (mask NULL: all) whose logits are above -inf, with their biases. The logits are
+ *  finite (clef__logits_finite()). */
 void clef__chain_load(clef__sampler_chain *c, const float *logits, const uint32_t *mask);
 /** 1 if the sampler is on: its options do something. */
 int clef__chain_has(const clef_sampler_opts *opts, clef_sampler_kind kind);
