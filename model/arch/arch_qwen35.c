@@ -178,6 +178,21 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     read_layers(f, hp);
 }
 
+/* llama.cpp's keys for the kinds of layers, or the one of clef's older files. */
+static void read_gguf_layers(clef_gguf_keys *k, clef_hparams *hp)
+{
+    static const char *const lists[] = {"attention.recurrent_layers", "linear_layers"};
+    const int32_t every = clef__key_int(k, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (clef__key_has(k, lists[i])) {
+            clef__key_layers(k, lists[i], hp->n_layers, hp->linear_layers);
+            return;
+        }
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        if (i % every != every - 1)
+            hp->linear_layers[i / 32] |= 1u << (i % 32);
+}
+
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->linear_taps = clef__key_int(k, "ssm.conv_kernel", 2, 16, CLEF_KEY_NEEDED);
@@ -186,28 +201,14 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->linear_n_v_heads = clef__key_int(k, "ssm.time_step_rank", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
     hp->linear_v_dim =
         clef__key_int(k, "ssm.inner_size", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED) / hp->linear_n_v_heads;
-    clef__key_layers(k, "linear_layers", hp->n_layers, hp->linear_layers);
-}
-
-/* llama.cpp's file. */
-static void tiled_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    read_gguf(k, hp);
-    const int32_t every = clef__key_int(k, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
-    if (clef__key_has(k, "attention.recurrent_layers")) {
-        clef__key_layers(k, "attention.recurrent_layers", hp->n_layers, hp->linear_layers);
-        return;
-    }
-    for (int32_t i = 0; i < hp->n_layers; i++)
-        if (i % every != every - 1)
-            hp->linear_layers[i / 32] |= 1u << (i % 32);
+    read_gguf_layers(k, hp);
 }
 
 const clef_arch clef__arch_qwen35_tiled = {
     .names = tiled_names,
     .weights = {.hf = qwen35_weights, .gguf = tiled_gguf_names},
     .hf_prefix = "model.",
-    .read_gguf = tiled_read_gguf,
+    .read_gguf = read_gguf,
     .layer = layer,
 };
 

@@ -186,6 +186,17 @@ static clef_status read_back(const clef_gguf_writer *w, const clef__quantize_pla
     return status;
 }
 
+static void put_linear(arch_keys *k, const clef_hparams *hp)
+{
+    put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+    clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
+                         (uint64_t)hp->n_layers);
+    for (int32_t i = 0; i < hp->n_layers; i++) {
+        const unsigned char is = hp->linear_layers[i / 32] >> (i % 32) & 1;
+        clef__gguf_add_bytes(k->w, &is, 1);
+    }
+}
+
 /* The layers before the first with experts. */
 static int32_t n_dense_layers(const clef__quantize_plan *plan, int32_t n_layers)
 {
@@ -222,7 +233,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
     if (hp->linear_taps > 0)
-        put_int(&k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+        put_linear(&k, hp);
     if (arch->kind == CLEF_SEQ2SEQ && hp->decoder_start >= 0)
         put_int(&k, "decoder_start_token_id", hp->decoder_start);
     const clef_status status = read_back(w, plan, file, &read, err);
