@@ -23,6 +23,9 @@ SEEDS = [
     {"messages": USER + [{"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "4"}]}], "max_tokens": 1, "chat_template_kwargs": {"a": 1}},
     {"prompt": "Once", "max_tokens": 2, "echo": True, "logprobs": 1, "logit_bias": {"5": -100}}, {"prompt": [1, 2, 3], "max_tokens": 1, "grammar": 'root ::= "a"'},
     {"prompt": ["a", [5, 6]], "max_tokens": 2, "dry_multiplier": 1, "mirostat": 2, "samplers": ["top_k", "temperature"], "regex": "[ab]*"},
+    {"messages": [{"role": "user", "content": "x"}], "max_new_tokens": 2, "guided_json": {"enum": [1, "a"]}, "stop_token_ids": [5], "seed": 2 ** 64 - 1, "do_sample": True},
+    {"prompt": "x", "n_predict": 2, "structured_outputs": {"choice": ["a"]}, "logit_bias": [[5, 1], [6, False]], "stop_sequences": ["a"], "skip_special_tokens": False},
+    {"prompt": ["a", "b"], "max_tokens": 0, "echo": True, "logprobs": 1, "format": "json", "repetition_penalty": 1.1, "options": {}},
     {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
 ]
 VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
