@@ -41,24 +41,24 @@ typedef enum clef__auto_source {
 /** A token is a text, or an object with its content and options (single_word, lstrip, rstrip, normalized,
  *  special), as in tokenizer.json; without `normalized` it is the opposite of special. */
 typedef struct clef__auto {
-    const char *path; /* the file with the vocabulary */
+    const char       *path; /* the file with the vocabulary */
     clef__auto_source source;
-    clef__auto_kind kind;
-    int32_t is_named;       /* 1: a file names the class itself, not the model_type alone */
-    const char *class_name;             /* for messages */
-    json_t *config;                     /* tokenizer_config.json, or an empty object */
-    json_t *model_config, *map, *added; /* config.json and the others; NULL: none */
-    json_t *file;                       /* tokenizer.json; NULL: none */
-    json_t *named;                      /* token by role; null: none, whatever the class says */
-    json_t *specific;                   /* tokens under other names */
-    json_t *by_text; /* of those, what comes after the rest */
-    json_t *extra, *additional;         /* lists of further special tokens; NULL: not named */
-    json_t *decoder;                    /* added tokens by id, as in added_tokens_decoder */
-    json_t *spm;                        /* SentencePiece's file, as clef__auto_read_spm() puts it */
-    json_int_t n_extra_ids;             /* T5's tokens that SentencePiece's file lacks */
-    json_t *root;                       /* the result, a tokenizer.json */
-    json_t *ids;                        /* id by text, of the model's vocabulary and added tokens */
-    clef_error *err;
+    clef__auto_kind   kind;
+    int32_t           is_named;                   /* 1: a file names the class, not its model_type alone */
+    const char       *class_name;                 /* for messages */
+    json_t           *config;                     /* tokenizer_config.json, or an empty object */
+    json_t           *model_config, *map, *added; /* config.json and the others; NULL: none */
+    json_t           *file;                       /* tokenizer.json; NULL: none */
+    json_t           *named;                      /* token by role; null: none, whatever the class says */
+    json_t           *specific;                   /* tokens under other names */
+    json_t           *by_text;                    /* of those, what comes after the rest */
+    json_t           *extra, *additional;         /* lists of further special tokens; NULL: not named */
+    json_t           *decoder;                    /* added tokens by id, as in added_tokens_decoder */
+    json_t           *spm;                        /* SentencePiece's file, as clef__auto_read_spm() puts it */
+    json_int_t        n_extra_ids;                /* T5's tokens that SentencePiece's file lacks */
+    json_t           *root;                       /* the result, a tokenizer.json */
+    json_t           *ids;                        /* id by text, of the model's vocabulary and added tokens */
+    clef_error       *err;
 } clef__auto;
 
 /** Makes the tokenizer.json of the folder of `path`, which is one of the files in clef__auto_source. *root is

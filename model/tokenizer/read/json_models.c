@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/read/json_parts.h"
 
 static clef_status find_unk(clef__json_reader *r, const char *unk, int32_t *out)
@@ -17,6 +18,17 @@ static clef_status find_unk(clef__json_reader *r, const char *unk, int32_t *out)
 }
 
 /* ---- BPE */
+
+/* Whether the vocabulary has the character of each byte, so that no byte is unknown. */
+static int has_all_bytes(const clef_tokenizer *tok)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char text[4];
+        if (clef__vocab_find(&tok->vocab, text, clef__utf8_write(clef__byte_char((uint8_t)byte), text)) < 0)
+            return 0;
+    }
+    return 1;
+}
 
 /* A merge is "a b" or ["a", "b"]. */
 static clef_status read_merges(clef__json_reader *r, const json_t *merges)
@@ -62,6 +74,12 @@ static clef_status read_bpe(clef__json_reader *r, const json_t *model)
                            .suffix = suffix};
     if (f.status)
         return f.status;
+    if (opts.byte_level && opts.byte_fallback && !has_all_bytes(r->tok)) {
+        const clef_status st = clef__json_see_chars(r);
+        if (st)
+            return st;
+        opts.byte_level = 0;
+    }
     if (dropout > 0)
         return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: BPE with dropout is not supported", r->file);
     if (!json_is_array(merges))
@@ -94,6 +112,9 @@ static clef_status read_wordpiece(clef__json_reader *r, const json_t *model)
     if (st)
         return st;
     opts.n_prefix = strlen(opts.prefix);
+    st = clef__json_see_chars(r);
+    if (st)
+        return st;
     return clef__wordpiece_create(&r->tok->vocab, &opts, &r->tok->model, r->err);
 }
 
@@ -106,6 +127,8 @@ static clef_status read_wordlevel(clef__json_reader *r, const json_t *model)
                  : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
     if (st == CLEF_OK && unk)
         r->tok->unk = clef__vocab_find(&r->tok->vocab, unk, strlen(unk));
+    if (st == CLEF_OK)
+        st = clef__json_see_chars(r);
     return st ? st : clef__wordlevel_create(&r->tok->vocab, r->tok->unk, &r->tok->model, r->err);
 }
 
@@ -183,6 +206,8 @@ static clef_status read_unigram(clef__json_reader *r, const json_t *model)
         st = reserve_pieces(r, vocab);
     if (st == CLEF_OK)
         st = set_pieces(r, vocab);
+    if (st == CLEF_OK)
+        st = clef__json_see_chars(r);
     if (st == CLEF_OK)
         st = clef__unigram_create(&r->tok->vocab, &opts, &r->tok->model, r->err);
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++)

@@ -55,6 +55,9 @@ clef_status clef__json_read_metaspace(clef__json_reader *r, const json_t *object
 clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const json_t *added, const char *file,
                              clef_error *err);
 
+/** After ByteLevel, gives what follows the characters of bytes and no longer the bytes (json_stages.c). */
+clef_status clef__json_see_chars(clef__json_reader *r);
+
 /** Reads a whole tokenizer.json (read_json.c). */
 clef_status clef__tokenizer_parse_root(clef_tokenizer *tok, const json_t *root, const char *name,
                                        clef_error *err);

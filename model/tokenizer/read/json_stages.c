@@ -108,7 +108,7 @@ static clef_status pre_sequence(clef__json_reader *r, const json_t *object);
 
 /* After ByteLevel the text is bytes written as characters. clef leaves it as bytes unless a further step
  * looks at it (Falcon). */
-static clef_status check_text(clef__json_reader *r)
+clef_status clef__json_see_chars(clef__json_reader *r)
 {
     if (!r->byte_level)
         return CLEF_OK;
@@ -121,7 +121,7 @@ static clef_status pre_byte_level(clef__json_reader *r, const json_t *object)
     clef_json_fields f = clef__json_part(r, object, "ByteLevel");
     const int prefix = clef__json_bool(&f, "add_prefix_space", 1),
               regex = clef__json_bool(&f, "use_regex", 1);
-    clef_status st = f.status ? f.status : check_text(r);
+    clef_status st = f.status ? f.status : clef__json_see_chars(r);
     if (st == CLEF_OK && prefix)
         st = clef__pretokenizer_prefix_space(&r->tok->stages, r->err);
     if (st == CLEF_OK && regex)
@@ -159,7 +159,7 @@ static clef_status pre_split(clef__json_reader *r, const json_t *object)
     const uint32_t flags = clef__json_bool(&f, "invert", 0) ? CLEF_SPLIT_INVERT : 0;
     clef__split_behavior behavior = CLEF_SPLIT_ISOLATED;
     clef__pattern pattern;
-    clef_status st = f.status ? f.status : check_text(r);
+    clef_status st = f.status ? f.status : clef__json_see_chars(r);
     if (st == CLEF_OK)
         st = read_behavior(r, "Split", name, &behavior);
     const char *regex = json_string_value(json_object_get(json_object_get(object, "pattern"), "Regex"));
@@ -174,7 +174,7 @@ static clef_status pre_digits(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Digits");
     const int each = clef__json_bool(&f, "individual_digits", 0);
-    const clef_status st = f.status ? f.status : check_text(r);
+    const clef_status st = f.status ? f.status : clef__json_see_chars(r);
     return st ? st
               : clef__pretokenizer_chars(&r->tok->stages, clef__is_numeric,
                                          each ? CLEF_SPLIT_ISOLATED : CLEF_SPLIT_CONTIGUOUS, r->err);
@@ -183,7 +183,7 @@ static clef_status pre_digits(clef__json_reader *r, const json_t *object)
 static clef_status pre_metaspace(clef__json_reader *r, const json_t *object)
 {
     clef__json_metaspace meta = {0};
-    clef_status st = check_text(r);
+    clef_status st = clef__json_see_chars(r);
     if (st == CLEF_OK)
         st = clef__json_read_metaspace(r, object, &meta);
     return st ? st
@@ -193,7 +193,7 @@ static clef_status pre_metaspace(clef__json_reader *r, const json_t *object)
 
 static clef_status pre_chars(clef__json_reader *r, int (*is)(uint32_t code), clef__split_behavior behavior)
 {
-    const clef_status st = check_text(r);
+    const clef_status st = clef__json_see_chars(r);
     return st ? st : clef__pretokenizer_chars(&r->tok->stages, is, behavior, r->err);
 }
 
@@ -235,7 +235,7 @@ static clef_status pre_delimiter(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "CharDelimiterSplit");
     const char *text = clef__json_string(&f, "delimiter", "");
-    clef_status st = f.status ? f.status : check_text(r);
+    clef_status st = f.status ? f.status : clef__json_see_chars(r);
     if (st == CLEF_OK && (!*text || clef__utf8_size(*text) != strlen(text)))
         st = clef__fail(r->err, CLEF_E_FORMAT,
                         "%s: CharDelimiterSplit: delimiter \"%.48s\" is not one character", r->file, text);
@@ -247,7 +247,7 @@ static clef_status pre_fixed(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "FixedLength");
     const int64_t length = clef__json_int(&f, "length", 1, INT32_MAX, 5);
-    const clef_status st = f.status ? f.status : check_text(r);
+    const clef_status st = f.status ? f.status : clef__json_see_chars(r);
     return st ? st : clef__pretokenizer_fixed(&r->tok->stages, (uint32_t)length, r->err);
 }
 
