@@ -40,10 +40,10 @@ typedef struct clef_embedder clef_embedder;
 /** Makes an embedder. dev and model are borrowed and must outlive it. Pooling, normalisation and the longest
  *  text come from modules.json, 1_Pooling/config.json and sentence_bert_config.json of a folder, as
  *  sentence-transformers writes them (the longest text else from tokenizer_config.json), the prompt from
- *  default_prompt_name of config_sentence_transformers.json, or from pooling_type of a GGUF file (normalised, as in llama.cpp).
- *  Without these, the embedding is the mean, not normalised, as in sentence-transformers; for decoders the
- *  last token. CLEF_E_ARG (an option out of range), CLEF_E_FORMAT and CLEF_E_UNSUPPORTED (another module or
- *  pooling, which is named), CLEF_E_NOMEM. */
+ *  default_prompt_name of config_sentence_transformers.json, or from pooling_type of a GGUF file
+ *  (normalised, as in llama.cpp). Without these, the embedding is the mean, not normalised, as in
+ *  sentence-transformers; for decoders the last token. CLEF_E_ARG (an option out of range), CLEF_E_FORMAT
+ *  and CLEF_E_UNSUPPORTED (another module or pooling, which is named), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts,
                                           clef_embedder **out, clef_error *err);
 CLEF_API void        clef_embedder_destroy(clef_embedder *embedder);

@@ -155,8 +155,8 @@ CLEF_API const char *clef_model_samplers(const clef_model *model);
  *  no_rules; 0: those that clef does not apply, with the flag of `clef run` that does: "num_beams 4
  *  (--beams)". "" for none. Borrowed from the model. */
 CLEF_API const char *clef_model_generation(const clef_model *model, int32_t applied);
-/** Calls `entry` with each key of the model's metadata (config.json, or GGUF's hyperparameters) that clef neither
- *  reads nor knows to change nothing: another program may read it, and compute something else. */
+/** Calls `entry` with each key of the model's metadata (config.json, or GGUF's hyperparameters) that clef
+ *  neither reads nor knows to change nothing: another program may read it, and compute something else. */
 CLEF_API void clef_model_unread(const clef_model *model, void (*entry)(void *user, const char *key),
                                 void *user);
 /** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
