@@ -142,12 +142,12 @@ def reference(auto, folder, inputs):
 
 
 def clef_logits(clef, folder, given):
-    """clef's logits; None: refused."""
+    """clef's logits; None: refused, or an encoder whose head is not whole."""
     out = os.path.join(folder, "out.npy.safetensors")
     done = subprocess.run([clef, "eval", folder, "--in", given, "--out", out, "-q"], capture_output=True, text=True)
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(f"clef exits with {done.returncode}: {done.stderr}")
-    return load_file(out)["logits"] if done.returncode == 0 else None
+    return load_file(out).get("logits") if done.returncode == 0 else None
 
 
 def check_family(clef, name, n, seed, foreign, root):
