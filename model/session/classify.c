@@ -10,6 +10,7 @@
 
 #include "model/arch/layers.h"
 #include "model/open/model.h"
+#include "model/session/sampler.h"
 #include "model/session/sequence_plan.h"
 
 enum { LABEL_BYTES = 96 };
@@ -206,8 +207,9 @@ clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t 
     const size_t n_bytes =
         (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
     status = clef__sequence_plan_run(&c->plan, ids, types ? types : c->types, 1, n, c->logits, n_bytes, err);
-    if (status == CLEF_OK)
-        status = clef__check_result(c->logits, n_bytes / sizeof *c->logits, 0, "logits", err);
+    for (int32_t i = 0; status == CLEF_OK && i < (c->info.per_token ? n : 1); i++)
+        if (!clef__logits_finite(c->logits + (size_t)i * (size_t)c->info.n_classes, c->info.n_classes))
+            status = clef__fail_not_finite(n, err);
     if (status == CLEF_OK)
         *logits = c->logits;
     return status;

@@ -118,6 +118,21 @@ typedef struct work {
     float *rows;     /* [max_B, d] */
 } work;
 
+static clef_status check_row(const float *row, size_t d, int32_t text, clef_error *err)
+{
+    for (size_t k = 0; k < d; k++)
+        if (!isfinite(row[k]))
+            return clef__fail(err, CLEF_E_NOT_FINITE,
+                              "text %" PRId32
+                              ": embedding[%zu]: expected a finite value, got %s; clef compare "
+                              "--stats finds the first value that is not finite",
+                              text, k,
+                              isnan(row[k]) ? "NaN"
+                              : row[k] > 0  ? "inf"
+                                            : "-inf");
+    return CLEF_OK;
+}
+
 /* Runs the n entries from `first` on, all of one length. */
 static clef_status run_batch(clef_embedder *e, const work *w, const entry *first, int32_t n,
                              const int32_t *const *ids, float *out, clef_error *err)
@@ -128,7 +143,7 @@ static clef_status run_batch(clef_embedder *e, const work *w, const entry *first
     clef_status status = clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows,
                                                  (size_t)n * d * sizeof *w->rows, err);
     for (int32_t i = 0; status == CLEF_OK && i < n; i++)
-        status = clef__check_result(w->rows + (size_t)i * d, d, first[i].index, "embedding", err);
+        status = check_row(w->rows + (size_t)i * d, d, first[i].index, err);
     for (int32_t i = 0; status == CLEF_OK && i < n; i++)
         memcpy(out + (size_t)first[i].index * d, w->rows + (size_t)i * d, d * sizeof *out);
     return status;

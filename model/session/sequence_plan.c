@@ -1,7 +1,6 @@
 #include "model/session/sequence_plan.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,20 +119,6 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
     if (!status)
         status = clef__sequence_plan_for(p, longest, err);
     return status ? status : run_once(p, ids, types, B, T, out, n_bytes, err);
-}
-
-clef_status clef__check_result(const float *x, size_t n, int32_t i, const char *what, clef_error *err)
-{
-    for (size_t k = 0; k < n; k++)
-        if (!isfinite(x[k]))
-            return clef__fail(err, CLEF_E_NOT_FINITE,
-                              "text %" PRId32 ": %s[%zu]: expected a finite value, got %s; clef compare "
-                              "--stats finds the first value that is not finite",
-                              i, what, k,
-                              isnan(x[k]) ? "NaN"
-                              : x[k] > 0  ? "inf"
-                                          : "-inf");
-    return CLEF_OK;
 }
 
 void clef__sequence_plan_finish(clef_sequence_plan *p)

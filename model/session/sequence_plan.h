@@ -29,8 +29,6 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
 clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types,
                                     int32_t B, int32_t T, float *out,
                                     size_t n_bytes, clef_error *err);
-/** CLEF_E_NOT_FINITE unless the n numbers of text i are finite. what: their name for the message. */
-clef_status clef__check_result(const float *x, size_t n, int32_t i, const char *what, clef_error *err);
 void        clef__sequence_plan_finish(clef_sequence_plan *p);
 
 #endif

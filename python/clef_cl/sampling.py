@@ -59,21 +59,28 @@ class Sampling:
         for name, default in _defaults.items():
             value = self._value(model, name, default)
             setattr(options, name, value if isinstance(default, float) else _whole(name, value))
+        if model is not None and self.repeat_penalty is None and self.repeat_last_n == 64:
+            options.repeat_last_n = int(self._told(model, "repeat_last_n", 64))  # of the recommended penalty
         options.seed = random.getrandbits(64) if self.seed is None else _seed(self.seed)
         options.biases, options.n_biases = biases, len(self.logit_bias)
-        for i, name in enumerate(self.samplers):
+        samplers = tuple(self.samplers)
+        if not samplers and model is not None and lib.clef_model_samplers(model) != ffi.NULL:
+            samplers = tuple(text_of(lib.clef_model_samplers(model)).split(","))
+        for i, name in enumerate(samplers):
             options.samplers[i] = _kind(name)
         return options, [biases]
 
     def _value(self, model: Any, name: str, default: float) -> float:
         own = getattr(self, name)
-        told = ffi.new("double *")
         if own is not None:
             if isinstance(own, (str, bytes)):
                 raise TypeError(f"{name}: expected a number, got {own!r}")
             return float(own)
-        if model is None:
-            return default
+        return default if model is None else self._told(model, name, default)
+
+    @staticmethod
+    def _told(model: Any, name: str, default: float) -> float:
+        told = ffi.new("double *")
         return told[0] if lib.clef_model_sampling(model, c_text(name), told) else default
 
 
