@@ -114,8 +114,8 @@ typedef enum clef_finish {
     CLEF_FINISH_NONE,   /* the sequence goes on */
     CLEF_FINISH_STOP,   /* the model ended the text; the token is its end token */
     CLEF_FINISH_LENGTH, /* n_max tokens, or the end of the context */
-    CLEF_FINISH_FAILED, /* the guide allows no token of the vocabulary, or grew beyond its limits; the token
-                           is none of the text */
+    CLEF_FINISH_FAILED, /* the guide and the model's rules allow no token of the vocabulary, or the guide grew
+                           beyond its limits; the token is none of the text */
     CLEF_FINISH_NOT_FINITE /* a logit is NaN or +inf, or all are -inf; the token is none of the text */
 } clef_finish;
 

@@ -271,7 +271,8 @@ static int failed_guide(serve_choice *c)
 {
     return serve_fail(
         &c->task->r->error, SERVE_E_COMPLEX, NULL,
-        "the constraint allows no token of this vocabulary, or grew beyond its limits, after %d tokens",
+        "the constraint, and the rules of the model's generation_config.json, allow no token of this "
+        "vocabulary, or the constraint grew beyond its limits, after %d tokens",
         (int)c->n_seen);
 }
 
