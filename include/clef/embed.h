@@ -29,8 +29,8 @@ typedef struct clef_embedder_info {
     int32_t      max_tokens; /* of a text, with special tokens */
     clef_pooling pooling;
     int32_t      normalize;  /* 0 or 1 */
-    const char  *prompt;     /* what clef_embed_texts() puts before each text; NULL: nothing. Borrowed from the
-                                model */
+    const char  *prompt;     /* what clef_embed_texts() puts before each text; NULL: nothing. Borrowed from
+                                the model */
     const char  *similarity; /* how the model's vectors are meant to be compared: "cosine", "dot",
                                 "euclidean", "manhattan". Borrowed from the model */
 } clef_embedder_info;
