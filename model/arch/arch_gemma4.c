@@ -167,8 +167,7 @@ static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
     hp->full_n_kv_heads =
         equal ? (int32_t)clef__json_int(f, "num_global_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_kv_heads)
               : hp->n_kv_heads;
-    json_object_foreach((json_t *)layers, number, layer)
-    {
+    json_object_foreach((json_t *)layers, number, layer) {
         clef_json_fields of = {.object = layer,
                                .file = f->file,
                                .within = "per_layer_config",

@@ -75,8 +75,7 @@ static clef__alt constant_object(clef__schema *s, const json_t *value)
     if (!a.props || !a.regions)
         return a;
     a.regions[0].expr = clef__expr_never(s);
-    json_object_foreach((json_t *)value, name, member)
-    {
+    json_object_foreach((json_t *)value, name, member) {
         const uint32_t expr = clef__expr_of(s, clef__literal_of(s, member, 1, 0));
         const char *own = clef__work_copy(s->work, name, strlen(name));
         if (own)
@@ -94,8 +93,8 @@ static clef__alt constant_array(clef__schema *s, const json_t *value)
     a.prefix = clef__work_alloc(s->work, json_array_size(value) * sizeof *a.prefix);
     if (!a.prefix)
         return a;
-    json_array_foreach(value, i, item) a.prefix[a.n_prefix++] =
-        clef__expr_of(s, clef__literal_of(s, item, 1, 0));
+    json_array_foreach(value, i, item)
+        a.prefix[a.n_prefix++] = clef__expr_of(s, clef__literal_of(s, item, 1, 0));
     a.rest = clef__expr_never(s);
     return a;
 }

@@ -110,7 +110,9 @@ static int32_t is_required(const json_t *required, const char *name)
 {
     const json_t *item;
     size_t i;
-    json_array_foreach(required, i, item) if (!strcmp(json_string_value(item), name)) return 1;
+    json_array_foreach(required, i, item)
+        if (!strcmp(json_string_value(item), name))
+            return 1;
     return 0;
 }
 
@@ -182,8 +184,7 @@ static void read_properties(clef__schema *s, const json_t *schema, const pattern
     a->props = clef__work_alloc(s->work, most * sizeof *a->props);
     if (s->work->status || !clef__work_step(s->work, (int64_t)(most * json_array_size(required))))
         return;
-    json_object_foreach((json_t *)properties, name, inner)
-    {
+    json_object_foreach((json_t *)properties, name, inner) {
         uint32_t expr = expr_of(s, schema, inner, "properties", name);
         for (uint32_t p = 0; p < n_patterns && !s->work->status; p++)
             if (clef__dfa_has(patterns[p].names, name, strlen(name)))
@@ -249,8 +250,7 @@ clef__alt clef__read_object(clef__schema *s, const json_t *schema)
     a.max = clef__read_count(s, schema, "maxProperties", UINT32_MAX);
     if (list && !json_is_object(list))
         fail(s, schema, "patternProperties", CLEF_E_FORMAT, "expected an object");
-    json_object_foreach((json_t *)list, text, inner)
-    {
+    json_object_foreach((json_t *)list, text, inner) {
         if (s->work->status)
             break;
         s->path = path_of(s, schema);
@@ -341,8 +341,7 @@ void clef__read_dependencies(clef__schema *s, const json_t *schema, clef__alts *
             fail(s, schema, keyword, CLEF_E_FORMAT, "expected an object");
         s->path = path_of(s, schema);
         s->keyword = keyword;
-        json_object_foreach((json_t *)list, name, needs)
-        {
+        json_object_foreach((json_t *)list, name, needs) {
             if (s->work->status)
                 return;
             /* draft-04 also has a single name */

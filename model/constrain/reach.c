@@ -244,13 +244,11 @@ static int depth_of(const json_t *value, int limit)
     size_t i;
     if (limit == 0)
         return 1;
-    json_object_foreach((json_t *)value, key, item)
-    {
+    json_object_foreach((json_t *)value, key, item) {
         const int d = depth_of(item, limit - 1);
         deepest = d > deepest ? d : deepest;
     }
-    json_array_foreach(value, i, item)
-    {
+    json_array_foreach(value, i, item) {
         const int d = depth_of(item, limit - 1);
         deepest = d > deepest ? d : deepest;
     }

@@ -80,7 +80,8 @@ static void find(search *x, const json_t *value, const char *outer_base, int dep
     size_t i;
     if (x->found || depth > CLEF__MAX_NESTING)
         return;
-    json_array_foreach(value, i, item) find(x, item, outer_base, depth + 1);
+    json_array_foreach(value, i, item)
+        find(x, item, outer_base, depth + 1);
     if (!json_is_object(value))
         return;
     const char *id = id_of(x->s, value);
@@ -92,7 +93,9 @@ static void find(search *x, const json_t *value, const char *outer_base, int dep
         x->found = value;
     if (x->found && x->base)
         memcpy(x->base, base, URI_BYTES);
-    json_object_foreach((json_t *)value, key, item) if (!is_data(key)) find(x, item, base, depth + 1);
+    json_object_foreach((json_t *)value, key, item)
+        if (!is_data(key))
+            find(x, item, base, depth + 1);
 }
 
 /* ---- pointers ------------------------------------------------------------------------------- */

@@ -131,9 +131,10 @@ static clef_status check_metadata(const parse *p, json_t *metadata)
     if (!json_is_object(metadata))
         return clef__fail(p->err, CLEF_E_FORMAT, "%s: __metadata__ is %s, expected an object", p->name,
                           clef__json_kind(metadata));
-    json_object_foreach(metadata, key, value) if (!json_is_string(value)) return clef__fail(
-        p->err, CLEF_E_FORMAT, "%s: __metadata__.%.80s is %s, expected a string", p->name, key,
-        clef__json_kind(value));
+    json_object_foreach(metadata, key, value)
+        if (!json_is_string(value))
+            return clef__fail(p->err, CLEF_E_FORMAT, "%s: __metadata__.%.80s is %s, expected a string",
+                              p->name, key, clef__json_kind(value));
     return CLEF_OK;
 }
 
@@ -209,8 +210,7 @@ static clef_status read_rows(const parse *p, json_t *header, clef_safetensors *o
     const char *key;
     json_t *value;
     size_t n = 0;
-    json_object_foreach(header, key, value)
-    {
+    json_object_foreach(header, key, value) {
         status =
             strcmp(key, "__metadata__") == 0 ? check_metadata(p, value) : read_row(p, key, value, &rows[n++]);
         if (status != CLEF_OK)

@@ -156,8 +156,7 @@ static clef_status of_pattern(const clef__lora_file *f, const char *name, const 
     if (!json_is_object(pattern))
         return clef__fail(err, CLEF_E_FORMAT, "%s: %s is %s, expected an object", f->config_path, name,
                           clef__json_kind(pattern));
-    json_object_foreach(pattern, key, value)
-    {
+    json_object_foreach(pattern, key, value) {
         if (!json_is_number(value))
             return clef__fail(err, CLEF_E_FORMAT, "%s: %s.%.80s is %s, expected a number", f->config_path,
                               name, key, clef__json_kind(value));
@@ -192,8 +191,7 @@ static clef_status is_listed(const clef__lora_file *f, const char *key, const cl
     *found = 0;
     if (json_is_string(list))
         return matches(f, key, "\\A(?:", json_string_value(list), ")\\z", p, found, &end, err);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         if (!json_is_string(one))
             return clef__fail(err, CLEF_E_FORMAT, "%s: %s holds %s, expected names of modules",
                               f->config_path, key, clef__json_kind(one));
@@ -254,10 +252,13 @@ static clef_status has_layer(const clef__lora_file *f, const clef__lora_pair *p,
         s = layer_by_pattern(f, pattern, p, &layer, err);
     if (json_is_array(pattern) && json_array_size(pattern)) {
         layer = -1;
-        json_array_foreach(pattern, i, one) if (layer < 0 && !s) s = layer_by_pattern(f, one, p, &layer, err);
+        json_array_foreach(pattern, i, one)
+            if (layer < 0 && !s)
+                s = layer_by_pattern(f, one, p, &layer, err);
     }
     *found = json_is_integer(layers) && json_integer_value(layers) == layer;
-    json_array_foreach(layers, i, one) *found |= json_is_integer(one) && json_integer_value(one) == layer;
+    json_array_foreach(layers, i, one)
+        *found |= json_is_integer(one) && json_integer_value(one) == layer;
     *found &= layer >= 0;
     return s;
 }

@@ -258,8 +258,7 @@ static clef_status read_config(const json_t *config, const char *file, clef_hpar
         read_keys(&f, own, arch, hp);
     else
         f.status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", file);
-    json_object_foreach(own, key, value)
-    {
+    json_object_foreach(own, key, value) {
         if (entry && !has_failed(&f) && clef__json_is_unread(&f, key))
             entry(user, key);
     }

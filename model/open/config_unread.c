@@ -62,8 +62,7 @@ void clef__json_check_nulls(clef_json_fields *f)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)f->object, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)f->object, key, value) {
         if (f->status == CLEF_OK && json_is_null(value) && json_object_get(f->seen, key) &&
             !is_listed(nullable, COUNT_OF(nullable), key))
             f->status =
@@ -77,8 +76,7 @@ void clef__json_check_unread(clef_json_fields *f)
     const char *key, *only;
     json_t *value;
     clef__json_check_nulls(f);
-    json_object_foreach((json_t *)(uintptr_t)f->object, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)f->object, key, value) {
         if (f->status != CLEF_OK || json_object_get(f->seen, key))
             continue;
         if ((only = only_value(key)) != NULL)

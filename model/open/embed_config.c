@@ -61,8 +61,7 @@ static clef_pooling mode_of_flags(clef_json_fields *f)
     int n = 0;
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)f->object, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)f->object, key, value) {
         if (strncmp(key, "pooling_mode_", strlen("pooling_mode_")) != 0 || !clef__json_bool(f, key, 0))
             continue;
         n++;

@@ -156,8 +156,7 @@ static void tell_keys(const json_t *generation, clef__rules *out)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)generation, name, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)generation, name, value) {
         size_t i = 0;
         while (i < N_KEYS && strcmp(keys[i].name, name) != 0)
             i++;
@@ -275,8 +274,7 @@ static void read_sequences(clef_json_fields *f, const clef_hparams *hp, clef__ru
         fail(f, "bad_words_ids", "a list of lists of ids", bad);
     if (biased && !json_is_null(biased) && !json_is_array(biased))
         fail(f, "sequence_bias", "a list of [[ID, ..], X]", biased);
-    json_array_foreach(biased, i, one)
-    {
+    json_array_foreach(biased, i, one) {
         const json_t *x = json_array_get(one, 1);
         if (json_array_size(one) != 2 || !json_is_number(x))
             fail(f, "sequence_bias", "a list of [[ID, ..], X]", one);
@@ -284,8 +282,7 @@ static void read_sequences(clef_json_fields *f, const clef_hparams *hp, clef__ru
             add_sequence(f, "sequence_bias", json_array_get(one, 0), json_number_value(x), 0, hp, out);
     }
     const int32_t n_biased = out->n_sequences;
-    json_array_foreach(bad, i, one)
-    {
+    json_array_foreach(bad, i, one) {
         const json_t *first = json_array_get(one, 0);
         const int ends = json_array_size(one) == 1 && json_is_integer(first) &&
                          json_integer_value(first) <= INT32_MAX &&

@@ -117,8 +117,7 @@ void clef_model_metadata(const clef_model *model,
 
     const char *key;
     json_t *value;
-    json_object_foreach(model->config, key, value)
-    {
+    json_object_foreach(model->config, key, value) {
         char *dumped = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
         if (dumped || json_is_string(value))
             entry(user, key, dumped ? dumped : json_string_value(value));

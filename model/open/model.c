@@ -162,8 +162,7 @@ static clef_status missing_tensor(const clef_model *m, const char *index, json_t
 {
     const char *key, *missing = "?", *file = "?";
     json_t *value;
-    json_object_foreach(map, key, value)
-    {
+    json_object_foreach(map, key, value) {
         int found = 0;
         for (size_t i = 0; i < m->n_shards && !found; i++)
             found = clef__safetensors_find(&m->shards[i], key) >= 0;
@@ -190,8 +189,7 @@ static clef_status open_shards(clef_model *m, const char *index, json_t *root, c
     json_t *seen = json_object();
     if (!seen)
         return no_memory(m->path, err);
-    json_object_foreach(map, key, value)
-    {
+    json_object_foreach(map, key, value) {
         const char *file = json_string_value(value);
         if (!is_shard_name(file)) {
             status = clef__fail(

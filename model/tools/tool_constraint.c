@@ -517,8 +517,7 @@ static clef_status read_tools(maker *m, const json_t *tools, clef_error *err)
     size_t i;
     if (!json_is_array(tools))
         return clef__fail(err, CLEF_E_FORMAT, "tools: expected a JSON array");
-    json_array_foreach(tools, i, tool)
-    {
+    json_array_foreach(tools, i, tool) {
         json_t *function = json_object_get(tool, "function");
         function = function ? function : (json_t *)tool;
         const char *name = json_string_value(json_object_get(function, "name"));

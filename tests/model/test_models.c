@@ -36,8 +36,7 @@ static clef_status read_config(const char *base, const char *patch, const char *
         fail_msg("%s: %s", patch, err->text);
     if (generation)
         assert_int_equal(clef__json_parse(generation, strlen(generation), "generation", &gen, err), CLEF_OK);
-    json_object_foreach(over, key, value)
-    {
+    json_object_foreach(over, key, value) {
         if (json_is_string(value) && strcmp(json_string_value(value), "REMOVE") == 0)
             json_object_del(config, key);
         else

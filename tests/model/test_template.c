@@ -61,8 +61,7 @@ static int read_talk(void **state)
     const char *key;
     json_t *value;
     talk = load("template_talk.json");
-    json_object_foreach(talk, key, value)
-    {
+    json_object_foreach(talk, key, value) {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         if (strcmp(key, "messages") == 0)
             messages = text;

@@ -11,8 +11,7 @@ static void write_folder(const json_t *files)
 {
     const char *name;
     json_t *content;
-    json_object_foreach((json_t *)files, name, content)
-    {
+    json_object_foreach((json_t *)files, name, content) {
         const size_t n = json_string_length(content), n_name = strlen(name);
         char *data = NULL;
         size_t n_data = 0;
@@ -30,7 +29,8 @@ static void remove_files(const json_t *files)
 {
     const char *name;
     json_t *content;
-    json_object_foreach((json_t *)files, name, content) clef__os_remove(temp_path(name));
+    json_object_foreach((json_t *)files, name, content)
+        clef__os_remove(temp_path(name));
 }
 
 static void check_same(const char *what, const char *text, const json_t *wanted, const int32_t *ids,
@@ -65,8 +65,7 @@ static void test_folders(void **state)
     (void)state;
     json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/token_folders.json", 0, NULL), *folder;
     size_t i, k, n_cases = 0;
-    json_array_foreach(root, i, folder)
-    {
+    json_array_foreach(root, i, folder) {
         const char *what = json_string_value(json_object_get(folder, "what"));
         const json_t *files = json_object_get(folder, "files"), *cases = json_object_get(folder, "cases");
         clef_tokenizer *tok = NULL;

@@ -135,8 +135,7 @@ static void test_fixture(void **state)
     size_t n_cases = 0;
     const char *file;
     assert_non_null(root);
-    json_object_foreach(root, file, cases)
-    {
+    json_object_foreach(root, file, cases) {
         char path[200];
         clef_tokenizer *tok = NULL;
         clef_error err = {0};

@@ -327,8 +327,7 @@ static int ask_results(talk *t, const json_t *calls)
 {
     const json_t *call;
     size_t i;
-    json_array_foreach(calls, i, call)
-    {
+    json_array_foreach(calls, i, call) {
         const char *name = json_string_value(json_object_get(json_object_get(call, "function"), "name"));
         char prompt[96], *text = NULL;
         snprintf(prompt, sizeof prompt, "result of %.60s> ", name ? name : "?");

@@ -93,8 +93,9 @@ static const char *check_messages(const json_t *list)
     size_t i;
     if (!json_is_array(list))
         return "expected a list of messages";
-    json_array_foreach(list, i,
-                       m) if (!json_is_string(json_object_get(m, "role"))) return "a message without a role";
+    json_array_foreach(list, i, m)
+        if (!json_is_string(json_object_get(m, "role")))
+            return "a message without a role";
     return NULL;
 }
 

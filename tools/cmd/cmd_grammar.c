@@ -191,8 +191,7 @@ static void run_case(const json_t *line, const grammar_options *o, bench *b)
     size_t i;
     if (!s && !b)
         printf("{\"ok\": [");
-    json_array_foreach(tests, i, test)
-    {
+    json_array_foreach(tests, i, test) {
         size_t n_read = 0;
         int complete = 0;
         if (s)

@@ -228,8 +228,7 @@ static int read_object(reading *r, const char *text, size_t n_bytes)
                         error.column, error.text);
     if (!json_is_object(object))
         rc = cli_fail(CLI_FAILED, "%s: line %" PRId32 ": expected a JSON object", r->path, r->line->number);
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach(object, name, value) {
         const line_key *key = find_key(name);
         if (rc == CLI_GO_ON)
             rc = key ? key->set(key, r, value) : unknown_key(r, name);

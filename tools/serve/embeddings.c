@@ -72,8 +72,7 @@ static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
     w->ids[i] = malloc((json_array_size(list) + 1) * sizeof *w->ids[i]);
     if (!w->ids[i])
         return no_memory(w->r);
-    json_array_foreach(list, k, one)
-    {
+    json_array_foreach(list, k, one) {
         char at[128];
         if (!serve_read_id(w->r, one, serve_path(at, "%s[%zu]", path, k), &w->ids[i][w->n_ids[i]++]))
             return 0;

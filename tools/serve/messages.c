@@ -43,7 +43,9 @@ static int check_content(serve_error *e, size_t i, const json_t *message, int ma
     if (!json_is_array(content))
         return bad(e, path, content,
                    may_be_null ? "a string, a list of parts or null" : "a string or a list of parts");
-    json_array_foreach(content, k, part) if (!check_part(e, i, k, part)) return 0;
+    json_array_foreach(content, k, part)
+        if (!check_part(e, i, k, part))
+            return 0;
     return 1;
 }
 
@@ -54,8 +56,7 @@ static int check_calls(serve_error *e, size_t i, const json_t *calls)
     size_t k;
     if (!json_is_array(calls))
         return bad(e, serve_path(path, "messages[%zu].tool_calls", i), calls, "a list");
-    json_array_foreach(calls, k, call)
-    {
+    json_array_foreach(calls, k, call) {
         const json_t *function = json_object_get(call, "function");
         if (!json_is_string(json_object_get(function, "name")))
             return bad(e, serve_path(path, "messages[%zu].tool_calls[%zu].function.name", i, k),
@@ -130,8 +131,9 @@ static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
     if (n < 1 || n > MOST_MESSAGES)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "messages", "messages: expected 1 to %d, got %zu",
                           MOST_MESSAGES, n);
-    json_array_foreach(p->messages, i,
-                       message) if (!check_message(e, i, message, knows_developer, n_calls)) return 0;
+    json_array_foreach(p->messages, i, message)
+        if (!check_message(e, i, message, knows_developer, n_calls))
+            return 0;
     const json_t *final = json_array_get(p->messages, n - 1);
     const char *last = json_string_value(json_object_get(final, "role"));
     p->continue_final |= json_is_true(json_object_get(final, "prefix")); /* as DeepSeek and Mistral have it */
@@ -189,7 +191,9 @@ static int check_tools(serve_request *r, const serve_params *p)
     if (json_array_size(p->tools) > MOST_TOOLS)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "tools", "tools: expected at most %d, got %zu",
                           MOST_TOOLS, json_array_size(p->tools));
-    json_array_foreach(p->tools, i, tool) if (!check_tool(e, i, tool)) return 0;
+    json_array_foreach(p->tools, i, tool)
+        if (!check_tool(e, i, tool))
+            return 0;
     return 1;
 }
 
@@ -241,8 +245,7 @@ static int set_variables(serve_request *r, const serve_params *p, variables *v)
     if (json_object_size(p->kwargs) > MOST_KWARGS)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "chat_template_kwargs",
                           "chat_template_kwargs: expected at most %d variables", MOST_KWARGS);
-    json_object_foreach(p->kwargs, name, value)
-    {
+    json_object_foreach(p->kwargs, name, value) {
         char path[128];
         serve_path(path, "chat_template_kwargs.%.60s", name);
         if (is_reserved(name))

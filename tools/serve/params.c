@@ -71,13 +71,11 @@ int serve_has_nul(const json_t *value)
     size_t i;
     if (json_is_string(value))
         return !serve_is_plain(value);
-    json_array_foreach(value, i, one)
-    {
+    json_array_foreach(value, i, one) {
         if (serve_has_nul(one))
             return 1;
     }
-    json_object_foreach((json_t *)value, name, one)
-    {
+    json_object_foreach((json_t *)value, name, one) {
         if (serve_has_nul(one))
             return 1;
     }
@@ -173,8 +171,7 @@ static int read_only(const field *f, const json_t *value, serve_error *e)
     const json_t *one;
     size_t i;
     int same = 0;
-    json_array_foreach(values, i, one)
-    {
+    json_array_foreach(values, i, one) {
         const int numbers = json_is_number(one) && json_is_number(value);
         same |= json_equal(one, value) ||
                 (numbers && fabs(json_number_value(one) - json_number_value(value)) <= 0);
@@ -249,8 +246,7 @@ static int read_all(serve_request *r, serve_params *p, const serve_body *body)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(p->root, name, value)
-    {
+    json_object_foreach(p->root, name, value) {
         const field *f = find_field(p->form, name);
         if (f && !json_is_null(value) &&
             (!check_names(p, f, value, &r->error) || !read_field(r, f, value, p, body)))

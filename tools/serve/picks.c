@@ -82,8 +82,7 @@ static int set_stop_ids(serve_task *t)
     for (; !t->p.ignore_eos && t->n_ends < m->n_ends; t->n_ends++)
         t->ends[t->n_ends] = m->ends[t->n_ends];
     add_named_ends(t);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         char path[128];
         serve_path(path, "stop_token_ids[%zu]", i);
         if (!serve_read_id(t->r, one, path, &t->ends[t->n_ends++]))
@@ -114,8 +113,7 @@ static int add_biases_of_object(serve_task *t, json_t *object)
     const int32_t n_vocab = t->r->s->m.hparams->n_vocab;
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         char path[128], *end;
         const long long id = strtoll(key, &end, 10);
         serve_path(path, "logit_bias.%.40s", key);
@@ -133,8 +131,7 @@ static int add_biases_of_list(serve_task *t, const json_t *list)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         char path[128];
         int32_t id;
         serve_path(path, "logit_bias[%zu]", i);
@@ -204,8 +201,7 @@ static int set_samplers(serve_task *t)
     }
     if (!json_is_array(list) || !json_array_size(list))
         return bad(t, "samplers", list, "a list of names, at least one");
-    json_array_foreach(list, i, name)
-    {
+    json_array_foreach(list, i, name) {
         if (!json_is_string(name))
             return bad(t, "samplers", name, "names");
         if (!add_sampler(t, json_string_value(name), json_string_length(name), &count))
@@ -224,8 +220,7 @@ static int set_breakers(serve_task *t)
     if (json_array_size(t->p.dry_breakers) > MOST_BREAKERS)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "dry_sequence_breakers",
                           "dry_sequence_breakers: expected at most %d", MOST_BREAKERS);
-    json_array_foreach(t->p.dry_breakers, i, one)
-    {
+    json_array_foreach(t->p.dry_breakers, i, one) {
         char path[128];
         const size_t n = json_string_length(one);
         serve_path(path, "dry_sequence_breakers[%zu]", i);
@@ -257,8 +252,7 @@ static int set_adapter(serve_task *t)
     json_t *one;
     size_t i;
     int32_t found = 0;
-    json_array_foreach(t->p.lora, i, one)
-    {
+    json_array_foreach(t->p.lora, i, one) {
         const char *name = json_string_value(json_object_get(one, "name"));
         const json_t *scale = json_object_get(one, "scale");
         const int32_t number = name ? cli_adapters_find(&m->adapters, name) : 0;
@@ -357,8 +351,7 @@ static int take_choice(serve_task *t, const json_t *list, const char *path)
     size_t i;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MOST_CHOICES)
         return bad(t, path, list, "a list of 1 to 1024 strings");
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         if (!serve_is_plain(one))
             return bad(t, path, one, "strings without \\u0000");
     }
@@ -458,8 +451,7 @@ static int take_structured(serve_task *t)
     char path[128];
     if (!json_is_object(t->p.structured))
         return bad(t, "structured_outputs", t->p.structured, "an object");
-    json_object_foreach(t->p.structured, name, value)
-    {
+    json_object_foreach(t->p.structured, name, value) {
         if (json_is_null(value) || json_is_false(value))
             continue;
         serve_path(path, "structured_outputs.%.60s", name);

@@ -87,8 +87,9 @@ static json_t *top_of(const json_t *entry)
     json_t *top = json_object();
     const json_t *one, *list = json_object_get(entry, "top_logprobs");
     size_t i;
-    json_array_foreach(list, i, one) json_object_set(top, json_string_value(json_object_get(one, "token")),
-                                                     json_object_get(one, "logprob"));
+    json_array_foreach(list, i, one)
+        json_object_set(top, json_string_value(json_object_get(one, "token")),
+                        json_object_get(one, "logprob"));
     return top;
 }
 
@@ -99,8 +100,7 @@ static json_t *text_logprobs(serve_choice *c, const json_t *entries)
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array();
     const json_t *entry;
     size_t i;
-    json_array_foreach(entries, i, entry)
-    {
+    json_array_foreach(entries, i, entry) {
         const json_t *token = json_object_get(entry, "token"), *value = json_object_get(entry, "logprob");
         json_array_append(tokens, (json_t *)token);
         json_array_append(values, (json_t *)value);
@@ -164,7 +164,8 @@ static json_t *message_of(serve_choice *c)
         json_object_set_new(message, "reasoning_content", text_of(&c->reasoning));
     json_t *call;
     size_t i;
-    json_array_foreach(c->calls, i, call) json_object_del(call, "index"); /* of streams only */
+    json_array_foreach(c->calls, i, call)
+        json_object_del(call, "index"); /* of streams only */
     if (has_calls)
         json_object_set(message, "tool_calls", c->calls);
     return message;

@@ -44,8 +44,7 @@ static int read_ids(serve_request *r, const json_t *list, const char *path, int3
     *out = malloc((size + 1) * sizeof **out);
     if (!*out)
         return no_memory(r);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         char at[128];
         if (!serve_read_id(r, one, serve_path(at, "%s[%zu]", path, i), &(*out)[(*n)++]))
             return 0;

@@ -149,8 +149,9 @@ static int check_began_with(const train_run *r, json_t *given, const char *path)
         return code;
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
         json_object_del(given, set[i]);
-    json_object_foreach(given, key, value) if (!other && !json_equal(value, json_object_get(began, key)))
-        other = key;
+    json_object_foreach(given, key, value)
+        if (!other && !json_equal(value, json_object_get(began, key)))
+            other = key;
     json_decref(began);
     return other ? cli_fail(CLI_FAILED, "%s: %s is not that of %s, the model that the training began with",
                             r->o->new_config, other, path)

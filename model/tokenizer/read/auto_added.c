@@ -26,8 +26,7 @@ static clef_status read_ids(clef__auto *a)
     json_t *vocab = json_object_get(json_object_get(a->root, "model"), "vocab"), *piece;
     size_t i;
     a->ids = json_is_object(vocab) ? json_copy(vocab) : json_object();
-    json_array_foreach(vocab, i, piece)
-    {
+    json_array_foreach(vocab, i, piece) {
         const char *text = json_string_value(json_array_get(piece, 0));
         if (!text || json_object_set_new(a->ids, text, json_integer((json_int_t)i)))
             return clef__fail(a->err, CLEF_E_FORMAT,
@@ -90,8 +89,9 @@ static int is_value(json_t *table, const char *text)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(table, key, value) if (clef__auto_text(value) &&
-                                               strcmp(clef__auto_text(value), text) == 0) return 1;
+    json_object_foreach(table, key, value)
+        if (clef__auto_text(value) && strcmp(clef__auto_text(value), text) == 0)
+            return 1;
     return 0;
 }
 
@@ -100,7 +100,9 @@ static int is_repeated(json_t *seen, json_t *value)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach(seen, i, one) if (json_equal(one, value)) return 1;
+    json_array_foreach(seen, i, one)
+        if (json_equal(one, value))
+            return 1;
     json_array_append(seen, value);
     return 0;
 }
@@ -131,7 +133,8 @@ static clef_status add_decoder(adder *to, json_t *known)
              : clef__fail(to->a->err, CLEF_E_NOMEM, "%s: no memory for %zu added tokens", to->a->path, n);
     if (st)
         return st;
-    json_object_foreach(to->a->decoder, key, value) keys[i++] = key;
+    json_object_foreach(to->a->decoder, key, value)
+        keys[i++] = key;
     qsort(keys, n, sizeof *keys, by_key);
     for (i = 0; i < n && st == CLEF_OK; i++) {
         json_t *token = json_object_get(to->a->decoder, keys[i]);
@@ -156,11 +159,12 @@ static clef_status add_special(adder *to, json_t *known, json_t *seen)
     clef_status st = CLEF_OK;
     for (i = 0; i < sizeof roles / sizeof *roles && st == CLEF_OK; i++)
         st = add_named(to, json_object_get(to->a->named, roles[i]), known, seen);
-    json_object_foreach(to->a->specific, key, value) if (st == CLEF_OK) st =
-        add_named(to, value, known, seen);
-    json_array_foreach(extra, i, value) if (st == CLEF_OK && clef__auto_text(value) &&
-                                            !json_object_get(known, clef__auto_text(value))) st =
-        add_token(to, value);
+    json_object_foreach(to->a->specific, key, value)
+        if (st == CLEF_OK)
+            st = add_named(to, value, known, seen);
+    json_array_foreach(extra, i, value)
+        if (st == CLEF_OK && clef__auto_text(value) && !json_object_get(known, clef__auto_text(value)))
+            st = add_token(to, value);
     return st;
 }
 
@@ -173,11 +177,14 @@ static clef_status add_again(adder *to)
     const char *key;
     size_t i, k;
     for (i = 0; i < 2 && drops; i++)
-        json_object_foreach(tables[i], key, value) if (clef__auto_text(value))
-            json_object_set_new(tables[i], key, json_string(clef__auto_text(value)));
-    json_array_foreach(list, k, value) if (drops)
-        json_array_set_new(list, k, json_string(clef__auto_text(value)));
-    else if (json_is_object(value)) json_object_set_new(value, "special", json_true());
+        json_object_foreach(tables[i], key, value)
+            if (clef__auto_text(value))
+                json_object_set_new(tables[i], key, json_string(clef__auto_text(value)));
+    json_array_foreach(list, k, value)
+        if (drops)
+            json_array_set_new(list, k, json_string(clef__auto_text(value)));
+        else if (json_is_object(value))
+            json_object_set_new(value, "special", json_true());
     const clef_status st = add_special(to, none, NULL);
     json_decref(none);
     return st;
@@ -188,8 +195,7 @@ static clef_status add_all(adder *to, json_t *known)
     json_t *value;
     size_t i;
     clef_status st = CLEF_OK;
-    json_array_foreach(json_object_get(to->a->root, "added_tokens"), i, value)
-    {
+    json_array_foreach(json_object_get(to->a->root, "added_tokens"), i, value) {
         if (st == CLEF_OK)
             st = add_token(to, value);
         if (st == CLEF_OK)
@@ -219,8 +225,7 @@ clef_status clef__auto_add(clef__auto *a)
         to.n_model = (json_int_t)json_array_size(json_object_get(json_object_get(a->root, "model"), "vocab"));
     if (st == CLEF_OK)
         st = add_all(&to, known);
-    json_object_foreach(to.tokens, text, token)
-    {
+    json_object_foreach(to.tokens, text, token) {
         if (json_object_get(to.special, text))
             json_object_set_new(token, "special", json_true());
         if (json_object_get(to.normal, text) && !flag_of(token, "normalized"))

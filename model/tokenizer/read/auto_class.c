@@ -160,10 +160,12 @@ static int is_byte_level(const json_t *value)
     size_t i;
     if (type && strcmp(type, "ByteLevel") == 0)
         return 1;
-    json_array_foreach((json_t *)value, i, inner) if (is_byte_level(inner)) return 1;
-    json_object_foreach((json_t *)value, key, inner) if (strcmp(key, "model") != 0 &&
-                                                         strcmp(key, "added_tokens") != 0 &&
-                                                         is_byte_level(inner)) return 1;
+    json_array_foreach((json_t *)value, i, inner)
+        if (is_byte_level(inner))
+            return 1;
+    json_object_foreach((json_t *)value, key, inner)
+        if (strcmp(key, "model") != 0 && strcmp(key, "added_tokens") != 0 && is_byte_level(inner))
+            return 1;
     return 0;
 }
 

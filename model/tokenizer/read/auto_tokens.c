@@ -77,12 +77,11 @@ static clef_status unmark_tokens(const clef__auto *a, json_t *in, const char *na
     json_t *value;
     size_t i;
     void *next;
-    json_array_foreach(
-        in, i, value) if (is_marked(value) &&
-                          json_array_set_new(
-                              in, i, copy_options(value, -1))) return bad_token(a, "tokenizer_config.json",
-                                                                                name);
-    else if (!clef__auto_text(json_array_get(in, i))) return bad_token(a, "tokenizer_config.json", name);
+    json_array_foreach(in, i, value)
+        if (is_marked(value) && json_array_set_new(in, i, copy_options(value, -1)))
+            return bad_token(a, "tokenizer_config.json", name);
+        else if (!clef__auto_text(json_array_get(in, i)))
+            return bad_token(a, "tokenizer_config.json", name);
     json_object_foreach_safe(
         in, next, key,
         value) if (is_marked(value) &&
@@ -115,8 +114,7 @@ static clef_status read_config(clef__auto *a)
     const int no_extra =
         !extra || json_is_null(extra) || (json_array_size(extra) + json_object_size(extra) == 0);
     clef_status st = CLEF_OK;
-    json_object_foreach(a->config, key, value)
-    {
+    json_object_foreach(a->config, key, value) {
         if (is_role(key))
             json_object_set(a->named, key, value);
         else if (ends_with(key, "_token") && (json_is_string(value) || is_marked(value)))
@@ -136,8 +134,7 @@ static clef_status read_decoder(clef__auto *a, const json_t *decoder)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)decoder, key, value)
-    {
+    json_object_foreach((json_t *)decoder, key, value) {
         char id[24], *end;
         const long long number = strtoll(key, &end, 10);
         snprintf(id, sizeof id, "%lld", number);
@@ -155,8 +152,7 @@ static clef_status merge_extra(clef__auto *a, const json_t *list)
     size_t i, k;
     if (!a->extra)
         a->extra = json_array();
-    json_array_foreach((json_t *)list, i, value)
-    {
+    json_array_foreach((json_t *)list, i, value) {
         int known = 0;
         for (k = 0; k < json_array_size(a->extra); k++)
             known |= json_equal(json_array_get(a->extra, k), value);
@@ -172,8 +168,7 @@ static clef_status read_map(clef__auto *a)
     const char *key;
     json_t *value;
     clef_status st = CLEF_OK;
-    json_object_foreach(a->map, key, value)
-    {
+    json_object_foreach(a->map, key, value) {
         const int is_list = strcmp(key, "additional_special_tokens") == 0;
         json_t *one = json_is_object(value) ? copy_options(value, 1) : json_incref(value);
         if (strcmp(key, "extra_special_tokens") == 0)
@@ -199,10 +194,12 @@ static int is_named(const clef__auto *a, const char *text)
     const char *key;
     json_t *value;
     size_t i;
-    json_object_foreach(a->named, key, value) if (!is_marked(value) && clef__auto_text(value) &&
-                                                  strcmp(clef__auto_text(value), text) == 0) return 1;
-    json_array_foreach(a->extra, i, value) if (!is_marked(value) && clef__auto_text(value) &&
-                                               strcmp(clef__auto_text(value), text) == 0) return 1;
+    json_object_foreach(a->named, key, value)
+        if (!is_marked(value) && clef__auto_text(value) && strcmp(clef__auto_text(value), text) == 0)
+            return 1;
+    json_array_foreach(a->extra, i, value)
+        if (!is_marked(value) && clef__auto_text(value) && strcmp(clef__auto_text(value), text) == 0)
+            return 1;
     return 0;
 }
 
@@ -213,8 +210,7 @@ static clef_status read_older(clef__auto *a)
     size_t i;
     char id[24];
     clef_status st = read_map(a);
-    json_object_foreach(a->added, key, value)
-    {
+    json_object_foreach(a->added, key, value) {
         const int special = is_named(a, key);
         snprintf(id, sizeof id, "%.0f", json_number_value(value));
         if (st == CLEF_OK &&
@@ -224,8 +220,7 @@ static clef_status read_older(clef__auto *a)
                             "%s: added_tokens.json: token \"%.80s\": expected an id, got %s", a->path, key,
                             clef__json_kind(value));
     }
-    json_array_foreach(json_object_get(a->file, "added_tokens"), i, value)
-    {
+    json_array_foreach(json_object_get(a->file, "added_tokens"), i, value) {
         snprintf(id, sizeof id, "%.0f", json_number_value(json_object_get(value, "id")));
         if (st == CLEF_OK && json_object_set_new(a->decoder, id, copy_options(value, -1)))
             st = bad_token(a, "tokenizer.json", "added_tokens");
@@ -241,8 +236,9 @@ static void use_options(clef__auto *a)
     for (size_t i = 0; i < N_ROLES; i++) {
         const char *text = clef__auto_named(a, roles[i]);
         json_t *found = NULL;
-        json_object_foreach(a->decoder, id, token) if (text && strcmp(clef__auto_text(token), text) == 0)
-            found = token;
+        json_object_foreach(a->decoder, id, token)
+            if (text && strcmp(clef__auto_text(token), text) == 0)
+                found = token;
         if (found)
             json_object_set(a->named, roles[i], found);
     }

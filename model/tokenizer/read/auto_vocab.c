@@ -28,8 +28,7 @@ static json_t *vocab_by_text(clef__auto *a)
     if (json_is_object(vocab))
         return json_incref(vocab);
     by_text = json_object();
-    json_array_foreach(vocab, i, item)
-    {
+    json_array_foreach(vocab, i, item) {
         const char *text = json_string_value(json_is_array(item) ? json_array_get(item, 0) : item);
         if (text)
             json_object_set_new(by_text, text, json_integer((json_int_t)i));
@@ -111,8 +110,7 @@ clef_status clef__auto_read_spm(clef__auto *a)
         return st;
     json_t *piece, *tokens = json_array();
     size_t i;
-    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece)
-    {
+    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece) {
         const json_int_t type = json_integer_value(json_array_get(piece, 2));
         if (type == CLEF_PIECE_CONTROL || type == CLEF_PIECE_USER_DEFINED)
             json_array_append_new(tokens, clef__auto_token(json_string_value(json_array_get(piece, 0)), 0,
@@ -329,8 +327,8 @@ clef_status clef__auto_extra_ids(clef__auto *a, json_int_t n)
         return clef__fail(a->err, CLEF_E_FORMAT,
                           "%s: tokenizer_config.json: extra_ids is %lld, expected 0 .. 10000", a->path,
                           (long long)n);
-    json_array_foreach(a->additional, i, token) named +=
-        clef__auto_text(token) && strstr(clef__auto_text(token), "<extra_id_");
+    json_array_foreach(a->additional, i, token)
+        named += clef__auto_text(token) && strstr(clef__auto_text(token), "<extra_id_");
     if (named > 0 && n > 0 && named != n)
         return clef__fail(
             a->err, CLEF_E_FORMAT,
@@ -386,14 +384,12 @@ static json_t *merges_by_score(clef__auto *a, const json_t *texts)
     json_t *merges = json_array(), *normal = json_object(), *piece;
     scored *order = calloc(n_pieces(a) + 1, sizeof *order);
     size_t n = 0, i;
-    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece)
-    {
+    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece) {
         const char *text = json_string_value(json_array_get(texts, i));
         if (json_integer_value(json_array_get(piece, 2)) == CLEF_PIECE_NORMAL)
             json_object_set_new(normal, text, json_integer((json_int_t)i));
     }
-    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece)
-    {
+    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece) {
         const char *text = json_string_value(json_array_get(texts, i));
         const json_t *id = json_object_get(normal, text);
         if (order && id && json_integer_value(id) == (json_int_t)i)
@@ -429,10 +425,9 @@ static size_t isolate_user_defined(clef__auto *a, const json_t *texts, json_t *p
     clef__chars regex = {0};
     json_t *piece;
     size_t n = 0, i;
-    json_array_foreach(json_object_get(a->spm, "pieces"), i,
-                       piece) if (found &&
-                                  json_integer_value(json_array_get(piece, 2)) == CLEF_PIECE_USER_DEFINED)
-        found[n++] = json_string_value(json_array_get(texts, i));
+    json_array_foreach(json_object_get(a->spm, "pieces"), i, piece)
+        if (found && json_integer_value(json_array_get(piece, 2)) == CLEF_PIECE_USER_DEFINED)
+            found[n++] = json_string_value(json_array_get(texts, i));
     if (found)
         qsort(found, n, sizeof *found, by_length);
     for (i = 0; i < n; i++) {
@@ -457,7 +452,8 @@ static void find_raw(clef__auto *a)
 {
     const char *id;
     json_t *token;
-    json_object_foreach(a->decoder, id, token) json_object_set_new(token, "normalized", json_false());
+    json_object_foreach(a->decoder, id, token)
+        json_object_set_new(token, "normalized", json_false());
 }
 
 clef_status clef__auto_spm_model(clef__auto *a, json_t **model, json_t *pre)

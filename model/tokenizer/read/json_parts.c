@@ -102,8 +102,7 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
     /* ids may have gaps, but a small file must not ask for a huge table */
     const json_int_t limit =
         2 * ((json_int_t)json_object_size(vocab) + (json_int_t)json_array_size(added)) + 65536;
-    json_object_foreach((json_t *)vocab, key, value)
-    {
+    json_object_foreach((json_t *)vocab, key, value) {
         const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= limit)
             return clef__fail(err, CLEF_E_FORMAT, "%s: token \"%s\": expected an id of 0 .. %lld", file,
@@ -120,8 +119,7 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
     clef_status st = clef__vocab_reserve(&tok->vocab, most + 1, err);
     if (st)
         return st;
-    json_object_foreach((json_t *)vocab, key, value)
-    {
+    json_object_foreach((json_t *)vocab, key, value) {
         st = clef__vocab_set(&tok->vocab, json_integer_value(value), key, strlen(key), err);
         if (st)
             return st;
