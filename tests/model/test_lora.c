@@ -581,8 +581,8 @@ static void patterns(void **state)
         "\"target_modules\": \"model.layers.[0-9].self_attn.(q|k)_proj\", \"layers_to_transform\": [7]",
         "\"target_modules\": [\"model.layers.0.self_attn.q_proj\"], \"exclude_modules\": [\"k_proj\"]",
         "\"target_modules\": \"all-linear\"",
-        "\"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, \"layers_pattern\": [\"h\", "
-        "\"layers\"]",
+        ("\"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, \"layers_pattern\": [\"h\", "
+         "\"layers\"]"),
     };
     char config[400];
     clef_error err = {0};
