@@ -22,6 +22,18 @@ static const clef__token *token_at(const clef_tokenizer *tok, int32_t id)
                : NULL;
 }
 
+/* How many tokens are written: as many as the model has rows, as llama.cpp expects. Tokens beyond that which
+ * were added have no row and are left out; if the tokenizer's own model has such tokens, all are written. */
+static int32_t count_written(const clef_tokenizer *tok, int32_t n_vocab)
+{
+    int32_t n_beyond = 0;
+    for (int32_t id = n_vocab; id < tok->vocab.n_tokens; id++)
+        n_beyond += token_at(tok, id) != NULL;
+    for (size_t i = 0; i < tok->vocab.n_added; i++)
+        n_beyond -= tok->vocab.added[i].id >= n_vocab;
+    return n_beyond > 0 ? tok->vocab.n_tokens : n_vocab;
+}
+
 static clef_status put_texts(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                              clef_gguf_writer *w, clef_error *err)
 {
@@ -68,7 +80,8 @@ static clef_status put_types(const clef_tokenizer *tok, const clef__tokenizer_fo
     if (!is_added)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the types of %d tokens", (int)n);
     for (size_t i = 0; i < tok->vocab.n_added; i++)
-        is_added[tok->vocab.added[i].id] = 1;
+        if (tok->vocab.added[i].id < n)
+            is_added[tok->vocab.added[i].id] = 1;
     clef__gguf_put_array(w, KEY "token_type", CLEF_GGUF_I32, (uint64_t)n);
     for (int32_t id = 0; id < n; id++)
         clef__gguf_add_i32(w, type_of(tok, form, id, is_added[id]));
@@ -136,15 +149,15 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
 
 /* The scores of a BPE by ranks: minus the rank of the first merge that makes a token; less than any of
  * these for a token that no merge makes. */
-static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_error *err)
+static clef_status rank_scores(const clef_tokenizer *tok, float *scores, int32_t n, clef_error *err)
 {
     const clef__bpe *bpe = (const clef__bpe *)tok->model;
     const clef__bpe_slot **merges;
     const clef_status st = sort_merges(bpe, &merges, err);
-    for (int32_t id = 0; id < tok->vocab.n_tokens; id++)
+    for (int32_t id = 0; id < n; id++)
         scores[id] = -1e9f;
     for (uint32_t i = bpe->next_rank; st == CLEF_OK && i-- > 0;)
-        if (merges[i])
+        if (merges[i] && merges[i]->id < n)
             scores[merges[i]->id] = -(float)i;
     free(merges);
     return st;
@@ -153,13 +166,14 @@ static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_er
 static clef_status put_scores(const clef_tokenizer *tok, int32_t n, clef_gguf_writer *w, clef_error *err)
 {
     const int is_bpe = clef__is_bpe(tok->model), by_rank = is_bpe && !((const clef__bpe *)tok->model)->ranks;
+    const int32_t n_own = tok->vocab.n_tokens < n ? tok->vocab.n_tokens : n;
     clef_status st = CLEF_OK;
     float *scores = calloc((size_t)n, sizeof *scores);
     if (!scores)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the scores of %d tokens", (int)n);
     if (by_rank)
-        st = rank_scores(tok, scores, err);
-    for (int32_t id = 0; !by_rank && id < tok->vocab.n_tokens; id++)
+        st = rank_scores(tok, scores, n_own, err);
+    for (int32_t id = 0; !by_rank && id < n_own; id++)
         scores[id] =
             (float)(is_bpe ? clef__bpe_score_of(tok->model, id) : clef__unigram_score_of(tok->model, id));
     clef__gguf_put_array(w, KEY "scores", CLEF_GGUF_F32, (uint64_t)n);
@@ -228,7 +242,7 @@ static const struct {
 static clef_status put_model(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n_vocab,
                              clef_gguf_writer *w, clef_error *err)
 {
-    const int32_t n = n_vocab > tok->vocab.n_tokens ? n_vocab : tok->vocab.n_tokens;
+    const int32_t n = count_written(tok, n_vocab);
     if (!form->model)
         return CLEF_OK;
     clef__gguf_put_text(w, KEY "model", form->model);
@@ -267,7 +281,7 @@ static void put_special_tokens(const clef_tokenizer *tok, const clef_hparams *hp
                  {KEY "cls_token_id", tok->cls},
                  {KEY "mask_token_id", tok->mask}};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (roles[i].id >= 0)
+        if (roles[i].id >= 0 && roles[i].id < count_written(tok, hp->n_vocab))
             clef__gguf_put_u32(w, roles[i].key, (uint32_t)roles[i].id);
     clef__gguf_put_bool(w, KEY "add_bos_token", tok->n_before > 0);
     clef__gguf_put_bool(w, KEY "add_eos_token", tok->n_after > 0);
@@ -294,8 +308,8 @@ static void note_differences(const clef_quantize_opts *opts, const char *folder,
         opts->note(opts->note_user, text);
     }
     if (tok->vocab.n_tokens > n_vocab) {
-        snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d", folder, file,
-                 (int)tok->vocab.n_tokens, (int)n_vocab);
+        snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d: the file gets %d",
+                 folder, file, (int)tok->vocab.n_tokens, (int)n_vocab, (int)count_written(tok, n_vocab));
         opts->note(opts->note_user, text);
     }
 }

@@ -98,7 +98,7 @@ FAMILIES = {
     "bert": ("BertModel", encoder(), "wordpiece"),
     "bert-3-types": ("BertModel", encoder(type_vocab_size=3), "wordpiece"),
     "roberta": ("RobertaModel", encoder(type_vocab_size=1, pad_token_id=1), "bpe"),
-    "xlm-roberta": ("XLMRobertaModel", encoder(type_vocab_size=1, pad_token_id=1), "unigram"),
+    "xlm-roberta": ("XLMRobertaModel", encoder(type_vocab_size=1, pad_token_id=1), "xlmr"),
     "distilbert": ("DistilBertModel", {"vocab_size": V, "dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128,
                                        "max_position_embeddings": 128}, "wordpiece"),
     "t5": ("T5ForConditionalGeneration", T5, "t5"),
@@ -158,13 +158,6 @@ def wordpiece(to):
          post_processor=tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
 
 
-def unigram(to):
-    fast(to, tk.models.Unigram(), tk.trainers.UnigramTrainer(vocab_size=V, show_progress=False, special_tokens=list(MARKS.values()),
-                                                             unk_token="<unk>"), MARKS,
-         pre_tokenizer=tk.pre_tokenizers.Metaspace(), decoder=tk.decoders.Metaspace(),
-         post_processor=tk.processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)]))
-
-
 def sentence(to, file, kind, size, **more):
     text = os.path.join(to, "text.txt")
     Path(text).write_text(TEXT, encoding="utf-8")
@@ -177,7 +170,7 @@ TOKENIZERS = {
     "bpe": bpe, "bytes": bytes_bpe, "wordpiece": wordpiece,
     # llama.cpp expects this token of models with Phi-3 in their names
     "sp": lambda to: sentence(to, "tokenizer.model", "bpe", V, byte_fallback=True, user_defined_symbols=["<|endoftext|>"]),
-    "unigram": unigram,
+    "xlmr": lambda to: sentence(to, "sentencepiece.bpe.model", "unigram", V - 2),
     "t5": lambda to: sentence(to, "spiece.model", "unigram", V, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)}
 base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"  # the tokenizers are none that it knows
 
