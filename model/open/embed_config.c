@@ -130,25 +130,23 @@ static int32_t longest_of(const json_t *object, int32_t most)
     return json_is_number(value) && n >= 1 && n < most ? (int32_t)n : most; /* 1e30 means none */
 }
 
-/* The tokenizer's own limit, which holds where sentence-transformers' files name none. */
-static clef_status read_tokenizer_limit(const clef_model *m, const char *part, clef_embedder_info *out,
-                                        clef_error *err)
+/* *out is NULL where there is none. */
+static clef_status load_tokenizer_config(const clef_model *m, const char *part, json_t **out, clef_error *err)
 {
     const size_t n = strlen(m->path) + strlen(part) + 2;
     char *folder = malloc(n);
-    json_t *root = NULL;
+    *out = NULL;
     if (!folder)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a path", m->path);
     snprintf(folder, n, "%s%s%s", m->path, *part ? "/" : "", part);
-    const clef_status status = clef__load_beside(folder, "tokenizer_config.json", &root, err);
-    out->max_tokens = longest_of(root, out->max_tokens);
-    json_decref(root);
+    const clef_status status = clef__load_beside(folder, "tokenizer_config.json", out, err);
     free(folder);
     return status;
 }
 
-/* Refuses settings of the transformer that give other vectors. */
-static void check_transformer(clef_json_fields *f)
+/* Refuses settings of the transformer that give other vectors. Lower case does not where the tokenizer makes
+ * it. */
+static void check_transformer(clef_json_fields *f, const json_t *tokenizer)
 {
     static const char *const words[][2] = {{"transformer_task", "feature-extraction"},
                                            {"module_output_name", "last_hidden_state"}};
@@ -160,7 +158,8 @@ static void check_transformer(clef_json_fields *f)
             f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s is %.60s, expected %s", f->file,
                                    words[i][0], text ? text : clef__json_kind(value), words[i][1]);
     }
-    if (clef__json_bool(f, "do_lower_case", 0) && f->status == CLEF_OK)
+    if (clef__json_bool(f, "do_lower_case", 0) &&
+        !json_is_true(json_object_get(tokenizer, "do_lower_case")) && f->status == CLEF_OK)
         f->status =
             clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: do_lower_case true is not supported", f->file);
 }
@@ -169,10 +168,12 @@ static void check_transformer(clef_json_fields *f)
 static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out,
                                     clef_error *err)
 {
-    char *path;
-    json_t *root;
+    char *path = NULL;
+    json_t *root = NULL, *tokenizer;
     int32_t most = 0;
-    clef_status status = load_transformer(m, part, &path, &root, err);
+    clef_status status = load_tokenizer_config(m, part, &tokenizer, err);
+    if (status == CLEF_OK)
+        status = load_transformer(m, part, &path, &root, err);
     if (status == CLEF_OK && root && !json_is_object(root))
         status = clef__fail(err, CLEF_E_FORMAT, "%s: is not an object", path);
     if (status == CLEF_OK && root) {
@@ -181,13 +182,14 @@ static clef_status read_transformer(const clef_model *m, const char *part, clef_
         most = longest_of(kwargs ? kwargs : json_object_get(root, "tokenizer_args"), INT32_MAX);
         if (most == INT32_MAX) /* else it is the first's */
             most = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, 0);
-        check_transformer(&f);
+        check_transformer(&f, tokenizer);
         status = f.status;
     }
-    if (status == CLEF_OK && !most)
-        status = read_tokenizer_limit(m, part, out, err);
+    if (status == CLEF_OK && !most) /* the tokenizer's own limit */
+        out->max_tokens = longest_of(tokenizer, out->max_tokens);
     else if (most)
         out->max_tokens = most < out->max_tokens ? most : out->max_tokens;
+    json_decref(tokenizer);
     json_decref(root);
     free(path);
     return status;
