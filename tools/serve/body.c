@@ -242,6 +242,8 @@ static json_t *make_number(reader *r, const char *text, int is_integer)
     errno = 0;
     const unsigned long long large = is_integer && *text != '-' ? strtoull(text, &end, 10) : 0;
     json_t *value = json_real(strtod(text, NULL));
+    if (value == r->out->large) /* the memory of a value that a later one of the same name replaced */
+        r->out->large = NULL;
     if (large && !errno && r->depth == 1) {
         r->out->large = value;
         r->out->large_value = large;

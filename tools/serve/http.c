@@ -349,12 +349,12 @@ static void count_rejected(serve_server *s, serve_error_id id)
                    {SERVE_E_HOST, SERVE_REJECTED_HOST},         {SERVE_E_ORIGIN, SERVE_REJECTED_HOST},
                    {SERVE_E_CONNECTIONS, SERVE_REJECTED_LIMIT}, {SERVE_E_BODY, SERVE_REJECTED_LIMIT},
                    {SERVE_E_URI, SERVE_REJECTED_LIMIT},         {SERVE_E_HEADERS, SERVE_REJECTED_LIMIT},
-                   {SERVE_E_DEADLINE, SERVE_REJECTED_LIMIT}};
+                   {SERVE_E_DEADLINE, SERVE_REJECTED_LIMIT},    {SERVE_E_BODIES, SERVE_REJECTED_LIMIT}};
     int reason = SERVE_REJECTED_INVALID;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].id == id)
             reason = reasons[i].reason;
-    if (serve_error_kinds[id].status < 500 && id != SERVE_E_GONE)
+    if ((serve_error_kinds[id].status < 500 || id == SERVE_E_BODIES) && id != SERVE_E_GONE)
         serve_count_label(&s->metrics, SERVE_LABEL_REJECTED, reason);
 }
 

@@ -112,25 +112,30 @@ static void leave(serve_lane *lane, job *j)
     lane->n_waiting--;
 }
 
-/* Whether a request that waits should go on doing so. */
-static int goes_on(serve_request *r, double since)
+/* Whether a request that waits should go on doing so. Else *e says why: the request's own error is that of
+ * the work, which may begin meanwhile. */
+static int goes_on(serve_request *r, double since, serve_error *e)
 {
     const serve_options *o = &r->s->o;
     const double now = cli_terminal_seconds();
-    if (serve_engine_gave_up(r->s->engine, &r->error))
+    if (serve_engine_gave_up(r->s->engine, e))
         return 0;
     if (atomic_load(&r->s->state) >= SERVE_ENDING)
-        return serve_fail(&r->error, SERVE_E_UNAVAILABLE, NULL, "the server ends");
-    if (serve_client_gone(r)) {
-        r->gone = 1;
-        serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
-        return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
-    }
+        return serve_fail(e, SERVE_E_UNAVAILABLE, NULL, "the server ends");
+    if (serve_client_gone(r))
+        return serve_fail(e, SERVE_E_GONE, NULL, "the client has gone");
     if (now - since <= (double)o->queue_timeout && now - r->began <= (double)o->request_timeout)
         return 1;
-    serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
-    return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL, "the request waited for %.0f s to be read",
-                      now - since);
+    return serve_fail(e, SERVE_E_TIMEOUT, NULL, "the request waited for %.0f s to be read", now - since);
+}
+
+static void give_up(serve_request *r, const serve_error *why)
+{
+    r->error = *why;
+    r->gone = why->id == SERVE_E_GONE;
+    if (r->gone || why->id == SERVE_E_TIMEOUT)
+        serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED,
+                          r->gone ? SERVE_CANCELLED_DISCONNECT : SERVE_CANCELLED_TIMEOUT);
 }
 
 int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user)
@@ -144,11 +149,13 @@ int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user),
         if (j.state != JOB_WAITS)
             continue;
         serve_lock_release(&lane->lock); /* a look at the client takes a while */
-        const int stays = goes_on(r, since);
+        serve_error why = {.id = SERVE_OK};
+        const int stays = goes_on(r, since, &why);
         serve_lock_take(&lane->lock);
         if (stays || j.state != JOB_WAITS)
             continue;
         leave(lane, &j);
+        give_up(r, &why);
         ok = 0;
     }
     serve_lock_release(&lane->lock);

@@ -164,6 +164,13 @@ static void note_ignored(serve_request *r, const char *name)
         snprintf(r->ignored + n, sizeof r->ignored - n, "%s%s", n ? ", " : "", name);
 }
 
+/* 5 and 5.0 are the same number. */
+static int are_same(const json_t *a, const json_t *b)
+{
+    return json_equal(a, b) ||
+           (json_is_number(a) && json_is_number(b) && fabs(json_number_value(a) - json_number_value(b)) <= 0);
+}
+
 /* A value that changes nothing. */
 static int read_only(const field *f, const json_t *value, serve_error *e)
 {
@@ -171,11 +178,8 @@ static int read_only(const field *f, const json_t *value, serve_error *e)
     const json_t *one;
     size_t i;
     int same = 0;
-    json_array_foreach(values, i, one) {
-        const int numbers = json_is_number(one) && json_is_number(value);
-        same |= json_equal(one, value) ||
-                (numbers && fabs(json_number_value(one) - json_number_value(value)) <= 0);
-    }
+    json_array_foreach(values, i, one)
+        same |= are_same(one, value);
     json_decref(values);
     if (same)
         return 1;
@@ -235,7 +239,7 @@ static int check_names(const serve_params *p, const field *f, const json_t *valu
             f->type >= IGNORED_FIELD)
             continue;
         const json_t *other = json_object_get(p->root, g->name);
-        if (other && !json_is_null(other) && !json_equal(other, value))
+        if (other && !json_is_null(other) && !are_same(other, value))
             return serve_fail(e, SERVE_E_INVALID_VALUE, f->name,
                               "%s and %s are one field, and have two values", f->name, g->name);
     }
