@@ -262,9 +262,10 @@ static int read_width(percent *p)
         p->at++;
         const int64_t width = clef__int_arg(p->t, next_value(p), 0, "format: a width");
         n = width > MOST_WIDTH || width < -MOST_WIDTH ? INT_MAX : (int)width;
+    } else {
+        for (; p->at < p->s->n && p->s->p[p->at] >= '0' && p->s->p[p->at] <= '9' && n <= MOST_WIDTH; p->at++)
+            n = 10 * n + p->s->p[p->at] - '0';
     }
-    for (; p->at < p->s->n && p->s->p[p->at] >= '0' && p->s->p[p->at] <= '9' && n <= MOST_WIDTH; p->at++)
-        n = 10 * n + p->s->p[p->at] - '0';
     if (n > MOST_WIDTH)
         clef__tpl_fail(p->t, CLEF_E_LIMIT, "format: a field wider than %d", MOST_WIDTH);
     return n;

@@ -174,7 +174,9 @@ static clef__value round_int(clef__tpl *t, int64_t x, int64_t digits)
     int64_t rest = x % unit, out;
     if (rest < 0)
         rest += unit;
-    const int64_t below = x - rest; /* x is at most 18 digits longer than nothing: no overflow below */
+    int64_t below;
+    if (clef__subtract_checked(x, rest, &below))
+        return clef__tpl_fail(t, CLEF_E_LIMIT, "an integer beyond 64 bits");
     const int up = rest > unit - rest || (unit > 1 && rest == unit - rest && (below / unit) % 2 != 0);
     if (!up)
         return clef__int(below);
