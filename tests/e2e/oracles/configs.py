@@ -144,7 +144,7 @@ def reference(auto, folder, inputs):
 def clef_logits(clef, folder, given):
     """clef's logits; None: refused, or an encoder whose head is not whole."""
     out = os.path.join(folder, "out.npy.safetensors")
-    done = subprocess.run([clef, "eval", folder, "--in", given, "--out", out, "-q"], capture_output=True, text=True)
+    done = subprocess.run([clef, "eval", folder, "--in", given, "--out", out, "-q", "--no-tune"], capture_output=True, text=True)
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(f"clef exits with {done.returncode}: {done.stderr}")
     return load_file(out).get("logits") if done.returncode == 0 else None
