@@ -54,12 +54,9 @@ static int try_folder(const char *folder)
     return 0;
 }
 
-void clef__driver_cache_find(const char *cache_dir)
+static void find(const char *cache_dir)
 {
-    static atomic_flag is_done = ATOMIC_FLAG_INIT;
     char dir[PATH], folder[PATH];
-    if (atomic_flag_test_and_set(&is_done))
-        return;
     const char *given = clef__os_env("POCL_CACHE_DIR");
     if (given ? try_folder(given) : own_folder(folder, sizeof folder) && try_folder(folder))
         return;
@@ -69,6 +66,19 @@ void clef__driver_cache_find(const char *cache_dir)
         return;
     if (clef__os_private_temp(dir, sizeof dir) && below(dir, folder, sizeof folder))
         try_folder(folder);
+}
+
+void clef__driver_cache_find(const char *cache_dir)
+{
+    enum { NEW, AT_WORK, DONE };
+    static atomic_int state;
+    int expected = NEW;
+    if (atomic_compare_exchange_strong(&state, &expected, AT_WORK)) {
+        find(cache_dir);
+        atomic_store(&state, DONE);
+    }
+    while (atomic_load(&state) != DONE) /* another thread looks for it, within milliseconds */
+        ;
 }
 #endif
 

@@ -180,7 +180,7 @@ static clef_status fail_build(const clef_device *dev, const clef_program *p, con
         from = error;
     clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)%s\n%s",
                   launch->source, launch->kernel, p->options, dev->info.name, clef__cl_name(code), (int)code,
-                  clef__driver_cache_fault(), from);
+                  dev->info.caps.is_cpu ? clef__driver_cache_fault() : "", from);
     free(log);
     return CLEF_E_BUILD;
 }
