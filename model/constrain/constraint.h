@@ -25,7 +25,6 @@ clef_constraint *clef__constraint_new(const char *name, const clef_constraint_op
 clef_status clef__constraint_seal(clef_constraint *c, clef_constraint **out, clef_constraint_problem *problem,
                                   clef_error *err);
 
-/** The state after one byte; 0 if it is not allowed. */
 /** A place of a text as the machine has it, whose config is of its present generation, and back. Each
  *  function of the API that takes a place enters once. CLEF_E_LIMIT: the place is gone. */
 clef_status clef__constraint_enter(clef_constraint *c, const clef_constraint_state *state,
@@ -36,6 +35,7 @@ void clef__constraint_leave(const clef_constraint *c, const clef_constraint_stat
 clef_status clef__constraint_read(clef_constraint *c, clef_constraint_state *own, const char *bytes, size_t n,
                                   size_t *n_read, clef_error *err);
 int clef__constraint_may_end(clef_constraint *c, const clef_constraint_state *own);
+/** The state after one byte; 0 if it is not allowed. */
 int clef__constraint_byte(clef__machine *m, clef_constraint_state *state, uint8_t byte);
 
 #endif

@@ -74,7 +74,7 @@ static int32_t *id_of(found *f, const char *text)
 }
 
 /* Where a text ends one message of several, it does not end all: gpt-oss and Solar have other tokens for
- * that. Where </s> is an ordinary token, it ends nothing, unless the file names it. */
+ * that. </s> is ordinary text in the vocabularies of Gemma 4 (known by <|tool_response>) and PLaMo. */
 static void drop_exceptions(found *f, const clef_hparams *hp)
 {
     int plamo = f->plamo >= 0 && f->plamo == hp->eos;

@@ -322,8 +322,13 @@ static clef_status settle_head(clef_model *m, clef_error *err)
                           other->name);
     if (!head && strcmp(m->hparams.arch, "t5") == 0) /* the class always ties them */
         m->hparams.tied_embeddings = 1;
-    if (!m->hparams.tied_embeddings || !embed || !head || are_equal(embed, head))
+    if (!m->hparams.tied_embeddings || !embed || !head)
         return CLEF_OK;
+    if (are_equal(embed, head)) {
+        if (head != embed)
+            clef_model_release(m, head->name); /* nothing else reads it */
+        return CLEF_OK;
+    }
     if (is_encoder)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: the output matrix %s differs from the embedding %s, expected the same values",

@@ -144,7 +144,7 @@ clef_status clef__auto_tokenizer(const char *path, json_t **root, json_t **named
     if (st == CLEF_OK && cleans)
         *cleans = a.root && cleans_spaces(&a);
     json_t *const parts[] = {a.config, a.model_config, a.map,     a.added, a.file, a.named, a.specific,
-                             a.extra,  a.additional,   a.decoder, a.spm,   a.root, a.ids};
+                             a.extra,  a.additional,   a.decoder, a.spm,   a.root, a.ids,   a.by_text};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         json_decref(parts[i]);
     return st;

@@ -371,7 +371,7 @@ static int spm_flag(const clef__auto *a, const char *key)
     return json_is_true(json_object_get(a->spm, key));
 }
 
-/* A regex for the user-defined pieces, the longest first; NULL: there are none. */
+/* The model and stages of a SentencePiece file. */
 static clef_status make_spm(clef__auto *a)
 {
     clef_status st = CLEF_OK;
