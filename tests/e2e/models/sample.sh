@@ -59,7 +59,9 @@ recommended() { "$CLEF" run "$tmp/model" -p a -n 2 --exact "$@" 2>&1 >/dev/null 
 printf '{"temperature": 0.6, "top_k": 20, "top_p": 0.9, "min_p": null, "repetition_penalty": 1.1}' >"$tmp/model/generation_config.json"
 same "a folder" "clef: recommended by the model: temperature 0.6, top_k 20, top_p 0.9, repeat_penalty 1.1" "$(recommended)"
 same "a flag wins" "clef: recommended by the model: top_k 20, top_p 0.9, repeat_penalty 1.1" "$(recommended --temp 1)"
-same "it is what the flags do" "$(run --temp 0.6 --top-k 20 --top-p 0.9 --repeat-penalty 1.1 --seed 3)" \
+order=penalties,dry,top_n_sigma,temperature,top_k,top_p,min_p,typical,xtc # transformers'
+same "it is what the flags do" \
+  "$(run --temp 0.6 --top-k 20 --top-p 0.9 --repeat-penalty 1.1 --repeat-last-n 1000 --samplers $order --seed 3)" \
   "$("$CLEF" run "$tmp/model" -p "ROMEO:" -n 40 --ignore-eos -q --print-ids --exact --seed 3)"
 printf '{"do_sample": false, "temperature": 0.6}' >"$tmp/model/generation_config.json"
 empty "do_sample false" "$(recommended)"

@@ -98,7 +98,7 @@ def compiles(s):
     check("those that left are gone", s.until(s.idle))
 
 
-with Server("--chat-template", "chatml", "--max-per-address", "128") as server:
+with Server("--chat-template", "chatml", "--repeatable", "--max-per-address", "128", "--queue-timeout", "600") as server:
     for part in (texts, embeddings, bodies, compiles):
         part(server)
     same("no status 500", 0, server.log.count(" 500 "))
