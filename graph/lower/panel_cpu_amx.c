@@ -15,18 +15,27 @@ static int has_amx(const clef_caps *caps)
     return caps->x86_amx && caps->x86_vnni && caps->local_bytes >= (AMX_PAIRS * AMX_TOKENS + AMX_DEPTH) * 128;
 }
 
+static int32_t planes_of(const clef_panel_matmul_opts *o)
+{
+    return o->activations != CLEF_PANEL_F32 ? 1 : 3;
+}
+
+/* Whether one buffer can hold the prepared rows, for the symbols' bounds: a plan's scratch serves all
+ * lengths. */
+static int has_room(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_value *x = n->in[PANEL_X];
+    const uint64_t floats = (uint64_t)clef__bytes(x, NULL) / sizeof(float) + TILE_TOKENS * clef__n(lo, x, 0);
+    return lo->caps->max_alloc_bytes == 0 ||
+           floats * 2 * (uint64_t)planes_of((const void *)n->attr) <= lo->caps->max_alloc_bytes;
+}
+
 /* AMX multiplies x with 24 bits of precision, or with 8 if x may be rounded. It does not support x rounded in
  * blocks. */
 static int takes_bf16(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    (void)lo;
-    return o->activations != CLEF_PANEL_INT8;
-}
-
-static int32_t planes_of(const clef_panel_matmul_opts *o)
-{
-    return o->activations != CLEF_PANEL_F32 ? 1 : 3;
+    return o->activations != CLEF_PANEL_INT8 && has_room(lo, n);
 }
 
 /* The number of pairs of tiles for a work-group with which the last group ends earliest. */
