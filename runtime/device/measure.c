@@ -128,13 +128,27 @@ static void choose_sizes(measure *m)
     m->n_bytes = (size_t)wanted / (2 * m->span_bytes) * (2 * m->span_bytes);
 }
 
-static clef_status make_buffers(measure *m, clef_error *err)
+static cl_int make_buffer(measure *m)
 {
     cl_int code = CL_SUCCESS;
     if (m->dev->info.caps.is_cpu) /* as for weights: huge pages, if the system has them */
         m->pages = clef__os_alloc_large(m->n_bytes);
     m->buffer = clCreateBuffer(m->dev->context, m->pages ? CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE,
                                m->n_bytes, m->pages, &code);
+    if (!m->buffer && m->pages) {
+        clef__os_free_large(m->pages, m->n_bytes);
+        m->pages = NULL;
+    }
+    return code;
+}
+
+static clef_status make_buffers(measure *m, clef_error *err)
+{
+    cl_int code = make_buffer(m);
+    while (!m->buffer && m->n_bytes >= LEAST_BYTES / 4) { /* others may have taken what the driver reports */
+        m->n_bytes = m->n_bytes / (4 * m->span_bytes) * (2 * m->span_bytes);
+        code = make_buffer(m);
+    }
     if (!m->buffer)
         return clef__cl_fail(err, "clCreateBuffer", "memory to measure", code);
     const cl_buffer_region half = {.origin = m->n_bytes / 2, .size = m->n_bytes / 2};
