@@ -102,6 +102,11 @@ w = load_file(sys.argv[1]); save_file({**w, "layer1.mlp.experts.gate": w["layer1
     "$CLEF" compare "$models/llama" --ids $ids -q --model-b "$models/mistral"
   cp -r "$models/llama" "$tmp/short"
   sed 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' "$models/llama/config.json" >"$tmp/short/config.json"
+  "$python" - "$tmp/short/model.safetensors" <<'END'
+import sys
+from safetensors.numpy import load_file, save_file
+save_file({k: v for k, v in load_file(sys.argv[1]).items() if ".layers.2." not in k}, sys.argv[1])
+END
   refused "a graph with more" 1 "--model-b flip expected the graph of nodes" "$CLEF" compare "$tmp/short" --ids $ids -q --model-b "$tmp/flip"
   # PyTorch's attention weights, logits and last hidden states.
   "$python" - "$models/gpt2" "$tmp" <<'END'
