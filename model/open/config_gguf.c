@@ -281,17 +281,6 @@ static int32_t token_id(const clef_gguf *gguf, const char *key)
     return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* 2^32 - 1 means none */
 }
 
-/* One more id that ends a text. */
-static void add_end(clef_hparams *hp, int64_t id)
-{
-    const int32_t most = sizeof hp->eos_more / sizeof *hp->eos_more;
-    int32_t i = 0;
-    while (i < hp->n_eos_more && hp->eos_more[i] != id)
-        i++;
-    if (id >= 0 && id <= INT32_MAX && id != hp->eos && i == hp->n_eos_more && i < most)
-        hp->eos_more[hp->n_eos_more++] = (int32_t)id;
-}
-
 static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
 {
     static const char *const more[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
@@ -299,9 +288,9 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
     hp->bos = token_id(gguf, "tokenizer.ggml.bos_token_id");
     hp->eos = token_id(gguf, "tokenizer.ggml.eos_token_id");
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        add_end(hp, token_id(gguf, more[i]));
+        clef__add_end(hp, token_id(gguf, more[i]));
     for (uint64_t i = 0; others && others->type != CLEF_GGUF_STRING && i < others->n; i++)
-        add_end(hp, clef__gguf_item_int(others, i));
+        clef__add_end(hp, clef__gguf_item_int(others, i));
     clef__end_tokens_of_gguf(gguf, hp);
 }
 

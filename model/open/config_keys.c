@@ -183,7 +183,7 @@ void clef__gguf_check_unread(clef_gguf_keys *k)
         const clef_gguf_entry *e = &k->gguf->entries[i];
         if (unread_name(k->gguf, k->arch, i, name) && find_neutral(name, e, &asks) && asks)
             k->status =
-                clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s.%s is %g: clef has no %s with this key",
+                clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s.%s is %g, which is not supported for %s",
                            k->file, k->arch, name, clef__gguf_item_float(e, 0), k->arch);
     }
 }

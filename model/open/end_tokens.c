@@ -87,23 +87,22 @@ static void drop_exceptions(found *f, const clef_hparams *hp)
         *id_of(f, "</s>") = -1;
 }
 
-static void add_end(clef_hparams *hp, int64_t id)
+int clef__add_end(clef_hparams *hp, int64_t id)
 {
     const int32_t most = (int32_t)(sizeof hp->eos_more / sizeof *hp->eos_more);
     int known = id < 0 || id > INT32_MAX || id == hp->eos || hp->n_eos_more == most;
     for (int32_t k = 0; k < hp->n_eos_more; k++)
         known |= id == hp->eos_more[k];
-    if (known)
-        return;
-    hp->eos_more[hp->n_eos_more++] = (int32_t)id;
-    hp->n_eos_by_text++;
+    if (!known)
+        hp->eos_more[hp->n_eos_more++] = (int32_t)id;
+    return !known;
 }
 
 static void add_found(found *f, clef_hparams *hp)
 {
     drop_exceptions(f, hp);
     for (size_t i = 0; i < N_END_TEXTS; i++)
-        add_end(hp, f->ids[i]);
+        hp->n_eos_by_text += clef__add_end(hp, f->ids[i]);
 }
 
 void clef__end_tokens_of_gguf(const clef_gguf *gguf, clef_hparams *hp)
@@ -125,7 +124,7 @@ void clef__end_tokens_of_gguf(const clef_gguf *gguf, clef_hparams *hp)
     }
     for (size_t i = 0; i < sizeof between_files / sizeof *between_files; i++) {
         const int64_t id = clef__gguf_int(gguf, between_files[i].key, -1);
-        add_end(hp, id < (int64_t)tokens->n ? id : -1);
+        hp->n_eos_by_text += clef__add_end(hp, id < (int64_t)tokens->n ? id : -1);
         for (size_t k = 0; k < 5 && between_files[i].texts[k] && id >= 0; k++)
             *id_of(&f, between_files[i].texts[k]) = -1;
     }

@@ -300,10 +300,10 @@ static const clef_tensor_info *find_role(const clef_model *m, const clef_arch *a
     return t || strncmp(name, arch->hf_prefix, n) != 0 ? t : find_stored(m, name + n);
 }
 
-static int are_equal(const clef_tensor_info *a, const clef_tensor_info *b)
+int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b)
 {
     return a->dtype == b->dtype && a->n_bytes == b->n_bytes &&
-           memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
+           (a->data == b->data || memcmp(a->data, b->data, (size_t)a->n_bytes) == 0);
 }
 
 /* A file may say that the output matrix is the embedding, and have another one: the stored one counts, as in
@@ -316,7 +316,7 @@ static clef_status settle_head(clef_model *m, clef_error *err)
                            *bias = find_role(m, arch, CLEF_W_OUT, "bias"),
                            *head = find_role(m, arch, CLEF_W_OUT, is_encoder ? "decoder.weight" : "weight"),
                            *other = is_encoder ? find_role(m, arch, CLEF_W_OUT, "decoder.bias") : NULL;
-    if (bias && other && !are_equal(bias, other))
+    if (bias && other && !clef__tensors_equal(bias, other))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: the tensors %s and %s differ, expected the same values", m->path, bias->name,
                           other->name);
@@ -324,7 +324,7 @@ static clef_status settle_head(clef_model *m, clef_error *err)
         m->hparams.tied_embeddings = 1;
     if (!m->hparams.tied_embeddings || !embed || !head)
         return CLEF_OK;
-    if (are_equal(embed, head)) {
+    if (clef__tensors_equal(embed, head)) {
         if (head != embed)
             clef_model_release(m, head->name); /* nothing else reads it */
         return CLEF_OK;

@@ -51,4 +51,7 @@ void clef__sampling_from_gguf(clef_model *model);
  *  no data until clef_model_weight() was called. */
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name);
 
+/** 1 if both tensors have the same dtype and bytes. Reads the bytes. */
+int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);
+
 #endif

@@ -140,12 +140,6 @@ static void mark_graph(reads *r, const clef_graph *g)
     }
 }
 
-static int have_equal_bytes(const clef_tensor_info *a, const clef_tensor_info *b)
-{
-    return a->dtype == b->dtype && a->n_bytes == b->n_bytes &&
-           (a->data == b->data || memcmp(a->data, b->data, (size_t)a->n_bytes) == 0);
-}
-
 /* Marian's files store the table of sinusoids, which the graph computes. */
 static int are_sinusoids(const clef_tensor_info *t)
 {
@@ -170,7 +164,7 @@ static int is_second_embedding(const clef_model *m, const clef_arch *arch, const
     const char *at = strstr(t->name, "embed_tokens.weight");
     clef__weight_name(arch, &arch->weights, CLEF_W_EMBED, 0, -1, "weight", name);
     const clef_tensor_info *embed = clef__model_find(m, name);
-    return at && embed && have_equal_bytes(t, embed);
+    return at && embed && clef__tensors_equal(t, embed);
 }
 
 /* Layers that read the keys and values of earlier ones may have their own stored. */

@@ -545,7 +545,7 @@ static void gguf_config(void **state)
          "expert_used_count is 65, expected 0 to 64"},
         {NULL, "s:K.rope.scale_linear 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
         {NULL, "s:K.attention.clamp_kqv 4:6 f:8 ", CLEF_E_UNSUPPORTED,
-         "key llama.attention.clamp_kqv is 8: clef has no llama with this key"},
+         "key llama.attention.clamp_kqv is 8, which is not supported for llama"},
         {NULL, "s:K.attention.causal 4:7 1:0 ", CLEF_E_UNSUPPORTED,
          "llama.attention.causal is 0, expected 1"},
         {NULL, "s:K.embedding_length_per_layer_input 4:4 4:16 ", CLEF_E_UNSUPPORTED,
