@@ -7,8 +7,8 @@
 #include "clef/tokenizer.h"
 #include "model/file/gguf.h"
 
-/** Adds an id that ends a text to hp->eos_more. Returns 1 if it was added; 0 if it is there already, is no id, or
- *  there is no more room. */
+/** Adds an id that ends a text to hp->eos_more. Returns 1 if it was added; 0 if it is there already, is
+ *  not an id, or there is no more room. */
 int clef__add_end(clef_hparams *hp, int64_t id);
 /** Those of tokenizer.ggml.tokens, whatever their types, as llama.cpp takes them. */
 void clef__end_tokens_of_gguf(const clef_gguf *gguf, clef_hparams *hp);
