@@ -25,6 +25,8 @@ SPECIAL = {
                 "sep_token": "</s>"},
     "gemma": {"pad_token": "<pad>", "eos_token": "<eos>", "bos_token": "<bos>", "unk_token": "<unk>", "mask_token": "<mask>"},
     "t5": {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "mbart": {"cls_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>", "sep_token": "</s>"},
+    "pegasus": {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask_2>"},
     "albert": {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
 }
 # class, kind of vocabulary, special tokens, model_type
@@ -38,11 +40,22 @@ CLASSES = [
     ("DistilBertTokenizer", "words", "bert", "distilbert"), ("ElectraTokenizerFast", "words", "bert", "electra"),
     ("MPNetTokenizer", "words", "roberta", "mpnet"), ("T5Tokenizer", "pieces", "t5", "t5"),
     ("XLMRobertaTokenizer", "pieces", "roberta", "xlm-roberta"), ("AlbertTokenizer", "pieces", "albert", "albert"),
+    ("NllbTokenizer", "meta", "roberta", "m2m_100"), ("NllbTokenizerFast", "meta", "roberta", "nllb-moe"),
+    ("MBartTokenizer", "pieces", "roberta", "mbart"), ("MBart50TokenizerFast", "pieces", "mbart", "mbart"),
+    ("PegasusTokenizer", "pieces", "pegasus", "pegasus"), ("CamembertTokenizer", "pieces", "roberta", "camembert"),
+    ("WhisperTokenizer", "byte", "gpt2", "whisper"),
     ("GemmaTokenizer", "meta", "gemma", "gemma2"), ("LlamaTokenizerFast", "meta", "llama", "mistral"),
     ("LlamaTokenizer", "meta", "llama", "phi3"), ("LlamaTokenizer", "byte", "gpt2", "llama"), ("NoSuchTokenizer", "byte", "gpt2", "gpt2"),
     (None, "byte", "gpt2", "qwen2"), (None, "meta", "llama", "llama"), (None, "words", "bert", "bert"),
     *(("PreTrainedTokenizerFast", kind, special, model) for kind, special in
       (("byte", "gpt2"), ("meta", "llama"), ("words", "bert"), ("pieces", "t5"), ("table", "bert")) for model in (None, "llama", "mistral"))]
+
+# Further tokens of a class's vocabulary, and settings that only it has.
+FURTHER = {"Nllb": ["eng_Latn", "fra_Latn", "deu_Latn"], "MBart": ["en_XX", "de_DE", "fr_XX"], "Pegasus": ["<mask_1>", "<unk_2>", "<unk_7>"],
+           "Whisper": ["<|startoftranscript|>", "<|notimestamps|>", "<|transcribe|>", "<|translate|>", "<|en|>"],
+           "Camembert": ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]}
+SETTINGS = {"src_lang": [None, "fra_Latn", "de_DE", "fr_XX"], "tgt_lang": ["fra_Latn"], "legacy_behaviour": [True, False], "offset": [103, 9],
+            "mask_token_sent": [None, "<mask_1>"], "task": [None, "transcribe", "translate"], "predict_timestamps": [True, False]}
 
 
 def byte_chars():
@@ -222,8 +235,13 @@ class Maker:
     def json_folder(self):
         name, kind, special, model_type = self.rng.choice(CLASSES)
         special, free = SPECIAL[special], self.chance(.6) or name in (None, "PreTrainedTokenizerFast")
-        model, ids = self.model(kind, special.values())
-        added = [{"id": ids[t], **self.options(t, True)} for t in dict.fromkeys(special.values())]
+        further = next((texts for start, texts in FURTHER.items() if (name or "").startswith(start)), [])
+        further = [t for t in further if self.chance(.9)]
+        for key, values in SETTINGS.items() if further else ():
+            if self.chance(.2):
+                self.config[key] = self.rng.choice(values)
+        model, ids = self.model(kind, [*special.values(), *further])
+        added = [{"id": ids[t], **self.options(t, True)} for t in dict.fromkeys([*special.values(), *further])]
         if self.chance(.4):
             added += [{"id": len(ids) + i, **self.options(t)} for i, t in enumerate(t for t in self.rng.sample(NEW, 2) if t not in ids)]
         added.sort(key=lambda t: t["id"])

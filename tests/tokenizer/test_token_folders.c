@@ -79,7 +79,7 @@ static void test_folders(void **state)
         remove_files(files);
     }
     assert_int_equal(n_cases, 6 * json_array_size(root));
-    assert_true(n_cases >= 120);
+    assert_true(n_cases >= 150);
     json_decref(root);
 }
 
@@ -103,6 +103,11 @@ static void test_refusals(void **state)
     refuse("{\"fast_tokenizer_files\":[\"tokenizer.4.0.0.json\"]}", CLEF_E_UNSUPPORTED,
            "tokenizer.4.0.0.json");
     refuse("{\"tokenizer_class\":\"T5Tokenizer\"}", CLEF_E_UNSUPPORTED, "T5Tokenizer expects a Unigram");
+    refuse("{\"tokenizer_class\":\"MarianTokenizer\"}", CLEF_E_UNSUPPORTED,
+           "expected a tokenizer class that clef builds, got MarianTokenizer");
+    refuse("{\"tokenizer_class\":\"WhisperTokenizer\"}", CLEF_E_UNSUPPORTED,
+           "WhisperTokenizer expects a token <|startoftranscript|>, got none");
+    refuse("{\"tokenizer_class\":\"MBart50Tokenizer\"}", CLEF_E_UNSUPPORTED, "MBart50Tokenizer expects a");
     refuse("{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":\"yes\"}", CLEF_E_FORMAT,
            "add_prefix_space is a string");
     refuse("{\"bos_token\":7}", CLEF_E_FORMAT, "bos_token");
@@ -113,6 +118,17 @@ static void test_refusals(void **state)
     refuse("{}", CLEF_E_FORMAT, "added_tokens.json: token \"<x>\"");
     clef__os_remove(temp_path("added_tokens.json"));
     clef__os_remove(temp_path("tokenizer.json"));
+    write_text(temp_path("vocab.json"), "{\"a\":0}");
+    write_text(temp_path("merges.txt"), "");
+    refuse("{\"tokenizer_class\":\"BlenderbotSmallTokenizer\"}", CLEF_E_UNSUPPORTED,
+           "BlenderbotSmallTokenizer");
+    refuse("{\"tokenizer_class\":\"WhisperTokenizer\"}", CLEF_E_UNSUPPORTED,
+           "WhisperTokenizer expects tokenizer.json");
+    write_text(temp_path("config.json"), "{\"model_type\":\"biogpt\"}");
+    refuse("{}", CLEF_E_UNSUPPORTED, "BioGptTokenizer");
+    clef__os_remove(temp_path("config.json"));
+    clef__os_remove(temp_path("merges.txt"));
+    clef__os_remove(temp_path("vocab.json"));
 }
 
 /* The texts are those of Python's replacements. A stream gives what is held back at its end, and the whole

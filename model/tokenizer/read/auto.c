@@ -50,6 +50,18 @@ static int takes_source(const clef__auto *a)
     return a->source == CLEF_SOURCE_TXT ? is_bert : a->source != CLEF_SOURCE_PAIR || is_pair;
 }
 
+/* A class that clef does not build, or not from such a file. */
+static clef_status refuse_class(const clef__auto *a)
+{
+    if (a->kind == CLEF_AUTO_OTHER)
+        return clef__fail(a->err, CLEF_E_UNSUPPORTED,
+                          "%s: expected a tokenizer class that clef builds, got %s", a->path, a->class_name);
+    if (a->kind >= CLEF_AUTO_NLLB && a->source != CLEF_SOURCE_JSON)
+        return clef__fail(a->err, CLEF_E_UNSUPPORTED, "%s: %s expects tokenizer.json, got another file",
+                          a->path, a->class_name);
+    return CLEF_OK;
+}
+
 /* Without a class that says how vocab.json and vocab.txt are used, their usual one counts, but only where
  * there are tokens beside them. */
 static clef_status guess_class(clef__auto *a)
@@ -57,15 +69,13 @@ static clef_status guess_class(clef__auto *a)
     const int has_tokens = json_object_size(a->decoder) || json_object_size(a->specific) ||
                            json_array_size(a->extra) || json_array_size(a->additional);
     const char *bos = clef__auto_named(a, "bos_token");
+    const clef_status st = refuse_class(a);
+    if (st)
+        return st;
     if (!a->is_named && !takes_source(a))
         a->kind = CLEF_AUTO_BACKEND;
-    if (a->source == CLEF_SOURCE_JSON || (a->kind != CLEF_AUTO_BACKEND && a->kind != CLEF_AUTO_FILE) ||
-        !has_tokens)
+    if (a->source == CLEF_SOURCE_JSON || a->kind != CLEF_AUTO_BACKEND || !has_tokens)
         return CLEF_OK;
-    if (a->kind == CLEF_AUTO_FILE)
-        return clef__fail(a->err, CLEF_E_UNSUPPORTED,
-                          "%s: added tokens beside it for %s, which clef reads from tokenizer.json alone",
-                          a->path, a->class_name);
     if (a->source == CLEF_SOURCE_TXT)
         a->kind = CLEF_AUTO_BERT;
     if (a->source == CLEF_SOURCE_PAIR)

@@ -27,7 +27,13 @@ typedef enum clef__auto_kind {
     CLEF_AUTO_T5,
     CLEF_AUTO_XLM_ROBERTA,
     CLEF_AUTO_ALBERT,
-    CLEF_AUTO_FILE /* another class that makes its own stages: its tokenizer.json is taken to have the same */
+    CLEF_AUTO_NLLB,
+    CLEF_AUTO_MBART,
+    CLEF_AUTO_MBART50,
+    CLEF_AUTO_PEGASUS,
+    CLEF_AUTO_CAMEMBERT,
+    CLEF_AUTO_WHISPER,
+    CLEF_AUTO_OTHER /* another class that makes its own stages: refused */
 } clef__auto_kind;
 
 /** The file that holds the vocabulary. */
@@ -74,6 +80,8 @@ clef_status clef__auto_class(clef__auto *a);
 clef_status clef__auto_stages(clef__auto *a);
 /** Reads the special tokens and the added ones from the files. */
 clef_status clef__auto_tokens(clef__auto *a);
+/** The language codes of NLLB, MBart or MBart50, with a space after each. */
+const char *clef__auto_languages(clef__auto_kind kind);
 /** Gives a->root its added_tokens, with their ids in a->ids. */
 clef_status clef__auto_add(clef__auto *a);
 /** Gives a->root the post_processor of its class. */

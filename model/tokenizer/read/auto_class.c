@@ -14,7 +14,7 @@ static const struct {
      CLEF_AUTO_BACKEND},
     {"BertTokenizer DistilBertTokenizer ElectraTokenizer MobileBertTokenizer ConvBertTokenizer "
      "LxmertTokenizer "
-     "SqueezeBertTokenizer",
+     "SqueezeBertTokenizer DPRContextEncoderTokenizer DPRQuestionEncoderTokenizer DPRReaderTokenizer",
      CLEF_AUTO_BERT},
     {"MPNetTokenizer", CLEF_AUTO_MPNET},
     {"GPT2Tokenizer CodeGenTokenizer", CLEF_AUTO_GPT2},
@@ -30,15 +30,27 @@ static const struct {
     {"T5Tokenizer", CLEF_AUTO_T5},
     {"XLMRobertaTokenizer", CLEF_AUTO_XLM_ROBERTA},
     {"AlbertTokenizer FNetTokenizer", CLEF_AUTO_ALBERT},
-    {"BarthezTokenizer BigBirdTokenizer CamembertTokenizer CLIPTokenizer DPRContextEncoderTokenizer "
-     "DPRQuestionEncoderTokenizer DPRReaderTokenizer DebertaTokenizer DebertaV2Tokenizer EsmcTokenizer "
-     "FunnelTokenizer HerbertTokenizer LasrTokenizer LayoutLMv2Tokenizer LayoutLMv3Tokenizer "
-     "LayoutXLMTokenizer LukeTokenizer M2M100Tokenizer MBart50Tokenizer MBartTokenizer MLukeTokenizer "
-     "MarianTokenizer MarkupLMTokenizer NllbTokenizer NougatTokenizer OpenAIGPTTokenizer PLBartTokenizer "
-     "PegasusTokenizer ReformerTokenizer RemBertTokenizer RoFormerTokenizer SeamlessM4TTokenizer "
-     "Siglip2Tokenizer SplinterTokenizer Tipsv2Tokenizer UdopTokenizer VideoPrismTokenizer WhisperTokenizer "
-     "XGLMTokenizer XLNetTokenizer",
-     CLEF_AUTO_FILE},
+    {"NllbTokenizer", CLEF_AUTO_NLLB},
+    {"MBartTokenizer", CLEF_AUTO_MBART},
+    {"MBart50Tokenizer", CLEF_AUTO_MBART50},
+    {"PegasusTokenizer", CLEF_AUTO_PEGASUS},
+    {"CamembertTokenizer", CLEF_AUTO_CAMEMBERT},
+    {"WhisperTokenizer", CLEF_AUTO_WHISPER},
+    {"BarthezTokenizer BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer "
+     "BertweetTokenizer BigBirdTokenizer BioGptTokenizer BlenderbotSmallTokenizer ByT5Tokenizer "
+     "CLIPTokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer CpmAntTokenizer CpmTokenizer "
+     "DebertaTokenizer DebertaV2Tokenizer DiaTokenizer EsmTokenizer EsmcTokenizer FSMTTokenizer "
+     "FastSpeech2ConformerTokenizer FlaubertTokenizer FunnelTokenizer GPTNeoXJapaneseTokenizer "
+     "GPTSw3Tokenizer HerbertTokenizer LasrTokenizer LayoutLMv2Tokenizer LayoutLMv3Tokenizer "
+     "LayoutXLMTokenizer LukeTokenizer M2M100Tokenizer MLukeTokenizer MarianTokenizer "
+     "MarkupLMTokenizer MgpstrTokenizer MyT5Tokenizer NougatTokenizer OpenAIGPTTokenizer "
+     "PLBartTokenizer PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer ProphetNetTokenizer "
+     "RagTokenizer ReformerTokenizer RemBertTokenizer RoCBertTokenizer RoFormerTokenizer "
+     "SeamlessM4TTokenizer Siglip2Tokenizer SiglipTokenizer Speech2TextTokenizer SpeechT5Tokenizer "
+     "SplinterTokenizer TapasTokenizer Tipsv2Tokenizer UdopTokenizer VideoPrismTokenizer "
+     "VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer XGLMTokenizer XLMTokenizer "
+     "XLNetTokenizer",
+     CLEF_AUTO_OTHER},
 };
 
 /* The class of a model_type. A type that is not here has TokenizersBackend, but does not overrule the name.
@@ -60,7 +72,7 @@ static const struct {
     {"MPNetTokenizer", "mpnet"},
     {"GPT2Tokenizer",
      "blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj instructblip instructblipvideo jais2 opt phi "
-     "starcoder2"},
+     "starcoder2 hyperclovax_vision_v2"},
     {"RobertaTokenizer", "bart bridgetower clap data2vec-text ibert lilt longformer mega mra roberta "
                          "roberta-prelayernorm"},
     {"BartTokenizer", "florence2"},
@@ -73,7 +85,8 @@ static const struct {
                        "shieldgemma2 t5gemma zaya"},
     {"Qwen2Tokenizer", "audioflamingo3 colqwen2 hunyuan_vl internvl ovis2 qwen2 qwen2_5_omni qwen2_5_vl "
                        "qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe "
-                       "qwen3_vl qwen3_vl_moe lighton_ocr vibevoice"},
+                       "qwen3_vl qwen3_vl_moe lighton_ocr vibevoice cosmos3_omni dots3_note fun_asr_nano "
+                       "moss_transcribe_diarize qianfan_ocr"},
     {"Qwen3_5Tokenizer", "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp"},
     {"GPTNeoXTokenizer", "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm"},
     {"CohereTokenizer", "aya_vision cohere cohere2"},
@@ -94,8 +107,65 @@ static const struct {
     {"XLNetTokenizer", "xlnet"},
     {"XGLMTokenizer", "xglm"},
     {"WhisperTokenizer", "whisper"},
-    {"CLIPTokenizer", "aimv2 clip clipseg groupvit omdet-turbo oneformer owlv2 owlvit sam3 xclip"},
+    {"CLIPTokenizer", "aimv2 clip clipseg groupvit omdet-turbo oneformer owlv2 owlvit sam3 sam3_video xclip"},
     {"OpenAIGPTTokenizer", "openai-gpt"},
+    {"BarthezTokenizer", "barthez"},
+    {"BartphoTokenizer", "bartpho"},
+    {"BertGenerationTokenizer", "bert-generation"},
+    {"BertJapaneseTokenizer", "bert-japanese"},
+    {"BertweetTokenizer", "bertweet"},
+    {"BioGptTokenizer", "biogpt"},
+    {"BlenderbotSmallTokenizer", "blenderbot-small"},
+    {"ByT5Tokenizer", "byt5"},
+    {"CTRLTokenizer", "ctrl"},
+    {"CanineTokenizer", "canine"},
+    {"ClvpTokenizer", "clvp"},
+    {"CpmAntTokenizer", "cpmant"},
+    {"CpmTokenizer", "cpm"},
+    {"DPRQuestionEncoderTokenizer", "dpr"},
+    {"DiaTokenizer", "dia"},
+    {"EsmTokenizer", "esm"},
+    {"EsmcTokenizer", "esmc esmfold2"},
+    {"FSMTTokenizer", "fsmt"},
+    {"FlaubertTokenizer", "flaubert"},
+    {"FunnelTokenizer", "funnel"},
+    {"GPTNeoXJapaneseTokenizer", "gpt_neox_japanese"},
+    {"GPTSw3Tokenizer", "gpt-sw3"},
+    {"HerbertTokenizer", "herbert"},
+    {"LasrTokenizer", "lasr_ctc lasr_encoder"},
+    {"LayoutLMv2Tokenizer", "layoutlmv2"},
+    {"LayoutLMv3Tokenizer", "layoutlmv3"},
+    {"LayoutXLMTokenizer", "layoutxlm"},
+    {"LukeTokenizer", "luke"},
+    {"MLukeTokenizer", "mluke"},
+    {"MarkupLMTokenizer", "markuplm"},
+    {"MgpstrTokenizer", "mgp-str"},
+    {"MyT5Tokenizer", "myt5"},
+    {"NougatTokenizer", "nougat pp_formulanet"},
+    {"PLBartTokenizer", "plbart"},
+    {"PerceiverTokenizer", "perceiver"},
+    {"PhobertTokenizer", "phobert"},
+    {"ProphetNetTokenizer", "prophetnet"},
+    {"RagTokenizer", "rag"},
+    {"ReformerTokenizer", "reformer"},
+    {"RemBertTokenizer", "rembert"},
+    {"RoCBertTokenizer", "roc_bert"},
+    {"RoFormerTokenizer", "roformer"},
+    {"SeamlessM4TTokenizer", "seamless_m4t seamless_m4t_v2"},
+    {"Siglip2Tokenizer", "siglip2"},
+    {"SiglipTokenizer", "siglip"},
+    {"Speech2TextTokenizer", "speech_to_text"},
+    {"SpeechT5Tokenizer", "speecht5"},
+    {"SplinterTokenizer", "splinter"},
+    {"TapasTokenizer", "tapas"},
+    {"Tipsv2Tokenizer", "tipsv2"},
+    {"UdopTokenizer", "udop"},
+    {"VideoPrismTokenizer", "videoprism"},
+    {"VitsTokenizer", "vits"},
+    {"Wav2Vec2CTCTokenizer",
+     "data2vec-audio hubert unispeech unispeech-sat wav2vec2 wav2vec2-bert wav2vec2-conformer"},
+    {"Wav2Vec2PhonemeCTCTokenizer", "wav2vec2_phoneme"},
+    {"XLMTokenizer", "xlm"},
 };
 
 /* Models whose published files name a wrong class: the model_type's counts. */

@@ -1,6 +1,7 @@
 /* The model and the stages of each class of transformers (models/NAME/tokenization_NAME.py of 5.24). A class
  * takes the vocabulary and the merges from a file and makes everything else itself: what tokenizer.json says
  * of stages does not count. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/tokenizer/read/auto.h"
@@ -364,6 +365,131 @@ static clef_status make_albert(clef__auto *a)
     return set_model(a, make_unigram(a, 1));
 }
 
+/* ---- translation and speech */
+
+/* Adds the language codes to the special tokens, or names them where the files name none. */
+static void name_languages(clef__auto *a)
+{
+    char code[16];
+    if (a->kind == CLEF_AUTO_NLLB && a->additional)
+        return;
+    if (!a->additional)
+        a->additional = json_array();
+    for (const char *at = clef__auto_languages(a->kind), *end; (end = strchr(at, ' ')); at = end + 1) {
+        snprintf(code, sizeof code, "%.*s", (int)(end - at), at);
+        json_array_append_new(a->additional, json_string(code));
+    }
+}
+
+/* The charsmap, and one space for several; without a charsmap what is given, or none. */
+static void put_squeezed(clef__auto *a, json_t *without)
+{
+    json_t *first = charsmap_of(a) ? precompiled(charsmap_of(a)) : without;
+    if (first)
+        put(a, "normalizer", two("normalizers", first, replace("Regex", " {2,}", " ")));
+    if (first != without)
+        json_decref(without);
+    put(a, "pre_tokenizer", metaspace("always", 1));
+    put(a, "decoder", metaspace("always", 1));
+}
+
+static clef_status make_nllb(clef__auto *a)
+{
+    name_roberta(a);
+    if (json_is_string(json_object_get(a->named, "mask_token")))
+        json_object_set_new(a->named, "mask_token",
+                            clef__auto_token(clef__auto_named(a, "mask_token"), 1, 1, 1));
+    name_languages(a);
+    put_squeezed(a, NULL);
+    return set_model(a, make_bpe(a, clef__auto_named(a, "unk_token"), 1, 0));
+}
+
+/* The place of a text in the file's vocabulary of [text, score], from one on; -1: none. */
+static int find_piece(const clef__auto *a, const char *text, size_t from)
+{
+    const json_t *vocab = json_object_get(json_object_get(a->file, "model"), "vocab");
+    for (size_t i = from; text && i < json_array_size(vocab); i++) {
+        const char *piece = json_string_value(json_array_get(json_array_get(vocab, i), 0));
+        if (piece && strcmp(piece, text) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static clef_status make_mbart(clef__auto *a)
+{
+    const json_t *bos = json_object_get(a->named, "bos_token");
+    name_roberta(a);
+    if (a->kind == CLEF_AUTO_MBART50 && !bos)
+        json_object_del(a->named, "bos_token");
+    name_as_object(a, "mask_token", 1);
+    name_languages(a);
+    if (a->kind == CLEF_AUTO_MBART) {
+        put_words(a, 1);
+        return set_model(a, make_unigram(a, 3));
+    }
+    put_squeezed(a, replace("Regex", " {2,}", " "));
+    for (size_t i = 0; i < json_array_size(a->additional); i++)
+        if (find_piece(a, clef__auto_text(json_array_get(a->additional, i)), 0) >= 0)
+            return set_model(a, make_unigram(a, 3));
+    return clef__fail(a->err, CLEF_E_UNSUPPORTED, "%s: %s expects a vocabulary with language codes", a->path,
+                      a->class_name);
+}
+
+static clef_status make_pegasus(clef__auto *a)
+{
+    const json_t *offset = json_object_get(a->config, "offset");
+    const json_int_t n = json_is_integer(offset) ? json_integer_value(offset) : 103;
+    const json_t *sent = json_object_get(a->config, "mask_token_sent");
+    char text[40];
+    name_default(a, "pad_token", "<pad>"), name_default(a, "eos_token", "</s>");
+    name_default(a, "unk_token", "<unk>"), name_default(a, "mask_token", "<mask_2>");
+    json_decref(a->additional);
+    a->additional = json_array();
+    if (!json_is_null(sent) && clef__auto_text(sent))
+        json_array_append_new(a->additional, json_string(clef__auto_text(sent)));
+    else if (!sent)
+        json_array_append_new(a->additional, json_string("<mask_1>"));
+    for (json_int_t i = 2; i < n && i < 10000; i++) {
+        snprintf(text, sizeof text, "<unk_%lld>", (long long)i);
+        json_array_append_new(a->additional, json_string(text));
+    }
+    put_squeezed(a, replace("Regex", "\\n", " "));
+    const int unk = find_piece(a, clef__auto_named(a, "unk_token"), 1);
+    return unk < 0 ? clef__fail(a->err, CLEF_E_UNSUPPORTED,
+                                "%s: %s expects its unk_token in the vocabulary, after the first piece",
+                                a->path, a->class_name)
+                   : set_model(a, make_unigram(a, unk));
+}
+
+static clef_status make_camembert(clef__auto *a)
+{
+    clef_status st = CLEF_OK;
+    const int prefix = read_flag(a, "add_prefix_space", 1, &st);
+    if (st)
+        return st;
+    name_roberta(a);
+    name_as_object(a, "mask_token", 1);
+    if (!a->additional)
+        a->additional = json_pack("[s, s, s]", "<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED");
+    if (charsmap_of(a))
+        put(a, "normalizer", precompiled(charsmap_of(a)));
+    put_words(a, prefix);
+    const int unk = find_piece(a, clef__auto_named(a, "unk_token"), 0);
+    return set_model(a, make_unigram(a, unk < 0 ? 0 : unk));
+}
+
+static clef_status make_whisper(clef__auto *a)
+{
+    static const char *const end[] = {"unk_token", "bos_token", "eos_token"};
+    clef_status st = CLEF_OK;
+    const int prefix = read_flag(a, "add_prefix_space", 0, &st);
+    for (size_t i = 0; i < 3; i++)
+        name_default(a, end[i], "<|endoftext|>");
+    put_bytes(a, prefix);
+    return st ? st : set_model(a, make_bpe(a, NULL, 0, 0));
+}
+
 /* ---- no class: SentencePiece's own settings (SpmConverter.build_tokenizer_from_spm_proto) */
 
 static int spm_flag(const clef__auto *a, const char *key)
@@ -407,7 +533,7 @@ static clef_status make_spm(clef__auto *a)
 
 static clef_status make_backend(clef__auto *a)
 {
-    if (a->source == CLEF_SOURCE_SPM && a->kind == CLEF_AUTO_BACKEND)
+    if (a->source == CLEF_SOURCE_SPM)
         return make_spm(a);
     json_decref(a->root);
     a->root = a->source == CLEF_SOURCE_JSON ? json_copy(a->file) : NULL;
@@ -417,22 +543,35 @@ static clef_status make_backend(clef__auto *a)
 clef_status clef__auto_stages(clef__auto *a)
 {
     static clef_status (*const make[])(clef__auto * a) = {
-        [CLEF_AUTO_BACKEND] = make_backend, [CLEF_AUTO_FILE] = make_backend,
-        [CLEF_AUTO_BERT] = make_bert,       [CLEF_AUTO_MPNET] = make_bert,
-        [CLEF_AUTO_GPT2] = make_gpt2,       [CLEF_AUTO_GPT_NEOX] = make_gpt2,
-        [CLEF_AUTO_ROBERTA] = make_roberta, [CLEF_AUTO_BLENDERBOT] = make_roberta,
-        [CLEF_AUTO_LLAMA] = make_llama,     [CLEF_AUTO_CODE_LLAMA] = make_llama,
-        [CLEF_AUTO_GEMMA] = make_gemma,     [CLEF_AUTO_COHERE] = make_cohere,
-        [CLEF_AUTO_QWEN2] = make_qwen2,     [CLEF_AUTO_QWEN3_5] = make_qwen2,
-        [CLEF_AUTO_T5] = make_t5,           [CLEF_AUTO_XLM_ROBERTA] = make_xlm_roberta,
+        [CLEF_AUTO_BACKEND] = make_backend,
+        [CLEF_AUTO_BERT] = make_bert,
+        [CLEF_AUTO_MPNET] = make_bert,
+        [CLEF_AUTO_GPT2] = make_gpt2,
+        [CLEF_AUTO_GPT_NEOX] = make_gpt2,
+        [CLEF_AUTO_ROBERTA] = make_roberta,
+        [CLEF_AUTO_BLENDERBOT] = make_roberta,
+        [CLEF_AUTO_LLAMA] = make_llama,
+        [CLEF_AUTO_CODE_LLAMA] = make_llama,
+        [CLEF_AUTO_GEMMA] = make_gemma,
+        [CLEF_AUTO_COHERE] = make_cohere,
+        [CLEF_AUTO_QWEN2] = make_qwen2,
+        [CLEF_AUTO_QWEN3_5] = make_qwen2,
+        [CLEF_AUTO_T5] = make_t5,
+        [CLEF_AUTO_XLM_ROBERTA] = make_xlm_roberta,
         [CLEF_AUTO_ALBERT] = make_albert,
+        [CLEF_AUTO_NLLB] = make_nllb,
+        [CLEF_AUTO_MBART] = make_mbart,
+        [CLEF_AUTO_MBART50] = make_mbart,
+        [CLEF_AUTO_PEGASUS] = make_pegasus,
+        [CLEF_AUTO_CAMEMBERT] = make_camembert,
+        [CLEF_AUTO_WHISPER] = make_whisper,
     };
     clef_status st = CLEF_OK;
     a->root = json_object();
     if (a->source == CLEF_SOURCE_SPM)
         st = clef__auto_read_spm(a);
     if (st == CLEF_OK && a->source == CLEF_SOURCE_JSON && a->kind != CLEF_AUTO_BACKEND &&
-        a->kind != CLEF_AUTO_FILE && !json_is_null(json_object_get(a->file, "post_processor")) &&
+        !json_is_null(json_object_get(a->file, "post_processor")) &&
         json_object_get(a->file, "post_processor"))
         json_object_set(a->root, "post_processor", json_object_get(a->file, "post_processor"));
     return st ? st : make[a->kind](a);
