@@ -40,7 +40,7 @@ static int is_late(const serve_options *o, const serve_connection *c, double now
     case SERVE_PHASE_HEADERS:
         return now - c->begun > header;
     case SERVE_PHASE_BODY:
-        return now - c->begun > header + (double)c->n_body / body_rate;
+        return !c->waits && now - c->begun > header + (double)c->n_body / body_rate;
     case SERVE_PHASE_ANSWERING:
         break;
     }
@@ -213,6 +213,17 @@ void serve_connection_body(serve_connections *all, serve_connection *c, size_t n
 {
     serve_lock_take(&all->lock);
     c->n_body += n;
+    serve_lock_release(&all->lock);
+}
+
+void serve_connection_waits(serve_connections *all, serve_connection *c, int waits)
+{
+    serve_lock_take(&all->lock);
+    const double now = cli_terminal_seconds();
+    if (!waits)
+        c->begun += now - c->since;
+    c->since = now;
+    c->waits = waits;
     serve_lock_release(&all->lock);
 }
 

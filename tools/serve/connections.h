@@ -20,11 +20,12 @@ typedef struct serve_connection {
     struct serve_connection *next, **at;
     serve_socket socket;
     int ended, is_first; /* is_first: no request was read from it yet */
+    int waits;           /* for its turn to send more */
     int is_proxy;        /* its requests come from many clients */
     char peer[64];
     serve_phase phase;
     double since;       /* when the phase began */
-    double begun;       /* when the request began */
+    double begun;       /* when the request began; later by the time that it waited for its turn */
     size_t n_body;      /* bytes of it that came */
     double reader_left; /* when a stream was last handed over to the socket; 0: it is being made */
     _Atomic int slow;   /* it was ended since its client reads too slowly */
@@ -41,6 +42,8 @@ serve_connection *serve_connections_add(serve_connections *all, serve_socket soc
 void serve_connections_remove(serve_connections *all, serve_connection *c);
 void serve_connection_enter(serve_connections *all, serve_connection *c, serve_phase phase);
 void serve_connection_body(serve_connections *all, serve_connection *c, size_t n);
+/** Its body waits for its turn, or goes on: that time is not the client's. */
+void serve_connection_waits(serve_connections *all, serve_connection *c, int waits);
 /** A stream's piece goes to the socket, or the socket wants the next one. */
 void serve_connection_writes(serve_connections *all, serve_connection *c, int writes);
 /** 1 if there are too many for this request to be answered. */

@@ -3,6 +3,7 @@
 
 #include "tools/serve/http.h"
 #include "tools/serve/system.h"
+#include "tools/serve/turns.h"
 
 /* Of a small request nothing is counted, so that large ones take no room from it. */
 static const size_t small_bytes = (size_t)64 << 10;
@@ -83,4 +84,5 @@ void serve_drop_body(serve_request *r)
     r->body = NULL;
     r->room = 0;
     serve_let(r, room);
+    serve_turn_give(r);
 }

@@ -11,6 +11,7 @@
 #include "tools/serve/rules.h"
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
+#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 enum { PIECE = 16384, MOST_URI = 8192, HEAD_BYTES = 96 << 10 };
@@ -279,6 +280,18 @@ static void check(exchange *x, struct MHD_Connection *connection, const char *ur
     enter(x->http, connection, r->connection, SERVE_PHASE_BODY);
 }
 
+/* A large body has its turn for n more bytes. */
+static int take_turn(exchange *x, size_t n)
+{
+    serve_connection *c = x->r.connection;
+    if (x->r.n_body + n <= SERVE_LARGE_BODY)
+        return 1;
+    serve_connection_waits(x->http->connections, c, 1);
+    const int ok = serve_turn_take(&x->r, n);
+    serve_connection_waits(x->http->connections, c, 0);
+    return ok;
+}
+
 /* Adds a part of the body; returns 0 where no more of it is wanted. */
 static int add_body(exchange *x, const char *data, size_t n)
 {
@@ -289,7 +302,7 @@ static int add_body(exchange *x, const char *data, size_t n)
                    (int)r->s->o.max_body);
     if (r->error.id)
         return (x->dropped += n) <= most_dropped;
-    if (!serve_grow_body(r, n)) {
+    if (!take_turn(x, n) || !serve_grow_body(r, n)) {
         serve_drop_body(r);
         return 1;
     }
@@ -303,7 +316,7 @@ static void answer(exchange *x, struct MHD_Connection *connection)
     serve_request *r = &x->r;
     x->complete = 1;
     enter(x->http, connection, r->connection, SERVE_PHASE_ANSWERING);
-    if (r->error.id || x->head.is_options)
+    if (r->error.id || x->head.is_options || (r->n_body > SERVE_LARGE_BODY && !serve_turn_take(r, 0)))
         return;
     if (r->body)
         r->body[r->n_body] = '\0';

@@ -5,11 +5,10 @@
 
 #include "tools/serve/engine.h"
 #include "tools/serve/thread.h"
+#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 enum { MOST_THREADS = 8 };
-/* A body from here on is read in the lane. */
-static const size_t large_bytes = (size_t)128 << 10;
 static const double look_seconds = 0.1;
 
 typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
@@ -164,7 +163,7 @@ int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user),
 
 int serve_prepare(serve_request *r, void (*work)(void *user), void *user)
 {
-    if (r->n_body > large_bytes)
+    if (r->n_body > SERVE_LARGE_BODY)
         return serve_lane_run(r->s->bodies, r, work, user);
     work(user);
     return 1;

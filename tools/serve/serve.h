@@ -60,6 +60,7 @@ typedef struct serve_model {
 struct serve_engine;
 struct serve_http;
 struct serve_lane;
+struct serve_turns;
 
 typedef struct serve_server {
     serve_options o;
@@ -70,6 +71,7 @@ typedef struct serve_server {
     serve_log log;
     serve_metrics metrics;
     serve_constraints *constraints;
+    struct serve_turns *turns;            /* of large bodies */
     struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
     _Atomic int state;                    /* serve_state */
     _Atomic size_t n_held, n_let; /* bytes that bodies hold; that they let go since memory was given back */

@@ -9,6 +9,7 @@
 #include "tools/serve/lane.h"
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
+#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 /* Requests that were failed write their last event within this time. */
@@ -108,9 +109,10 @@ static void drain(serve_server *s)
 static int run(serve_server *s, serve_socket listening, int32_t port)
 {
     s->constraints = serve_constraints_create(&s->metrics);
+    s->turns = serve_turns_create();
     s->bodies = serve_lane_create(N_LANE_THREADS);
     s->compiles = serve_lane_create(N_LANE_THREADS);
-    if (!s->constraints || !s->bodies || !s->compiles)
+    if (!s->constraints || !s->turns || !s->bodies || !s->compiles)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
@@ -133,6 +135,7 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_server s = {.o = *o,
                       .log = {.form = (serve_log_form)o->log, .quiet = o->quiet, .prompts = o->log_prompts}};
     serve_socket listening = SERVE_NO_SOCKET;
+    serve_memory_begin();
     s.start_time = serve_time();
     s.o.strict_model = o->strict_model;
     snprintf(s.fingerprint, sizeof s.fingerprint, "clef-%s-%s", clef_version(), CLEF_BUILD_ID);
@@ -152,6 +155,7 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_engine_destroy(s.engine);
     if (!s.http)
         serve_socket_close(listening);
+    serve_turns_destroy(s.turns);
     serve_lane_destroy(s.bodies);
     serve_lane_destroy(s.compiles);
     serve_constraints_destroy(s.constraints);

@@ -22,6 +22,8 @@ int serve_signal_wait(double seconds);
 
 /** Bytes of memory that the process has now; 0: unknown. */
 uint64_t serve_resident_bytes(void);
+/** From now on large blocks of memory go back to the system as soon as they are freed. */
+void serve_memory_begin(void);
 /** Gives memory that was freed back to the system, where that is not done by itself. */
 void serve_give_memory_back(void);
 /** Seconds since 1970. */

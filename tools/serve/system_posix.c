@@ -99,6 +99,14 @@ uint64_t serve_resident_bytes(void)
 #endif
 }
 
+void serve_memory_begin(void)
+{
+#ifdef __GLIBC__
+    enum { LARGE = 128 << 10 }; /* glibc's own first limit, which would rise with each block that is freed */
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+#endif
+}
+
 void serve_give_memory_back(void)
 {
 #ifdef __GLIBC__

@@ -129,6 +129,10 @@ uint64_t serve_resident_bytes(void)
     return GetProcessMemoryInfo(GetCurrentProcess(), &m, sizeof m) ? m.WorkingSetSize : 0;
 }
 
+void serve_memory_begin(void)
+{
+}
+
 void serve_give_memory_back(void)
 {
 }

@@ -84,6 +84,13 @@ def bodies(s):
         r = small.chat("x" * 1500000)
         same("--body-memory", (503, "body_memory_full"), (r.status, r.code))
         same("small requests are not counted", 200, small.chat("x", max_tokens=1).status)
+    with Server("--body-memory", "48", "--chat-template", "chatml", "--queue-timeout", "600") as small:
+        body = b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":"' + b"x" * 8000000 + b'"}'
+        half = [small.begin("/v1/chat/completions", body, 4000000) for _ in range(3)]
+        came = together(24, lambda i: small.post("/v1/chat/completions", body).status)
+        same("24 bodies are read a few at a time, in the memory of six, and wait for none that stops", [200] * 24, came)
+        for c in half:
+            c.close()
 
 
 def compiles(s):

@@ -149,12 +149,12 @@ class Server:
     def open(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
-    def begin(self, path, value):
-        """Sends a request, and returns the socket without reading."""
-        body = json.dumps(value).encode()
+    def begin(self, path, value, most=None):
+        """Sends a request, or at most so many bytes of its body, and returns the socket without reading."""
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
         s = self.open()
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        s.sendall(head.encode() + body)
+        s.sendall(head.encode() + body[:most])
         return s
 
     def raw(self, data, seconds=20):
