@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/serve/lane.h"
+#include "tools/serve/system.h"
 #include "tools/serve/thread.h"
 
 enum { MOST_KEPT = 128 };
@@ -211,6 +212,8 @@ static void run_compile(void *user)
     }
     const clef_status s = c->tools ? compile_tools(c, &made) : compile_source(c, &made);
     c->made = keep(c->all, c->key, c->n_key, s ? NULL : made, c->error);
+    if (s) /* what it took until then may be much */
+        serve_give_memory_back();
 }
 
 static clef_constraint *take(serve_request *r, compile *c, const char *head, const char *source, size_t n)
