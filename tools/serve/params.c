@@ -361,16 +361,21 @@ static size_t next_word(const char **at, char word[16])
 static int seems_to_matter(const char *name)
 {
     static const char *const words[] = {
-        "schema",   "grammar",   "regex",        "regexp",      "pattern",     "guided",     "guide",
-        "guidance", "constrain", "constraint",   "constraints", "constrained", "structured", "structural",
-        "format",   "json",      "ebnf",         "gbnf",        "lark",        "ban",        "bans",
-        "banned",   "bad",       "badwords",     "stop",        "stops",       "forbid",     "forbidden",
-        "force",    "forced",    "suppress",     "suppressed",  "allow",       "allowed",    "eos",
-        "penalty",  "penalties", "logit",        "logits",      "bias",        "max",        "min",
-        "beam",     "beams",     "length",       "top",         "temperature", "temp",       "sampler",
-        "samplers", "sampling",  "sample",       "ngram",       "choice",      "choices",    "parameters",
-        "config",   "tools",     "functions",    "truncate",    "cutoff",      "enum",       "prefix",
-        "prompt",   "system",    "instructions", "stopping"};
+        "schema",    "grammar",   "regex",        "regexp",      "pattern",     "guided",     "guide",
+        "guidance",  "constrain", "constraint",   "constraints", "constrained", "structured", "structural",
+        "format",    "json",      "ebnf",         "gbnf",        "lark",        "ban",        "bans",
+        "banned",    "bad",       "badwords",     "stop",        "stops",       "forbid",     "forbidden",
+        "force",     "forced",    "suppress",     "suppressed",  "allow",       "allowed",    "eos",
+        "penalty",   "penalties", "logit",        "logits",      "bias",        "max",        "min",
+        "beam",      "beams",     "length",       "top",         "temperature", "temp",       "sampler",
+        "samplers",  "sampling",  "sample",       "ngram",       "choice",      "choices",    "parameters",
+        "config",    "tools",     "functions",    "truncate",    "cutoff",      "enum",       "prefix",
+        "prompt",    "system",    "instructions", "stopping",    "mime",        "text",       "lora",
+        "loras",     "adapter",   "adapters",     "budget",      "thinking",    "repetition", "repeat",
+        "repeats",   "penalize",  "exclude",      "excluded",    "block",       "blocked",    "blocklist",
+        "blacklist", "whitelist", "allowlist",    "stopwords",   "words",       "phrases",    "enforce",
+        "enforced",  "require",   "required",     "dry",         "xtc",         "mirostat",   "typical",
+        "nsigma",    "best",      "filter",       "cfg",         "suffix",      "vocab"};
     char word[16];
     for (const char *at = name; next_word(&at, word);)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -454,7 +459,8 @@ void serve_params_shrink(serve_request *r, serve_params *p)
     serve_params_finish(p);
     p->root = stop;
     p->messages = p->prompt = p->input = p->stop_ids = p->stream_options = p->dry_breakers = NULL;
-    p->samplers = p->logit_bias = p->response_format = p->json_schema = p->format = p->structured = NULL;
+    p->samplers = p->logit_bias = p->allowed_ids = p->response_format = p->json_schema = p->format =
+        p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
     p->cache_salt = p->cache_key = NULL;

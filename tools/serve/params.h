@@ -32,7 +32,7 @@ typedef struct serve_params {
     int32_t has_seed;
     clef_sampler_opts sampling; /* without lists */
     json_t *messages, *prompt, *input, *stop, *stop_ids, *stream_options, *dry_breakers, *samplers,
-        *logit_bias;
+        *logit_bias, *allowed_ids;
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
     json_t *content, *tokens;

@@ -144,21 +144,49 @@ static int add_biases_of_list(serve_task *t, const json_t *list)
     return 1;
 }
 
+/* Bans all tokens but those of a list; `biases` has room for them. */
+static int ban_others(serve_task *t, const json_t *allowed)
+{
+    const int32_t n_vocab = t->r->s->m.hparams->n_vocab, first = t->p.sampling.n_biases;
+    clef_logit_bias *all = t->biases + first;
+    const json_t *one;
+    size_t i;
+    int32_t n = 0;
+    for (int32_t id = 0; id < n_vocab; id++)
+        all[id] = (clef_logit_bias){.id = id, .bias = -INFINITY};
+    json_array_foreach(allowed, i, one) {
+        char path[128];
+        int32_t id;
+        if (!serve_read_id(t->r, one, serve_path(path, "allowed_token_ids[%zu]", i), &id))
+            return 0;
+        all[id].bias = 0;
+    }
+    for (int32_t id = 0; id < n_vocab; id++)
+        if (all[id].bias < 0)
+            all[n++] = all[id];
+    t->p.sampling.n_biases = first + n;
+    return 1;
+}
+
 static int set_biases(serve_task *t)
 {
     json_t *all = t->p.logit_bias;
-    if (!all)
+    const json_t *allowed = t->p.allowed_ids;
+    if (!all && !allowed)
         return 1;
-    if (!json_is_object(all) && !json_is_array(all))
+    if (all && !json_is_object(all) && !json_is_array(all))
         return bad(t, "logit_bias", all, "{\"ID\": X} or [[ID, X]]");
+    if (allowed && !json_array_size(allowed))
+        return bad(t, "allowed_token_ids", allowed, "a list of token ids that is not empty");
     const size_t n = json_is_object(all) ? json_object_size(all) : json_array_size(all);
     if (n > MOST_BIASES)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "logit_bias",
                           "logit_bias: expected at most %d tokens, got %zu", MOST_BIASES, n);
-    t->biases = calloc(n + 1, sizeof *t->biases);
+    t->biases = calloc(n + (allowed ? (size_t)t->r->s->m.hparams->n_vocab : 0) + 1, sizeof *t->biases);
     if (!t->biases)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    return json_is_object(all) ? add_biases_of_object(t, all) : add_biases_of_list(t, all);
+    return (json_is_object(all) ? add_biases_of_object(t, all) : add_biases_of_list(t, all)) &&
+           (!allowed || ban_others(t, allowed));
 }
 
 static int add_sampler(serve_task *t, const char *name, size_t n, int32_t *count)

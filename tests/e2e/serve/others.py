@@ -42,16 +42,17 @@ def constraints(s):
 def refusals(s):
     """What may change a reply is obeyed or refused by name, known or not; what advises is told."""
     for name, value in {
-            "bad_words": ["a"], "allowed_token_ids": [5], "guided_whitespace_pattern": "x", "responseFormat": {"type": "json_object"}, "json_mode": True, "stop_regex": "a",
+            "bad_words": ["a"], "guided_whitespace_pattern": "x", "responseFormat": {"type": "json_object"}, "json_mode": True, "stop_regex": "a",
             "options": {"temperature": 0}, "extra_body": {"guided_json": {}}, "parameters": {"stop": ["a"]}, "generationConfig": {}, "n_probs": 3, "suppress_tokens": [1],
             "no_repeat_ngram_size": 3, "num_beams": 4, "truncate_prompt_tokens": 5, "min_length": 3, "max_length": 9, "top_a": 0.5, "dynatemp_range": 1,
             "logits_processors": ["x"], "length_penalty": 2, "banned_strings": ["a"], "system": "be brief", "grammar_lazy": True, "forced_eos_token_id": 3,
-            "thinking": {"type": "enabled"}, "echo": True, "safe_prompt": True, "exclude_top_choices": True, "maxTokens": 3}.items():
+            "thinking": {"type": "enabled"}, "echo": True, "safe_prompt": True, "exclude_top_choices": True, "maxTokens": 3,
+            "response_mime_type": "application/json", "text": {"format": {"type": "json_object"}}, "lora_path": "x", "adapter_id": "x", "thinking_budget": 9, "repetition_context_size": 5, "best_of": 2}.items():
         r = chat(s, **{name: value})
         same(f"{name} is refused by its name", (400, name), (r.status, (r.json.get("error") or {}).get("param")))
     same("a chat's body for its template", 200, s.post("/apply-template", dict(CHAT, guided_json=WORD, stop=["a"])).status)
     same("an empty format", 200, chat(s, max_tokens=1, format="").status)
-    for name, value in {"bad_words": [], "n_probs": 0, "options": {}, "num_beams": 1, "length_penalty": 1.0, "top_a": 0, "echo": False, "dynatemp_range": 0.0, "store": False}.items():
+    for name, value in {"bad_words": [], "n_probs": 0, "options": {}, "num_beams": 1, "length_penalty": 1.0, "top_a": 0, "echo": False, "dynatemp_range": 0.0, "best_of": 1, "store": False}.items():
         same(f"{name} that changes nothing", 200, chat(s, max_tokens=1, **{name: value}).status)
     r = chat(s, max_tokens=1, user="u", priority=1, metadata={}, cache_prompt=True, zebra=1, nothing=None)
     same("what advises is told", {"user", "priority", "metadata", "cache_prompt", "zebra"}, set(r.headers["clef-ignored"].split(", ")))
@@ -77,6 +78,11 @@ def names(s):
     same("stop_token_ids", (ids[:at], "stop"), (r["token_ids"], r["finish_reason"]))
     same("an id that is none", 400, s.text(prompt, stop_token_ids=[-1]).status)
     same("beside a constraint", 400, s.text(prompt, stop_token_ids=[5], regex="a").status)
+    for fields in ({}, {"logit_bias": {"17": 100, "18": 3}}, {"temperature": 1, "n": 2, "seed": 1}):
+        r = s.text(prompt, max_tokens=12, allowed_token_ids=[18, 300, 301], return_token_ids=True, **fields).json["choices"]
+        check(f"allowed_token_ids {fields}", all(len(c["token_ids"]) == 12 and set(c["token_ids"]) <= {18, 300, 301} for c in r), r)
+    for ids in ([], [-1], ["a"], 5, [10 ** 6]):
+        same(f"allowed_token_ids {ids}", 400, s.text(prompt, max_tokens=1, allowed_token_ids=ids).status)
 
 
 def numbers(s):
