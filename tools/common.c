@@ -68,6 +68,21 @@ void cli_say_notice(void *user, const char *text)
     fprintf(stderr, "clef: %s\n", text);
 }
 
+static void say_key(void *user, const char *key)
+{
+    int *n = user;
+    fprintf(stderr, "%s%s", *n == 0 ? "clef: note: keys that are not read: " : ", ", key);
+    ++*n;
+}
+
+void cli_say_unread(const clef_model *model)
+{
+    int n = 0;
+    clef_model_unread(model, say_key, &n);
+    if (n > 0)
+        fputc('\n', stderr);
+}
+
 int cli_is_graph_file(const char *path)
 {
     const size_t n = strlen(path);

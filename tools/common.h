@@ -94,6 +94,9 @@ extern const char *const cli_wire_names[];
 #define QUIET_OPTION(options)                                                                 \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet), \
      .help = "print no progress and no statistics, only errors"}
+#define VERBOSE_OPTION(options)                                                    \
+    {.names = "verbose", .type = CLI_SWITCH, .offset = offsetof(options, verbose), \
+     .help = "say which keys of the model's files are not read"}
 #define MODEL_OPTION(options)                                                 \
     {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL",     \
      .offset = offsetof(options, model), .help = "another way to name MODEL"}
@@ -123,6 +126,8 @@ clef_status cli_graph_file_open(const char *path, clef_graph **out, clef_error *
 
 /** A device's notice (clef_device_opts): one line on stderr. */
 void cli_say_notice(void *user, const char *text);
+/** Prints a line on stderr with the keys of the model's files that clef does not read and others may. */
+void cli_say_unread(const clef_model *model);
 /** Prints a line on stderr for each device, with its name. */
 void cli_say_device(clef_device *device);
 /** Returns CLI_GO_ON if it is a single device. Else says that `what` needs one device, and returns an exit

@@ -203,6 +203,8 @@ int talk_open(talk *t, const chat_options *options, const char *path)
     if (clef_model_open(path, &t->model, &err) != CLEF_OK ||
         clef_template_open(path, options->template, t->tools != NULL, &t->tpl, &err) != CLEF_OK)
         return cli_report(&err);
+    if (options->verbose)
+        cli_say_unread(t->model);
     if (clef_model_hparams(t->model)->n_decoder_layers > 0)
         return cli_fail(CLI_FAILED, "chat: %s is an encoder-decoder, which does not chat", path);
     t->tok = (clef_tokenizer *)clef_model_tokenizer(t->model, &err);

@@ -18,7 +18,8 @@ typedef struct chat_options {
     const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *date;
     cli_split      split;
     cli_list       args, stops, loras;
-    int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, thinking, drop_oldest;
+    int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, verbose, thinking;
+    int32_t        drop_oldest;
     clef_compile_opts compile;
     cli_sampling   sampling;
     cli_constraint constraint;

@@ -64,6 +64,7 @@ static const cli_option chat_option_table[] = {
     PIN_OPTION(chat_options),
     COMPILE_OPTIONS(chat_options),
     QUIET_OPTION(chat_options),
+    VERBOSE_OPTION(chat_options),
     {.names = NULL},
 };
 /* clang-format on */

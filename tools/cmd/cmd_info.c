@@ -112,6 +112,42 @@ static void print_ends_json(const clef_hparams *h, int32_t *members)
     putchar(']');
 }
 
+/* What the files say about how texts are generated: an option with its number, or NULL and a list of keys. */
+typedef void tell_generation(void *user, const char *name, double x, const char *keys);
+
+static void each_of_generation(const clef_model *model, tell_generation *tell, void *user)
+{
+    static const char *const options[] = {"temperature",   "top_k",          "top_p",
+                                          "min_p",         "typical",        "repeat_penalty",
+                                          "repeat_last_n", "length_penalty", "early_stopping"};
+    double x;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (clef_model_sampling(model, options[i], &x) && x < INT32_MAX) /* else the whole text */
+            tell(user, options[i], x, NULL);
+    for (int32_t applied = 1; applied >= 0; applied--)
+        if (clef_model_generation(model, applied)[0])
+            tell(user, applied ? "applied" : "not_applied", 0, clef_model_generation(model, applied));
+}
+
+static void print_rule(void *user, const char *name, double x, const char *keys)
+{
+    int *n = user;
+    if ((*n)++ == 0)
+        puts("\ngeneration");
+    if (keys)
+        printf("  %-22s %s\n", name, keys);
+    else
+        printf("  %-22s %.7g\n", name, x);
+}
+
+static void print_json_rule(void *user, const char *name, double x, const char *keys)
+{
+    if (keys)
+        cli_json_member_text(stdout, user, name, keys);
+    else
+        cli_json_member_number(stdout, user, name, x);
+}
+
 static void print_text(clef_model *model)
 {
     const clef_tokenizer *tok = clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
@@ -119,11 +155,13 @@ static void print_text(clef_model *model)
     row rows[MAX_ROWS];
     const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
     uint64_t n_params = 0, n_bytes = 0;
+    int n_rules = 0;
     char dims[96], size[24];
     printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
     for (int32_t i = 0; i < n_rows; i++)
         printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
     print_ends_text(h, tok);
+    each_of_generation(model, print_rule, &n_rules);
     puts("\nmetadata");
     clef_model_metadata(model, print_entry, NULL);
     puts("\ntensors");
@@ -135,22 +173,6 @@ static void print_text(clef_model *model)
                cli_dims_text(t.rank, t.dims, dims), cli_bytes_text(t.n_bytes, size));
     }
     printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, cli_bytes_text(n_bytes, size));
-}
-
-/* Keys that another program may read, in one line on stderr. */
-static void note_unread(void *user, const char *key)
-{
-    int *n = user;
-    fprintf(stderr, "%s%s", *n == 0 ? "clef: note: keys that are not read: " : ", ", key);
-    ++*n;
-}
-
-static void print_unread(const clef_model *model)
-{
-    int n = 0;
-    clef_model_unread(model, note_unread, &n);
-    if (n > 0)
-        fputc('\n', stderr);
 }
 
 static void print_json(clef_model *model)
@@ -171,6 +193,11 @@ static void print_json(clef_model *model)
         cli_json_member_number(stdout, &inner, rows[i].name, rows[i].x);
     putchar('}');
     print_ends_json(h, &members);
+    inner = 0;
+    cli_json_member(stdout, &members, "generation");
+    putchar('{');
+    each_of_generation(model, print_json_rule, &inner);
+    putchar('}');
     puts(",");
     cli_json_string(stdout, "metadata");
     fputs(": {", stdout);
@@ -260,7 +287,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
         print_json(model);
     else
         print_text(model);
-    print_unread(model);
+    cli_say_unread(model);
     clef_model_close(model);
     return CLI_OK;
 }

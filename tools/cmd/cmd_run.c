@@ -91,6 +91,7 @@ static const cli_option run_option_table[] = {
     {.names = "print-ids", .type = CLI_SWITCH, AT(print_ids),
      .help = "print the new token ids, separated by commas, instead of text"},
     QUIET_OPTION(run_options),
+    VERBOSE_OPTION(run_options),
     {.names = "", .type = CLI_HEADING, .help = "Look inside"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
      .help = "write the time of every launch as trace events for Perfetto (ui.perfetto.dev), or as a page "
@@ -226,6 +227,8 @@ static int run_prepare(run *r, const char *path)
     if ((o->stops.n && clef_stop_create(o->stops.items, o->stops.n, &r->stop, &err) != CLEF_OK) ||
         clef_model_open(path, &r->model, &err) != CLEF_OK)
         return cli_report(&err);
+    if (o->verbose)
+        cli_say_unread(r->model);
     r->hparams = clef_model_hparams(r->model);
     if (cli_adapters_open(&o->loras, r->model, &r->loras, &err) != CLEF_OK)
         return cli_report(&err);
@@ -425,6 +428,7 @@ static int run_lines(const run_options *o, const char *path)
         .draft = o->speculation.draft,
         .target = o->target,
         .place = {.device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet},
+        .verbose = o->verbose,
         .pin = (clef_pin)o->pin,
         .batch = {.n_context = o->n_context,
                   .max_sequences = o->max_seqs ? o->max_seqs : DEFAULT_MAX_SEQS,

@@ -132,6 +132,7 @@ static const cli_option serve_option_table[] = {
     {.names = "list", .type = CLI_CHOICE, .value = "WHAT", AT(list), .choices = list_names,
      .help = "print a table of the API, in Markdown, and end"},
     QUIET_OPTION(serve_options),
+    VERBOSE_OPTION(serve_options),
     {.names = "", .type = CLI_HEADING, .help = "Device and kernels"},
     DEVICES_OPTION(serve_options),
     KV_TYPE_OPTION(serve_options),

@@ -25,7 +25,7 @@ typedef struct run_options {
     int32_t n_predict, n_context, n_batch, n_threads, pin, kv_type;
     clef_compile_opts compile;
     cli_sampling sampling;
-    int32_t echo, print_ids, ignore_eos, no_special, quiet;
+    int32_t echo, print_ids, ignore_eos, no_special, quiet, verbose;
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
     float length_penalty; /* or NOT_GIVEN */

@@ -158,6 +158,8 @@ static int prepare(work *w)
         return rc;
     if (cli_adapters_open_all(&w->o->loras, w->model, &w->adapters, &err) != CLEF_OK)
         return cli_report(&err);
+    if (w->o->verbose)
+        cli_say_unread(w->model);
     w->hparams = clef_model_hparams(w->model);
     w->tokenizer = clef_model_tokenizer(w->model, &err);
     if (!w->tokenizer)

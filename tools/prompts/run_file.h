@@ -20,7 +20,7 @@ typedef struct run_file_opts {
     const char       *constrain_after;
     prompt_line       defaults;  /* of the lines, but for the sampling */
     int32_t           own_seeds; /* as in prompt_lines_read() */
-    int32_t           ignore_eos, no_special;
+    int32_t           ignore_eos, no_special, verbose;
 } run_file_opts;
 
 /** Runs the prompts of the file, and writes a line of JSON for each to stdout, in the order of the file. An

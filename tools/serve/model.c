@@ -200,6 +200,8 @@ int serve_model_open(serve_model *m, const serve_options *o, const char *path)
     if (clef_model_open(path, &m->model, &err) != CLEF_OK ||
         (o->speculation.draft && clef_model_open(o->speculation.draft, &m->draft, &err) != CLEF_OK))
         return cli_report(&err);
+    if (o->verbose)
+        cli_say_unread(m->model);
     m->hparams = clef_model_hparams(m->model);
     m->tok = clef_model_tokenizer(m->model, &err);
     if (!m->tok)

@@ -72,4 +72,17 @@ refuses '{"exponential_decay_length_penalty": [3]}' "exponential_decay_length_pe
 refuses '{"forced_eos_token_id": 7, "suppress_tokens": [7]}' "forced_eos_token_id suppress_tokens"
 folder all "$demo" "{\"suppress_tokens\": [$(seq -s , 0 1023)]}"
 refused "nothing is left" 1 "generation_config.json no token" "$CLEF" run "$tmp/all" -p x -n 1 -q $plain
+
+# ---- what is told
+folder told "$demo" '{"do_sample": true, "temperature": 0.6, "top_k": 7, "repetition_penalty": 1.1, "bad_words_ids": [[201]], "min_new_tokens": 12, "num_beams": 4}'
+sed -i 's/"n_embd"/"zebra": 1, "n_embd"/' "$tmp/told/config.json"
+same "clef info tells what is recommended, applied, and not applied" "temperature 0.6 top_k 7 repeat_penalty 1.1 applied bad_words_ids [[201]], min_new_tokens 12 not_applied num_beams 4 (--beams)" \
+  "$(echo $("$CLEF" info "$tmp/told" 2>/dev/null | sed -n '/^generation$/,/^$/p' | tail -n +2))"
+same "as JSON, too" '"generation": {"temperature": 0.6, "top_k": 7, "repeat_penalty": 1.1, "applied": "bad_words_ids [[201]], min_new_tokens 12", "not_applied": "num_beams 4 (--beams)"}' \
+  "$("$CLEF" info "$tmp/told" --json 2>/dev/null | grep -o '"generation": {[^}]*}' | sed -E 's/(0\.6|1\.1)0+[0-9]*/\1/g')"
+note="clef: note: keys that are not read: zebra"
+same "clef info tells what is not read" "$note" "$("$CLEF" info "$tmp/told" 2>&1 >/dev/null)"
+same "--verbose, too, and once" "$note" "$("$CLEF" run "$tmp/told" -p a -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
+same "of a file of prompts, too" "$note" "$("$CLEF" run "$tmp/told" --file "$tmp/prompts.jsonl" --max-seqs 2 -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
+empty "without it no" "$("$CLEF" run "$tmp/told" -p a -n 1 2>&1 >/dev/null | grep zebra)"
 finish
