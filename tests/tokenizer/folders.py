@@ -6,7 +6,7 @@
 Each folder has one file with a small vocabulary (tokenizer.json with stages of all kinds, SentencePiece's, vocab.json with merges.txt, or
 vocab.txt), a class, and some of: added tokens and special tokens in the files beside it, settings that override. clef gives the same, or
 refuses the folder. --one shows one folder. --fixture writes folders with their right answers, for test_token_folders.c."""
-import argparse, base64, collections, ctypes, json, logging, os, random, struct, sys, tempfile, warnings
+import argparse, base64, collections, ctypes, json, logging, os, random, struct, sys, tempfile, warnings, zlib
 
 META = "\u2581"
 WORDS = "the a hello world Hello user 's 12 123 é ä 中 文 ab abc aaa aa low lower new est re do dog . , ! ' <x> 't UPPER </s>".split()
@@ -15,8 +15,14 @@ TEXTS = ["", "Hello world", "  two  spaces ", "<|im_start|>user<|im_end|>", " <s
          "😀 \u0301", "<|endoftext|>the<|endoftext|> x", "▁the ▁ _the", "UPPER Lower xab ab", "<extra_id_0> <img><aud> <|user|>",
          "the , dog ! do n't . ?", "<0x41><unk> \r\n x"]
 NEW = ["<|im_start|>", "<|im_end|>", "<tool>", "[X]", "new word", "Ünï", "foo", "<|end|>", "ab", "the", "<img>", "▁<PRE>", "<extra_id_0>", "<s>"]
-# A charsmap of one rule: A becomes a.
-CHARSMAP = "DAAAAAAAAQBBDQAAAAAAgGEA"
+# A charsmap with ten rules: A, \u00C9, \uFB01, U+3000, \u00BD, "ab", U+200B, \u4E2D, e with U+0301, and U+00A0 become others.
+CHARSMAP = base64.b64encode(zlib.decompress(base64.b64decode(
+    "eNod03mwjlUYAPDHh6GZy4z/iHQxdpGlQpZk37c22XLrErJGKdtnxr5TXULRTGMphhQuRcutLFFK2dcsJVT2ffl93pnf+5zzznPes0ee8OSKBgUi8kUkMx6KSBO350/EmL"
+    "wRBZUX5U1lRDI3k6p6lUvElAKpdpFMjkhEMjMiOzsRK+QV8m15WiI2joz77R9QLyKxMEV5EF1EMR6mOCXooYdSYklKk7kqd5QVy1CeclSkAo9QiSpUxpDiUapTjceowRM8"
+    "Ti1q8iS1qUsd6lOPBjxFQ56mMY1oShOa04yWtKA1rWhLG9rTjo504Fme4XmeoxMv0JkX6UoXutPt/twjXuJlMlJz5xV60ZPevEpf+tCP1xhAfwYxkNcZzFCG8CZv8BbDGM"
+    "7b2JoYwWhGMSa1kXy3NCLHeRinPJYJjGcSE5nCZKYxlRlMZxYzeYfZvMe7zCGL95nLfObxAQtYyId8xCL+zI44virihM37WH0Ji1mGocWnfMIKlrOS/yzkZ6Jm8TmrWcMX"
+    "rGMt6/Hr+JINbOQrvmYT3/INOak14Ae+ZzM/spUt/MQ2drCdX/iZX9nJLn7jD35nD7vZx14OsJ9DHOQIhznGUY6n1oCTnOAvTnGavznDP5zjbGru/Mt5/uciF7jMJa5yhe"
+    "tc4yY3uM0t7nIndYvTo2qVao5hz97OSc6yOJU1IT3uATnVmT8="))).decode()
 SPECIAL = {
     "llama": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
@@ -141,8 +147,9 @@ class Maker:
         return self.rng.choice([
             *({"type": t} for t in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")),
             {"type": "Strip", "strip_left": flag(), "strip_right": flag()}, {"type": "Precompiled", "precompiled_charsmap": CHARSMAP},
-            {"type": "Replace", "pattern": self.rng.choice([{"String": " "}, {"Regex": " {2,}"}, {"Regex": "\\s+"}, {"String": "a"}]),
-             "content": self.rng.choice([META, "_", " ", "x", ""])}, {"type": "Prepend", "prepend": self.rng.choice([META, " ", "x"])},
+            {"type": "Replace", "pattern": self.rng.choice([{"String": " "}, {"Regex": " {2,}"}, {"Regex": "\\s+"}, {"String": "a"}, {"Regex": "[aeiou]\\b"},
+                                                            {"Regex": "^\\s+|\\s+$"}, {"Regex": "\\p{Lu}"}, {"Regex": "\\d{2,3}|l+(?=o)"}]),
+             "content": self.rng.choice([META, "_", " ", "x", "", " the "])}, {"type": "ByteLevel"} if not inner else {"type": "NFC"}, {"type": "Prepend", "prepend": self.rng.choice([META, " ", "x"])},
             {"type": "BertNormalizer", "clean_text": flag(), "handle_chinese_chars": flag(), "strip_accents": self.rng.choice([None, True, False]),
              "lowercase": flag()}])
 
@@ -157,11 +164,12 @@ class Maker:
         if not inner and self.chance(.3):
             return {"type": "Sequence", "pretokenizers": [self.pretokenizer(kind, True) for _ in range(self.rng.randint(0, 3))]}
         return self.rng.choice([
-            *({"type": t} for t in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")), {"type": "Digits", "individual_digits": self.chance(.5)},
+            *({"type": t} for t in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "UnicodeScripts")), {"type": "Digits", "individual_digits": self.chance(.5)},
             {"type": "Punctuation", "behavior": behavior}, {"type": "CharDelimiterSplit", "delimiter": self.rng.choice("a_. ")},
             {"type": "Metaspace", "replacement": self.rng.choice([META, META, "_"]), "prepend_scheme": self.rng.choice(["always", "first", "never"]),
              "split": self.chance(.5)}, {"type": "FixedLength", "length": self.rng.choice([1, 3, 5])},
-            {"type": "Split", "pattern": self.rng.choice([{"Regex": "\\w+|[^\\w\\s]+"}, {"String": " "}, {"Regex": "\\p{N}{1,3}"},
+            {"type": "Split", "pattern": self.rng.choice([{"Regex": "\\w+|[^\\w\\s]+"}, {"String": " "}, {"Regex": "\\p{N}{1,3}"}, {"String": "ab"},
+                                                          {"Regex": "(?<=a)b|[^\\S\\n]+"}, {"Regex": "\\s+(?!\\S)|\\s"}, {"Regex": "(?i:the|do)|."},
                                                           {"Regex": "'s|'t| ?\\p{L}+| ?\\p{N}+"}]),
              "behavior": behavior, "invert": self.chance(.3)}])
 
@@ -178,13 +186,20 @@ class Maker:
                                               {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}])
 
     def post(self, ids, first, last):
+        if self.chance(.2):
+            return {"type": "Sequence", "processors": [p for p in (self.one_post(ids, first, last) for _ in range(self.rng.randint(1, 2))) if p]}
+        return self.one_post(ids, first, last)
+
+    def one_post(self, ids, first, last):
         token = lambda t: {"SpecialToken": {"id": t, "type_id": 0}}
         a, b = {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}
         table = {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in (first, last)}
         template = lambda x, y: {"type": "TemplateProcessing", "single": [*x, a, *y], "pair": [*x, a, *y, *x, b, *y], "special_tokens": table}
+        typed = {"type": "TemplateProcessing", "single": [token(first), {"Sequence": {"id": "A", "type_id": 1}}],
+                 "pair": [b, token(last), a, token(first), {"SpecialToken": {"id": last, "type_id": 1}}], "special_tokens": table}
         ends = {"sep": [last, ids[last]], "cls": [first, ids[first]]}
         return self.rng.choice([None, {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
-                                template([token(first)], []), template([], [token(last)]), template([token(first)], [token(last)]),
+                                typed, template([token(first)], []), template([], [token(last)]), template([token(first)], [token(last)]),
                                 {"type": "BertProcessing", **ends}, {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}])
 
     # ---- what is beside
@@ -252,7 +267,10 @@ class Maker:
         self.settings(name, special, model_type)
         how = self.beside(special, max(len(ids), added[-1]["id"] + 1), added)
         self.write("tokenizer.json", {
-            "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+            "version": "1.0", "added_tokens": added,
+            "truncation": {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0} if self.chance(.15) else None,
+            "padding": {"strategy": self.rng.choice(["BatchLongest", {"Fixed": 9}]), "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0,
+                        "pad_type_id": 0, "pad_token": next(iter(ids))} if self.chance(.15) else None,
             "normalizer": self.normalizer() if free and self.chance(.6) else None, "pre_tokenizer": self.pretokenizer(kind) if free else usual,
             "post_processor": self.post(ids, first, last), "decoder": self.decoder(kind), "model": model})
         if self.chance(.95):
@@ -326,6 +344,10 @@ class Error(ctypes.Structure):
     _fields_ = [("status", ctypes.c_int), ("code", ctypes.c_int), ("text", ctypes.c_char * 4088)]
 
 
+class Encoded(ctypes.Structure):
+    _fields_ = [("ids", ctypes.POINTER(ctypes.c_int32)), ("types", ctypes.POINTER(ctypes.c_int32)), ("n", ctypes.c_int32), ("n_cut", ctypes.c_int32)]
+
+
 class Refused(Exception):
     pass
 
@@ -353,6 +375,14 @@ class Clef:
         out = ctypes.string_at(text, n.value).decode()
         self.lib.clef_text_free(text)
         return out
+
+    def pair(self, a, b):
+        a, b, out = a.encode(), b.encode(), Encoded()
+        self.need(self.lib.clef_tokenizer_encode_pair(self.tok, a, ctypes.c_size_t(len(a)), b, ctypes.c_size_t(len(b)), None, ctypes.byref(out),
+                                                      ctypes.byref(self.err)))
+        ids = out.ids[:out.n]
+        self.lib.clef_encoded_finish(ctypes.byref(out))
+        return ids
 
     def close(self):
         self.lib.clef_tokenizer_close(self.tok)
@@ -390,6 +420,20 @@ def difference(clef, right):
         return f"{around}: expected {back!r}, got {clef.decode(around)!r}"
 
 
+def other_uses(clef, tok, seed):
+    """What differs in pairs of texts and in the text of ids in any order, but for bytes that are not UTF-8."""
+    rng, texts = random.Random(f"uses {seed}"), texts_of(seed)
+    for _ in range(4):
+        a, b = rng.choice(texts), rng.choice(texts[1:])
+        right = quietly(lambda: tok(a, b).input_ids)
+        if right is not None and clef.pair(a, b) != right:
+            return f"{a!r} and {b!r}: expected {right}, got {clef.pair(a, b)}"
+        ids = [rng.randrange(len(tok)) for _ in range(rng.randint(1, 8))]
+        back = quietly(lambda: tok.decode(ids, skip_special_tokens=True)) if all(quietly(lambda: tok.convert_ids_to_tokens(i)) for i in ids) else None
+        if back is not None and "\ufffd" not in back and clef.decode(ids) != back:
+            return f"{ids}: expected {back!r}, got {clef.decode(ids)!r}"
+
+
 def compare(lib, seed, folder):
     """(what the folder is, "same", "refused", "no oracle" or "other", why)"""
     from transformers import AutoTokenizer
@@ -401,7 +445,7 @@ def compare(lib, seed, folder):
         clef = Clef(lib, folder)
     except Refused as why:
         return what, "refused", str(why).replace(folder, "FOLDER")
-    why = next(filter(None, (difference(clef, right) for right in answers(tok, seed))), None)
+    why = next(filter(None, (difference(clef, right) for right in answers(tok, seed))), None) or other_uses(clef, tok, seed)
     clef.close()
     return what, "other" if why else "same", why or ""
 

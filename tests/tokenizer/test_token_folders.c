@@ -131,6 +131,26 @@ static void test_refusals(void **state)
     clef__os_remove(temp_path("vocab.json"));
 }
 
+/* The token of tokenizer.json's padding is special, unless another one is the pad_token. */
+static void test_padding(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {"{}", "{\"pad_token\":\"a\"}"};
+    char json[4096];
+    snprintf(json, sizeof json, "{\"padding\":{\"pad_token\":\"b\"},%s", BYTE_JSON + 1);
+    write_text(temp_path("tokenizer.json"), json);
+    for (int i = 0; i < 2; i++) {
+        clef_tokenizer *tok = NULL;
+        write_text(temp_path("tokenizer_config.json"), configs[i]);
+        assert_int_equal(clef_tokenizer_open(temp_dir, &tok, NULL), CLEF_OK);
+        assert_int_equal(clef_tokenizer_is_special(tok, clef_tokenizer_find(tok, "b")), i == 0);
+        assert_int_equal(clef_tokenizer_is_special(tok, clef_tokenizer_find(tok, "a")), i == 1);
+        clef_tokenizer_close(tok);
+    }
+    clef__os_remove(temp_path("tokenizer_config.json"));
+    clef__os_remove(temp_path("tokenizer.json"));
+}
+
 /* The texts are those of Python's replacements. A stream gives what is held back at its end, and the whole
  * text is the same however it is cut. */
 static void test_cleaning(void **state)
@@ -164,6 +184,6 @@ static void test_cleaning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_folders), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_cleaning)};
+                                       cmocka_unit_test(test_padding), cmocka_unit_test(test_cleaning)};
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

@@ -540,6 +540,14 @@ static clef_status make_backend(clef__auto *a)
     return CLEF_OK;
 }
 
+/* Without another one, the token of tokenizer.json's padding is the pad_token; GPT-2's class has none. */
+static void name_padding(clef__auto *a)
+{
+    const char *text = json_string_value(json_object_get(json_object_get(a->file, "padding"), "pad_token"));
+    if (text && a->kind != CLEF_AUTO_GPT2)
+        name_default(a, "pad_token", text);
+}
+
 clef_status clef__auto_stages(clef__auto *a)
 {
     static clef_status (*const make[])(clef__auto * a) = {
@@ -574,5 +582,9 @@ clef_status clef__auto_stages(clef__auto *a)
         !json_is_null(json_object_get(a->file, "post_processor")) &&
         json_object_get(a->file, "post_processor"))
         json_object_set(a->root, "post_processor", json_object_get(a->file, "post_processor"));
-    return st ? st : make[a->kind](a);
+    if (st == CLEF_OK)
+        st = make[a->kind](a);
+    if (st == CLEF_OK)
+        name_padding(a);
+    return st;
 }
