@@ -70,6 +70,21 @@ static void find_live(clef__schema *s)
     }
 }
 
+/* Names of members, too, are among the texts of the schema, where it has such. */
+static void restrict_names(clef__schema *s, clef__alt *a)
+{
+    clef__region *regions = clef__work_alloc(s->work, (a->n_regions + 1) * sizeof *regions);
+    for (uint32_t i = 0; i < a->n_regions && regions; i++) {
+        regions[i] = a->regions[i];
+        regions[i].names = clef__dfa_join(s->dfas, regions[i].names, s->texts, CLEF__AND);
+    }
+    a->regions = regions;
+    for (uint32_t i = 0; i < a->n_props && !s->work->status; i++)
+        if (!clef__dfa_has(s->texts, a->props[i].name.p, a->props[i].name.n))
+            clef__work_fail(s->work, CLEF_E_UNSUPPORTED, "a member %.*s cannot be held", 60,
+                            a->props[i].name.p);
+}
+
 /* A copy of the alternatives, because expressions may share theirs with literals; the lengths of strings
  * become part of their automata, so that it is known whether there is such a string. */
 static clef__alts fold_lengths(clef__schema *s, const clef__alts *alts)
@@ -78,9 +93,13 @@ static clef__alts fold_lengths(clef__schema *s, const clef__alts *alts)
     for (uint32_t i = 0; i < alts->n && out.at && !s->work->status; i++) {
         clef__alt *a = &out.at[out.n++];
         *a = alts->at[i];
-        if (a->kind != CLEF__ALT_STRING || a->dfa == s->dfas->any)
+        if (a->kind == CLEF__ALT_OBJECT && s->texts)
+            restrict_names(s, a);
+        if (a->kind != CLEF__ALT_STRING || (a->dfa == s->dfas->any && !s->texts))
             continue;
         a->dfa = clef__dfa_length(s->dfas, a->dfa, a->min, a->max);
+        if (s->texts)
+            a->dfa = clef__dfa_join(s->dfas, a->dfa, s->texts, CLEF__AND);
         a->min = 0;
         a->max = UINT32_MAX;
     }

@@ -94,6 +94,7 @@ typedef struct clef__schema {
     clef__work         *work;
     clef__dfas         *dfas;
     clef__schema_opts   opts;
+    const clef__dfa    *texts; /* NULL, or what all strings and names of members must be */
     json_t             *root; /* owned */
     clef__draft_version draft;
     clef__site    *sites;    uint32_t n_sites, room_sites, *site_slots, n_site_slots;

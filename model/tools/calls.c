@@ -129,11 +129,12 @@ int clef__tool_is_known(clef__slice tools, const char *name)
     return !tools.n || find_function(tools, name, &function);
 }
 
-int clef__tool_parameter(clef__slice tools, const char *function, const char *parameter, clef__slice *schema)
+int clef__tool_parameter(clef__slice tools, const char *function, const char *parameter, clef__slice *all,
+                         clef__slice *schema)
 {
-    clef__slice tool, parameters, properties;
-    return find_function(tools, function, &tool) && clef__json_member(tool, "parameters", &parameters) &&
-           clef__json_member(parameters, "properties", &properties) &&
+    clef__slice tool, properties;
+    return find_function(tools, function, &tool) && clef__json_member(tool, "parameters", all) &&
+           clef__json_member(*all, "properties", &properties) &&
            clef__json_member(properties, parameter, schema);
 }
 

@@ -56,8 +56,12 @@ clef__block_reader clef__read_tagged_json, /* {..}</tool_call> */
 
 /** 1 when the tools have a function of this name, or there are none. */
 int clef__tool_is_known(clef__slice tools, const char *name);
-/** The schema of a function's parameter as text; 0 when it is not known. */
-int clef__tool_parameter(clef__slice tools, const char *function, const char *parameter, clef__slice *schema);
+/** The schema of a function's parameter, and of all of them, as text; 0 when it is not known. */
+int clef__tool_parameter(clef__slice tools, const char *function, const char *parameter, clef__slice *all,
+                         clef__slice *schema);
+/** How Qwen3-Coder's form reads a parameter's value: 1 as a text, 0 as JSON, -1 as JSON where it is JSON but
+ *  no string, and as a text else. */
+int clef__tool_takes_text(clef__slice tools, const char *function, const char *parameter);
 
 /** Appends a call written as an object {"name": .., "arguments": {..}}. "tool_name", "parameters", "id",
  *  "tool_call_id" and "function" are known, too. *is_call is 0 when it is none. CLEF_E_NOMEM. */

@@ -15,19 +15,74 @@ static int is_type(clef__slice type, const char *name)
     return type.n == n + 2 && memcmp(type.at + 1, name, n) == 0;
 }
 
-/* 1 when the schema's type is "string", or a list of types that has it; 0 when it has other types only; -1
- * when the schema does not say. */
-static int takes_string(clef__slice schema)
+enum { MOST_LEVELS = 16 };
+
+/* What a reference such as #/$defs/city names in the parameters of a function; 0: not known. */
+static int follow(clef__slice parameters, clef__slice reference, clef__slice *schema)
+{
+    char name[256];
+    if (reference.n < 4 || memcmp(reference.at, "\"#/", 3) != 0)
+        return 0;
+    *schema = parameters;
+    for (size_t at = 3, n; at < reference.n; at += n + 1) {
+        for (n = 0; reference.at[at + n] != '/' && at + n + 1 < reference.n; n++)
+            ;
+        if (n >= sizeof name || memchr(reference.at + at, '~', n))
+            return 0;
+        memcpy(name, reference.at + at, n);
+        name[n] = '\0';
+        if (schema->at[0] != '{' || !clef__json_member(*schema, name, schema))
+            return 0;
+    }
+    return 1;
+}
+
+static int takes_text(clef__slice all, clef__slice schema, int level);
+
+/* What all items agree on: values, or schemas; -1: nothing. */
+static int of_items(clef__slice all, clef__slice list, int are_values, int level)
+{
+    clef__slice each;
+    int found = -1, n = 0;
+    for (size_t at = 0; list.at[0] == '[' && clef__json_item(list, &at, &each); n++) {
+        const int one = are_values ? each.at[0] == '"' : takes_text(all, each, level);
+        if (n && one != found)
+            return -1;
+        found = one;
+    }
+    return found;
+}
+
+/* 1 when the schema's type is "string", or a list of types that has it, or its values are strings; 0 when it
+ * has others only; -1 when the schema does not say. */
+static int takes_text(clef__slice all, clef__slice schema, int level)
 {
     clef__slice type, each;
-    if (!clef__json_member(schema, "type", &type))
+    if (schema.at[0] != '{' || level > MOST_LEVELS)
         return -1;
-    if (type.at[0] == '"')
+    if (clef__json_member(schema, "$ref", &each) && follow(all, each, &each))
+        return takes_text(all, each, level + 1);
+    if (clef__json_member(schema, "type", &type) && type.at[0] == '"')
         return is_type(type, "string");
-    for (size_t at = 0; type.at[0] == '[' && clef__json_item(type, &at, &each);)
-        if (is_type(each, "string"))
-            return 1;
-    return 0;
+    if (clef__json_member(schema, "type", &type)) {
+        for (size_t at = 0; type.at[0] == '[' && clef__json_item(type, &at, &each);)
+            if (is_type(each, "string"))
+                return 1;
+        return 0;
+    }
+    if (clef__json_member(schema, "const", &each))
+        return each.at[0] == '"';
+    if (clef__json_member(schema, "enum", &each))
+        return of_items(all, each, 1, level + 1);
+    if (clef__json_member(schema, "anyOf", &each) || clef__json_member(schema, "oneOf", &each))
+        return of_items(all, each, 0, level + 1);
+    return -1;
+}
+
+int clef__tool_takes_text(clef__slice tools, const char *function, const char *parameter)
+{
+    clef__slice all, schema;
+    return clef__tool_parameter(tools, function, parameter, &all, &schema) ? takes_text(all, schema, 0) : -1;
 }
 
 /* The value as JSON: what the schema says. Python's names of constants are known, too. Without a schema, text
@@ -81,14 +136,12 @@ static int next_parameter(clef__slice *rest, clef__slice *name, clef__slice *val
 /* The call in <function=f>..</function>: `body` is what stands between. */
 static clef_status add_call(clef__block *b, clef__slice name, clef__slice body, int *is_call, clef_error *err)
 {
-    char function[256];
-    clef__text json = {0}, key = {0};
-    clef__slice parameter, value, schema;
+    clef__text json = {0}, key = {0}, function = {0};
+    clef__slice parameter, value;
     *is_call = 0;
-    if (name.n == 0 || name.n >= sizeof function)
+    if (name.n == 0)
         return CLEF_OK;
-    memcpy(function, name.at, name.n);
-    function[name.n] = '\0';
+    clef__text_add(&function, name.at, name.n);
     clef__text_add(&json, "{", 1);
     while (next_parameter(&body, &parameter, &value)) {
         key.n = 0;
@@ -98,12 +151,10 @@ static clef_status add_call(clef__block *b, clef__slice name, clef__slice body, 
         clef__text_add_string(&json, parameter.at, parameter.n);
         clef__text_add(&json, ": ", 2);
         add_value(&json, value,
-                  !key.failed && clef__tool_parameter(b->tools, function, key.at, &schema)
-                      ? takes_string(schema)
-                      : -1);
+                  key.failed || function.failed ? -1 : clef__tool_takes_text(b->tools, function.at, key.at));
     }
     clef__text_add(&json, "}", 1);
-    const int failed = json.failed || key.failed;
+    const int failed = json.failed || key.failed || function.failed;
     clef_status s =
         failed ? clef__fail(err, CLEF_E_NOMEM, "no memory for the arguments of a tool call") : CLEF_OK;
     if (!s && clef__json_blank(body.at, body.n, 0) == body.n)
@@ -111,6 +162,7 @@ static clef_status add_call(clef__block *b, clef__slice name, clef__slice body, 
                                       is_call, err);
     clef__text_free(&json);
     clef__text_free(&key);
+    clef__text_free(&function);
     return s;
 }
 

@@ -2,13 +2,12 @@
  * the order of the schema, and undeclared ones after them. */
 #include "model/tools/gemma_constraint.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "model/constrain/nfa.h"
 
-enum { MOST_ITEMS = 200, MOST_NESTING = 200, MOST_NAME = 256 };
-static const char quote[] = "<|\"|>", not_in_keys[] = ":,{}[]<";
+enum { MOST_ITEMS = 200, MOST_NESTING = 200 };
+static const char quote[] = "<|\"|>", call_end[] = "<tool_call|>", not_in_keys[] = ":,{}[]<";
 
 static uint32_t either(clef__gemma *g, uint32_t a, uint32_t b)
 {
@@ -36,8 +35,9 @@ static const clef__dfa *pattern(clef__gemma *g, const char *source, int whole)
 static uint32_t string(clef__gemma *g, const clef__alt *alt, uint32_t to)
 {
     clef__dfas *dfas = &g->c->dfas;
-    const clef__dfa *texts = clef__dfa_join(dfas, clef__dfa_length(dfas, alt->dfa, alt->min, alt->max),
-                                            clef__dfa_not(dfas, pattern(g, "<\\|\"\\|>", 0)), CLEF__AND);
+    const clef__dfa *texts =
+        clef__dfa_join(dfas, clef__dfa_length(dfas, alt->dfa, alt->min, alt->max),
+                       clef__dfa_not(dfas, pattern(g, "<\\|\"\\|>|<tool_call\\|>", 0)), CLEF__AND);
     const uint32_t text = text_of(g, texts, literal(g, quote, to));
     return text ? literal(g, quote, text) : 0;
 }
@@ -82,15 +82,17 @@ static uint32_t array(clef__gemma *g, const clef__alt *alt, uint32_t to)
 
 static uint32_t member(clef__gemma *g, const clef__prop *p, uint32_t to)
 {
-    char name[MOST_NAME + 1];
-    if (p->name.n > MOST_NAME || !g->c->schema.exprs[p->expr].live)
+    const char *name =
+        g->c->schema.exprs[p->expr].live ? clef__work_copy(&g->c->work, p->name.p, p->name.n) : NULL;
+    if (!name)
         return 0;
-    snprintf(name, sizeof name, "%.*s", (int)p->name.n, p->name.p);
     const int is_bare = *name && !strpbrk(name, not_in_keys) && !strpbrk(name, " \t\n\r");
     uint32_t value = literal(g, ":", clef__gemma_value(g, p->expr, to));
     if (is_bare)
         return literal(g, name, value);
-    return strstr(name, quote) ? 0 : literal(g, quote, literal(g, name, literal(g, quote, value)));
+    return strstr(name, quote) || strstr(name, call_end)
+               ? 0
+               : literal(g, quote, literal(g, name, literal(g, quote, value)));
 }
 
 /* Undeclared members: none or several, each after a comma; *first: the same where none is before. */
@@ -127,6 +129,8 @@ static uint32_t object(clef__gemma *g, const clef__alt *alt, uint32_t to)
     for (uint32_t i = alt->n_props; i-- > 0 && !g->c->work.status;) {
         const uint32_t with = member(g, &alt->props[i], next);
         const int required = alt->props[i].required;
+        if (required && !with)
+            clef__work_fail(&g->c->work, CLEF_E_UNSUPPORTED, "a member that this format cannot write");
         first = either(g, with, required ? 0 : first);
         next = either(g, with ? literal(g, ",", with) : 0, required ? 0 : next);
     }

@@ -10,6 +10,7 @@
 #include "model/file/utf8.h"
 #include "model/tokenizer/memory.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/tools/calls.h"
 #include "model/tools/formats.h"
 #include "model/tools/gemma_constraint.h"
 
@@ -67,7 +68,8 @@ typedef struct maker {
     int32_t n;
     const clef__alt *root; /* of the schema: document() */
     clef__gemma gemma;
-    const clef__dfa *space; /* what may stand between two tokens of JSON */
+    const clef__dfa *space;  /* what may stand between two tokens of JSON */
+    const clef__dfa *blocks; /* texts in which no tag ends a block of Qwen3-Coder's form */
 } maker;
 
 /* ---- the schema ----------------------------------------------------------------------------- */
@@ -211,6 +213,16 @@ static clef_status read_parameters(const json_t *function, json_t **out, clef__c
                       MOST_DROPPED);
 }
 
+/* The values of Qwen3-Coder's form hold no tag that ends a block: the reader would cut them there. */
+static void forbid_tags(maker *m)
+{
+    static const char tags[] = "</(parameter|function|tool_call)>";
+    if (!forms[m->o->format][0].blocks)
+        return;
+    m->blocks = clef__dfa_not(&m->c->dfas, clef__pattern_dfa(&m->c->dfas, tags, sizeof tags - 1, 0));
+    m->c->schema.texts = m->blocks;
+}
+
 static clef_status read_schema(maker *m, clef__chars *warnings, clef_error *err)
 {
     json_t *parameters[MOST_TOOLS] = {NULL};
@@ -224,6 +236,7 @@ static clef_status read_schema(maker *m, clef__chars *warnings, clef_error *err)
         s = clef__fail(err, CLEF_E_NOMEM, "tools: out of host memory");
     if (!s) {
         m->c->n_schemas = 1;
+        forbid_tags(m);
         clef__schema_read(&m->c->schema, text, strlen(text), &root);
         if (!m->work->status)
             m->root = &m->c->schema.exprs[root].alts.at[0];
@@ -344,50 +357,87 @@ static uint32_t free_text(maker *m, const clef__dfa *dfa, uint32_t to)
     return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = dfa, .to = to});
 }
 
-/* All texts in which no tag ends a block. */
-static const clef__dfa *texts_of_blocks(maker *m)
+/* All texts that are not read as JSON where they may be: they are no JSON, or a string. */
+static const clef__dfa *texts_not_json(maker *m)
 {
-    static const char tags[] = "</(parameter|function|tool_call)>";
-    return clef__dfa_not(&m->c->dfas, clef__pattern_dfa(&m->c->dfas, tags, sizeof tags - 1, 0));
+    static const char json[] = "\\s*(null|true|false|-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?|"
+                               "\\[[^]*\\]|\\{[^]*\\})\\s*";
+    return clef__dfa_not(&m->c->dfas, clef__pattern_dfa(&m->c->dfas, json, sizeof json - 1, 1));
 }
 
-/* <parameter=NAME>\nVALUE\n</parameter>\n: texts stand as they are, other values as JSON. */
-static uint32_t parameter(maker *m, const clef__prop *p, uint32_t to)
+/* The alternatives of an expression that are no strings, as an expression; 0: there are none. */
+static uint32_t without_strings(maker *m, uint32_t expr)
 {
-    const clef__alts *alts = &m->c->schema.exprs[p->expr].alts;
-    char name[300];
+    clef__schema *schema = &m->c->schema;
+    clef__expr *e = &schema->exprs[expr], others = {.state = 2, .live = 1};
+    others.alts.at = clef__work_alloc(m->work, (e->alts.n + 1) * sizeof *others.alts.at);
+    for (uint32_t i = 0; i < e->alts.n && !m->work->status; i++)
+        if (e->alts.at[i].kind != CLEF__ALT_STRING)
+            others.alts.at[others.alts.n++] = e->alts.at[i];
+    if (!others.alts.n || others.alts.n == e->alts.n)
+        return others.alts.n ? expr : 0;
+    if (!clef__work_grow(m->work, &schema->exprs, schema->n_exprs, &schema->room_exprs, sizeof others))
+        return 0;
+    schema->exprs[schema->n_exprs] = others;
+    return schema->n_exprs++;
+}
+
+/* VALUE\n</parameter>\n: texts stand as they are, other values as JSON, each as the reader takes it; 0: there
+ * is no such value. */
+static uint32_t parameter_value(maker *m, uint32_t expr, int takes_text, uint32_t to)
+{
+    const clef__alts alts = m->c->schema.exprs[expr].alts;
     const uint32_t end = literal(m, "\n</parameter>\n", to);
     uint32_t start = 0;
-    for (uint32_t i = 0; i < alts->n && !m->work->status; i++) {
-        if (alts->at[i].kind != CLEF__ALT_STRING)
+    for (uint32_t i = 0; i < alts.n && takes_text && !m->work->status; i++) {
+        if (alts.at[i].kind != CLEF__ALT_STRING)
             continue;
-        const clef__alt *a = &alts->at[i];
-        const clef__dfa *texts =
-            clef__dfa_join(&m->c->dfas, clef__dfa_length(&m->c->dfas, a->dfa, a->min, a->max),
-                           texts_of_blocks(m), CLEF__AND);
+        const clef__alt *a = &alts.at[i];
+        const clef__dfa *texts = clef__dfa_join(
+            &m->c->dfas, clef__dfa_length(&m->c->dfas, a->dfa, a->min, a->max), m->blocks, CLEF__AND);
+        if (takes_text < 0)
+            texts = clef__dfa_join(&m->c->dfas, texts, texts_not_json(m), CLEF__AND);
         if (!texts->n_states)
             continue;
         const uint32_t text = free_text(m, texts, end);
         start = start ? either(m, start, text) : text;
     }
-    if (!start || alts->n > 1) {
-        const uint32_t json = value(m, p->expr, end);
+    const uint32_t other = takes_text > 0 ? 0 : takes_text < 0 ? without_strings(m, expr) : expr;
+    if (takes_text <= 0 && (other || expr == 0)) {
+        const uint32_t json = value(m, other, end);
         start = start ? either(m, start, json) : json;
     }
-    snprintf(name, sizeof name, "<parameter=%.*s>\n", (int)(p->name.n < 256 ? p->name.n : 256), p->name.p);
-    return literal(m, name, start);
+    return start;
 }
 
-static uint32_t blocks(maker *m, uint32_t arguments, uint32_t to)
+/* <parameter=NAME>\nVALUE\n</parameter>\n of function i. */
+static uint32_t parameter(maker *m, int32_t i, const clef__prop *p, uint32_t to)
 {
-    const clef__alts *alts = &m->c->schema.exprs[arguments].alts;
+    const char *function = json_string_value(json_object_get(m->functions[i], "name"));
+    const size_t from = clef__json_blank(m->o->tools, m->o->tools_bytes, 0);
+    const clef__slice tools = {m->o->tools + from, m->o->tools_bytes - from};
+    const char *name = clef__work_copy(m->work, p->name.p, p->name.n);
+    if (!name)
+        return 0;
+    const uint32_t start = parameter_value(m, p->expr, clef__tool_takes_text(tools, function, name), to);
+    if (strpbrk(name, ">\n") || (!start && p->required))
+        clef__work_fail(m->work, CLEF_E_UNSUPPORTED,
+                        "tool %.60s: parameter %.60s has no value or name that %s can hold", function, name,
+                        clef_tool_format_name(m->o->format));
+    if (!start)
+        return to;
+    const uint32_t named = literal(m, "<parameter=", literal(m, name, literal(m, ">\n", start)));
+    return p->required ? named : either(m, named, to);
+}
+
+static uint32_t blocks(maker *m, int32_t function, uint32_t to)
+{
+    const clef__alts alts = m->c->schema.exprs[expr_of(m, function)].alts;
     const clef__alt *object = NULL;
-    for (uint32_t i = 0; i < alts->n; i++)
-        object = alts->at[i].kind == CLEF__ALT_OBJECT ? &alts->at[i] : object;
-    for (uint32_t i = object ? object->n_props : 0; i-- > 0 && !m->work->status;) {
-        const uint32_t with = parameter(m, &object->props[i], to);
-        to = object->props[i].required ? with : either(m, with, to);
-    }
+    for (uint32_t i = 0; i < alts.n; i++)
+        object = alts.at[i].kind == CLEF__ALT_OBJECT ? &alts.at[i] : object;
+    for (uint32_t i = object ? object->n_props : 0; i-- > 0 && !m->work->status;)
+        to = parameter(m, function, &object->props[i], to);
     return to;
 }
 
@@ -417,7 +467,7 @@ static uint32_t call(maker *m, const form *f, int32_t i, uint32_t to)
     else if (m->o->format == CLEF_TOOLS_GEMMA4)
         to = literal(m, name, gemma(m, expr_of(m, i), to));
     else if (f->blocks)
-        to = literal(m, name, literal(m, f->middle, blocks(m, expr_of(m, i), to)));
+        to = literal(m, name, literal(m, f->middle, blocks(m, i, to)));
     else
         to = literal(m, name, literal(m, f->middle, value(m, expr_of(m, i), to)));
     return literal(m, f->open, to);

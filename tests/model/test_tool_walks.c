@@ -16,7 +16,11 @@ enum {
     MOST_IDS = 2048
 };
 
-/* Texts of a bounded length, of a set, of a pattern; numbers; lists and objects; nothing. */
+#define LONG_60 "a_name_of_sixty_characters_as_they_come_from_a_generated_api_"
+#define LONG_NAME LONG_60 LONG_60 LONG_60 LONG_60 LONG_60
+
+/* Texts of a bounded length, of a set, of a pattern; numbers; lists and objects; texts that look like other
+ * values, or like the formats' tags; nothing. */
 static const char tools[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\","
     "\"properties\":{\"city\":{\"type\":\"string\",\"enum\":[\"Paris\",\"Rom\\u00e9\",\"\\ud83d\\ude00\"]},"
@@ -32,6 +36,19 @@ static const char tools[] =
     "\"\\u4e00\"]}},"
     "\"required\":[\"v\"],\"additionalProperties\":false}},\"free\":{\"type\":\"string\",\"maxLength\":40}},"
     "\"required\":[\"list\"]}}},"
+    "{\"type\":\"function\",\"function\":{\"name\":\"mixed\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{"
+    "\"kind\":{\"enum\":[\"1\",\"true\",\"a\"]},\"one\":{\"enum\":[\"7\",null,\"[]\"]},\"any\":{\"anyOf\":[{"
+    "\"type\":"
+    "\"string\",\"pattern\":\"^[0-9]{1,2}$\"},{\"type\":\"null\"},{\"type\":\"boolean\"}]},\"ref\":{\"$ref\":"
+    "\"#/$defs/r\"},"
+    "\"list\":{\"type\":\"array\",\"maxItems\":3,\"items\":{\"enum\":[\"</parameter>\",\"a</tool_call>\",\"</"
+    "function>\","
+    "\"<|\\\"|>\",\"<tool_call|>\",\"[ARGS]\",\"\\n```\",\"<\",2]}},\"map\":{\"type\":\"object\","
+    "\"patternProperties\":{\"^</(parameter|x)>$\":{\"type\":\"boolean\"}},\"additionalProperties\":false},"
+    "\"" LONG_NAME "\":{\"type\":\"integer\"}},\"required\":[\"kind\",\"" LONG_NAME
+    "\"],\"$defs\":{\"r\":{\"type\":"
+    "\"string\",\"enum\":[\"null\",\"{}\",\"\"]}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"noop\"}}]";
 
 typedef struct vocabulary {
@@ -146,7 +163,7 @@ typedef struct message {
 /* The arguments are what the function's parameters allow. */
 static void check_arguments(const char *name, const char *arguments)
 {
-    static const char *const others[] = {"weather", "f", "nested_one", "noop", NULL};
+    static const char *const others[] = {"weather", "f", "nested_one", "mixed", "noop", NULL};
     char *one = malloc(MOST_TEXT + 200);
     clef_constraint *c = NULL;
     clef_constraint_state state;
