@@ -44,7 +44,9 @@ static const char tools[] =
     "\"#/$defs/r\"},"
     "\"list\":{\"type\":\"array\",\"maxItems\":3,\"items\":{\"enum\":[\"</parameter>\",\"a</tool_call>\",\"</"
     "function>\","
-    "\"<|\\\"|>\",\"<tool_call|>\",\"[ARGS]\",\"\\n```\",\"<\",2]}},\"map\":{\"type\":\"object\","
+    "\"<|\\\"|>\",\"<tool_call|>\",\"[ARGS]\",\"<|end|>\",\"<|call|>\",\"<|start|>assistant\",\"[TOOL_CALLS]["
+    "{\",\"<|END_ACTION|>\",\"<|/tool_call|>\",\"<\\uff5ctool\\u2581call\\u2581end\\uff5c>\",\"</"
+    "think>\",\"<|eot_id|>\",\"\\n```\",\"<\",2]}},\"map\":{\"type\":\"object\","
     "\"patternProperties\":{\"^</(parameter|x)>$\":{\"type\":\"boolean\"}},\"additionalProperties\":false},"
     "\"" LONG_NAME "\":{\"type\":\"integer\"}},\"required\":[\"kind\",\"" LONG_NAME
     "\"],\"$defs\":{\"r\":{\"type\":"
