@@ -58,6 +58,25 @@ static void test_gguf(void **state)
     clef_tokenizer_close(tok);
 }
 
+/* User-defined pieces, which llama.cpp's converter writes with spaces, are found before any merge. */
+static void test_gguf_spaces(void **state)
+{
+    (void)state;
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    const char *gemma = GGUF_HEAD("6")
+        GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:8 s:<unk> s:" META_SPACE " s:a s:" META_SPACE
+                                    "a 8:2 1:32 1:32 8:3 1:32 1:32 1:32 8:1 1:10 s:<t> s:" T
+                                    "scores 4:9 4:6 8:8 f:0 f:-3 f:-2 f:-1 f:-9 f:-9 f:-9 f:-9 s:" T
+                                    "token_type 4:9 4:5 8:8 4:2 4:1 4:1 4:1 4:4 4:4 4:4 4:4 " GGUF_BOOL(
+                                        "add_bos_token", "0") GGUF_BOOL("add_space_prefix", "0");
+    assert_int_equal(open_gguf(gemma, &tok, &err), CLEF_OK);
+    IDS(tok, "a a  a   a    a", "2 3 4 2 5 2 5 3");
+    IDS(tok, "  \n <t>  a", "4 6 1 7 4 2");
+    TEXT(tok, "a  a\n   a", 2, 4, 2, 6, 5, 2);
+    clef_tokenizer_close(tok);
+}
+
 #define GGUF_BERT                                                                                            \
     GGUF_TEXT("model", "bert")                                                                               \
     "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" META_SPACE "ab s:c s:" META_SPACE "d s:" T        \
@@ -205,11 +224,9 @@ static void test_gguf_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf),
-        cmocka_unit_test(test_gguf_bert),
-        cmocka_unit_test(test_gguf_t5),
-        cmocka_unit_test(test_gguf_names),
-        cmocka_unit_test(test_gguf_without_pre),
+        cmocka_unit_test(test_gguf),          cmocka_unit_test(test_gguf_spaces),
+        cmocka_unit_test(test_gguf_bert),     cmocka_unit_test(test_gguf_t5),
+        cmocka_unit_test(test_gguf_names),    cmocka_unit_test(test_gguf_without_pre),
         cmocka_unit_test(test_gguf_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);

@@ -2,6 +2,8 @@
  * treatment of spaces. */
 #include "model/tokenizer/read/formats.h"
 
+#include <string.h>
+
 clef_status clef__spm_create(clef_tokenizer *tok, const clef__spm_opts *opts, clef_error *err)
 {
     tok->byte_fallback = opts->byte_fallback;
@@ -15,16 +17,17 @@ clef_status clef__spm_create(clef_tokenizer *tok, const clef__spm_opts *opts, cl
 }
 
 /* Unused pieces do not merge here. SentencePiece's BPE merges them and then splits them again. The ids
- * differ only for vocabularies that were cut down after training. */
+ * differ only for vocabularies that were cut down after training.
+ *
+ * llama.cpp's converter writes user-defined pieces with spaces where SentencePiece has U+2581, such as
+ * Gemma's runs of spaces. They are found in the text as given: after the normalizers it has no space. */
 clef_status clef__spm_piece(clef_tokenizer *tok, int32_t id, const char *text, size_t n, int64_t type,
                             double score, clef_error *err)
 {
     const int special = type == CLEF_PIECE_CONTROL || type == CLEF_PIECE_UNKNOWN;
-    const clef__added_token added = {.id = id,
-                                     .text = text,
-                                     .n = n,
-                                     .where = type == CLEF_PIECE_USER_DEFINED ? CLEF_ADDED_AS_WRITTEN
-                                                                              : CLEF_ADDED_RAW};
+    const int escaped = type == CLEF_PIECE_USER_DEFINED && !memchr(text, ' ', n);
+    const clef__added_token added = {
+        .id = id, .text = text, .n = n, .where = escaped ? CLEF_ADDED_AS_WRITTEN : CLEF_ADDED_RAW};
     if (type < CLEF_PIECE_NORMAL || type > CLEF_PIECE_BYTE)
         return clef__fail(err, CLEF_E_FORMAT, "vocabulary: token %d has type %lld, expected %d .. %d", id,
                           (long long)type, CLEF_PIECE_NORMAL, CLEF_PIECE_BYTE);
