@@ -606,10 +606,19 @@ static clef_status make_token_room(clef_batch *b, clef_error *err)
     return CLEF_OK;
 }
 
+/* The places of texts that are paused or wait would else be gone once others need much memory. */
+static void keep_places(clef_batch *b)
+{
+    for (int32_t i = 0; i < b->n_all; i++)
+        if (b->all[i]->guide.mask)
+            clef__guide_keep(&b->all[i]->guide, &b->all[i]->place);
+}
+
 static clef_status step_once(clef_batch *b, int32_t *n, clef_error *err)
 {
     const double began = clef__os_seconds();
     const int64_t n_before = b->stats.n_generated;
+    keep_places(b);
     clef_status s = clef__batch_schedule(b, n, err);
     if (s || !*n)
         return s;

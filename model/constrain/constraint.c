@@ -168,8 +168,26 @@ static clef_status status_of(clef_constraint *c, clef_error *err)
                       CLEF__MAX_MEMORY >> 20);
 }
 
-/* Outside, a config has the number of its generation in its upper bits. */
-enum { CONFIG_BITS = 22, GENERATIONS = 1 << (32 - CONFIG_BITS) };
+/* Outside, a place has the number of its generation in the upper bits of config and size. */
+enum { CONFIG_BITS = 22, GENERATION_BITS = 32 - CONFIG_BITS, SIZE_BITS = 2 };
+
+static uint32_t generation_of(const clef_constraint_state *state)
+{
+    return state->config >> CONFIG_BITS | (uint32_t)state->size >> SIZE_BITS << GENERATION_BITS;
+}
+
+/* The place in the present generation; its config is 0 where it is gone. */
+static clef_constraint_state carried(clef__machine *m, const clef_constraint_state *state)
+{
+    const uint32_t generation = generation_of(state);
+    clef_constraint_state own = *state;
+    own.config &= CLEF__MOST_CONFIGS - 1;
+    own.size &= (1 << SIZE_BITS) - 1;
+    if (own.config && (generation != m->generation || own.config >= m->n_configs))
+        own.config =
+            generation == m->generation ? CLEF__NO_CONFIG : clef__machine_carry(m, generation, own.config);
+    return own;
+}
 
 static void tidy(clef_constraint *c)
 {
@@ -184,26 +202,32 @@ clef_status clef__constraint_enter(clef_constraint *c, const clef_constraint_sta
                                    clef_constraint_state *own, clef_error *err)
 {
     clef__machine *m = &c->machine;
-    const uint32_t generation = state->config >> CONFIG_BITS;
+    const int had_config = (state->config & (CLEF__MOST_CONFIGS - 1)) != CLEF__NO_CONFIG;
     tidy(c);
-    *own = *state;
-    own->config = state->config & (CLEF__MOST_CONFIGS - 1);
-    const uint32_t age = (m->generation - generation) % GENERATIONS;
-    if (own->config && (age || own->config >= m->n_configs)) {
-        own->config = age ? clef__machine_carry(m, m->generation - age, own->config) : CLEF__NO_CONFIG;
-        if (!own->config && !m->work.status)
-            return clef__fail(
-                err, CLEF_E_LIMIT,
-                "constraint: the states of this text are gone: others have needed their memory");
-    }
+    *own = carried(m, state);
+    if (had_config && !own->config && !m->work.status)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "constraint: the states of this text are gone: others have needed their memory");
     return status_of(c, err);
 }
 
 void clef__constraint_leave(const clef_constraint *c, const clef_constraint_state *own,
                             clef_constraint_state *state)
 {
+    const uint32_t generation = c->machine.generation;
     *state = *own;
-    state->config |= c->machine.generation % GENERATIONS << CONFIG_BITS;
+    state->config |= generation << CONFIG_BITS;
+    state->size |= (int32_t)(generation >> GENERATION_BITS << SIZE_BITS);
+}
+
+void clef__constraint_keep(clef_constraint *c, clef_constraint_state *state)
+{
+    clef__machine *m = &c->machine;
+    if (generation_of(state) == m->generation || m->work.status)
+        return;
+    const clef_constraint_state own = carried(m, state);
+    if (own.config && !m->work.status)
+        clef__constraint_leave(c, &own, state);
 }
 
 clef_status clef_constraint_begin(clef_constraint *c, clef_constraint_state *state, clef_error *err)

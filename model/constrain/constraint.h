@@ -31,6 +31,8 @@ clef_status clef__constraint_enter(clef_constraint *c, const clef_constraint_sta
                                    clef_constraint_state *own, clef_error *err);
 void clef__constraint_leave(const clef_constraint *c, const clef_constraint_state *own,
                             clef_constraint_state *state);
+/** Carries the place of a text that nothing is asked about now, so that it does not go. */
+void clef__constraint_keep(clef_constraint *c, clef_constraint_state *state);
 /** As those of the API, with such a place. */
 clef_status clef__constraint_read(clef_constraint *c, clef_constraint_state *own, const char *bytes, size_t n,
                                   size_t *n_read, clef_error *err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/constrain/constraint.h"
 #include "model/constrain/token_trie.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -100,6 +101,11 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
     }
     *place = next;
     return CLEF_OK;
+}
+
+void clef__guide_keep(const clef__guide *g, clef__guide_place *place)
+{
+    clef__constraint_keep(g->guide.constraint, &place->state);
 }
 
 int clef__guide_ends(const clef__guide *g, int32_t id)

@@ -29,6 +29,8 @@ clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *plac
 /** Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
  *  does not allow; another one is to be picked. */
 clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err);
+/** Keeps the place of a text that does not run while others do with the same constraint. */
+void clef__guide_keep(const clef__guide *g, clef__guide_place *place);
 /** 1 if the token ends a text. */
 int clef__guide_ends(const clef__guide *g, int32_t id);
 

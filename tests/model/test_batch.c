@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "model/constrain/constraint.h"
 #include "run_graph.h"
 #include "tests/model/batch_texts.h"
 
@@ -385,6 +386,57 @@ static void pauses_change_no_text(void **state)
     clef_batch_destroy(b);
 }
 
+/* As the states of other texts with the same constraint would make it do. */
+static void begin_generation(clef_constraint *c)
+{
+    clef_constraint_state state;
+    clef_error err = {0};
+    c->machine.work.status = CLEF_E_LIMIT;
+    ok(clef_constraint_begin(c, &state, &err), &err);
+}
+
+/* A text with a constraint goes on after a pause, although others have needed much memory meanwhile. */
+static void pauses_keep_the_place_in_a_constraint(void **state)
+{
+    static const char pattern[] = "[a-z ]{400}";
+    const int32_t end = clef_model_hparams(model)->eos;
+    clef_error err = {0};
+    clef_constraint *c = NULL;
+    clef_token_trie *trie = NULL;
+    int32_t want[N_GENERATED], came[N_GENERATED], n = 0, n_rows;
+    int64_t sequence, beside;
+    (void)state;
+    ok(clef_constraint_create(CLEF_CONSTRAIN_REGEX, pattern, sizeof pattern - 1, NULL, &c, NULL, &err), &err);
+    ok(clef_token_trie_create(clef_model_tokenizer(model, &err), &end, 1, &trie, &err), &err);
+    const clef_guide guide = {.constraint = c, .trie = trie};
+    const clef_request r = {.ids = requests[0].ids,
+                            .n = requests[0].n,
+                            .n_max = N_GENERATED,
+                            .guide = &guide},
+                       o = {.ids = requests[1].ids, .n = requests[1].n, .n_max = 40, .ignore_eos = 1};
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2, .repeatable = 1});
+    ok(clef_batch_add(b, &r, &sequence, &err), &err);
+    for (; n < N_GENERATED; collect(b, sequence, want, &n))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    ok(clef_batch_add(b, &r, &sequence, &err), &err);
+    ok(clef_batch_add(b, &o, &beside, &err), &err);
+    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, came, &n))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    ok(clef_batch_pause(b, sequence, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        begin_generation(c);
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    }
+    ok(clef_batch_resume(b, sequence, &err), &err);
+    for (int i = 0; i < 30 && n < N_GENERATED; i++, collect(b, sequence, came, &n))
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_int_equal(n, N_GENERATED);
+    assert_memory_equal(came, want, sizeof want);
+    clef_batch_destroy(b);
+    clef_token_trie_destroy(trie);
+    clef_constraint_destroy(c);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     static const clef_batch_opts wrong[] = {{.n_context = 1 << 30},
@@ -434,6 +486,7 @@ int main(void)
         cmocka_unit_test(cancelling_frees_everything),
         cmocka_unit_test(who_waits_for_room_is_next),
         cmocka_unit_test(pauses_change_no_text),
+        cmocka_unit_test(pauses_keep_the_place_in_a_constraint),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(speculation_changes_no_token),
     };

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "clef/constrain.h"
+#include "model/constrain/constraint.h"
 #include "tests/check.h"
 
 /* A source, texts that it allows, and texts that it rejects; each list ends with NULL. */
@@ -544,6 +545,24 @@ static void test_generations(void **state)
     clef_constraint_destroy(c);
 }
 
+/* A place is told from one of the same number many generations later. */
+static void test_old_places(void **state)
+{
+    clef_constraint *c = compile(CLEF_CONSTRAIN_REGEX, "ab", NULL);
+    clef_constraint_state place, old;
+    clef_error err = {0};
+    size_t n = 0;
+    (void)state;
+    ok(clef_constraint_begin(c, &place, &err), &err);
+    c->machine.generation += 1024;
+    ok(clef_constraint_begin(c, &old, &err), &err);
+    assert_int_equal(clef_constraint_read(c, &place, "a", 1, &n, &err), CLEF_E_LIMIT);
+    read_all(c, &old, "a", 1);
+    c->machine.generation += 1u << 31;
+    assert_int_equal(clef_constraint_read(c, &old, "b", 1, &n, &err), CLEF_E_LIMIT);
+    clef_constraint_destroy(c);
+}
+
 static void test_arguments(void **state)
 {
     clef_constraint *c = NULL;
@@ -604,8 +623,8 @@ int main(void)
         cmocka_unit_test(test_refused_schemas), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_grammars),        cmocka_unit_test(test_deep_grammar),
         cmocka_unit_test(test_texts),           cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_generations),     cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_generations),     cmocka_unit_test(test_old_places),
+        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
