@@ -225,7 +225,7 @@ static int read_field(serve_request *r, const field *f, json_t *value, serve_par
 static const field *find_field(serve_form form, const char *name)
 {
     for (int i = 0; i < N_FIELDS; i++)
-        if (fields[i].where & (int)form && !strcmp(fields[i].name, name))
+        if (fields[i].where & (int)form && *fields[i].name == *name && !strcmp(fields[i].name, name))
             return &fields[i];
     return NULL;
 }
@@ -379,7 +379,7 @@ static int seems_to_matter(const char *name)
     char word[16];
     for (const char *at = name; next_word(&at, word);)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (!strcmp(word, words[i]))
+            if (*word == *words[i] && !strcmp(word, words[i]))
                 return 1;
     return 0;
 }
