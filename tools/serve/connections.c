@@ -9,11 +9,12 @@
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/thread.h"
+#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */
 static const double body_rate = 65536;
-static const double look_seconds = 0.1;
+static const double look_seconds = 0.1, moment = 1;
 
 struct serve_connections {
     serve_server *s;
@@ -26,9 +27,16 @@ struct serve_connections {
 
 /* ---- what is late ---------------------------------------------------------------------------- */
 
+/* A large body that waits for its turn, or was read a moment ago. */
+static int is_going_on(const serve_connection *c)
+{
+    return c->phase == SERVE_PHASE_BODY &&
+           (c->waits || (c->n_body > SERVE_LARGE_BODY && cli_terminal_seconds() - c->since < moment));
+}
+
 static int is_reading(const serve_connection *c)
 {
-    return !c->ended && c->phase != SERVE_PHASE_ANSWERING;
+    return !c->ended && c->phase != SERVE_PHASE_ANSWERING && !is_going_on(c);
 }
 
 static int is_late(const serve_options *o, const serve_connection *c, double now)

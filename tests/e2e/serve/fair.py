@@ -1,6 +1,7 @@
 """One client that wants all of the server, beside others: who is answered first, and what memory is left."""
 import select
 import threading
+import time
 
 from serving import ON_WINDOWS, Server, check, finish, same
 
@@ -91,6 +92,15 @@ def bodies(s):
         same("24 bodies are read a few at a time, in the memory of six, and wait for none that stops", [200] * 24, came)
         for c in half:
             c.close()
+    with Server("--max-per-address", "24", "--chat-template", "chatml", "--queue-timeout", "600") as full:
+        came = []
+        t = threading.Thread(target=lambda: came.extend(together(24, lambda i: full.post("/v1/chat/completions", body).status)))
+        t.start()
+        time.sleep(0.5)  # a connection that has sent less may be ended
+        while t.is_alive():
+            same("/health beside as many bodies as may be", 200, full.get("/health").status)
+            t.join(0.02)
+        same("which end none of them", [200] * 24, came)
 
 
 def compiles(s):
