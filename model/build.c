@@ -1,4 +1,5 @@
 /* Builds an opened model's graph: inputs, symbols, the architecture's own code, taps. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -387,4 +388,22 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
 int32_t clef_model_is_encoder(const clef_model *model)
 {
     return clef__arch_find(model->hparams.arch, model->is_gguf)->kind == CLEF_ENCODER;
+}
+
+int32_t clef_model_padding(const clef_model *model)
+{
+    const clef_hparams *hp = &model->hparams;
+    const int counts = clef_model_is_encoder(model) || strcmp(hp->arch, "m2m_100") == 0;
+    return counts ? hp->position_offset - 1 : -1;
+}
+
+clef_status clef__check_padding(const clef_model *model, const int32_t *ids, int32_t n, clef_error *err)
+{
+    const int32_t padding = clef_model_padding(model);
+    for (int32_t i = 0; padding >= 0 && i < n; i++)
+        if (ids[i] == padding)
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "token %" PRId32 " is %" PRId32 ", the padding id, which has no position in %s",
+                              i, padding, model->hparams.arch);
+    return CLEF_OK;
 }

@@ -162,6 +162,9 @@ CLEF_API void clef_model_unread(const clef_model *model, void (*entry)(void *use
 /** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
  *  n_decoder_layers.) */
 CLEF_API int32_t clef_model_is_encoder(const clef_model *model);
+/** The padding id of a model whose positions count all other tokens (RoBERTa's kind, MPNet, M2M-100): no text
+ *  may contain it. -1: positions count every token. */
+CLEF_API int32_t clef_model_padding(const clef_model *model);
 CLEF_API const char         *clef_model_path(const clef_model *model);
 /** The model's tokenizer, opened by the first call; NULL and an error if it has none. It belongs to the
  *  model. */

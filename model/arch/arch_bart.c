@@ -111,6 +111,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->n_kv_heads = hp->n_heads;
     hp->norm_eps = 1e-5f; /* PyTorch's LayerNorm; the configuration has no key for it */
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_refuse_flag(f, "is_encoder_decoder", 1, 1);
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 1);
     hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : is_marian ? 0 : 2;
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, 2);

@@ -111,6 +111,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->max_distance =
         (int32_t)clef__json_int(f, "relative_attention_max_distance", 8, CLEF_MAX_CONTEXT, 128);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_refuse_flag(f, "is_encoder_decoder", 1, 1);
     hp->attention_scale = 1;
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 0);
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);

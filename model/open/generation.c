@@ -15,6 +15,7 @@ typedef enum use {
     RULE,     /* holds for each text */
     OPTION,   /* an option of samplers or beams, or an id: read elsewhere */
     ADVICE,   /* not applied unless a flag says so */
+    REFUSED,  /* not applied, and greedy or beam search's texts depend on it */
     NO_MATTER /* of transformers itself: no text depends on it */
 } use;
 
@@ -59,17 +60,17 @@ static const struct {
     {"epsilon_cutoff", ADVICE, "0.0", NULL},
     {"eta_cutoff", ADVICE, "0.0", NULL},
     {"top_h", ADVICE, NULL, NULL},
-    {"num_beam_groups", ADVICE, "1", NULL},
+    {"num_beam_groups", REFUSED, "1", NULL},
     {"diversity_penalty", ADVICE, "0.0", NULL},
-    {"penalty_alpha", ADVICE, "0.0", NULL},
-    {"dola_layers", ADVICE, NULL, NULL},
-    {"constraints", ADVICE, NULL, NULL},
-    {"force_words_ids", ADVICE, "[]", NULL},
+    {"penalty_alpha", REFUSED, "0.0", NULL},
+    {"dola_layers", REFUSED, NULL, NULL},
+    {"constraints", REFUSED, NULL, NULL},
+    {"force_words_ids", REFUSED, "[]", NULL},
     {"forced_decoder_ids", ADVICE, "[]", NULL},
-    {"guidance_scale", ADVICE, "1.0", NULL},
-    {"token_healing", ADVICE, "false", NULL},
-    {"watermarking_config", ADVICE, NULL, NULL},
-    {"remove_invalid_values", ADVICE, "false", NULL},
+    {"guidance_scale", REFUSED, "1.0", NULL},
+    {"token_healing", REFUSED, "false", NULL},
+    {"watermarking_config", REFUSED, NULL, NULL},
+    {"remove_invalid_values", NO_MATTER, NULL, NULL},
     {"max_time", ADVICE, NULL, NULL},
     {"use_mtp", NO_MATTER, NULL, NULL},
     {"use_cache", NO_MATTER, NULL, NULL},
@@ -152,11 +153,11 @@ static void tell_key(char to[400], const char *name, const json_t *value, const 
     free(text);
 }
 
-static void tell_keys(const json_t *generation, clef__rules *out)
+static void tell_keys(clef_json_fields *f, clef__rules *out)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)generation, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)f->object, name, value) {
         size_t i = 0;
         while (i < N_KEYS && strcmp(keys[i].name, name) != 0)
             i++;
@@ -167,7 +168,8 @@ static void tell_keys(const json_t *generation, clef__rules *out)
         else if (keys[i].use == RULE) {
             tell_key(out->applied, name, value, NULL);
             out->n++;
-        }
+        } else if (keys[i].use == REFUSED && !f->status)
+            f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s is not supported", f->file, name);
     }
 }
 
@@ -351,17 +353,15 @@ clef_status clef__rules_read(const json_t *generation, const clef_hparams *hp, c
     check_forced(&f, "forced_bos_token_id", &bos, &out->suppress);
     check_forced(&f, "forced_eos_token_id", &out->forced_eos, &out->suppress);
     free(bos.ids);
-    if (f.status) {
-        clef__rules_finish(out);
-        return f.status;
-    }
     if (!hp->n_decoder_layers && hp->forced_bos >= 0 && hp->forced_bos < hp->n_vocab) {
         out->forced_bos = hp->forced_bos;
         tell(out->applied, "forced_bos_token_id %d", hp->forced_bos);
         out->n++;
     }
-    tell_keys(generation, out);
-    return CLEF_OK;
+    tell_keys(&f, out);
+    if (f.status)
+        clef__rules_finish(out);
+    return f.status;
 }
 
 void clef__rules_finish(clef__rules *r)

@@ -54,4 +54,7 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 /** 1 if both tensors have the same dtype and bytes. Reads the bytes. */
 int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);
 
+/** CLEF_E_UNSUPPORTED if ids [n] have that of clef_model_padding(). */
+clef_status clef__check_padding(const clef_model *model, const int32_t *ids, int32_t n, clef_error *err);
+
 #endif

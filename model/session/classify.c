@@ -172,7 +172,7 @@ static clef_status check_text(const clef_classifier *c, const int32_t *ids, cons
             return clef__fail(err, CLEF_E_ARG,
                               "token %" PRId32 " is of type %" PRId32 ", the model has 0 to %" PRId32, i,
                               types[i], hp->n_token_types - 1);
-    return CLEF_OK;
+    return clef__check_padding(c->model, ids, n, err);
 }
 
 /* Makes room for the results of a plan of max_T tokens. */

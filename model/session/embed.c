@@ -1,5 +1,6 @@
 /* An embedder: batches of texts of equal length through a plan that ends in a pooling. */
 #include "model/open/embed_config.h"
+#include "model/open/model.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,6 +108,9 @@ static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, 
                                   "text %" PRId32 ": token %" PRId32 " is %" PRId32
                                   ", the vocabulary has 0 to %" PRId32,
                                   i, k, ids[i][k], n_vocab - 1);
+        const clef_status status = clef__check_padding(e->model, ids[i], n_ids[i], err);
+        if (status != CLEF_OK)
+            return status;
     }
     return CLEF_OK;
 }

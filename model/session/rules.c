@@ -46,18 +46,17 @@ static void bias_sequences(const clef__rules *r, const int32_t *text, int32_t n,
     }
 }
 
-/* A token of the source becomes likelier by a penalty above 1. */
-static void favour_source(const clef__rules_place *p, clef__sampler_token *tokens)
+/* A token of the source becomes likelier by a penalty above 1, once: it has no id in the meantime. */
+static void favour(double penalty, const int32_t *source, int32_t n, clef__sampler_token *tokens)
 {
-    const double penalty = 1 / p->rules->source_penalty;
-    for (int32_t i = 0; i < p->n_source; i++) {
-        int32_t k = 0;
-        while (p->source[k] != p->source[i]) /* once each */
-            k++;
-        clef__sampler_token *t = &tokens[p->source[i]];
-        if (k == i)
-            t->z = t->z < 0 ? t->z * penalty : t->z / penalty;
+    for (int32_t i = 0; i < n; i++) {
+        clef__sampler_token *t = &tokens[source[i]];
+        if (t->id >= 0)
+            t->z = t->z < 0 ? t->z / penalty : t->z * penalty;
+        t->id = -1;
     }
+    for (int32_t i = 0; i < n; i++)
+        tokens[source[i]].id = source[i];
 }
 
 /* Bans what would complete an n-gram of `in` again: its first n - 1 tokens end the text. */
@@ -86,14 +85,16 @@ void clef__rules_apply(const clef__rules_place *p, const int32_t *text, int32_t 
                        clef__sampler_token *tokens, int32_t n_vocab)
 {
     const clef__rules *r = p->rules;
+    const int32_t *source = p->hp->n_decoder_layers ? p->source : text; /* of a decoder: the prompt */
+    const int32_t n_source = p->hp->n_decoder_layers ? p->n_source : n < p->n_fed ? n : p->n_fed;
     const int32_t is_one = n == 1 && r->forced_bos >= 0, was_one = p->n_fed == 1 && r->forced_bos >= 0;
     bias_sequences(r, text, n, tokens);
     if (r->source_penalty != 1)
-        favour_source(p, tokens);
+        favour(r->source_penalty, source, n_source, tokens);
     if (r->no_repeat)
         ban_grams(r->no_repeat, text, n, text, n, tokens);
     if (r->no_repeat_source)
-        ban_grams(r->no_repeat_source, p->source, p->n_source, text, n, tokens);
+        ban_grams(r->no_repeat_source, source, n_source, text, n, tokens);
     if (n < r->min_length || n - first_new(p) < r->min_new)
         ban_ends(p->hp, tokens);
     if (is_one)

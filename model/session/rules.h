@@ -10,7 +10,7 @@
 typedef struct clef__rules_place {
     const clef__rules  *rules;    /* NULL: none */
     const clef_hparams *hp;
-    const int32_t      *source;   /* [n_source]: of an encoder-decoder */
+    const int32_t      *source;   /* [n_source]: of an encoder-decoder; a decoder's is its prompt */
     int32_t             n_source;
     int32_t             n_fed;    /* tokens of the prompt, or those that a target starts with */
     int32_t             n_most;   /* tokens of the longest text */

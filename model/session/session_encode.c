@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/open/model.h"
 #include "model/session/session.h"
 
 clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
@@ -49,7 +50,7 @@ static clef_status check_source(const clef_session *s, const int32_t *ids, int32
                               "token %" PRId32 " of the source is %" PRId32
                               ", the vocabulary has 0 to %" PRId32,
                               i, ids[i], s->hp->n_vocab - 1);
-    return CLEF_OK;
+    return clef__check_padding(s->model, ids, n, err);
 }
 
 /* Copies an output of the encoder to the decoder's input with the same name. */

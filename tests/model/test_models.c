@@ -391,6 +391,37 @@ static void config_gpt2_and_marks(void **state)
                 CLEF_E_FORMAT, "generation_config.json: eos_token_id is an object");
 }
 
+/* RoBERTa's positions count all tokens but padding. */
+static void padding_ids(void **state)
+{
+    (void)state;
+    clef_error err;
+    static const char *const types[] = {"roberta", "xlm-roberta", "mpnet", "bert"};
+    static const int32_t ids[] = {5, 3, 6};
+    for (int i = 0; i < 4; i++) {
+        clef_model model = {0};
+        char patch[96];
+        snprintf(patch, sizeof patch, "{\"model_type\":\"%s\",\"pad_token_id\":3}", types[i]);
+        assert_int_equal(read_config(llama_config, patch, NULL, &model.hparams, &err), CLEF_OK);
+        assert_int_equal(clef_model_padding(&model), i < 3 ? 3 : -1);
+        const clef_status status = clef__check_padding(&model, ids, 3, &err);
+        if (i < 3)
+            check_error(types[i], status, &err, CLEF_E_UNSUPPORTED, "token 1 is 3, the padding id");
+        else
+            assert_int_equal(status, CLEF_OK);
+        assert_int_equal(clef__check_padding(&model, ids, 1, &err), CLEF_OK);
+    }
+    check_error(
+        "a decoder alone",
+        read_config(
+            llama_config,
+            "{\"model_type\":\"t5\",\"hidden_size\":\"REMOVE\",\"num_attention_heads\":\"REMOVE\",\"head_"
+            "dim\":\"REMOVE\",\"num_hidden_layers\":\"REMOVE\",\"d_model\":32,\"d_ff\":48,\"num_layers\":2,"
+            "\"num_heads\":4,\"d_kv\":8,\"is_encoder_decoder\":false}",
+            NULL, &(clef_hparams){.n_layers = 0}, &err),
+        &err, CLEF_E_UNSUPPORTED, "is_encoder_decoder false is not supported");
+}
+
 /* ---- GGUF keys ------------------------------------------------------------------------------- */
 
 typedef struct gguf_key {
@@ -917,13 +948,14 @@ static void gemma4_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(config_refused), cmocka_unit_test(config_llama),
-        cmocka_unit_test(config_windows), cmocka_unit_test(config_gpt2_and_marks),
-        cmocka_unit_test(config_forms),   cmocka_unit_test(config_unread),
-        cmocka_unit_test(gguf_rope),      cmocka_unit_test(gguf_config),
-        cmocka_unit_test(folder_refused), cmocka_unit_test(folder_shards),
-        cmocka_unit_test(gguf_model),     cmocka_unit_test(real_models),
-        cmocka_unit_test(real_gguf),      cmocka_unit_test(gemma4_config),
+        cmocka_unit_test(padding_ids),           cmocka_unit_test(config_refused),
+        cmocka_unit_test(config_llama),          cmocka_unit_test(config_windows),
+        cmocka_unit_test(config_gpt2_and_marks), cmocka_unit_test(config_forms),
+        cmocka_unit_test(config_unread),         cmocka_unit_test(gguf_rope),
+        cmocka_unit_test(gguf_config),           cmocka_unit_test(folder_refused),
+        cmocka_unit_test(folder_shards),         cmocka_unit_test(gguf_model),
+        cmocka_unit_test(real_models),           cmocka_unit_test(real_gguf),
+        cmocka_unit_test(gemma4_config),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

@@ -326,12 +326,48 @@ static clef_status build_text_graph(eval *e, clef_error *err)
     return status == CLEF_OK ? collect_feeds(e, err) : status;
 }
 
+static const int32_t *feed_of(const eval *e, const char *name, size_t *n)
+{
+    for (int32_t i = 0; i < e->n_feeds; i++)
+        if (strcmp(e->feeds[i].name, name) == 0) {
+            *n = e->feeds[i].n_bytes / sizeof(int32_t);
+            return e->feeds[i].data;
+        }
+    return NULL;
+}
+
+/* Padding is at the end of a sequence, behind the mask. */
+static clef_status check_padding(const eval *e, clef_error *err)
+{
+    static const char *const names[][2] = {{"input_ids", "attention_mask"}, {"decoder_input_ids", ""}};
+    const int32_t padding = e->model ? clef_model_padding(e->model) : -1;
+    for (int k = 0; padding >= 0 && k < 2; k++) {
+        size_t n = 0, n_mask = 0;
+        const int32_t *ids = feed_of(e, names[k][0], &n), *mask = feed_of(e, names[k][1], &n_mask);
+        const int32_t index = clef_tensor_file_find(e->in, names[k][0]);
+        const size_t T = index < 0 ? 1 : (size_t)clef_tensor_file_get(e->in, index).dims[1];
+        int is_before = 0; /* 1: a token follows in the sequence */
+        for (size_t i = ids ? n : 0; i-- > 0;) {
+            is_before = (i + 1) % T ? is_before : 0;
+            is_before |= !mask || mask[i];
+            if (ids[i] == padding && is_before)
+                return cli_error(err, CLEF_E_UNSUPPORTED,
+                                 "%s: %s has the padding id %" PRId32 " within a sequence: it has no "
+                                 "position in %s",
+                                 e->o->in, names[k][0], padding, clef_model_hparams(e->model)->arch);
+        }
+    }
+    return CLEF_OK;
+}
+
 /* Ids and positions in IN that are out of range are errors before the run; those that the graph computes are
  * found after it. */
 static clef_status check_row_numbers(eval *e, clef_error *err)
 {
     e->n_outputs = clef_graph_n_outputs(e->graph);
-    clef_status status = cli_row_uses_list(e->path, e->graph, &e->rows, err);
+    clef_status status = check_padding(e, err);
+    if (status == CLEF_OK)
+        status = cli_row_uses_list(e->path, e->graph, &e->rows, err);
     for (int32_t i = 0; i < e->n_feeds && status == CLEF_OK; i++) {
         const feed *f = &e->feeds[i];
         clef_tensor_info t = clef_tensor_file_get(e->in, clef_tensor_file_find(e->in, f->name));

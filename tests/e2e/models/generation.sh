@@ -70,6 +70,10 @@ refuses '{"suppress_tokens": ["a"]}' "suppress_tokens"
 refuses '{"sequence_bias": [[[3], "x"]]}' "sequence_bias"
 refuses '{"exponential_decay_length_penalty": [3]}' "exponential_decay_length_penalty"
 refuses '{"forced_eos_token_id": 7, "suppress_tokens": [7]}' "forced_eos_token_id suppress_tokens"
+for rule in '"guidance_scale": 1.5' '"num_beam_groups": 2' '"penalty_alpha": 0.6' '"dola_layers": "high"' \
+  '"watermarking_config": {"bias": 2.0}' '"force_words_ids": [[5]]' '"token_healing": true'; do
+  refuses "{$rule}" "$(cut -d'"' -f2 <<<"$rule") not supported"
+done
 folder all "$demo" "{\"suppress_tokens\": [$(seq -s , 0 1023)]}"
 refused "nothing is left" 1 "generation_config.json no token" "$CLEF" run "$tmp/all" -p x -n 1 -q $plain
 

@@ -86,7 +86,7 @@ def others(value):
     if isinstance(value, bool):
         return [not value, 1]
     if isinstance(value, int):
-        return [value + 1, value * 2, 0, str(value)]
+        return [value + 1, value * 2, 0, 7, str(value)]  # 7 is among the inputs, too
     if isinstance(value, float):
         return [value * 2, value / 3 or 0.5, str(value)]
     if isinstance(value, str):
