@@ -227,6 +227,8 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     put_varied(&k, hp);
     put_int(&k, "vocab_size", hp->n_vocab);
     put_attention(&k, hp, arch);
+    if (strcmp(k.arch, "gemma4") == 0 && hp->logit_softcap == 0) /* without it llama.cpp caps at 30 */
+        put_float(&k, "final_logit_softcapping", 0);
     put_rope(&k, &written);
     if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
         put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));

@@ -5,7 +5,9 @@ relative error of clef's outputs beside its own for the folder, for
   others   the file of llama.cpp's converter
   own      clef's file
   bare     clef's file without clef's own keys
-and, where the module llama_cpp is there, llama.cpp's outputs for clef's file beside those for the converter's (llama)."""
+and whether the four give the same greedy tokens. Where the module llama_cpp is there, also llama.cpp's outputs for clef's file beside
+those for the converter's, and beside clef's (llama). Where a model has GELU, they stand beside transformers' with llama.cpp's GELU, too,
+which is a table from f16 to f16."""
 import json
 import logging
 import os
@@ -104,11 +106,13 @@ FAMILIES = {
     "t5": ("T5ForConditionalGeneration", T5, "t5"),
     "t5-gated": ("T5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, "t5"),
 }
-MOST_LLAMA = 5e-2  # its GELU is a table of f16, which grows where scores are not scaled (T5, Gemma 4)
+MOST_GELU = 5e-4  # where rounding to f16 meets another last bit of f32: also between the same GELU in f32 and in f64
+N_PROMPT, N_GREEDY = 8, 24
 # llama.cpp does not divide the logits of T5, where rounding grows most; rounds the limits of YaRN's ramp where gpt-oss does not; has a
 # context of at least 256 positions, for which longrope has its other list
 NOT_AS_CLEF = {"t5", "t5-gated", "gpt-oss", "phi3-longrope"}
-OTHERS_DIFFER = {"llama-yarn-factor"}  # the converter writes the factor under a key that llama.cpp does not read
+# the converter writes the factor under a key that llama.cpp does not read, and no key where nothing is capped, which llama.cpp caps at 30
+OTHERS_DIFFER = {"llama-yarn-factor", "gemma4"}
 
 
 def spread(model):
@@ -182,9 +186,10 @@ def make(name, cls, config, tokenizer, seed):
     torch.manual_seed(seed)
     kind = getattr(hf, cls + "Model" if cls.endswith("LMHead") else cls)
     config = kind.config_class(**config)
-    spread(kind._from_config(config, attn_implementation="eager")).save_pretrained(to)
+    model = spread(kind._from_config(config, attn_implementation="eager"))
+    model.save_pretrained(to)
     TOKENIZERS[tokenizer](to)
-    return to
+    return to, model
 
 
 def convert_as_others(name, to, config):
@@ -234,13 +239,60 @@ def by_llama(model, inputs, output):
         return np.load(t + "/out.npy")
 
 
+def llama_gelu(x):
+    """Of llama.cpp's CPU backend: GGML_GELU_FP16 in ggml-cpu/vec.h."""
+    y = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().float()
+    return torch.where(x <= -10, torch.zeros_like(x), torch.where(x >= 10, x, y))
+
+
+class LlamaGelu(torch.nn.Module):
+    def forward(self, x):
+        return llama_gelu(x)
+
+
+def by_transformers(model, inputs, output):
+    """None where the model has no GELU."""
+    found = [(m, name) for m in model.modules() for name, part in m.named_children() if "gelu" in type(part).__name__.lower()]
+    for m, name in found:
+        setattr(m, name, LlamaGelu())
+    if not found:
+        return None
+    with torch.no_grad():
+        out = model(**{k: torch.from_numpy(v).long() for k, v in inputs.items()})
+    return (out.logits if output == "logits" else out.last_hidden_state).numpy()
+
+
+def greedy(model, ids):
+    r = subprocess.run([clef, "run", model, "--ids", ",".join(map(str, ids)), "-n", str(N_GREEDY), "--temp", "0", "--ignore-eos",
+                        "--print-ids", "--kv-type", "f32", "--no-tune", "-q"], capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(r.stderr.strip().splitlines()[-1][-160:])
+    return [int(x) for x in r.stdout.split(",")]
+
+
+def same_greedy(to, ids):
+    """Whether all files give the folder's tokens; those of llama.cpp differ first where its two best logits are as near as it is to clef."""
+    picked = greedy(to, ids)
+    if any(greedy(f"{to}.{kind}.gguf", ids) != picked for kind in ("others", "own", "bare")):
+        return "differs", False
+    if not HAS_LLAMA:
+        return "same", True
+    inputs = {"input_ids": np.array([ids + picked[:-1]], np.int32)}
+    mine, theirs = (f(to + ".own.gguf", inputs, "logits")[0, len(ids) - 1:] for f in (by_clef, by_llama))
+    n = next((i for i in range(N_GREEDY) if theirs[i].argmax() != picked[i]), N_GREEDY)
+    if n == N_GREEDY:
+        return "same", True
+    gap, far = theirs[n].max() - theirs[n][picked[n]], np.abs(mine[n] - theirs[n]).max()
+    return f"{n} as llama.cpp, its next two are {gap:.0e} apart, clef is {far:.0e} away", gap <= 2 * far
+
+
 def error(a, b):
     return float("nan") if a.shape != b.shape else float(np.abs(a - b).max() / np.abs(a).max())
 
 
 def row(name, seed):
     cls, config, tokenizer = FAMILIES[name]
-    to = make(name, cls, config, tokenizer, seed)
+    to, model = make(name, cls, config, tokenizer, seed)
     output = "hidden_last" if cls.endswith("BertModel") or cls.endswith("RobertaModel") else "logits"
     inputs = {"input_ids": np.random.default_rng(seed).integers(5, V, (1, N), dtype=np.int32)}
     if "Conditional" in cls:
@@ -259,13 +311,23 @@ def row(name, seed):
     if HAS_LLAMA:
         try:
             own, others = by_llama(to + ".own.gguf", inputs, output), by_llama(to + ".others.gguf", inputs, output)
-            near, ids = error(wanted, own), (own.argmax(-1) == wanted.argmax(-1)).all()
+            near, ids, most = error(wanted, own), (own.argmax(-1) == wanted.argmax(-1)).all(), MOST
             cells["llama"] = f"{error(others, own):.0e}, beside clef {near:.0e}, {'same' if ids else 'other'} ids"
-            good = good and (name in NOT_AS_CLEF or (ids and near <= MOST_LLAMA))
+            with_gelu = by_transformers(model, inputs, output)
+            if with_gelu is not None:
+                near, most = error(with_gelu, own), MOST_GELU
+                cells["llama"] += f", beside its GELU {near:.0e}"
+            good = good and (name in NOT_AS_CLEF or (ids and near <= most))
             good = good and (name in OTHERS_DIFFER or error(others, own) <= MOST)
         except RuntimeError as problem:
             cells["llama"] = str(problem)
             good = False
+    if output == "logits" and "Conditional" not in cls:
+        try:
+            cells["greedy"], fine = same_greedy(to, inputs["input_ids"][0, :N_PROMPT].tolist())
+            good = good and (fine or name in NOT_AS_CLEF)
+        except RuntimeError as problem:
+            cells["greedy"], good = str(problem), False
     print(f"{'ok  ' if good else 'FAIL'} {name:18} " + "  ".join(f"{k} {v}" for k, v in cells.items()), flush=True)
     return good
 
