@@ -140,6 +140,9 @@ void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32
     else
         clef__slide_but(hp, first,
                         clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+    for (int32_t i = 0; e && i < hp->n_layers && hp->sliding_window == 0 && k->status == CLEF_OK; i++)
+        if (clef__layer_slides(hp, i))
+            find_number(k, "attention.sliding_window", 1);
 }
 
 const clef_tensor_info *clef__gguf_tensor(const clef_gguf *gguf, const char *name)
@@ -338,8 +341,8 @@ static float read_epsilon(clef_gguf_keys *k, const clef_arch *arch)
 {
     static const char *const names[] = {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"};
     const char *own = names[arch->layer_norms ? 1 : 0], *other = names[arch->layer_norms ? 0 : 1];
-    const double eps = clef__key_float(k, own, 0, 1, 2);
-    return (float)(eps <= 1 ? eps : clef__key_float(k, other, 0, 1, CLEF_KEY_NEEDED));
+    const double eps = clef__key_float(k, other, 0, 1, 2);
+    return (float)clef__key_float(k, own, 0, 1, eps <= 1 ? eps : CLEF_KEY_NEEDED);
 }
 
 /* Keys without which llama.cpp does not open a file either. */

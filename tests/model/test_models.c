@@ -558,7 +558,7 @@ static void gguf_config(void **state)
          "feed_forward_length is an empty array"},
         {"llama.attention.head_count_kv", "s:K.attention.head_count_kv 4:4 4:3 ", CLEF_E_FORMAT,
          "4 attention heads over 3"},
-        {"llama.attention.layer_norm_rms_epsilon", "", CLEF_E_FORMAT, "layer_norm_epsilon is missing"},
+        {"llama.attention.layer_norm_rms_epsilon", "", CLEF_E_FORMAT, "layer_norm_rms_epsilon is missing"},
         {"llama.attention.layer_norm_rms_epsilon", "s:K.attention.layer_norm_rms_epsilon 4:6 f:nan ",
          CLEF_E_FORMAT, "epsilon is "},
         {NULL, "s:K.attention.value_length 4:4 4:16 ", CLEF_E_UNSUPPORTED,
@@ -943,6 +943,14 @@ static void gemma4_config(void **state)
     assert_int_equal(hp.sliding_window, 1024);
     for (int32_t i = 0; i < hp.n_layers; i++)
         assert_int_equal(clef__layer_slides(&hp, i), i % 6 != 5);
+    static const char key[] = "attention.sliding_window\4"; /* its end, and its type */
+    for (size_t i = 0; i + sizeof key < b.n; i++)
+        if (memcmp(b.p + i, key, sizeof key - 1) == 0)
+            b.p[i] = 'A'; /* another key */
+    check_error("gemma4", clef__gguf_parse(b.p, b.n, "m.gguf", &g, &err), &err, CLEF_OK, "");
+    check_error("gemma4", clef__config_from_gguf(&g, "m.gguf", &hp, &err), &err, CLEF_E_FORMAT,
+                "key gemma4.attention.sliding_window is missing");
+    clef__gguf_close(&g);
 }
 
 int main(void)
