@@ -9,7 +9,6 @@
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/thread.h"
-#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */
@@ -27,11 +26,11 @@ struct serve_connections {
 
 /* ---- what is late ---------------------------------------------------------------------------- */
 
-/* A large body that waits for its turn, or was read a moment ago. */
+/* It waits for its turn to send a large body, or something began or came a moment ago. */
 static int is_going_on(const serve_connection *c)
 {
-    return c->phase == SERVE_PHASE_BODY &&
-           (c->waits || (c->n_body > SERVE_LARGE_BODY && cli_terminal_seconds() - c->since < moment));
+    const int is_idle = c->phase == SERVE_PHASE_IDLE && !c->is_first;
+    return c->waits || (!is_idle && cli_terminal_seconds() - c->since < moment);
 }
 
 static int is_reading(const serve_connection *c)

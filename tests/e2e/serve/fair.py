@@ -1,7 +1,6 @@
 """One client that wants all of the server, beside others: who is answered first, and what memory is left."""
 import select
 import threading
-import time
 
 from serving import ON_WINDOWS, Server, check, finish, same
 
@@ -96,11 +95,10 @@ def bodies(s):
         came = []
         t = threading.Thread(target=lambda: came.extend(together(24, lambda i: full.post("/v1/chat/completions", body).status)))
         t.start()
-        time.sleep(0.5)  # a connection that has sent less may be ended
         while t.is_alive():
             same("/health beside as many bodies as may be", 200, full.get("/health").status)
             t.join(0.02)
-        same("which end none of them", [200] * 24, came)
+        check("which end none of them: each is answered, or one too many", len(came) == 24 and set(came) <= {200, 429}, came)
 
 
 def compiles(s):
