@@ -9,11 +9,13 @@
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/thread.h"
+#include "tools/serve/turns.h"
 #include "tools/terminal.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */
 static const double body_rate = 65536;
 static const double look_seconds = 0.1, moment = 1;
+enum { A_FEW = 8 };
 
 struct serve_connections {
     serve_server *s;
@@ -26,11 +28,11 @@ struct serve_connections {
 
 /* ---- what is late ---------------------------------------------------------------------------- */
 
-/* It waits for its turn to send a large body, or something began or came a moment ago. */
+/* A large body that waits for its turn, or was read a moment ago. */
 static int is_going_on(const serve_connection *c)
 {
-    const int is_idle = c->phase == SERVE_PHASE_IDLE && !c->is_first;
-    return c->waits || (!is_idle && cli_terminal_seconds() - c->since < moment);
+    return c->phase == SERVE_PHASE_BODY &&
+           (c->waits || (c->n_body > SERVE_LARGE_BODY && cli_terminal_seconds() - c->since < moment));
 }
 
 static int is_reading(const serve_connection *c)
@@ -124,20 +126,24 @@ void serve_connections_destroy(serve_connections *all)
     free(all);
 }
 
-/* Of those that have no complete request: an idle one first, then the one that has taken longest. peer NULL:
- * of all. */
+/* Of those that have no complete request: an idle one first, then the one that has taken longest. A few that
+ * have just begun are spared. peer NULL: of all. */
 static serve_connection *least_wanted(const serve_connections *all, const char *peer)
 {
     serve_connection *found = NULL;
+    int32_t n = 0;
     for (serve_connection *c = all->first; c; c = c->next) {
         if (!is_reading(c) || (peer && strcmp(c->peer, peer) != 0))
             continue;
+        n++;
         const int idle = c->phase == SERVE_PHASE_IDLE && !c->is_first,
                   idle_found = found && found->phase == SERVE_PHASE_IDLE && !found->is_first;
         if (!found || idle > idle_found || (idle == idle_found && c->since < found->since))
             found = c;
     }
-    return found;
+    const int is_new = found && (found->phase != SERVE_PHASE_IDLE || found->is_first) &&
+                       cli_terminal_seconds() - found->since < moment;
+    return is_new && n <= A_FEW ? NULL : found;
 }
 
 static int32_t count_of(const serve_connections *all, const char *peer)

@@ -92,9 +92,16 @@ def bodies(s):
         for c in half:
             c.close()
     with Server("--max-per-address", "24", "--chat-template", "chatml", "--queue-timeout", "600") as full:
-        came = []
-        t = threading.Thread(target=lambda: came.extend(together(24, lambda i: full.post("/v1/chat/completions", body).status)))
+        came, first = [], threading.Event()
+
+        def one(i):
+            status = full.post("/v1/chat/completions", body).status
+            first.set()  # by then the others wait for their turn
+            return status
+
+        t = threading.Thread(target=lambda: came.extend(together(24, one)))
         t.start()
+        first.wait(60)
         while t.is_alive():
             same("/health beside as many bodies as may be", 200, full.get("/health").status)
             t.join(0.02)
