@@ -79,6 +79,14 @@ static void print(clef__tpl *t, clef__value v)
         clef__out_str(t, t->out, clef__to_str(t, v));
 }
 
+/* What a block gives: Jinja joins it to the text as it is, and fails unless it is one. */
+static void print_block(clef__tpl *t, clef__value v, const char *block)
+{
+    if (!t->status && v.kind != CLEF__STRING)
+        clef__tpl_fail(t, CLEF_E_FORMAT, "a %s block gives %s, expected str", block, clef__kind_name(v));
+    print(t, v);
+}
+
 /* The items of a loop that its condition lets through. */
 static clef__list *loop_items(clef__tpl *t, const clef__node *n, clef__value over)
 {
@@ -277,7 +285,7 @@ static void exec_call_block(clef__tpl *t, const clef__node *n)
     names[call.n_named++] = n->b->name;
     call.list = list;
     call.names = names;
-    print(t, clef__eval(t, &call));
+    print_block(t, clef__eval(t, &call), "call");
 }
 
 /* ---- all kinds -------------------------------------------------------------------------------- */
@@ -321,7 +329,7 @@ static void exec_one(clef__tpl *t, const clef__node *n)
         exec_call_block(t, n);
         break;
     case CLEF__N_FILTER_BLOCK:
-        print(t, filtered(t, n->a, rendered(t, n->d)));
+        print_block(t, filtered(t, n->a, rendered(t, n->d)), "filter");
         break;
     case CLEF__N_BODY:
         print(t, rendered(t, n->d));

@@ -200,6 +200,8 @@ static void test_refused(void **state)
         {"{{ '\\N{LINEAR B SYLLABLE B008 A}' }}", "LINEAR B SYLLABLE B008 A"},
         {"{{ lipsum() }}", "lipsum"},
         {"{{ 'x'.encode() }}", "encode"},
+        {"{% filter length %}abc{% endfilter %}", "a filter block gives int, expected str"},
+        {"{% call namespace() %}{% endcall %}", "a call block gives Namespace, expected str"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         clef_error err = {.text = ""};
