@@ -11,7 +11,7 @@ enum {
     LEAST_EACH = 2     /* keys of an item in a chunk */
 };
 
-/* What a device's registers and local memory have room for, by what scripts/speed predicts: no card has
+/* What a device's registers and local memory have room for, by prediction: no card has
  * measured it. More would spill registers. */
 typedef struct room {
     uint32_t rows;     /* queries of a tile */

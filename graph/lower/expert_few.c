@@ -63,7 +63,7 @@ static uint32_t columns_of(const clef_lowering *lo, int has_registers, uint32_t 
                : FEW_SMALL_COLUMNS;
 }
 
-/* By the compilers' spills (tools/offline): those for AMD's GPUs spill with more columns. */
+/* By what the vendors' compilers spill: those for AMD's GPUs spill with more columns. */
 static int has_registers(const clef_caps *caps)
 {
     return caps->nv_asm || caps->subgroup_demand;

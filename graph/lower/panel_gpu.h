@@ -33,7 +33,7 @@ int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err);
 int         clef__matrix_fits(const clef_lowering *lo, const clef_value *n);
 int         clef__matrix_decodes(const clef_lowering *lo, const clef_value *n);
-/** Returns 1 when decoding to bf16 is predicted to be faster (docs/speed-model.md). Only NVIDIA's units
+/** Returns 1 when decoding to bf16 is predicted to be faster. Only NVIDIA's units
  *  differ in this. */
 int         clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n);
 

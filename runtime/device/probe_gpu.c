@@ -99,7 +99,7 @@ static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t dem
 static void probe_subgroups(clef_device *dev, clef_caps *caps)
 {
     /* 0 stands for any size. 16 is tried first, and demanded of Intel: its threads have 4 KiB of registers,
-     * however many work-items share them; with 32 most hot kernels spill (docs/offline.md). */
+     * however many work-items share them; with 32 most hot kernels spill. */
     static const int32_t sizes[] = {16, 32, 64, 0};
     const int shuffles = caps->subgroup_shuffle;
     int32_t demanded = 0;

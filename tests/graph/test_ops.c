@@ -13,7 +13,7 @@
  *   CLEF_TEST_STORE     "0": clef's cache keeps no program (run_graph.h)
  *   CLEF_TEST_VERBOSE   the error of each run is printed, too
  *   CLEF_TEST_REPORT    a file that gets a line "op variant cases failed left" for each op and variant that
- *                       ran (tools/matrix) */
+ *                       ran (lab/matrix) */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clef bench --report: the file has what an issue needs and nothing private; tools/offline --compare reads it.
+# clef bench --report: the file has what an issue needs and nothing private; lab/offline --compare reads it.
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || skip "python3 is needed to read the report"
 # Names that must not be in a report.
@@ -84,8 +84,8 @@ refused "a folder that is not there" 1 "no-folder" "$CLEF" bench --report "$tmp/
 refused "other output" 2 "report json" "$CLEF" bench --report "$report" --json
 refused "two devices" 2 "report several" "$CLEF" bench --report "$report" -d 0:0,0:0
 
-# ---- tools/offline --compare
-compare() { "$CLEF_SOURCE/tools/offline" --compare "$@"; }
+# ---- lab/offline --compare
+compare() { "$CLEF_SOURCE/lab/offline" --compare "$@"; }
 compare "$report" --table "$tmp/none.csv" >"$tmp/out" || fail "compare"
 if grep -q 'no table of predictions' "$tmp/out"; then ok "no table: it is said"; else fail "no table: $(head -n 2 "$tmp/out")"; fi
 same "both models, two rates each" 4 "$(grep -c ' tok/s$' "$tmp/out")"

@@ -1,0 +1,42 @@
+# The tests of lab/, and the programs that lab/offline needs. Included by tests/CMakeLists.txt.
+
+# list_kernels writes the kernels that GPUs would be given, list_launches the launches of whole steps.
+set(kernels "${PROJECT_SOURCE_DIR}/lab/kernels")
+foreach(name list_kernels list_launches)
+  add_executable(${name} ${kernels}/${name}.c ${kernels}/layers.c ${kernels}/programs.c ${kernels}/targets.c)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_compile_features(${name} PRIVATE c_std_17)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${name} SYSTEM PRIVATE "${OpenCL_INCLUDE_DIR}")
+  target_link_libraries(${name} PRIVATE clef_static clef_warnings ${opencl})
+endforeach()
+clef_add_test(list_kernels COMMAND bash -c "rm -rf kernels && mkdir kernels && ./list_kernels kernels")
+clef_add_test(e2e_offline COMMAND bash "${PROJECT_SOURCE_DIR}/lab/tests/offline.sh")
+find_program(CLEF_PYTHON3 NAMES python3)
+if(CLEF_PYTHON3)
+  execute_process(COMMAND "${CLEF_PYTHON3}" -c "import tomllib" RESULT_VARIABLE no_tomllib OUTPUT_QUIET ERROR_QUIET)
+  if(no_tomllib EQUAL 0)
+    clef_add_test(speed_model COMMAND "${CLEF_PYTHON3}" "${PROJECT_SOURCE_DIR}/lab/tests/test_speed.py")
+    clef_add_test(compare_report COMMAND "${CLEF_PYTHON3}" "${PROJECT_SOURCE_DIR}/lab/tests/test_compare.py")
+    clef_add_test(list_launches COMMAND bash -c "rm -rf launches && mkdir launches && \
+      '${CLEF_PYTHON3}' '${PROJECT_SOURCE_DIR}/lab/speed/cards.py' sm_80 gfx1100 dg2 > launches/wishes && \
+      cd '${PROJECT_SOURCE_DIR}' && '${PROJECT_BINARY_DIR}/tests/list_launches' '${PROJECT_BINARY_DIR}/tests/launches' \
+      < '${PROJECT_BINARY_DIR}/tests/launches/wishes' && test -s '${PROJECT_BINARY_DIR}/tests/launches/launches'")
+  endif()
+endif()
+
+# Arm's products of bytes: no compiler here has a back end for them, so only their syntax is checked
+# (lab/kernels/targets.def, NOT_COMPILED).
+find_program(CLEF_CLANG NAMES clang-15 clang)
+if(CLEF_CLANG)
+  foreach(kernel probe/probe_gpu panel/panel_gpu_gemv panel/panel_gpu_gemm expert_tiles)
+    get_filename_component(name "${kernel}" NAME)
+    clef_add_test(arm_dot_${name} COMMAND "${CLEF_CLANG}" -w -x cl -cl-std=CL1.2 -target spir64 -Xclang
+      -finclude-default-header -fsyntax-only -include "${kernels}/arm_dot.h"
+      -I "${PROJECT_SOURCE_DIR}/cl" -I "${PROJECT_SOURCE_DIR}/cl/panel"
+      -DWG=256 -DSHARING=1 -DNT=4 -DAT_ONCE=4 -DTILES=4 -DTOKENS=4 -DFOURS=1 -DW_TYPE=6 -DQUANTISE=1 -DINT_DOT=5
+      -DSUBGROUPS=0 -DSUBGROUP_SIZE=0 -DBIAS_TYPE=-1 -DACT=0 -DRESIDUAL=0 -DOWN=0
+      -DROWS=32 -DTRANSPOSED=1 -DALIGNED=0
+      "${PROJECT_SOURCE_DIR}/cl/${kernel}.cl")
+  endforeach()
+endif()
