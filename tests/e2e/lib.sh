@@ -102,7 +102,7 @@ json_case() {
 # fourth on, what comes after it everywhere.
 nan_model() {
   local file=$1/model.safetensors head at
-  cp -r "$CLEF_SOURCE/model/demo" "$1" && chmod -R u+w "$1" || return
+  cp -r "$CLEF_SOURCE/share/demo" "$1" && chmod -R u+w "$1" || return
   head=$(od -An -tu4 -N4 "$file" | tr -d ' ')
   at=$(head -c $((head + 8)) "$file" | tail -c "$head" | sed 's/.*"transformer.wpe.weight":{[^}]*"data_offsets":\[\([0-9]*\),.*/\1/')
   printf '\000\176' | dd of="$file" bs=1 seek=$((8 + head + at + 3 * 192 * 2)) conv=notrunc 2>/dev/null

@@ -460,7 +460,7 @@ static int setup(void **state)
     (void)state;
     setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
     dev = test_device();
-    if (!dev || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+    if (!dev || clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         return 1;
     make_requests(clef_model_hparams(model), MOST_PROMPT, requests, MOST_REQUESTS);
     return 0;

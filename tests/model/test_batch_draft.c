@@ -179,7 +179,7 @@ static int setup(void **state)
     (void)state;
     setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
     dev = test_device();
-    if (!dev || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err) ||
+    if (!dev || clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err) ||
         clef_model_quantize(model, rough_path, &(clef_quantize_opts){.type = "q4_0"}, &err) ||
         clef_model_open(rough_path, &rough, &err)) {
         fprintf(stderr, "%s\n", err.text);

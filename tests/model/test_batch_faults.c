@@ -215,7 +215,7 @@ static int setup(void **state)
     dev = test_device();
     if (!dev || !open_count_layer(&layer))
         return 1;
-    if (clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+    if (clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         return 1;
     make_requests(clef_model_hparams(model), SHORT_PROMPT, requests, N_REQUESTS);
     ok(clef_batch_create(dev, model, &opts, &b, &err), &err);

@@ -472,7 +472,7 @@ static void test_masks(void **state)
     const int32_t end = END_ID;
     clef_error err = {0};
     (void)state;
-    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/model/demo", &v.tok, &err), &err);
+    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &v.tok, &err), &err);
     ok(clef_token_trie_create(v.tok, &end, 1, &v.trie, &err), &err);
     v.mask = malloc((size_t)clef_token_trie_mask_words(v.trie) * sizeof *v.mask);
     assert_non_null(v.mask);

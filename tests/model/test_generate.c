@@ -487,9 +487,9 @@ static int setup(void **state)
     (void)state;
     clef_error err = {0};
     json_error_t why;
-    expected = json_load_file(CLEF_SOURCE_DIR "/model/demo/expected.json", 0, &why);
+    expected = json_load_file(CLEF_SOURCE_DIR "/share/demo/expected.json", 0, &why);
     dev = test_device();
-    if (clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+    if (clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         fprintf(stderr, "%s\n", err.text);
     return !expected || !dev || !model;
 }

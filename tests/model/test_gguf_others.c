@@ -7,7 +7,7 @@
 #include "model/open/config_keys.h"
 #include "model/open/model.h"
 
-static const char *const folders[] = {"model/demo", "tests/fixtures/tiny-bert", "tests/fixtures/tiny-t5"};
+static const char *const folders[] = {"share/demo", "tests/fixtures/tiny-bert", "tests/fixtures/tiny-t5"};
 
 /* Writes the folder as GGUF. */
 static void convert(const char *folder, const char *path)

@@ -9,7 +9,7 @@
 #include "model/open/model.h"
 #include "tests/check.h"
 
-#define DEMO CLEF_SOURCE_DIR "/model/demo"
+#define DEMO CLEF_SOURCE_DIR "/share/demo"
 #define WORDS CLEF_SOURCE_DIR "/tests/fixtures/tiny-bert"
 
 static clef_error err;

@@ -11,7 +11,7 @@
 #include "model/open/model.h"
 #include "tests/check.h"
 
-#define DEMO CLEF_SOURCE_DIR "/model/demo"
+#define DEMO CLEF_SOURCE_DIR "/share/demo"
 #define TRAINED "transformer.h.1.mlp.c_fc.weight"
 
 static clef_error err;

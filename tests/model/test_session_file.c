@@ -106,7 +106,7 @@ static int setup(void **state)
     dev = test_device();
     if (!dev || !open_count_layer(&layer))
         return 1;
-    if (make_temp_dir(state) || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+    if (make_temp_dir(state) || clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         return 1;
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
     feed(s, N_FED);

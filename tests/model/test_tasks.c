@@ -692,7 +692,7 @@ static void beams_of_a_decoder(void **state)
     clef_hypothesis *best;
     int32_t n_best, id, start[2];
     (void)state;
-    ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &demo, &err), &err);
+    ok(clef_model_open(CLEF_SOURCE_DIR "/share/demo", &demo, &err), &err);
     ok(clef_session_create(dev, demo, &(clef_session_opts){.n_context = 64, .n_batch = 4, .n_beams = 3}, &s,
                            &err),
        &err);

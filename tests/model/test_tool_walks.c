@@ -269,7 +269,7 @@ static void walk_all(const char *path)
 static void test_trained(void **state)
 {
     (void)state;
-    walk_all(CLEF_SOURCE_DIR "/model/demo");
+    walk_all(CLEF_SOURCE_DIR "/share/demo");
 }
 
 static void test_bytes(void **state)

@@ -16,5 +16,5 @@ if command -v python3 >/dev/null; then
   same "json: a line for each size of each exchange" 48 "$(python3 -c 'import json, sys; print(len([json.loads(l)["median_us"] for l in open(sys.argv[1])]))' "$tmp/lines.json")"
 fi
 refused "one process" 1 "mpirun" "$CLEF" bench --network
-refused "with a model" 2 "--network" "$CLEF" bench --network "$CLEF_SOURCE/model/demo"
+refused "with a model" 2 "--network" "$CLEF" bench --network "$CLEF_SOURCE/share/demo"
 finish

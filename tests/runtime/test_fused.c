@@ -73,7 +73,7 @@ static int setup(void **state)
     (void)state;
     snprintf(dir, sizeof dir, "fused-%d", (int)getpid());
     setenv("CLEF_BACKGROUND", "1", 1);
-    if (clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+    if (clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         return 1;
     clef_device_close(open_device()); /* the loader has started */
     if (!getenv("CLEF")) {

@@ -623,7 +623,7 @@ static void failed_feed(void **state)
                                     .n_batch = 8,
                                     .compile.progress = stop_between_steps,
                                     .compile.progress_user = &stop};
-    ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err), &err);
+    ok(clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err), &err);
     setenv("CLEF_FUSED", "0", 1); /* launches are counted */
     ok(clef_session_create(dev, model, &opts, &session, &err), &err);
     ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 16, .n_batch = 8}, &other, &err),
@@ -665,7 +665,7 @@ static void failed_feed(void **state)
 static void warm_generation_of_the_bundled_model(void **state)
 {
     (void)state;
-    count_generation(CLEF_SOURCE_DIR "/model/demo");
+    count_generation(CLEF_SOURCE_DIR "/share/demo");
 }
 
 static void warm_generation_of_stories260k(void **state)

@@ -39,7 +39,7 @@ static void check_folder(const char *folder)
 static void test_demo(void **state)
 {
     (void)state;
-    check_folder(CLEF_SOURCE_DIR "/model/demo");
+    check_folder(CLEF_SOURCE_DIR "/share/demo");
 }
 
 static const char *shared(const char *file)

@@ -456,7 +456,7 @@ static void real_text_is_whole(void **state)
     clef_tokenizer *tok;
     clef_mapping text;
     int32_t *ids, n;
-    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/model/demo", &tok, &err), &err);
+    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &tok, &err), &err);
     ok(clef__os_map(path, &text, &err), &err);
     ok(clef_tokenizer_encode(tok, text.data, text.n_bytes, CLEF_SPECIAL_NONE, &ids, &n, &err), &err);
     const char *const files[] = {path};

@@ -213,7 +213,7 @@ static void objectives_need_their_tokens(void **state)
     clef_dataset *ds;
     clef_tokenizer *demo, *framed;
     write_text(path, "w0");
-    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/model/demo", &demo, &err), &err);
+    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &demo, &err), &err);
     check_error("mask", clef_dataset_open(demo, &opts, &ds, &err), &err, CLEF_E_NOT_FOUND, "no mask token");
     write_tokenizer(temp_path("tokenizer.json"), 1);
     ok(clef_tokenizer_open(temp_path("tokenizer.json"), &framed, &err), &err);
@@ -418,7 +418,7 @@ static void tokens_are_cached(void **state)
     assert_int_equal(count_entries(cache), 3);
     clef_tokenizer *const kept = tok;
     clef_error err = {0};
-    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/model/demo", &tok, &err), &err); /* another tokenizer */
+    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &tok, &err), &err); /* another tokenizer */
     assert_int_equal(read_cached(path, cache, (clef_dataset_opts){0}, &again), 0);
     clef_tokenizer_close(tok);
     tok = kept;

@@ -12,7 +12,7 @@ unset CLEF_CAPS CLEF_PROOF CLEF_BREAK CLEF_PROVER QEMU_CPU
 # What PoCL says of the emulated machine is no message of clef.
 arm() { QEMU_CPU=$1 $CLEF_EMULATOR "$CLEF" "${@:2}" 2> >(grep -v -e "^pocl warning: " -e "hwloc" >&2); }
 native_run() { CLEF_CACHE_DIR=$tmp/cache "$native" run "$@"; }
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids --no-proof"
 
 # ---- files

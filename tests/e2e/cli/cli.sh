@@ -19,8 +19,8 @@ for flag in "-ngl 99" -ngl=99 "-tb 8" --threads-batch=8 --no-mmap -no-cnv; do
   # shellcheck disable=SC2086
   refused "llama.cpp's $flag" 2 "${flag%%[ =]*} llama.cpp" "$CLEF" run $flag -p x
 done
-refused "a text that begins with -" 2 "-5 --" "$CLEF" tokenize "$CLEF_SOURCE/model/demo" -5
-check "a text after --" "$CLEF" tokenize "$CLEF_SOURCE/model/demo" -- -5
+refused "a text that begins with -" 2 "-5 --" "$CLEF" tokenize "$CLEF_SOURCE/share/demo" -5
+check "a text after --" "$CLEF" tokenize "$CLEF_SOURCE/share/demo" -- -5
 refused "unknown letter" 2 "-Z" "$CLEF" run -Z -p x
 refused "a number that is none" 2 "-n an integer ten" "$CLEF" run -n ten -p x
 refused "a number out of range" 2 "--top-p 0 1 2" "$CLEF" run --top-p 2 -p x

@@ -1,6 +1,6 @@
-# The bundled model gives PyTorch's ids (model/demo/expected.json), as ids and as text; and `clef run` behaves.
+# The bundled model gives PyTorch's ids (share/demo/expected.json), as ids and as text; and `clef run` behaves.
 . "$(dirname "$0")/../lib.sh"
-expected=$CLEF_SOURCE/model/demo/expected.json
+expected=$CLEF_SOURCE/share/demo/expected.json
 greedy="--temp 0 --ignore-eos -n 100 -q"
 
 for i in 1 2 3; do
@@ -8,7 +8,7 @@ for i in 1 2 3; do
   prompt=${prompt%x}
   ids=$(json_case "$expected" prompt_ids $i)
   new=$(json_case "$expected" new_ids $i)
-  same "case $i tokenized" "[${ids%x}]" "$("$CLEF" tokenize "$CLEF_SOURCE/model/demo" "$prompt" | tr -d ' ')"
+  same "case $i tokenized" "[${ids%x}]" "$("$CLEF" tokenize "$CLEF_SOURCE/share/demo" "$prompt" | tr -d ' ')"
   for gemm in own clblast; do
     [ $gemm = clblast ] && [ -z "$(nm -D "$CLEF_BUILD/libclef.so" | grep CLBlast)" ] && continue
     same "case $i by ids, $gemm" "${new%x}" "$("$CLEF" run --ids "${ids%x}" $greedy --print-ids --gemm $gemm)"

@@ -1,6 +1,6 @@
 # What goes wrong outside of clef is said in one line that names the subject, what was expected and what it got.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 
 refused "a model that is missing" 1 "$tmp/none.gguf" "$CLEF" run "$tmp/none.gguf" -p x
 refused "a folder without a model" 1 "$tmp" "$CLEF" run "$tmp" -p x

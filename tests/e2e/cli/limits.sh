@@ -1,6 +1,6 @@
 # Buffers no larger than so many bytes: weights in parts, the same text; what cannot be cut is said with what would fit, before loading.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 # Each limit makes another fused step, which PoCL compiles for seconds: one runs with it, the others without.
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0

@@ -1,6 +1,6 @@
 # clef cache: what the folder holds, whether it is sound, emptying it, and its limit.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 4 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0 CLEF_BACKGROUND=0
 unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_CACHE_MAX

@@ -1,7 +1,7 @@
 # Kernels in a row as one launch (CLEF_FUSED=1: or an error) give what they give launch by launch, beyond the lengths at which arguments
 # change, for each type of cache, in steps of several tokens, of several architectures, and beside other work.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 llama=${CLEF_SHARED:-}/data/stories260K/stories260K.gguf
 
 # Whether both give the same text, and more than nothing: alike WHAT MODEL FLAGS..

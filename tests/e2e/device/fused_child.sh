@@ -1,7 +1,7 @@
 # A fused step is built and tried by a child: the first start goes on launch by launch, later ones have it. One that fails is set aside with one line,
 # a child that is stopped leaves nothing, and two at once are no matter.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/count_layer.so
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 40 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0

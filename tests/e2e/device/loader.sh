@@ -10,7 +10,7 @@ if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"
   CLEF=$CLEF_BUILD/clef
   if [ ! -x "$CLEF" ]; then finish; fi
 fi
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 run() { "$CLEF" run -m "$demo" -p ROMEO: -n 5 --temp 0 --no-tune -q "$@"; }
 
 check "the libraries of the command have no OpenCL loader among them" test -z "$(ldd "$CLEF" | grep -i opencl)"

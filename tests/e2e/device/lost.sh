@@ -1,6 +1,6 @@
 # A device that is lost for a moment: its context is made anew, and the text goes on as if nothing had been. One that stays lost is told.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/count_layer.so
 run="$CLEF run $demo -p ROMEO: --ignore-eos -n 60 --print-ids --no-proof"
 export CLEF_TUNE=0

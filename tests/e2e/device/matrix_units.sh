@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prompts multiplied by units for small matrices, with plain C in their instruction's place, give the text of the other kernels.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 gpu=-cpu,-x86_vnni,-x86_avxvnni,-x86_avx2,-x86_amx,-arm64_i8mm,-arm64_sdot,-arm64_bf16 # a CPU as a GPU is
 run="$CLEF run $demo -p ROMEO:-speak-of-love --temp 0 --ignore-eos -n 12 -q --print-ids --no-proof"
 plain=$(CLEF_CAPS=$gpu $run)

@@ -1,6 +1,6 @@
 # Proof before use: what is wrong, hangs or crashes is set aside with one line, and the answer stays; nothing is proven twice.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
 unset CLEF_PROOF CLEF_BREAK CLEF_PROVER

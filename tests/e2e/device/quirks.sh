@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Drivers that err in ways seen on real ones (tests/layers/quirk_layer.c): the text is that of a sound driver, or clef says why not.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/quirk_layer.so
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 export CLEF_TUNE=0 CLEF_CACHE_DIR=$tmp/cache CLEF_QUIRK_MET=$tmp/met

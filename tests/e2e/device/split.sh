@@ -1,6 +1,6 @@
 # Layers over several devices: the text of one device's, whatever the cut; what a device does not need it does not load.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 80 -q --print-ids"
 # Each cut makes other fused steps, which PoCL compiles for seconds: one cut runs with them, the others without.
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0 POCL_DEVICES="pthread basic"

@@ -1,6 +1,6 @@
 # --strict: nothing runs otherwise than asked; the mistakes of -d; what `clef devices` says of speed and variants.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 run="$CLEF run $demo -p ROMEO: --temp 0 --ignore-eos -n 8 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
 unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_DEVICE CLEF_VARIANT

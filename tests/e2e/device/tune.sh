@@ -1,6 +1,6 @@
 # clef tune: it measures, keeps what it found, and the answers stay the same; devices --variants tells; variants can be forced.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 export CLEF_CACHE_DIR=$tmp/cache
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 16 -q --print-ids"
 

@@ -62,7 +62,7 @@ refused "--repeatable without it" 2 "--repeatable --batch --spec" "$CLEF" bench 
 refused "fewer step tokens than sequences" 1 "4 8" "$CLEF" bench --batch 8 --step-tokens 4
 
 # Speculation: a text that repeats with small edits, and prose. How fast it is, no test can know.
-for flags in "--spec ngram" "--spec ngram:1,2 --repeatable" "--draft $CLEF_SOURCE/model/demo --draft-tokens 3"; do
+for flags in "--spec ngram" "--spec ngram:1,2 --repeatable" "--draft $CLEF_SOURCE/share/demo --draft-tokens 3"; do
   # shellcheck disable=SC2086
   check "bench $flags" "$CLEF" bench $flags --rounds 2 --json -q
   cp "$tmp/check.log" "$tmp/json"
@@ -91,7 +91,7 @@ refused "no such model" 1 "nothing.gguf" "$CLEF" bench nothing.gguf
 
 # The text: some lines of the licence. The model's tokenizer adds no BOS, so the first token of all is not scored.
 head -n 40 "$CLEF_SOURCE/LICENSE" >"$tmp/text"
-n=$("$CLEF" tokenize "$CLEF_SOURCE/model/demo" "$(cat "$tmp/text"; printf x)" | tr ',' '\n' | wc -l)
+n=$("$CLEF" tokenize "$CLEF_SOURCE/share/demo" "$(cat "$tmp/text"; printf x)" | tr ',' '\n' | wc -l)
 check "perplexity in JSON" "$CLEF" perplexity "$tmp/text" -c 64 --json -q
 cp "$tmp/check.log" "$tmp/json"
 above "perplexity" "$(member "$tmp/json" perplexity value)" 1
@@ -100,7 +100,7 @@ same "perplexity is e to the nats" "$(awk -v x="$(member "$tmp/json" perplexity 
 scored=$(member "$tmp/json" perplexity tokens)
 if [ "$scored" -ge $((n - 3)) ] && [ "$scored" -le $((n - 1)) ]; then ok "every token but the first is scored"; else fail "$scored of $n tokens scored"; fi
 same "windows" $(((scored + 63) / 64)) "$(member "$tmp/json" perplexity windows)"
-"$CLEF" perplexity "$CLEF_SOURCE/model/demo" - -c 64 --score half --json -q <"$tmp/text" >"$tmp/half"
+"$CLEF" perplexity "$CLEF_SOURCE/share/demo" - -c 64 --score half --json -q <"$tmp/text" >"$tmp/half"
 same "half of each whole window" $(((scored + 1) / 64 * 31)) "$(member "$tmp/half" perplexity tokens)"
 check "perplexity as text" "$CLEF" perplexity "$tmp/text" -q
 refused "perplexity of nothing" 2 "FILE" "$CLEF" perplexity
@@ -117,7 +117,7 @@ if [ -f "$text" ] && [ -z "${CLEF_SANITIZE:-}" ]; then
   size=$(wc -c <"$text")
   tail -c $((size / 20)) "$text" >"$tmp/valid"
   nats=$("$CLEF" perplexity "$tmp/valid" -c 256 --json -q | sed 's/.*"nats_per_token": \([^,]*\).*/\1/')
-  want=$(sed -n 's/.*"validation_loss_nats_per_token": \([0-9.]*\).*/\1/p' "$CLEF_SOURCE/model/demo/expected.json")
+  want=$(sed -n 's/.*"validation_loss_nats_per_token": \([0-9.]*\).*/\1/p' "$CLEF_SOURCE/share/demo/expected.json")
   if awk -v x="$nats" -v want="$want" 'BEGIN { exit !(want > 0 && x > want - 0.005 && x < want + 0.005) }'; then ok "PyTorch's loss: $nats"; else fail "the loss is $nats, PyTorch's $want"; fi
 fi
 finish

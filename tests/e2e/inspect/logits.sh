@@ -58,6 +58,6 @@ for i, t in enumerate(d["tokens"][1:]):
 print(len(d["tokens"]) - 1)
 END
   same "probabilities, ranks and the likeliest ten are those of the logits" "$(awk '/tokens scored/ { print $(NF - 2) }' "$tmp/l.txt")" \
-    "$("$python" "$tmp/check.py" "$CLEF" "$CLEF_SOURCE/model/demo" "$tmp" 2>&1 | tail -n 1)"
+    "$("$python" "$tmp/check.py" "$CLEF" "$CLEF_SOURCE/share/demo" "$tmp" 2>&1 | tail -n 1)"
 fi
 finish

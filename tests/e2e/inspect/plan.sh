@@ -35,15 +35,15 @@ printf '%s\n' a b c >"$tmp/prompts.txt"
 taken "three sequences" --max-seqs 3 -c 128 -- "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 -n 4 -q
 taken "a smaller pool" --max-seqs 3 -c 128 --kv-tokens 128 --step-tokens 64 -- \
   "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 --kv-tokens 128 --step-tokens 64 -n 4 -q
-taken "with a draft" --max-seqs 3 -c 128 --draft "$CLEF_SOURCE/model/demo" -- \
-  "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 --draft "$CLEF_SOURCE/model/demo" -n 4 -q
+taken "with a draft" --max-seqs 3 -c 128 --draft "$CLEF_SOURCE/share/demo" -- \
+  "$CLEF" run --file "$tmp/prompts.txt" --max-seqs 3 -c 128 --draft "$CLEF_SOURCE/share/demo" -n 4 -q
 pool() { "$CLEF" plan "$@" --format json >"$tmp/pool.json"; for key in sequences positions pages bytes; do number "$tmp/pool.json" $key | head -n 1; done | tr '\n' ' '; sed -n 's/.*"limit": "\([^"]*\)".*/\1/p' "$tmp/pool.json"; }
-page=$((2 * 64 * $(sed -n 's/.*"n_layer": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/model/demo/config.json") * $(sed -n 's/.*"n_embd": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/model/demo/config.json")))
+page=$((2 * 64 * $(sed -n 's/.*"n_layer": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/share/demo/config.json") * $(sed -n 's/.*"n_embd": *\([0-9]*\).*/\1/p' "$CLEF_SOURCE/share/demo/config.json")))
 same "its pool" "3 384 6 $((6 * 2 * page)) context of each sequence" "$(pool --max-seqs 3 -c 128 --kv-type f16)"
 same "a pool of whole pages" "3 128 2 $((2 * 4 * page)) --kv-tokens" "$(pool --max-seqs 3 --kv-tokens 100 --kv-type f32)"
 check "the pool as text" "$CLEF" plan --max-seqs 4 -o "$tmp/pool.txt"
 same "names it" 1 "$(grep -c '^pool of 4 sequences' "$tmp/pool.txt")"
-refused "--draft without --max-seqs" 2 "--draft --max-seqs" "$CLEF" plan --draft "$CLEF_SOURCE/model/demo"
+refused "--draft without --max-seqs" 2 "--draft --max-seqs" "$CLEF" plan --draft "$CLEF_SOURCE/share/demo"
 refused "--kv-tokens without --max-seqs" 2 "--kv-tokens --max-seqs" "$CLEF" plan --kv-tokens 64
 refused "--max-seqs with beams" 2 "--max-seqs --beams" "$CLEF" plan --max-seqs 2 --beams 2
 if [ -d "$models/bert" ]; then refused "--max-seqs of an encoder" 1 "--max-seqs bert" "$CLEF" plan "$models/bert" --max-seqs 2; fi
@@ -75,7 +75,7 @@ for part in json.load(open(sys.argv[1]))["parts"]:
 END
 fi
 refused "a context beyond" 1 "" "$CLEF" plan -c 100000
-ln -s "$CLEF_SOURCE/model/demo" "$tmp/a<b&c"
+ln -s "$CLEF_SOURCE/share/demo" "$tmp/a<b&c"
 check "svg of a model with < and & in its name" "$CLEF" plan "$tmp/a<b&c" -c 64 -o "$tmp/marked.svg"
 same "which are escaped" 1 "$(grep -c '>a&lt;b&amp;c, context' "$tmp/marked.svg")"
 check "a page of it" "$CLEF" plan "$tmp/a<b&c" -c 64 -o "$tmp/marked.html"

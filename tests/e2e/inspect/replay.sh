@@ -1,6 +1,6 @@
 # Recorded launches give the text of enqueued ones, over lengths of the visible cache, where a device has them and they are right.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 run="$CLEF run $demo -p ROMEO: --ignore-eos -n 150 -q --print-ids --no-proof"
 why=$("$CLEF" devices --variants | sed -n 's/^ *command buffers: //p')
 if [ -n "$why" ]; then ok "told: $why"; else fail "told"; fi

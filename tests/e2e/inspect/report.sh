@@ -5,7 +5,7 @@ command -v python3 >/dev/null || skip "python3 is needed to read the report"
 # Names that must not be in a report.
 export HOME=$tmp/home-of-alice USER=alice-liddell LOGNAME=alice-liddell HOSTNAME=host-of-alice CLEF_CACHE_DIR=$tmp/cache-of-alice
 mkdir -p "$HOME" "$tmp/models-of-alice"
-cp -r "$CLEF_SOURCE/model/demo" "$tmp/models-of-alice/given-model"
+cp -r "$CLEF_SOURCE/share/demo" "$tmp/models-of-alice/given-model"
 chmod -R u+w "$tmp/models-of-alice"
 report=$tmp/report.json
 sizes="-p 16 -n 4 -r 2"

@@ -1,6 +1,6 @@
 # clef convert: a folder as a GGUF file gives the same logits, bit for bit in f32; wrong calls are refused and leave nothing.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 check "the demo" "$CLEF" convert "$demo" "$tmp/demo.gguf" -q
 same "the demo keeps its ids" "$("$CLEF" run "$demo" $greedy)" "$("$CLEF" run "$tmp/demo.gguf" $greedy)"

@@ -23,7 +23,7 @@ comes_back() {
   same "$name: its kind" "$wanted" "$("$CLEF" info "$tmp/m.gguf" | sed -n 's/^ *tokenizer.ggml.model = "\(.*\)"$/\1/p')"
 }
 
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 comes_back "the demo" "$demo" gpt2 "$demo/tokenizer.json=tokenizer.json"
 rm "$tmp/folder/tokenizer.json"
 "$CLEF" convert "$tmp/folder" "$tmp/m.gguf" 2>"$tmp/err"

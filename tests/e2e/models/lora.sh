@@ -1,6 +1,6 @@
 # clef lora merge and --lora: an adapter beside the weights writes what the merged file writes; wrong calls are refused.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 16 -q --print-ids --exact --no-tune"
 
 # floats N BYTES: N times a float, whose bytes are given for printf

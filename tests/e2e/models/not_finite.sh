@@ -1,6 +1,6 @@
 # Numbers that are not finite: quantize, convert and merge refuse them; what is picked, embedded or scored from them ends with an error.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof -q"
 export CLEF_FUSED=0
 

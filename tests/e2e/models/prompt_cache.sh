@@ -2,7 +2,7 @@
 # taken from the file is told; another model's file, or a damaged one, is refused and left as it is.
 . "$(dirname "$0")/../lib.sh"
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 oracle=${CLEF_SHARED:-}/oracle/models
 file=$tmp/cache
 

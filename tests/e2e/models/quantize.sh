@@ -1,6 +1,6 @@
 # clef quantize: every type is written, read back and generates; what loses nothing gives the same ids; wrong calls are refused.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 # This test is about files, and most of its time would go into the driver's compiler. The tests of ops check the kernels of
 # each type, so only q4_k_m, which mixes types, is run with proofs and a fused step. A cache folder whose name is too long is

@@ -2,7 +2,7 @@
 # with its line; a full pool, a shared prefix and Ctrl-C.
 . "$(dirname "$0")/../lib.sh"
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 oracle=${CLEF_SHARED:-}/oracle/models
 
 # member FILE LINE KEY: a number or a text of the answer, as JSON writes it.

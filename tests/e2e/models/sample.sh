@@ -2,7 +2,7 @@
 # model recommends; wrong flags are refused.
 . "$(dirname "$0")/../lib.sh"
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 p=0.1,0.2,0.3,0.4
 last() { "$CLEF" sample "$@" | tail -n 1; }
 

@@ -2,7 +2,7 @@
 # strings are refused.
 . "$(dirname "$0")/../lib.sh"
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 run() { "$CLEF" run "$demo" -n 60 --temp 0 --ignore-eos "$@" 2>"$tmp/err"; }
 # member FILE LINE KEY: a number or a text of the answer, as JSON writes it.
 member() { sed -n "$2p" "$1" | sed -n "s/.*\"$3\": \(\"\([^\"\\\\]\|\\\\.\)*\"\|[^,}]*\).*/\1/p"; }

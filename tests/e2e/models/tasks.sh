@@ -66,8 +66,8 @@ same "and the text with it" "the cat $(head -1 "$tmp/fill" | cut -f 2) in the se
 same "[MASK] is the same" "$(cat "$tmp/fill")" "$("$CLEF" fill "$bert" "the cat [MASK] in the sea" -n 3 -q)"
 same "two places" 5 "$("$CLEF" fill "$bert" "the <mask> <mask>" -n 2 -q | wc -l)"
 refused "no place to fill" 1 "<mask>" "$CLEF" fill "$bert" "the cat" -q
-refused "no encoder" 1 "gpt2 encoder" "$CLEF" fill "$CLEF_SOURCE/model/demo" "a <mask>" -q
-refused "no classifier" 1 "score.weight" "$CLEF" classify "$CLEF_SOURCE/model/demo" "a" -q
+refused "no encoder" 1 "gpt2 encoder" "$CLEF" fill "$CLEF_SOURCE/share/demo" "a <mask>" -q
+refused "no classifier" 1 "score.weight" "$CLEF" classify "$CLEF_SOURCE/share/demo" "a" -q
 refused "a text too long to classify" 1 "32 24 --truncate" "$CLEF" classify "$bert" "$long" -q
 
 # ---- run, of an encoder-decoder -------------------------------------------------------------------------------------------------------

@@ -23,12 +23,12 @@ same "parts" '[{"from": "template", "text": "<"},
 # Tokens: what a message writes is never a special token, unless that is asked for.
 printf '[{"role": "user", "content": "Now <|endoftext|> is"}]' >"$tmp/special.json"
 printf '{{ messages[0].content }}<|endoftext|>' >"$tmp/t.jinja"
-end=$("$CLEF" tokenize "$CLEF_SOURCE/model/demo" '<|endoftext|>' --no-special | tr -d '[]')
-ids() { "$CLEF" template "$CLEF_SOURCE/model/demo" --template "$tmp/t.jinja" --messages "$tmp/special.json" --ids "$@"; }
+end=$("$CLEF" tokenize "$CLEF_SOURCE/share/demo" '<|endoftext|>' --no-special | tr -d '[]')
+ids() { "$CLEF" template "$CLEF_SOURCE/share/demo" --template "$tmp/t.jinja" --messages "$tmp/special.json" --ids "$@"; }
 count() { tr -d '[] ' | tr ',' '\n' | grep -cx "$end"; }
 same "one special token, the template's" 1 "$(ids | count)"
 same "it is the last" "$end" "$(ids | tr -d '[] \n' | sed 's/.*,//')"
-same "as transformers" "$("$CLEF" tokenize "$CLEF_SOURCE/model/demo" 'Now <|endoftext|> is<|endoftext|>' --no-special)" "$(ids --special-in-content)"
+same "as transformers" "$("$CLEF" tokenize "$CLEF_SOURCE/share/demo" 'Now <|endoftext|> is<|endoftext|>' --no-special)" "$(ids --special-in-content)"
 refused "ids without a model" 2 "MODEL" render --template chatml --ids
 
 # A model's own template: a file beats the config, tools take tool_use.

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Texts that come from outside: empty, broken, 10 MB of one letter or of spaces. The right ids and back, in linear time.
 . "$(dirname "$0")/../lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 
 same "an empty text" "[]" "$("$CLEF" tokenize "$demo" "")"
 same "nothing on stdin" "[]" "$("$CLEF" tokenize "$demo" - </dev/null)"

@@ -2,7 +2,7 @@
 # what ranks refuse; and a rank that is lost.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 ranks() { local n=$1; shift; timeout 1800 mpirun -n "$n" --oversubscribe --bind-to none "$CLEF" "$@" 2>"$tmp/err"; }
 

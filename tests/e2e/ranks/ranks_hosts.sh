@@ -10,7 +10,7 @@ ip netns delete clef-try-$$
 [ -c /dev/net/tun ] || skip "no /dev/net/tun here, so no cable with a latency"
 export CLEF_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TUNE=0 CLEF_RANK_TIMEOUT=60 CLEF_RANK_START=1800
 script=$CLEF_SOURCE/examples/mpi-two-hosts.sh
-models=("$CLEF_SOURCE/model/demo")
+models=("$CLEF_SOURCE/share/demo")
 [ -f "${CLEF_SHARED:-}/data/stories260K/stories260K.gguf" ] && models+=("$CLEF_SHARED/data/stories260K/stories260K.gguf")
 printf '%s\n' "read_gb_s = 10" "gflop_s = 50" "launch_us = 1" "round_trip_us = 5" "memory_gb = 8" >"$tmp/device.txt"
 
@@ -67,7 +67,7 @@ printf '%s\n' '{"model_type": "gpt2", "n_embd": 320, "n_layer": 2, "n_head": 2, 
 for overlap in 0 1 ""; do
   export CLEF_RANK_OVERLAP=$overlap
   out=$tmp/trained$overlap
-  check "training on 2 hosts, CLEF_RANK_OVERLAP=$overlap" hosts 2 "$fast" train --new "$tmp/wide.json" --tokenizer "$CLEF_SOURCE/model/demo" \
+  check "training on 2 hosts, CLEF_RANK_OVERLAP=$overlap" hosts 2 "$fast" train --new "$tmp/wide.json" --tokenizer "$CLEF_SOURCE/share/demo" \
     --data "$CLEF_SOURCE/README.md" -c 16 -b 4 -n 8 --eval-every 0 --checkpoint-every 0 -q -o "$out"
   [ "$overlap" = 0 ] && want=$(sha256sum <"$out/model.safetensors")
   same "its weights" "$want" "$(sha256sum <"$out/model.safetensors")"
@@ -75,7 +75,7 @@ done
 unset CLEF_RANK_OVERLAP
 
 # The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s.
-CLEF_RANK_TIMEOUT=5 "$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/model/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
+CLEF_RANK_TIMEOUT=5 "$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/share/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 ours() { ip netns pids "clef-a-$pid" 2>/dev/null; ip netns pids "clef-b-$pid" 2>/dev/null; }
 ranks() { for p in $(ours); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" = clef ] && echo "$p"; done; }
@@ -94,5 +94,5 @@ wait $pid 2>/dev/null || code=$?
 empty "the cable is cut: no rank and no launcher stays ($took ms)" "$left"
 if [ $code -gt 0 ]; then ok "the cable is cut: exit $code"; else fail "the cable is cut: exit 0"; fi
 same "the cable is cut: one line says who is lost" 1 "$(grep -cE '^clef: rank [01] on host-[ab] is lost \(last: ' "$tmp/err")"
-empty "nothing of the hosts stays" "$(ip netns list | grep -E "clef-[a-d]-$pid"; pgrep -f "$CLEF bench $CLEF_SOURCE/model/demo -p 0 -n 200")"
+empty "nothing of the hosts stays" "$(ip netns list | grep -E "clef-[a-d]-$pid"; pgrep -f "$CLEF bench $CLEF_SOURCE/share/demo -p 0 -n 200")"
 finish

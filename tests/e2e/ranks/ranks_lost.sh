@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
 [ -d /proc/self ] || skip "no /proc here, so no way to find the ranks"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 export CLEF_TEST_MPI=$CLEF_BUILD/libclef_mpi.so CLEF_TEST_SIGNALLED=$tmp/signalled CLEF_MARK=$tmp CLEF_RANK_TIMEOUT=5
 [ -f "$CLEF_BUILD/tests/libfaulty_module.so" ] || skip "built without tests of MPI"
 kill=9 stop=19

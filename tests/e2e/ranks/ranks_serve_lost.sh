@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 [ -d /proc/self ] || skip "no /proc here, so no way to find the ranks"
 command -v curl >/dev/null || skip "no curl here"
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 
 address() { sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$tmp/out" | head -n 1; }
 is_ready() { [ -n "$(address)" ] && curl -fs "$(address)/health" >/dev/null; }

@@ -31,7 +31,7 @@ pair() {
   rm -f "$tmp/alone"
 }
 
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 for layouts in "2x1 1x1" "1x1 2x1" "1x2 1x1" "1x1 2x2" "2x2 3x1" "3x1 1x2"; do
   # shellcheck disable=SC2086
   pair "demo" "$demo" $layouts

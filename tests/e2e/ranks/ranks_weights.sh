@@ -6,7 +6,7 @@ mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "needs Open MPI, which
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 from="--weights-from-rank 0"
 mkdir "$tmp/has" "$tmp/lacks"
-cp -r "$CLEF_SOURCE/model/demo" "$tmp/has/model" && chmod -R u+w "$tmp/has/model"
+cp -r "$CLEF_SOURCE/share/demo" "$tmp/has/model" && chmod -R u+w "$tmp/has/model"
 "$CLEF" quantize "$tmp/has/model" "$tmp/has/model.gguf" q8_0 -q 2>/dev/null || fail "no GGUF file"
 
 # ranks N COMMAND...: rank 0 runs where the model is, the others where nothing is

@@ -23,7 +23,7 @@ check "clef run uses it" "$CLEF" run "$tmp/t5" -p "3 2" -n 3 -q
 refused "pairs need .jsonl" 1 "lines.txt" "$CLEF" train "$fixtures/tiny-t5" --data "$tmp/lines.txt" -o "$tmp/x" -b 8 -c 16 -n 2 -q
 if [ -d "${CLEF_SHARED:-}/oracle/models/gpt-oss" ]; then
   cp -r "$CLEF_SHARED/oracle/models/gpt-oss" "$tmp/oss"
-  cp "$CLEF_SOURCE"/model/demo/tokenizer.json "$tmp/oss/"
+  cp "$CLEF_SOURCE"/share/demo/tokenizer.json "$tmp/oss/"
   refused "a family whose attention has no gradient" 1 "gpt_oss" "$CLEF" train "$tmp/oss" --data "$tmp/lines.txt" -o "$tmp/y" -b 4 -c 16 -n 2 -q
 fi
 finish

@@ -12,7 +12,7 @@ cat >"$tmp/demo.json" <<'J'
 J
 cat "$CLEF_SOURCE"/docs/*.md >"$tmp/docs.txt"
 for n in 1 2 4; do # the flags of tools/train-demo
-  check "the bundled model's shape, on $n" train $n "$tmp/demo$n" --new "$tmp/demo.json" --tokenizer "$CLEF_SOURCE/model/demo" \
+  check "the bundled model's shape, on $n" train $n "$tmp/demo$n" --new "$tmp/demo.json" --tokenizer "$CLEF_SOURCE/share/demo" \
     --data "$tmp/docs.txt" --rows 16 --tokens 256 --steps 50 --rate 2e-3 --warmup 100 --dropout 0.2 --seed 1 --eval-every 25 \
     --checkpoint-every 0 -q
   [ $n = 1 ] || same_losses "$n ranks, 50 steps" "$tmp/demo1" "$tmp/demo$n"
@@ -24,7 +24,7 @@ ways=("CLEF_RANK_OVERLAP=0" "CLEF_RANK_OVERLAP=1" "CLEF_RANK_OVERLAP=1 CLEF_CAPS
 for i in "${!ways[@]}"; do
   read -ra way <<<"${ways[i]}"
   rm -rf "$tmp/way" "$tmp/way.train"
-  check "with ${ways[i]}" env "${way[@]}" "${ranks[@]}" -n 2 "$CLEF" train --new "$tmp/demo.json" --tokenizer "$CLEF_SOURCE/model/demo" \
+  check "with ${ways[i]}" env "${way[@]}" "${ranks[@]}" -n 2 "$CLEF" train --new "$tmp/demo.json" --tokenizer "$CLEF_SOURCE/share/demo" \
     --data "$tmp/docs.txt" --rows 4 --tokens 64 --accumulate 4 --steps 4 --eval-every 0 --checkpoint-every 0 -q -o "$tmp/way"
   [ "$i" = 0 ] && first=$(weights "$tmp/way")
   same "its weights" "$first" "$(weights "$tmp/way")"

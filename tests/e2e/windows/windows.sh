@@ -13,7 +13,7 @@ server=$(dirname "$(readlink -f "$CLEF_WINE")")/wineserver
 [ -x "$server" ] && "$server" -p60 2>/dev/null
 
 win() { "$CLEF_WINE" "$CLEF" "$@"; }
-demo=$CLEF_SOURCE/model/demo
+demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 
 # ---- the same tokens and files
