@@ -29,11 +29,11 @@ endif()
 # (lab/kernels/targets.def, NOT_COMPILED).
 find_program(CLEF_CLANG NAMES clang-15 clang)
 if(CLEF_CLANG)
-  foreach(kernel probe/probe_gpu panel/panel_gpu_gemv panel/panel_gpu_gemm expert_tiles)
+  foreach(kernel probe/probe_gpu panel/panel_gpu_gemv panel/panel_gpu_gemm expert/expert_tiles)
     get_filename_component(name "${kernel}" NAME)
     clef_add_test(arm_dot_${name} COMMAND "${CLEF_CLANG}" -w -x cl -cl-std=CL1.2 -target spir64 -Xclang
       -finclude-default-header -fsyntax-only -include "${kernels}/arm_dot.h"
-      -I "${PROJECT_SOURCE_DIR}/cl" -I "${PROJECT_SOURCE_DIR}/cl/panel"
+      -I "${PROJECT_SOURCE_DIR}/cl" -I "${PROJECT_SOURCE_DIR}/cl/panel" -I "${PROJECT_SOURCE_DIR}/cl/expert"
       -DWG=256 -DSHARING=1 -DNT=4 -DAT_ONCE=4 -DTILES=4 -DTOKENS=4 -DFOURS=1 -DW_TYPE=6 -DQUANTISE=1 -DINT_DOT=5
       -DSUBGROUPS=0 -DSUBGROUP_SIZE=0 -DBIAS_TYPE=-1 -DACT=0 -DRESIDUAL=0 -DOWN=0
       -DROWS=32 -DTRANSPOSED=1 -DALIGNED=0

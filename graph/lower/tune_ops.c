@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 
 enum { CASE_KEYS = 512 /* cached positions in a case of attention */ };

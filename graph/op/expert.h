@@ -17,7 +17,7 @@ static inline const clef__expert_attrs *clef__expert_attrs_of(const clef_value *
     return (const void *)n->attr;
 }
 
-/** Returns 1 when there is a kernel that multiplies the node's x in 8 bits (graph/lower/expert.c). */
+/** Returns 1 when there is a kernel that multiplies the node's x in 8 bits (graph/lower/expert/expert.c). */
 int clef__experts_have_bytes(const clef_value *n);
 /** The tolerance of the expert_matmul n. */
 float clef__expert_tol(const clef_value *n);

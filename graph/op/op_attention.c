@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/lower/attention_grad.h"
+#include "graph/lower/attention/attention_grad.h"
 #include "graph/op/paging.h"
 #include "graph/op/ways.h"
 #include "graph/train/gradient.h"

@@ -1,7 +1,7 @@
 /* cache_write: writes rows to the KV cache, whose dtype may be narrower than theirs. */
 #include <string.h>
 
-#include "graph/lower/attention.h"
+#include "graph/lower/attention/attention.h"
 #include "graph/op/paging.h"
 #include "graph/op/ways.h"
 

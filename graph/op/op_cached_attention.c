@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/lower/attention.h"
+#include "graph/lower/attention/attention.h"
 #include "graph/op/paging.h"
 #include "graph/op/ways.h"
 

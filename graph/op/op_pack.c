@@ -1,5 +1,5 @@
 /* pack: repacks weights as panels (cl/panel/panel.h). */
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 
 enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/shrink.h"
 

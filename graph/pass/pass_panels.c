@@ -7,7 +7,7 @@
  *   product(norm(x))              norm=, if only a few products use the norm
  *   r + product                   residual
  *   r + low_rank_add(product)     low_rank_add of the product with the residual */
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/names.h"
 #include "graph/pass/pass.h"
 

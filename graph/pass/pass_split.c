@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/pass/pass.h"
 
 enum { ROWS_STEP = 64, MAX_PARTS = 4096 };

@@ -12,7 +12,7 @@ enum {
     SMALL_SHARE = 512, /* a product or table with less than this part of all weights stays whole, unless its
                          neighbours are cut: exchanging the result would cost more than it saves */
     ROWS_OF_PANEL =
-        16 /* rows of a panel (graph/lower/panel.h): parts of whole panels, where that is possible */
+        16 /* rows of a panel (graph/lower/panel/panel.h): parts of whole panels, where that is possible */
 };
 
 static int64_t common_multiple(int64_t a, int64_t b)

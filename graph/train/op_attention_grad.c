@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/lower/attention_grad.h"
+#include "graph/lower/attention/attention_grad.h"
 #include "graph/op.h"
 
 enum {

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "graph/cases/cases.h"
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
 #include "lab/kernels/layers.h"

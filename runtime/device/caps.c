@@ -1,7 +1,7 @@
 /* Asks a driver what its device is and can do. The code never looks at a name. */
 #include "runtime/device/caps.h"
 
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cl/args.h"
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "runtime/device/device.h"
 #include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cl/args.h"
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device.h"
 #include "runtime/device/probe_child.h"

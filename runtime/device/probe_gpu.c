@@ -1,6 +1,6 @@
 /* Tests what kernels for GPUs may use beyond OpenCL 1.2: subgroups and products of bytes. A feature that the
  * driver reports, or the compiler accepts, counts only if the device computes a known case correctly. */
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "runtime/device/device.h"
 
 #include <string.h>

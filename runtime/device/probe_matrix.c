@@ -1,7 +1,7 @@
 /* Tests a device's unit that multiplies small matrices (cl/panel/matrix.h): every element must be right and
  * in its place. */
 #include "graph/blocks.h"
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "runtime/device/device.h"
 
 enum { ROWS = 16, WORDS = 8, KINDS = 3, PLANE = 256, PLANES = 5, BYTES = 32, HALVES = 16 };

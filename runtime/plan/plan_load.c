@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
-#include "graph/lower/panel.h"
+#include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
 

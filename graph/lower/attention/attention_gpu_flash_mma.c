@@ -1,0 +1,122 @@
+/* attention and cached_attention on GPUs with units that multiply matrices: tiles of queries by chunks of
+ * keys in halves (cl/attention/attention_gpu_flash_mma.cl). Queries and weights are sums of two halves, so
+ * results are as exact as those of the other kernels. */
+#include "graph/lower/attention/attention.h"
+#include "graph/lower/attention/attention_gpu_parts.h"
+#include "graph/lower/panel/panel.h"
+
+enum {
+    KEYS = 32,         /* of a chunk */
+    UNIT_ROWS = 16,    /* queries of a unit; of Intel's 8 */
+    MOST_UNITS = 4,    /* of a group; of Intel's 8 */
+    MOST_HEAD = 128,   /* elements: a unit's registers hold that many sums for each query */
+    MOST_GROUPS = 2,   /* for each compute unit */
+    ENGINES = 16,      /* compute units of Intel's that share local memory: vector engines of a core */
+    REGISTERS = 256,   /* of a thread of Intel's: sums take 128 */
+    LEAST_QUERIES = 17 /* of a head of k: most calls with fewer are for the kernel of decode */
+};
+
+static int is_dpas(const clef_caps *caps)
+{
+    return caps->matrix == CLEF_MATRIX_DPAS;
+}
+
+static uint32_t unit_rows(const clef_caps *caps)
+{
+    return is_dpas(caps) ? UNIT_ROWS / 2 : UNIT_ROWS;
+}
+
+static uint32_t most_units(const clef_caps *caps)
+{
+    return is_dpas(caps) ? MOST_UNITS * 2 : MOST_UNITS;
+}
+
+/* As the kernels have it. */
+static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, uint32_t E)
+{
+    const uint64_t rows = (uint64_t)units * unit_rows(caps),
+                   lanes = (uint64_t)units * (uint32_t)clef__matrix_lanes(caps), k_words = D / 2 + 4,
+                   v_words = KEYS / 2 + 4;
+    const uint64_t keys = KEYS * k_words, weights = 2 * rows * v_words,
+                   words = is_dpas(caps) ? rows * D + KEYS / 2 * (D + E)
+                                         : 2 * rows * k_words + (keys > weights ? keys : weights) +
+                                               E * v_words + rows * (KEYS + 4) + rows + lanes;
+    return 4 * words + (caps->matrix_plain ? lanes * 64 : 0);
+}
+
+/* As many units as these queries need and local memory has room for; 0: none. */
+static uint32_t units_of(const clef_caps *caps, uint32_t queries, uint32_t D, uint32_t E)
+{
+    uint32_t units = most_units(caps);
+    while (units > 1 && units / 2 * unit_rows(caps) >= queries)
+        units /= 2;
+    while (units && (local_bytes(caps, units, D, E) > caps->local_bytes ||
+                     units * (uint32_t)clef__matrix_lanes(caps) > (uint32_t)clef__group_most(caps)))
+        units /= 2;
+    return units;
+}
+
+static int has_heads(const clef_caps *caps, uint32_t D, uint32_t E)
+{
+    return E <= MOST_HEAD && (is_dpas(caps) ? D == E && D % 64 == 0 : D % 16 == 0 && E % 16 == 0);
+}
+
+static int has_rows(const clef_value *v, const view_args *view)
+{
+    return v->dtype == CLEF_F16 && view->offset % 8 == 0 && view->stride[0] % 8 == 0 &&
+           view->stride[1] % 8 == 0 && view->stride[2] % 8 == 0;
+}
+
+/* Queries of a head of k; with pages those of a run, on average. */
+static uint32_t queries_of(const clef_attention_call *call)
+{
+    const attention_args *a = &call->args.a;
+    return a->group * (call->pages ? clef__ceil_div(a->n[0], a->paging.n_runs) : a->n[2]);
+}
+
+int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_call *call)
+{
+    const attention_args *a = &call->args.a;
+    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = queries_of(call);
+    return !call->batch_invariant && queries >= LEAST_QUERIES && has_heads(lo->caps, D, E) &&
+           has_rows(call->k, &a->k) && has_rows(call->v, &a->v) && units_of(lo->caps, queries, D, E) > 0;
+}
+
+int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n)
+{
+    (void)n;
+    return lo->caps->matrix != CLEF_MATRIX_WMMA;
+}
+
+int clef__attention_gpu_mma_runs(const clef_caps *caps)
+{
+    return clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES);
+}
+
+clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attention_call *call,
+                                           clef_error *err)
+{
+    const clef_caps *caps = lo->caps;
+    const uint32_t units = units_of(caps, queries_of(call), clef__n(lo, call->k, 0), clef__n(lo, call->v, 0)),
+                   rows = units * unit_rows(caps);
+    const char *kernel = is_dpas(caps) ? "attention_gpu_flash_dpas" : "attention_gpu_flash_mma";
+    clef_launch launch = {.source = kernel,
+                          .kernel = kernel,
+                          .registers = is_dpas(caps) && !caps->matrix_plain ? REGISTERS : 0,
+                          .defs = {{"UNITS", (int32_t)units},
+                                   {"KEYS", KEYS},
+                                   {"MATRIX", (int32_t)caps->matrix},
+                                   {"MATRIX_PLAIN", caps->matrix_plain},
+                                   {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                                   {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
+                                   CLEF_ATTENTION_DEFS(lo, call),
+                                   {"FIRST", call->first != NULL}},
+                          .c_version = clef__matrix_c_version(caps),
+                          .local = {units * (uint32_t)clef__matrix_lanes(caps)}};
+    uint32_t wanted = (units == most_units(caps) ? 1 : MOST_GROUPS) * clef__units(caps);
+    if (is_dpas(caps)) { /* compute units share local memory, which has room for MOST_GROUPS groups */
+        const uint32_t at_once = MOST_GROUPS * clef__ceil_div(clef__units(caps), ENGINES);
+        wanted = wanted < at_once ? wanted : at_once;
+    }
+    return clef__attention_parts_launch(lo, call, &launch, rows, wanted, err);
+}

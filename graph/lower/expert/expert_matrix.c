@@ -1,0 +1,160 @@
+/* Lowering of expert_matmul to units that multiply small matrices (cl/expert/expert_tiles_mma.cl): tiles of
+ * pairs, as in the variant `grouped`. x is rounded to bf16, as is W, or both are halves. */
+#include "graph/lower/expert/expert_parts.h"
+#include "graph/lower/panel/panel_gpu_matrix.h"
+
+/* By clef_matrix: columns of W of a group; columns and pairs of a unit, as its registers allow; parts of 32
+ * elements of k in a step, and steps in local memory. A plain unit's group has fewer columns, since what its
+ * work-items exchange takes local memory, too. */
+static const struct {
+    uint32_t columns, plain_columns, unit_columns, unit_rows, blocks, buffers;
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1},
+             [CLEF_MATRIX_MMA] = {256, 128, 32, 32, 2, 1},
+             [CLEF_MATRIX_WMMA] = {128, 128, 16, 32, 2, 1},
+             [CLEF_MATRIX_DPAS] = {128, 128, 16, 32, 1, 2},
+             [CLEF_MATRIX_MFMA] = {128, 128, 32, 32, 2, 1}};
+
+typedef struct shape {
+    clef_x_form x;
+    uint32_t rows, unit_rows, columns, blocks, buffers, group;
+} shape;
+
+static uint64_t local_bytes(const clef_caps *caps, const shape *s)
+{
+    const uint64_t plain = clef__plain_unit_bytes(caps, s->group);
+    const uint32_t columns = caps->matrix == CLEF_MATRIX_DPAS ? 0 : s->columns; /* from memory to registers */
+    return (uint64_t)s->buffers * s->blocks * (columns + s->rows) * 64 + s->rows * 12 + plain;
+}
+
+static int can_lower(const clef_caps *caps, const shape *s)
+{
+    return clef__group_most(caps) >= s->group && caps->local_bytes >= local_bytes(caps, s);
+}
+
+/* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
+static clef_x_form form_of(const clef_caps *caps, const clef_value *n)
+{
+    const clef__expert_attrs *o = clef__expert_attrs_of(n);
+    const int has_bf16 = (caps->matrix_types & CLEF_MATRIX_BF16) != 0,
+              has_halves = (caps->matrix_types & CLEF_MATRIX_HALVES) != 0;
+    const clef_dtype dtype = n->in[1]->dtype;
+    if (o->int8 && clef__experts_have_bytes(n))
+        return has_bf16 ? CLEF_X_ROW_BF16 : CLEF_X_FLOATS;
+    if (!o->half || !o->opts.transpose_b)
+        return CLEF_X_FLOATS;
+    return dtype == CLEF_BF16 && has_bf16    ? CLEF_X_ROW_BF16
+           : dtype == CLEF_F16 && has_halves ? CLEF_X_ROW_HALVES
+                                             : CLEF_X_FLOATS;
+}
+
+/* A group has half the columns where more than half of the last group's would be beyond n; and a step one
+ * part, where local memory has no place for two. */
+static shape shape_of(const clef_caps *caps, const clef__expert_tiles *t)
+{
+    const clef_matrix unit = caps->matrix;
+    const uint32_t most = units[unit].unit_rows, n = t->args.a.n;
+    shape s = {.x = t->x,
+               .rows = t->rows,
+               .unit_rows = most < t->rows ? most : t->rows,
+               .columns = caps->matrix_plain ? units[unit].plain_columns : units[unit].columns,
+               .blocks = units[unit].blocks,
+               .buffers = units[unit].buffers};
+    if (n % s.columns && n % s.columns <= s.columns / 2)
+        s.columns /= 2;
+    s.group =
+        (uint32_t)clef__matrix_lanes(caps) * (s.columns / units[unit].unit_columns) * (s.rows / s.unit_rows);
+    while (clef__group_most(caps) < s.group && s.columns > units[unit].unit_columns) {
+        s.columns /= 2;
+        s.group /= 2;
+    }
+    if (caps->local_bytes < local_bytes(caps, &s))
+        s.blocks = 1;
+    return s;
+}
+
+static int matrix_fits(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_x_form x = form_of(lo->caps, n);
+    if (lo->caps->is_cpu || x == CLEF_X_FLOATS || clef__expert_attrs_of(n)->batch_invariant)
+        return 0;
+    const clef__expert_tiles t = clef__expert_tiles_of(lo, n, x);
+    const shape s = shape_of(lo->caps, &t);
+    const clef_dtype dtype = n->in[1]->dtype;
+    const expert_args *a = &t.args.a;
+    return a->k % 32 == 0 && can_lower(lo->caps, &s) &&
+           (!clef__experts_need_aligned(dtype) || clef__expert_rows_aligned(dtype, a->w, a->k));
+}
+
+static clef_status matrix_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_caps *caps = lo->caps;
+    const clef__expert_tiles t = clef__expert_tiles_of(lo, n, form_of(caps, n));
+    const shape s = shape_of(caps, &t);
+    const clef_status status = clef__lower_expert_order(lo, n, &t, err);
+    if (status)
+        return status;
+    return clef__launch(lo,
+                        &(clef_launch){.source = "expert_tiles_mma",
+                                       .kernel = "expert_tiles_mma",
+                                       .c_version = clef__matrix_c_version(caps),
+                                       .defs = {{"ROWS", (int32_t)s.rows},
+                                                {"COLUMNS", (int32_t)s.columns},
+                                                {"UNIT_COLUMNS", (int32_t)units[caps->matrix].unit_columns},
+                                                {"UNIT_ROWS", (int32_t)s.unit_rows},
+                                                {"BLOCKS", (int32_t)s.blocks},
+                                                {"BUFFERS", (int32_t)s.buffers},
+                                                {"TAIL", t.args.a.k % (32 * s.blocks) != 0},
+                                                {"HALVES", s.x == CLEF_X_ROW_HALVES},
+                                                {"W_TYPE", (int32_t)n->in[1]->dtype},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
+                                                {"MATRIX", (int32_t)caps->matrix},
+                                                {"MATRIX_PLAIN", caps->matrix_plain},
+                                                {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                                                {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)}},
+                                       .args = &t.args,
+                                       .args_bytes = sizeof t.args,
+                                       .bufs = {n, CLEF__SCRATCH, n->in[1], CLEF__SCRATCH, n->in[3]},
+                                       .n_bufs = 5,
+                                       .groups = {clef__ceil_div(t.args.a.n, s.columns), t.tiles},
+                                       .local = {s.group}},
+                        err);
+}
+
+static const char shapes[] = "x that may be rounded, and Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, F16 or BF16";
+
+const clef_variant clef__expert_matmul_mma = {.name = "mma",
+                                              .device_text = CLEF_NEEDS_MMA,
+                                              .shape_text = shapes,
+                                              .cap = CLEF_CAP(matrix),
+                                              .cap_value = CLEF_MATRIX_MMA,
+                                              .runs_on = clef__experts_have_groups,
+                                              .fits = matrix_fits,
+                                              .is_default = clef__experts_have_many_pairs,
+                                              .lower = matrix_lower};
+const clef_variant clef__expert_matmul_wmma = {.name = "wmma",
+                                               .device_text = CLEF_NEEDS_WMMA,
+                                               .shape_text = shapes,
+                                               .cap = CLEF_CAP(matrix),
+                                               .cap_value = CLEF_MATRIX_WMMA,
+                                               .runs_on = clef__experts_have_groups,
+                                               .fits = matrix_fits,
+                                               .is_default = clef__experts_have_many_pairs,
+                                               .lower = matrix_lower};
+const clef_variant clef__expert_matmul_mfma = {.name = "mfma",
+                                               .device_text = CLEF_NEEDS_MFMA,
+                                               .shape_text = shapes,
+                                               .cap = CLEF_CAP(matrix),
+                                               .cap_value = CLEF_MATRIX_MFMA,
+                                               .runs_on = clef__experts_have_groups,
+                                               .fits = matrix_fits,
+                                               .is_default = clef__experts_have_many_pairs,
+                                               .lower = matrix_lower};
+const clef_variant clef__expert_matmul_dpas = {.name = "dpas",
+                                               .device_text = CLEF_NEEDS_DPAS,
+                                               .shape_text = shapes,
+                                               .cap = CLEF_CAP(matrix),
+                                               .cap_value = CLEF_MATRIX_DPAS,
+                                               .runs_on = clef__experts_have_groups,
+                                               .fits = matrix_fits,
+                                               .is_default = clef__experts_have_many_pairs,
+                                               .lower = matrix_lower};

@@ -1,0 +1,428 @@
+/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Rows of x are
+ * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
+ * type, or in bf16 with a weight in blocks that is decoded to bf16. Up to 16 rows share a group, whose units
+ * divide the columns (cl/panel/panel_gpu_few_mma.cl); more are multiplied in tiles
+ * (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by
+ * this code. */
+#include "graph/lower/panel/panel_gpu_matrix.h"
+#include "graph/lower/variant.h"
+
+#include <string.h>
+
+enum {
+    DECODED = 0,
+    FEW_ROWS = 16,
+    MOST_STEP = 2,   /* of a step of panel_gpu_gemm_mma */
+    FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
+    SMALL_TILES = 4, /* in one of panel_gpu_gemm_mma */
+    LARGE_TILES = 16,
+    FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
+    MANY_TOKENS = 4,
+    WIDE_TOKENS = 8,
+    FEW_DECODED_TILES = 8,  /* of a weight that is decoded for fewer than WIDE_TOKENS */
+    PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
+    NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
+    GROUPS_PER_UNIT = 2,    /* wanted before a group of panel_gpu_few_mma gets more */
+    HALF_PARTS = 4,         /* most parts of the columns where rows of x are in halves or bf16 */
+    LEAST_STEPS = 2,        /* blocks of 32 columns of a part */
+    LEAST_TILES = 2         /* of a group whose units divide columns */
+};
+
+/* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
+ * for, another number with a weight in blocks, and another where that is decoded to bf16; the rows of x in a
+ * fragment; the words of a row of x in local memory. Of panel_gpu_few_mma: units of a group, most tiles, and
+ * blocks of 32 columns that a unit reads at once. A plain unit has fewer rows of x, which compiles faster.
+ * Where columns are divided (split()): tiles of a group, and most parts. */
+static const struct {
+    uint32_t lanes, rows, tokens, block_tokens, decoded_tokens, plain_tokens, fragment, words;
+    uint32_t few_units, few_tiles, chunk, split_tiles, parts;
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4, 4, 8},
+             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1, 4, 4},
+             [CLEF_MATRIX_DPAS] = {8, 32, 8, 8, 8, 8, 8, 8, 16, 2, 1, 4, 1},
+             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4, 4, 4}};
+
+int32_t clef__matrix_lanes(const clef_caps *caps)
+{
+    return (int32_t)units[caps->matrix].lanes;
+}
+
+/* Intel's unit is a subgroup of 8. */
+static int is_subgroup(const clef_caps *caps)
+{
+    return caps->matrix == CLEF_MATRIX_DPAS && !caps->matrix_plain;
+}
+
+int32_t clef__matrix_subgroups(const clef_caps *caps)
+{
+    return is_subgroup(caps) ? CLEF_SUBGROUPS_BUILTIN : CLEF_SUBGROUPS_NONE;
+}
+
+int32_t clef__matrix_subgroup_size(const clef_caps *caps)
+{
+    return is_subgroup(caps) ? clef__matrix_lanes(caps) : 0;
+}
+
+int32_t clef__matrix_c_version(const clef_caps *caps)
+{
+    return clef__subgroup_c_version(caps, (clef_subgroups)clef__matrix_subgroups(caps));
+}
+
+/* The sizes of a launch of panel_gpu_gemm_mma. */
+typedef struct shape {
+    uint32_t tiles, tokens, unit_tokens, step, parts;
+} shape;
+
+static uint32_t group_of(const clef_caps *caps, const shape *s)
+{
+    return units[caps->matrix].lanes * (s->tiles * PANEL_ROWS / units[caps->matrix].rows) *
+           (s->tokens * 16 / s->unit_tokens) * s->parts;
+}
+
+/* Slices of 32 bytes in 32 columns of x. */
+static uint32_t slices_of(clef_x_form x)
+{
+    return x == CLEF_X_BYTES ? 1 : 2;
+}
+
+uint64_t clef__plain_unit_bytes(const clef_caps *caps, uint32_t group)
+{
+    return caps->matrix_plain ? (uint64_t)group * 64 : 0;
+}
+
+/* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums; or what the parts exchange, the
+ * sums of 16 rows of the weight of each unit. */
+static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s)
+{
+    const uint64_t words = slices_of(x) * units[caps->matrix].words + 2;
+    const uint64_t steps = 2 * words * 4 * s->step * s->parts * s->tokens * 16,
+                   sums = (uint64_t)group_of(caps, s) / s->parts * (s->parts - 1) /
+                          units[caps->matrix].lanes * 16 * s->unit_tokens * 4;
+    return (steps > sums ? steps : sums) + clef__plain_unit_bytes(caps, group_of(caps, s));
+}
+
+/* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded.
+ * The shape takes two of them at a time where local memory has room for that. */
+static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
+{
+    const int decodes = steps == DECODED;
+    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
+    const uint32_t most = caps->matrix_plain                 ? units[caps->matrix].plain_tokens
+                          : by_blocks                        ? units[caps->matrix].block_tokens
+                          : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
+                                                             : units[caps->matrix].tokens;
+    shape s = {.tiles = tiles,
+               .parts = 1,
+               .tokens = tokens,
+               .unit_tokens = most < tokens * 16 ? most : tokens * 16,
+               .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes && tokens < WIDE_TOKENS &&
+                               steps % MOST_STEP == 0
+                           ? MOST_STEP
+                           : 1};
+    if (caps->local_bytes < local_bytes(caps, x, &s))
+        s.step = 1;
+    return s;
+}
+
+static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
+{
+    return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, x, s);
+}
+
+int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
+{
+    const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* others need no more */
+    const shape least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
+    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least) &&
+           (caps->matrix != CLEF_MATRIX_DPAS || clef__has_matrix_local(caps));
+}
+
+static int has_blocks(const clef_panel_matmul_opts *o)
+{
+    return clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
+}
+
+/* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
+static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *o)
+{
+    if (clef__is_int8(o))
+        return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) ? CLEF_X_BYTES : CLEF_X_FLOATS;
+    if (o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_F16 &&
+        clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
+        return CLEF_X_ROW_HALVES;
+    if (o->activations == CLEF_PANEL_HALF && has_blocks(o) &&
+        clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
+        return CLEF_X_HALVES;
+    return o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_BF16 &&
+                   clef__matrix_multiplies(caps, CLEF_MATRIX_BF16)
+               ? CLEF_X_ROW_BF16
+               : CLEF_X_FLOATS;
+}
+
+int clef__matrix_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return clef__has_many_rows(lo, n) && form_of(lo->caps, (const void *)n->attr) != CLEF_X_FLOATS;
+}
+
+int clef__matrix_decodes(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return clef__rows(lo, n) > FEW_ROWS && o->activations == CLEF_PANEL_BY_DEVICE && !o->batch_invariant &&
+           has_blocks(o) && clef__matrix_multiplies(lo->caps, CLEF_MATRIX_BF16);
+}
+
+clef_status clef__launch_units(clef_lowering *lo, const clef_value *n, clef_x_form x, const clef_launch *own,
+                               clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const clef_caps *caps = lo->caps;
+    const clef_def common[] = {{"W_TYPE", (int32_t)o->dtype},
+                               {"QUANTISE", (int32_t)x},
+                               {"MATRIX", (int32_t)caps->matrix},
+                               {"MATRIX_PLAIN", caps->matrix_plain},
+                               {"SUBGROUPS", clef__matrix_subgroups(caps)},
+                               {"SUBGROUP_SIZE", clef__matrix_subgroup_size(caps)},
+                               {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                               {"ACT", (int32_t)o->act},
+                               {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}};
+    panel_args args = clef__panel_args(lo, n);
+    clef_launch l = *own;
+    int32_t n_own = 0;
+    args.x = 0; /* its rows are in scratch memory */
+    while (l.defs[n_own].name)
+        n_own++;
+    memcpy(&l.defs[n_own], common, sizeof common);
+    l.c_version = clef__matrix_c_version(caps);
+    l.args = &args;
+    l.args_bytes = sizeof args;
+    l.n_bufs = 5;
+    l.bufs[0] = n;
+    l.bufs[1] = CLEF__SCRATCH;
+    l.bufs[2] = n->in[PANEL_PACKED];
+    l.bufs[3] = n->in[PANEL_BIAS];
+    l.bufs[4] = n->in[PANEL_RESIDUAL];
+    return clef__launch(lo, &l, err);
+}
+
+/* ---- up to 16 rows --------------------------------------------------------------------------- */
+
+static uint32_t few_tokens(const clef_caps *caps, uint32_t m)
+{
+    const uint32_t fragment = units[caps->matrix].fragment;
+    return clef__ceil_div(m, fragment) * fragment;
+}
+
+static uint64_t few_bytes(const clef_caps *caps, uint32_t tokens, uint32_t tiles)
+{
+    const uint32_t n = units[caps->matrix].few_units;
+    return (uint64_t)n * tokens * tiles * PANEL_ROWS * 4 +
+           clef__plain_unit_bytes(caps, n * units[caps->matrix].lanes);
+}
+
+static int is_few(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_caps *caps = lo->caps;
+    const uint32_t m = (uint32_t)clef__rows(lo, n);
+    return m <= FEW_ROWS && !((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant &&
+           clef__group_most(caps) >= units[caps->matrix].few_units * units[caps->matrix].lanes &&
+           caps->local_bytes >= few_bytes(caps, few_tokens(caps, m), FEW_TILES);
+}
+
+static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const clef_caps *caps = lo->caps;
+    const panel_args args = clef__panel_args(lo, n);
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), blocks = args.k / 32,
+                   wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
+                   tokens = few_tokens(caps, args.m), n_units = units[caps->matrix].few_units;
+    const uint32_t more = units[caps->matrix].few_tiles;
+    const int has_more =
+        all / more >= wanted * GROUPS_PER_UNIT && caps->local_bytes >= few_bytes(caps, tokens, more);
+    const uint32_t tiles = has_more ? more : FEW_TILES;
+    uint32_t chunk = units[caps->matrix].chunk;
+    while (blocks % chunk)
+        chunk /= 2;
+    return clef__launch_units(lo, n, x,
+                              &(clef_launch){.source = "panel_gpu_few_mma",
+                                             .kernel = "panel_gpu_few_mma",
+                                             .defs = {{"UNITS", (int32_t)n_units},
+                                                      {"TILES", (int32_t)tiles},
+                                                      {"TOKENS", (int32_t)tokens},
+                                                      {"CHUNK", (int32_t)chunk}},
+                                             .groups = {clef__ceil_div(all, tiles)},
+                                             .local = {n_units * units[caps->matrix].lanes}},
+                              err);
+}
+
+/* ---- more rows ------------------------------------------------------------------------------- */
+
+static uint32_t steps_of(const clef_panel_matmul_opts *o, clef_x_form x)
+{
+    return x == CLEF_X_ROW_BF16 && has_blocks(o) ? (uint32_t)DECODED : (uint32_t)o->k / 32;
+}
+
+/* Rows of x in a group, in sixteens. On NVIDIA's units a weight is decoded for as many rows of x as a unit
+ * has registers for, where that leaves parts of the result for all units. */
+static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t m)
+{
+    const uint32_t steps = steps_of(o, x), n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
+    const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
+                           clef__ceil_div((uint32_t)clef__panel_rows(o), units[caps->matrix].rows);
+    const shape wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
+    const uint32_t wanted = caps->nv_capability < 90 ? PARTS_PER_UNIT : NEW_PARTS_PER_UNIT;
+    if (m <= FEW_TOKENS * 16)
+        return FEW_TOKENS;
+    return caps->matrix == CLEF_MATRIX_MMA && x >= CLEF_X_ROW_HALVES && m > MANY_TOKENS * 16 &&
+                   parts >= n_units * wanted && can_lower(caps, x, &wide)
+               ? WIDE_TOKENS
+               : MANY_TOKENS;
+}
+
+/* 1 where products of bf16 have the rate of the unit's others. Sums in f32 run at half the rate on NVIDIA's
+ * cards for games and workstations (CUDA C++ Programming Guide, the table of arithmetic throughput; white
+ * papers of GA102 and Ada). */
+static int has_full_rate(const clef_caps *caps)
+{
+    static const int32_t half[] = {86, 89, 120, 121};
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        if (caps->matrix == CLEF_MATRIX_MMA && caps->nv_capability == half[i])
+            return 0;
+    return 1;
+}
+
+/* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
+int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_caps *caps = lo->caps;
+    return has_full_rate(caps) &&
+           (caps->nv_capability < 90 || tokens_of(caps, (const void *)n->attr, CLEF_X_ROW_BF16,
+                                                  (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);
+}
+
+/* A group of NVIDIA's units that decode a weight has few tiles, so that a processor holds several groups. */
+static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t tokens)
+{
+    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? FEW_DECODED_TILES
+                                                                                       : LARGE_TILES;
+}
+
+/* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
+ * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; a tile
+ * more where waiting for x takes long: for many tokens, or where a weight is decoded fast, since its blocks
+ * have one scale. */
+static shape tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t tokens,
+                      uint32_t m)
+{
+    const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, steps = steps_of(o, x),
+                   blocks = clef__ceil_div(m, tokens * 16),
+                   all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
+    const int is_fast = caps->matrix == CLEF_MATRIX_MMA && steps == DECODED &&
+                        clef_dtype_block_elems((clef_dtype)o->dtype) == 32;
+    shape best = shape_of(caps, x, steps, SMALL_TILES, tokens);
+    uint32_t least = UINT32_MAX;
+    for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
+        const shape s = shape_of(caps, x, steps, tiles, tokens);
+        const uint32_t of_a_group = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles;
+        const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
+        if (can_lower(caps, x, &s) && busiest < least - least / 10) {
+            best = s;
+            least = busiest;
+        }
+    }
+    return best;
+}
+
+/* Units that a compute unit should have at once, so that some multiply while others wait. NVIDIA's have
+ * registers for 12 to 16, and for half as many with WIDE_TOKENS. */
+static uint32_t wanted_units(const clef_caps *caps, clef_x_form x, uint32_t tokens)
+{
+    switch (caps->matrix) {
+    case CLEF_MATRIX_MMA:
+        return x <= CLEF_X_HALVES || tokens == MANY_TOKENS ? 15 : tokens == FEW_TOKENS ? 10 : 4;
+    case CLEF_MATRIX_WMMA:
+        return 16; /* two compute units, of two SIMDs each */
+    default:
+        return tokens == FEW_TOKENS ? 8 : 4;
+    }
+}
+
+/* Divides the columns among units of a group where the result has too few parts for the device's compute
+ * units. How often depends on the number of tokens, so a batch-invariant product is not divided. */
+static shape split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, shape whole,
+                   uint32_t m)
+{
+    const uint32_t blocks = (uint32_t)o->k / 32, n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
+                   all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
+    const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, units[caps->matrix].rows) *
+                               clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);
+    const int by_blocks = x <= CLEF_X_HALVES, few = whole.tokens == FEW_TOKENS,
+              keeps = by_blocks && caps->nv_capability >= 90 && !few;
+    const uint32_t wanted = by_blocks ? units[caps->matrix].parts
+                            : few     ? HALF_PARTS
+                                      : 2,
+                   most = wanted < units[caps->matrix].parts ? wanted : units[caps->matrix].parts;
+    shape s = whole;
+    if (o->batch_invariant)
+        return whole;
+    while (s.parts < most && of_result * s.parts * 2 <= n_units * wanted_units(caps, x, s.tokens) &&
+           blocks % (s.parts * 2) == 0 && blocks >= s.parts * 2 * LEAST_STEPS)
+        s.parts *= 2;
+    if (s.parts == 1)
+        return whole;
+    if (!keeps)
+        s.tiles = units[caps->matrix].split_tiles;
+    if (blocks % (s.step * s.parts))
+        s.step = 1;
+    const uint32_t groups = clef__ceil_div(m, s.tokens * 16) * clef__ceil_div(all, s.tiles);
+    if (!by_blocks && few && caps->matrix != CLEF_MATRIX_WMMA && groups * 2 <= n_units)
+        s.tiles /= 2;
+    while (s.parts > 1 && !can_lower(caps, x, &s))
+        if (s.tiles > LEAST_TILES)
+            s.tiles /= 2;
+        else
+            s.parts /= 2;
+    return s.parts > 1 ? s : whole;
+}
+
+static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_form x, uint32_t tokens,
+                              clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const clef_caps *caps = lo->caps;
+    const panel_args args = clef__panel_args(lo, n);
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
+                   blocks = clef__ceil_div(args.m, tokens * 16);
+    const shape s = split(caps, o, x, tiles_of(caps, o, x, tokens, args.m), args.m);
+    return clef__launch_units(lo, n, x,
+                              &(clef_launch){.source = "panel_gpu_gemm_mma",
+                                             .kernel = "panel_gpu_gemm_mma",
+                                             .defs = {{"TILES", (int32_t)s.tiles},
+                                                      {"TOKENS", (int32_t)tokens},
+                                                      {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
+                                                      {"UNIT_TOKENS", (int32_t)s.unit_tokens},
+                                                      {"PARTS", (int32_t)s.parts},
+                                                      {"STEP", (int32_t)s.step}},
+                                             .groups = {blocks, clef__ceil_div(all, s.tiles)},
+                                             .local = {group_of(caps, &s)}},
+                              err);
+}
+
+clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_caps *caps = lo->caps;
+    const clef_x_form x =
+        lo->serving->method == CLEF_BY_BF16 ? CLEF_X_ROW_BF16 : form_of(caps, (const void *)n->attr);
+    const uint32_t m = (uint32_t)clef__rows(lo, n);
+    const int is_local = clef__is_matrix_local(caps, x);
+    const uint32_t tokens =
+        is_local ? clef__matrix_local_tokens(caps, m) : tokens_of(caps, (const void *)n->attr, x, m);
+    const int few = x != CLEF_X_ROW_BF16 || !has_blocks((const void *)n->attr) ? is_few(lo, n) : 0;
+    const clef_x_slices slices = {
+        .rows = few ? few_tokens(caps, m) : tokens * 16,
+        .paired = x == CLEF_X_BYTES && (caps->matrix == CLEF_MATRIX_MMA || caps->matrix == CLEF_MATRIX_MFMA)};
+    const clef_status status = clef__lower_lane_rows(lo, n, x, &slices, clef__shuffles_of(caps), err);
+    if (status || few)
+        return status ? status : lower_few(lo, n, x, err);
+    return is_local ? clef__lower_matrix_local(lo, n, x, err) : lower_many(lo, n, x, tokens, err);
+}

@@ -1,0 +1,100 @@
+/* Lowering of panel_matmul to Intel's units for small matrices with a weight in halves or bf16, or in blocks
+ * that are decoded to bf16, for more than a few rows (cl/panel/panel_gpu_gemm_mma_local.cl). */
+#include "graph/lower/panel/panel_gpu_matrix.h"
+
+enum {
+    ROWS = 32,       /* of the weight, of a unit */
+    MOST_TOKENS = 8, /* rows of x in a group, in sixteens */
+    LEAST_TOKENS = 2,
+    MOST_TILES = 16, /* tiles of the weight in a group */
+    LEAST_TILES = 4,
+    ENGINES = 16,   /* compute units that share local memory: vector engines of a core */
+    REGISTERS = 256 /* of a thread, which needs 128 for 32 rows of sums of 32 tokens */
+};
+
+typedef struct shape {
+    uint32_t tiles, tokens;
+} shape;
+
+/* Rows of x of a unit. A group of few has more units with fewer each, since each copies a part of the
+ * weight. */
+static uint32_t unit_tokens(uint32_t tokens)
+{
+    return tokens == LEAST_TOKENS ? 16 : 32;
+}
+
+static uint32_t group_of(const clef_caps *caps, shape s)
+{
+    return (uint32_t)clef__matrix_lanes(caps) * (s.tiles * PANEL_ROWS / ROWS) *
+           (s.tokens * 16 / unit_tokens(s.tokens));
+}
+
+/* Two steps of 32 columns in 16 bits. */
+static uint64_t local_bytes(const clef_caps *caps, shape s)
+{
+    return (uint64_t)(s.tiles + s.tokens) * 16 * 64 * 2 + clef__plain_unit_bytes(caps, group_of(caps, s));
+}
+
+static int can_lower(const clef_caps *caps, shape s)
+{
+    return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, s);
+}
+
+int clef__is_matrix_local(const clef_caps *caps, clef_x_form x)
+{
+    return caps->matrix == CLEF_MATRIX_DPAS && (x == CLEF_X_ROW_HALVES || x == CLEF_X_ROW_BF16);
+}
+
+int clef__has_matrix_local(const clef_caps *caps)
+{
+    return can_lower(caps, (shape){LEAST_TILES, LEAST_TOKENS});
+}
+
+uint32_t clef__matrix_local_tokens(const clef_caps *caps, uint32_t m)
+{
+    uint32_t tokens = LEAST_TOKENS;
+    while (tokens * 16 < m && tokens < MOST_TOKENS && can_lower(caps, (shape){LEAST_TILES, tokens * 2}))
+        tokens *= 2;
+    return tokens;
+}
+
+/* The tiles of a group: as many as it can have, but fewer where the core that has most to do is done sooner
+ * by a tenth. What bounds a group is local memory: what its units read there for their products, and what the
+ * group stores. */
+static shape shape_of(const clef_caps *caps, uint32_t m, uint32_t tiles)
+{
+    const uint32_t tokens = clef__matrix_local_tokens(caps, m), blocks = clef__ceil_div(m, tokens * 16),
+                   cores = caps->n_units > ENGINES ? (uint32_t)caps->n_units / ENGINES : 1;
+    shape best = {LEAST_TILES, tokens};
+    uint32_t least = UINT32_MAX;
+    for (uint32_t t = MOST_TILES; t >= LEAST_TILES; t /= 2) {
+        const shape s = {t, tokens};
+        const uint32_t groups = blocks * clef__ceil_div(tiles, t);
+        const uint32_t busiest = clef__ceil_div(groups, cores) * (t * tokens + t + tokens);
+        if (can_lower(caps, s) && busiest < least - least / 10) {
+            best = s;
+            least = busiest;
+        }
+    }
+    return best;
+}
+
+clef_status clef__lower_matrix_local(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
+{
+    const clef_caps *caps = lo->caps;
+    const uint32_t m = (uint32_t)clef__rows(lo, n),
+                   tiles = clef__ceil_div((uint32_t)clef__panel_rows((const void *)n->attr), PANEL_ROWS);
+    const shape s = shape_of(caps, m, tiles);
+    return clef__launch_units(
+        lo, n, x,
+        &(clef_launch){.source = "panel_gpu_gemm_mma_local",
+                       .kernel = "panel_gpu_gemm_mma_local",
+                       .registers = caps->matrix_plain ? 0 : REGISTERS,
+                       .defs = {{"TILES", (int32_t)s.tiles},
+                                {"TOKENS", (int32_t)s.tokens},
+                                {"UNIT_ROWS", ROWS},
+                                {"UNIT_TOKENS", (int32_t)unit_tokens(s.tokens)}},
+                       .groups = {clef__ceil_div(m, s.tokens * 16), clef__ceil_div(tiles, s.tiles)},
+                       .local = {group_of(caps, s)}},
+        err);
+}
