@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/constrain/constraint.h"
-#include "model/constrain/token_trie.h"
+#include "model/tokenizer/token_trie.h"
 #include "model/tokenizer/tokenizer.h"
+
+static const clef__constraint_ops *ops(const clef__guide *g)
+{
+    return *(const clef__constraint_ops *const *)g->guide.constraint;
+}
 
 void clef__guide_finish(clef__guide *g)
 {
@@ -47,14 +51,14 @@ clef_status clef__guide_set(clef__guide *g, const clef_guide *guide, int32_t n_v
 clef_status clef__guide_begin(const clef__guide *g, clef__guide_place *place, clef_error *err)
 {
     *place = (clef__guide_place){.begun = !g->guide.after[0]};
-    return clef_constraint_begin(g->guide.constraint, &place->state, err);
+    return ops(g)->begin(g->guide.constraint, &place->state, err);
 }
 
 clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err)
 {
     const clef_token_trie *t = g->guide.trie;
     if (place->begun)
-        return clef_constraint_mask(g->guide.constraint, t, &place->state, g->mask, err);
+        return ops(g)->mask(g->guide.constraint, t, &place->state, g->mask, err);
     for (int32_t id = 0; id < t->n_vocab; id++)
         g->mask[id / 32] |= 1u << id % 32;
     for (int32_t i = 0; i < t->n_ends; i++)
@@ -76,7 +80,7 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
     const clef_token_trie *t = g->guide.trie;
     clef__guide_place next = *place;
     if (place->begun)
-        return clef_constraint_accept(g->guide.constraint, t, &place->state, id, err);
+        return ops(g)->accept(g->guide.constraint, t, &place->state, id, err);
     if (id < 0 || id >= t->n_vocab)
         return CLEF_OK;
     const clef__token *token = &t->tok->vocab.tokens[id];
@@ -92,8 +96,7 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
         i++;
     if (i < n) {
         size_t n_read = 0;
-        const clef_status s =
-            clef_constraint_read(g->guide.constraint, &next.state, bytes + i, n - i, &n_read, err);
+        const clef_status s = ops(g)->read(g->guide.constraint, &next.state, bytes + i, n - i, &n_read, err);
         if (s)
             return s;
         if (n_read < n - i)
@@ -105,7 +108,7 @@ clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, i
 
 void clef__guide_keep(const clef__guide *g, clef__guide_place *place)
 {
-    clef__constraint_keep(g->guide.constraint, &place->state);
+    ops(g)->keep(g->guide.constraint, &place->state);
 }
 
 int clef__guide_ends(const clef__guide *g, int32_t id)

@@ -5,6 +5,20 @@
 #include "clef/constrain.h"
 #include "model/session/sampler.h"
 
+/** What a session asks of a constraint: the functions of clef/constrain.h. A constraint's first member points to
+ *  this table, so that sessions and batches need not know who compiled it. */
+typedef struct clef__constraint_ops {
+    clef_status (*begin)(clef_constraint *c, clef_constraint_state *state, clef_error *err);
+    clef_status (*read)(clef_constraint *c, clef_constraint_state *state, const char *bytes, size_t n,
+                        size_t *n_read, clef_error *err);
+    clef_status (*mask)(clef_constraint *c, const clef_token_trie *trie, const clef_constraint_state *state,
+                        uint32_t *mask, clef_error *err);
+    clef_status (*accept)(clef_constraint *c, const clef_token_trie *trie, clef_constraint_state *state,
+                          int32_t id, clef_error *err);
+    /** Keeps the place of a text that does not run while others do. */
+    void (*keep)(clef_constraint *c, clef_constraint_state *state);
+} clef__constraint_ops;
+
 /** Where a text is. It can be copied, to come back to it. */
 typedef struct clef__guide_place {
     clef_constraint_state state;
