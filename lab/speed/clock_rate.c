@@ -7,11 +7,11 @@
 enum { ROUNDS = 9, STEPS = 200000, ADDITIONS = 64 };
 
 #if defined(__x86_64__)
-#  define ADD "add %1, %0\n\t"
+#    define ADD "add %1, %0\n\t"
 #elif defined(__aarch64__)
-#  define ADD "add %0, %0, %1\n\t"
+#    define ADD "add %0, %0, %1\n\t"
 #else
-#  error "expected x86-64 or AArch64"
+#    error "expected x86-64 or AArch64"
 #endif
 #define ADD_8 ADD ADD ADD ADD ADD ADD ADD ADD
 

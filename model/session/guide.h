@@ -5,8 +5,8 @@
 #include "clef/constrain.h"
 #include "model/session/sampler.h"
 
-/** What a session asks of a constraint: the functions of clef/constrain.h. A constraint's first member points to
- *  this table, so that sessions and batches need not know who compiled it. */
+/** What a session asks of a constraint: the functions of clef/constrain.h. A constraint's first member points
+ *  to this table, so that sessions and batches need not know who compiled it. */
 typedef struct clef__constraint_ops {
     clef_status (*begin)(clef_constraint *c, clef_constraint_state *state, clef_error *err);
     clef_status (*read)(clef_constraint *c, clef_constraint_state *state, const char *bytes, size_t n,
