@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 /* What a state is in its layer, and its name behind "past_key_values.N.". */
 static const struct {

@@ -1,4 +1,4 @@
-/* clef_graph_write_onnx() of a library without protobuf-c; graph/onnx/ has the other. */
+/* clef_graph_write_onnx() of a library without protobuf-c; export/onnx/ has the other. */
 #ifndef CLEF_HAVE_ONNX
 #    include "clef/onnx.h"
 #    include "graph/fail.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 #include "graph/text/text.h"
 
 enum { DATA_ALIGN = 64 };

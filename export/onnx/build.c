@@ -1,5 +1,5 @@
 /* Making ONNX nodes, constants and dims. */
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* ONNX for what goes along a sequence with a memory (convolution, gated delta), and for mixtures of
  * experts. */
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 /* A state has new content in its first sequences; those behind them stay. */
 static void keep_state(onnx_export *x, const clef_value *state, const char *now, clef_dim B)

@@ -1,7 +1,7 @@
 /* Writing ONNX: what the ops' emission functions use to make nodes. Names stand for tensors, as in ONNX
  * itself. All memory is the export's arena. After a failure every function returns "" and does nothing. */
-#ifndef CLEF_GRAPH_ONNX_ONNX_H
-#define CLEF_GRAPH_ONNX_ONNX_H
+#ifndef CLEF_EXPORT_ONNX_ONNX_H
+#define CLEF_EXPORT_ONNX_ONNX_H
 
 #include "clef/onnx.h"
 #include "graph/arena.h"
@@ -65,7 +65,7 @@ extern const onnx_emit clef__onnx_table[CLEF_N_OPS];
 ONNX_EMITTERS(X)
 #undef X
 
-/* ---- making nodes (graph/onnx/build.c) ------------------------------------------------------- */
+/* ---- making nodes (export/onnx/build.c) ------------------------------------------------------- */
 /** Records the first failure; returns "". */
 const char *clef__onnx_fail(onnx_export *x, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 void       *clef__onnx_alloc(onnx_export *x, size_t n_bytes);
@@ -122,10 +122,10 @@ const char *clef__onnx_rows(onnx_export *x, const clef_value *pos, clef_dim leng
 const char *clef__onnx_positions(onnx_export *x, const clef_value *pos, clef_dim length);
 const char *clef__onnx_range(onnx_export *x, clef_dim n);
 int32_t     clef__onnx_type(clef_dtype dtype); /* 0: a block format */
-/** Describes a tensor for the graph's lists (graph/onnx/info.c). */
+/** Describes a tensor for the graph's lists (export/onnx/info.c). */
 Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type, const clef_shape *shape);
 
-/* ---- inputs and outputs as other tools name them (graph/onnx/optimum.c); not of PLAIN ----------- */
+/* ---- inputs and outputs as other tools name them (export/onnx/optimum.c); not of PLAIN ----------- */
 /** Finds B, T and S, and makes what the inputs do not say of them. */
 void        clef__onnx_find_lengths(onnx_export *x);
 /** Adds an input or a state. */

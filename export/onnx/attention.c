@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 static const char *swap_last(onnx_export *x, const char *in, int32_t rank)
 {

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 const onnx_emit clef__onnx_table[CLEF_N_OPS] = {
 #define X(op) [CLEF_OP_##op] = clef__onnx_emit_##op,

@@ -1,7 +1,7 @@
 /* What the file says of its inputs, outputs and values: their types, and their dims by name or number. */
 #include <inttypes.h>
 
-#include "graph/onnx/onnx.h"
+#include "export/onnx/onnx.h"
 
 static const char *symbol_name(const onnx_export *x, int32_t symbol)
 {
