@@ -140,7 +140,7 @@ typedef struct clef_op_def {
     int (*sum)(const clef_value *n, const unsigned char *partial, struct clef__way *way);
 
     /** NULL, or adds the nodes of the gradient: d is that of n's result, F32, and has its shape. The function
-     *  adds the gradients of the inputs that want one (graph/train/gradient.h). */
+     *  adds the gradients of the inputs that want one (graph/grad/gradient.h). */
     void (*grad)(struct clef__gradients *gr, clef_value *n, clef_value *d);
     int32_t fixed;    /* bit i: for the gradient, floats of input i are constants (rope's frequencies); a
                          graph that needs their gradient is refused */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/train/plot.h"
+#include "train/command/plot.h"
 
 /* The name of a run: of OUT.train/log.jsonl OUT's. */
 static void name_of(const plot_log *log, char out[128])

@@ -1,7 +1,7 @@
 /* affine: scale and shift by numbers. */
+#include "graph/grad/gradient.h"
 #include "graph/lower/elementwise.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 static const clef_attr_def affine_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_affine_opts, scale), NULL},

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/grad/gradient.h"
+#include "graph/grad/softmax_grad.h"
 #include "graph/lower/attention/attention_grad.h"
 #include "graph/op/paging.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
-#include "graph/train/softmax_grad.h"
 
 /* Indices of the inputs. */
 enum {

@@ -1,7 +1,7 @@
 /* Elementwise functions of two inputs, with numpy's broadcasting. One line each at the end of this file. */
+#include "graph/grad/gradient.h"
 #include "graph/lower/elementwise.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 /* tol: one rounding (2.5 ulp for a quotient, OpenCL 1.2, 7.4) of 6e-8. */
 #define BINARY(name_, text, expression, way_, sum_, gradient_a, gradient_b)                                  \

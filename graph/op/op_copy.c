@@ -1,9 +1,9 @@
 /* copy and concat: make dense values from views. */
 #include <string.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/elementwise.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 clef_value *clef_copy(clef_graph *g, clef_value *x)
 {

@@ -1,11 +1,11 @@
 /* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
+#include "graph/grad/expert_grad.h"
+#include "graph/grad/gather_grad.h"
+#include "graph/grad/gradient.h"
 #include "graph/lower/variant.h"
 #include "graph/op/expert_fused.h"
 #include "graph/op/ways.h"
-#include "graph/train/expert_grad.h"
-#include "graph/train/gather_grad.h"
-#include "graph/train/gradient.h"
 
 static const clef_attr_def expert_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef__expert_attrs, opts.transpose_b), NULL},

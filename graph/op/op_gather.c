@@ -1,11 +1,11 @@
 /* gather: picks rows of a table by their ids. */
 #include <string.h>
 
+#include "graph/grad/gather_grad.h"
+#include "graph/grad/gradient.h"
 #include "graph/op.h"
 #include "graph/op/ways.h"
 #include "graph/shrink.h"
-#include "graph/train/gather_grad.h"
-#include "graph/train/gradient.h"
 
 static const clef_attr_def gather_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_gather_opts, axis), NULL},

@@ -1,7 +1,7 @@
 /* gather_elements: picks elements of each row by their indices. */
+#include "graph/grad/expert_grad.h"
+#include "graph/grad/gradient.h"
 #include "graph/op.h"
-#include "graph/train/expert_grad.h"
-#include "graph/train/gradient.h"
 
 clef_value *clef_gather_elements(clef_graph *g, clef_value *x, clef_value *ids)
 {

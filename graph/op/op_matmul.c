@@ -2,10 +2,10 @@
  * done by variants. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/variant.h"
 #include "graph/op/ways.h"
 #include "graph/shrink.h"
-#include "graph/train/gradient.h"
 
 static const clef_attr_def matmul_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef_matmul_opts, transpose_b), NULL},

@@ -1,11 +1,11 @@
 /* layer_norm and rms_norm: normalisation of each row. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
+#include "graph/grad/norm_grad.h"
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
-#include "graph/train/norm_grad.h"
 
 static const clef_attr_def norm_attrs[] = {
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_norm_opts, eps), NULL},

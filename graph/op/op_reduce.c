@@ -1,10 +1,10 @@
 /* reduce, argmax and topk: results of whole rows. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
 {

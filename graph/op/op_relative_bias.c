@@ -1,8 +1,8 @@
 /* relative_bias: a value for each distance between a key and a query, laid out as a bias of the scores. */
+#include "graph/grad/gradient.h"
+#include "graph/grad/relative_bias_grad.h"
 #include "graph/op.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
-#include "graph/train/relative_bias_grad.h"
 
 static const clef_attr_def relative_bias_attrs[] = {
     {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, queries), NULL},

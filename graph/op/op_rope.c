@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/attention/attention.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 const char *const clef__rope_pairings[] = {"halves", "interleaved", "interleaved_to_halves", NULL};
 

@@ -1,11 +1,11 @@
 /* softmax: scale, soft cap, mask, causal and sliding window, then the softmax of each row. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
+#include "graph/grad/softmax_grad.h"
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
-#include "graph/train/softmax_grad.h"
 
 static const clef_attr_def softmax_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, scale), NULL},

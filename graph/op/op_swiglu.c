@@ -1,9 +1,9 @@
 /* swiglu: the gated activation of SwiGLU. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/elementwise.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 clef_value *clef_swiglu(clef_graph *g, clef_value *gate, clef_value *up)
 {

@@ -2,9 +2,9 @@
  * function in double. */
 #include <math.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/lower/elementwise.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 static const double SQRT_HALF = 0.70710678118654752440,
                     GELU_SLOPE = 0.79788456080286535588; /* sqrt(1/2), sqrt(2/pi) */

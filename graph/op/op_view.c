@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "graph/grad/gradient.h"
 #include "graph/op.h"
 #include "graph/op/ways.h"
-#include "graph/train/gradient.h"
 
 /* A view costs nothing, since it reads and writes nothing. */
 static clef_cost no_cost(const clef_value *n, const int64_t *symbols)

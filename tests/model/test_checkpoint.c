@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "clef/model.h"
-#include "model/train/checkpoint.h"
 #include "tests/check.h"
+#include "train/model/checkpoint.h"
 
 enum { W = 37, N_TENSORS = 4 };
 

@@ -16,9 +16,9 @@
 #include "graph/fail.h"
 #include "run_graph.h"
 #include "runtime/plan/plan.h"
-#include "runtime/train/train_buckets.h"
 #include "tests/check.h"
 #include "tests/layers/count.h"
+#include "train/plan/train_buckets.h"
 
 enum { WIDTH = 1024, N_ROWS = 2, N_PARAMETERS = 4, N_BUCKETS = 3, MOST_SUMS = 64 };
 

@@ -3,7 +3,7 @@
 #include "tests/skip.h"
 #include "tests/train/words.h"
 
-#include "model/train/dataset_order.h"
+#include "train/model/dataset_order.h"
 
 static space got, again;
 static clef_tokenizer *plain, *framed; /* without and with special tokens around a text */
