@@ -1,5 +1,5 @@
 /* Lays out and draws the DOT form by Graphviz. */
-#include "export/pictures/graph_draw.h"
+#include "tools/graph/graph_draw.h"
 
 #include <errno.h>
 #include <stdlib.h>

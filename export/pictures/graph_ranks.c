@@ -1,5 +1,5 @@
 /* Makes the graphs of ranks. */
-#include "export/pictures/graph_ranks.h"
+#include "tools/graph/graph_ranks.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/pictures/graph_draw.h"
-#include "export/pictures/graph_ranks.h"
 #include "tools/adapters.h"
 #include "tools/graph/graph_diff.h"
+#include "tools/graph/graph_draw.h"
 #include "tools/graph/graph_page.h"
+#include "tools/graph/graph_ranks.h"
 #include "tools/graph/graph_source.h"
 #include "tools/output.h"
 

@@ -116,3 +116,25 @@ void plot_free(plot_log *log)
         free(log->samples[i].text);
     free(log->samples);
 }
+
+int plot_run(int32_t n_logs, char **paths, const char *out)
+{
+    static const char *const names[] = {"svg", "png", "html", NULL};
+    static const cli_writer writers[] = {plot_svg, plot_png, plot_html};
+    plot_log logs[CLI_MAX_LIST] = {{0}};
+    plot_logs all = {logs, 0};
+    clef_error err = {0};
+    clef_status s = CLEF_OK;
+    const int32_t format = cli_format_of("train plot", names, "svg", -1, out);
+    if (format < 0)
+        return CLI_USAGE;
+    if (n_logs < 1)
+        return cli_fail(CLI_USAGE, "train plot: expected LOG");
+    for (int32_t i = 0; i < n_logs && !s; i++)
+        s = plot_read(paths[i], &logs[all.n++], &err);
+    if (!s)
+        s = cli_output(out, writers[format], &all, &err);
+    for (int32_t i = 0; i < all.n; i++)
+        plot_free(&logs[i]);
+    return !s ? CLI_OK : err.status ? cli_report(&err) : CLI_FAILED;
+}

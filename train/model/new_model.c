@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "model/open/declared.h"
+#include "model/open/families.h"
 #include "model/tokenizer/read/formats.h"
-#include "train/model/families.h"
 #include "train/model/new_values.h"
 #include "train/model/save.h"
 

@@ -1,6 +1,6 @@
 /* How models of each family are started anew: what transformers' classes have and how they begin. */
-#ifndef CLEF_TRAIN_MODEL_FAMILIES_H
-#define CLEF_TRAIN_MODEL_FAMILIES_H
+#ifndef CLEF_MODEL_OPEN_FAMILIES_H
+#define CLEF_MODEL_OPEN_FAMILIES_H
 
 #include "model/open/arch.h"
 

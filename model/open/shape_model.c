@@ -6,9 +6,9 @@
 #include "graph/fail.h"
 #include "model/open/config.h"
 #include "model/open/declared.h"
+#include "model/open/families.h"
 #include "model/open/model.h"
 #include "runtime/os/os.h"
-#include "train/model/families.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
 

@@ -1,6 +1,6 @@
-/* Families of which new models can be made (train/model/families.h). Names, biases and ranges are those of
+/* Families of which new models can be made (model/open/families.h). Names, biases and ranges are those of
  * the classes in transformers. */
-#include "train/model/families.h"
+#include "model/open/families.h"
 
 #include <math.h>
 #include <string.h>
