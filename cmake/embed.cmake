@@ -1,10 +1,15 @@
 # Writes files into one C file, as an array of graph/embedded.h.
-# usage: cmake -DOUT=FILE -DROOT=FOLDER -DARRAY=NAME "-DSOURCES=a.cl;b.h" -P embed.cmake
+# usage: cmake -DOUT=FILE [-DROOT=FOLDER] -DARRAY=NAME "-DSOURCES=a.cl;b.h" -P embed.cmake
+# Names are paths below ROOT; without it they have no folder.
 set(arrays "")
 set(rows "")
 set(i 0)
 foreach(path IN LISTS SOURCES)
-  file(RELATIVE_PATH name "${ROOT}" "${path}")
+  if(ROOT)
+    file(RELATIVE_PATH name "${ROOT}" "${path}")
+  else()
+    get_filename_component(name "${path}" NAME)
+  endif()
   file(READ "${path}" hex HEX)
   string(LENGTH "${hex}" n_digits)
   math(EXPR n_bytes "${n_digits} / 2")

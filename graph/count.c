@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/memory.h"
-#include "graph/op/collective.h"
 
 /* The arena is planned as for a device with buffers of any size, whose alignment is the usual one. */
 static const uint64_t arena_align = 128;

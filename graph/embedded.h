@@ -12,6 +12,6 @@ typedef struct clef_embedded {
 
 /* Both lists end with a NULL name. */
 extern const clef_embedded clef__embedded_cl[];    /* the kernel sources of cl/ */
-extern const clef_embedded clef__embedded_cases[]; /* the op cases of graph/cases/ */
+extern const clef_embedded clef__embedded_cases[]; /* the cases of ops, by the names of their files */
 
 #endif

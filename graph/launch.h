@@ -56,7 +56,7 @@ typedef struct clef_gemm_call {
     float    alpha, beta;
 } clef_gemm_call;
 
-/** What ranks exchange at a node of graph/op/collective.h. */
+/** What ranks exchange at a node of graph/collective.h. */
 typedef enum clef_exchange_kind {
     CLEF_EXCHANGE_SUM,     /* out = the sum of `in` over the ranks of the stage */
     CLEF_EXCHANGE_GATHER,  /* out = their parts of an axis */

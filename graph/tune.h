@@ -7,7 +7,7 @@
 
 struct clef_lowering;
 
-/** Nodes with equal keys are tuned as one case (graph/lower/tune_ops.c). A dim that is a symbol counts as its
+/** Nodes with equal keys are tuned as one case (graph/op/tune_ops.c). A dim that is a symbol counts as its
  *  bound. */
 typedef struct clef_tune_key {
     int32_t op, dtype, n, k; /* of matrix products: the weight's dtype, its rows and its columns */

@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_ADAPTERS_H
 #define CLEF_TOOLS_ADAPTERS_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** The option; the command's options struct has a cli_list at `offset`. */
 #define LORA_OPTION(offset_)                                                                              \

@@ -3,8 +3,8 @@
 #ifndef CLEF_TOOLS_CLASSIFIER_H
 #define CLEF_TOOLS_CLASSIFIER_H
 
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 /** Options of both commands; in their structs this member is called `common`. */
 typedef struct cli_classifier_options {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 static int fail_twice(const char *command)
 {

@@ -5,7 +5,7 @@
 #include "clef/constrain.h"
 #include "clef/model.h"
 #include "clef/tools.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 typedef struct cli_constraint {
     const char *grammar, *schema, *regex, *choice;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 
 enum { MAX_SHARES = 64, MAX_NAME = 256 };
 

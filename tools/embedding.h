@@ -2,8 +2,8 @@
 #ifndef CLEF_TOOLS_EMBEDDING_H
 #define CLEF_TOOLS_EMBEDDING_H
 
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 /** Options of both commands; their structs begin with these. */
 typedef struct cli_embedding_options {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 static int is_missing(const char *path)
 {

@@ -3,7 +3,7 @@
 #ifndef CLEF_TOOLS_RANKS_H
 #define CLEF_TOOLS_RANKS_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** Keeps the command line, which all ranks have to have in common. */
 void cli_ranks_command_line(int argc, char **argv);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

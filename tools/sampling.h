@@ -5,7 +5,7 @@
 #include "clef/model.h"
 #include "clef/sampler.h"
 #include "clef/tokenizer.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** A number that no flag sets, for options that a model may recommend. */
 #define CLI_NOT_GIVEN (-1)

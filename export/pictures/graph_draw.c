@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 #ifdef CLEF_HAVE_GRAPHVIZ
 #    include <graphviz/gvc.h>

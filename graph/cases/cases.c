@@ -257,7 +257,7 @@ clef_status clef__cases_load(const clef_op_def *op, clef_op_case **out, clef_err
         e++;
     *out = NULL;
     return e->name ? clef__cases_parse((const char *)e->text, name, op->name, out, err)
-                   : clef__fail(err, CLEF_E_FORMAT, "graph/cases/%s: there is no such file", name);
+                   : clef__fail(err, CLEF_E_FORMAT, "%s: there is no such file of cases", name);
 }
 
 void clef__cases_free(clef_op_case *cases)

@@ -4,7 +4,7 @@
 #define CLEF_GRAPH_RANKS_H
 
 #include "graph/cases/oracle.h"
-#include "graph/op/collective.h"
+#include "graph/collective.h"
 #include "graph/pass/shard.h"
 
 /** Evaluates the ranks' graphs in double, at o->symbols, on the data of `o`, whose graph is the whole one

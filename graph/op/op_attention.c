@@ -6,7 +6,7 @@
 #include "graph/grad/gradient.h"
 #include "graph/grad/softmax_grad.h"
 #include "graph/lower/attention/attention_grad.h"
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 #include "graph/op/ways.h"
 
 /* Indices of the inputs. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/lower/attention/attention.h"
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 #include "graph/op/ways.h"
 
 enum {

@@ -2,7 +2,7 @@
  * this step. */
 #include <string.h>
 
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 #include "graph/op/ways.h"
 
 enum { X, W, STATE, POS, RUNS, N_IN }; /* indices of the inputs */

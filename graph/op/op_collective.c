@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
-#include "graph/op/collective.h"
 
 static clef_status launch_exchange(clef_lowering *lo, const clef_value *n, const clef_value *out,
                                    const clef_exchange_call *call, clef_error *err)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 #include "graph/op/ways.h"
 
 enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, RUNS, N_IN };

@@ -3,7 +3,7 @@
 #ifndef CLEF_GRAPH_SHARDING_H
 #define CLEF_GRAPH_SHARDING_H
 
-#include "graph/op/collective.h"
+#include "graph/collective.h"
 #include "graph/op/ways.h"
 #include "graph/pass/shard.h"
 

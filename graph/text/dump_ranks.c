@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op/collective.h"
+#include "graph/collective.h"
 #include "graph/text/dot.h"
 
 /* What is drawn as one node: a value, or layers that are folded. */

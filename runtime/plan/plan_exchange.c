@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op/collective.h"
+#include "graph/collective.h"
 #include "runtime/plan/exchange.h"
 
 /* ---- values in host memory ------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
-/* The command line's parser and the JSON writer of the command (tools/cli.c, tools/json.c). */
+/* The command line's parser and the JSON writer of the command (tools/cli/cli.c, tools/cli/json.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "tools/cli.h"
-#include "tools/json.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/json.h"
 
 typedef struct options {
     const char *text;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/task.h"
-#include "tools/terminal.h"
 
 /* ---- stubs ----------------------------------------------------------------------------------- */
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "clef/clef.h"
-#include "tools/cli.h"
-#include "tools/common.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
+#include "tools/cli/terminal.h"
 #include "tools/constraint.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
 
 enum { REJECTED = 1, INCOMPLETE = 3 };
 

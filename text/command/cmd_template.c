@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clef/template.h"
-#include "tools/common.h"
-#include "tools/json.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 
 typedef struct template_options {
     const char *messages, *tools, *template, *date, *parse, *tool_format;

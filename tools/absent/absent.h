@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_ABSENT_H
 #define CLEF_TOOLS_ABSENT_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** The error of a call into a guest that this build does not have. `what` is what the caller asked for. */
 #define CLI_ABSENT(err, what, option)                                                               \

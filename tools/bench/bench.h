@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 #include "clef/batch.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 #include "tools/inspect/trace.h"
-#include "tools/progress.h"
-#include "tools/prompts/speculation.h"
+#include "tools/cli/progress.h"
+#include "tools/speculation.h"
 
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/bench/bench.h"
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 enum {
     DEFAULT_PROMPT = 64,

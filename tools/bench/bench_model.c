@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "tools/bench/bench.h"
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
 

@@ -3,7 +3,7 @@
 
 #include "clef/ranks.h"
 #include "tools/bench/bench.h"
-#include "tools/json.h"
+#include "tools/cli/json.h"
 #include "tools/ranks.h"
 
 enum { N_SIZES = 8, N_COLUMNS = 6 };

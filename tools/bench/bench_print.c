@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/bench/bench.h"
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 static int by_value(const void *a, const void *b)
 {

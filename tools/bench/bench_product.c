@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/bench/bench.h"
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 enum { MAX_SIDE = 65536 };
 static const double ROUND_SECONDS = 0.1; /* a round repeats the product until it takes this long */

@@ -6,8 +6,8 @@
 
 #include "clef/cache.h"
 #include "tools/bench/bench_report.h"
-#include "tools/output.h"
-#include "tools/terminal.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 
 enum { PATH_BYTES = 768 };
 

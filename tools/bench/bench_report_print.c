@@ -5,7 +5,7 @@
 
 #include "clef/clef.h"
 #include "tools/bench/bench_report.h"
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 typedef struct number {
     const char *key;

@@ -1,6 +1,6 @@
 /* The measured steps: feeding prompts, generating tokens, and their cost. */
 #include "tools/bench/bench.h"
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 static void add_cost(const bench *b, double *flops, double *bytes)
 {

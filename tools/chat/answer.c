@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "tools/chat/talk.h"
-#include "tools/common.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 
 /* ECMA-48 SGR: faint, and normal again */
 static const char dim[] = "\x1b[2m", plain[] = "\x1b[0m";

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/output.h"
+#include "tools/cli/common.h"
+#include "tools/cli/output.h"
 
 extern const cli_command cli_command_chat;
 

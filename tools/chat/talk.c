@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tools/adapters.h"
-#include "tools/common.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 
 enum { MAX_DEFAULT_CONTEXT = 8192 };
 

@@ -6,10 +6,10 @@
 
 #include "clef/clef.h"
 #include "tools/chat/input.h"
-#include "tools/cli.h"
-#include "tools/common.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/common.h"
 #include "tools/constraint.h"
-#include "tools/progress.h"
+#include "tools/cli/progress.h"
 #include "tools/sampling.h"
 
 typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/cli/output.h"
 #include "tools/inspect/attention.h"
-#include "tools/output.h"
 
 typedef struct attention_options {
     cli_forward_opts forward;

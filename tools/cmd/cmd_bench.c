@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "tools/bench/bench.h"
-#include "tools/output.h"
-#include "tools/terminal.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 
 static const bench_options bench_defaults = {
     .n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 typedef struct cache_options {
     const char *dir;

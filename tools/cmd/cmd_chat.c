@@ -6,8 +6,8 @@
 #include "tools/adapters.h"
 #include "tools/chat/commands.h"
 #include "tools/chat/talk.h"
-#include "tools/common.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 
 static const chat_options chat_defaults = {
     .pin = CLEF_PIN_AUTO,

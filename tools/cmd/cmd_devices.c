@@ -1,9 +1,9 @@
 /* clef devices: lists the OpenCL devices, what each can do, and which one clef uses by default. */
 #include <inttypes.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 #include "tools/inspect/variants.h"
-#include "tools/json.h"
 
 typedef struct devices_options {
     int32_t json, variants, measure;

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
+#include "tools/cli/terminal.h"
 #include "tools/embedding.h"
 #include "tools/inspect/npy.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
 
 typedef struct embed_options {
     cli_embedding_options common;

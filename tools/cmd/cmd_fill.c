@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/classifier.h"
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 typedef struct fill_options {
     cli_classifier_options common;

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "tools/adapters.h"
+#include "tools/cli/output.h"
 #include "tools/graph/graph_diff.h"
 #include "tools/graph/graph_draw.h"
 #include "tools/graph/graph_page.h"
 #include "tools/graph/graph_ranks.h"
 #include "tools/graph/graph_source.h"
-#include "tools/output.h"
 
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;

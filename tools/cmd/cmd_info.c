@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/json.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 
 typedef struct info_options {
     const char *model;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/output.h"
 #include "tools/inspect/logits.h"
-#include "tools/output.h"
 
 typedef struct logits_options {
     cli_forward_opts forward;

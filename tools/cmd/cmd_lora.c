@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 typedef struct lora_options {
     float scale;

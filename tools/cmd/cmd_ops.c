@@ -1,7 +1,7 @@
 /* clef ops: the ops that graphs are made of, with their formulas. */
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 typedef struct ops_options {
     int32_t none;

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "graph/hash.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 #include "tools/inspect/curve.h"
-#include "tools/json.h"
-#include "tools/progress.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 
 enum { DEFAULT_CONTEXT = 512, MAX_STEP = 512, MIN_STEP = 8, LOGITS_A_STEP = 1 << 24, VISIBLE_STEP = 64 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/output.h"
 #include "tools/inspect/memory_plan.h"
-#include "tools/output.h"
 #include "tools/scaling/scaling.h"
 
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/progress.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 
 typedef struct quantize_options {
     int32_t quiet;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/output.h"
+#include "tools/cli/common.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 #include "tools/prompts/run.h"
 #include "tools/prompts/run_file.h"
-#include "tools/terminal.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
  * most devices. */

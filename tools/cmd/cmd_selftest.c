@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "runtime/prove/prover.h"
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 typedef struct selftest_options {
     const char *device, *op, *prove;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/json.h"
-#include "tools/progress.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 
 typedef struct tokenize_options {
     int32_t no_special, json, pieces, decode;

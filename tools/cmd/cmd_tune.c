@@ -1,9 +1,9 @@
 /* clef tune: measures which variants are fastest on a device, and saves the results. */
 #include <inttypes.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 #include "tools/inspect/variants.h"
-#include "tools/progress.h"
 
 typedef struct tune_options {
     const char *device, *model;

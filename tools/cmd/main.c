@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "clef/clef.h"
+#include "tools/cli/terminal.h"
 #include "tools/manual/manual.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 
 static const char *const command_names[] = {
 #define COMMAND(name) #name,
-#include "tools/commands.def"
+#include "tools/cli/commands.def"
 #undef COMMAND
     "help", NULL};
 

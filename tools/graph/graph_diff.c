@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/output.h"
+#include "tools/cli/output.h"
 
 /* The pass after the last @, NULL if there is no pass of that name. */
 static const char *pass_of(const char *spec)

@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_GRAPH_DRAW_H
 #define CLEF_TOOLS_GRAPH_DRAW_H
 
-#include "tools/output.h"
+#include "tools/cli/output.h"
 
 /** Lays out a graph in DOT form, which `write` writes, and draws it as "svg" or "png". CLEF_E_UNSUPPORTED if
  *  clef was built without Graphviz, or Graphviz cannot draw the form; CLEF_E_IO, CLEF_E_NOMEM, and the

@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
+#include "tools/cli/json.h"
 #include "tools/inspect/page.h"
-#include "tools/json.h"
 
 typedef struct page_data {
     const clef_graph *graph;

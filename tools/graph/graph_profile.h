@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_GRAPH_PROFILE_H
 #define CLEF_TOOLS_GRAPH_PROFILE_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 typedef struct cli_graph_profile {
     clef_device      *device;

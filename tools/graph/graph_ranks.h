@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_GRAPH_RANKS_H
 
 #include "clef/ranks.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 enum { CLI_MAX_DRAWN_RANKS = 16 };
 

@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_GRAPH_SOURCE_H
 
 #include "tools/adapters.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 typedef struct cli_graph_source {
     clef_build_opts build; /* for a model; its taps become outputs of a text graph too */

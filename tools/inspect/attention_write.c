@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
+#include "tools/cli/terminal.h"
 #include "tools/inspect/attention.h"
 #include "tools/inspect/npy.h"
 #include "tools/inspect/page.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
 
 /** The first of the requested heads. */
 static int32_t first_head(const attention_maps *a)

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/output.h"
+#include "tools/cli/common.h"
+#include "tools/cli/output.h"
 
 enum {
     WIDTH = 900,

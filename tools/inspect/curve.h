@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_CURVE_H
 #define CLEF_TOOLS_CURVE_H
 
-#include "tools/output.h"
+#include "tools/cli/output.h"
 
 typedef struct cli_curve {
     const char  *title;

@@ -4,8 +4,8 @@
 #define CLEF_TOOLS_FORWARD_H
 
 #include "tools/adapters.h"
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 typedef struct cli_forward_opts {
     const char *prompt, *file, *ids, *in; /* exactly one of: text, a file of text, "1,2,3", a .safetensors

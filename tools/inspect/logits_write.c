@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
+#include "tools/cli/terminal.h"
 #include "tools/inspect/curve.h"
 #include "tools/inspect/logits.h"
 #include "tools/inspect/page.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
 
 static double surprise_bits(double nats)
 {

@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_MEMORY_PLAN_H
 
 #include "clef/batch.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 enum { MEMORY_MAX_PARTS = 32 }; /* plans times devices */
 

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
 #include "tools/inspect/memory_plan.h"
 #include "tools/inspect/page.h"
-#include "tools/json.h"
 
 uint64_t cli_memory_device(const memory_part *part)
 {

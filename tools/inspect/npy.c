@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/output.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 
 /* `code` is NumPy's name of a kind and a size. The header's length has 2 bytes; the whole head is a multiple
  * of 64. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 static const char *find_page(const char *name, size_t n)
 {

@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_PAGE_H
 #define CLEF_TOOLS_PAGE_H
 
-#include "tools/output.h"
+#include "tools/cli/output.h"
 
 typedef struct cli_page_file {
     const char *name, *text;

@@ -3,7 +3,7 @@
 #ifndef CLEF_TOOLS_ROW_NUMBERS_H
 #define CLEF_TOOLS_ROW_NUMBERS_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** A node that uses the integers of the value `numbers`. Names are the graph's. */
 typedef struct row_use {

@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_TAPS_H
 #define CLEF_TOOLS_TAPS_H
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** 1 when the graph has an output of that name. */
 int cli_is_output(const clef_graph *graph, const char *name);

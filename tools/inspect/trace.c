@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 #include "tools/inspect/page.h"
-#include "tools/json.h"
-#include "tools/output.h"
-#include "tools/terminal.h"
 
 enum { HOST = 1, DEVICE = 2, STEPS = 1, ENQUEUE = 2, QUEUE = 1 };
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 /** Zeroed: none. */
 typedef struct cli_trace {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/json.h"
+#include "tools/cli/output.h"
 #include "tools/inspect/values.h"
-#include "tools/json.h"
-#include "tools/output.h"
 
 enum { MAX_CASE = 128 };
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/json.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 
 static const char *const state_names[] = {"chosen", "slower", "failed", "untimed", "unfit", "by_order"};
 

@@ -7,7 +7,7 @@
 #define COMMAND(name) {NULL, &cli_command_##name},
 /* clang-format off */
 const cli_command_row cli_commands[] = {
-#include "tools/commands.def"
+#include "tools/cli/commands.def"
     {NULL, NULL},
 };
 /* clang-format on */

@@ -2,7 +2,7 @@
  * else completes to files. */
 #include <string.h>
 
-#include "tools/help.h"
+#include "tools/cli/help.h"
 #include "tools/manual/manual.h"
 
 static int is_shown(const cli_option *o)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "clef/clef.h"
-#include "tools/help.h"
+#include "tools/cli/help.h"
 #include "tools/manual/manual.h"
 
 void cli_help_all(FILE *to)

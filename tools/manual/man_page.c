@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clef/clef.h"
-#include "tools/help.h"
+#include "tools/cli/help.h"
 #include "tools/manual/manual.h"
 
 /* Writes n bytes of text, and escapes what roff would interpret: a backslash, a hyphen, or a dot or quote at

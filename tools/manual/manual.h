@@ -2,7 +2,7 @@
 #ifndef CLEF_TOOLS_MANUAL_H
 #define CLEF_TOOLS_MANUAL_H
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** A row of commands.def: a group's title, or a command of the group above it. Both NULL end the table. */
 typedef struct cli_command_row {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/json.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 
 static int no_memory(void)
 {

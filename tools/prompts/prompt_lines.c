@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tools/adapters.h"
-#include "tools/common.h"
-#include "tools/json.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
 
 /** The line that is being read. */
 typedef struct reading {

@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_PROMPT_LINES_H
 
 #include "clef/generate.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** A prompt and how to continue it. */
 typedef struct prompt_line {

@@ -5,13 +5,13 @@
 
 #include "tools/adapters.h"
 #include "tools/bench/bench.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 #include "tools/constraint.h"
 #include "tools/inspect/run_inside.h"
 #include "tools/inspect/trace.h"
-#include "tools/progress.h"
+#include "tools/cli/progress.h"
 #include "tools/prompt_cache.h"
-#include "tools/prompts/speculation.h"
+#include "tools/speculation.h"
 #include "tools/sampling.h"
 
 enum { START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "tools/adapters.h"
-#include "tools/json.h"
-#include "tools/progress.h"
+#include "tools/cli/json.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 #include "tools/prompts/answers.h"
-#include "tools/terminal.h"
 
 enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
 

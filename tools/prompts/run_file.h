@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_RUN_FILE_H
 
 #include "clef/batch.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 #include "tools/prompts/prompt_lines.h"
 #include "tools/constraint.h"
 #include "tools/sampling.h"

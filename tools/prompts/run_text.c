@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 #include "tools/prompts/run.h"
-#include "tools/terminal.h"
 
 /* Writes to stdout at once. When its reader has gone, the run ends silently. */
 static int write_text(const char *text, size_t n)

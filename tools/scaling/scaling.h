@@ -5,7 +5,7 @@
 
 #include "clef/model.h"
 #include "clef/ranks.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 enum { CLI_LINK_ROWS = 16 };
 /** A connection. A rank that sends to k others at once needs latency + (k - 1) message + the bytes by the

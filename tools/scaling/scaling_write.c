@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 #include "tools/scaling/scaling.h"
 
 static clef_status check(FILE *to, clef_error *err)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 /* What values take in memory, about: jansson's structs, and what malloc() adds. */
 enum {

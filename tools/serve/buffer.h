@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** Zeroed, it is empty. */
 typedef struct serve_buffer {

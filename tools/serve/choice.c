@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/task.h"
 

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/error.h"
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/thread.h"
 #include "tools/serve/turns.h"
-#include "tools/terminal.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */
 static const double body_rate = 65536;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
-#include "tools/terminal.h"
 
 enum { MOST_INPUTS = 2048 };
 static const double look_seconds = 0.1;

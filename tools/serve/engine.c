@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/progress.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/terminal.h"
 #include "tools/serve/http.h"
 #include "tools/serve/queue.h"
-#include "tools/terminal.h"
 
 /* Embeddings yield to each other after so many tokens, and to texts; a step that fails is tried so often. */
 enum { EMBED_TOKENS = 1024, EMBED_TOKENS_BESIDE = 256, MOST_TRIES = 2 };

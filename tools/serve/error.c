@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 const serve_error_kind serve_error_kinds[SERVE_N_ERRORS] = {
     {200, "", "", ""},

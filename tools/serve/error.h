@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "clef/status.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 typedef enum serve_error_id {
     SERVE_OK,

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/connections.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/rules.h"
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/turns.h"
-#include "tools/terminal.h"
 
 enum { PIECE = 16384, MOST_URI = 8192, HEAD_BYTES = 96 << 10 };
 /* A refused request's body is read and dropped up to here: a client that is still writing would else lose the

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/cli/common.h"
 #include "tools/serve/crypto.h"
 #include "tools/serve/system.h"
 #include "tools/serve/thread.h"

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/thread.h"
 #include "tools/serve/turns.h"
-#include "tools/terminal.h"
 
 enum { MOST_THREADS = 8 };
 static const double look_seconds = 0.1;

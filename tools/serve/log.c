@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 #include "tools/serve/system.h"
 
 /* Text that cannot move a terminal's cursor, nor begin a line: control characters become \xHH. */

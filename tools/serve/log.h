@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 typedef enum serve_log_form { SERVE_LOG_TEXT, SERVE_LOG_JSON } serve_log_form;
 typedef struct serve_log {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/body.h"
-#include "tools/terminal.h"
 
 typedef enum field_type {
     BOOL,

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 
 #include "tools/adapters.h"
-#include "tools/cli.h"
-#include "tools/common.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/common.h"
 #include "tools/constraint.h"
-#include "tools/prompts/speculation.h"
+#include "tools/speculation.h"
 #include "tools/serve/constraints.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/log.h"

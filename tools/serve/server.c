@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
@@ -10,7 +11,6 @@
 #include "tools/serve/socket.h"
 #include "tools/serve/system.h"
 #include "tools/serve/turns.h"
-#include "tools/terminal.h"
 
 /* Requests that were failed write their last event within this time. */
 static const double last_seconds = 3;

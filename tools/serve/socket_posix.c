@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #ifndef POLLRDHUP
 #    define POLLRDHUP 0

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 #include "tools/serve/socket.h"
 
 /* ---- listening ------------------------------------------------------------------------------- */

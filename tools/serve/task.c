@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/keys.h"
-#include "tools/terminal.h"
 
 /* How often a waiting thread looks for its client. */
 static const double look_seconds = 0.1;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/cli/json.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 

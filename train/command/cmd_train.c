@@ -1,8 +1,8 @@
 /* clef train: trains a model on texts, from nothing or from a model, wholly or as an adapter. */
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 #include "train/command/plot.h"
 #include "train/command/train.h"
 

@@ -2,8 +2,8 @@
 #ifndef CLEF_TRAIN_COMMAND_PLOT_H
 #define CLEF_TRAIN_COMMAND_PLOT_H
 
-#include "tools/common.h"
-#include "tools/output.h"
+#include "tools/cli/common.h"
+#include "tools/cli/output.h"
 
 /** Numbers along the steps. */
 typedef struct plot_series {

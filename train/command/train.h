@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "clef/clef.h"
-#include "tools/common.h"
-#include "tools/progress.h"
+#include "tools/cli/common.h"
+#include "tools/cli/progress.h"
 
 /* --validation was not given. */
 #define TRAIN_VALIDATION_DEFAULT (-1.0f)

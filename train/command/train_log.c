@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
-#include "tools/output.h"
-#include "tools/terminal.h"
+#include "tools/cli/json.h"
+#include "tools/cli/output.h"
+#include "tools/cli/terminal.h"
 #include "train/command/train.h"
 
 /* The first n_bytes of a log. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 #include "train/command/train.h"
 
 /* ---- the line that shows progress ---------------------------------------------------------------- */

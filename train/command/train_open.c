@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/ranks.h"
-#include "tools/terminal.h"
 #include "train/command/train.h"
 
 enum { PATH_BYTES = 4096 };

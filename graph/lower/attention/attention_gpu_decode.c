@@ -2,7 +2,7 @@
  * pass from memory to registers (cl/attention/attention_gpu_decode.cl). */
 #include "graph/lower/attention/attention.h"
 #include "graph/lower/attention/attention_gpu_parts.h"
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 
 enum {
     GROUP = 128,       /* items */

@@ -3,7 +3,7 @@
 
 same "--version" "clef $(sed -n 's/^project(clef VERSION \([0-9.]*\).*/\1/p' "$CLEF_SOURCE/CMakeLists.txt")" "$("$CLEF" --version)"
 check "help" "$CLEF" help
-for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$CLEF_SOURCE/tools/commands.def"); do
+for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$CLEF_SOURCE/tools/cli/commands.def"); do
   check "help $command" "$CLEF" help "$command"
   same "$command --help is help $command" "$("$CLEF" help "$command")" "$("$CLEF" "$command" --help)"
   if "$CLEF" help | grep -q "^  $command "; then ok "help lists $command"; else fail "help lists $command"; fi

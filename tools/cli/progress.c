@@ -1,9 +1,9 @@
-#include "tools/progress.h"
+#include "tools/cli/progress.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 enum { BAR_WIDTH = 30 };
 static const double bar_pause = 0.05, line_pause = 5.0; /* seconds between two updates */

@@ -1,4 +1,4 @@
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,13 +1,13 @@
 /* Writes files so that they are always complete. */
-#include "tools/output.h"
+#include "tools/cli/output.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/terminal.h"
+#include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 
 /* Writes to an open file, which may be NULL with errno set, and closes it. */
 static clef_status write_file(const char *name, FILE *to, cli_writer write, void *user, clef_error *err)

@@ -1,7 +1,7 @@
 /* The command line: each command has a table of its options, from which argv is parsed and the help is
  * printed. */
-#ifndef CLEF_TOOLS_CLI_H
-#define CLEF_TOOLS_CLI_H
+#ifndef CLEF_TOOLS_CLI_CLI_H
+#define CLEF_TOOLS_CLI_CLI_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -77,7 +77,7 @@ typedef struct cli_command {
 } cli_command;
 
 #define COMMAND(name) extern const cli_command cli_command_##name;
-#include "tools/commands.def"
+#include "tools/cli/commands.def"
 #undef COMMAND
 
 /** Parses argv[0 .. argc-1] (after the command's name) into `options`, which already hold the defaults.

@@ -1,6 +1,6 @@
 /* Writes JSON text (RFC 8259). */
-#ifndef CLEF_TOOLS_JSON_H
-#define CLEF_TOOLS_JSON_H
+#ifndef CLEF_TOOLS_CLI_JSON_H
+#define CLEF_TOOLS_CLI_JSON_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* What the command needs from the operating system: terminals, interruption, files, a clock. Each system has
  * one implementation (terminal_posix.c, terminal_windows.c); nothing else in tools/ includes a system
  * header. */
-#ifndef CLEF_TOOLS_TERMINAL_H
-#define CLEF_TOOLS_TERMINAL_H
+#ifndef CLEF_TOOLS_CLI_TERMINAL_H
+#define CLEF_TOOLS_CLI_TERMINAL_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 static char *held; /* cli_hold_messages() */
 static size_t held_bytes;

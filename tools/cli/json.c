@@ -1,4 +1,4 @@
-#include "tools/json.h"
+#include "tools/cli/json.h"
 
 #include <inttypes.h>
 #include <math.h>

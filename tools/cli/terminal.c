@@ -1,5 +1,5 @@
-/* The parts of tools/terminal.h that are the same on all systems. */
-#include "tools/terminal.h"
+/* The parts of tools/cli/terminal.h that are the same on all systems. */
+#include "tools/cli/terminal.h"
 
 static int line_shown;
 

@@ -3,7 +3,7 @@
 #define CLEF_TOOLS_SPECULATION_H
 
 #include "clef/batch.h"
-#include "tools/common.h"
+#include "tools/cli/common.h"
 
 typedef struct cli_speculation {
     const char *spec, *draft;           /* NULL: not given */

@@ -1,5 +1,5 @@
 /* Caches in pages: checks, the argument block, and what references and random inputs need. */
-#include "graph/op/paging.h"
+#include "graph/lower/paging.h"
 
 #include <string.h>
 

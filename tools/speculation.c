@@ -1,5 +1,5 @@
 /* The flags of speculation. */
-#include "tools/prompts/speculation.h"
+#include "tools/speculation.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Writes a command's result to stdout, or to a file that is never half-written. */
-#ifndef CLEF_TOOLS_OUTPUT_H
-#define CLEF_TOOLS_OUTPUT_H
+#ifndef CLEF_TOOLS_CLI_OUTPUT_H
+#define CLEF_TOOLS_CLI_OUTPUT_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #define _XOPEN_SOURCE 700
 #define _DARWIN_C_SOURCE /* ru_maxrss on macOS */
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "tools/help.h"
+#include "tools/cli/help.h"
 
 #include <stdarg.h>
 #include <string.h>

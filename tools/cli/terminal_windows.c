@@ -1,7 +1,7 @@
-/* tools/terminal.h for Windows 10 and newer. The program's manifest makes UTF-8 the code page of the process,
- * so that paths and arguments are UTF-8 in the functions of the C library too. */
+/* tools/cli/terminal.h for Windows 10 and newer. The program's manifest makes UTF-8 the code page of the
+ * process, so that paths and arguments are UTF-8 in the functions of the C library too. */
 #define WIN32_LEAN_AND_MEAN
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>

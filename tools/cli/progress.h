@@ -1,6 +1,6 @@
 /* Shows the progress of long work: a bar if stderr is a terminal, else a plain line every few seconds. */
-#ifndef CLEF_TOOLS_PROGRESS_H
-#define CLEF_TOOLS_PROGRESS_H
+#ifndef CLEF_TOOLS_CLI_PROGRESS_H
+#define CLEF_TOOLS_CLI_PROGRESS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* Help texts: what cli.c prints, and man pages and completions use too. */
-#ifndef CLEF_TOOLS_HELP_H
-#define CLEF_TOOLS_HELP_H
+#ifndef CLEF_TOOLS_CLI_HELP_H
+#define CLEF_TOOLS_CLI_HELP_H
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** Columns of a help text. */
 enum { CLI_HELP_COLUMNS = 100 };

@@ -1,9 +1,9 @@
 /* What several commands share: flags with the same meaning, and reading their files. */
-#ifndef CLEF_TOOLS_COMMON_H
-#define CLEF_TOOLS_COMMON_H
+#ifndef CLEF_TOOLS_CLI_COMMON_H
+#define CLEF_TOOLS_CLI_COMMON_H
 
 #include "clef/clef.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /** "off", "on", "auto", in the order of clef_pin. */
 extern const char *const cli_pin_names[];

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The structure of the tree: which rooms may use which, circles between folders, sizes of folders, lengths of functions
+and widths of lines. usage: tests/structure.py [--table]     --table prints the written lines of each room, too
+
+docs/ARCHITECTURE.md, "The house", says what the rooms are. An arrow is an #include."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CORE = ["cl", "graph", "runtime", "model"]
+# Each room, and the rooms that it may use. include/ is below all of them.
+MAY_USE = {
+    "cl": [],
+    "graph": ["cl"],
+    "runtime": ["cl", "graph"],
+    "model": ["cl", "graph", "runtime"],
+    "tools": [],  # the public headers alone
+    "text": CORE + ["tools"],
+    "train": CORE + ["tools"],
+    "export": CORE + ["tools", "train"],
+    "lab": CORE + ["tools", "text", "train", "export"],
+}
+EXCEPTIONS = {
+    "tools/cmd/cmd_selftest.c": ["runtime"],  # clef_prove(), which child processes call, is not public
+    "tools/absent/export.c": ["train"],  # plots, where train/ is built and export/ is not
+}
+MOST_FILES = 45  # in a folder
+MEDIAN, P99, MOST_LINES = 10, 40, 100  # of a function
+COLUMNS = 110
+CODE = (".c", ".h", ".cl", ".def")
+
+failures = []
+
+
+def check(name, problems):
+    """One check: passes where there is no problem, and prints at most ten."""
+    print(("ok " if not problems else "FAIL ") + name)
+    for problem in problems[:10]:
+        print("  " + problem)
+    if len(problems) > 10:
+        print(f"  and {len(problems) - 10} more")
+    if problems:
+        failures.append(name)
+
+
+def files():
+    names = subprocess.check_output(["git", "-C", ROOT, "ls-files"], text=True).splitlines()
+    return [name for name in names if os.path.isfile(os.path.join(ROOT, name))]
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def folder(name):
+    return os.path.dirname(name)
+
+
+def arrows(names):
+    """Pairs of files (from, to) of the rooms."""
+    known = set(names)
+    for name in names:
+        if name.split("/")[0] in MAY_USE and name.endswith(CODE):
+            for target in re.findall(r'^\s*#\s*include "([^"]+)"', read(name), re.M):
+                if target in known:
+                    yield name, target
+
+
+def check_rooms(pairs):
+    bad = []
+    for source, target in pairs:
+        room, used = source.split("/")[0], target.split("/")[0]
+        allowed = MAY_USE[room] + [room, "include"] + EXCEPTIONS.get(source, [])
+        if used not in allowed:
+            bad.append(f"{source} uses {target}: {room}/ may use {', '.join(MAY_USE[room]) or 'include/ alone'}")
+    check("rooms use what they may", bad)
+
+
+def circles(pairs):
+    """Strongly connected sets of folders, by Tarjan's algorithm."""
+    after = defaultdict(set)
+    for source, target in pairs:
+        if folder(source) != folder(target):
+            after[folder(source)].add(folder(target))
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in sorted(after[node]):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            members = []
+            while True:
+                members.append(stack.pop())
+                if members[-1] == node:
+                    break
+            if len(members) > 1:
+                found.append(sorted(members))
+
+    for node in sorted(after):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def functions(text):
+    """Lines of the bodies of functions, whose braces are in the first column."""
+    start = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start:
+            yield start, number - start - 1
+            start = None
+
+
+def check_functions(names):
+    lengths, long = [], []
+    for name in names:
+        if name.endswith((".c", ".cl")) and name.split("/")[0] in MAY_USE:
+            for line, n in functions(read(name)):
+                lengths.append(n)
+                if n > MOST_LINES:
+                    long.append(f"{name}:{line}: {n} lines, expected at most {MOST_LINES}")
+    lengths.sort()
+    for share, most in ((0.5, MEDIAN), (0.99, P99)):
+        n = lengths[int(share * len(lengths))]
+        if n > most:
+            long.append(f"{share:.0%} of {len(lengths)} functions have up to {n} lines, expected {most}")
+    check("functions are short", long)
+
+
+def check_lines(names):
+    wide = []
+    for name in names:
+        if name.endswith(CODE):
+            for number, line in enumerate(read(name).split("\n"), 1):
+                if len(line) > COLUMNS:
+                    wide.append(f"{name}:{number}: {len(line)} columns, expected at most {COLUMNS}")
+    check("lines are narrow", wide)
+
+
+def print_table(names):
+    lines = Counter()
+    for name in names:
+        if name.endswith((".c", ".h", ".cl", ".def", ".py")):
+            lines[name.split("/")[0]] += read(name).count("\n")
+    for room, n in sorted(lines.items()):
+        print(f"{room:10} {n:7}")
+    print(f"{'product':10} {sum(n for room, n in lines.items() if room not in ('tests', 'lab', 'examples')):7}")
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--table"]):
+        sys.exit(f"structure.py: expected nothing or --table, got {' '.join(sys.argv[1:])}")
+    names = files()
+    pairs = list(arrows(names))
+    check_rooms(pairs)
+    check("no circles between folders", [" <-> ".join(members) for members in circles(pairs)])
+    sizes = Counter(folder(name) for name in names)
+    check("folders are small", [f"{name or '.'}: {n} files, expected at most {MOST_FILES}" for name, n in sizes.items() if n > MOST_FILES])
+    check_functions(names)
+    check_lines(names)
+    if sys.argv[1:]:
+        print_table(names)
+    print(f"{5 - len(failures)} passed, {len(failures)} failed")
+    sys.exit(1 if failures else 0)
+
+
+main()
