@@ -31,6 +31,7 @@ EXCEPTIONS = {
 MOST_FILES = 45  # in a folder
 MEDIAN, P99, MOST_LINES = 10, 40, 100  # of a function
 COLUMNS = 110
+TOUR_FILES, TOUR_LINES = 12, 2500  # of docs/tour.md
 CODE = (".c", ".h", ".cl", ".def")
 
 failures = []
@@ -150,6 +151,16 @@ def check_lines(names):
     check("lines are narrow", wide)
 
 
+def check_tour(names):
+    tour = re.findall(r"^\d+\. \[`([^`]+)`\]\(\.\./([^)]+)\)", read("docs/tour.md"), re.M)
+    bad = [f"docs/tour.md: {shown} leads to {target}" for shown, target in tour if shown != target]
+    bad += [f"docs/tour.md: no file {target}" for _, target in tour if target not in names]
+    n_lines = sum(read(target).count("\n") for _, target in tour if target in names)
+    if len(tour) != TOUR_FILES or n_lines > TOUR_LINES:
+        bad.append(f"docs/tour.md: {len(tour)} files with {n_lines} lines, expected {TOUR_FILES} with at most {TOUR_LINES}")
+    check("the tour's files exist, and are few", bad)
+
+
 def print_table(names):
     lines = Counter()
     for name in names:
@@ -171,9 +182,10 @@ def main():
     check("folders are small", [f"{name or '.'}: {n} files, expected at most {MOST_FILES}" for name, n in sizes.items() if n > MOST_FILES])
     check_functions(names)
     check_lines(names)
+    check_tour(names)
     if sys.argv[1:]:
         print_table(names)
-    print(f"{5 - len(failures)} passed, {len(failures)} failed")
+    print(f"{6 - len(failures)} passed, {len(failures)} failed")
     sys.exit(1 if failures else 0)
 
 
