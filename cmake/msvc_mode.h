@@ -1,5 +1,5 @@
-/* Included before every file by `tools/windows msvc`: MinGW's headers as a compiler needs them that is not GCC. They
- * remove __attribute__ then, which clang's own headers use, and leave these undefined. */
+/* Included before every file by `tools/windows msvc`: MinGW's headers as a compiler needs them that is not
+ * GCC. They remove __attribute__ then, which clang's own headers use, and leave these undefined. */
 #include <_mingw.h>
 #undef __attribute__
 #define __MINGW_ATTRIB_CONST
