@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "model/constrain/constraint.h"
+#include "text/constrain/constraint.h"
 #include "run_graph.h"
 #include "tests/model/batch_texts.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "clef/constrain.h"
-#include "model/constrain/constraint.h"
+#include "text/constrain/constraint.h"
 #include "tests/check.h"
 
 /* A source, texts that it allows, and texts that it rejects; each list ends with NULL. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/serve/thread.h"
-#include "tools/terminal.h"
+#include "tools/cli/terminal.h"
 
 enum { N_TURNS = 2 };
 /* A turn lasts so long, and longer by what came meanwhile at this rate, in bytes a second. */
