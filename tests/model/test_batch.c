@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "text/constrain/constraint.h"
 #include "run_graph.h"
 #include "tests/model/batch_texts.h"
+#include "text/constrain/constraint.h"
 
 static clef_device *dev;
 static clef_model *model;

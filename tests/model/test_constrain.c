@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "clef/constrain.h"
-#include "text/constrain/constraint.h"
 #include "tests/check.h"
+#include "text/constrain/constraint.h"
 
 /* A source, texts that it allows, and texts that it rejects; each list ends with NULL. */
 typedef struct example {

@@ -1,4 +1,4 @@
-/* The bodies of requests (tools/serve/body.c), beside jansson: what both read is the same value. */
+/* The bodies of requests (tools/serve/base/body.c), beside jansson: what both read is the same value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tools/serve/body.h"
+#include "tools/serve/base/body.h"
 
 typedef struct reading {
     size_t n_held, most;

@@ -1,8 +1,8 @@
 /* clef serve: OpenAI's API over HTTP. */
 #include <string.h>
 
+#include "tools/serve/base/error.h"
 #include "tools/serve/endpoints.h"
-#include "tools/serve/error.h"
 #include "tools/serve/http.h"
 #include "tools/serve/params.h"
 #include "tools/serve/serve.h"

@@ -12,7 +12,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 /* The address of a socket of this process. Returns 0 if it has none. */
 static int own_address(serve_socket s, struct sockaddr_storage *out)

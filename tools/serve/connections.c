@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "tools/cli/terminal.h"
-#include "tools/serve/error.h"
-#include "tools/serve/socket.h"
-#include "tools/serve/system.h"
-#include "tools/serve/thread.h"
+#include "tools/serve/base/error.h"
+#include "tools/serve/os/socket.h"
+#include "tools/serve/os/system.h"
+#include "tools/serve/os/thread.h"
 #include "tools/serve/turns.h"
 
 /* A body may come at this rate, in bytes a second, and no slower. */

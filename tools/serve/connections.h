@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "tools/serve/serve.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 typedef enum serve_phase {
     SERVE_PHASE_IDLE,    /* between two requests */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tools/serve/lane.h"
-#include "tools/serve/system.h"
-#include "tools/serve/thread.h"
+#include "tools/serve/os/system.h"
+#include "tools/serve/os/thread.h"
 
 enum { MOST_KEPT = 128 };
 static const size_t most_bytes = (size_t)128 << 20;

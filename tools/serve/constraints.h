@@ -4,7 +4,7 @@
 
 #include "clef/constrain.h"
 #include "clef/tools.h"
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 #include "tools/serve/metrics.h"
 
 typedef struct serve_constraints serve_constraints;

@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 
 #include "clef/clef.h"
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 #include "tools/serve/serve.h"
-#include "tools/serve/thread.h"
+#include "tools/serve/os/thread.h"
 
 typedef struct serve_engine serve_engine;
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tools/serve/http.h"
-#include "tools/serve/system.h"
+#include "tools/serve/os/system.h"
 #include "tools/serve/turns.h"
 
 /* Of a small request nothing is counted, so that large ones take no room from it. */

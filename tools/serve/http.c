@@ -9,9 +9,9 @@
 #include "tools/cli/terminal.h"
 #include "tools/serve/connections.h"
 #include "tools/serve/keys.h"
+#include "tools/serve/os/socket.h"
+#include "tools/serve/os/system.h"
 #include "tools/serve/rules.h"
-#include "tools/serve/socket.h"
-#include "tools/serve/system.h"
 #include "tools/serve/turns.h"
 
 enum { PIECE = 16384, MOST_URI = 8192, HEAD_BYTES = 96 << 10 };

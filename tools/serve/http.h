@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 #include "tools/serve/endpoints.h"
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 #include "tools/serve/serve.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 typedef struct serve_http serve_http;
 struct serve_connection;

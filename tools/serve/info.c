@@ -8,7 +8,7 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/keys.h"
-#include "tools/serve/system.h"
+#include "tools/serve/os/system.h"
 
 void serve_answer_health(serve_request *r)
 {

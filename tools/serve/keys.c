@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "tools/cli/common.h"
-#include "tools/serve/crypto.h"
-#include "tools/serve/system.h"
-#include "tools/serve/thread.h"
+#include "tools/serve/os/crypto.h"
+#include "tools/serve/os/system.h"
+#include "tools/serve/os/thread.h"
 
 enum { DIGEST = SERVE_DIGEST_BYTES, MOST_KEYS = 65536, MOST_KEY_BYTES = 4096, MOST_PARTS = 8 };
 

@@ -5,7 +5,7 @@
 
 #include "tools/cli/terminal.h"
 #include "tools/serve/engine.h"
-#include "tools/serve/thread.h"
+#include "tools/serve/os/thread.h"
 #include "tools/serve/turns.h"
 
 enum { MOST_THREADS = 8 };

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "tools/cli/json.h"
-#include "tools/serve/system.h"
+#include "tools/serve/os/system.h"
 
 /* Text that cannot move a terminal's cursor, nor begin a line: control characters become \xHH. */
 static void escape(const char *text, char *out, size_t room)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tools/serve/buffer.h"
+#include "tools/serve/base/buffer.h"
 
 enum {
 #define COUNTER(id, name, help) SERVE_COUNT_##id,

@@ -4,8 +4,8 @@
 
 #include "tools/constraint.h"
 #include "tools/sampling.h"
+#include "tools/serve/os/system.h"
 #include "tools/serve/serve.h"
-#include "tools/serve/system.h"
 
 enum { MAX_DEFAULT_CONTEXT = 8192 };
 

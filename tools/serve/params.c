@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tools/cli/terminal.h"
-#include "tools/serve/body.h"
+#include "tools/serve/base/body.h"
 
 typedef enum field_type {
     BOOL,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "clef/sampler.h"
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 #include "tools/serve/http.h"
 
 typedef enum serve_form {

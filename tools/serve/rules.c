@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tools/serve/keys.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 enum { MOST_HEADERS = 100, MOST_HEAD_BYTES = 32768, MOST_ID = 64 };
 

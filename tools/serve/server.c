@@ -8,8 +8,8 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/lane.h"
-#include "tools/serve/socket.h"
-#include "tools/serve/system.h"
+#include "tools/serve/os/socket.h"
+#include "tools/serve/os/system.h"
 #include "tools/serve/turns.h"
 
 /* Requests that were failed write their last event within this time. */

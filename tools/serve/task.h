@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "tools/sampling.h"
-#include "tools/serve/buffer.h"
+#include "tools/serve/base/buffer.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/params.h"

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "tools/serve/thread.h"
 #include "tools/cli/terminal.h"
+#include "tools/serve/os/thread.h"
 
 enum { N_TURNS = 2 };
 /* A turn lasts so long, and longer by what came meanwhile at this rate, in bytes a second. */

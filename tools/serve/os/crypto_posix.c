@@ -1,6 +1,6 @@
 /* Random bytes of POSIX systems, digests of GnuTLS. */
 #define _GNU_SOURCE /* getentropy */
-#include "tools/serve/crypto.h"
+#include "tools/serve/os/crypto.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>

@@ -1,5 +1,5 @@
 /* Text of any length in memory. */
-#include "tools/serve/buffer.h"
+#include "tools/serve/base/buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

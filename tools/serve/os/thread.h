@@ -1,7 +1,7 @@
 /* Threads, locks and conditions for the server. Each system has one implementation (thread_posix.c,
  * thread_windows.c). */
-#ifndef CLEF_TOOLS_SERVE_THREAD_H
-#define CLEF_TOOLS_SERVE_THREAD_H
+#ifndef CLEF_TOOLS_SERVE_OS_THREAD_H
+#define CLEF_TOOLS_SERVE_OS_THREAD_H
 
 #ifdef _WIN32
 /* As SRWLOCK and CONDITION_VARIABLE of <synchapi.h>, whose header would define far more. */

@@ -1,7 +1,7 @@
 /* What the server needs from the system beside sockets and threads: private files, signals, memory and time.
  * Each system has one implementation (system_posix.c, system_windows.c). */
-#ifndef CLEF_TOOLS_SERVE_SYSTEM_H
-#define CLEF_TOOLS_SERVE_SYSTEM_H
+#ifndef CLEF_TOOLS_SERVE_OS_SYSTEM_H
+#define CLEF_TOOLS_SERVE_OS_SYSTEM_H
 
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "tools/cli/cli.h"
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 /* ---- listening ------------------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 /* The body of a request, which is JSON (RFC 8259), as clients write it. */
-#ifndef CLEF_TOOLS_SERVE_BODY_H
-#define CLEF_TOOLS_SERVE_BODY_H
+#ifndef CLEF_TOOLS_SERVE_BASE_BODY_H
+#define CLEF_TOOLS_SERVE_BASE_BODY_H
 
 #include <jansson.h>
 
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 
 typedef struct serve_body_opts {
     /** Whether a member of the body itself is wanted; the others are checked, and left out. */

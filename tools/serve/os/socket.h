@@ -1,7 +1,7 @@
 /* Sockets, beyond what libmicrohttpd does. Each system has one implementation (socket_posix.c,
  * socket_windows.c); address.c is for all of them. */
-#ifndef CLEF_TOOLS_SERVE_SOCKET_H
-#define CLEF_TOOLS_SERVE_SOCKET_H
+#ifndef CLEF_TOOLS_SERVE_OS_SOCKET_H
+#define CLEF_TOOLS_SERVE_OS_SOCKET_H
 
 #include <stddef.h>
 #include <stdint.h>

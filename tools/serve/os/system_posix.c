@@ -1,6 +1,6 @@
 /* Private files, signals, memory and time on POSIX systems. */
 #define _GNU_SOURCE
-#include "tools/serve/system.h"
+#include "tools/serve/os/system.h"
 
 #include <errno.h>
 #include <fcntl.h>

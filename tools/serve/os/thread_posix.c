@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* clocks of conditions */
 #define _DEFAULT_SOURCE         /* priorities */
 #define _DARWIN_C_SOURCE        /* waiting for a span of time on macOS */
-#include "tools/serve/thread.h"
+#include "tools/serve/os/thread.h"
 
 #ifdef __APPLE__
 #    include <pthread/qos.h>

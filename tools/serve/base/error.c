@@ -1,5 +1,5 @@
 /* Errors of requests. */
-#include "tools/serve/error.h"
+#include "tools/serve/base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 const serve_error_kind serve_error_kinds[SERVE_N_ERRORS] = {
     {200, "", "", ""},
 #define ERROR(id, status, type, code, when) {status, type, code, when},
-#include "tools/serve/errors.def"
+#include "tools/serve/base/errors.def"
 #undef ERROR
 };
 

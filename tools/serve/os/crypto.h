@@ -1,7 +1,7 @@
 /* Random bytes and digests. Each system has one implementation: crypto_posix.c uses GnuTLS,
  * crypto_windows.c uses the system's own library. */
-#ifndef CLEF_TOOLS_SERVE_CRYPTO_H
-#define CLEF_TOOLS_SERVE_CRYPTO_H
+#ifndef CLEF_TOOLS_SERVE_OS_CRYPTO_H
+#define CLEF_TOOLS_SERVE_OS_CRYPTO_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Text of any length in memory. */
-#ifndef CLEF_TOOLS_SERVE_BUFFER_H
-#define CLEF_TOOLS_SERVE_BUFFER_H
+#ifndef CLEF_TOOLS_SERVE_BASE_BUFFER_H
+#define CLEF_TOOLS_SERVE_BASE_BUFFER_H
 
 #include <stddef.h>
 

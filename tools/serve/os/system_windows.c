@@ -1,6 +1,6 @@
 /* Private files, signals, memory and time on Windows. */
 #define WIN32_LEAN_AND_MEAN
-#include "tools/serve/system.h"
+#include "tools/serve/os/system.h"
 
 #include <errno.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* Threads on Windows. */
 #define WIN32_LEAN_AND_MEAN
-#include "tools/serve/thread.h"
+#include "tools/serve/os/thread.h"
 
 #include <assert.h>
 #include <process.h>

@@ -1,6 +1,6 @@
 /* Random bytes and digests of Windows (Cryptography API: Next Generation). */
 #define WIN32_LEAN_AND_MEAN
-#include "tools/serve/crypto.h"
+#include "tools/serve/os/crypto.h"
 
 #include <stdint.h>
 #include <windows.h>

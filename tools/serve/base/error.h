@@ -1,6 +1,6 @@
 /* Errors of requests: what a client is told. */
-#ifndef CLEF_TOOLS_SERVE_ERROR_H
-#define CLEF_TOOLS_SERVE_ERROR_H
+#ifndef CLEF_TOOLS_SERVE_BASE_ERROR_H
+#define CLEF_TOOLS_SERVE_BASE_ERROR_H
 
 #include <jansson.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 typedef enum serve_error_id {
     SERVE_OK,
 #define ERROR(id, status, type, code, when) SERVE_E_##id,
-#include "tools/serve/errors.def"
+#include "tools/serve/base/errors.def"
 #undef ERROR
     SERVE_N_ERRORS
 } serve_error_id;

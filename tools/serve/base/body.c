@@ -1,5 +1,5 @@
 /* Reads the body of a request. */
-#include "tools/serve/body.h"
+#include "tools/serve/base/body.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Sockets on POSIX systems. */
 #define _GNU_SOURCE /* POLLRDHUP */
-#include "tools/serve/socket.h"
+#include "tools/serve/os/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
