@@ -225,14 +225,6 @@ int cli_ranks_start(const cli_command *command, const void *options)
     return info.rank && follow(command, options, &split, &err) != CLEF_OK ? report(&err) : CLI_GO_ON;
 }
 
-int32_t cli_ranks_machines(void)
-{
-    clef_ranks_info info = {.n_nodes = 1};
-    if (ranks)
-        clef_ranks_describe(ranks, &info);
-    return info.n_nodes;
-}
-
 clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err)
 {
     clef_ranks_info info = {0};

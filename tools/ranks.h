@@ -22,8 +22,6 @@ clef_status cli_ranks_begin(clef_status status, clef_device *device, clef_error 
 /** On rank 0: the bytes that each rank has sent so far, *n of them, which the caller frees. *n is 0 in one
  *  process. */
 clef_status cli_ranks_sent(uint64_t **out, int32_t *n, clef_error *err);
-/** The number of machines that the ranks are on; 1 in one process. */
-int32_t cli_ranks_machines(void);
 /** clef_ranks_before_end(), on several ranks; else nothing. */
 void cli_ranks_before_end(void (*call)(void *user), void *user);
 /** Lets the other ranks end, with rank 0's exit code: after a failure they are stopped. Does nothing without

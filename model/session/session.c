@@ -8,7 +8,6 @@
 #include "graph/fail.h"
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
-#include "runtime/plan/halves.h"
 
 /* Rows of the plan's first run; an encoder reads its source in one run. */
 static int32_t first_rows(const clef_session *s, clef_part part)
@@ -132,9 +131,6 @@ clef_status clef__session_open(clef_session *s, clef_error *err)
     s->B = clef_plan_symbol(s->plan, "B");
     if (s->T)
         s->n_batch = rows_of(s->plan);
-    const clef_status halved = clef__plan_halve(s->plan, s->T, err);
-    if (halved)
-        return halved;
     s->order = clef_plan_input(s->plan, "order");
     s->candidates = clef_plan_output(s->plan, "candidates");
     s->scores = clef_plan_output(s->plan, "candidate_scores");
@@ -257,9 +253,7 @@ static clef_status set_sampling(clef_session *s, const sample_options *o, clef_e
     return status;
 }
 
-/* run: clef_plan_run(), or what runs the first half of a step. */
-static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n,
-                             clef_status (*run)(clef_plan *plan, clef_error *err), clef_error *err)
+static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     const int32_t itself = 0;
     clef_status status = clef_plan_bind(s->plan, s->B, 1, err);
@@ -274,7 +268,7 @@ static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n,
     if (!status)
         status = bind_step(s, s->n_past, n, err);
     if (!status)
-        status = run(s->plan, err);
+        status = clef_plan_run(s->plan, err);
     if (status)
         return status;
     memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may be there already */
@@ -300,37 +294,16 @@ static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t 
     return CLEF_OK;
 }
 
-/* The first half of a step runs together with the second one. */
-static clef_status feed_first(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
-{
-    const sample_options off = {.mode = SAMPLE_OFF};
-    const clef_status status = set_sampling(s, &off, err);
-    return status ? status : feed_step(s, ids, n, clef__plan_run_first, err);
-}
-
-/* After a failure of the second half. The error is the caller's already. */
-static void forget_first(clef_session *s, int32_t past)
-{
-    clef__plan_drop_first(s->plan, NULL);
-    s->n_past = past;
-}
-
 clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last,
                                  clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
     for (int32_t at = 0; at < n && !status; at += s->n_batch) {
-        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch,
-                      half = clef__plan_half_rows(s->plan, step), past = s->n_past;
-        if (half)
-            status = feed_first(s, ids + at, half, err);
+        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch;
+        status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
-            status = set_sampling(s, at + step == n ? last : &off, err);
-        if (!status)
-            status = feed_step(s, ids + at + half, step - half, clef_plan_run, err);
-        if (status && half)
-            forget_first(s, past);
+            status = feed_step(s, ids + at, step, err);
         if (!status && n > 1 && s->opts.compile.progress &&
             s->opts.compile.progress(s->opts.compile.progress_user, "prompt", (uint64_t)(at + step),
                                      (uint64_t)n))

@@ -15,7 +15,6 @@ typedef struct part {
     int32_t number;
     clef_graph *whole;
     clef_plan *plan;
-    clef__halves halves; /* of it */
     clef_ranks_weights weights;
     int32_t *inputs;  /* by input of the whole graph: its number in this rank's plan; -1: it has none */
     int32_t *outputs; /* by output of the whole graph, where this rank sends it to rank 0; else -1 */
@@ -42,7 +41,6 @@ static part *find_part(const follower *f, int32_t number)
 
 static void free_part(part *p)
 {
-    clef__halves_finish(&p->halves);
     clef_plan_destroy(p->plan);
     if (p->weights.close)
         p->weights.close(p->weights.close_user);
@@ -93,7 +91,6 @@ static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef__s
     opts->weights_user = sent ? (void *)sent : p->weights.user;
     if (!s)
         s = f->make(f->dev, graph, opts, &p->plan, err);
-    p->halves = clef__halves_of(p->plan);
     if (!s)
         s = find_places(f, p, err);
     clef_graph_destroy(graph);
@@ -148,29 +145,13 @@ static void destroy(follower *f, int32_t number)
 static clef_status write_input(const part *p, const clef__command *c, const void *data, clef_error *err)
 {
     const int32_t input = p->inputs[c->a];
-    return input < 0 ? CLEF_OK
-                     : clef_plan_write(clef__halves_open(&p->halves), input, data, (size_t)c->n_bytes, err);
+    return input < 0 ? CLEF_OK : clef_plan_write(p->plan, input, data, (size_t)c->n_bytes, err);
 }
 
-/* If one rank has no memory for a second plan, none keeps it. */
-static void halve(const follower *f, part *p, int32_t symbol)
-{
-    clef_error why = {0};
-    const clef_status s = symbol ? clef__halves_make(&p->halves, symbol, &why) : CLEF_OK;
-    if (!symbol || clef__ranks_agree(f->ranks, s, &why, NULL))
-        clef__halves_finish(&p->halves);
-}
-
-static clef_status run(follower *f, part *p, int is_first, clef_error *err)
+static clef_status run(const follower *f, part *p, clef_error *err)
 {
     f->ranks->transport->calls->at(f->ranks->transport, "step", ++f->ranks->n_steps);
-    return is_first ? clef__halves_first(&p->halves, err) : clef__halves_run(&p->halves, err);
-}
-
-static clef_status reset(part *p, clef_error *err)
-{
-    const clef_status s = clef__halves_drop(&p->halves, err);
-    return s ? s : clef_plan_reset(p->plan, err);
+    return clef__ranked_run(p->plan, err);
 }
 
 static clef_status grow_room(part *p, size_t n_bytes, clef_error *err)
@@ -189,10 +170,10 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     const int32_t output = p->outputs[i];
     if (output < 0)
         return CLEF_OK;
-    const size_t n_bytes = clef_plan_output_bytes(p->halves.last, output, NULL, NULL);
+    const size_t n_bytes = clef_plan_output_bytes(p->plan, output, NULL, NULL);
     clef_status s = grow_room(p, n_bytes, err);
     if (!s)
-        s = clef_plan_read(p->halves.last, output, p->room, n_bytes, err);
+        s = clef_plan_read(p->plan, output, p->room, n_bytes, err);
     return s ? s : t->calls->send(t, 0, p->room, n_bytes, err);
 }
 
@@ -244,20 +225,15 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
         return clef__fail(err, CLEF_E_ARG, "plan number %" PRId32 ": this rank has none", c->plan);
     switch ((clef__command_kind)c->kind) {
     case CLEF__COMMAND_BIND:
-        return clef_plan_bind(clef__halves_open(&p->halves), (int32_t)c->a, c->b, err);
+        return clef_plan_bind(p->plan, (int32_t)c->a, c->b, err);
     case CLEF__COMMAND_WRITE:
         return write_input(p, c, data, err);
-    case CLEF__COMMAND_HALVE:
-        halve(f, p, (int32_t)c->a);
-        return CLEF_OK;
-    case CLEF__COMMAND_DROP:
-        return clef__halves_drop(&p->halves, err);
     case CLEF__COMMAND_RUN:
-        return run(f, p, c->a != 0, err);
+        return run(f, p, err);
     case CLEF__COMMAND_READ:
         return send_output(f, p, c->a, err);
     case CLEF__COMMAND_RESET:
-        return reset(p, err);
+        return clef_plan_reset(p->plan, err);
     case CLEF__COMMAND_COPY:
         return copy_state(p, c, data, err);
     case CLEF__COMMAND_STATE:

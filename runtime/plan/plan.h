@@ -107,8 +107,6 @@ typedef struct clef_gathered {
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
-    const clef_plan *memory_of; /* NULL, or a plan of the same graph, whose weights, constants and states this
-                                   one uses (halves.h) */
     struct clef_ranked *ranked; /* only for clef__plan_ranked, and for the plans that it consists of */
     int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank
                                    alone, as in trials */

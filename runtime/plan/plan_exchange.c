@@ -5,28 +5,34 @@
 #include <string.h>
 
 #include "graph/collective.h"
-#include "runtime/plan/exchange.h"
+#include "runtime/plan/plan.h"
+#include "runtime/ranks/copies.h"
 
 /* ---- values in host memory ------------------------------------------------------------------- */
 
-typedef clef__window window;
+/* A value's memory as the host sees it. */
+typedef struct window {
+    cl_mem mem;
+    size_t offset, n_bytes;
+    void *at;
+    int is_mapped;
+} window;
 
-/* event: NULL, or the host must wait for it before it uses the window. */
 static clef_status open_window(const clef_plan *plan, const clef_value *v, cl_map_flags flags, void *copy,
-                               window *w, cl_event *event, clef_error *err)
+                               window *w, clef_error *err)
 {
-    const cl_bool waits = event ? CL_FALSE : CL_TRUE;
     const cl_command_queue queue = plan->dev->queue;
     cl_int code = CL_SUCCESS;
     w->mem = clef__plan_mem(plan, v);
     w->is_mapped = plan->dev->info.caps.unified_memory;
     if (w->is_mapped) {
-        w->at = clEnqueueMapBuffer(queue, w->mem, waits, flags, w->offset, w->n_bytes, 0, NULL, event, &code);
+        w->at =
+            clEnqueueMapBuffer(queue, w->mem, CL_TRUE, flags, w->offset, w->n_bytes, 0, NULL, NULL, &code);
         return code ? clef__cl_fail(err, "clEnqueueMapBuffer", v->name, code) : CLEF_OK;
     }
     w->at = copy;
     if (flags & CL_MAP_READ)
-        code = clEnqueueReadBuffer(queue, w->mem, waits, w->offset, w->n_bytes, w->at, 0, NULL, event);
+        code = clEnqueueReadBuffer(queue, w->mem, CL_TRUE, w->offset, w->n_bytes, w->at, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueReadBuffer", v->name, code) : CLEF_OK;
 }
 
@@ -130,9 +136,9 @@ static clef_status exchange_values(const clef_plan *plan, const clef_launch *l, 
             return clef__cl_fail(err, "clFinish", l->node->name, code);
     }
     if (reads)
-        s = open_window(plan, l->bufs[1], CL_MAP_READ, copies, &in, NULL, err);
+        s = open_window(plan, l->bufs[1], CL_MAP_READ, copies, &in, err);
     if (!s && writes)
-        s = open_window(plan, l->bufs[0], CL_MAP_WRITE, copies ? copies + n_in : NULL, &out, NULL, err);
+        s = open_window(plan, l->bufs[0], CL_MAP_WRITE, copies ? copies + n_in : NULL, &out, err);
     if (!s)
         s = exchange(plan, l, &in, &out, err);
     if (!s && reads)
@@ -152,149 +158,112 @@ static int is_in_place(const clef_plan *plan, const clef_launch *l)
            plan->memory.places[out->id].offset == plan->memory.places[in->id].offset;
 }
 
-static clef_status open_windows(const clef_plan *plan, const clef_launch *l, int later, clef__sum *sum,
-                                clef_error *err)
+/* In the device's own memory. It crosses in the pieces of ranks whose values are not in host memory. */
+static clef_status add_up_here(const clef_plan *plan, const clef_launch *l, size_t piece, clef_error *err)
 {
     const clef_exchange_call *c = l->args;
     const int one = is_in_place(plan, l);
     const size_t offset = (size_t)c->offset_bytes, n = (size_t)c->n_bytes;
-    clef_status s = CLEF_OK;
-    sum->in = (window){.offset = offset, .n_bytes = n};
-    sum->out = (window){.offset = offset, .n_bytes = n};
-    if (!one)
-        s = open_window(plan, l->bufs[1], CL_MAP_READ, NULL, &sum->in, later ? sum->arrived : NULL, err);
-    sum->n = !s && !one && later;
+    window in = {.offset = offset, .n_bytes = n}, out = in;
+    clef_status s = one ? CLEF_OK : open_window(plan, l->bufs[1], CL_MAP_READ, NULL, &in, err);
     if (!s)
-        s = open_window(plan, l->bufs[0], one ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_WRITE, NULL, &sum->out,
-                        later ? &sum->arrived[sum->n] : NULL, err);
-    sum->n += !s && later;
-    return s;
+        s = open_window(plan, l->bufs[0], one ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_WRITE, NULL, &out, err);
+    if (!s && !one)
+        memcpy(out.at, in.at, n);
+    for (size_t at = 0; at < n && !s && plan->exchanging; at += piece)
+        s = add_up(plan, (char *)out.at + at, n - at < piece ? n - at : piece, err);
+    if (!s && !one)
+        s = close_window(plan, l->bufs[1], 0, &in, err);
+    return s ? s : close_window(plan, l->bufs[0], 1, &out, err);
 }
 
-/* Starts to copy a device's value to the host, in the pieces in which it will cross. */
-static clef_status copy_pieces(const clef_plan *plan, const clef_launch *l, clef__sum *sum, clef_error *err)
+/* A value of a device with memory of its own on its way through host memory. */
+typedef struct copy {
+    char *at;
+    size_t piece;                        /* bytes that cross at once */
+    cl_event arrived[CLEF__MOST_PIECES]; /* of each piece */
+    int32_t n;
+} copy;
+
+/* Starts to copy it to the host, in the pieces in which it will cross. */
+static clef_status copy_pieces(const clef_plan *plan, const clef_launch *l, copy *v, clef_error *err)
 {
     const clef_exchange_call *c = l->args;
     const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
     cl_mem from = clef__plan_mem(plan, l->bufs[1]);
-    for (size_t at = 0; at < n; at += sum->piece) {
-        const cl_int code = clEnqueueReadBuffer(plan->dev->queue, from, CL_FALSE, offset + at,
-                                                n - at < sum->piece ? n - at : sum->piece, sum->copy + at, 0,
-                                                NULL, &sum->arrived[sum->n]);
-        if (code)
-            return clef__cl_fail(err, "clEnqueueReadBuffer", l->node->name, code);
-        sum->n++;
+    cl_int code = CL_SUCCESS;
+    for (size_t at = 0; at < n && !code; at += v->piece) {
+        code = clEnqueueReadBuffer(plan->dev->queue, from, CL_FALSE, offset + at,
+                                   n - at < v->piece ? n - at : v->piece, v->at + at, 0, NULL,
+                                   &v->arrived[v->n]);
+        v->n += !code;
     }
-    return CLEF_OK;
-}
-
-static clef_status begin(const clef_plan *plan, int32_t i, char *copies, int later, clef__sum *sum,
-                         clef_error *err)
-{
-    const clef_launch *l = &plan->launches[i];
-    const clef_exchange_call *c = l->args;
-    const size_t n = (size_t)c->n_bytes;
-    *sum = (clef__sum){.copy = copies};
-    if (c->kind != CLEF_EXCHANGE_SUM)
-        return CLEF_OK;
-    sum->piece = plan->exchanging ? clef__ranks_piece(plan->dev->ranks, n) : n;
-    clef_status s = copies ? copy_pieces(plan, l, sum, err) : open_windows(plan, l, later, sum, err);
-    const cl_int code = s || !sum->n ? CL_SUCCESS : clFlush(plan->dev->queue);
     if (code)
-        s = clef__cl_fail(err, "clFlush", l->node->name, code);
-    if (s)
-        clef__plan_exchange_drop(sum);
-    return s;
+        return clef__cl_fail(err, "clEnqueueReadBuffer", l->node->name, code);
+    code = clFlush(plan->dev->queue);
+    return code ? clef__cl_fail(err, "clFlush", l->node->name, code) : CLEF_OK;
 }
 
-static clef_status wait_for(cl_event event, const clef_launch *l, clef_error *err)
-{
-    const cl_int code = clWaitForEvents(1, &event);
-    return code ? clef__cl_fail(err, "clWaitForEvents", l->node->name, code) : CLEF_OK;
-}
-
-/* In the device's own memory. It crosses in the pieces of ranks whose values are not in host memory. */
-static clef_status add_up_here(const clef_plan *plan, const clef_launch *l, clef__sum *sum, clef_error *err)
+/* Sums a piece when it has arrived, and starts to copy it back. */
+static clef_status add_up_piece(const clef_plan *plan, const clef_launch *l, const copy *v, int32_t i,
+                                clef_error *err)
 {
     const clef_exchange_call *c = l->args;
-    const size_t n = (size_t)c->n_bytes;
-    clef_status s = sum->n ? wait_for(sum->arrived[sum->n - 1], l, err) : CLEF_OK;
-    if (!s && sum->in.at)
-        memcpy(sum->out.at, sum->in.at, n);
-    for (size_t at = 0; at < n && !s && plan->exchanging; at += sum->piece)
-        s = add_up(plan, (char *)sum->out.at + at, n - at < sum->piece ? n - at : sum->piece, err);
-    if (!s && sum->in.at)
-        s = close_window(plan, l->bufs[1], 0, &sum->in, err);
-    return s ? s : close_window(plan, l->bufs[0], 1, &sum->out, err);
+    const size_t at = (size_t)i * v->piece, left = (size_t)c->n_bytes - at,
+                 n = left < v->piece ? left : v->piece;
+    cl_int code = clWaitForEvents(1, &v->arrived[i]);
+    if (code)
+        return clef__cl_fail(err, "clWaitForEvents", l->node->name, code);
+    const clef_status s = plan->exchanging ? add_up(plan, v->at + at, n, err) : CLEF_OK;
+    if (s)
+        return s;
+    code = clEnqueueWriteBuffer(plan->dev->queue, clef__plan_mem(plan, l->bufs[0]), CL_FALSE,
+                                (size_t)c->offset_bytes + at, n, v->at + at, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", l->node->name, code) : CLEF_OK;
 }
 
-/* In host memory. The device copies later pieces to it, and earlier ones back, while the ranks sum one. */
-static clef_status add_up_copies(const clef_plan *plan, const clef_launch *l, const clef__sum *sum,
+/* The device copies later pieces to the host, and earlier ones back, while the ranks sum one. */
+static clef_status add_up_copies(const clef_plan *plan, const clef_launch *l, size_t piece, char *copies,
                                  clef_error *err)
 {
-    const clef_exchange_call *c = l->args;
-    const size_t n = (size_t)c->n_bytes, offset = (size_t)c->offset_bytes;
-    cl_mem to = clef__plan_mem(plan, l->bufs[0]);
-    clef_status s = CLEF_OK;
-    for (size_t at = 0; at < n && !s; at += sum->piece) {
-        const size_t size = n - at < sum->piece ? n - at : sum->piece;
-        s = wait_for(sum->arrived[at / sum->piece], l, err);
-        if (!s && plan->exchanging)
-            s = add_up(plan, sum->copy + at, size, err);
-        const cl_int code = s ? CL_SUCCESS
-                              : clEnqueueWriteBuffer(plan->dev->queue, to, CL_FALSE, offset + at, size,
-                                                     sum->copy + at, 0, NULL, NULL);
-        if (code)
-            s = clef__cl_fail(err, "clEnqueueWriteBuffer", l->node->name, code);
-    }
+    copy v = {.at = copies, .piece = piece};
+    clef_status s = copy_pieces(plan, l, &v, err);
+    for (int32_t i = 0; i < v.n && !s; i++)
+        s = add_up_piece(plan, l, &v, i, err);
+    while (v.n > 0)
+        clReleaseEvent(v.arrived[--v.n]);
     return s;
 }
 
-clef_status clef__plan_exchange_begin(const clef_plan *plan, int32_t i, char *copies, clef__sum *sum,
-                                      clef_error *err)
-{
-    return begin(plan, i, copies, 1, sum, err);
-}
-
-void clef__plan_exchange_drop(clef__sum *sum)
-{
-    while (sum->n > 0)
-        clReleaseEvent(sum->arrived[--sum->n]);
-}
-
-clef_status clef__plan_exchange_end(const clef_plan *plan, int32_t i, clef__sum *sum, clef_error *err)
+/* copies: NULL, or on a device with memory of its own host memory of exchange_bytes(), which may be used
+ * again when the queue has done what is enqueued now. */
+static clef_status whole(const clef_plan *plan, int32_t i, char *copies, clef_error *err)
 {
     const clef_launch *l = &plan->launches[i];
     const clef_exchange_call *c = l->args;
+    const size_t n = (size_t)c->n_bytes,
+                 piece = plan->exchanging ? clef__ranks_piece(plan->dev->ranks, n) : n;
     if (!plan->exchanging && c->kind >= CLEF_EXCHANGE_SEND)
         return CLEF_OK;
     if (c->kind != CLEF_EXCHANGE_SUM)
-        return exchange_values(plan, l, sum->copy, err);
-    const clef_status s = sum->copy ? add_up_copies(plan, l, sum, err) : add_up_here(plan, l, sum, err);
-    clef__plan_exchange_drop(sum);
-    return s;
+        return exchange_values(plan, l, copies, err);
+    return copies ? add_up_copies(plan, l, piece, copies, err) : add_up_here(plan, l, piece, err);
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-size_t clef__plan_exchange_bytes(const clef_plan *plan, int32_t i)
+/* The host memory that launch i needs on a device with memory of its own. */
+static size_t exchange_bytes(const clef_plan *plan, int32_t i)
 {
     const clef_launch *l = &plan->launches[i];
     const clef_exchange_call *c = l->args;
     return (size_t)clef__bytes(l->bufs[1], plan->symbols) + (size_t)c->n_bytes;
 }
 
-static clef_status whole(const clef_plan *plan, int32_t i, char *copies, clef_error *err)
-{
-    clef__sum sum;
-    const clef_status s = begin(plan, i, copies, 0, &sum, err);
-    return s ? s : clef__plan_exchange_end(plan, i, &sum, err);
-}
-
 /* In a trial, on a device with memory of its own. */
 static clef_status exchange_alone(const clef_plan *plan, int32_t i, clef_error *err)
 {
-    const size_t n_bytes = clef__plan_exchange_bytes(plan, i);
+    const size_t n_bytes = exchange_bytes(plan, i);
     const char *name = plan->launches[i].node->name;
     char *copies = malloc(n_bytes);
     if (!copies)
@@ -311,7 +280,7 @@ clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *er
         return whole(plan, i, NULL, err);
     if (!plan->exchanging)
         return exchange_alone(plan, i, err);
-    const size_t n_bytes = clef__plan_exchange_bytes(plan, i);
+    const size_t n_bytes = exchange_bytes(plan, i);
     char *copies = clef__ranks_copies(plan->dev, n_bytes);
     return copies ? whole(plan, i, copies, err)
                   : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", plan->launches[i].node->name,

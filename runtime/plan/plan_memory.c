@@ -366,29 +366,6 @@ static clef_status check_room(clef_plan *plan, clef_error *err)
     return s ? s : check_total(plan, err);
 }
 
-/* Inputs and arena are this plan's own. */
-static clef_status allocate_beside(clef_plan *plan, const clef_plan *other, clef_error *err)
-{
-    pool none = {0};
-    clef_status s = clef__memory_plan(plan->graph, plan->at_load, (uint64_t)plan->dev->info.caps.base_align,
-                                      arena_chunk(plan), &plan->memory, err);
-    const uint64_t room = plan->dev->info.caps.global_bytes, taken = bytes_beside(plan);
-    if (!s && room && plan->memory.arena_bytes + taken > room)
-        s = clef__fail(err, CLEF_E_LIMIT, "%" PRIu64 " bytes beside %" PRIu64 ", %s has %" PRIu64,
-                       plan->memory.arena_bytes, taken, plan->dev->info.name, room);
-    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
-        const clef_value *v = plan->graph->values[i];
-        if (v->kind == CLEF_INPUT) {
-            s = place_leaf(plan, v, &none, err);
-        } else if (v->kind != CLEF_COMPUTED || plan->at_load[i]) {
-            plan->mem[i] = other->mem[i];
-            const cl_int code = plan->mem[i] ? clRetainMemObject(plan->mem[i]) : CL_SUCCESS;
-            s = code ? clef__cl_fail(err, "clRetainMemObject", v->name, code) : CLEF_OK;
-        }
-    }
-    return s ? s : place_arena(plan, err);
-}
-
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 {
     pool states = {0};
@@ -397,8 +374,6 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
     if (!plan->mem || !plan->gathered)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
     clef_status s = clef__plan_find_load_nodes(plan, err);
-    if (!s && plan->memory_of)
-        return allocate_beside(plan, plan->memory_of, err);
     if (!s)
         s = check_room(plan, err);
     if (!s)

@@ -108,7 +108,6 @@ static void release_parts(clef_plan *plan)
     clef_ranked *r = plan->ranked;
     if (!r)
         return;
-    clef__halves_finish(&r->halves);
     for (int32_t i = 0; i < CLEF_MAX_STAGES; i++)
         clef_plan_destroy(r->stages[i]);
     if (!r->stages[0])
@@ -156,8 +155,6 @@ clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const
     }
     if (!s)
         s = find_places(plan, err);
-    if (!s)
-        plan->ranked->halves = clef__halves_of(plan->ranked->mine);
     if (s)
         clef_plan_destroy(plan);
     else
@@ -181,7 +178,7 @@ static clef_status bind_on_all(clef_plan *plan, int32_t symbol, int64_t value, c
     clef_status s =
         plan->opts.describe_only ? CLEF_OK : tell(plan, CLEF__COMMAND_BIND, symbol, value, NULL, 0, err);
     if (!s)
-        s = clef_plan_bind(clef__halves_open(&plan->ranked->halves), symbol, value, err);
+        s = clef_plan_bind(plan->ranked->mine, symbol, value, err);
     if (!s)
         plan->symbols[symbol - 1] = value;
     return s;
@@ -196,32 +193,28 @@ static clef_status write_on_all(clef_plan *plan, int32_t input, const void *data
         return clef__fail(err, CLEF_E_ARG, "input %s: expected %zu bytes, got %zu",
                           plan->inputs[input].value->name, wanted, n_bytes);
     const clef_status s = tell(plan, CLEF__COMMAND_WRITE, input, 0, data, n_bytes, err);
-    return s || own < 0 ? s
-                        : clef_plan_write(clef__halves_open(&plan->ranked->halves), own, data, n_bytes, err);
+    return s || own < 0 ? s : clef_plan_write(plan->ranked->mine, own, data, n_bytes, err);
 }
 
-static clef_status tell_to_run(clef_plan *plan, int is_first, clef_error *err)
+clef_status clef__ranked_run(clef_plan *mine, clef_error *err)
 {
-    clef_ranks *ranks = plan->dev->ranks;
-    ranks->transport->calls->at(ranks->transport, "step", ++ranks->n_steps);
-    return tell(plan, CLEF__COMMAND_RUN, is_first, 0, NULL, 0, err);
+    mine->exchanging = 1;
+    const clef_status s = clef_plan_run(mine, err);
+    mine->exchanging = 0;
+    return s;
 }
 
 static clef_status run_on_all(clef_plan *plan, clef_error *err)
 {
-    const double begin = clef__os_seconds();
-    clef_status s = tell_to_run(plan, 0, err);
-    if (!s)
-        s = clef__halves_run(&plan->ranked->halves, err);
-    clef__halves_measured(&plan->ranked->halves, clef__os_seconds() - begin);
-    return s;
+    clef_ranks *ranks = plan->dev->ranks;
+    ranks->transport->calls->at(ranks->transport, "step", ++ranks->n_steps);
+    const clef_status s = tell(plan, CLEF__COMMAND_RUN, 0, 0, NULL, 0, err);
+    return s ? s : clef__ranked_run(plan->ranked->mine, err);
 }
 
 static clef_status reset_on_all(clef_plan *plan, clef_error *err)
 {
-    clef_status s = tell(plan, CLEF__COMMAND_RESET, 0, 0, NULL, 0, err);
-    if (!s)
-        s = clef__halves_drop(&plan->ranked->halves, err);
+    const clef_status s = tell(plan, CLEF__COMMAND_RESET, 0, 0, NULL, 0, err);
     return s ? s : clef_plan_reset(plan->ranked->mine, err);
 }
 
@@ -250,7 +243,7 @@ static clef_status read_output(clef_plan *plan, int32_t output, void *data, size
     if (s)
         return s;
     const int32_t own = plan->ranked->outputs[output];
-    return own >= 0 ? clef_plan_read(plan->ranked->halves.last, own, data, n_bytes, err)
+    return own >= 0 ? clef_plan_read(plan->ranked->mine, own, data, n_bytes, err)
                     : fetch(plan, output, data, n_bytes, err);
 }
 
@@ -264,8 +257,7 @@ static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_
     if (s)
         return s;
     const int32_t own = plan->ranked->outputs[output];
-    r->reads = r->halves.last;
-    const clef_status status = own >= 0 ? clef_plan_read_start(r->reads, own, data, n_bytes, err)
+    const clef_status status = own >= 0 ? clef_plan_read_start(r->mine, own, data, n_bytes, err)
                                         : fetch(plan, output, data, n_bytes, err);
     r->reading = status ? -1 : own >= 0 ? 0 : 1;
     return status;
@@ -277,7 +269,7 @@ static clef_status wait_for_read(clef_plan *plan, clef_error *err)
     const int32_t reading = r->reading;
     r->reading = -1;
     return reading < 0    ? clef__fail(err, CLEF_E_ARG, "no read is pending")
-           : reading == 0 ? clef_plan_read_wait(r->reads, err)
+           : reading == 0 ? clef_plan_read_wait(r->mine, err)
                           : CLEF_OK;
 }
 
@@ -315,95 +307,11 @@ clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, 
     return clef__plan_copy_within(r->mine, own, to, from, n_bytes, err);
 }
 
-/* ---- halves ---------------------------------------------------------------------------------- */
-
-/* 1 when a sum leaves a machine, or devices copy values to the host and back. */
-static int sums_take_time(const clef_ranks *r)
-{
-    const int32_t *nodes = r->transport->calls->nodes(r->transport);
-    for (int32_t i = 0; i < r->transport->size; i++)
-        if (nodes[i] != nodes[i - i % r->layout.width])
-            return 1;
-    return r->piece_bytes > 0;
-}
-
-clef_status clef__plan_halve(clef_plan *plan, int32_t symbol, clef_error *err)
-{
-    const char *wanted = clef__os_env("CLEF_RANK_HALVES");
-    clef_error why = {0};
-    if (plan->kind != &clef__plan_ranked || plan->opts.describe_only || symbol < 1)
-        return CLEF_OK;
-    clef_ranks *ranks = plan->dev->ranks;
-    if (wanted && strcmp(wanted, "0") != 0 && strcmp(wanted, "1") != 0)
-        return clef__fail(err, CLEF_E_ARG, "CLEF_RANK_HALVES: '%.40s', expected 0 or 1", wanted);
-    if (ranks->layout.width < 2 || (wanted ? wanted[0] == '0' : !sums_take_time(ranks)))
-        return CLEF_OK;
-    clef__halves *h = &plan->ranked->halves;
-    clef_status s = tell(plan, CLEF__COMMAND_HALVE, symbol, 0, NULL, 0, err);
-    if (s)
-        return s;
-    s = clef__halves_make(h, symbol, &why);
-    if (clef__ranks_agree(ranks, s, &why, NULL))
-        clef__halves_finish(h); /* the others do the same */
-    h->is_decided = h->in_halves = wanted != NULL;
-    return CLEF_OK;
-}
-
-/* Once steps run as a whole, the memory of halves is given back. Reads may still need the second plan. */
-static void release_second(clef_plan *plan)
-{
-    clef_ranked *r = plan->ranked;
-    clef__halves *h = &r->halves;
-    const int is_idle = h->last == h->first && !(r->reading == 0 && r->reads == h->second);
-    if (h->second && h->is_decided && !h->in_halves && is_idle &&
-        tell(plan, CLEF__COMMAND_HALVE, 0, 0, NULL, 0, NULL) == CLEF_OK)
-        clef__halves_finish(h);
-}
-
-int32_t clef__plan_half_rows(clef_plan *plan, int32_t n)
-{
-    if (plan->kind != &clef__plan_ranked)
-        return 0;
-    release_second(plan);
-    return clef__halves_choose(&plan->ranked->halves, n);
-}
-
-clef_status clef__plan_drop_first(clef_plan *plan, clef_error *err)
-{
-    if (plan->kind != &clef__plan_ranked || !plan->ranked->halves.waits)
-        return CLEF_OK;
-    const clef_status s = tell(plan, CLEF__COMMAND_DROP, 0, 0, NULL, 0, err);
-    return s ? s : clef__halves_drop(&plan->ranked->halves, err);
-}
-
-clef_status clef__plan_run_first(clef_plan *plan, clef_error *err)
-{
-    if (plan->kind != &clef__plan_ranked)
-        return clef_plan_run(plan, err);
-    const clef_status s = tell_to_run(plan, 1, err);
-    return s ? s : clef__halves_first(&plan->ranked->halves, err);
-}
-
 /* ---- describing ------------------------------------------------------------------------------- */
 
 static clef_plan_stats describe(const clef_plan *plan)
 {
-    const clef__halves *h = &plan->ranked->halves;
-    clef_plan_stats stats = clef_plan_describe(plan->ranked->mine);
-    if (!h->second)
-        return stats;
-    const clef_plan_stats more = clef_plan_describe(h->second);
-    stats.arena_bytes += more.arena_bytes;
-    stats.unshared_bytes += more.unshared_bytes;
-    stats.io_bytes += more.io_bytes;
-    stats.scratch_bytes += more.scratch_bytes;
-    stats.staging_bytes += more.staging_bytes;
-    if (h->last != h->second)
-        return stats;
-    stats.n_launches += more.n_launches;
-    stats.run_flops += more.run_flops;
-    stats.run_bytes += more.run_bytes;
-    return stats;
+    return clef_plan_describe(plan->ranked->mine);
 }
 
 static int32_t profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)

@@ -3,7 +3,6 @@
 #ifndef CLEF_RUNTIME_RANKED_H
 #define CLEF_RUNTIME_RANKED_H
 
-#include "runtime/plan/halves.h"
 #include "runtime/plan/pipeline.h"
 #include "runtime/plan/plan_state.h"
 #include "runtime/ranks/ranks.h"
@@ -13,18 +12,18 @@ typedef struct clef_ranked {
     clef_plan *mine;      /* rank 0's part; described only, if the whole plan is */
     clef_plan *stages[CLEF_MAX_STAGES]; /* of each stage the part of its first rank: [0] is `mine`, the
                                            others are described only */
-    clef__halves halves;  /* of `mine` */
     int32_t   *homes;     /* by output: the rank that has it */
     int32_t   *outputs;   /* by output: its number in `mine`; -1: another rank has it */
     int32_t   *inputs;    /* by input: its number in `mine`; -1: that has none */
-    int32_t    reading;   /* 1: a read that has ended is pending; 0: one of `reads`; -1: none */
-    clef_plan *reads;     /* the plan of the pending read */
+    int32_t    reading;   /* 1: a read that has ended is pending; 0: one of `mine`; -1: none */
     struct clef__state_piece *pieces;   /* of the states; NULL: not listed yet */
     int32_t    n_pieces;
 } clef_ranked;
 
 clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                                 clef__make_stage make, clef_plan **out, clef_error *err);
+/** Runs a rank's part of a plan: values are exchanged. */
+clef_status clef__ranked_run(clef_plan *mine, clef_error *err);
 /** Copies within a state on all ranks that have a part of it. */
 clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
                                     uint64_t n_bytes, clef_error *err);

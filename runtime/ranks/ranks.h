@@ -39,9 +39,7 @@ typedef enum clef__command_kind {
     CLEF__COMMAND_DESTROY,
     CLEF__COMMAND_BIND,    /* a: symbol, b: value */
     CLEF__COMMAND_WRITE,   /* a: input; data */
-    CLEF__COMMAND_HALVE,   /* make the plan ready for halves; a: their symbol; 0: no halves any more */
-    CLEF__COMMAND_RUN,     /* a: 1 for the first half of a step */
-    CLEF__COMMAND_DROP,    /* the first half does not run */
+    CLEF__COMMAND_RUN,
     CLEF__COMMAND_READ,    /* a: output; its home sends it to rank 0 */
     CLEF__COMMAND_RESET,
     CLEF__COMMAND_COPY,    /* within a state: a: from, b: to, c: bytes; data: the state's name */

@@ -199,24 +199,11 @@ static clef_status measure_rate(bench *b, bench_rate rate,
     return status;
 }
 
-/* Ranks find out with the first prompts whether steps are faster in halves, where that may be. */
-static clef_status settle_ranks(bench *b, clef_error *err)
-{
-    enum { ROUNDS = 6 };
-    const int may_be = clef_ranks_started() > 1 &&
-                       (cli_ranks_machines() > 1 || !clef_device_describe(b->device)->caps.unified_memory);
-    double seconds;
-    clef_status status = CLEF_OK;
-    for (int32_t i = 0; i < ROUNDS && may_be && status == CLEF_OK; i++)
-        status = prefill_round(b, &seconds, NULL, NULL, err);
-    return status;
-}
-
 int cli_bench_measure(bench *b)
 {
     clef_error err = {0};
-    clef_status status = b->n_prompt ? settle_ranks(b, &err) : CLEF_OK;
-    if (b->n_prompt && status == CLEF_OK)
+    clef_status status = CLEF_OK;
+    if (b->n_prompt)
         status =
             measure_rate(b, (bench_rate){.what = "prefill", .n_tokens = b->n_prompt}, prefill_round, &err);
     if (b->n_gen && status == CLEF_OK)

@@ -68,22 +68,14 @@ static double exchange_cost(const cli_scaling_machine *m, const cli_layout *l, i
     return cost + cli_message_cost(m, low, l->width, abs(e->peer - rank), bytes);
 }
 
-/* A rank's exchanges in a step, for free(). NULL: out of memory. */
-static clef_exchange_info *list_exchanges(const clef_graph *g, step now, int32_t *n)
-{
-    *n = clef_graph_exchanges(g, now.rows, now.keys, NULL, 0);
-    clef_exchange_info *all = malloc(((size_t)*n + 1) * sizeof *all);
-    if (all)
-        clef_graph_exchanges(g, now.rows, now.keys, all, *n);
-    return all;
-}
-
 static clef_status add_exchanges(const cli_scaling *s, const clef_graph *g, const cli_layout *l, int32_t rank,
                                  step now, cli_step_cost *cost, int32_t *n_exchanges, clef_error *err)
 {
-    clef_exchange_info *all = list_exchanges(g, now, n_exchanges);
+    *n_exchanges = clef_graph_exchanges(g, now.rows, now.keys, NULL, 0);
+    clef_exchange_info *all = malloc(((size_t)*n_exchanges + 1) * sizeof *all);
     if (!all)
         return cli_error(err, CLEF_E_NOMEM, "plan: out of host memory");
+    clef_graph_exchanges(g, now.rows, now.keys, all, *n_exchanges);
     for (int32_t i = 0; i < *n_exchanges; i++) {
         double sent;
         cost->network += exchange_cost(&s->machine, l, rank, &all[i], &sent);
@@ -112,64 +104,6 @@ static clef_status count_rank(const cli_scaling *s, const clef_graph *g, const c
     cost->compute =
         longer(counts->bytes / read, counts->flops / compute) + counts->n_launches * d->launch_us * 1e-6;
     return add_exchanges(s, g, l, rank, now, cost, n_exchanges, err);
-}
-
-/* ---- steps in halves ------------------------------------------------------------------------- */
-
-/* A step of fewer rows runs as a whole (runtime/plan/halves.c). */
-enum { LEAST_HALVED = 64 };
-
-/* Whether clef would try: sums leave the machine, or devices copy values to the host and back. */
-static int may_halve(const cli_scaling_machine *m, const cli_layout *l, int32_t rank, step now)
-{
-    const int32_t each = m->n_ranks / m->n_nodes, first = rank - rank % l->width;
-    return l->width > 1 && now.rows >= LEAST_HALVED &&
-           (m->device.host_gb_s > 0 || first / each != (first + l->width - 1) / each);
-}
-
-/* The time of two halves which alternate: the device computes a stretch of one while the ranks exchange what
- * ends a stretch of the other. A stretch computes for `stretch` seconds, and then exchange i follows. */
-static double alternate(const double *exchanges, int32_t n, double stretch)
-{
-    double device = 0, network = 0, ready[2] = {0}; /* when each is free; when a half's exchange has ended */
-    for (int32_t i = 0; i <= n; i++)
-        for (int k = 0; k < 2; k++) {
-            device = longer(device, ready[k]) + stretch;
-            if (i == n)
-                continue;
-            network = longer(network, device) + exchanges[i];
-            ready[k] = network;
-        }
-    return device;
-}
-
-/* Takes the time of a step in halves where that is shorter, as clef measures. */
-static clef_status try_halves(const cli_scaling *s, const clef_graph *g, const cli_layout *l, int32_t rank,
-                              step now, cli_step_cost *cost, clef_error *err)
-{
-    const step half = {(now.rows + 1) / 2, now.keys};
-    cli_step_cost of_half;
-    clef_graph_counts counts;
-    int32_t n = 0;
-    if (!may_halve(&s->machine, l, rank, now))
-        return CLEF_OK;
-    const clef_status status = count_rank(s, g, l, rank, half, &of_half, &counts, &n, err);
-    clef_exchange_info *all = status ? NULL : list_exchanges(g, half, &n);
-    double *times = all ? malloc(((size_t)n + 1) * sizeof *times) : NULL;
-    for (int32_t i = 0; times && i < n; i++) {
-        double sent;
-        times[i] = exchange_cost(&s->machine, l, rank, &all[i], &sent);
-    }
-    const double both = times ? alternate(times, n, of_half.compute / (n + 1)) : 0;
-    if (times && both < cost->compute + cost->network) {
-        cost->compute = 2 * of_half.compute;
-        cost->network = longer(both - cost->compute, 0);
-        cost->sent_bytes = 2 * of_half.sent_bytes;
-    }
-    const int lacks_memory = !status && !times;
-    free(times);
-    free(all);
-    return lacks_memory ? cli_error(err, CLEF_E_NOMEM, "plan: out of host memory") : status;
 }
 
 /* Of the ranks of a stage the slower one counts. */
@@ -233,8 +167,6 @@ static clef_status count_stage(const cli_scaling *s, const clef_graph *graph, cl
             take_slower(&decode, &cost);
             take_memory(l, &counts, n_exchanges);
             status = count_rank(s, g, l, rank, prompt, &cost, &counts, &n_exchanges, err);
-            if (!status)
-                status = try_halves(s, g, l, rank, prompt, &cost, err);
         }
         clef_graph_destroy(g);
         if (status)

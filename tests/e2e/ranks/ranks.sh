@@ -17,18 +17,15 @@ same "devices with memory of their own" "$want" "$(CLEF_CAPS=-unified_memory ran
 same "their sums in pieces" "$want" "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1K ranks 2 run "$demo" $greedy)"
 same "sums of 8 bits in pieces" "$(ranks 2 run "$demo" $greedy --wire q8)" \
   "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=1000 ranks 2 run "$demo" $greedy --wire q8)"
-# A prompt of several steps, each in two halves that overlap: text of the model's own, whose likeliest next tokens lie well ahead of others.
+# A prompt of several steps: text of the model's own, whose likeliest next tokens lie well ahead of others.
 "$CLEF" run "$demo" -p ROMEO: --temp 0 --ignore-eos -n 220 -q >"$tmp/prompt"
 long="-f $tmp/prompt --temp 0 --ignore-eos -n 16 -q --print-ids"
-whole=$("$CLEF" run "$demo" $long)
-same "a long prompt as a whole" "$whole" "$(CLEF_RANK_HALVES=0 ranks 2 run "$demo" $long)"
 for flags in "" "--wire f16" "--batch-size 65" "--kv-type q8_0"; do
-  same "a long prompt in halves $flags" "$("$CLEF" run "$demo" $long ${flags/--wire f16/})" "$(CLEF_RANK_HALVES=1 ranks 2 run "$demo" $long $flags)"
+  same "a long prompt $flags" "$("$CLEF" run "$demo" $long ${flags/--wire f16/})" "$(ranks 2 run "$demo" $long $flags)"
 done
-same "halves on devices with memory of their own" "$(CLEF_RANK_HALVES=0 ranks 3 run "$demo" $long --wire q8)" \
-  "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=20K CLEF_RANK_HALVES=1 ranks 3 run "$demo" $long --wire q8)"
-same "halves on such devices, by measurement" "$whole" "$(CLEF_CAPS=-unified_memory ranks 2 run "$demo" $long --batch-size 70)"
-same "halves on two stages" "$whole" "$(CLEF_RANK_HALVES=1 ranks 4 run "$demo" $long --tp 2 --pp 2)"
+same "a long prompt on devices with memory of their own" "$(ranks 3 run "$demo" $long --wire q8)" \
+  "$(CLEF_CAPS=-unified_memory CLEF_RANK_PIECE=20K ranks 3 run "$demo" $long --wire q8)"
+same "a long prompt on two stages" "$("$CLEF" run "$demo" $long)" "$(ranks 4 run "$demo" $long --tp 2 --pp 2)"
 one="-n 1 $CLEF run $demo $greedy"
 same "a device in host memory and one with its own" "$want" \
   "$(CLEF_RANK_PIECE=1K timeout 1800 mpirun --oversubscribe --bind-to none $one : -x CLEF_CAPS=-unified_memory $one 2>"$tmp/err")"
@@ -62,7 +59,6 @@ refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
 refuses "--dp beside --tp" "--dp --tp" 2 $license --dp 2 --tp 2
 refuses "--dp of another number" "--dp 3 2" 2 $license --dp 3
 refused "--dp without a launcher" 1 "--dp mpirun" "$CLEF" $license --dp 2
-CLEF_RANK_HALVES=2 refuses "halves that are neither 0 nor 1" "CLEF_RANK_HALVES 2" 2 run "$demo" $greedy
 CLEF_RANK_PIECE=many refuses "a piece that is no size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
 refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
 refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
@@ -77,7 +73,7 @@ else
   same "ranks with other flags" 1 "$(grep -c "^clef: rank 1 on .* differs from rank 0" "$tmp/err")"
 fi
 
-# One launch fails on rank 1 while both halves of a prompt's step are on their way: the run ends, and one line says whose launch it was.
+# One launch of a prompt's step fails on rank 1: the run ends, and one line says whose launch it was.
 layer=$CLEF_BUILD/tests/count_layer.so
 if [ -e "$layer" ]; then
   prompt="$CLEF run $demo $long -n 1"
@@ -85,9 +81,9 @@ if [ -e "$layer" ]; then
   under_layer() {
     local variable variables=(-x "OPENCL_LAYERS=$layer")
     for variable in "$@"; do variables+=(-x "$variable"); done
-    timeout 1800 mpirun --oversubscribe --bind-to none -x CLEF_RANK_HALVES=1 -n 1 $prompt : "${variables[@]}" -n 1 $prompt 2>"$tmp/err" </dev/null
+    timeout 1800 mpirun --oversubscribe --bind-to none -n 1 $prompt : "${variables[@]}" -n 1 $prompt 2>"$tmp/err" </dev/null
   }
-  same "halves, with rank 1's launches counted" "$($prompt)" "$(under_layer "CLEF_LAYER_OUT=$tmp/counts")"
+  same "a prompt, with rank 1's launches counted" "$($prompt)" "$(under_layer "CLEF_LAYER_OUT=$tmp/counts")"
   for back in 20 50 80; do
     nth=$(($(sed -n 's/^clEnqueueNDRangeKernel //p' "$tmp/counts") - back))
     if under_layer CLEF_LAYER_FAIL_API=clEnqueueNDRangeKernel "CLEF_LAYER_FAIL=$nth" >"$tmp/out"; then fail "launch $nth fails: the run succeeded"; fi

@@ -25,11 +25,4 @@ families 1 2 llama gemma4 qwen3.5 bert t5
 families 4 1 llama qwen3
 families 2 2 llama gpt-oss bart
 
-# Prompts whose halves overlap: caches of several kinds, windows, and recurrent states.
-prompt=$(seq -s, 3 92)
-for family in llama gemma3 deepseek2 qwen3.5 gpt-oss mixtral; do
-  run=(run "$CLEF_SHARED/oracle/models/$family" --ids "$prompt" -n 8 --temp 0 --ignore-eos --print-ids -q)
-  same "$family: a prompt in halves" "$("$CLEF" "${run[@]}" 2>/dev/null)" \
-    "$(CLEF_RANK_HALVES=1 mpirun -n 2 --oversubscribe --bind-to none "$CLEF" "${run[@]}" 2>"$tmp/err" </dev/null)"
-done
 finish

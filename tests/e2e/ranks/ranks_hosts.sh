@@ -43,7 +43,7 @@ bytes() {
 head -c 300 "$CLEF_SOURCE/LICENSE" >"$tmp/prompt"
 long="-f $tmp/prompt --temp 0 --ignore-eos -n 16 -q --print-ids"
 # shellcheck disable=SC2086
-same "a prompt whose halves overlap" "$("$CLEF" run "${models[0]}" $long)" "$(hosts 2 "$slow" run "${models[0]}" $long --tp 2)"
+same "a longer prompt" "$("$CLEF" run "${models[0]}" $long)" "$(hosts 2 "$slow" run "${models[0]}" $long --tp 2)"
 for model in "${models[@]}"; do
   greedy="-p Once --temp 0 --ignore-eos -n 24 -q --print-ids"
   # shellcheck disable=SC2086
