@@ -48,9 +48,9 @@ clef_status cli_devices_open(const char *which, const cli_split *split, const cl
     clef_device_opts o = opts ? *opts : (clef_device_opts){0};
     char own[MAX_NAME];
     *out = NULL;
-    if (clef_ranks_started() == 1 && (split->width > 1 || split->stages > 1 || split->weights_from))
-        return cli_error(err, CLEF_E_ARG, "%s for several ranks: start them with mpirun -n N clef ..",
-                         split->weights_from ? "--weights-from-rank is" : "--tp and --pp are");
+    if (clef_ranks_started() == 1 && (split->width > 1 || split->stages > 1))
+        return cli_error(err, CLEF_E_ARG,
+                         "--tp and --pp are for several ranks: start them with mpirun -n N clef ..");
     if (clef_ranks_started() == 1)
         return open_devices(which, split, &o, out, err);
     clef_status s = cli_ranks_device(which, own, sizeof own, &o, err);

@@ -181,23 +181,6 @@ static int runs_apart(const cli_command *command, const void *options)
            number_of(command, options, "dp") > 0;
 }
 
-/* Rank 0 makes the graphs, for which it needs the model, so no other rank can be the one that has it. */
-static clef_status check_weights_from(const char *text, clef_error *err)
-{
-    char *end = NULL;
-    const long rank = text ? strtol(text, &end, 10) : 0;
-    if (text && (end == text || *end || rank < 0))
-        return cli_error(err, CLEF_E_ARG, "--weights-from-rank: expected the number of a rank, got '%.60s'",
-                         text);
-    if (rank >= clef_ranks_started())
-        return cli_error(err, CLEF_E_ARG,
-                         "--weights-from-rank %ld: there is no such rank, %" PRId32 " were started", rank,
-                         clef_ranks_started());
-    return rank == 0 ? CLEF_OK
-                     : cli_error(err, CLEF_E_ARG,
-                                 "--weights-from-rank %ld: expected 0, because rank 0 opens the model", rank);
-}
-
 int cli_ranks_start(const cli_command *command, const void *options)
 {
     const cli_option *tp = option_of(command, "tp");
@@ -212,13 +195,10 @@ int cli_ranks_start(const cli_command *command, const void *options)
         return cli_fail(CLI_USAGE, "%s: runs in one process, %" PRId32 " ranks were started", command->name,
                         clef_ranks_started());
     memcpy(&split, (const char *)options + tp->offset - offsetof(cli_split, width), sizeof split);
-    if (check_weights_from(split.weights_from, &err) != CLEF_OK)
-        return report(&err);
     if (clef_ranks_open(&(clef_ranks_opts){.width = split.width,
                                            .stages = split.stages,
                                            .wire = cli_wire_names[split.wire],
-                                           .agree = command_line,
-                                           .sends_weights = split.weights_from != NULL},
+                                           .agree = command_line},
                         &ranks, &err) != CLEF_OK)
         return report(&err);
     clef_ranks_describe(ranks, &info);

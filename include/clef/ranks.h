@@ -29,8 +29,6 @@ typedef struct clef_ranks_opts {
     int32_t     apart;  /* 1: each rank calls the library on its own, and only training exchanges values
                            (clef_train_opts.ranks). Nobody leads or follows. width and stages are not read,
                            and are 1 */
-    int32_t     sends_weights; /* 1: rank 0 alone reads weights. The other ranks get the bytes of their parts
-                                  from it while a plan is made, and need no files. Read on rank 0 */
 } clef_ranks_opts;
 
 /** Number of ranks that the launcher has started, from its environment variables; 1 without a launcher. */
@@ -60,8 +58,7 @@ CLEF_API void        clef_ranks_describe(const clef_ranks *ranks, clef_ranks_inf
 CLEF_API const char *clef_ranks_host(const clef_ranks *ranks, int32_t rank);
 
 /** On rank 0: plans made on `dev` from now on are cut, and run on all ranks. dev is a single device; it is
- *  closed before `ranks`. clef_plan_opts.weights_name says where the others find the weights, unless
- *  clef_ranks_opts.sends_weights is set. */
+ *  closed before `ranks`. clef_plan_opts.weights_name says where the others find the weights. */
 CLEF_API clef_status clef_ranks_lead(clef_ranks *ranks, clef_device *dev, clef_error *err);
 
 /** On rank 0, while the others follow: out[i] becomes the number of bytes that rank i has sent to others so
@@ -82,8 +79,8 @@ typedef struct clef_ranks_weights {
 typedef clef_status (*clef_ranks_open_weights)(void *user, const char *name, clef_ranks_weights *out,
                                                clef_error *err);
 /** On the other ranks: runs their parts of rank 0's plans on `dev`, until rank 0 closes. A failure in a run
- *  ends all ranks; a plan that cannot be made fails on rank 0, with this rank's reason. open is not called,
- *  and may be NULL, where rank 0 sends the weights. */
+ *  ends all ranks; a plan that cannot be made fails on rank 0, with this rank's reason. open may be
+ *  NULL where no plan has weights. */
 CLEF_API clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open,
                                        void *user, clef_error *err);
 /** clef_plan_opts.weights_name for the weights of a model with adapters (NULL: none): a fingerprint and the

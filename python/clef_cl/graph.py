@@ -536,10 +536,10 @@ class _WeightSource:
             name = self.owner._weights_name()
             return {"weights": self.function, "weights_user": self.user, "weights_name": name}
         weights = [value.name for value in graph if value.kind == "weight"]
-        if weights and device._ranks is not None and not device._ranks._sends_weights:
+        if weights and device._ranks is not None:
             names = ", ".join(weights[:3]) + (" .." if weights[3:] else "")
-            raise ValueError(f"plan: the other ranks cannot open {names}: expected a model's graph, one without "
-                             "weights, or Ranks(weights_from_rank=0)")
+            raise ValueError(f"plan: the other ranks cannot open {names}: expected a model's graph, or one "
+                             "without weights")
         return {"weights": self.function, "weights_user": self.user} if weights else {}
 
     def working(self) -> AbstractContextManager[None]:

@@ -74,36 +74,29 @@ class Ranks:
     stages  groups of ranks that have layers of their own (pipeline parallelism). None: what `width` leaves
     wire    how sums cross between ranks: "f32", "f16" with half the bytes, or "q8" with about a quarter
     agree   a text that has to be the same on all ranks, such as the options of the script
-    weights_from_rank  0: only rank 0 has the models' files, and sends the others the bytes of their parts. None: each
-                       rank opens the files
 
     Every rank makes one such object. The module libclef_mpi.so has to be installed, or $CLEF_MPI names it. The model's
-    files have to be on each machine under the same path, unless weights_from_rank is 0. Without a launcher there is one rank, and no MPI is needed.
+    files have to be on each machine under the same path. Without a launcher there is one rank, and no MPI is needed.
 
     An exception that leaves the `with` block is written to stderr and ends all ranks, since they may wait for each
     other. SystemExit only leaves the block.
     """
 
     def __init__(self, width: int | None = None, stages: int | None = None, wire: str = "f32", *,
-                 agree: str | None = None, weights_from_rank: int | None = None) -> None:
+                 agree: str | None = None) -> None:
         wanted = [whole(name, n, 1) if n is not None else 0 for name, n in (("width", width), ("stages", stages))]
         if wire not in _wires:
             raise ValueError(f"wire: expected one of {', '.join(_wires)}, got {wire!r}")
-        if weights_from_rank not in (None, 0):
-            raise ValueError(f"weights_from_rank: expected 0 or None, because rank 0 opens models, "
-                             f"got {weights_from_rank!r}")
         if ranks_started() == 1 and max(wanted) > 1:
             raise ArgumentError("width, stages: expected several ranks (mpirun -n N), got one process")
         self._info: dict[str, Any] = {"rank": 0, "n": 1, "local_rank": 0, "n_local": 1, "node": 0, "n_nodes": 1,
                                       "width": 1, "stages": 1}
         self._hosts = ["localhost"]
-        self._sends_weights = weights_from_rank is not None
         pointer = None
         if ranks_started() > 1:
             texts = [ffi.new("char[]", c_text(text)) if text is not None else ffi.NULL for text in (wire, agree)]
             options = new_struct("clef_ranks_opts *", {"width": wanted[0], "stages": wanted[1], "wire": texts[0],
-                                                       "agree": texts[1],
-                                                       "sends_weights": int(self._sends_weights)})
+                                                       "agree": texts[1]})
             out, info = ffi.new("clef_ranks **"), ffi.new("clef_ranks_info *")
             call(lib.clef_ranks_open, options, out)
             pointer = out[0]

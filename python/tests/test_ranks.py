@@ -64,23 +64,6 @@ class TestOnTwoRanks:
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.strip() == demo.generate("Once upon a time", max_tokens=20, temperature=0).strip()
 
-    def test_only_rank_0_has_the_weights(self, tmp_path, demo):
-        ran = on_ranks(tmp_path, "import numpy as np\nimport clef_cl as clef\nimport os\n"
-                       f"path = {demo.path!r} if clef.ranks_started() == 1 or os.environ.get('OMPI_COMM_WORLD_RANK') "
-                       "== '0' else '/nowhere'\n"
-                       "with clef.Ranks(weights_from_rank=0) as ranks:\n"
-                       "    if ranks.rank:\n        ranks.follow()\n"
-                       "    else:\n"
-                       "        m = clef.Model(path, ranks=ranks)\n"
-                       "        print(m.generate('ROMEO:', max_tokens=24, temperature=0))\n"
-                       "        w = np.arange(12, dtype=np.float32).reshape(4, 3)\n"
-                       "        g = clef.Graph()\n"
-                       "        g.output('y', g.input('x', (2, 4)) @ g.weight('w', w))\n"
-                       "        x = np.ones((2, 4), np.float32)\n"
-                       "        print(np.allclose(g.run(ranks.lead(), x=x)['y'], x @ w))\n")
-        assert ran.returncode == 0, ran.stderr
-        assert ran.stdout == f"{demo.generate('ROMEO:', max_tokens=24, temperature=0)}\nTrue\n"
-
     def test_all_that_a_model_does(self, tmp_path, demo):
         ran = on_ranks(tmp_path, led_by(
             "m = clef.Model(ranks=ranks)\n"
@@ -168,8 +151,7 @@ def test_one_process_is_one_rank(demo):
             closed()
 
 
-@pytest.mark.parametrize("options", [{"width": 2}, {"stages": 2}, {"width": 0}, {"width": 1.5}, {"wire": "f8"}, {"weights_from_rank": 1},
-                                     {"wire": None}], ids=str)
+@pytest.mark.parametrize("options", [{"width": 2}, {"stages": 2}, {"width": 0}, {"width": 1.5}, {"wire": "f8"}, {"wire": None}], ids=str)
 def test_options_that_do_not_fit(options):
     with pytest.raises((ValueError, TypeError)):
         clef.Ranks(**options)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/plan/ranked.h"
-#include "runtime/plan/sent.h"
 #include "runtime/ranks/copies.h"
 #include "runtime/ranks/device_sums.h"
 
@@ -74,21 +73,18 @@ static clef_status find_places(const follower *f, part *p, clef_error *err)
 static clef_status open_weights(const follower *f, const char *name, clef_ranks_weights *out, clef_error *err)
 {
     return f->open ? f->open(f->user, name, out, err)
-                   : clef__fail(err, CLEF_E_ARG,
-                                "rank 0 does not send weights, and this rank has no function to open them");
+                   : clef__fail(err, CLEF_E_ARG, "weights %s: this rank has no function to open them", name);
 }
 
-/* sent: NULL, or rank 0 sends the weights. */
-static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef__sent *sent, clef_error *err)
+static clef_status make_plan(follower *f, part *p, clef_plan_opts *opts, clef_error *err)
 {
     clef_graph *graph = NULL;
-    clef_status s =
-        opts->weights_name && !sent ? open_weights(f, opts->weights_name, &p->weights, err) : CLEF_OK;
+    clef_status s = opts->weights_name ? open_weights(f, opts->weights_name, &p->weights, err) : CLEF_OK;
     if (!s)
         s = clef__shard(p->whole, &f->ranks->layout, f->ranks->rank, NULL, &graph, err);
-    opts->weights = sent ? clef__sent_weight : p->weights.weights;
+    opts->weights = p->weights.weights;
     opts->release = p->weights.release;
-    opts->weights_user = sent ? (void *)sent : p->weights.user;
+    opts->weights_user = p->weights.user;
     if (!s)
         s = f->make(f->dev, graph, opts, &p->plan, err);
     if (!s)
@@ -103,21 +99,14 @@ static clef_status create(follower *f, const clef__command *c, const void *data,
     clef_plan_opts opts;
     f->ranks->transport->calls->at(f->ranks->transport, "making plan", c->plan);
     part *p = calloc(1, sizeof *p);
-    clef__sent *sent = NULL;
     clef_status s = p ? clef__ranked_unpack(data, (size_t)c->n_bytes, &p->whole, &opts, &why)
                       : clef__fail(&why, CLEF_E_NOMEM, "no memory for a plan");
-    if (!s && c->a)
-        s = clef__sent_begin(f->ranks, &sent, &why);
     if (!s)
-        s = make_plan(f, p, &opts, sent, &why);
-    if (c->a)
-        clef__sent_end(f->ranks, sent);
+        s = make_plan(f, p, &opts, &why);
     const clef_status all = clef__ranks_agree(f->ranks, s, &why, NULL);
     if (!s && !all && p) {
         p->number = c->plan;
         p->plan->opts.variants = p->plan->opts.weights_name = NULL; /* they lay in the message */
-        if (sent)
-            p->plan->opts.weights_user = NULL;
         p->next = f->parts;
         f->parts = p;
         return CLEF_OK;

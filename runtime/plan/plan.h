@@ -197,13 +197,13 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
 
 /* The bytes of weights: plan_weights.c. */
 
-/** The bytes of a weight from the plan's source. A weight that is scattered in the file, or that rank 0
- *  sends (runtime/plan/sent.h), is gathered in memory, until clef__plan_weight_done() or the plan's end.
+/** The bytes of a weight from the plan's source. A weight that is scattered in the file is
+ *  gathered in memory, until clef__plan_weight_done() or the plan's end.
  *  CLEF_E_NOT_FOUND, CLEF_E_NOMEM. */
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
                                    clef_error *err);
 /** 1 for a weight that is gathered. */
-int         clef__plan_is_gathered(const clef_plan *plan, const clef_value *v);
+int         clef__plan_is_gathered(const clef_value *v);
 /** Starts to read a weight that will be needed soon. */
 void        clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v);
 /** A gathered weight is not needed any more; or a buffer uses its memory, which stays to the plan's end. */

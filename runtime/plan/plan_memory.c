@@ -141,7 +141,7 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         if (!clef__plan_runs_with(plan, v))
             continue;
         data = NULL; /* a weight that is gathered will be aligned */
-        s = clef__plan_is_gathered(plan, v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
+        s = clef__plan_is_gathered(v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
         const uint64_t room = round_up((uint64_t)clef__bytes(v, NULL), align);
         up.total += room;
         up.left += !s && !can_map(plan, v, data) ? room : 0;

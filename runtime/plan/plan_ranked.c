@@ -7,7 +7,6 @@
 
 #include "runtime/os/os.h"
 #include "runtime/plan/ranked.h"
-#include "runtime/plan/sent.h"
 
 static clef_status tell(const clef_plan *plan, clef__command_kind kind, int64_t a, int64_t b,
                         const void *data, size_t n_bytes, clef_error *err)
@@ -69,37 +68,23 @@ static clef_status find_places(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* Answers the others' questions for weights. A failure here ends all ranks: they could not go on together. */
-static void send_weights(const clef_plan *plan, clef_status own)
-{
-    char line[sizeof((clef_error *)0)->text + 64];
-    clef_error why = {0};
-    if (clef__send_weights(plan->dev->ranks, &plan->opts, own, &why) == CLEF_OK)
-        return;
-    snprintf(line, sizeof line, "clef: %s", why.text);
-    clef_ranks_abort(plan->dev->ranks, line);
-}
-
 /* Tells the others about the plan, makes the own part meanwhile, and hears whether all have theirs. */
 static clef_status make_on_all(clef_plan *plan, clef__make_stage make, clef_error *err)
 {
     clef_error why = {0};
     size_t n_bytes;
-    const int sends = plan->dev->ranks->sends_weights && plan->opts.weights;
     if (plan->opts.describe_only)
         return make_parts(plan, make, err);
     plan->dev->ranks->transport->calls->at(plan->dev->ranks->transport, "making plan", plan->ranked->number);
     char *packed = clef__ranked_pack(plan->graph, &plan->opts, &n_bytes, err);
     if (!packed)
         return CLEF_E_NOMEM;
-    clef_status s = tell(plan, CLEF__COMMAND_CREATE, sends, 0, packed, n_bytes, err);
+    clef_status s = tell(plan, CLEF__COMMAND_CREATE, 0, 0, packed, n_bytes, err);
     free(packed);
     plan->opts.weights_name = NULL; /* it was borrowed for the call */
     if (s)
         return s;
     s = make_parts(plan, make, &why);
-    if (sends)
-        send_weights(plan, s);
     return clef__ranks_agree(plan->dev->ranks, s, &why, err);
 }
 
@@ -125,7 +110,7 @@ static clef_status check_opts(const clef_device *dev, const clef_plan_opts *opts
     if (dev->others)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "several devices on a rank (-d A,B): expected one for each rank");
-    if (opts && opts->weights && !opts->weights_name && !dev->ranks->sends_weights)
+    if (opts && opts->weights && !opts->weights_name)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "these weights have no name under which the other ranks could open them");
     return opts && opts->states_of

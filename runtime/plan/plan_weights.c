@@ -1,16 +1,15 @@
 /* The bytes of weights: from the plan's source, or gathered from it, where a weight is a part that lies
- * scattered in the file, or from rank 0. */
+ * scattered in the file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
-#include "runtime/plan/sent.h"
 
-int clef__plan_is_gathered(const clef_plan *plan, const clef_value *v)
+int clef__plan_is_gathered(const clef_value *v)
 {
-    return clef__sent_serves(plan) || (v->part && v->part->n_runs > 1);
+    return v->part && v->part->n_runs > 1;
 }
 
 static clef_status gather(const clef_plan *plan, const clef_value *v, const char *whole, const void **out,
@@ -36,11 +35,6 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 {
     const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
-    if (clef__sent_serves(plan)) {
-        const clef_status s = clef__sent_fetch(plan, v, err);
-        *out = s ? NULL : plan->gathered[v->id].data;
-        return s;
-    }
     *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user,
                                                    v->part ? v->part->whole : v->name, v->dtype, n_bytes)
                               : NULL;
@@ -58,10 +52,8 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 void clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v)
 {
     const void *data;
-    if (clef__sent_serves(plan))
-        clef__sent_ask(plan, v);
-    else if (plan->dev->info.caps.unified_memory && !clef__plan_is_gathered(plan, v) &&
-             !clef__plan_weight_data(plan, v, &data, NULL))
+    if (plan->dev->info.caps.unified_memory && !clef__plan_is_gathered(v) &&
+        !clef__plan_weight_data(plan, v, &data, NULL))
         clef__os_read_ahead(data, (size_t)clef__bytes(v, NULL));
 }
 

@@ -241,7 +241,6 @@ clef_status clef_ranks_open(const clef_ranks_opts *opts, clef_ranks **out, clef_
     if (!s) {
         r->rank = r->transport->rank;
         r->apart = o->apart != 0;
-        r->sends_weights = o->sends_weights != 0;
         if (r->transport->cores)
             clef__os_use_cpus(r->transport->cores, CLEF__TRANSPORT_CORE_BYTES);
         s = choose_layout(r, o, err);

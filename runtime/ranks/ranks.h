@@ -21,7 +21,6 @@ struct clef_ranks {
     int64_t          n_steps;   /* runs of plans so far */
     int32_t          has_led;   /* rank 0: a device was opened before */
     int32_t          apart;     /* 1: clef_ranks_opts.apart; `stage` is this rank alone */
-    int32_t          sends_weights; /* clef_ranks_opts.sends_weights */
     uint64_t         n_reports; /* bytes that were sent for clef_ranks_sent() */
     clef__group_memory memory;  /* of the stage */
     const void      *summing;   /* the OpenCL device that sums over ranks; NULL: the host does */
@@ -35,7 +34,7 @@ char *clef__ranks_staging(clef_ranks *ranks, size_t n_bytes);
 
 typedef enum clef__command_kind {
     CLEF__COMMAND_END,
-    CLEF__COMMAND_CREATE,  /* a plan; data: its options, names and graph. a: 1 if rank 0 sends the weights */
+    CLEF__COMMAND_CREATE,  /* a plan; data: its options, names and graph */
     CLEF__COMMAND_DESTROY,
     CLEF__COMMAND_BIND,    /* a: symbol, b: value */
     CLEF__COMMAND_WRITE,   /* a: input; data */

@@ -1,8 +1,7 @@
 /* A module for MPI in which something goes wrong. It opens the real one ($CLEF_TEST_MPI) and stands before it
  * ($CLEF_MPI names this one).
- *   $CLEF_TEST_SPOIL      the first message of at least so many bytes that rank 0 sends has one bit changed
  *   $CLEF_TEST_SIGNAL     "RANK SIGNAL N CALL": that rank gets the signal (a number) in its Nth call, from 1
- *                         on, of "receive", "send", or of `at` with a text that begins with CALL
+ *                         on, of `at` with a text that begins with CALL
  *   $CLEF_TEST_SIGNALLED  a file that is made before the signal */
 #include <dlfcn.h>
 #include <signal.h>
@@ -15,7 +14,6 @@
 
 static clef__transport_calls calls;
 static const clef__transport_calls *real;
-static size_t least;
 static int at_rank = -1, signal_number, n_left;
 static char call_name[64];
 
@@ -30,26 +28,6 @@ static void count(const clef__transport *t, const char *name)
     raise(signal_number);
 }
 
-static clef_status send(clef__transport *t, int32_t to, const void *data, size_t n_bytes, clef_error *err)
-{
-    unsigned char *copy = least && n_bytes >= least && t->rank == 0 ? malloc(n_bytes) : NULL;
-    count(t, "send");
-    if (!copy)
-        return real->send(t, to, data, n_bytes, err);
-    least = 0;
-    memcpy(copy, data, n_bytes);
-    copy[n_bytes / 2] ^= 4;
-    const clef_status s = real->send(t, to, copy, n_bytes, err);
-    free(copy);
-    return s;
-}
-
-static clef_status receive(clef__transport *t, int32_t from, void *data, size_t n_bytes, clef_error *err)
-{
-    count(t, "receive");
-    return real->receive(t, from, data, n_bytes, err);
-}
-
 static void at(clef__transport *t, const char *what, int64_t number)
 {
     real->at(t, what, number);
@@ -59,8 +37,7 @@ static void at(clef__transport *t, const char *what, int64_t number)
 __attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t version, clef__transport **out,
                                                                   clef_error *err)
 {
-    const char *path = getenv("CLEF_TEST_MPI"), *size = getenv("CLEF_TEST_SPOIL"),
-               *signal_at = getenv("CLEF_TEST_SIGNAL");
+    const char *path = getenv("CLEF_TEST_MPI"), *signal_at = getenv("CLEF_TEST_SIGNAL");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
     void *symbol = library ? dlsym(library, CLEF__TRANSPORT_SYMBOL) : NULL;
     clef__transport_open open;
@@ -74,11 +51,8 @@ __attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t versio
     const clef_status s = open(version, out, err);
     if (s)
         return s;
-    least = size ? strtoul(size, NULL, 10) : 0;
     real = (*out)->calls;
     calls = *real;
-    calls.send = send;
-    calls.receive = receive;
     calls.at = at;
     (*out)->calls = &calls;
     return CLEF_OK;

@@ -21,7 +21,6 @@ typedef struct cli_split {
     const char *shares;        /* of several devices; NULL: not given */
     int32_t     width, stages; /* of several ranks; 0: not given */
     int32_t     wire;          /* index in cli_wire_names */
-    const char *weights_from;  /* the rank that reads the model for all; NULL: each does */
 } cli_split;
 /** "f32", "f16", "q8". */
 extern const char *const cli_wire_names[];
@@ -51,10 +50,7 @@ extern const char *const cli_wire_names[];
     {.names = "wire", .type = CLI_CHOICE, .value = "TYPE", .offset = (at) + offsetof(cli_split, wire),     \
      .choices = cli_wire_names,                                                                            \
      .help = "under mpirun: number format of the sums that ranks exchange; f16 halves the bytes, q8 "      \
-             "quarters them, and both round"},                                                             \
-    {.names = "weights-from-rank", .type = CLI_TEXT, .value = "N",                                         \
-     .offset = (at) + offsetof(cli_split, weights_from),                                                   \
-     .help = "under mpirun: only rank N (0) has the model, and sends the others the bytes of their parts"}
+             "quarters them, and both round"}
 #define GEMM_OPTION(options)                                                                         \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, compile.gemm), \
      .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"}

@@ -38,6 +38,24 @@ alone=$("$CLEF" $license --curve "$tmp/alone.svg" | head -n 1)
 same "perplexity, each rank with a part of the windows" "$alone" "$(ranks 3 $license --dp 3 --curve "$tmp/ranks.svg" | head -n 1)"
 check "and the same curve" cmp "$tmp/alone.svg" "$tmp/ranks.svg"
 
+"$CLEF" quantize "$demo" "$tmp/demo.gguf" q8_0 -q 2>/dev/null || fail "no GGUF file"
+same "a GGUF file" "$("$CLEF" run "$tmp/demo.gguf" $greedy)" "$(ranks 2 run "$tmp/demo.gguf" $greedy)"
+same "its weights as they are stored" "$("$CLEF" run "$tmp/demo.gguf" $greedy --gemm clblast)" "$(ranks 2 run "$tmp/demo.gguf" $greedy --gemm clblast)"
+# near NAME SKIP FILE FILE: from that byte on as many numbers, and each within a thousandth
+near() {
+  od -An -v -w4 -tf4 -j"$2" "$3" >"$tmp/one.numbers"
+  od -An -v -w4 -tf4 -j"$2" "$4" >"$tmp/two.numbers"
+  if [ -s "$tmp/one.numbers" ] && paste "$tmp/one.numbers" "$tmp/two.numbers" | awk 'NF != 2 || ($1 - $2) ^ 2 > (1 + $1 ^ 2) * 1e-6 { exit 1 }'; then ok "$1"
+  else fail "$1"; paste "$tmp/one.numbers" "$tmp/two.numbers" | head -n 5; fi
+}
+"$CLEF" embed "$demo" "Once upon a time" --npy -o "$tmp/one.npy"
+check "embed" ranks 2 embed "$demo" "Once upon a time" --npy -o "$tmp/two.npy"
+near "embed: the numbers" 128 "$tmp/one.npy" "$tmp/two.npy"
+{ safetensors '{"input_ids":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]}}'; u32 199; u32 41; u32 452; u32 305; } >"$tmp/in.safetensors"
+"$CLEF" eval "$demo" -i "$tmp/in.safetensors" -o "$tmp/one.safetensors" -q
+check "eval" ranks 2 eval "$demo" -i "$tmp/in.safetensors" -o "$tmp/two.safetensors" -q
+near "eval: the numbers" $((8 + $(od -An -tu4 -N4 "$tmp/one.safetensors"))) "$tmp/one.safetensors" "$tmp/two.safetensors"
+
 # Only rank 0 speaks; a failure is said once.
 ranks 2 run "$demo" -p ROMEO: -n 2 >"$tmp/out"
 same "one rank names its device" 1 "$(grep -c "^clef: device" "$tmp/err")"

@@ -31,24 +31,16 @@ lost() {
   else fail "$name: expected a line that names rank $rank"; head -n 8 "$tmp/err"; fi
 }
 
-# loading NAME N RANK SIGNAL NTH CALL [FLAGS]: the rank gets the signal in this call while the model is loaded
+# loading NAME N RANK SIGNAL NTH CALL: the rank gets the signal in this call while the model is loaded
 loading() {
   local name=$1 n=$2 rank=$3 signal=$4 nth=$5 call=$6
-  shift 6
-  CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so CLEF_TEST_SIGNAL="$rank $signal $nth $call" start "$n" run "$demo" -p ROMEO: -n 4 -q "$@"
+  CLEF_MPI=$CLEF_BUILD/tests/libfaulty_module.so CLEF_TEST_SIGNAL="$rank $signal $nth $call" start "$n" run "$demo" -p ROMEO: -n 4 -q
   lost "$name" "$rank"
 }
 loading "loading, a rank is killed" 2 1 $kill 1 "making plan"
 loading "loading, a rank is stopped" 2 1 $stop 1 "making plan"
 loading "loading, rank 0 is stopped" 3 0 $stop 1 "making plan"
 loading "loading, rank 0 is killed" 3 0 $kill 1 "making plan"
-from="--weights-from-rank 0"
-# A weight is three messages at least: the answer, and for each piece its checksum and its bytes.
-loading "weights come, a rank is killed" 2 1 $kill 20 receive $from
-loading "weights come, a rank is stopped" 3 2 $stop 20 receive $from
-loading "weights come, rank 0 is stopped" 3 0 $stop 40 send $from
-loading "weights come, rank 0 is killed" 2 0 $kill 40 send $from
-
 # Nothing is in the cache: kernels are compiled, and children prove them. The first ones wait until the rank has its signal, so that it comes in time.
 # They are processes of clef's name meanwhile.
 mkdir "$tmp/prover"
