@@ -47,16 +47,45 @@ static clef_constraint *constraint_of(unsigned which)
     return made[which];
 }
 
+/* The bytes that are allowed at a place. Places recur, so what was found is kept. */
+typedef struct allowed_bytes {
+    const clef_constraint *of;
+    clef_constraint_state state;
+    uint32_t bits[8];
+} allowed_bytes;
+
+static const uint32_t *allowed_at(clef_constraint *c, const clef_constraint_state *state)
+{
+    static allowed_bytes kept[1 << 14];
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof *state; i++)
+        hash = (hash ^ ((const uint8_t *)state)[i]) * 16777619u;
+    allowed_bytes *a = &kept[(hash ^ (uint32_t)((uintptr_t)c >> 4)) % (1 << 14)];
+    if (a->of == c && !memcmp(&a->state, state, sizeof *state))
+        return a->bits;
+    *a = (allowed_bytes){.of = c, .state = *state};
+    for (int byte = 0; byte < 256; byte++) {
+        clef_constraint_state next = *state;
+        size_t n = 0;
+        if (clef_constraint_read(c, &next, &(char){(char)byte}, 1, &n, NULL))
+            abort();
+        a->bits[byte / 32] |= (uint32_t)n << byte % 32;
+    }
+    return a->bits;
+}
+
 /* The byte that comes next: this one, or the next that is allowed; -1: none. */
 static int next_byte(clef_constraint *c, clef_constraint_state *state, uint8_t first)
 {
+    const uint32_t *bits = allowed_at(c, state);
     for (int i = 0; i < 256; i++) {
-        const char byte = (char)(first + i);
+        const uint8_t byte = (uint8_t)(first + i);
         size_t n = 0;
-        if (clef_constraint_read(c, state, &byte, 1, &n, NULL))
+        if (!(bits[byte / 32] >> byte % 32 & 1))
+            continue;
+        if (clef_constraint_read(c, state, &(char){(char)byte}, 1, &n, NULL) || n != 1)
             abort();
-        if (n)
-            return (uint8_t)byte;
+        return byte;
     }
     return -1;
 }
