@@ -209,7 +209,7 @@ def other_models():
 
 
 def adapters():
-    config = os.path.join(os.environ["CLEF_SOURCE"], "model", "demo")
+    config = os.path.join(os.environ["CLEF_SOURCE"], "share", "demo")
     with tempfile.TemporaryDirectory() as folder:
         made = []
         for i, name in enumerate("ab"):

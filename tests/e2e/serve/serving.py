@@ -77,7 +77,7 @@ def long_model():
                    "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1024, "max_position_embeddings": 8192,
                    "vocab_size": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": True, "hidden_act": "silu"}, f)
     source = os.environ["CLEF_SOURCE"]
-    subprocess.run([*COMMAND, "train", "--new", config, "--tokenizer", os.path.join(source, "model", "demo"), "--data",
+    subprocess.run([*COMMAND, "train", "--new", config, "--tokenizer", os.path.join(source, "share", "demo"), "--data",
                     os.path.join(source, "README.md"), "-n", "1", "-c", "64", "-b", "1", "-o", model, "-q", "--validation", "0"],
                    check=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
     return model
