@@ -1,14 +1,21 @@
 # Builds that open the OpenCL loader when they first need it (CLEF_DLOPEN_OPENCL): without one the command starts and says what is
-# missing; CLBlast is opened in the same way.
+# missing; CLBlast is opened in the same way. The build is of the core alone (CLEF_CORE_ONLY), which has to build and run, too.
 . "$(dirname "$0")/../lib.sh"
 if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"; then # this build links the loader
   if [ -n "${CLEF_SANITIZE:-}" ]; then skip "this build links the OpenCL loader, and another one with sanitizers would take long"; fi
   generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$CLEF_BUILD/CMakeCache.txt")
   check "a build that opens the loader" eval 'cmake -S "$CLEF_SOURCE" -B "$CLEF_BUILD/dlopen" -G "$generator" \
-    -DCMAKE_BUILD_TYPE=Debug -DCLEF_DLOPEN_OPENCL=ON && cmake --build "$CLEF_BUILD/dlopen" --target clef_command'
+    -DCMAKE_BUILD_TYPE=Debug -DCLEF_DLOPEN_OPENCL=ON -DCLEF_CORE_ONLY=ON && cmake --build "$CLEF_BUILD/dlopen" --target clef_command'
   CLEF_BUILD=$CLEF_BUILD/dlopen
   CLEF=$CLEF_BUILD/clef
   if [ ! -x "$CLEF" ]; then finish; fi
+
+  # ---- the core alone
+  empty "no library of a guest" "$(ldd "$CLEF" | grep -iE 'mpi|gvc|cairo|protobuf|microhttpd')"
+  check "an op's cases" "$CLEF" selftest --op softmax
+  empty "no command of a guest" "$("$CLEF" help | grep -E '^  (chat|serve|template|grammar|train) ')"
+  refused "a constraint" 1 "constraints built without it CLEF_TEXT=ON" "$CLEF" run -p a -n 1 --json -q
+  refused "ONNX" 1 "ONNX built without it CLEF_EXPORT=ON" "$CLEF" graph --format onnx -o "$tmp/g.onnx"
 fi
 demo=$CLEF_SOURCE/share/demo
 run() { "$CLEF" run -m "$demo" -p ROMEO: -n 5 --temp 0 --no-tune -q "$@"; }
