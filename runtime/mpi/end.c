@@ -4,9 +4,6 @@
 #include "runtime/mpi/state.h"
 #include "runtime/mpi/system.h"
 
-/* MPI_Abort() needs other processes, which may be lost, too. Open MPI's launcher then waits for its other
- * half for ever, so it is ended from here. */
-enum { SECONDS_FOR_ABORT = 2 };
 /* What is called before the end may take a second: so many naps of 10 ms. They are counted because a process
  * that was stopped has made none meanwhile. */
 enum { NAPS_FOR_CALL = 100 };
@@ -98,7 +95,9 @@ static void make_last_call(clef__mpi *m)
 
 /* ---- the end ---- */
 
-static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
+/* This process ends by itself. MPI_Abort() would need the others, of which one may be lost. They hear this
+ * rank's heart no more and end, too; a launcher that sees a rank fail ends them sooner. */
+_Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
 {
     if (atomic_flag_test_and_set(&m->ending)) /* another thread ends this process */
         for (;;)
@@ -106,21 +105,7 @@ static _Noreturn void end(clef__mpi *m, const char *line, int is_lost)
     if (may_report(m) && *line) /* without a line the caller has written why */
         clef__mpi_write_line(line);
     make_last_call(m);
-    clef__mpi_exit_after(SECONDS_FOR_ABORT);
-    if (is_lost)
-        clef__mpi_end_launcher_after(SECONDS_FOR_ABORT);
-    MPI_Abort(MPI_COMM_WORLD, 1);
     clef__mpi_exit_now();
-}
-
-_Noreturn void clef__mpi_end(clef__mpi *m, const char *line)
-{
-    end(m, line, 0);
-}
-
-_Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line)
-{
-    end(m, line, 1);
 }
 
 const char *clef__mpi_host(const clef__mpi *m, int32_t rank)
@@ -157,5 +142,5 @@ void clef__mpi_check(clef__mpi *m, int code, int32_t peer)
             snprintf(line, sizeof line, "clef: rank %d on %s cannot reach the other ranks (%.200s)",
                      m->t.rank, clef__mpi_host(m, m->t.rank), reason);
     }
-    clef__mpi_end_lost(m, line);
+    clef__mpi_end(m, line);
 }

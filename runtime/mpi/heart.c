@@ -126,7 +126,7 @@ static _Noreturn void end_for(clef__mpi_heart *h, int32_t rank, const beat *said
 {
     char line[512];
     clef__mpi_describe(h->m, rank, state, said->what, said->number, line, sizeof line);
-    clef__mpi_end_lost(h->m, line);
+    clef__mpi_end(h->m, line);
 }
 
 /* What a rank said last; NULL where this rank does not hear it. */

@@ -204,15 +204,6 @@ static clef_status find_places(clef__mpi *m, clef_error *err)
 /* Until the heart beats, no other rank would notice that one does not come. MPI itself waits for ever. */
 static void bound_start(void)
 {
-    const double silence = clef__mpi_env_number("CLEF_RANK_TIMEOUT", CLEF__MPI_SILENCE);
-    char host[MPI_MAX_PROCESSOR_NAME] = "", lost[sizeof host + 64];
-    clef__mpi_host_name(host, sizeof host);
-    if (clef__mpi_env_rank() < 0)
-        snprintf(lost, sizeof lost, "clef: a rank on %s is lost (last: starting)", host);
-    else
-        snprintf(lost, sizeof lost, "clef: rank %d on %s is lost (last: starting)", clef__mpi_env_rank(),
-                 host);
-    clef__mpi_guard_begin(silence < 1 ? 1 : silence, lost);
     const double seconds = clef__mpi_env_number("CLEF_RANK_START", SECONDS_TO_START);
     char line[128];
     if (seconds < 1 || seconds > 1e6)
@@ -253,13 +244,12 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
         s = clef__mpi_outbox_make(m, err);
     if (!s)
         s = clef__mpi_heart_start(m, err);
-    if (s) { /* which waits for the other ranks, so the start's limits still hold */
+    if (s) { /* which waits for the other ranks, so the start's limit still holds */
         free(m->outbox);
         release(m);
     } else {
         *out = &m->t;
     }
     clef__mpi_in_time();
-    clef__mpi_guard_end();
     return s;
 }

@@ -99,12 +99,10 @@ void clef__mpi_unlock(atomic_flag *lock);
  *  it. Where MPI has no such memory, each rank that notices something writes its line. */
 void clef__mpi_report_make(clef__mpi *m, MPI_Comm node);
 void clef__mpi_report_free(clef__mpi *m);
-/** Writes `line`, if no other rank of this node has written one, and ends all ranks. "": the caller has
+/** Writes `line`, if no other rank of this node has written one, and ends this rank, and with it all others. "": the caller has
  *  written why, and no other rank of this node writes a line. The first caller in a process does it; others
  *  wait for the end. */
 _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
-/** The same where another rank is lost: ends the launcher, too, if it has not ended after 2 s. */
-_Noreturn void clef__mpi_end_lost(clef__mpi *m, const char *line);
 /** What is called before the end, and NULL for nothing. */
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user);
 /** Ends all ranks if `code` is an error of MPI. peer: the other end, or -1 where there is more than one. */

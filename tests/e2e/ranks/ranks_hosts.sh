@@ -74,7 +74,9 @@ for overlap in 0 1 ""; do
 done
 unset CLEF_RANK_OVERLAP
 
-# The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s.
+# The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s. Open MPI's launchers watch the connection
+# between them (docs/scaling.md).
+export OMPI_MCA_oob_tcp_keepalive_time=3 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=3
 CLEF_RANK_TIMEOUT=5 "$script" -q $slow "$CLEF" bench "$CLEF_SOURCE/share/demo" -p 0 -n 200 -r 100 --tp 2 -q >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 ours() { ip netns pids "clef-a-$pid" 2>/dev/null; ip netns pids "clef-b-$pid" 2>/dev/null; }
