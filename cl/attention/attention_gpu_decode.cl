@@ -45,6 +45,7 @@ enum {
     TALL = 1
 };
 #include "attention_gpu_parts.h"
+#include "attention_gpu_streams.h"
 
 /* Where element d of query r is in local memory: vectors of four, those of neighbouring lanes beside each
  * other, so that they are in different banks. */
@@ -75,13 +76,116 @@ INLINED unit_floats query_piece(local const float *ready, uint r, uint lane)
 #endif
 }
 
-INLINED void store_piece(local float *to, unit_floats x)
+INLINED void start_pairs(own_pair *own, const attention_args *a, const place *p, global const int *pos,
+                         global const int *first_keys)
 {
-#if UNIT == 8
-    vstore8(x, 0, to);
-#else
-    vstore4(x, 0, to);
-#endif
+#pragma unroll
+    for (uint m = 0; m < MINE; m++) {
+        const uint query = min(p->tile * ROWS + (p->item + m * WG) / KEYS, p->queries - 1);
+        const int at = position(a, pos, p->b, query);
+        own[m].mask_row = row_at(a, &a->mask, p->b, p->hk, query);
+        own[m].begin = keys_begin(a, at, first_key(a, first_keys, p->b, query));
+        own[m].end = keys_end(a, at);
+        own[m].most = -INFINITY;
+        own[m].sum = 0;
+    }
+}
+
+INLINED void copy_queries(local float *ready, const attention_args *a, const place *p, global const float *q)
+{
+    for (uint i = p->item; i < ROWS * D; i += WG) {
+        const uint query = min(p->tile * ROWS + i / D, p->queries - 1);
+        ready[ready_at(i / D, i % D)] = q[row_at(a, &a->q, p->b, p->hk, query) + i % D];
+    }
+}
+
+/* Where the item has its elements of key j of its stream, in the chunk from s0 on. Keys from `end` on repeat
+ * the last. */
+INLINED size_t own_piece(const view_args *view, const place *p, uint j, int s0, int end,
+                         global const int *own_pages)
+{
+    const int s = min(s0 + (int)(j * STREAMS + p->first), end - 1);
+    return key_at(view, p->b, p->hk, s, own_pages) + p->slot * UNIT;
+}
+
+/* Leaves the item's parts of the products q . k. */
+INLINED void multiply(local float *sums, local const float *ready, const RAW(K_TYPE) *key, const place *p)
+{
+    unit_floats x[EACH];
+#pragma unroll
+    for (uint j = 0; j < EACH; j++)
+        x[j] = DECODE(K_TYPE)(key[j]);
+#pragma unroll 1
+    for (uint r = 0; r < ROWS; r++) {
+        const unit_floats y = query_piece(ready, r, p->slot);
+#pragma unroll
+        for (uint j = 0; j < EACH; j++) {
+            const float part = product(y, x[j], 0.0f);
+            if (!is_idle(p))
+                sums[(r * KEYS + j * STREAMS + p->first) * PITCH + p->slot] = part;
+        }
+    }
+}
+
+/* Adds up the products of the item's pairs, and leaves their logits. */
+INLINED void score(local float *logits, local const float *sums, const own_pair *own, const attention_args *a,
+                   global const mask_elem *mask, uint item, int s0, int end)
+{
+#pragma unroll
+    for (uint m = 0; m < MINE; m++) {
+        const uint pair = item + m * WG;
+        if (pair < PAIRS) {
+            const int s = s0 + (int)(pair % KEYS);
+            float z = 0;
+#pragma unroll
+            for (uint l = 0; l < LANES; l++)
+                z += sums[pair * PITCH + l];
+            logits[pair] = s >= own[m].begin && s < min(own[m].end, end)
+                               ? logit(a, mask, own[m].mask_row, s, z)
+                               : -INFINITY;
+        }
+    }
+}
+
+/* Leaves the weights of the item's pairs, and the factors of the sums so far of each stream. */
+INLINED void weigh(local float *weights, local float *keeps, local const float *logits, own_pair *own,
+                   uint item)
+{
+#pragma unroll
+    for (uint m = 0; m < MINE; m++) {
+        const uint pair = item + m * WG;
+        if (pair < PAIRS) {
+            const uint r = pair / KEYS, c = pair % KEYS;
+            float high = own[m].most;
+#pragma unroll
+            for (uint j = 0; j < EACH; j++)
+                high = fmax(high, logits[r * KEYS + j * STREAMS + c % STREAMS]);
+            const float base = base_of(high);
+            const float keep = weight_of(own[m].most, base), weight = weight_of(logits[pair], base);
+            own[m].most = high;
+            own[m].sum = own[m].sum * keep + weight;
+            weights[c * ROWS + r] = weight;
+            if (c < STREAMS)
+                keeps[c * ROWS + r] = keep;
+        }
+    }
+}
+
+/* Adds the item's elements of its stream's values, times their weights. */
+INLINED void add(unit_floats *acc, const RAW(V_TYPE) *value, local const float *weights,
+                 local const float *keeps, const place *p)
+{
+    const uint stream = is_idle(p) ? 0 : p->first;
+#pragma unroll
+    for (uint r = 0; r < ROWS; r++)
+        acc[r] *= keeps[stream * ROWS + r];
+#pragma unroll
+    for (uint j = 0; j < EACH; j++) {
+        const unit_floats y = DECODE(V_TYPE)(value[j]);
+#pragma unroll
+        for (uint r = 0; r < ROWS; r++)
+            acc[r] = fma((unit_floats)(weights[(j * STREAMS + stream) * ROWS + r]), y, acc[r]);
+    }
 }
 
 GROUP_KERNEL
@@ -96,167 +200,47 @@ void attention_gpu_decode(const attention_flash_args f, global float *out, globa
     local float logits[PAIRS], weights[KEYS * ROWS] __attribute__((aligned(16))),
         keeps[STREAMS * ROWS] __attribute__((aligned(16)));
     local float ready[HEADS * D] __attribute__((aligned(16))), tops[ROWS], totals[ROWS];
-    const uint lane = p.slot, stream = p.first, from = lane * UNIT;
     const int2 keys = keys_of_part(&a, &p, pos, FIRST_KEYS);
-    const bool is_idle = WG % LANES != 0 && stream >= STREAMS;
     unit_floats acc[ROWS];
-    size_t mask_row[MINE];
-    int begin[MINE], end[MINE];
-    float most[MINE], sum[MINE];
+    own_pair own[MINE];
 
 #if NEW
     make_heads(&f, &p, keys, ready, sums, k, v, q, pos, own_pages, new_k, new_v, q_norm, k_norm, freqs);
 #else
-    for (uint i = p.item; i < ROWS * D; i += WG) {
-        const uint query = min(p.tile * ROWS + i / D, p.queries - 1);
-        ready[ready_at(i / D, i % D)] = q[row_at(&a, &a.q, p.b, p.hk, query) + i % D];
-    }
+    copy_queries(ready, &a, &p, q);
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #pragma unroll
     for (uint r = 0; r < ROWS; r++)
         acc[r] = 0;
-#pragma unroll
-    for (uint m = 0; m < MINE; m++) { /* pairs beyond the last repeat its query */
-        const uint query = min(p.tile * ROWS + (p.item + m * WG) / KEYS, p.queries - 1);
-        const int at = position(&a, pos, p.b, query);
-        mask_row[m] = row_at(&a, &a.mask, p.b, p.hk, query);
-        begin[m] = keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query));
-        end[m] = keys_end(&a, at);
-        most[m] = -INFINITY;
-        sum[m] = 0;
-    }
+    start_pairs(own, &a, &p, pos, FIRST_KEYS);
     for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         RAW(K_TYPE) key[EACH];
         RAW(V_TYPE) value[EACH];
-        unit_floats x[EACH];
-#pragma unroll
-        for (uint j = 0; j < EACH; j++) {
-            const int s = min(s0 + (int)(j * STREAMS + stream), keys.y - 1);
-            key[j] = PIECE(K_TYPE)(k, key_at(&a.k, p.b, p.hk, s, own_pages) + from);
-        }
 #pragma unroll
         for (uint j = 0; j < EACH; j++)
-            x[j] = DECODE(K_TYPE)(key[j]);
-#pragma unroll 1
-        for (uint r = 0; r < ROWS; r++) {
-            const unit_floats y = query_piece(ready, r, lane);
+            key[j] = PIECE(K_TYPE)(k, own_piece(&a.k, &p, j, s0, keys.y, own_pages));
+        multiply(sums, ready, key, &p);
 #pragma unroll
-            for (uint j = 0; j < EACH; j++) {
-                const float part = product(y, x[j], 0.0f);
-                if (!is_idle)
-                    sums[(r * KEYS + j * STREAMS + stream) * PITCH + lane] = part;
-            }
-        }
-#pragma unroll
-        for (uint j = 0; j < EACH; j++) { /* on their way while the weights are computed */
-            const int s = min(s0 + (int)(j * STREAMS + stream), keys.y - 1);
-            value[j] = PIECE(V_TYPE)(v, key_at(&a.v, p.b, p.hk, s, own_pages) + from);
-        }
+        for (uint j = 0; j < EACH; j++) /* on their way while the weights are computed */
+            value[j] = PIECE(V_TYPE)(v, own_piece(&a.v, &p, j, s0, keys.y, own_pages));
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint m = 0; m < MINE; m++) {
-            const uint pair = p.item + m * WG;
-            if (pair < PAIRS) {
-                const int s = s0 + (int)(pair % KEYS);
-                float z = 0;
-#pragma unroll
-                for (uint l = 0; l < LANES; l++)
-                    z += sums[pair * PITCH + l];
-                logits[pair] = s >= begin[m] && s < min(end[m], keys.y) ? logit(&a, mask, mask_row[m], s, z)
-                                                                        : -INFINITY;
-            }
-        }
+        score(logits, sums, own, &a, mask, p.item, s0, keys.y);
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint m = 0; m < MINE; m++) {
-            const uint pair = p.item + m * WG;
-            if (pair < PAIRS) {
-                const uint r = pair / KEYS, c = pair % KEYS;
-                float high = most[m];
-#pragma unroll
-                for (uint j = 0; j < EACH; j++)
-                    high = fmax(high, logits[r * KEYS + j * STREAMS + c % STREAMS]);
-                const float base = base_of(high);
-                const float keep = weight_of(most[m], base), weight = weight_of(logits[pair], base);
-                most[m] = high;
-                sum[m] = sum[m] * keep + weight;
-                weights[c * ROWS + r] = weight;
-                if (c < STREAMS)
-                    keeps[c * ROWS + r] = keep;
-            }
-        }
+        weigh(weights, keeps, logits, own, p.item);
         barrier(CLK_LOCAL_MEM_FENCE);
-        const uint own = is_idle ? 0 : stream;
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++)
-            acc[r] *= keeps[own * ROWS + r];
-#pragma unroll
-        for (uint j = 0; j < EACH; j++) {
-            const unit_floats y = DECODE(V_TYPE)(value[j]);
-#pragma unroll
-            for (uint r = 0; r < ROWS; r++)
-                acc[r] = fma((unit_floats)(weights[(j * STREAMS + own) * ROWS + r]), y, acc[r]);
-        }
+        add(acc, value, weights, keeps, &p);
     }
 
-    /* The maxima of the streams, in `sums`, and the sums of the weights of each pair, in `logits`. */
-#pragma unroll
-    for (uint m = 0; m < MINE; m++) {
-        const uint pair = p.item + m * WG, c = pair % KEYS;
-        if (pair < PAIRS) {
-            logits[pair] = sum[m];
-            if (c < STREAMS)
-                sums[c * ROWS + pair / KEYS] = most[m];
-        }
-    }
+    leave_pairs(sums, logits, own, p.item);
     barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the last chunk's weights */
-    for (uint i = p.item; i < STREAMS * ROWS; i += WG) {
-        const uint r = i % ROWS, query = min(p.tile * ROWS + r, p.queries - 1);
-        const float first = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
-        float high = first, total = 0;
-        for (uint c = 0; c < STREAMS; c++)
-            high = fmax(high, sums[c * ROWS + r]);
-        const float base = base_of(high), scale = weight_of(sums[i], base);
-        for (uint j = 0; j < EACH; j++)
-            total += logits[r * KEYS + j * STREAMS + i / ROWS];
-        keeps[i] = scale;
-        weights[i] = total * scale + (i < ROWS ? weight_of(first, base) : 0.0f);
-        if (i < ROWS)
-            tops[i] = high;
-    }
+    scale_streams(tops, keeps, weights, sums, logits, &a, &p, sinks);
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (p.item < ROWS) {
-        float total = 0;
-        for (uint c = 0; c < STREAMS; c++)
-            total += weights[c * ROWS + p.item];
-        totals[p.item] = total;
-    }
+    add_weights(totals, weights, p.item);
     for (uint r = 0; r < ROWS; r++) {
-#pragma unroll
-        for (uint i = 0; i < ROWS; i++) /* an array that is indexed by r would be in memory */
-            if (i == r && !is_idle)
-                store_piece(sums + stream * E + from, acc[i] * keeps[stream * ROWS + i]);
+        leave_sums(sums, acc, keeps, &p, r);
         barrier(CLK_LOCAL_MEM_FENCE);
-        const uint query = p.tile * ROWS + r;
-        if (query < p.queries) {
-            const float total = totals[r], scale = a.splits > 1 ? 1.0f : total != 0 ? 1.0f / total : 0.0f;
-            global float *row = out + out_at(&a, p.b, p.hk, query, E);
-            if (a.splits > 1) {
-                row = parts + f.parts + (out_at(&a, p.b, p.hk, query, 1) * a.splits + p.part) * RECORD;
-                if (p.item == 0) {
-                    row[0] = tops[r];
-                    row[1] = total;
-                }
-                row += 4;
-            }
-            for (uint e = p.item; e < E; e += WG) {
-                float x = 0;
-                for (uint c = 0; c < STREAMS; c++)
-                    x += sums[c * E + e];
-                row[e] = x * scale;
-            }
-        }
+        write_row(out, parts + f.parts, sums, tops, totals, &a, &p, r);
         barrier(CLK_LOCAL_MEM_FENCE); /* the sums are overwritten next */
     }
 }

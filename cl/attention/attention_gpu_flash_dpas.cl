@@ -30,24 +30,12 @@ enum {
     SLOTS = 1,
     D_SLICES = D / 16,
     E_PARTS = E / MATRIX_TOKENS,
-    PIECES = D / 16
+    PIECES = D / 16,
+    WORDS = D / 2 / MATRIX_LANES /* of a query, that a work-item has */
 };
 
 #include "attention_gpu_parts.h"
 #include "attention_gpu_dpas_chunk.h"
-
-/* f(j) for each eight of sixteen keys, and for each eight elements of a value: Intel's compiler keeps an
- * array in registers where its indices are constants before loops are unrolled. */
-#define EACH_SCORE(f) f(0) f(1)
-#define EACH_EIGHT(f, j) f(j) f(j + 1) f(j + 2) f(j + 3) f(j + 4) f(j + 5) f(j + 6) f(j + 7)
-#define EACH_PART(f)                                                                                         \
-    EACH_EIGHT(f, 0)                                                                                         \
-    if (E_PARTS > 8) {                                                                                       \
-        EACH_EIGHT(f, 8)                                                                                     \
-    }
-
-/* f(i) for each two words of a query that a work-item has: words MATRIX_LANES i + lane. */
-#define EACH_WORD(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
 /* Stores the unit's queries, of which `first` is the first. Each is divided by a power of two; returns that
  * of the work-item's. */
@@ -58,28 +46,136 @@ INLINED float load_queries(local uint *high, local uint *low, const attention_ar
 #pragma unroll 2
     for (uint r = 0; r < MATRIX_ROWS; r++) {
         global const float *row = q + row_at(a, &a->q, p->b, p->hk, min(first + r, p->queries - 1));
+        float2 x[WORDS];
         float most = 0;
-#define LOAD_WORD(i) const float2 x##i = i < D / 16 ? vload2(i * MATRIX_LANES + lane, row) : (float2)(0.0f);
-        EACH_WORD(LOAD_WORD)
+#pragma unroll
+        for (uint i = 0; i < WORDS; i++)
+            x[i] = vload2(i * MATRIX_LANES + lane, row);
 #if MATRIX_PLAIN
         for (uint d = 0; d < D; d++)
             most = fmax(most, fabs(row[d]));
 #else
-#  define LARGER(i) most = fmax(most, fmax(fabs(x##i.x), fabs(x##i.y)));
-        EACH_WORD(LARGER)
+#  pragma unroll
+        for (uint i = 0; i < WORDS; i++)
+            most = fmax(most, fmax(fabs(x[i].x), fabs(x[i].y)));
         most = subgroup_max(most);
 #endif
         const float2 powers = powers_of(most);
-#define STORE_WORD(i)                                                                                        \
-    if (i < D / 16) {                                                                                        \
-        const uint2 pair = split_pair(x##i.x * powers.y, x##i.y * powers.y);                                 \
-        high[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.x;                                          \
-        low[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.y;                                           \
-    }
-        EACH_WORD(STORE_WORD)
+#pragma unroll
+        for (uint i = 0; i < WORDS; i++) {
+            const uint2 pair = split_pair(x[i].x * powers.y, x[i].y * powers.y);
+            high[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.x;
+            low[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.y;
+        }
         power = r == lane ? powers.x : power;
     }
     return power;
+}
+
+/* z[j] = q . k for eight keys each. keys: of the first. */
+UNIT_INLINED void score(matrix_floats *z, local const uint *high, local const uint *low,
+                        local const uint *keys, uint lane, matrix_scratch scratch)
+{
+    z[0] = z[1] = 0;
+#pragma unroll 1
+    for (uint d = 0; d < D_SLICES; d++) {
+        const matrix_w h = fragment_load(high + d * FRAGMENT, lane),
+                       l = fragment_load(low + d * FRAGMENT, lane);
+#pragma unroll
+        for (uint j = 0; j < 2; j++) {
+            const matrix_x x = fragment_load(keys + (j * D_SLICES + d) * FRAGMENT, lane);
+            z[j] = matrix_halves(h, x, matrix_halves(l, x, z[j], scratch), scratch);
+        }
+    }
+}
+
+INLINED void cap(matrix_floats *z, float softcap)
+{
+#pragma unroll 1
+    for (uint j = 0; j < 2; j++) { /* one copy of tanh's code for all of z */
+        const matrix_floats x = z[0];
+        z[0] = z[1];
+        z[1] = softcap * tanh(x / softcap);
+    }
+}
+
+/* What the work-item's query sees. */
+typedef struct sight {
+    size_t mask_row;
+    int begin, end; /* keys */
+} sight;
+
+INLINED float seen(const attention_args *a, const sight *see, global const mask_elem *mask, int s, float z)
+{
+    return s >= see->begin && s < see->end ? masked(a, mask, see->mask_row, s, z) : -INFINITY;
+}
+
+/* The logits of keys s to s + 7. */
+INLINED float8 seen_eight(const attention_args *a, const sight *see, global const mask_elem *mask, int s,
+                          float8 z)
+{
+    return (float8)(seen(a, see, mask, s, z.s0), seen(a, see, mask, s + 1, z.s1),
+                    seen(a, see, mask, s + 2, z.s2), seen(a, see, mask, s + 3, z.s3),
+                    seen(a, see, mask, s + 4, z.s4), seen(a, see, mask, s + 5, z.s5),
+                    seen(a, see, mask, s + 6, z.s6), seen(a, see, mask, s + 7, z.s7));
+}
+
+INLINED float max_eight(float8 z, float most)
+{
+    const float first = fmax(fmax(fmax(fmax(most, z.s0), z.s1), z.s2), z.s3);
+    return fmax(fmax(fmax(fmax(first, z.s4), z.s5), z.s6), z.s7);
+}
+
+INLINED float8 weights_of(float8 z, float base)
+{
+    return (float8)(weight_of(z.s0, base), weight_of(z.s1, base), weight_of(z.s2, base),
+                    weight_of(z.s3, base), weight_of(z.s4, base), weight_of(z.s5, base),
+                    weight_of(z.s6, base), weight_of(z.s7, base));
+}
+
+INLINED float sum_eight(float8 z)
+{
+    return ((z.s0 + z.s1) + (z.s2 + z.s3)) + ((z.s4 + z.s5) + (z.s6 + z.s7));
+}
+
+/* Scales the unit's sums by `kept` and adds the values of sixteen keys, times their weights x and y. values:
+ * of the first key. */
+UNIT_INLINED void accumulate(matrix_floats *acc, float kept, float8 x, float8 y, local const uint *values,
+                             uint lane, matrix_scratch scratch)
+{
+    const uint2 w0 = split_pair(x.s0, x.s1), w1 = split_pair(x.s2, x.s3), w2 = split_pair(x.s4, x.s5),
+                w3 = split_pair(x.s6, x.s7), w4 = split_pair(y.s0, y.s1), w5 = split_pair(y.s2, y.s3),
+                w6 = split_pair(y.s4, y.s5), w7 = split_pair(y.s6, y.s7);
+    const matrix_w h = (uint8)(w0.x, w1.x, w2.x, w3.x, w4.x, w5.x, w6.x, w7.x),
+                   l = (uint8)(w0.y, w1.y, w2.y, w3.y, w4.y, w5.y, w6.y, w7.y);
+    if (kept != 1.0f)
+#pragma unroll
+        for (uint j = 0; j < E_PARTS; j++)
+            acc[j] *= kept;
+#pragma unroll
+    for (uint j = 0; j < E_PARTS; j++) {
+        const matrix_x v = fragment_load(values + j * FRAGMENT, lane);
+        acc[j] = matrix_halves(h, v, matrix_halves(l, v, acc[j], scratch), scratch);
+    }
+}
+
+/* Writes the result of query `own`, or, if the keys are cut, a record for the merge. */
+INLINED void store(global float *out, global float *parts, const attention_args *a, const place *p, uint own,
+                   float most, float sum, const matrix_floats *acc)
+{
+    if (own >= p->queries)
+        return;
+    global float *to = out + out_at(a, p->b, p->hk, own, E);
+    const float scale = (a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f) / LARGEST;
+    if (a->splits > 1) {
+        to = parts + (out_at(a, p->b, p->hk, own, 1) * a->splits + p->part) * RECORD;
+        to[0] = most;
+        to[1] = sum;
+        to += 4;
+    }
+#pragma unroll
+    for (uint j = 0; j < E_PARTS; j++)
+        vstore8(acc[j] * scale, j, to);
 }
 
 GROUP_KERNEL
@@ -98,16 +194,17 @@ void attention_gpu_flash_dpas(const attention_flash_args f, global float *out, g
                query = min(own, p.queries - 1);
     local uint *high = query_high + unit * MATRIX_ROWS * D / 2, *low = query_low + unit * MATRIX_ROWS * D / 2;
     const int at = position(&a, pos, p.b, query);
-    const size_t mask_row = row_at(&a, &a.mask, p.b, p.hk, query);
     const int2 of_part = keys_of_part(&a, &p, pos, FIRST_KEYS);
-    const int begin = keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query)),
-              end = min(keys_end(&a, at), of_part.y);
+    const sight see = {row_at(&a, &a.mask, p.b, p.hk, query),
+                       keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query)),
+                       min(keys_end(&a, at), of_part.y)};
     const float power = load_queries(high, low, &a, &p, q, own - lane, lane);
     float most = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
     float sum = most >= -FLT_MAX ? 1.0f : 0.0f;
-    matrix_floats acc[16]; /* with E 64 half of it */
-#define CLEAR(j) acc[j] = 0;
-    EACH_PART(CLEAR)
+    matrix_floats acc[E_PARTS];
+#pragma unroll
+    for (uint j = 0; j < E_PARTS; j++)
+        acc[j] = 0;
     for (int s0 = of_part.x; s0 < of_part.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         const int n = min((int)KEYS, of_part.y - s0);
         global const ushort *from_k = (global const ushort *)k + key_at(&a.k, p.b, p.hk, s0, own_pages),
@@ -125,80 +222,24 @@ void attention_gpu_flash_dpas(const attention_flash_args f, global float *out, g
 #pragma unroll 1
         for (uint c = 0; c < KEYS / 16; c++) { /* sixteen keys at a time, for want of registers */
             matrix_floats z[2];
-#define NO_PRODUCT(j) z[j] = 0;
-            EACH_SCORE(NO_PRODUCT)
-#pragma unroll 1
-            for (uint d = 0; d < D_SLICES; d++) {
-                const matrix_w h = fragment_load(high + d * FRAGMENT, lane),
-                               l = fragment_load(low + d * FRAGMENT, lane);
-#define SCORE(j)                                                                                             \
-    {                                                                                                        \
-        const matrix_x x = fragment_load(keys + ((2 * c + j) * D_SLICES + d) * FRAGMENT, lane);              \
-        z[j] = matrix_halves(h, x, matrix_halves(l, x, z[j], scratch), scratch);                             \
-    }
-                EACH_SCORE(SCORE)
-            }
-
-#define SCALE_LOGITS(j) z[j] *= power * a.scale;
-            EACH_SCORE(SCALE_LOGITS)
-            if (a.softcap > 0) {
-#pragma unroll 1
-                for (uint j = 0; j < 2; j++) { /* one copy of tanh's code for all of z */
-                    const matrix_floats x = z[0];
-                    z[0] = z[1];
-                    z[1] = a.softcap * tanh(x / a.softcap);
-                }
-            }
-            float top = most;
-#define FIND_LOGIT(j, i, x)                                                                                  \
-    {                                                                                                        \
-        const int s = s0 + (int)c * 16 + j * 8 + i;                                                          \
-        x = s >= begin && s < end ? masked(&a, mask, mask_row, s, x) : -INFINITY;                            \
-        top = fmax(top, x);                                                                                  \
-    }
-#define FIND_LOGITS(j)                                                                                       \
-    FIND_LOGIT(j, 0, z[j].s0) FIND_LOGIT(j, 1, z[j].s1) FIND_LOGIT(j, 2, z[j].s2) FIND_LOGIT(j, 3, z[j].s3)  \
-    FIND_LOGIT(j, 4, z[j].s4) FIND_LOGIT(j, 5, z[j].s5) FIND_LOGIT(j, 6, z[j].s6) FIND_LOGIT(j, 7, z[j].s7)
-            EACH_SCORE(FIND_LOGITS)
-            const float base = base_of(top), kept = weight_of(most, base);
+            score(z, high, low, keys + 2 * c * D_SLICES * FRAGMENT, lane, scratch);
+            z[0] *= power * a.scale;
+            z[1] *= power * a.scale;
+            if (a.softcap > 0)
+                cap(z, a.softcap);
+            z[0] = seen_eight(&a, &see, mask, s0 + (int)c * 16, z[0]);
+            z[1] = seen_eight(&a, &see, mask, s0 + (int)c * 16 + 8, z[1]);
+            const float top = max_eight(z[1], max_eight(z[0], most)), base = base_of(top),
+                        kept = weight_of(most, base);
+            z[0] = weights_of(z[0], base);
+            z[1] = weights_of(z[1], base);
             most = top;
             sum *= kept;
-#define FIND_WEIGHTS(j)                                                                                      \
-    z[j] = (float8)(weight_of(z[j].s0, base), weight_of(z[j].s1, base), weight_of(z[j].s2, base),            \
-                    weight_of(z[j].s3, base), weight_of(z[j].s4, base), weight_of(z[j].s5, base),            \
-                    weight_of(z[j].s6, base), weight_of(z[j].s7, base));                                     \
-    sum += ((z[j].s0 + z[j].s1) + (z[j].s2 + z[j].s3)) + ((z[j].s4 + z[j].s5) + (z[j].s6 + z[j].s7));        \
-    z[j] *= LARGEST;
-            EACH_SCORE(FIND_WEIGHTS)
-#define SCALE(j) acc[j] *= kept;
-            if (kept != 1.0f) {
-                EACH_PART(SCALE)
-            }
-#define ACCUMULATE(j)                                                                                        \
-    {                                                                                                        \
-        const matrix_x x = fragment_load(slice + (j) * FRAGMENT, lane);                                      \
-        acc[j] = matrix_halves(h, x, matrix_halves(l, x, acc[j], scratch), scratch);                         \
-    }
-            const float8 x = z[0], y = z[1];
-            const uint2 w0 = split_pair(x.s0, x.s1), w1 = split_pair(x.s2, x.s3), w2 = split_pair(x.s4, x.s5),
-                        w3 = split_pair(x.s6, x.s7), w4 = split_pair(y.s0, y.s1), w5 = split_pair(y.s2, y.s3),
-                        w6 = split_pair(y.s4, y.s5), w7 = split_pair(y.s6, y.s7);
-            const matrix_w h = (uint8)(w0.x, w1.x, w2.x, w3.x, w4.x, w5.x, w6.x, w7.x),
-                           l = (uint8)(w0.y, w1.y, w2.y, w3.y, w4.y, w5.y, w6.y, w7.y);
-            local const uint *slice = values + c * E_PARTS * FRAGMENT;
-            EACH_PART(ACCUMULATE)
+            sum += sum_eight(z[0]);
+            sum += sum_eight(z[1]);
+            accumulate(acc, kept, z[0] * LARGEST, z[1] * LARGEST, values + c * E_PARTS * FRAGMENT, lane,
+                       scratch);
         }
     }
-    if (own < p.queries) {
-        global float *to = out + out_at(&a, p.b, p.hk, own, E);
-        const float scale = (a.splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f) / LARGEST;
-        if (a.splits > 1) {
-            to = parts + f.parts + (out_at(&a, p.b, p.hk, own, 1) * a.splits + p.part) * RECORD;
-            to[0] = most;
-            to[1] = sum;
-            to += 4;
-        }
-#define STORE(j) vstore8(acc[j] * scale, j, to);
-        EACH_PART(STORE)
-    }
+    store(out, parts + f.parts, &a, &p, own, most, sum, acc);
 }
