@@ -16,7 +16,7 @@ extern "C" {
  *
  *  Keys and values lie in pages of CLEF_KV_PAGE positions. Any prefix of a prompt that is still in the
  *  pool, from a finished or a running sequence, is not computed again; it must be equal token by token,
- *  with the same adapter and salt. If the pool is full, the newest running sequence is set back: its
+ *  with the same adapter and salt. If the pool is full, the newest running sequence is preempted: its
  *  pages are freed, and its tokens are computed again later. What it generates does not change. */
 typedef struct clef_batch clef_batch;
 
@@ -96,7 +96,7 @@ CLEF_API clef_status clef_batch_add(clef_batch *batch, const clef_request *reque
  *  number. */
 CLEF_API clef_status clef_batch_cancel(clef_batch *batch, int64_t sequence, clef_error *err);
 
-/** Takes a sequence off the device, so that others can run: its pages are as those of one that was set back,
+/** Takes a sequence off the device, so that others can run: its pages are as those of one that was preempted,
  *  and it waits until clef_batch_resume(). What it generates does not change. CLEF_E_NOT_FOUND. */
 CLEF_API clef_status clef_batch_pause(clef_batch *batch, int64_t sequence, clef_error *err);
 CLEF_API clef_status clef_batch_resume(clef_batch *batch, int64_t sequence, clef_error *err);
@@ -135,7 +135,7 @@ typedef struct clef_batch_token {
     int32_t     n_prompt;     /* tokens of the prompt */
     int32_t     n_cached;     /* of these, found in the prefix cache when the sequence began */
     int32_t     n_generated;
-    int32_t     n_set_backs;
+    int32_t     n_preemptions;
     int32_t     n_suggested, n_accepted; /* tokens of speculation, so far */
     int32_t     n_top;
     clef_token_logprob top[CLEF_MOST_TOP]; /* the likeliest first; of equal ones the lower id */
@@ -153,7 +153,7 @@ typedef struct clef_batch_stats {
     int32_t  n_waiting, n_running;
     int64_t  n_steps, n_rows;            /* so far */
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
-    int64_t  n_generated, n_set_backs;
+    int64_t  n_generated, n_preemptions;
     int64_t  n_suggested, n_accepted;    /* tokens of speculation */
     int64_t  n_masks;                    /* picks under guides */
     double   mask_seconds;               /* which these took */

@@ -465,7 +465,7 @@ void clef__batch_remove(clef_batch *b, batch_sequence *s)
 {
     int32_t i = 0;
     if (s->slot != NO_SLOT)
-        clef__batch_set_back(b, s);
+        clef__batch_preempt(b, s);
     if (s->mirror)
         clef__batch_remove(b->draft, s->mirror);
     b->stats.n_waiting--;
@@ -512,7 +512,7 @@ clef_status clef_batch_pause(clef_batch *b, int64_t sequence, clef_error *err)
         return not_found(sequence, err);
     s->is_paused = 1;
     if (s->slot != NO_SLOT)
-        clef__batch_set_back(b, s);
+        clef__batch_preempt(b, s);
     return CLEF_OK;
 }
 
@@ -540,7 +540,7 @@ static void forget_caches(clef_batch *b)
 {
     for (int32_t i = 0; i < b->opts.max_sequences; i++)
         if (b->slots[i])
-            clef__batch_set_back(b, b->slots[i]);
+            clef__batch_preempt(b, b->slots[i]);
     clef__pages_forget(b->pages);
     if (b->draft)
         forget_caches(b->draft);

@@ -50,7 +50,7 @@ typedef struct batch_sequence {
     int32_t n_asked;         /* of the draft, in the present step */
     int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
-    int32_t n_set_backs;
+    int32_t n_preemptions;
     struct batch_sequence *mirror; /* in the draft's batch; NULL: none */
     int32_t n_agreed;              /* of a mirror: its first tokens, which its sequence has, too */
 } batch_sequence;
@@ -159,7 +159,7 @@ clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
 typedef enum clef__start { CLEF__STARTED, CLEF__NO_ROOM, CLEF__WAITS_FOR_PREFIX } clef__start;
 clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *what, clef_error *err);
 /** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
-void clef__batch_set_back(clef_batch *b, batch_sequence *s);
+void clef__batch_preempt(clef_batch *b, batch_sequence *s);
 
 /* ---- speculate.c --------------------------------------------------------------------------------- */
 

@@ -75,7 +75,7 @@ static int get_pages(clef_batch *d, batch_sequence *m)
 {
     const int32_t before = m->chain.n;
     if (!clef__pages_grow(d->pages, &m->chain, m->n_past + m->n_rows)) {
-        clef__batch_set_back(d, m);
+        clef__batch_preempt(d, m);
         return 0;
     }
     d->rows.tables_changed |= m->chain.n != before || d->has_sliding;

@@ -89,7 +89,7 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     if (!status && began && s->n_source)
         status = clef__batch_encode(b, s, err);
     if (status || !began) {
-        clef__batch_set_back(b, s);
+        clef__batch_preempt(b, s);
         return status;
     }
     *what = CLEF__STARTED;
@@ -109,10 +109,10 @@ static clef_status start_waiting(clef_batch *b, clef_error *err)
     return status;
 }
 
-void clef__batch_set_back(clef_batch *b, batch_sequence *s)
+void clef__batch_preempt(clef_batch *b, batch_sequence *s)
 {
     if (s->mirror && s->mirror->slot != NO_SLOT)
-        clef__batch_set_back(b->draft, s->mirror);
+        clef__batch_preempt(b->draft, s->mirror);
     clef__pages_end(b->pages, &s->chain);
     b->slots[s->slot] = NULL;
     b->rows.tables_changed = 1;
@@ -133,17 +133,17 @@ static batch_sequence *newest(const clef_batch *b)
     return s;
 }
 
-/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set
- * back. */
+/* Gets pages for the rows of s, and preempts newer sequences for them. Returns 0 when s itself was
+ * preempted. */
 static int get_pages(clef_batch *b, batch_sequence *s)
 {
     const int32_t before = s->chain.n;
     clef__pages_slide(b->pages, &s->chain, s->n_past);
     while (!clef__pages_grow(b->pages, &s->chain, s->n_past + s->n_rows)) {
         batch_sequence *victim = newest(b);
-        victim->n_set_backs++;
-        b->stats.n_set_backs++;
-        clef__batch_set_back(b, victim);
+        victim->n_preemptions++;
+        b->stats.n_preemptions++;
+        clef__batch_preempt(b, victim);
         if (victim == s)
             return 0;
     }

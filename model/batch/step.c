@@ -249,7 +249,7 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
                            .n_prompt = s->n_prompt,
                            .n_cached = s->n_cached,
                            .n_generated = s->n_tokens - s->n_prompt,
-                           .n_set_backs = s->n_set_backs,
+                           .n_preemptions = s->n_preemptions,
                            .n_suggested = s->n_suggested,
                            .n_accepted = s->n_accepted};
     return b->tokens[at].finish;

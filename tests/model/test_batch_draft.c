@@ -48,7 +48,7 @@ static void check_texts(const test_text *came, const test_text *want)
     }
 }
 
-/* Alone and with neighbours, with room and set back; prompts longer than a step of the draft. */
+/* Alone and with neighbours, with room and preempted; prompts longer than a step of the draft. */
 static void check_draft(clef_model *draft, float temperature)
 {
     static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
@@ -68,7 +68,7 @@ static void check_draft(clef_model *draft, float temperature)
         check_texts(came, want);
         assert_true(end.n_suggested > 0 && end.n_accepted > 0 && end.n_accepted <= end.n_suggested);
         assert_true(end.n_spec_steps > 0 && end.n_spec_steps <= end.n_steps);
-        assert_true(k != 2 || end.n_set_backs > 0);
+        assert_true(k != 2 || end.n_preemptions > 0);
         if (draft == model && temperature == 0) /* its likeliest tokens are the target's */
             assert_int_equal(end.n_accepted, end.n_suggested);
     }

@@ -180,7 +180,7 @@ static void write_members(const answers *all, const answer *a, int32_t *n)
     cli_json_member_number(stdout, n, "prompt_tokens", a->n_prompt);
     cli_json_member_number(stdout, n, "cached_tokens", a->n_cached);
     cli_json_member_number(stdout, n, "generated_tokens", a->n);
-    cli_json_member_number(stdout, n, "set_backs", a->n_set_backs);
+    cli_json_member_number(stdout, n, "preemptions", a->n_preemptions);
 }
 
 static int write_answer(answers *all, answer *a, const prompt_line *line, int32_t index)

@@ -14,7 +14,7 @@ typedef struct answer {
     int32_t    *ids; /* [n], without the end token */
     int32_t     n, capacity;
     clef_finish finish; /* CLEF_FINISH_NONE until it is done */
-    int32_t     n_cached, n_set_backs;
+    int32_t     n_cached, n_preemptions;
     clef_stop  *stop;   /* NULL: no stop strings */
     clef_stream stream; /* of the tokens, for `stop` */
     char       *error; /* NULL, or why it did not run */

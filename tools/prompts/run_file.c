@@ -319,7 +319,7 @@ static int take_token(work *w, const clef_batch_token *t)
                "finds the first value that is not finite");
     }
     a->n_cached = t->n_cached;
-    a->n_set_backs = t->n_set_backs;
+    a->n_preemptions = t->n_preemptions;
     w->waiting[k] = w->waiting[--w->n_waiting];
     w->n_done++;
     return rc;
@@ -399,9 +399,9 @@ static void print_statistics(const work *w)
             w->n_done - w->n_failed, w->lines.n, seconds, s.n_prompt, s.n_cached);
     fprintf(stderr,
             "clef: generated %" PRId64 " tokens, %.1f tokens/s; %" PRId64
-            " steps, %.1f rows each; set back %" PRId64 " times\n",
+            " steps, %.1f rows each; preempted %" PRId64 " times\n",
             s.n_generated, tokens_per_second(s.n_generated, seconds), s.n_steps,
-            s.n_steps ? (double)s.n_rows / (double)s.n_steps : 0, s.n_set_backs);
+            s.n_steps ? (double)s.n_rows / (double)s.n_steps : 0, s.n_preemptions);
     if ((w->draft || w->o->batch.ngram_max) && !clef_batch_no_speculation(w->batch))
         print_speculation(&s);
     fprintf(stderr, "clef: KV cache and states %s, %" PRId64 " positions; seed %" PRIu64 "%s\n",

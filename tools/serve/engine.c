@@ -446,7 +446,7 @@ static void note_step(serve_engine *e, int32_t n_rows)
     const clef_batch_stats now = clef_batch_describe(e->batch), *was = &e->before;
     serve_observe(m, SERVE_TIME_STEP_ROWS, n_rows);
     serve_count(m, SERVE_COUNT_STEPS, (uint64_t)(now.n_steps - was->n_steps));
-    serve_count(m, SERVE_COUNT_PREEMPTIONS, (uint64_t)(now.n_set_backs - was->n_set_backs));
+    serve_count(m, SERVE_COUNT_PREEMPTIONS, (uint64_t)(now.n_preemptions - was->n_preemptions));
     serve_count(m, SERVE_COUNT_DRAFTED, (uint64_t)(now.n_suggested - was->n_suggested));
     serve_count(m, SERVE_COUNT_ACCEPTED, (uint64_t)(now.n_accepted - was->n_accepted));
     if (now.n_masks > was->n_masks)

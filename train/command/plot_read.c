@@ -8,7 +8,7 @@
 
 static int add_point(plot_series *s, double step, double value)
 {
-    while (s->n && s->step[s->n - 1] >= step) /* the run was set back to a checkpoint */
+    while (s->n && s->step[s->n - 1] >= step) /* the run went back to a checkpoint */
         s->n--;
     if (s->n == s->capacity) {
         const int64_t capacity = s->capacity ? 2 * s->capacity : 256;

@@ -129,9 +129,9 @@ case $(member "$tmp/answers" 2 error) in *"context holds 256"*) ok "the error ha
 # ---- the pool --------------------------------------------------------------------------------------
 for i in 1 2 3 4 5 6; do echo "{\"prompt\": \"$i. First Citizen: hear me.\", \"n\": 150, \"seed\": $i}"; done >"$tmp/six.jsonl"
 many "$demo" --file "$tmp/six.jsonl" --ignore-eos --repeatable >"$tmp/roomy"
-same "room enough" 0 "$(cat "$tmp/roomy" | sed 's/.*"set_backs": \([0-9]*\).*/\1/' | sort -n | tail -n 1)"
+same "room enough" 0 "$(cat "$tmp/roomy" | sed 's/.*"preemptions": \([0-9]*\).*/\1/' | sort -n | tail -n 1)"
 many "$demo" --file "$tmp/six.jsonl" --ignore-eos --repeatable --kv-tokens 320 --max-seqs 6 >"$tmp/tight"
-if [ "$(sed 's/.*"set_backs": \([0-9]*\).*/\1/' "$tmp/tight" | awk '{ n += $1 } END { print n }')" -gt 0 ]; then ok "a full pool sets back"; else fail "no set-back"; fi
+if [ "$(sed 's/.*"preemptions": \([0-9]*\).*/\1/' "$tmp/tight" | awk '{ n += $1 } END { print n }')" -gt 0 ]; then ok "a full pool preempts"; else fail "nothing was preempted"; fi
 same "with the same texts" "$(sed 's/, "finish.*//' "$tmp/roomy")" "$(sed 's/, "finish.*//' "$tmp/tight")"
 same "the size of the pool is told" 1 "$(grep -c 'KV cache: 6 sequences of 256 need 1536 positions, 320 fit (--kv-tokens)' "$tmp/err")"
 prefix="First Citizen: Before we proceed any further, hear me speak. All: Speak, speak."
@@ -218,7 +218,7 @@ pid=$!
 code=0
 wait $pid || code=$?
 same "the exit code of Ctrl-C" 130 $code
-same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id": [0-9]*, "ids": \[[0-9, ]*\], "text": ".*"set_backs": 0}$' "$tmp/answers")"
+same "whole lines" "$(wc -l <"$tmp/answers")" "$(grep -c '^{"index": [0-9]*, "id": [0-9]*, "ids": \[[0-9, ]*\], "text": ".*"preemptions": 0}$' "$tmp/answers")"
 same "in order" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers" | sort -n)" "$(sed 's/.*"id": \([0-9]*\).*/\1/' "$tmp/answers")"
 if [ "$(wc -l <"$tmp/answers")" -ge 3 ] && [ "$(wc -l <"$tmp/answers")" -lt 3000 ]; then ok "what was done"; else fail "$(wc -l <"$tmp/answers") answers"; fi
 
