@@ -13,13 +13,13 @@ typedef struct cli_speculation {
 /* clang-format off */
 #define SPECULATION_OPTIONS(options, field)                                                             \
     {.names = "draft", .type = CLI_TEXT, .value = "MODEL", .offset = offsetof(options, field.draft),    \
-     .help = "a smaller model with the same vocabulary suggests tokens; the texts stay the same"},      \
+     .help = "a smaller model with the same vocabulary drafts tokens; the texts stay the same"},      \
     {.names = "draft-tokens", .type = CLI_INT, .value = "N", .lo = 1, .hi = 8,                          \
      .offset = offsetof(options, field.draft_tokens),                                                   \
-     .help = "with --draft: the most tokens that it suggests at once [4]"},                             \
+     .help = "with --draft: the most tokens that it drafts at once [4]"},                             \
     {.names = "spec-max-seqs", .type = CLI_INT, .value = "N", .lo = 1, .hi = 4096,                      \
      .offset = offsetof(options, field.max_seqs),                                                       \
-     .help = "suggest nothing while more than N sequences run [4]"}
+     .help = "draft nothing while more than N sequences run [4]"}
 /* clang-format on */
 
 /** Sets the options of a batch, but for the draft's model. `by_draft`: --spec may also be "draft", which

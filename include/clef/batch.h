@@ -33,14 +33,14 @@ typedef struct clef_batch_opts {
     int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step,
                                    so that texts do not depend on other requests, the prefix cache, or
                                    set-backs. It may cost speed */
-    /* Speculation: suggested tokens are fed together with a sequence's last one, and kept as far as they are
+    /* Speculation: draft tokens are fed together with a sequence's last one, and kept as far as they are
      * what would have been picked. The text is the same, at any temperature. Off while more than
      * spec_max_sequences (0: 4) sequences run, and for a while where the tokens accepted do not make up for
      * the time. spec_always 1: on even then, as for measurements.
      *
-     * ngram_max > 0: the sequence's own text suggests. Its last ngram_max to ngram_min tokens (0: 3) are
-     * looked for in the text, the longest first, and what followed them is suggested.
-     * draft: a second model suggests up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
+     * ngram_max > 0: draft tokens come from the sequence's own text. Its last ngram_max to ngram_min tokens (0: 3) are
+     * looked for in the text, the longest first, and what followed them is the draft.
+     * draft: a second model drafts up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
      * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max */
     int32_t    ngram_min, ngram_max, spec_max_sequences, spec_always;
     clef_model *draft;
@@ -51,7 +51,7 @@ typedef struct clef_batch_opts {
 
 /** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an
  *  option out of range and for a draft of another vocabulary, naming the first token that differs;
- *  CLEF_E_LIMIT for a pool without room for a page; CLEF_E_UNSUPPORTED for a draft that cannot suggest; else
+ *  CLEF_E_LIMIT for a pool without room for a page; CLEF_E_UNSUPPORTED for a model that cannot draft; else
  *  the errors of clef_model_tokenizer(), clef_model_build() and clef_plan_create(). */
 CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                                        clef_batch **out, clef_error *err);
@@ -79,9 +79,9 @@ typedef struct clef_request {
                                    log-probabilities be told. None of them ends the text */
     int32_t        n_given;     /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
-    int32_t        no_speculation; /* 1: nothing is suggested for it */
+    int32_t        no_speculation; /* 1: nothing is drafted for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
-    const clef_guide *guide;    /* NULL, or what the text must fit, suggested tokens too. Copied; what it
+    const clef_guide *guide;    /* NULL, or what the text must fit, draft tokens too. Copied; what it
                                    points to must outlive the sequence. Its trie's end tokens end the text */
 } clef_request;
 
@@ -136,7 +136,7 @@ typedef struct clef_batch_token {
     int32_t     n_cached;     /* of these, found in the prefix cache when the sequence began */
     int32_t     n_generated;
     int32_t     n_preemptions;
-    int32_t     n_suggested, n_accepted; /* tokens of speculation, so far */
+    int32_t     n_drafted, n_accepted; /* tokens of speculation, so far */
     int32_t     n_top;
     clef_token_logprob top[CLEF_MOST_TOP]; /* the likeliest first; of equal ones the lower id */
 } clef_batch_token;
@@ -154,10 +154,10 @@ typedef struct clef_batch_stats {
     int64_t  n_steps, n_rows;            /* so far */
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
     int64_t  n_generated, n_preemptions;
-    int64_t  n_suggested, n_accepted;    /* tokens of speculation */
+    int64_t  n_drafted, n_accepted;    /* tokens of speculation */
     int64_t  n_masks;                    /* picks under guides */
     double   mask_seconds;               /* which these took */
-    int64_t  n_spec_steps, n_spec_off;   /* steps with suggestions; without, since they would not have paid */
+    int64_t  n_spec_steps, n_spec_off;   /* steps with draft tokens; without, since they would not have paid */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for
                                                         later */
     int64_t  kv_tokens;                  /* positions in the pool */

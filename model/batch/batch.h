@@ -11,7 +11,7 @@
 /* Recurrent states are kept at multiples of this, and at a prompt's end. */
 enum { SNAPSHOT_STEP = 256 };
 
-/* The most tokens that are suggested at once, and what a draft suggests. */
+/* The most tokens that are drafted at once, and what a draft model drafts. */
 enum { MOST_DRAFTS = 8, DEFAULT_DRAFT = 4 };
 
 /* The fewest tokens that are looked for in a text. Two stand twice in much prose, without the same after
@@ -41,14 +41,14 @@ typedef struct batch_sequence {
     int32_t logprobs, n_top;
     int32_t n_min;     /* no end token before so many tokens of the text */
     uint32_t *no_ends; /* with n_min: the mask of all tokens that do not end the text; else NULL */
-    int32_t n_suggested, n_accepted;
+    int32_t n_drafted, n_accepted;
     int32_t n_rows, first_pick;            /* in the present step */
     int32_t *given, n_given;               /* the first picks */
-    int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
-    int32_t n_wanted;                      /* how many to suggest the next time; 0: as at first */
+    int32_t drafts[MOST_DRAFTS], n_drafts; /* draft tokens, the last of the rows */
+    int32_t n_wanted;                      /* how many to draft the next time; 0: as at first */
     int32_t no_speculation;
     int32_t n_asked;         /* of the draft, in the present step */
-    int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
+    int32_t n_pauses, pause; /* steps without draft tokens after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_preemptions;
     struct batch_sequence *mirror; /* in the draft's batch; NULL: none */
@@ -94,15 +94,15 @@ typedef struct batch_encoder {
     int32_t n_states;
 } batch_encoder;
 
-/* What steps in which all sequences generate take, and give, with suggestions and without: running means. */
+/* What steps in which all sequences generate take, and give, with draft tokens and without: running means. */
 typedef struct batch_gain {
     int32_t n_running;        /* of which the means are; other numbers begin anew */
     int32_t n_plain, n_spec;  /* steps so far */
     double plain, spec;       /* seconds */
-    double tokens;            /* of a sequence in a step with suggestions */
-    int32_t off, next_off;    /* steps without suggestions that are left, and the next time */
+    double tokens;            /* of a sequence in a step with draft tokens */
+    int32_t off, next_off;    /* steps without draft tokens that are left, and the next time */
     int32_t is_even, has_any; /* of the present step: it is like others, since all sequences generate; there
-                                 are suggestions */
+                                 are draft tokens */
 } batch_gain;
 
 struct clef_batch {
@@ -163,9 +163,9 @@ void clef__batch_preempt(clef_batch *b, batch_sequence *s);
 
 /* ---- speculate.c --------------------------------------------------------------------------------- */
 
-/** Suggests tokens for the next step: n_drafts of each sequence that generates. */
-clef_status clef__batch_suggest(clef_batch *b, clef_error *err);
-/** Notes how many of the suggested tokens were right. */
+/** Drafts tokens for the next step: n_drafts of each sequence that generates. */
+clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err);
+/** Notes how many of the draft tokens were right. */
 void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
 /** Notes what the step took, and how many tokens it picked. */
 void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked);
@@ -174,8 +174,8 @@ void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked);
 
 /** Makes the batch of opts.draft. */
 clef_status clef__draft_open(clef_batch *b, clef_error *err);
-/** Suggests n_asked tokens for each sequence, or fewer where the draft has no room or lacks its text. */
-clef_status clef__draft_suggest(clef_batch *b, clef_error *err);
+/** Drafts n_asked tokens for each sequence, or fewer where the draft model has no room or lacks its text. */
+clef_status clef__draft_tokens(clef_batch *b, clef_error *err);
 
 /* ---- vocabulary.c -------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
-/* Suggestions from a draft: a second, smaller model of the same vocabulary. It has a batch of its own, in
- * which each sequence has a mirror with the same tokens. A mirror starts when its sequence generates, first
- * computes the text, and then picks its likeliest tokens, which are suggested. Those that turn out to be
+/* Draft tokens from a draft model: a second, smaller model of the same vocabulary. It has a batch of its own,
+ * in which each sequence has a mirror with the same tokens. A mirror starts when its sequence generates,
+ * first computes the text, and then picks its likeliest tokens, which are drafted. Those that turn out to be
  * wrong are taken back before it goes on: rows after the agreed text are written again. */
 #include <string.h>
 
@@ -109,7 +109,7 @@ static void take_drafts(batch_sequence *s)
     memcpy(s->drafts, m->tokens + s->n_tokens, (size_t)s->n_drafts * sizeof *s->drafts);
 }
 
-clef_status clef__draft_suggest(clef_batch *b, clef_error *err)
+clef_status clef__draft_tokens(clef_batch *b, clef_error *err)
 {
     clef_batch *d = b->draft;
     clef_status status = CLEF_OK;

@@ -158,7 +158,7 @@ static int32_t wanted_rows(const clef_batch *b, const batch_sequence *s, int32_t
     return b->is_recurrent && !b->no_prefix_cache ? least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP) : n;
 }
 
-/* Shares out the step's rows: first those of sequences that generate, with what is suggested after them, then
+/* Shares out the step's rows: first those of sequences that generate, with what is drafted after them, then
  * prompts. */
 static int32_t choose_rows(clef_batch *b)
 {
@@ -183,7 +183,7 @@ clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err)
     *n = 0;
     clef_status status = start_waiting(b, err);
     if (!status)
-        status = clef__batch_suggest(b, err);
+        status = clef__batch_draft_tokens(b, err);
     if (status)
         return status;
     choose_rows(b);

@@ -1,15 +1,15 @@
-/* How many tokens are suggested in a step, and whether that pays. The suggestions come from a draft (draft.c)
+/* How many tokens are drafted in a step, and whether that pays. They come from a draft model (draft.c)
  * or from a sequence's own text: its last few tokens are looked for earlier in the text, and what followed
- * them there is suggested ("prompt lookup decoding"). */
+ * them there is drafted ("prompt lookup decoding"). */
 #include <string.h>
 
 #include "model/batch/batch.h"
 
 enum {
-    FIRST_WANTED = 2,   /* suggested at first; twice as many each time that all were right */
-    LONGEST_PAUSE = 64, /* most steps without suggestions after wrong ones, for a sequence */
+    FIRST_WANTED = 2,   /* drafted at first; twice as many each time that all were right */
+    LONGEST_PAUSE = 64, /* most steps without draft tokens after wrong ones, for a sequence */
     N_MEASURED = 5,     /* steps of either kind that are measured before they are compared */
-    FIRST_OFF = 16,     /* steps without suggestions for all, once these cost more than they give */
+    FIRST_OFF = 16,     /* steps without draft tokens for all, once these cost more than they give */
     LONGEST_OFF = 256
 };
 
@@ -30,8 +30,8 @@ static int32_t find_last(const int32_t *tokens, int32_t n_tokens, int32_t n)
     return -1;
 }
 
-/* Suggests up to n tokens after those of s, and returns their number. */
-static int32_t suggest_from_text(const clef_batch *b, batch_sequence *s, int32_t n)
+/* Drafts up to n tokens after those of s, and returns their number. */
+static int32_t draft_from_text(const clef_batch *b, batch_sequence *s, int32_t n)
 {
     int32_t at = -1, length = b->opts.ngram_max;
     if (s->pause > 0) {
@@ -72,8 +72,8 @@ void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
     g->tokens += ((double)n_picked / g->n_running - g->tokens) / least(g->n_spec, 8);
 }
 
-/* Suggestions pay where a sequence gets more tokens in the same time. Both kinds of steps are measured first,
- * and again from time to time. */
+/* Draft tokens pay where a sequence gets more tokens in the same time. Both kinds of steps are measured
+ * first, and again from time to time. */
 static int pays(clef_batch *b)
 {
     batch_gain *g = &b->gain;
@@ -110,19 +110,19 @@ static void begin_step(clef_batch *b)
     }
 }
 
-/* ---- suggesting --------------------------------------------------------------------------------- */
+/* ---- drafting --------------------------------------------------------------------------------- */
 
-static int takes_suggestions(const batch_sequence *s)
+static int takes_drafts(const batch_sequence *s)
 {
     return clef__batch_generates(s) && !s->no_speculation;
 }
 
-/* Whether the step may have suggestions at all. */
-static int may_suggest(const clef_batch *b)
+/* Whether the step may have draft tokens at all. */
+static int may_draft(const clef_batch *b)
 {
     int any = 0;
     for (int32_t i = 0; i < b->n_all; i++)
-        any |= takes_suggestions(b->all[i]);
+        any |= takes_drafts(b->all[i]);
     return any && (b->draft || b->opts.ngram_max) && !b->no_speculation &&
            b->stats.n_running <= b->opts.spec_max_sequences;
 }
@@ -136,26 +136,26 @@ static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t ro
     return least(least(wanted, room), left);
 }
 
-clef_status clef__batch_suggest(clef_batch *b, clef_error *err)
+clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err)
 {
     int32_t room = b->opts.step_tokens - b->stats.n_running;
     clef_status status = CLEF_OK;
     begin_step(b);
-    if (!may_suggest(b) || (b->gain.is_even && !pays(b)))
+    if (!may_draft(b) || (b->gain.is_even && !pays(b)))
         return CLEF_OK;
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];
-        const int32_t n = takes_suggestions(s) ? n_wanted(b, s, room) : 0;
+        const int32_t n = takes_drafts(s) ? n_wanted(b, s, room) : 0;
         if (n <= 0)
             continue;
         if (b->draft)
             s->n_asked = n;
         else
-            s->n_drafts = suggest_from_text(b, s, n);
+            s->n_drafts = draft_from_text(b, s, n);
         room -= b->draft ? n : s->n_drafts;
     }
     if (b->draft)
-        status = clef__draft_suggest(b, err);
+        status = clef__draft_tokens(b, err);
     for (int32_t i = 0; i < b->n_all; i++)
         b->gain.has_any |= b->all[i]->n_drafts > 0;
     return status;
@@ -166,7 +166,7 @@ void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted)
     const int32_t most = b->draft ? b->opts.draft_tokens : MOST_DRAFTS;
     if (!s->n_drafts)
         return;
-    b->stats.n_suggested += s->n_drafts;
+    b->stats.n_drafted += s->n_drafts;
     b->stats.n_accepted += n_accepted;
     if (n_accepted == s->n_drafts) {
         s->n_wanted = least(2 * (s->n_wanted ? s->n_wanted : FIRST_WANTED), most);

@@ -22,14 +22,14 @@ static void fill_table(clef_batch *b, const batch_sequence *s)
     }
 }
 
-/* Token i of those that s feeds: of its text, then of the suggested ones. */
+/* Token i of those that s feeds: of its text, then of the drafted ones. */
 static int32_t fed_token(const batch_sequence *s, int32_t i)
 {
     const int32_t known = s->n_tokens - s->n_past;
     return i < known ? s->tokens[s->n_past + i] : s->drafts[i - known];
 }
 
-/* Token i of the text that s would have if the suggested tokens were right. */
+/* Token i of the text that s would have if the draft tokens were right. */
 static int32_t text_token(const batch_sequence *s, int32_t i)
 {
     return i < s->n_tokens ? s->tokens[i] : s->drafts[i - s->n_tokens];
@@ -40,13 +40,13 @@ int clef__batch_generates(const batch_sequence *s)
     return s->slot != NO_SLOT && s->n_tokens - s->n_past == 1;
 }
 
-/* The rows whose logits pick a token: the last one of the text, and the suggested ones. */
+/* The rows whose logits pick a token: the last one of the text, and the drafted ones. */
 static int32_t n_picks(const batch_sequence *s)
 {
     return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
 }
 
-/* How the device picks the token after the text of s and i suggested tokens. */
+/* How the device picks the token after the text of s and i draft tokens. */
 static void add_sampling(batch_rows *r, const batch_sequence *s, int32_t i)
 {
     int32_t *recent = r->recent.now + (size_t)r->n_picks * CLEF_RECENT;
@@ -250,7 +250,7 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
                            .n_cached = s->n_cached,
                            .n_generated = s->n_tokens - s->n_prompt,
                            .n_preemptions = s->n_preemptions,
-                           .n_suggested = s->n_suggested,
+                           .n_drafted = s->n_drafted,
                            .n_accepted = s->n_accepted};
     return b->tokens[at].finish;
 }
@@ -316,11 +316,11 @@ static void note_past(clef_batch *b, batch_sequence *s, int32_t n)
     s->n_past += n;
 }
 
-/* Picks the next token of s, and as many more as were suggested rightly, whose rows the step has computed. */
+/* Picks the next token of s, and as many more as were drafted rightly, whose rows the step has computed. */
 static void pick_tokens(clef_batch *b, batch_sequence *s)
 {
     int32_t n = 0;
-    s->n_suggested += s->n_drafts;
+    s->n_drafted += s->n_drafts;
     clef_finish finish = pick(b, s, s->first_pick);
     while (!finish && n < s->n_drafts && s->tokens[s->n_tokens - 1] == s->drafts[n]) {
         note_past(b, s, 1);

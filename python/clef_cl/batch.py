@@ -40,7 +40,7 @@ class Batch:
     repeatable     a text does not depend on the others, not even in the last bits
     prefix_cache   False: every prompt is computed from its first token
     ngram_max      above 0: what followed the last tokens earlier in a text is tried first (speculation)
-    draft          a small Model of the same vocabulary that suggests draft_tokens tokens
+    draft          a small Model of the same vocabulary that drafts draft_tokens tokens
     """
 
     def __init__(self, model: Model, *, max_sequences: int = 8, context: int = 0, kv_type: str = "f32",

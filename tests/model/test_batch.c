@@ -110,7 +110,7 @@ static void check_repeatable(float temperature)
         const clef_batch_stats end = clef_batch_describe(b);
         assert_true(k == 0 || k == 1 || end.n_preemptions > 0);
         assert_true(k == 2 ? end.n_cached == 0 : end.n_cached > 0);
-        assert_true(k % 2 ? end.n_suggested == 0 : end.n_suggested > 0);
+        assert_true(k % 2 ? end.n_drafted == 0 : end.n_drafted > 0);
         assert_int_equal(end.n_pages_running, 0);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
             assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
@@ -176,8 +176,8 @@ static void speculation_changes_no_token(void **state)
         const clef_batch_stats plain = repeat_text(0, temperatures[i], want),
                                with = repeat_text(3, temperatures[i], came);
         assert_memory_equal(want, came, sizeof want);
-        assert_int_equal(plain.n_suggested, 0);
-        assert_true(with.n_suggested > 0 && with.n_accepted <= with.n_suggested);
+        assert_int_equal(plain.n_drafted, 0);
+        assert_true(with.n_drafted > 0 && with.n_accepted <= with.n_drafted);
         assert_true(i ||
                     (with.n_accepted > 20 && with.n_steps < plain.n_steps - 20)); /* a greedy text repeats */
     }

@@ -66,11 +66,11 @@ static void check_draft(clef_model *draft, float temperature)
                                                                  .draft_tokens = 1 + 2 * k},
                                                &many, came);
         check_texts(came, want);
-        assert_true(end.n_suggested > 0 && end.n_accepted > 0 && end.n_accepted <= end.n_suggested);
+        assert_true(end.n_drafted > 0 && end.n_accepted > 0 && end.n_accepted <= end.n_drafted);
         assert_true(end.n_spec_steps > 0 && end.n_spec_steps <= end.n_steps);
         assert_true(k != 2 || end.n_preemptions > 0);
         if (draft == model && temperature == 0) /* its likeliest tokens are the target's */
-            assert_int_equal(end.n_accepted, end.n_suggested);
+            assert_int_equal(end.n_accepted, end.n_drafted);
     }
 }
 
@@ -100,10 +100,10 @@ static void chosen_by_the_step(void **state)
     const clef_batch_stats crowded = run_batch(
         (clef_batch_opts){.max_sequences = 1, .spec_max_sequences = 1, .draft = model}, &many, came);
     check_texts(came, want);
-    assert_true(crowded.n_accepted <= crowded.n_suggested);
+    assert_true(crowded.n_accepted <= crowded.n_drafted);
 }
 
-/* While more than spec_max_sequences run, nothing is suggested. */
+/* While more than spec_max_sequences run, nothing is drafted. */
 static void off_while_many_run(void **state)
 {
     clef_error err = {0};
@@ -121,7 +121,7 @@ static void off_while_many_run(void **state)
         ok(clef_batch_step(b, &n_rows, &err), &err);
         assert_int_equal(n_rows, 3);
     }
-    assert_int_equal(clef_batch_describe(b).n_suggested, 0);
+    assert_int_equal(clef_batch_describe(b).n_drafted, 0);
     ok(clef_batch_step(b, &n_rows, &err), &err); /* the first one has ended */
     assert_int_equal(n_rows, 2 * (1 + 4));
     assert_int_equal(clef_batch_describe(b).n_accepted, 8);

@@ -125,13 +125,13 @@ typedef struct bench_spec_row {
     const char *name;
     int32_t n_prompt, n_gen;
     double plain, with;              /* tokens a second */
-    int64_t n_suggested, n_accepted; /* tokens of all rounds */
+    int64_t n_drafted, n_accepted; /* tokens of all rounds */
 } bench_spec_row;
 enum { BENCH_SPEC_TEXTS = 2 };
 typedef struct bench_spec {
     bench_spec_row rows[BENCH_SPEC_TEXTS];
     int32_t n_rows;
-    const char *off; /* NULL, or why nothing is suggested */
+    const char *off; /* NULL, or why nothing is drafted */
 } bench_spec;
 /** Measures what speculation gives, and prints it. b has o and device. Returns an exit code. */
 int cli_bench_spec(bench *b, const char *path);

@@ -310,7 +310,7 @@ void cli_bench_print_batch(const bench *b, const bench_batch *batch)
 
 static double share(const bench_spec_row *row)
 {
-    return row->n_suggested ? (double)row->n_accepted / (double)row->n_suggested : 0;
+    return row->n_drafted ? (double)row->n_accepted / (double)row->n_drafted : 0;
 }
 
 static double ratio(const bench_spec_row *row)
@@ -327,7 +327,7 @@ static void print_spec_json(const bench *b, const bench_spec *spec)
         int32_t n = begin_line(b, name, row->with, "tok/s");
         cli_json_member_number(stdout, &n, "plain", round_digits(row->plain));
         cli_json_member_number(stdout, &n, "ratio", round_digits(ratio(row)));
-        cli_json_member_number(stdout, &n, "suggested", (double)row->n_suggested);
+        cli_json_member_number(stdout, &n, "drafted", (double)row->n_drafted);
         cli_json_member_number(stdout, &n, "accepted", (double)row->n_accepted);
         cli_json_member_number(stdout, &n, "acceptance", round_digits(share(row)));
         cli_json_member_number(stdout, &n, "prompt", row->n_prompt);
@@ -343,19 +343,19 @@ static void print_spec_table(const bench *b, const bench_spec *spec)
                                       : "%-8s %12.2f %12.2f %8.2f %12" PRId64 " %9.0f %%\n";
     printf("%s on ", file_name(clef_model_path(b->model)));
     print_device(b);
-    printf(", suggestions from %s, best of %" PRId32 "\n",
+    printf(", draft tokens from %s, best of %" PRId32 "\n",
            b->o->speculation.draft ? file_name(b->o->speculation.draft) : "the text", b->o->n_rounds);
     if (spec->off)
         printf("speculation: off, %s\n", spec->off);
     if (b->o->md)
-        puts("\n| text | without, tok/s | with, tok/s | ratio | suggested | accepted "
+        puts("\n| text | without, tok/s | with, tok/s | ratio | drafted | accepted "
              "|\n|---|---|---|---|---|---|");
     else
-        printf("%-8s %12s %12s %8s %12s %11s\n", "text", "without", "with, tok/s", "ratio", "suggested",
+        printf("%-8s %12s %12s %8s %12s %11s\n", "text", "without", "with, tok/s", "ratio", "drafted",
                "accepted");
     for (int32_t i = 0; i < spec->n_rows; i++) {
         const bench_spec_row *row = &spec->rows[i];
-        printf(line, row->name, row->plain, row->with, ratio(row), row->n_suggested, 100 * share(row));
+        printf(line, row->name, row->plain, row->with, ratio(row), row->n_drafted, 100 * share(row));
     }
 }
 

@@ -115,7 +115,7 @@ static int choose_lengths(work *w)
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Generates text i once; *rate is in tokens a second after the first. A draft is measured by the model's own
- * text, suggestions from the text by a known one, which does not depend on what the model can. */
+ * text, draft tokens from the text by a known one, which does not depend on what the model can. */
 static clef_status generate(work *w, int32_t i, int32_t is_plain, double *rate, clef_error *err)
 {
     const clef_request r = {.ids = w->ids[i].prompt,
@@ -164,7 +164,7 @@ static clef_status measure_row(work *w, int32_t i, clef_error *err)
         const clef_batch_stats after = clef_batch_describe(b->batch);
         row->plain = plain > row->plain ? plain : row->plain;
         row->with = with > row->with ? with : row->with;
-        row->n_suggested += after.n_suggested - before.n_suggested;
+        row->n_drafted += after.n_drafted - before.n_drafted;
         row->n_accepted += after.n_accepted - before.n_accepted;
     }
     return status;

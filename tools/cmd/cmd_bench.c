@@ -218,7 +218,7 @@ const cli_command cli_command_bench = {
         "two tokens of a sequence: half of the gaps, and 99 % of them, are not longer. With prompts: all "
         "tokens "
         "generated, by the time from the first prompt's begin.\n\n--spec: one "
-        "sequence, without and with suggestions "
+        "sequence, without and with draft tokens "
         "in turn. ngram: the steps of a known text, so that the gain does not depend on what the model would "
         "write; draft: the model's own text after the same prompts.\n",
     .options = bench_option_table,

@@ -42,7 +42,7 @@ static const cli_option plan_option_table[] = {
     {.names = "step-tokens", .type = CLI_INT, .value = "N", AT(step_tokens), .lo = 1, .hi = 65536,
      .help = "with --max-seqs: tokens of all sequences per step [512, on a CPU 256]"},
     {.names = "draft", .type = CLI_TEXT, .value = "MODEL", AT(draft),
-     .help = "with --max-seqs: a model that suggests tokens, as with clef run --draft"},
+     .help = "with --max-seqs: a model that drafts tokens, as with clef run --draft"},
     KV_TYPE_OPTION(plan_options),
     DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),

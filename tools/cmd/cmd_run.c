@@ -69,7 +69,7 @@ static const cli_option run_option_table[] = {
     {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
      .help = "compute every prompt from its first token"},
     {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
-     .help = "suggest tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 3]. "
+     .help = "draft tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 3]. "
              "Those that would have been picked are kept, several in one step; the texts stay the same"},
     SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
@@ -524,7 +524,7 @@ const cli_command cli_command_run = {
         "share no cached prefix) and \"lora\" (an "
         "adapter that --lora names, or null, \"\" or \"none\" for the model alone; a line without it uses "
         "the "
-        "adapter if there is just one, and else none). --spec and --draft suggest tokens, which a step "
+        "adapter if there is just one, and else none). --spec and --draft make draft tokens, which a step "
         "checks together: worth it where a text "
         "repeats itself or a small model writes alike. They are left out while that costs more than it "
         "gives.\n\n  clef run model.gguf -p \"Once upon a time\" -n "

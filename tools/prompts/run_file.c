@@ -380,10 +380,10 @@ static double tokens_per_second(int64_t n, double seconds)
 static void print_speculation(const clef_batch_stats *s)
 {
     fprintf(stderr,
-            "clef: speculation: %" PRId64 " tokens suggested, %" PRId64 " accepted (%.0f %%), in %" PRId64
+            "clef: speculation: %" PRId64 " draft tokens, %" PRId64 " accepted (%.0f %%), in %" PRId64
             " of %" PRId64 " steps; left out in %" PRId64 " where it would not have paid\n",
-            s->n_suggested, s->n_accepted,
-            s->n_suggested ? 100.0 * (double)s->n_accepted / (double)s->n_suggested : 0, s->n_spec_steps,
+            s->n_drafted, s->n_accepted,
+            s->n_drafted ? 100.0 * (double)s->n_accepted / (double)s->n_drafted : 0, s->n_spec_steps,
             s->n_steps, s->n_spec_off);
 }
 

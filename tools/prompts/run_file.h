@@ -9,7 +9,7 @@
 #include "tools/sampling.h"
 
 typedef struct run_file_opts {
-    const char       *model, *file, *target, *draft; /* draft: NULL, or a model that suggests tokens */
+    const char       *model, *file, *target, *draft; /* draft: NULL, or a model that drafts tokens */
     cli_place         place;
     clef_pin          pin;
     clef_batch_opts   batch;     /* n_context: -1 for the default; the KV type is set by kv_type */

@@ -426,7 +426,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
     r->last = now;
     r->n_prompt = t->n_prompt;
     r->n_cached = t->n_cached;
-    r->n_suggested = t->n_suggested;
+    r->n_drafted = t->n_drafted;
     r->n_accepted = t->n_accepted;
     if (is_text && r->n_tokens < r->capacity) {
         for (int32_t k = 0; k < t->n_top; k++)
@@ -447,7 +447,7 @@ static void note_step(serve_engine *e, int32_t n_rows)
     serve_observe(m, SERVE_TIME_STEP_ROWS, n_rows);
     serve_count(m, SERVE_COUNT_STEPS, (uint64_t)(now.n_steps - was->n_steps));
     serve_count(m, SERVE_COUNT_PREEMPTIONS, (uint64_t)(now.n_preemptions - was->n_preemptions));
-    serve_count(m, SERVE_COUNT_DRAFTED, (uint64_t)(now.n_suggested - was->n_suggested));
+    serve_count(m, SERVE_COUNT_DRAFTED, (uint64_t)(now.n_drafted - was->n_drafted));
     serve_count(m, SERVE_COUNT_ACCEPTED, (uint64_t)(now.n_accepted - was->n_accepted));
     if (now.n_masks > was->n_masks)
         serve_observe(m, SERVE_TIME_MASK,

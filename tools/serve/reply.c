@@ -10,7 +10,7 @@
 /* ---- counts ---------------------------------------------------------------------------------- */
 
 typedef struct counts {
-    int64_t n_prompt, n_cached, n_generated, n_reasoning, n_suggested, n_accepted;
+    int64_t n_prompt, n_cached, n_generated, n_reasoning, n_drafted, n_accepted;
     double began, first, last;
 } counts;
 
@@ -34,7 +34,7 @@ static counts count(const serve_task *t)
         }
         n.n_generated += generated(c);
         n.n_reasoning += c->n_reasoning;
-        n.n_suggested += run->n_suggested;
+        n.n_drafted += run->n_drafted;
         n.n_accepted += run->n_accepted;
         n.began = run->began > 0 && (n.began <= 0 || run->began < n.began) ? run->began : n.began;
         n.first = run->first > 0 && (n.first <= 0 || run->first < n.first) ? run->first : n.first;
@@ -52,7 +52,7 @@ json_t *serve_task_usage(const serve_task *t)
                      (json_int_t)(n.n_prompt + n.n_generated), "prompt_tokens_details", "cached_tokens",
                      (json_int_t)n.n_cached, "completion_tokens_details", "reasoning_tokens",
                      (json_int_t)n.n_reasoning, "accepted_prediction_tokens", (json_int_t)n.n_accepted,
-                     "rejected_prediction_tokens", (json_int_t)(n.n_suggested - n.n_accepted));
+                     "rejected_prediction_tokens", (json_int_t)(n.n_drafted - n.n_accepted));
 }
 
 json_t *serve_task_timings(const serve_task *t)

@@ -70,7 +70,7 @@ for flags in "--spec ngram" "--spec ngram:1,2 --repeatable" "--draft $CLEF_SOURC
   for what in spec_edited spec_prose; do
     for key in value plain ratio; do above "$what: $key with $flags" "$(member "$tmp/json" $what $key)" 0; done
   done
-  above "suggested with $flags" "$(member "$tmp/json" spec_edited suggested)" 0
+  above "drafted with $flags" "$(member "$tmp/json" spec_edited drafted)" 0
 done
 check "bench --spec in Markdown" "$CLEF" bench --spec ngram --prompt 60 --gen 40 --rounds 1 --md -q
 same "a row for each text" 2 "$(grep -c '^| [ep][a-z]* | [0-9]' "$tmp/check.log")"

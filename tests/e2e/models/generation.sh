@@ -1,4 +1,4 @@
-# generation_config.json: texts are those of transformers' generate(); batches and suggested tokens follow the rules, too; what is not applied is told.
+# generation_config.json: texts are those of transformers' generate(); batches and draft tokens follow the rules, too; what is not applied is told.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof --exact"

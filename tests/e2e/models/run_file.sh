@@ -169,7 +169,7 @@ for flags in "--temp 0" "--temp 0.8 --seed 11 --repeat-penalty 1.1"; do
     # shellcheck disable=SC2086
     many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 60 --ignore-eos --repeatable $flags $spec >"$tmp/answers" || fail "$spec: $(cat "$tmp/err")"
     same "$flags $spec changes no text" "$(texts "$tmp/plain")" "$(texts "$tmp/answers")"
-    counts=$(sed -n 's/^clef: speculation: \([0-9]*\) tokens suggested, \([0-9]*\) accepted (.* %), in \([0-9]*\) of \([0-9]*\) steps; left out in [0-9]* where.*/\1 \2 \3 \4/p' "$tmp/err")
+    counts=$(sed -n 's/^clef: speculation: \([0-9]*\) draft tokens, \([0-9]*\) accepted (.* %), in \([0-9]*\) of \([0-9]*\) steps; left out in [0-9]* where.*/\1 \2 \3 \4/p' "$tmp/err")
     if echo "$counts" | awk '{ exit !($1 > 0 && $2 <= $1 && $3 > 0 && $3 <= $4) }'; then ok "which it tells: $counts"; else fail "statistics: $(cat "$tmp/err")"; fi
   done
 done
@@ -238,7 +238,7 @@ for model in gemma3 mistral gpt-oss llama; do
     # shellcheck disable=SC2086
     many "$tmp/$model" --file "$tmp/prompts.txt" --max-seqs 3 -c 120 -n 80 --ignore-eos --repeatable $flags --draft "$tmp/$model" >"$tmp/answers"
     same "$model as its own draft, $flags" "$(texts "$tmp/plain")" "$(texts "$tmp/answers")"
-    same "which suggested" 1 "$(grep -c '^clef: speculation: [1-9][0-9]* tokens suggested, [1-9]' "$tmp/err")"
+    same "which drafted" 1 "$(grep -c '^clef: speculation: [1-9][0-9]* draft tokens, [1-9]' "$tmp/err")"
   done
 done
 if [ -d "$oracle/qwen3.5" ]; then

@@ -26,12 +26,12 @@ for from in 2 9 17 26 33; do
 done
 
 run --file "$tmp/lines.jsonl" --repeatable >"$tmp/answers" || fail "$(cat "$tmp/err")"
-run --file "$tmp/lines.jsonl" --repeatable --spec ngram --spec-max-seqs 64 >"$tmp/suggested" || fail "$(cat "$tmp/err")"
+run --file "$tmp/lines.jsonl" --repeatable --spec ngram --spec-max-seqs 64 >"$tmp/drafted" || fail "$(cat "$tmp/err")"
 line=0
 for from in 2 9 17 26 33; do
   for size in 1 3 7 12; do
     line=$((line + 1))
-    for file in answers suggested; do
+    for file in answers drafted; do
       sed -n ${line}p "$tmp/$file" | python3 -c 'import json, sys; sys.stdout.write(json.loads(sys.stdin.read())["text"])' >"$tmp/got"
       check "$file: the text of line $line" cmp "$tmp/wanted.$from.$size" "$tmp/got"
       same "$file: why line $line ended" '"stop"' "$(member "$tmp/$file" $line finish)"
