@@ -38,8 +38,8 @@ typedef struct clef_batch_opts {
      * spec_max_sequences (0: 4) sequences run, and for a while where the tokens accepted do not make up for
      * the time. spec_always 1: on even then, as for measurements.
      *
-     * ngram_max > 0: draft tokens come from the sequence's own text. Its last ngram_max to ngram_min tokens (0: 3) are
-     * looked for in the text, the longest first, and what followed them is the draft.
+     * ngram_max > 0: draft tokens come from the sequence's own text. Its last ngram_max to ngram_min tokens
+     * (0: 3) are looked for in the text, the longest first, and what followed them is the draft.
      * draft: a second model drafts up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
      * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max */
     int32_t    ngram_min, ngram_max, spec_max_sequences, spec_always;
@@ -157,7 +157,7 @@ typedef struct clef_batch_stats {
     int64_t  n_drafted, n_accepted;    /* tokens of speculation */
     int64_t  n_masks;                    /* picks under guides */
     double   mask_seconds;               /* which these took */
-    int64_t  n_spec_steps, n_spec_off;   /* steps with draft tokens; without, since they would not have paid */
+    int64_t  n_spec_steps, n_spec_off;   /* steps with draft tokens; without, as they would not have paid */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for
                                                         later */
     int64_t  kv_tokens;                  /* positions in the pool */
