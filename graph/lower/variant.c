@@ -106,7 +106,7 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i)
     return lo->tuned ? lo->tuned[i] : 0;
 }
 
-/* ---- CLEF_VARIANT ---------------------------------------------------------------------------- */
+/* ---- forced variants ------------------------------------------------------------------------- */
 
 static int has_name(const char *name, const char *text, size_t n)
 {

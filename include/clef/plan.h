@@ -24,19 +24,19 @@ typedef enum clef_gemm {
 /** How a graph is compiled for a device. Every call that makes a plan takes these options; zero fields are
  *  the defaults. */
 typedef struct clef_compile_opts {
-    clef_gemm     gemm;
-    int32_t       exact;    /* 1: activations stay f32. 0: products with quantised weights may round them to
+    clef_gemm gemm;
+    int32_t exact;          /* 1: activations stay f32. 0: products with quantised weights may round them to
                                8 bits, where that is faster */
-    int32_t       strict;   /* 1: CLEF_E_UNSUPPORTED where an op would run by another kernel than `gemm` or
+    int32_t strict;         /* 1: CLEF_E_UNSUPPORTED where an op would run by another kernel than `gemm` or
                                clef_plan_opts.variants name, or by the next one because the first failed its
                                proof on this device. The error names the node, both kernels and the device.
                                (An op never runs on another device than the plan's, nor on the host.) */
-    int32_t       no_tune;  /* 1: no kernels are measured when the plan is made. Earlier measurements still
+    int32_t no_tune;        /* 1: no kernels are measured when the plan is made. Earlier measurements still
                                count. */
-    int32_t       no_proof; /* 1: kernels that this device never ran before are used without a proof: a child
+    int32_t no_proof;       /* 1: kernels that this device never ran before are used without a proof: a child
                                process does not first compare their results with the op's reference */
     clef_progress progress; /* NULL, or called while the plan is made and while long calls run */
-    void         *progress_user;
+    void *progress_user;
 } clef_compile_opts;
 
 /** Returns the bytes of the weight `name`: dense, exactly `n_bytes`, valid until the plan is destroyed.
@@ -50,31 +50,31 @@ typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dty
 typedef void (*clef_weight_release)(void *user, const char *name);
 
 typedef struct clef_plan_opts {
-    clef_compile_opts   compile;
-    int32_t             as_stored;       /* 1: weights keep the order of the file; none is repacked into
-                                            panels */
-    const char         *variants;        /* "OP=NAME[,OP=NAME]": kernels to use wherever they fit, before
-                                            measured ones and defaults. `clef devices --variants` lists the
-                                            names. NULL: $CLEF_VARIANT */
-    int32_t             describe_only;   /* 1: nothing is allocated, read or built. clef_plan_describe() and
-                                            clef_plan_tensors() say what the plan would use; writing, running
-                                            and reading it are CLEF_E_ARG */
-    int32_t             batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the
-                                            batch */
-    int32_t             expected_length; /* length of the first run (of the graph's longest symbol), if
-                                            known. It decides which kernels are built in advance and never
-                                            affects results. 0: the symbol's bound */
-    int32_t             no_fused_step;   /* 1: launches are not fused to one persistent kernel; for graphs
-                                            whose steps are long */
-    struct clef_plan   *states_of;       /* NULL, or a plan on the same device: a state that its graph has,
-                                            too (same name, dtype and shape), is one state of both plans. Runs
-                                            of the two see each other's writes in the order of the calls. It
-                                            must outlive this plan */
-    clef_weight_source  weights;
-    clef_weight_release release;         /* NULL: not called */
-    void               *weights_user;
-    const char         *weights_name;    /* for several ranks (clef/ranks.h): what the others open to have the
-                                            same weights; NULL: the graph has none */
+    clef_compile_opts compile;
+    int32_t as_stored;           /* 1: weights keep the order of the file; none is repacked into
+                                    panels */
+    const char *variants;        /* "OP=NAME[,OP=NAME]": kernels to use wherever they fit, before
+                                    measured ones and defaults. `clef devices --variants` lists the
+                                    names. NULL: variant of $CLEF_DEBUG */
+    int32_t describe_only;       /* 1: nothing is allocated, read or built. clef_plan_describe() and
+                                    clef_plan_tensors() say what the plan would use; writing, running
+                                    and reading it are CLEF_E_ARG */
+    int32_t batch_invariant;     /* 1: a row's result is bit-identical whatever other rows are in the
+                                    batch */
+    int32_t expected_length;     /* length of the first run (of the graph's longest symbol), if
+                                    known. It decides which kernels are built in advance and never
+                                    affects results. 0: the symbol's bound */
+    int32_t no_fused_step;       /* 1: launches are not fused to one persistent kernel; for graphs
+                                    whose steps are long */
+    struct clef_plan *states_of; /* NULL, or a plan on the same device: a state that its graph has,
+                                    too (same name, dtype and shape), is one state of both plans. Runs
+                                    of the two see each other's writes in the order of the calls. It
+                                    must outlive this plan */
+    clef_weight_source weights;
+    clef_weight_release release; /* NULL: not called */
+    void *weights_user;
+    const char *weights_name; /* for several ranks (clef/ranks.h): what the others open to have the
+                                 same weights; NULL: the graph has none */
 } clef_plan_opts;
 
 typedef struct clef_plan clef_plan;
@@ -101,7 +101,7 @@ typedef struct clef_plan clef_plan;
  *  CLEF_E_CANCELLED. */
 CLEF_API clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                                       clef_plan **out, clef_error *err);
-CLEF_API void        clef_plan_destroy(clef_plan *plan);
+CLEF_API void clef_plan_destroy(clef_plan *plan);
 
 /** Index of the graph's input or output `name`, -1 if there is none. Look it up once, not per run. */
 CLEF_API int32_t clef_plan_input(const clef_plan *plan, const char *name);
@@ -148,17 +148,17 @@ CLEF_API clef_status clef_plan_reset(clef_plan *plan, clef_error *err);
 
 /** Device memory that the plan holds, in bytes, and the work of one run at the current symbols. */
 typedef struct clef_plan_stats {
-    uint64_t weight_bytes;   /* weights in device buffers of the plan */
-    uint64_t mapped_bytes;   /* weights used in place, in the host's memory */
+    uint64_t weight_bytes; /* weights in device buffers of the plan */
+    uint64_t mapped_bytes; /* weights used in place, in the host's memory */
     uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
     uint64_t fused_bytes;    /* argument lists of a fused step */
     uint64_t packed_bytes;   /* part of weight_bytes: repacked weights. In host memory if the device shares
                                 it */
     uint64_t staging_bytes;  /* host memory that holds inputs until the queue has copied them */
     uint64_t unshared_bytes; /* size of the arena if its values did not share memory */
-    int32_t  n_launches, n_kernels_built, n_kernels_cached;
-    double   run_flops;      /* operations of one run */
-    double   run_bytes;      /* bytes that the ops of one run read and write */
+    int32_t n_launches, n_kernels_built, n_kernels_cached;
+    double run_flops; /* operations of one run */
+    double run_bytes; /* bytes that the ops of one run read and write */
 } clef_plan_stats;
 CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
 
@@ -168,8 +168,8 @@ CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
  *  among those written; its other launches have 0. The texts live as long as the plan. */
 typedef struct clef_launch_time {
     const char *node, *op, *kernel;
-    double      us, flops, bytes;
-    double      queued_us, start_us; /* when it was enqueued and when it started, on the device's clock */
+    double us, flops, bytes;
+    double queued_us, start_us; /* when it was enqueued and when it started, on the device's clock */
 } clef_launch_time;
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity,
                                    clef_error *err);
@@ -180,8 +180,8 @@ CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int
  *  `capacity` entries and returns how many there are. The names live as long as the plan. */
 typedef struct clef_plan_tensor {
     const char *name, *in_place_of;
-    uint64_t    offset, bytes;
-    int32_t     first, last;
+    uint64_t offset, bytes;
+    int32_t first, last;
 } clef_plan_tensor;
 CLEF_API int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity);
 
@@ -189,7 +189,7 @@ CLEF_API int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out,
  *  one device is the plan itself. Borrowed: only read from it. clef_plan_launches() and clef_plan_profile()
  *  of a plan over several devices list its stages one after the other, each by the clock of its device.
  *  clef_plan_tensors() works on stages only. */
-CLEF_API const clef_plan   *clef_plan_stage(const clef_plan *plan, int32_t i);
+CLEF_API const clef_plan *clef_plan_stage(const clef_plan *plan, int32_t i);
 /** The device of the plan, or its first device. Borrowed. */
 CLEF_API const clef_device *clef_plan_device(const clef_plan *plan);
 
@@ -202,7 +202,7 @@ CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
  *  file, NULL for CLBlast. The texts live as long as the plan. */
 typedef struct clef_launch_info {
     const char *node, *op, *variant, *source, *kernel;
-    uint32_t    groups[3], local[3]; /* work-groups, and work-items of each */
+    uint32_t groups[3], local[3]; /* work-groups, and work-items of each */
 } clef_launch_info;
 CLEF_API int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity);
 

@@ -6,11 +6,12 @@
 #    include <string.h>
 
 #    include "graph/lower/variant.h"
+#    include "runtime/os/debug.h"
 #    include "runtime/os/os.h"
 
 int clef__broken_at(const char *name)
 {
-    const char *wanted = clef__os_env("CLEF_BREAK"), *how = wanted ? strchr(wanted, '=') : NULL;
+    const char *wanted = clef__debug("break"), *how = wanted ? strchr(wanted, '=') : NULL;
     const size_t n = how ? (size_t)(how - wanted) : 0;
     if (!how || strlen(name) != n || memcmp(name, wanted, n) != 0)
         return 0;
@@ -26,7 +27,7 @@ int clef__broken_at(const char *name)
 int clef__broken(const clef_launch *launch)
 {
     char name[96];
-    if (!clef__os_env("CLEF_BREAK"))
+    if (!clef__debug("break"))
         return 0;
     snprintf(name, sizeof name, "%s%s%s", clef__ops[launch->node->op]->name, launch->variant ? "." : "",
              launch->variant ? launch->variant->name : "");

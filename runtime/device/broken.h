@@ -1,6 +1,6 @@
-/* A hook for tests (only in builds with CLEF_TESTS): CLEF_BREAK=OP[.VARIANT]=wrong|hang|spin|crash makes the
- * launches of an op write nothing, sleep for ever, loop for ever, or abort. OP can also be `fused` (running a
- * fused step) and `fused.build`. */
+/* A hook for tests (only in builds with CLEF_TESTS): CLEF_DEBUG=break=OP[.VARIANT]=wrong|hang|spin|crash
+ * makes the launches of an op write nothing, sleep for ever, loop for ever, or abort. OP can also be `fused`
+ * (running a fused step) and `fused.build`. */
 #ifndef CLEF_RUNTIME_BROKEN_H
 #define CLEF_RUNTIME_BROKEN_H
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/device/source.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum {
@@ -189,7 +190,7 @@ static clef_status add_sources(clef_sha256 *s, clef_error *err)
         if (status == CLEF_E_NOMEM)
             return status;
         if (status != CLEF_OK)
-            continue; /* missing in $CLEF_CL_DIR: whatever needs it reports that */
+            continue; /* missing in cl_dir: whatever needs it reports that */
         add_text(s, text, n);
         free(owned);
     }
@@ -199,7 +200,7 @@ static clef_status add_sources(clef_sha256 *s, clef_error *err)
 clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],
                                clef_error *err)
 {
-    const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with fewer capabilities counts as
+    const char *const mask = clef__debug("caps"); /* a device with fewer capabilities counts as
                                                            another device */
     const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
                                  dev->info.driver, dev->info.platform_name, mask ? mask : ""};

@@ -30,9 +30,8 @@ static int read_size(const char *text, uint64_t *out)
     return 1;
 }
 
-clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err)
+clef_status clef__parse_size(const char *name, const char *text, uint64_t *n_bytes, clef_error *err)
 {
-    const char *text = clef__os_env(name);
     return !text || read_size(text, n_bytes)
                ? CLEF_OK
                : clef__fail(err, CLEF_E_ARG, "%s: expected a size such as 512M or 2G, got '%.40s'", name,
@@ -42,7 +41,7 @@ clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err)
 clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err)
 {
     *n_bytes = DEFAULT_LIMIT;
-    return clef__env_size("CLEF_CACHE_MAX", n_bytes, err);
+    return clef__parse_size("CLEF_CACHE_MAX", clef__os_env("CLEF_CACHE_MAX"), n_bytes, err);
 }
 
 int32_t clef_cache_dir(char *out, size_t n_bytes)

@@ -8,20 +8,20 @@ enum { CLEF__CACHE_FILE_PATH = 768 };
 
 typedef struct clef__cache_file {
     clef_cache_kind kind; /* CLEF_CACHE_PROGRAM also for fused steps, whose files look the same */
-    char            path[CLEF__CACHE_FILE_PATH];
-    uint64_t        n_bytes;
-    int64_t         used; /* seconds since 1970 */
+    char path[CLEF__CACHE_FILE_PATH];
+    uint64_t n_bytes;
+    int64_t used; /* seconds since 1970 */
 } clef__cache_file;
 
 typedef struct clef__cache_files {
     clef__cache_file *at;
-    int32_t           n, cap;
-    uint64_t          n_bytes;
+    int32_t n, cap;
+    uint64_t n_bytes;
 } clef__cache_files;
 
-/** Reads a size from an environment variable: a number, optionally with K, M or G. If the variable is not
- *  set, *n_bytes does not change. CLEF_E_ARG: not a size. */
-clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err);
+/** Reads a size: a number, optionally with K, M or G. If the text is NULL, *n_bytes does not change.
+ *  CLEF_E_ARG: not a size; the message names the variable. */
+clef_status clef__parse_size(const char *name, const char *text, uint64_t *n_bytes, clef_error *err);
 /** Adds all files of the folder, least recently used first. Free `at`. CLEF_E_NOMEM. */
 clef_status clef__cache_scan(const char *dir, clef__cache_files *out, clef_error *err);
 /** Removes the least recently used files until the rest is within $CLEF_CACHE_MAX: first tokens, which are

@@ -8,6 +8,7 @@
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device_find.h"
 #include "runtime/device/probe_child.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 /* The longest time for saving programs when a device is closed. */
@@ -27,10 +28,8 @@ static void take_cache_dir(clef_device *dev, const char *wanted)
 
 static clef__cache_policy cache_policy_of(const clef_device_opts *opts)
 {
-    const char *background = clef__os_env("CLEF_BACKGROUND");
-    return (opts && opts->no_background) || (background && strcmp(background, "0") == 0)
-               ? CLEF__SAVE_IN_FOREGROUND
-               : CLEF__SAVE_AT_CLOSE;
+    return (opts && opts->no_background) || clef__debug_is("background", "0") ? CLEF__SAVE_IN_FOREGROUND
+                                                                              : CLEF__SAVE_AT_CLOSE;
 }
 
 /* If the path does not fit, there is no prover. */
@@ -157,13 +156,16 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
 {
     clef_found_list list;
     *out = NULL;
+    clef_status status = clef__debug_check(err);
+    if (status)
+        return status;
     if (opts && opts->n_threads > 0)
         set_threads(opts->n_threads);
     if (opts && (opts->pin == CLEF_PIN_ON || (opts->pin == CLEF_PIN_AUTO && clef__os_is_idle())))
         pin_threads();
     if (!which)
         which = clef__os_env("CLEF_DEVICE");
-    clef_status status = clef__find_all(opts ? opts->cache_dir : NULL, &list, err);
+    status = clef__find_all(opts ? opts->cache_dir : NULL, &list, err);
     const int is_list = which && strchr(which, ',') && !status && !clef__found_named(&list, which);
     if (!status && is_list && !(opts && opts->several))
         status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, expected one here", which);

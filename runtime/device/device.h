@@ -25,44 +25,44 @@ typedef enum clef__cache_policy {
 
 /** A kind of data that another part of the runtime attaches to a device. Its address is the key. */
 typedef struct clef__attachment {
-    void  (*release)(clef_device *dev, void *data);
+    void (*release)(clef_device *dev, void *data);
     int32_t with_context; /* 1: released with the device's context; 0: with the device */
 } clef__attachment;
 enum { CLEF_MAX_ATTACHMENTS = 8 };
 
 struct clef_device {
-    clef_device_info  info;
-    cl_platform_id    platform;
-    cl_device_id      id;
-    cl_context        context;
-    cl_command_queue  queue;   /* in order */
-    int32_t           profile;
-    clef_progress     progress;      /* called while the device is closed; NULL: none */
-    void             *progress_user;
-    char              cache_dir[512]; /* empty: none */
-    clef_program     *programs;       /* a list */
-    int32_t           n_built, n_cached; /* number of programs that were built from source, and that were
-                                            read from the disk cache */
+    clef_device_info info;
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue; /* in order */
+    int32_t profile;
+    clef_progress progress; /* called while the device is closed; NULL: none */
+    void *progress_user;
+    char cache_dir[512];       /* empty: none */
+    clef_program *programs;    /* a list */
+    int32_t n_built, n_cached; /* number of programs that were built from source, and that were
+                                  read from the disk cache */
     clef__cache_policy cache_policy;
-    int32_t           slow_to_serialize; /* the driver takes long to return a program's binary */
-    int32_t           used_clblast;
-    void            (*before_clblast)(clef_device *dev); /* NULL, or called once before CLBlast's next use */
+    int32_t slow_to_serialize; /* the driver takes long to return a program's binary */
+    int32_t used_clblast;
+    void (*before_clblast)(clef_device *dev); /* NULL, or called once before CLBlast's next use */
     struct {
         const clef__attachment *slot;
-        void                   *data;
-    }                 attached[CLEF_MAX_ATTACHMENTS];
-    int32_t           n_attached;
-    char              prover[512];    /* empty: none */
-    void            (*notice)(void *user, const char *text);
-    void             *notice_user;
-    struct clef_device *others;       /* the next of several devices that were opened as one; NULL for the
-                                         last, or for a single device */
-    char             *probes;         /* NULL, or the probes that crash or hang (probe_child.c) */
-    int32_t           probes_known;   /* bits of clef__probes: those that are in it */
-    int32_t           n_plans;        /* alive */
-    struct clef_ranks *ranks;         /* NULL, or plans on this device run on several ranks */
-    double            share;          /* share of the layers that the user asked for; 0: by measured speed
-                                         and memory */
+        void *data;
+    } attached[CLEF_MAX_ATTACHMENTS];
+    int32_t n_attached;
+    char prover[512]; /* empty: none */
+    void (*notice)(void *user, const char *text);
+    void *notice_user;
+    struct clef_device *others; /* the next of several devices that were opened as one; NULL for the
+                                   last, or for a single device */
+    char *probes;               /* NULL, or the probes that crash or hang (probe_child.c) */
+    int32_t probes_known;       /* bits of clef__probes: those that are in it */
+    int32_t n_plans;            /* alive */
+    struct clef_ranks *ranks;   /* NULL, or plans on this device run on several ranks */
+    double share;               /* share of the layers that the user asked for; 0: by measured speed
+                                   and memory */
 };
 
 /** If the device was lost, opens its context again. Does nothing for other devices. CLEF_E_CL. */
@@ -70,7 +70,7 @@ clef_status clef__device_ready(clef_device *dev, clef_error *err);
 /** The attached data of this kind; NULL: none. */
 void *clef__device_attached(const clef_device *dev, const clef__attachment *slot);
 /** Attaches `data` to the device until it is released. Earlier data of this kind is forgotten. */
-void  clef__device_attach(clef_device *dev, const clef__attachment *slot, void *data);
+void clef__device_attach(clef_device *dev, const clef__attachment *slot, void *data);
 /** Saves what clef_device_measure() found (runtime/device/speed.c). */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 
@@ -85,8 +85,8 @@ int32_t clef__device_fill(const clef_device *dev, cl_mem mem, unsigned char byte
 
 /** Creates a new kernel object for a launch's source, kernel and defs; the caller releases it. The program is
  *  looked up in dev->programs, then in the disk cache, else it is built from the embedded source (or from
- *  $CLEF_CL_DIR). CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL;
- *  CLEF_E_NOMEM. */
+ *  cl_dir of $CLEF_DEBUG). CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows;
+ * CLEF_E_CL; CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** Creates a kernel of a program that is joined from several sources (clef__source_join); launch->source and
  *  ->kernel name it. CLEF_JOIN_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not
@@ -108,15 +108,15 @@ int32_t clef__programs_unsaved(const clef_device *dev);
  *  kernel). Other drivers answer at once. */
 void clef__program_save(clef_device *dev);
 /** Writes the programs that are not written yet, if the driver returns binaries at once, as most do. The
- *  oldest program shows whether it does, unless the environment variable says that it does not. */
-#define CLEF_DEAR "CLEF_DEAR_BINARIES"
+ *  oldest program shows whether it does, unless slow_binaries of CLEF_DEBUG says that it does not. */
 void clef__programs_save_cheap(clef_device *dev);
 /** For a prover that has finished its cases and is about to close its device: its programs are written in the
- *  background, while the plan that waited for it goes on. With CLEF_BACKGROUND=0 they are not written. */
+ *  background, while the plan that waited for it goes on. With CLEF_DEBUG=background=0 they are not written.
+ */
 void clef__programs_save_in_background(clef_device *dev);
 /** 1 when child processes may continue in the background for this device; 0 with
- *  clef_device_opts.no_background or $CLEF_BACKGROUND=0. */
-int  clef__background_allowed(const clef_device *dev);
+ *  clef_device_opts.no_background or $CLEF_DEBUG=background=0. */
+int clef__background_allowed(const clef_device *dev);
 /** Seconds that it took to build the programs that are not written. */
 double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */
@@ -130,7 +130,8 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
  *  calls it. */
 void clef__clblast_release(clef_device *dev);
 /** Sets dev->info.caps: tests the capabilities that drivers do not report (runtime/device/probe.c), and
- *  removes those that $CLEF_CAPS masks ("-x86_vnni,-fp16"). CLEF_E_ARG for a name that is no capability. */
+ *  removes those that $CLEF_DEBUG masks ("caps=-x86_vnni:-fp16"). CLEF_E_ARG for a name that is no
+ * capability. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
 /** The part of clef__device_probe() for features of GPUs (runtime/device/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);

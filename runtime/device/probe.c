@@ -8,6 +8,7 @@
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device.h"
 #include "runtime/device/probe_child.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 #include "runtime/os/os_cpu.h"
 
@@ -266,7 +267,7 @@ static clef_matrix find_plain(const char *name, size_t n)
 
 static clef_status mask_caps(clef_caps *caps, clef_error *err)
 {
-    const char *at = clef__os_env("CLEF_CAPS");
+    const char *at = clef__debug("caps");
     while (at && *at) {
         const size_t n = strcspn(at, ",");
         int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
@@ -274,7 +275,7 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
         if (!cap && !plain)
             return clef__fail(
                 err, CLEF_E_ARG,
-                "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
+                "CLEF_DEBUG: caps: '%.*s', expected -NAME[:-NAME...] of cpu unified_memory fp16 fp64 "
                 "subgroups subgroup_shuffle int_dot nv_asm "
                 "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx arm64_i8mm "
                 "arm64_sdot arm64_bf16 x86_amd float_width, or +mma, +wmma, +dpas",
@@ -290,13 +291,13 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
     return CLEF_OK;
 }
 
-/* CLEF_MAX_ALLOC=16M: acts as if the driver allowed no larger buffers. */
+/* max_alloc=16M: acts as if the driver allowed no larger buffers. */
 static clef_status limit_buffers(clef_caps *caps, clef_error *err)
 {
     uint64_t bytes = caps->max_alloc_bytes;
-    const clef_status s = clef__env_size("CLEF_MAX_ALLOC", &bytes, err);
+    const clef_status s = clef__parse_size("CLEF_DEBUG: max_alloc", clef__debug("max_alloc"), &bytes, err);
     if (!s && !bytes)
-        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: expected a size of 1 or more, got 0");
+        return clef__fail(err, CLEF_E_ARG, "CLEF_DEBUG: max_alloc: expected a size of 1 or more, got 0");
     if (!s && bytes < caps->max_alloc_bytes)
         caps->max_alloc_bytes = bytes;
     return s;

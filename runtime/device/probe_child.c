@@ -14,6 +14,7 @@
 #include "graph/hash.h"
 #include "runtime/device/cache.h"
 #include "runtime/device/probe_child.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CHILDREN = 64, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3, WEEK = 7 * 24 * 3600 };
@@ -98,7 +99,7 @@ static char *read_file(const char *path)
 
 static double seconds_allowed(void)
 {
-    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
+    const char *text = clef__debug("proof_seconds");
     const double seconds = text ? strtod(text, NULL) : 0;
     return seconds > 0 ? seconds : SECONDS;
 }

@@ -7,6 +7,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/driver_cache.h"
 #include "runtime/device/source.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum { MAX_OPTIONS = 512 };
@@ -88,7 +89,7 @@ void clef__program_save(clef_device *dev)
 
 void clef__programs_save_cheap(clef_device *dev)
 {
-    dev->slow_to_serialize |= clef__os_env(CLEF_DEAR) != NULL;
+    dev->slow_to_serialize |= clef__debug_is("slow_binaries", "1");
     while (!dev->slow_to_serialize && dev->cache_dir[0]) {
         clef_program *oldest = NULL;
         for (clef_program *p = dev->programs; p; p = p->next)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/device/device.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
@@ -58,14 +59,15 @@ static const char *path_below_cl(const char *name)
 
 clef_status clef__source_find(const char *name, const char **text, size_t *n, char **owned, clef_error *err)
 {
-    const char *dir = clef__os_env("CLEF_CL_DIR");
+    const char *dir = clef__debug("cl_dir");
     const char *below = path_below_cl(name);
     *owned = NULL;
     if (dir) {
         char path[1024];
         if (snprintf(path, sizeof path, "%s/%s", dir, below ? below : name) >= (int)sizeof path)
-            return clef__fail(err, CLEF_E_LIMIT, "CLEF_CL_DIR: a path of %zu bytes, expected under %zu",
-                              strlen(dir), sizeof path - MAX_NAME);
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "CLEF_DEBUG: cl_dir: a path of %zu bytes, expected under %zu", strlen(dir),
+                              sizeof path - MAX_NAME);
         const clef_status status = clef__os_read(path, MAX_BYTES, owned, n, err);
         *text = *owned;
         return status;

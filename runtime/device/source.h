@@ -7,10 +7,10 @@
 #include "graph/fail.h"
 
 /** Makes the text of cl/STEM.cl, with every line `#include "NAME"` replaced by cl/NAME: each header once, at
- *  its first #include. #line directives give the right file and line in build logs. With $CLEF_CL_DIR set,
- *  all files are read from that folder instead. *out is NUL-terminated and n_bytes long; the caller frees it.
- *  CLEF_E_NOT_FOUND (no such embedded file), CLEF_E_IO (not in $CLEF_CL_DIR), CLEF_E_LIMIT (too long, too
- *  many headers), CLEF_E_NOMEM. */
+ *  its first #include. #line directives give the right file and line in build logs. With cl_dir in
+ * $CLEF_DEBUG, all files are read from that folder instead. *out is NUL-terminated and n_bytes long; the
+ * caller frees it. CLEF_E_NOT_FOUND (no such embedded file), CLEF_E_IO (not in cl_dir), CLEF_E_LIMIT (too
+ * long, too many headers), CLEF_E_NOMEM. */
 clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes, clef_error *err);
 
 /** Finds the text of one file of kernel source, by its name without a folder: *text, n bytes. The caller
@@ -20,7 +20,7 @@ clef_status clef__source_find(const char *name, const char **text, size_t *n, ch
 /** A complete source with the options that it would be built with. */
 typedef struct clef_unit {
     const char *text;
-    size_t      n_bytes;
+    size_t n_bytes;
     const char *options;
 } clef_unit;
 

@@ -5,7 +5,7 @@
 
 #include "graph/op.h"
 #include "runtime/device/device.h"
-#include "runtime/os/os.h"
+#include "runtime/os/debug.h"
 
 static const double MOST_SECONDS = 1, PART_OF_MAD = 0.1, PART_OF_READ = 0.25, OPS_A_CLOCK = 8,
                     READ_UNKNOWN = 10e9;
@@ -42,13 +42,14 @@ static double worst_seconds(const clef_graph *g, const int64_t *symbols, rates r
 clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol, int64_t least,
                              clef_error *err)
 {
-    const char *text = clef__os_env("CLEF_LAUNCH_SECONDS");
+    const char *text = clef__debug("launch_seconds");
     char *end = NULL;
     const double most = text ? strtod(text, &end) : MOST_SECONDS;
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int32_t at = -1;
     if (text && (end == text || *end || !(most > 0)))
-        return clef__fail(err, CLEF_E_ARG, "CLEF_LAUNCH_SECONDS: '%.40s', expected a number above 0", text);
+        return clef__fail(err, CLEF_E_ARG, "CLEF_DEBUG: launch_seconds: '%.40s', expected a number above 0",
+                          text);
     for (int32_t i = 0; i < g->n_symbols; i++) {
         symbols[i] = g->symbols[i].bound;
         at = strcmp(g->symbols[i].name, symbol) == 0 ? i : at;

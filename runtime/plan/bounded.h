@@ -15,8 +15,8 @@ enum { CLEF__LEAST_ROWS = 16 };
  *
  *  The expected rates are a tenth of the measured multiply-adds and a quarter of the measured read bandwidth.
  *  On devices that were not measured they are 8 operations per unit and clock, and 10 GB/s. CPUs have no
- *  limit, and a graph without the symbol is not changed. CLEF_LAUNCH_SECONDS sets another limit, for CPUs too
- *  (for tests). CLEF_E_ARG: it is not a number above 0. */
+ *  limit, and a graph without the symbol is not changed. launch_seconds of CLEF_DEBUG sets another limit, for
+ * CPUs too (for tests). CLEF_E_ARG: it is not a number above 0. */
 clef_status clef__bound_rows(clef_device *dev, clef_graph *graph, const char *symbol, int64_t least,
                              clef_error *err);
 

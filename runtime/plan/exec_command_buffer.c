@@ -1,8 +1,8 @@
 /* The executor of command buffers (cl_khr_command_buffer 0.9.0 and later): a plan's launches are recorded
  * once and enqueued as one, or as one up to each mark (marks.h). A trial of some 20 ms decides for each
  * device: its results must be right, and it must be faster than enqueueing the same launches one by one.
- * Without measurements (no_tune, CLEF_TUNE=0) command buffers are not used. CLEF_REPLAY=1 uses them if they
- * are right, measured or not; CLEF_REPLAY=0 never. */
+ * Without measurements (no_tune, CLEF_TUNE=0) command buffers are not used. CLEF_DEBUG=replay=1 uses them if
+ * they are right, measured or not; CLEF_DEBUG=replay=0 never. */
 #include "runtime/plan/plan.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/device/broken.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 #include <CL/cl_ext.h>
@@ -201,7 +202,7 @@ static const command_buffers *device_trial(clef_device *dev)
 
 static int is_used(clef_device *dev, int no_tune)
 {
-    const char *replay = clef__os_env("CLEF_REPLAY"), *tune = clef__os_env("CLEF_TUNE");
+    const char *replay = clef__debug("replay"), *tune = clef__os_env("CLEF_TUNE");
     const int forced = replay && strcmp(replay, "1") == 0;
     if (!dev->info.caps.command_buffer || dev->profile || (replay && strcmp(replay, "0") == 0))
         return 0;

@@ -7,7 +7,7 @@
 
 #include "cl/args.h"
 #include "runtime/device/broken.h"
-#include "runtime/os/os.h"
+#include "runtime/os/debug.h"
 #include "runtime/ranks/device_sums.h"
 #include "runtime/ranks/ranks.h"
 
@@ -78,12 +78,6 @@ static void find_kinds(const clef_plan *plan, fused_step *r)
     }
 }
 
-static int is_asked(const char *variable, const char *answer)
-{
-    const char *text = clef__os_env(variable);
-    return text && strcmp(text, answer) == 0;
-}
-
 static int has_states(const clef_graph *g)
 {
     int32_t i = 0;
@@ -92,13 +86,13 @@ static int has_states(const clef_graph *g)
     return i < g->n_values;
 }
 
-/* CLEF_REPLAY=1 asks for command buffers, which are then preferred. */
+/* CLEF_DEBUG=replay=1 asks for command buffers, which are then preferred. */
 static int can_serve(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
     return plan->hooks && !plan->opts.no_fused_step && !plan->opts.states_of && caps->is_cpu &&
-           caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_FUSED", "0") &&
-           !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
+           caps->unified_memory && !plan->dev->profile && !clef__debug_is("fused", "0") &&
+           !clef__debug_is("replay", "1") && has_states(plan->graph);
 }
 
 uint64_t clef__fused_bytes(const clef_plan *plan)
@@ -226,7 +220,7 @@ static clef_status make_step(clef_plan *plan, clef__execution *e, clef_error *er
     if (s)
         return s;
     r->kinds = found.kinds;
-    if (!plan->hooks->fused->uses_children(plan) || is_asked("CLEF_FUSED", "1"))
+    if (!plan->hooks->fused->uses_children(plan) || clef__debug_is("fused", "1"))
         return build_here(plan, r, err);
     s = load_program(plan, r, CLEF_JOIN_FOUND, err);
     if (s == CLEF_E_NOT_FOUND)
@@ -275,7 +269,7 @@ static clef_status prepare_step(clef_plan *plan, clef__execution *e, clef_error 
     invalidate_layout(plan, e);
     if (s)
         release_step(plan, e);
-    if (!s || (s != CLEF_E_CANCELLED && !is_asked("CLEF_FUSED", "1")))
+    if (!s || (s != CLEF_E_CANCELLED && !clef__debug_is("fused", "1")))
         return CLEF_OK;
     if (err)
         *err = why;

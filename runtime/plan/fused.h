@@ -16,11 +16,11 @@
  * for it. If no child can be started, the plan's own process builds the program and compares its results with
  * those of the launches.
  *
- * CLEF_FUSED=0 or CLEF_REPLAY=1: no fused steps. CLEF_FUSED=1: the program is built in this process, and a
+ * CLEF_DEBUG=fused=0 or replay=1: no fused steps. fused=1: the program is built in this process, and a
  * failed build or differing results, which are ignored otherwise, are errors. CLEF_E_CANCELLED. */
 
 /** Bytes of device memory that describe a fused step of the current list; 0 if there will be none. */
-uint64_t    clef__fused_bytes(const clef_plan *plan);
+uint64_t clef__fused_bytes(const clef_plan *plan);
 
 /* ---- its program: fused_program.c ------------------------------------------------------------ */
 
@@ -29,21 +29,21 @@ enum { CLEF_FUSED_KINDS = 24 };
 /** A kernel that is a substep, with the names of its launch. */
 typedef struct clef_fused_kind {
     const char *source, *kernel, *args; /* args: the type of its argument block */
-    clef_def    defs[CLEF_MAX_DEFS];
-    uint32_t    n_bufs;
+    clef_def defs[CLEF_MAX_DEFS];
+    uint32_t n_bufs;
 } clef_fused_kind;
 typedef struct clef_fused_kinds {
     clef_fused_kind at[CLEF_FUSED_KINDS];
-    int32_t         n;
+    int32_t n;
 } clef_fused_kinds;
 
 /** Returns 1 when the launch's kernel can be a substep, and describes it in *out. */
-int         clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out);
+int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out);
 /** The same for a launch at which ranks exchange values, if the plan's device does that by itself. */
-int         clef__fused_exchange_kind(const clef_plan *plan, const clef_launch *l, clef_fused_kind *out);
-int         clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b);
+int clef__fused_exchange_kind(const clef_plan *plan, const clef_launch *l, clef_fused_kind *out);
+int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b);
 /** Returns 1 when `kind` needs another kernel at other lengths, and describes it in *out. */
-int         clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out);
+int clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out);
 clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, clef_joining how,
                                cl_kernel *out, clef_error *err);
 /** The key of the program in the disk cache. */
@@ -64,9 +64,9 @@ typedef enum clef_fused_build {
 /** How a fused step is compared with its launches: both run the list `repeats` times in a row, after
  *  begin(). */
 typedef struct clef_fused_trial {
-    int32_t     repeats;
+    int32_t repeats;
     clef_status (*begin)(void *user, clef_error *err);
-    void       *user;
+    void *user;
 } clef_fused_trial;
 
 /** What builds and tries fused steps. The layer above provides it (clef__plan_hooks.fused). */
@@ -89,8 +89,8 @@ typedef struct clef__fused_builder {
  *  clef__fused_detach() removes it again; the plan must be idle. */
 clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
                                clef_error *err);
-void        clef__fused_detach(clef_plan *plan);
+void clef__fused_detach(clef_plan *plan);
 /** Enqueues the launches as the plan's fused step. Returns 0 when it has none for the current list. */
-int         clef__fused_run(clef_plan *plan, clef_status *status, clef_error *err);
+int clef__fused_run(clef_plan *plan, clef_status *status, clef_error *err);
 
 #endif

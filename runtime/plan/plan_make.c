@@ -1,6 +1,6 @@
 /* Makes a plan for one device: the passes that depend on the device, inputs, and kernels. */
 #include "graph/pass/pass.h"
-#include "runtime/os/os.h"
+#include "runtime/os/debug.h"
 #include "runtime/plan/fused.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const cl
         return s;
     s = settle_gemm(plan, err);
     if (!s)
-        s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__os_env("CLEF_VARIANT"),
+        s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__debug("variant"),
                                  plan->forced, err);
     if (!s)
         s = run_passes(plan, err);

@@ -23,7 +23,7 @@ static clef_status fail_create(const clef_plan *plan, const char *subject, uint6
     return clef__fail_cl(err, CLEF_E_CL, code,
                          "clCreateBuffer(%s): %s (%d) for %" PRIu64
                          " bytes; its driver says that %s has %.0f MiB, and buffers of %.0f MiB at most "
-                         "(CLEF_MAX_ALLOC sets a lower limit)",
+                         "(max_alloc of CLEF_DEBUG sets a lower limit)",
                          subject, clef__cl_name(code), (int)code, n_bytes, plan->dev->info.name,
                          (double)caps->global_bytes / 1048576, (double)caps->max_alloc_bytes / 1048576);
 }

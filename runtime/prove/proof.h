@@ -18,13 +18,13 @@ enum { CLEF_PROOF_MAX_RUNS = 8 };
  *  1) times spread (0: 1). */
 typedef struct clef_proof_case {
     const clef_graph *graph;
-    const char       *variants; /* "op=name" or "" */
-    clef_gemm         gemm;
-    int32_t           int_lo, int_hi;
-    float             spread;
-    double            tol;      /* |x - ref| <= tol * (max |ref| + 1e-6) */
-    int32_t           n_runs;   /* 0: all symbols at their bounds, then all at 1 */
-    int64_t           symbols[CLEF_PROOF_MAX_RUNS][CLEF_MAX_SYMBOLS];
+    const char *variants; /* "op=name" or "" */
+    clef_gemm gemm;
+    int32_t int_lo, int_hi;
+    float spread;
+    double tol;     /* |x - ref| <= tol * (max |ref| + 1e-6) */
+    int32_t n_runs; /* 0: all symbols at their bounds, then all at 1 */
+    int64_t symbols[CLEF_PROOF_MAX_RUNS][CLEF_MAX_SYMBOLS];
 } clef_proof_case;
 
 /** Runs the case. worst: the largest error over outputs and runs, divided by the tolerance. It is infinite if
@@ -58,22 +58,22 @@ extern const char *const clef__verdict_names[];
 
 /** The verdict on a kernel with its constants, or on a fused step. */
 typedef struct clef_proof {
-    uint64_t     print;               /* its fingerprint (clef_proof_kernels) */
-    char         op[32], variant[32]; /* variant "-": the op has one implementation */
+    uint64_t print;           /* its fingerprint (clef_proof_kernels) */
+    char op[32], variant[32]; /* variant "-": the op has one implementation */
     clef_verdict verdict;
-    double       worst;               /* the largest error, divided by the tolerance */
-    int32_t      n_hung;              /* on how many starts of a program it hung */
-    int64_t      when;                /* when it was found, in seconds since 1970 */
-    int32_t      cl_code;             /* why a kernel was refused; 0: none, or by clef itself */
-    int32_t      items;               /* work-items in the largest group that was launched */
-    int32_t      is_new, is_told;     /* 1: this process found it; 1: the user was told. Not on disk */
+    double worst;            /* the largest error, divided by the tolerance */
+    int32_t n_hung;          /* on how many starts of a program it hung */
+    int64_t when;            /* when it was found, in seconds since 1970 */
+    int32_t cl_code;         /* why a kernel was refused; 0: none, or by clef itself */
+    int32_t items;           /* work-items in the largest group that was launched */
+    int32_t is_new, is_told; /* 1: this process found it; 1: the user was told. Not on disk */
 } clef_proof;
 typedef struct clef_proofs {
     clef_proof *at;
-    int32_t     n, cap;
-    int32_t     driver_group; /* the largest group by what the driver says */
-    int32_t     tried_group;  /* the largest that is launched while a smaller one is tried; 0: none is. Not on
-                                 disk */
+    int32_t n, cap;
+    int32_t driver_group; /* the largest group by what the driver says */
+    int32_t tried_group;  /* the largest that is launched while a smaller one is tried; 0: none is. Not on
+                             disk */
 } clef_proofs;
 
 /** A hang may be the machine's fault, so the first hangs are a suspicion: the next start tries again, with
@@ -91,7 +91,7 @@ const char *clef__proof_says(clef_verdict verdict);
 /** The device's proofs, read at the first call and attached to the device. A missing or damaged file counts
  *  as empty. CLEF_E_NOMEM. */
 clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
-void        clef__proofs_free(clef_proofs *proofs); /* takes NULL */
+void clef__proofs_free(clef_proofs *proofs); /* takes NULL */
 /** Adds what this process found. Settled verdicts stay. A suspicion is replaced, or gains an occasion.
  *  CLEF_E_NOMEM. */
 clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err);
@@ -102,32 +102,30 @@ const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *o
  *  CLEF_E_NOMEM. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
 /** Parses a line of the file. Returns 0 when it is damaged. */
-int         clef__proof_parse(const char *line, clef_proof *out);
+int clef__proof_parse(const char *line, clef_proof *out);
 
 /* ---- the largest group: runtime/prove/proof_group.c ------------------------------------------ */
 
 #define CLEF__GROUP_OP "largest_group" /* the limit's name among the proofs */
 
 /** 1 when the driver refused the kernel because its group was too large; 1 when it may have been that. */
-int         clef__proof_limits_groups(const clef_proof *p);
-int         clef__proof_may_limit_groups(const clef_proof *p);
+int clef__proof_limits_groups(const clef_proof *p);
+int clef__proof_may_limit_groups(const clef_proof *p);
 /** Notes that groups as large as those of the refused kernel are too large for the device. CLEF_E_NOMEM. */
 clef_status clef__proofs_note_group(clef_proofs *proofs, const clef_proof *refused, clef_error *err);
 /** The largest group that clef launches, also while it is tried; 0: what the driver says. */
-int32_t     clef__proofs_max_group(const clef_proofs *proofs);
+int32_t clef__proofs_max_group(const clef_proofs *proofs);
 /** Tries groups smaller than those of a kernel that may have been refused for them. Returns 0 if clef
  *  launches no larger ones anyway. */
-int         clef__proofs_try_group(clef_proofs *proofs, const clef_proof *refused);
+int clef__proofs_try_group(clef_proofs *proofs, const clef_proof *refused);
 /** Ends that: notes the limit, and saves the proofs, if it has helped; else takes it back. CLEF_E_NOMEM. */
 clef_status clef__proofs_end_try(clef_device *dev, clef_proofs *proofs, int has_helped, clef_error *err);
-/** For children: "CLEF_TRIED_GROUP=64" in their environment is the limit that their parent tries. */
-#define CLEF__TRIED_GROUP "CLEF_TRIED_GROUP"
 /** 1 when a kernel was refused for lack of resources in a larger group than clef launches now. */
-int         clef__proof_is_outgrown(const clef_proofs *proofs, const clef_proof *p);
+int clef__proof_is_outgrown(const clef_proofs *proofs, const clef_proof *p);
 /** Puts the limit in force: sets the device's max_group. */
-void        clef__proofs_limit_groups(clef_device *dev, const clef_proofs *proofs);
+void clef__proofs_limit_groups(clef_device *dev, const clef_proofs *proofs);
 /** Calls the device's notice if the limit is another one than `before`. */
-void        clef__proofs_tell_groups(const clef_device *dev, const clef_proofs *proofs, int32_t before);
+void clef__proofs_tell_groups(const clef_device *dev, const clef_proofs *proofs, int32_t before);
 
 /* ---- kernels: runtime/prove/proof_kernels.c -------------------------------------------------- */
 
@@ -137,9 +135,9 @@ enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
  *  proofs are stored. Each is a hash of op, variant, dtypes, kernel, constants and local size, and is listed
  *  once. */
 typedef struct clef_proof_kernels {
-    uint64_t            prints[CLEF_PROOF_MAX_KERNELS];
-    int32_t             n;
-    int32_t             items;   /* work-items in the largest group */
+    uint64_t prints[CLEF_PROOF_MAX_KERNELS];
+    int32_t n;
+    int32_t items;               /* work-items in the largest group */
     const clef_variant *variant; /* the variant that lowers the node; NULL: the op has one implementation */
 } clef_proof_kernels;
 
@@ -149,29 +147,29 @@ void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proo
 /** Builds the programs of the node's kernels, so that a plan finds them. The plan reports failures later. */
 void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n);
 /** 1 when a and b have the same kernels. */
-int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
+int clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
 /* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c ----------------------- */
 
 /** Kernels of a node that are to be proven. */
 typedef struct clef_proof_unit {
-    const clef_value  *node;
-    int64_t            symbols[CLEF_MAX_SYMBOLS]; /* symbol values at which the plan launches them */
-    clef_proof_kernels kernels;                   /* all kernels of the node at these values */
-    clef_verdict       verdict;                   /* of the trial, like `worst` */
-    double             worst;
-    int32_t            cl_code;                   /* why it was refused */
-    int32_t            known;                     /* 1: the trial has ended */
-    int32_t            n_hung;                    /* on how many starts one of its kernels hung */
-    int32_t            built;                     /* 1: the plan's process has built its programs too */
+    const clef_value *node;
+    int64_t symbols[CLEF_MAX_SYMBOLS]; /* symbol values at which the plan launches them */
+    clef_proof_kernels kernels;        /* all kernels of the node at these values */
+    clef_verdict verdict;              /* of the trial, like `worst` */
+    double worst;
+    int32_t cl_code; /* why it was refused */
+    int32_t known;   /* 1: the trial has ended */
+    int32_t n_hung;  /* on how many starts one of its kernels hung */
+    int32_t built;   /* 1: the plan's process has built its programs too */
 } clef_proof_unit;
 typedef struct clef_proof_units {
     clef_proof_unit *at;
-    int32_t          n, cap;
+    int32_t n, cap;
 } clef_proof_units;
 
 /** 1 when this plan's kernels are proven in children before use. */
-int         clef__proof_wanted(const struct clef_plan *plan);
+int clef__proof_wanted(const struct clef_plan *plan);
 /** Puts limits in force that earlier proofs found for the device. Does nothing where nothing is proven.
  *  CLEF_E_NOMEM. */
 clef_status clef__proof_begin(clef_device *dev, const clef_plan_opts *opts, clef_error *err);
@@ -192,8 +190,8 @@ clef_status clef__proof_at_use(struct clef_plan *plan, int *again, clef_error *e
 /** Sets aside in the plan's tuning whatever failed on this device. CLEF_E_NOMEM. */
 clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);
 /** 1 when the row of the table of variants failed on this device. */
-int         clef__proof_failed(clef_device *dev, int32_t row);
+int clef__proof_failed(clef_device *dev, int32_t row);
 /** 1 when nothing is proven on this device, or when a kernel of the row was proven right. */
-int         clef__proof_trusts(clef_device *dev, int32_t row);
+int clef__proof_trusts(clef_device *dev, int32_t row);
 
 #endif

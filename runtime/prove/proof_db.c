@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "runtime/device/cache.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
 
@@ -196,7 +197,7 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
         clef__proofs_free(proofs);
         return s;
     }
-    const char *tried = clef__os_env(CLEF__TRIED_GROUP);
+    const char *tried = clef__debug("tried_group");
     proofs->driver_group = dev->info.caps.max_group;
     proofs->tried_group = tried ? (int32_t)strtol(tried, NULL, 10) : 0;
     clef__device_attach(dev, &proofs_slot, *out = proofs);

@@ -23,10 +23,10 @@ extern const char clef__trial_head[];
 /** A parsed case: its graph is a text of n bytes after its first line. */
 typedef struct clef_proof_entry {
     clef_proof_case c; /* without its graph */
-    int32_t         n_hung; /* on how many starts it hung */
-    char            op[32], variant[32], forced[80];
-    const char     *text;
-    size_t          n;
+    int32_t n_hung;    /* on how many starts it hung */
+    char op[32], variant[32], forced[80];
+    const char *text;
+    size_t n;
 } clef_proof_entry;
 
 /** Writes the case that proves a unit. If a few rows launch the same kernels as many, only a few are tried.
@@ -35,26 +35,26 @@ clef_status clef__trial_write_case(FILE *to, const struct clef_plan *plan, const
                                    clef_error *err);
 /** Finds the starts of at most `most` units in a file's text. Returns how many there are; -1: it is not a
  *  case file. */
-int32_t     clef__trial_units(const char *text, const char **starts, int32_t most);
+int32_t clef__trial_units(const char *text, const char **starts, int32_t most);
 /** The text after the case that begins at `at`; NULL: there is no case. */
 const char *clef__trial_skip_case(const char *at);
 /** Parses a case. Returns 0 when it is malformed. */
-int         clef__trial_read_case(const char *start, clef_proof_entry *out);
+int clef__trial_read_case(const char *start, clef_proof_entry *out);
 
 /* ---- the child: trial_child.c ---------------------------------------------------------------- */
 
-/** Seconds of its own time (os_clock.h) that a unit may take: $CLEF_PROOF_SECONDS, else 60, doubled for each
- *  start on which it hung. A fused step may take so long for each of its kinds, together, to be built, and
- *  for each of its cases. */
-double       clef__trial_seconds(int32_t n_hung);
+/** Seconds of its own time (os_clock.h) that a unit may take: proof_seconds of $CLEF_DEBUG, else 60, doubled
+ * for each start on which it hung. A fused step may take so long for each of its kinds, together, to be
+ * built, and for each of its cases. */
+double clef__trial_seconds(int32_t n_hung);
 
 /* ---- the caller: trial_watch.c --------------------------------------------------------------- */
 
 typedef struct clef__trial_result {
     clef_verdict verdict;
-    double       worst;
-    int32_t      cl_code; /* why it was refused */
-    int32_t      is_known;
+    double worst;
+    int32_t cl_code; /* why it was refused */
+    int32_t is_known;
 } clef__trial_result;
 
 /** A case file and the children that work on it. */
@@ -71,16 +71,16 @@ clef_status clef__trials_start(clef_device *dev, const char *cases, const char *
 /** Checks on each child once, and does not wait. CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__trials_poll(clef__trials *t, clef_error *err);
 /** 1 when all children have ended. */
-int         clef__trials_are_over(const clef__trials *t);
+int clef__trials_are_over(const clef__trials *t);
 /** 1 when a child was interrupted from the terminal. */
-int         clef__trials_were_interrupted(const clef__trials *t);
+int clef__trials_were_interrupted(const clef__trials *t);
 const clef__trial_result *clef__trials_result(const clef__trials *t, int32_t unit);
 /** Finished steps of a unit, of all children. */
-int32_t     clef__trials_n_steps(const clef__trials *t);
+int32_t clef__trials_n_steps(const clef__trials *t);
 /** Ends the children that still work, and removes the files. Accepts NULL. */
-void        clef__trials_destroy(clef__trials *t);
+void clef__trials_destroy(clef__trials *t);
 /** Frees the trials; running children continue by themselves. */
-void        clef__trials_leave(clef__trials *t);
+void clef__trials_leave(clef__trials *t);
 /** The result of a unit in a journal that was not read yet; is_known is 0 if it has none. */
 clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit);
 
@@ -101,16 +101,16 @@ clef_status clef__fused_check(struct clef_plan *plan, const clef_fused_trial *tr
 clef_status clef__fused_write(const char *path, const struct clef_plan *plan, const clef_fused_kinds *kinds,
                               int32_t n_hung, int32_t *n_steps, clef_error *err);
 /** 1 when the unit is a fused step. */
-int         clef__fused_is_unit(const char *unit);
+int clef__fused_is_unit(const char *unit);
 /** The text after such a unit; NULL: it is malformed. */
 const char *clef__fused_skip_unit(const char *unit);
 /** A parsed unit of a fused step; `kinds` and `cases` point into the unit's text. */
 typedef struct clef__fused_unit {
     clef_fused_kinds kinds;
-    clef_cache_key   key;
-    char             journal[CLEF__TRIAL_PATH];
-    const char      *cases;
-    int32_t          n_cases, n_hung;
+    clef_cache_key key;
+    char journal[CLEF__TRIAL_PATH];
+    const char *cases;
+    int32_t n_cases, n_hung;
 } clef__fused_unit;
 /** Puts NULs into the text. CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit *out, clef_error *err);
@@ -119,8 +119,7 @@ clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit
 clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, clef_error *err);
 /** The path of the step's journal in the cache folder (returns 0 if it does not fit), and the step's
  *  fingerprint. */
-int         clef__fused_journal(const clef_device *dev, const clef_cache_key *key,
-                                char out[CLEF__TRIAL_PATH]);
-uint64_t    clef__fused_print(const clef_cache_key *key);
+int clef__fused_journal(const clef_device *dev, const clef_cache_key *key, char out[CLEF__TRIAL_PATH]);
+uint64_t clef__fused_print(const clef_cache_key *key);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/device/probe_child.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/prover.h"
 #include "runtime/prove/trial.h"
@@ -14,7 +15,7 @@ enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60 };
 
 double clef__trial_seconds(int32_t n_hung)
 {
-    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
+    const char *text = clef__debug("proof_seconds");
     const double seconds = text ? strtod(text, NULL) : 0;
     const int32_t doublings = n_hung < 0 ? 0 : n_hung < CLEF_PROOF_OCCASIONS ? n_hung : CLEF_PROOF_OCCASIONS;
     return (seconds > 0 ? seconds : (double)DEFAULT_SECONDS) * (double)(1 << doublings);

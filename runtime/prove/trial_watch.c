@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/trial.h"
 
 enum {
     MAX_CHILDREN = 8,
     MAX_KILLED = 8, /* how often children that were killed or ran out of memory are restarted */
-    JOURNAL_BYTES = 64 << 20
+    JOURNAL_BYTES = 64 << 20,
+    CHILD_DEBUG_BYTES = CLEF__DEBUG_BYTES + 80
 };
 
 typedef struct child {
@@ -37,25 +39,27 @@ struct clef__trials {
 
 /* ---- children -------------------------------------------------------------------------------- */
 
+/* This process's CLEF_DEBUG, and what children should know. */
+static void debug_of_child(clef_device *dev, char out[CHILD_DEBUG_BYTES])
+{
+    const char *own = clef__os_env("CLEF_DEBUG");
+    clef_proofs *known = NULL;
+    const int32_t group = clef__proofs_open(dev, &known, NULL) == CLEF_OK ? known->tried_group : 0;
+    snprintf(out, CHILD_DEBUG_BYTES, "CLEF_DEBUG=%s,tried_group=%d%s%s", own ? own : "", (int)group,
+             dev->slow_to_serialize ? ",slow_binaries=1" : "",
+             clef__background_allowed(dev) ? "" : ",background=0");
+}
+
 static clef_status spawn_child(clef_device *dev, const char *path, const char *first, int64_t *process,
                                clef_error *err)
 {
-    const char *environment[CLEF_OS_MAX_SET + 1] = {
-        "POCL_AFFINITY=0"}; /* with affinity, the first threads of all children would share a processor */
-    char device[32], group[40], cache[sizeof dev->cache_dir + 16];
-    clef_proofs *known = NULL;
-    int n = 1;
+    char device[32], debug[CHILD_DEBUG_BYTES], cache[sizeof dev->cache_dir + 16];
+    const char *environment[] = {
+        "POCL_AFFINITY=0", /* with affinity, the first threads of all children would share a processor */
+        cache, debug, NULL};
     snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have set another
                                                                            folder */
-    environment[n++] = cache;
-    if (dev->slow_to_serialize)
-        environment[n++] = CLEF_DEAR "=1";
-    if (!clef__background_allowed(dev))
-        environment[n++] = "CLEF_BACKGROUND=0";
-    if (clef__proofs_open(dev, &known, NULL) == CLEF_OK && known->tried_group) {
-        snprintf(group, sizeof group, CLEF__TRIED_GROUP "=%d", (int)known->tried_group);
-        environment[n++] = group;
-    }
+    debug_of_child(dev, debug);
     snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
     const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",
                                 first,       "-d",       device,    NULL};

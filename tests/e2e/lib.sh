@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by every script beside it. Prints one line a check, `ok …` or `FAIL …`; tests/count.awk counts them.
 set -u
+export CLEF_DEBUG=${CLEF_DEBUG:-}
 : "${CLEF:?}" "${CLEF_SOURCE:?}" "${CLEF_BUILD:?}"
 failures=0
 tmp=$(mktemp -d)

@@ -6,8 +6,8 @@
  *   CLEF_TEST_VARIANT   of ops with variants only those of these names (a list with commas)
  *   CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
  *   CLEF_TEST_MOST      only cases of at most so many operations (for simulators)
- *   CLEF_TEST_BEYOND    only cases that launch something else than with CLEF_CAPS set to this text ("" for
- *                       unset): what another run has tested is not tested again
+ *   CLEF_TEST_BEYOND    only cases that launch something else than with these caps of CLEF_DEBUG ("" for
+ *                       none): what another run has tested is not tested again
  *   CLEF_TEST_SECONDS   no case of an op begins after so many seconds of processor time, which its variants
  *                       share; the cases that are left are counted and reported
  *   CLEF_TEST_STORE     "0": clef's cache keeps no program (run_graph.h)
@@ -32,6 +32,7 @@
 #include "op_run.h"
 #include "random_graph.h"
 #include "run_graph.h"
+#include "tests/debug.h"
 
 enum { MAX_DEVICES = 8 };
 
@@ -292,18 +293,18 @@ static void test_random_graphs(void **state)
 /* What the device can do under CLEF_TEST_BEYOND. */
 static clef_status read_other_caps(const char *name, clef_caps *caps, clef_error *err)
 {
-    const char *now = getenv("CLEF_CAPS");
+    const char *now = getenv("CLEF_DEBUG");
     char *kept = now ? strdup(now) : NULL;
     clef_device *dev = NULL;
-    setenv("CLEF_CAPS", beyond, 1);
+    set_debug("caps", beyond);
     const clef_status s = clef_device_open(name, test_device_opts(), &dev, err);
     if (!s)
         *caps = clef_device_describe(dev)->caps;
     clef_device_close(dev);
     if (kept)
-        setenv("CLEF_CAPS", kept, 1);
+        setenv("CLEF_DEBUG", kept, 1);
     else
-        unsetenv("CLEF_CAPS");
+        unsetenv("CLEF_DEBUG");
     free(kept);
     return s;
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "run_graph.h"
+#include "tests/debug.h"
 #include "tests/model/batch_texts.h"
 
 static clef_device *dev;
@@ -177,7 +178,7 @@ static int setup(void **state)
 {
     clef_error err = {0};
     (void)state;
-    setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
+    set_debug("fused", "0"); /* PoCL compiles a fused step for seconds */
     dev = test_device();
     if (!dev || clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err) ||
         clef_model_quantize(model, rough_path, &(clef_quantize_opts){.type = "q4_0"}, &err) ||

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "run_graph.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 #include "tests/model/batch_texts.h"
 
@@ -210,8 +211,8 @@ static int setup(void **state)
     clef_error err = {0};
     clef_batch *b;
     (void)state;
-    setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
-    setenv("CLEF_REPLAY", "0", 1);
+    set_debug("fused", "0"); /* PoCL compiles a fused step for seconds */
+    set_debug("replay", "0");
     dev = test_device();
     if (!dev || !open_count_layer(&layer))
         return 1;

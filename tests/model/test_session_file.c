@@ -4,6 +4,7 @@
  * the linker. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-session-file"
+#include "tests/debug.h"
 #include "tests/files.h"
 
 #include "clef/lora.h"
@@ -101,8 +102,8 @@ static int setup(void **state)
 {
     clef_error err = {0};
     (void)state;
-    setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
-    setenv("CLEF_REPLAY", "0", 1);
+    set_debug("fused", "0"); /* PoCL compiles a fused step for seconds */
+    set_debug("replay", "0");
     dev = test_device();
     if (!dev || !open_count_layer(&layer))
         return 1;

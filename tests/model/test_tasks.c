@@ -2,6 +2,7 @@
  * against PyTorch's answers. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-tasks"
+#include "tests/debug.h"
 #include "tests/files.h"
 
 #include <jansson.h>
@@ -143,8 +144,7 @@ static void padding_changes_nothing(void **state)
     static float together[B * T * D], alone[T * D];
     int32_t ids[B * T] = {0}, mask[B * T] = {0}, n[B];
     (void)state;
-    assert_int_equal(setenv("CLEF_VARIANT", "attention=cpu_prefill", 1),
-                     0); /* which of them serves is a matter of the length */
+    set_debug("variant", "attention=cpu_prefill"); /* which of them serves is a matter of the length */
     for (int32_t b = 0; b < B; b++) {
         clef_encoded enc = encode(b ? texts[b].text : "a", NULL);
         n[b] = enc.n;
@@ -159,7 +159,7 @@ static void padding_changes_nothing(void **state)
         hidden(ids + b * T, NULL, 1, n[b], alone);
         assert_memory_equal(together + b * T * D, alone, (size_t)(n[b] * D) * sizeof *alone);
     }
-    unsetenv("CLEF_VARIANT");
+    set_debug("variant", NULL);
 }
 
 static void wrong_texts(void **state)

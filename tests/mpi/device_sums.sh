@@ -20,7 +20,7 @@ text() {
 }
 launches() { awk '$1 == "clEnqueueNDRangeKernel" { print $2 }' "$tmp/$1.1"; }
 text 4 first >/dev/null # it builds the fused step
-export CLEF_BACKGROUND=0
+export CLEF_DEBUG=background=0
 text 10 short >/dev/null
 long=$(text 30 long)
 same "the text is that of sums by the host" "$(CLEF_RANK_FUSED=0 text 30 apart)" "$long"

@@ -13,6 +13,7 @@
 
 #include "clef/generate.h"
 #include "clef/plan.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 
 #ifndef CLEF_SOURCE_DIR
@@ -72,7 +73,7 @@ static int setup(void **state)
     clef_error err = {0};
     (void)state;
     snprintf(dir, sizeof dir, "fused-%d", (int)getpid());
-    setenv("CLEF_BACKGROUND", "1", 1);
+    set_debug("background", "1");
     if (clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err))
         return 1;
     clef_device_close(open_device()); /* the loader has started */
@@ -107,11 +108,11 @@ static void taken_over(void **state)
         clef_device_close(dev);
         skip();
     }
-    setenv("CLEF_FUSED", "0", 1);
+    set_debug("fused", "0");
     clef_session *session = make(dev);
     const long plain = generate(session, want, 0);
     clef_session_destroy(session);
-    unsetenv("CLEF_FUSED");
+    set_debug("fused", NULL);
 
     session = make(dev);
     long n = generate(session, ids, 0);

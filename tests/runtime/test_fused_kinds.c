@@ -15,6 +15,7 @@
 #include "graph/substep.h"
 #include "run_graph.h"
 #include "runtime/plan/fused.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 
 enum { RUNS = 2, MOST_TEXT = 8192, MOST_OUTPUTS = 16 };
@@ -65,7 +66,7 @@ static void run(const clef_graph *g, clef__oracle *o, const char *fused, results
         .weights = clef__oracle_weight, .weights_user = o, .compile = {.no_tune = 1, .no_proof = 1}};
     clef_error err = {0};
     clef_plan *plan;
-    setenv("CLEF_FUSED", fused, 1);
+    set_debug("fused", fused);
     ok(clef_plan_create(dev, g, &opts, &plan, &err), &err);
     for (int32_t id = 0; id < g->n_values; id++) {
         const int32_t input =

@@ -15,6 +15,7 @@
 #include "graph/value.h"
 #include "run_graph.h"
 #include "tests/check.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 #include "tests/skip.h"
 
@@ -63,7 +64,7 @@ static int setup(void **state)
 {
     (void)state;
     /* Calls are counted. Whether a command buffer replaces them depends on how fast it was measured to be. */
-    setenv("CLEF_REPLAY", "0", 1);
+    set_debug("replay", "0");
     dev = test_device();
     return !dev || !open_count_layer(&layer);
 }
@@ -624,7 +625,7 @@ static void failed_feed(void **state)
                                     .compile.progress = stop_between_steps,
                                     .compile.progress_user = &stop};
     ok(clef_model_open(CLEF_SOURCE_DIR "/share/demo", &model, &err), &err);
-    setenv("CLEF_FUSED", "0", 1); /* launches are counted */
+    set_debug("fused", "0"); /* launches are counted */
     ok(clef_session_create(dev, model, &opts, &session, &err), &err);
     ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 16, .n_batch = 8}, &other, &err),
        &err);
@@ -658,7 +659,7 @@ static void failed_feed(void **state)
     ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
     assert_memory_equal(logits, want, sizeof want);
     clef_session_destroy(session);
-    unsetenv("CLEF_FUSED");
+    set_debug("fused", NULL);
     clef_model_close(model);
 }
 

@@ -12,6 +12,7 @@
 
 #include "clef/generate.h"
 #include "clef/plan.h"
+#include "tests/debug.h"
 
 enum { COLUMNS = 64, ROWS = 32, MOST = 40 };
 /* One row takes a kernel of its own, many take another. */
@@ -135,7 +136,7 @@ static void test_wrong_at_use(void **state)
     clef_error err = {0};
     clef_device *dev = open_device("wrong");
     clef_plan *plan = make(dev);
-    setenv("CLEF_BREAK", "matmul.gemm=wrong", 1);
+    set_debug("break", "matmul.gemm=wrong");
     assert_int_equal(run(plan, MOST, &err), CLEF_E_DEVICE);
     assert_non_null(strstr(err.text, "the kernels of matmul fail"));
     assert_int_equal(notices, 1);
@@ -143,7 +144,7 @@ static void test_wrong_at_use(void **state)
     assert_int_equal(run(plan, MOST, &err), CLEF_E_DEVICE); /* remembered */
     assert_int_equal(notices, 1);
     assert_int_equal(run(plan, 1, &err), CLEF_OK);
-    unsetenv("CLEF_BREAK");
+    set_debug("break", NULL);
     clef_plan_destroy(plan);
     clef_device_close(dev);
     remove_cache("wrong");
@@ -186,7 +187,7 @@ int main(void)
         cmocka_unit_test(test_cancelled),
     };
     unsetenv("CLEF_PROOF");
-    unsetenv("CLEF_VARIANT");
+    set_debug("variant", NULL);
     for (int32_t i = 0; i < ROWS * COLUMNS; i++)
         w[i] = (float)(i * 7 % 13) / 13 - 0.5f;
     for (int32_t i = 0; i < MOST * COLUMNS; i++)

@@ -22,6 +22,7 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/source.h"
 #include "runtime/os/os.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 
 static char scratch[256]; /* a folder of this run */
@@ -186,7 +187,7 @@ static void test_source_from_disk(void **state)
     write_file(scratch_path("a.cl", path), a, sizeof a - 1);
     write_file(scratch_path("b.h", path), b, sizeof b - 1);
     write_file(scratch_path("c.h", path), c, sizeof c - 1);
-    setenv("CLEF_CL_DIR", scratch, 1);
+    set_debug("cl_dir", scratch);
     assert_int_equal(clef__source_assemble("a", &text, &n, &err), CLEF_OK);
     assert_string_equal(text, "#line 1 \"a.cl\"\nfirst\n#line 1 \"b.h\"\nb1\n#line 1 \"c.h\"\n#line 2 "
                               "\"c.h\"\nc2\n#line 3 \"b.h\"\n#line 3 \"a.cl\"\n"
@@ -194,7 +195,7 @@ static void test_source_from_disk(void **state)
     free(text);
     assert_int_equal(clef__source_assemble("softmax", &text, &n, &err), CLEF_E_IO);
     assert_non_null(strstr(err.text, "softmax.cl"));
-    unsetenv("CLEF_CL_DIR");
+    set_debug("cl_dir", NULL);
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -347,9 +348,9 @@ static void test_build_failure(void **state)
     cl_kernel kernel;
     clef_error err;
     write_file(scratch_path("softmax.cl", path), broken, sizeof broken - 1);
-    setenv("CLEF_CL_DIR", scratch, 1);
+    set_debug("cl_dir", scratch);
     assert_int_equal(clef__kernel_create(dev, &softmax, &kernel, &err), CLEF_E_BUILD);
-    unsetenv("CLEF_CL_DIR");
+    set_debug("cl_dir", NULL);
     assert_int_equal(err.status, CLEF_E_BUILD);
     assert_true(err.cl_code < 0);
     assert_null(kernel);
@@ -776,8 +777,8 @@ int main(void)
     if (!mkdtemp(scratch))
         return 1;
     setenv("POCL_DEVICES", "pthread basic", 0); /* two devices on one platform, so that a name can fit both */
-    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2,-x86_amd,-arm64_i8mm,-arm64_sdot,-arm64_bf16",
-           1); /* trying one at opening would build a program more than the tests count */
+    /* trying one at opening would build a program more than the tests count */
+    set_debug("caps", "-x86_vnni:-x86_avxvnni:-x86_avx2:-x86_amd:-arm64_i8mm:-arm64_sdot:-arm64_bf16");
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_source),        cmocka_unit_test(test_source_from_disk),

@@ -16,6 +16,7 @@
 #include "clef/clef.h"
 #include "runtime/os/os.h"
 #include "runtime/tune/tune.h"
+#include "tests/debug.h"
 
 static char scratch[256]; /* a folder of this run */
 
@@ -385,7 +386,7 @@ static void check_broken(const char *name, const char *find, const char *instead
     snprintf(kernels, sizeof kernels, "%s", temp_path(name));
     snprintf(cache, sizeof cache, "%s_cache", name);
     write_kernels(kernels, "gemv.cl", find, instead);
-    setenv("CLEF_CL_DIR", kernels, 1);
+    set_debug("cl_dir", kernels);
     for (int start_number = 0; start_number < 2; start_number++) {
         clef_device *dev = open_with_cache(cache);
         clef_variant_info *list = NULL;
@@ -402,7 +403,7 @@ static void check_broken(const char *name, const char *find, const char *instead
         expect_right(dev);
         clef_device_close(dev);
     }
-    unsetenv("CLEF_CL_DIR");
+    set_debug("cl_dir", NULL);
 }
 
 static void test_wrong_kernel(void **state)

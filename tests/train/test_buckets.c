@@ -17,6 +17,7 @@
 #include "run_graph.h"
 #include "runtime/plan/plan.h"
 #include "tests/check.h"
+#include "tests/debug.h"
 #include "tests/layers/count.h"
 #include "train/plan/train_buckets.h"
 
@@ -226,7 +227,7 @@ static void set(const char *variable, const char *value)
 }
 
 typedef struct way {
-    const char *overlap, *caps, *replay; /* CLEF_RANK_OVERLAP, CLEF_CAPS, CLEF_REPLAY */
+    const char *overlap, *caps, *replay; /* CLEF_RANK_OVERLAP; caps, replay of CLEF_DEBUG */
     int profile, n_parts;
     clef__wire wire;
 } way;
@@ -237,8 +238,8 @@ static void sums_are_right(const way *w, int n_steps)
     clef_error err = {0};
     clef_trainer *t, *alone;
     set("CLEF_RANK_OVERLAP", w->overlap);
-    set("CLEF_CAPS", w->caps);
-    set("CLEF_REPLAY", w->replay);
+    set_debug("caps", w->caps);
+    set_debug("replay", w->replay);
     const long n_events = layer.live("event");
     two.wire = w->wire;
     clef_device *dev = open_device(w->profile);
@@ -275,8 +276,8 @@ static void sums_are_right(const way *w, int n_steps)
     clef_trainer_destroy(alone);
     clef_device_close(dev);
     set("CLEF_RANK_OVERLAP", NULL);
-    set("CLEF_CAPS", NULL);
-    set("CLEF_REPLAY", NULL);
+    set_debug("caps", NULL);
+    set_debug("replay", NULL);
     two.wire = CLEF__WIRE_F32;
     if (!w->replay) /* the layer does not see the events of command buffers, only their release */
         assert_int_equal(layer.live("event"), n_events);
@@ -333,7 +334,7 @@ static void sum_fails(void **state)
             clef_trainer *t;
             const long n_live = layer.live(NULL);
             set("CLEF_RANK_OVERLAP", "1");
-            set("CLEF_CAPS", unified ? NULL : "-unified_memory");
+            set_debug("caps", unified ? NULL : "-unified_memory");
             clef_device *dev = open_device(0);
             ok(make(dev, &two, &t, &err), &err);
             fails_at = k;
@@ -345,7 +346,7 @@ static void sum_fails(void **state)
             clef_device_close(dev);
             assert_int_equal(layer.live(NULL), n_live);
         }
-    set("CLEF_CAPS", NULL);
+    set_debug("caps", NULL);
     set("CLEF_RANK_OVERLAP", NULL);
 }
 

@@ -81,7 +81,7 @@ extern const char *const cli_wire_names[];
              "process"}
 #define STRICT_OPTION(options)                                                                             \
     {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, compile.strict),                   \
-     .help = "fail if an op would run by another kernel than --gemm or CLEF_VARIANT name, or by a second " \
+     .help = "fail if an op would run by another kernel than --gemm or CLEF_DEBUG names, or by a second " \
              "choice because the first failed its proof"}
 /* Options of commands that make plans; their struct has a clef_compile_opts called `compile`. */
 #define COMPILE_OPTIONS(options)                                                              \

@@ -5,8 +5,8 @@
 native=${CLEF_NATIVE:-$CLEF_SOURCE/build/clef}
 [ -x "$native" ] || skip "no clef for this machine in $native: build it first"
 # Proofs and fused steps start further processes, each of which would compile for itself.
-export CLEF_TUNE=0 CLEF_FUSED=0
-unset CLEF_CAPS CLEF_PROOF CLEF_BREAK CLEF_PROVER QEMU_CPU
+export CLEF_TUNE=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
+unset CLEF_PROOF CLEF_PROVER QEMU_CPU
 
 # arm PROCESSOR ARGUMENTS...: clef on that processor. native_run: on this one, with a cache of its own.
 # What PoCL says of the emulated machine is no message of clef.
@@ -41,7 +41,7 @@ done
 # ---- instructions
 
 # variant PROCESSOR CAPS NAME: what `clef devices` says about it
-variant() { CLEF_CAPS=$2 arm "$1" devices --variants | grep "^ *$3: "; }
+variant() { CLEF_DEBUG=$CLEF_DEBUG,caps=$2 arm "$1" devices --variants | grep "^ *$3: "; }
 for case in "max::panel_matmul i8mm" "max::panel_matmul bfdot" "max:-arm64_i8mm:panel_matmul sdot" "max::attention cpu_decode" \
   "cortex-a53::panel_matmul portable"; do
   IFS=: read -r cpu caps name <<<"$case"
@@ -65,7 +65,7 @@ same "the bundled model: the same ids" "$(native_run "$demo" $greedy)" "$(arm ma
 # The codes of Q8_0 are too large for sdot as they are. Each program takes seconds to compile here, so there are four pairs.
 for case in "q4_0:max::usdot and usmmla" "q4_0:cortex-a53::plain C" "q8_0:max::usdot and usmmla" "q8_0:max:-arm64_i8mm:sdot"; do
   IFS=: read -r type cpu caps name <<<"$case"
-  want=$(CLEF_CAPS=-x86_amx native_run "$tmp/$type.gguf" $greedy) # AMX rounds activations otherwise
-  same "$type by $name: the same ids" "$want" "$(CLEF_CAPS=$caps arm "$cpu" run "$tmp/$type.gguf" $greedy 2>&1)"
+  want=$(CLEF_DEBUG=$CLEF_DEBUG,caps=-x86_amx native_run "$tmp/$type.gguf" $greedy) # AMX rounds activations otherwise
+  same "$type by $name: the same ids" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$caps arm "$cpu" run "$tmp/$type.gguf" $greedy 2>&1)"
 done
 finish

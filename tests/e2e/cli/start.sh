@@ -24,7 +24,7 @@ if grep -q "kernels 0 built, [1-9][0-9]* from the cache" "$tmp/err"; then ok "th
 unset POCL_KERNEL_CACHE CLEF_PROVER
 export POCL_CACHE_DIR=$tmp/driver CLEF_CACHE_DIR=$tmp/behind
 mkdir -p "$POCL_CACHE_DIR"
-CLEF_BACKGROUND=1 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q >"$tmp/out" 2>"$tmp/err"
+CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q >"$tmp/out" 2>"$tmp/err"
 same "a first start, kernels kept behind it" 0 $?
 empty "nothing to say" "$(cat "$tmp/err")"
 for _ in $(seq 4800); do

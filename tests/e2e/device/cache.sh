@@ -2,8 +2,8 @@
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 4 -q --print-ids"
-export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0 CLEF_BACKGROUND=0
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_CACHE_MAX
+export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0 CLEF_DEBUG=$CLEF_DEBUG,background=0
+unset CLEF_PROOF CLEF_PROVER CLEF_CACHE_MAX
 dir=$CLEF_CACHE_DIR
 # files KIND: how many of them the list shows
 files() { "$CLEF" cache | awk -v kind="$1" '$1 == kind { n = $2 } END { print n + 0 }'; }

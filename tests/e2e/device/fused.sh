@@ -1,4 +1,4 @@
-# Kernels in a row as one launch (CLEF_FUSED=1: or an error) give what they give launch by launch, beyond the lengths at which arguments
+# Kernels in a row as one launch (CLEF_DEBUG=fused=1: or an error) give what they give launch by launch, beyond the lengths at which arguments
 # change, for each type of cache, in steps of several tokens, of several architectures, and beside other work.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
@@ -8,8 +8,8 @@ llama=${CLEF_SHARED:-}/data/stories260K/stories260K.gguf
 alike() {
   local what=$1 model=$2 want
   shift 2
-  want=$(CLEF_FUSED=0 "$CLEF" run -m "$model" -q --temp 0 --ignore-eos "$@")
-  same "$what" "$want" "$(CLEF_FUSED=1 "$CLEF" run -m "$model" -q --temp 0 --ignore-eos "$@")"
+  want=$(CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$CLEF" run -m "$model" -q --temp 0 --ignore-eos "$@")
+  same "$what" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,fused=1 "$CLEF" run -m "$model" -q --temp 0 --ignore-eos "$@")"
   if [ -n "$want" ]; then ok "$what: a text"; else fail "$what: a text"; fi
 }
 

@@ -5,7 +5,7 @@ demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/count_layer.so
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 40 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_FUSED
+unset CLEF_PROOF CLEF_PROVER
 if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
 if ! "$CLEF" devices 2>/dev/null | grep -qi "cpu\|processor"; then skip "no CPU, no fused steps"; fi
 
@@ -18,17 +18,17 @@ no_child() { for _ in $(seq 400); do if ! pgrep -f "selftest --prove $CLEF_CACHE
 forget() { sed -i "/ fused_step /d" "$CLEF_CACHE_DIR"/proof/*.txt; rm -f "$CLEF_CACHE_DIR"/proof/step-*; }
 cold() { rm -rf "$CLEF_CACHE_DIR" && cp -r "$tmp/kernels" "$CLEF_CACHE_DIR"; }
 
-want=$(CLEF_FUSED=0 "$CLEF" run "$demo" $greedy)
+want=$(CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$CLEF" run "$demo" $greedy)
 cp -r "$CLEF_CACHE_DIR" "$tmp/kernels"
-export CLEF_FUSED=0
+export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 plain=$(launches)
-unset CLEF_FUSED
+CLEF_DEBUG=$CLEF_DEBUG,fused=
 
-came=$(CLEF_BACKGROUND=1 launches)
+came=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
 same "while a child builds it, the ids are the same" "$want" "$(cat "$tmp/text")"
 if [ "$came" -gt $((plain / 2)) ]; then ok "of $came launches, as $plain without"; else fail "$came launches, expected some $plain"; fi
 no_child
-came=$(CLEF_BACKGROUND=1 launches)
+came=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
 same "then they are too" "$want" "$(cat "$tmp/text")"
 if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches"; else fail "$came launches, expected far less than $plain"; fi
 empty "nothing is said" "$(cat "$tmp/err")"
@@ -36,14 +36,14 @@ empty "its files are gone" "$(ls "$CLEF_CACHE_DIR/proof" | grep step)"
 same "its proof is there" 1 "$(grep -c " fused_step - right " "$CLEF_CACHE_DIR"/proof/*.txt)"
 
 cold
-came=$(launches) # CLEF_BACKGROUND=0
+came=$(launches) # background=0
 same "who waits for it has the same ids" "$want" "$(cat "$tmp/text")"
 if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches at once"; else fail "$came launches at once, expected far less than $plain"; fi
 
 cold
 for how in fused=wrong fused=crash fused=hang fused.build=wrong fused.build=crash; do
   forget
-  export CLEF_BREAK=$how CLEF_PROOF_SECONDS=4
+  export CLEF_DEBUG=$CLEF_DEBUG,break=$how,proof_seconds=4
   same "$how: the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
   same "$how: one line says so" "1 1" "$(grep -c "fused step .*set aside" "$tmp/err") $(wc -l <"$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
@@ -51,18 +51,18 @@ for how in fused=wrong fused=crash fused=hang fused.build=wrong fused.build=cras
   same "$how: again" "$want" "$(cat "$tmp/text")"
   same "$how: remembered, launch by launch" "$plain" "$came"
   empty "$how: and said once" "$(cat "$tmp/err")"
-  unset CLEF_BREAK CLEF_PROOF_SECONDS
+  CLEF_DEBUG=$CLEF_DEBUG,break=,proof_seconds=
 done
 forget
-export CLEF_BREAK=fused=crash
-same "crash behind the user's back" "$want" "$(CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+export CLEF_DEBUG=$CLEF_DEBUG,break=fused=crash
+same "crash behind the user's back" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 no_child
 same "the next start" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 same "says it" 1 "$(grep -c "crashes the driver" "$tmp/err")"
-unset CLEF_BREAK
+CLEF_DEBUG=$CLEF_DEBUG,break=
 
 cold
-CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
+CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
 kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/proof/step")
 same "a child that was killed: the ids" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 empty "is no fault of the fused step" "$(cat "$tmp/err")"

@@ -12,9 +12,9 @@ losing() { OPENCL_LAYERS=$layer CLEF_LAYER_FAIL_API=$1 CLEF_LAYER_FAIL=$(($(sed 
 # launch by launch, and with a launch a token
 for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "--seed 5 --typical 0.9 --dry-multiplier 1" \
   "--seed 5 --mirostat 2 --mirostat-tau 3" "fused step --temp 0"; do
-  export CLEF_FUSED=0
+  export CLEF_DEBUG=$CLEF_DEBUG,fused=0
   backs="3 500 1300"
-  if [ "${how%% *}" = fused ]; then CLEF_FUSED=1 backs="3 20 50" how=${how#fused step }; fi
+  if [ "${how%% *}" = fused ]; then CLEF_DEBUG=$CLEF_DEBUG,fused=1 backs="3 20 50" how=${how#fused step }; fi
   want=$($run $how -q)
   if [ -z "$want" ]; then fail "$how: an undisturbed run"; fi
   OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $how -q >/dev/null
@@ -25,7 +25,7 @@ for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "--seed 5 --typical 0.9 --
   same "$how: a token's read, CL_DEVICE_NOT_AVAILABLE" "$want" "$(losing clEnqueueReadBuffer 20 -2 "$how")"
   same "$how: a flush, CL_INVALID_COMMAND_QUEUE" "$want" "$(losing clFlush 20 -36 "$how")"
 done
-CLEF_FUSED=0
+CLEF_DEBUG=$CLEF_DEBUG,fused=0
 two="-d 0:0,0:0 --split 1,1 --temp 0"
 want=$($run $two -q)
 OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $two -q >/dev/null

@@ -3,7 +3,7 @@
 demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER
+unset CLEF_PROOF CLEF_PROVER
 
 want=$(CLEF_PROOF=0 "$CLEF" run "$demo" $greedy)
 empty "CLEF_PROOF=0 proves nothing" "$(ls "$tmp/cache/proof" 2>/dev/null)"
@@ -35,28 +35,28 @@ variant=cached_attention.cpu_decode
 grep -q " cached_attention cpu_decode " "$tmp"/cache/proof/*.txt || variant=$(awk '$3 != "-" { print $2 "." $3; exit }' "$tmp"/cache/proof/*.txt)
 for how in wrong crash; do
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_BREAK=$variant=$how "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how "$CLEF" run "$demo" $greedy 2>"$tmp/err")
   same "$how: the ids are the same" "$want" "$came"
   same "$how: one line says so" 1 "$(grep -c "${variant/./ } .*set aside" "$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
-  came=$(CLEF_BREAK=$variant=$how CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err")
   same "$how: again, the ids are the same" "$want" "$came"
   if [ -e "$tmp/called" ]; then fail "$how: remembered"; else ok "$how: remembered"; fi
 done
 
-# A hang is a suspicion: the next start tries again. CLEF_PROOF_SECONDS counts the prover's own time, so that other load does not matter.
+# A hang is a suspicion: the next start tries again. proof_seconds counts the prover's own time, so that other load does not matter.
 again() { rm -f "$tmp/called"; CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err"; }
 called() { if [ -e "$tmp/called" ]; then echo yes; else echo no; fi; }
 for how in hang spin; do
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_BREAK=$variant=$how CLEF_PROOF_SECONDS=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
   same "$how: the ids are the same" "$want" "$came"
   same "$how: one line says so" 1 "$(grep -c "${variant/./ } does not come back .*set aside" "$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
 done
 proofs=$(echo "$tmp"/cache/proof/*.txt)
 same "noted as of one occasion" 1 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
-came=$(CLEF_BREAK=$variant=hang CLEF_PROOF_SECONDS=4 again)
+came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=hang,proof_seconds=4 again)
 same "a second start tries again" "yes $want" "$(called) $came"
 empty "says nothing" "$(cat "$tmp/err")"
 same "and notes a second occasion" 2 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
@@ -76,7 +76,7 @@ no_memory="ulimit -v 500000; exec \"$CLEF\" \"\$@\""
 for how in stops dies no_memory; do
   rm -rf "$tmp/cache/proof" "$tmp/once"
   printf '#!/bin/sh\n%s\n' "${!how}" >"$tmp/$how" && chmod +x "$tmp/$how"
-  came=$(CLEF_PROVER=$tmp/$how CLEF_PROOF_SECONDS=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  came=$(CLEF_PROVER=$tmp/$how CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
   same "a prover that $how: the ids are the same" "$want" "$came"
   empty "a prover that $how: nothing is said" "$(cat "$tmp/err")"
   empty "a prover that $how: nothing is set aside" "$(others_than "right|untried")"
@@ -85,16 +85,16 @@ done
 
 # An op without another kernel goes on while its hang is a suspicion. (The plan's own process is not broken.)
 rm -rf "$tmp/cache/proof"
-printf '#!/bin/sh\nCLEF_BREAK=gather=hang exec "%s" "$@"\n' "$CLEF" >"$tmp/hangs"
+printf '#!/bin/sh\nCLEF_DEBUG=$CLEF_DEBUG,break=gather=hang exec "%s" "$@"\n' "$CLEF" >"$tmp/hangs"
 chmod +x "$tmp/hangs"
-came=$(CLEF_FUSED=0 CLEF_PROVER=$tmp/hangs CLEF_PROOF_SECONDS=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+came=$(CLEF_PROVER=$tmp/hangs CLEF_DEBUG=$CLEF_DEBUG,fused=0,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
 same "an op without another kernel hangs: the ids" "$want" "$came"
 same "one line says so" "1 1" "$(grep -c "gather has no other kernel" "$tmp/err") $(wc -l <"$tmp/err")"
-refused "--strict refuses" 1 "strict gather" env CLEF_PROVER=$tmp/hangs CLEF_PROOF_SECONDS=1 "$CLEF" run "$demo" $greedy --strict
+refused "--strict refuses" 1 "strict gather" env CLEF_PROVER=$tmp/hangs CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=1 "$CLEF" run "$demo" $greedy --strict
 same "and nothing is left when it is right" "$want" "$("$CLEF" run "$demo" $greedy 2>&1)"
 
 rm -rf "$tmp/cache/proof"
-refused "an op without another kernel" 1 "gather CLEF_PROOF=0" env CLEF_BREAK=gather=wrong "$CLEF" run "$demo" $greedy
+refused "an op without another kernel" 1 "gather CLEF_PROOF=0" env CLEF_DEBUG=$CLEF_DEBUG,break=gather=wrong "$CLEF" run "$demo" $greedy
 rm -rf "$tmp/cache/proof"
 same "a prover that is none is as none" "$want" "$(CLEF_PROVER=/nonexistent "$CLEF" run "$demo" $greedy)"
 
@@ -104,7 +104,7 @@ same "a row for it" 1 "$(grep -c "^rope .* ok" "$tmp/table")"
 "$CLEF" selftest --op softmax --all -q >"$tmp/table" || fail "selftest --all"
 same "--all has a row for every variant" "$(sed -n 's/^VARIANT(softmax, \(.*\))/\1/p' "$CLEF_SOURCE/graph/lower/variants.def" | grep . || echo -)" \
   "$(awk '$1 == "softmax" { print $2 }' "$tmp/table")"
-if CLEF_BREAK=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
+if CLEF_DEBUG=$CLEF_DEBUG,break=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
 same "FAILED stands in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
 refused "no such op" 1 "nonsense" "$CLEF" selftest --op nonsense -q
 finish

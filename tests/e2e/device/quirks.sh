@@ -5,7 +5,7 @@ demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/quirk_layer.so
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
 export CLEF_TUNE=0 CLEF_CACHE_DIR=$tmp/cache CLEF_QUIRK_MET=$tmp/met
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_CAPS
+unset CLEF_PROOF CLEF_PROVER
 if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
 
 # As a GPU: kernels in groups of work-items, with local memory and barriers.
@@ -13,7 +13,7 @@ gpu=-cpu
 want=$("$CLEF" run "$demo" $greedy)
 if [ -z "$want" ]; then fail "a sound driver"; fi
 rm -rf "$tmp/cache"
-same "a sound driver, as a GPU" "$want" "$(CLEF_CAPS=$gpu "$CLEF" run "$demo" $greedy)"
+same "a sound driver, as a GPU" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu "$CLEF" run "$demo" $greedy)"
 
 # with QUIRK COMMAND...: the command on a driver with the quirk
 with() (
@@ -30,7 +30,7 @@ is_met() { # QUIRK: the layer changed something
 goes_on() {
   local quirk=$1 word
   rm -rf "$tmp/cache" "$tmp/met"
-  export CLEF_CAPS=$2
+  export CLEF_DEBUG=$CLEF_DEBUG,caps=$2
   same "$quirk${2:+ ($2)}: the text" "$want" "$(with "$quirk" "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
   is_met "$quirk"
   for word in ${3:-}; do
@@ -40,14 +40,14 @@ goes_on() {
   if [ -z "${3:-}" ]; then empty "$quirk: nothing to say" "$(grep '^clef: ' "$tmp/err")"; fi
   same "$quirk: a second start" "$want" "$(with "$quirk" "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
   empty "$quirk: which says nothing" "$(grep '^clef: ' "$tmp/err")"
-  unset CLEF_CAPS
+  CLEF_DEBUG=$CLEF_DEBUG,caps=
 }
 
 # refuses QUIRK CAPS WORDS: the last line on stderr says why, and no text comes.
 refuses() {
   local quirk=$1 code=0 word
   rm -rf "$tmp/cache" "$tmp/met"
-  CLEF_CAPS=$2 with "$quirk" "$CLEF" run "$demo" $greedy >"$tmp/out" 2>"$tmp/err" || code=$?
+  CLEF_DEBUG=$CLEF_DEBUG,caps=$2 with "$quirk" "$CLEF" run "$demo" $greedy >"$tmp/out" 2>"$tmp/err" || code=$?
   same "$quirk${2:+ ($2)}: refused" "1 " "$code $(cat "$tmp/out")"
   is_met "$quirk"
   for word in $3; do
@@ -71,7 +71,7 @@ for caps in "" $gpu; do
   goes_on no_fill "$caps"
   goes_on alloc=1000000 "$caps"
 done
-refuses alloc_silent=1000000 "" "clCreateBuffer CL_INVALID_BUFFER_SIZE bytes CLEF_MAX_ALLOC"
+refuses alloc_silent=1000000 "" "clCreateBuffer CL_INVALID_BUFFER_SIZE bytes max_alloc"
 refuses memory=2000000 "" "clCreateBuffer CL_MEM_OBJECT_ALLOCATION_FAILURE its~driver~says"
 refuses memory_late=2000000 "" "CL_MEM_OBJECT_ALLOCATION_FAILURE"
 goes_on address_bits=32 ""
@@ -99,10 +99,10 @@ for how in crash:measure_read exit:measure_dot; do
   is_met compiler
 done
 goes_on compiler=slow:200 ""
-export CLEF_PROOF_SECONDS=4
+export CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=4
 goes_on "compiler=hang:void attention_gpu_decode(" $gpu "gpu_decode~does~not~come~back set~aside"
 goes_on "compiler=hang:probe_dot4" "" "probe_dot4~does~not~come~back not~used"
-unset CLEF_PROOF_SECONDS
+CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=
 
 # ---- binaries of another version of the driver
 rm -rf "$tmp/cache"

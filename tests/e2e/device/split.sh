@@ -3,21 +3,21 @@
 demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 80 -q --print-ids"
 # Each cut makes other fused steps, which PoCL compiles for seconds: one cut runs with them, the others without.
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0 POCL_DEVICES="pthread basic"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 POCL_DEVICES="pthread basic"
 unset CLEF_DEVICE
 n=$("$CLEF" devices | grep -c '^[0-9]*:[0-9]') || n=0
 if [ "$n" -lt 2 ]; then skip "two devices are needed: PoCL gives them by POCL_DEVICES"; fi
 
 want=$("$CLEF" run "$demo" $greedy -d 0:0)
 if [ -z "$want" ]; then fail "one device"; fi
-same "with fused steps" "$want" "$(CLEF_FUSED='' "$CLEF" run "$demo" $greedy -d 0:0,0:1 --split 60,40)"
+same "with fused steps" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,fused= "$CLEF" run "$demo" $greedy -d 0:0,0:1 --split 60,40)"
 for split in 60,40 1,5 5,1; do
   same "split $split" "$want" "$("$CLEF" run "$demo" $greedy -d 0:0,0:1 --split $split)"
 done
 same "three stages, one device twice" "$want" "$("$CLEF" run "$demo" $greedy -d 0:1,0:0,0:1 --split 1,1,1)"
 same "a stage for each layer" "$want" "$("$CLEF" run "$demo" $greedy -d 0,1,0,1,0,1 --split 1,1,1,1,1,1)"
 same "prompts in steps of 3" "$want" "$("$CLEF" run "$demo" $greedy -d 0:0,0:1 --split 1,1 -b 3)"
-same "by work-groups" "$(CLEF_CAPS=-cpu "$CLEF" run "$demo" $greedy -d 0:0)" "$(CLEF_CAPS=-cpu "$CLEF" run "$demo" $greedy -d 0:0,0:1 --split 1,2)"
+same "by work-groups" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu "$CLEF" run "$demo" $greedy -d 0:0)" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu "$CLEF" run "$demo" $greedy -d 0:0,0:1 --split 1,2)"
 sampled="-p ROMEO: --seed 7 --ignore-eos -n 40 --repeat-penalty 1.2 -q --print-ids"
 same "sampling" "$("$CLEF" run "$demo" $sampled -d 0:0)" "$("$CLEF" run "$demo" $sampled -d 0:0,0:1 --split 1,1)"
 beams="-p ROMEO: --beams 3 -n 20 -q --print-ids"

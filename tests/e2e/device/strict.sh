@@ -3,7 +3,7 @@
 demo=$CLEF_SOURCE/share/demo
 run="$CLEF run $demo -p ROMEO: --temp 0 --ignore-eos -n 8 -q --print-ids"
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_DEVICE CLEF_VARIANT
+unset CLEF_PROOF CLEF_PROVER CLEF_DEVICE
 
 want=$($run)
 same "nothing set aside: it runs" "$want" "$($run --strict)"
@@ -11,19 +11,19 @@ same "nothing set aside: it runs" "$want" "$($run --strict)"
 # a variant that failed its proof: without --strict the next one serves
 rm -rf "$tmp/cache/proof"
 variant=$(awk -F'[ :]+' '$2 == "cached_attention" { print $3; exit }' <<<"$("$CLEF" devices --variants | grep -v 'needs ')")
-export CLEF_BREAK=cached_attention.$variant=wrong
+export CLEF_DEBUG=$CLEF_DEBUG,break=cached_attention.$variant=wrong
 same "$variant set aside" "$want" "$($run 2>/dev/null)"
 refused "--strict says so" 1 "strict: layer0 $variant set aside would run by clef selftest" $run --strict
 "$CLEF" devices --variants >"$tmp/devices"
 if grep -q "cached_attention $variant: failed its proof" "$tmp/devices"; then ok "clef devices says so"; else fail "clef devices says so: $(grep cached_att "$tmp/devices")"; fi
-unset CLEF_BREAK
+CLEF_DEBUG=$CLEF_DEBUG,break=
 
 # what was asked for does not fit
-same "CLEF_VARIANT that fits few rows" "$want" "$(CLEF_PROOF=0 CLEF_VARIANT=cached_attention=cpu_decode $run)"
+same "a forced variant that fits few rows" "$want" "$(CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,variant=cached_attention=cpu_decode $run)"
 refused "--strict: it does not fit many" 1 "strict: cached_attention cpu_decode does not take its shape parts" \
-  env CLEF_PROOF=0 CLEF_VARIANT=cached_attention=cpu_decode $run --strict
+  env CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,variant=cached_attention=cpu_decode $run --strict
 refused "--strict: the device cannot" 1 "strict: cpu_decode the device cannot" \
-  env CLEF_PROOF=0 CLEF_CAPS=-cpu CLEF_VARIANT=cached_attention=cpu_decode $run --strict
+  env CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu,variant=cached_attention=cpu_decode $run --strict
 
 # every variant stands in the table, with a word on it
 while IFS='(, )' read -r _ op variant _; do

@@ -21,10 +21,10 @@ same "measures nothing" "$before" "$(cksum "$tmp"/cache/tuning/*.txt)"
 
 "$CLEF" devices --variants >"$tmp/devices"
 if grep -qF "$(grep -m 1 "chosen: " "$tmp/tuned")" "$tmp/devices"; then ok "devices tells it"; else fail "devices: $(cat "$tmp/devices")"; fi
-if CLEF_CAPS=-x86_vnni "$CLEF" devices --variants | grep -q "vnni: needs a CPU with AVX-512 VNNI"; then
+if CLEF_DEBUG=$CLEF_DEBUG,caps=-x86_vnni "$CLEF" devices --variants | grep -q "vnni: needs a CPU with AVX-512 VNNI"; then
   ok "what is missing"
 else
-  fail "what is missing: $(CLEF_CAPS=-x86_vnni "$CLEF" devices --variants)"
+  fail "what is missing: $(CLEF_DEBUG=$CLEF_DEBUG,caps=-x86_vnni "$CLEF" devices --variants)"
 fi
 "$CLEF" devices --variants --json >"$tmp/json"
 same "json holds the states" "$(grep -c "chosen: " "$tmp/devices")" "$(grep -c '"state": "chosen"' "$tmp/json")"
@@ -33,9 +33,9 @@ printf 'clef-tuning 1\n00000000 nonsense\n' >"$(echo "$tmp"/cache/tuning/*.txt)"
 same "a damaged database stops nothing" "$want" "$("$CLEF" run "$demo" $greedy)"
 
 for variant in portable vnni; do
-  same "forced $variant, where it fits" "$want" "$(CLEF_VARIANT=panel_matmul=$variant "$CLEF" run "$demo" $greedy)"
+  same "forced $variant, where it fits" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,variant=panel_matmul=$variant "$CLEF" run "$demo" $greedy)"
 done
-refused "an unknown variant" 1 "nosuch portable" env CLEF_VARIANT=panel_matmul=nosuch "$CLEF" run "$demo" $greedy
+refused "an unknown variant" 1 "nosuch portable" env CLEF_DEBUG=$CLEF_DEBUG,variant=panel_matmul=nosuch "$CLEF" run "$demo" $greedy
 refused "an unknown part" 2 "what" "$CLEF" tune --what nothing
 refused "no model" 1 "nowhere" "$CLEF" tune "$tmp/nowhere" -q
 check "no tuning on request" "$CLEF" run "$demo" --no-tune $greedy

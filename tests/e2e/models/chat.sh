@@ -1,6 +1,6 @@
 # clef chat: one message without a terminal; in a terminal the commands, the history, a paste, Ctrl-C, and a context that is full.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0 CLEF_HISTORY="$tmp/history"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 CLEF_HISTORY="$tmp/history"
 demo=$CLEF_SOURCE/share/demo
 chat() { "$CLEF" chat "$demo" --chat-template chatml --temp 0 "$@"; }
 

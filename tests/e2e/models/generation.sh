@@ -2,7 +2,7 @@
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof --exact"
-export CLEF_FUSED=0
+export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 
 # folder NAME MODEL JSON: a model with that generation_config.json.
 folder() {

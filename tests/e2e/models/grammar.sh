@@ -1,6 +1,6 @@
 # clef grammar: what it says of texts and of sources, and clef run with a constraint.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 # judged CODE LINES FLAGS...
 judged() {

@@ -2,7 +2,7 @@
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof -q"
-export CLEF_FUSED=0
+export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 
 # put FILE TENSOR INDEX BYTES: writes an element of 2 bytes into a .safetensors file.
 put() {

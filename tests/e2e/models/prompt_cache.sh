@@ -1,7 +1,7 @@
 # clef run --prompt-cache: the text with the file is the text without, for each KV type and kind of model; what of the prompt was
 # taken from the file is told; another model's file, or a damaged one, is refused and left as it is.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 oracle=${CLEF_SHARED:-}/oracle/models
 file=$tmp/cache

@@ -1,7 +1,7 @@
 # clef run --max-seqs: each answer is the text of the same prompt alone; answers keep the order of the file; what is wrong in a file is refused
 # with its line; a full pool, a shared prefix and Ctrl-C.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 oracle=${CLEF_SHARED:-}/oracle/models
 

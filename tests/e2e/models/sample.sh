@@ -1,7 +1,7 @@
 # clef sample prints what each sampler makes of given probabilities; clef run takes the same flags, alone and in a file of prompts, and what a
 # model recommends; wrong flags are refused.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 p=0.1,0.2,0.3,0.4
 last() { "$CLEF" sample "$@" | tail -n 1; }

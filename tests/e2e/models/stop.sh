@@ -1,7 +1,7 @@
 # clef run --stop: the text ends before the first stop string, in a stream as in a file of prompts, whatever tokens it lies in; wrong stop
 # strings are refused.
 . "$(dirname "$0")/../lib.sh"
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 run() { "$CLEF" run "$demo" -n 60 --temp 0 --ignore-eos "$@" 2>"$tmp/err"; }
 # member FILE LINE KEY: a number or a text of the answer, as JSON writes it.

@@ -1,7 +1,7 @@
 # Batches of encoder-decoders on ranks: clef run --max-seqs and clef serve give the texts of one process.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
-export CLEF_FUSED=0
+export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
 printf '%s\n' "the cat sleeps" "he loves it" "the sea" "a cat and the sea and the cat and he" "it" >"$tmp/prompts.txt"
 # many MODEL FLAGS...: the texts, without what depends on when each ran

@@ -5,7 +5,7 @@
 check_py=${CLEF_SHARED:-}/oracle/check.py
 [ -f "$check_py" ] || skip "no oracle models here (CLEF_SHARED)"
 python=$(find_python) || skip "no Python with numpy and safetensors"
-export CLEF_FUSED=0
+export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 
 # families WIDTH STAGES FAMILY...
 families() {

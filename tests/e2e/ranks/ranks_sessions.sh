@@ -2,7 +2,7 @@
 # The text is that of a run without the file, and what of the prompt came from the file is told.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
-export CLEF_PROOF=0 CLEF_FUSED=0
+export CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 oracle=${CLEF_SHARED:-}/oracle/models
 
 numbers() { seq -s, "$1" "$2"; }
@@ -36,7 +36,7 @@ for layouts in "2x1 1x1" "1x1 2x1" "1x2 1x1" "1x1 2x2" "2x2 3x1" "3x1 1x2"; do
   # shellcheck disable=SC2086
   pair "demo" "$demo" $layouts
 done
-CLEF_CAPS=-unified_memory pair "a device with memory of its own" "$demo" 2x1 3x1
+CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory pair "a device with memory of its own" "$demo" 2x1 3x1
 pair "a KV cache of 8 bits" "$demo" 2x1 1x1 --kv-type q8_0
 pair "a KV cache of 8 bits" "$demo" 1x1 2x2 --kv-type q8_0
 if [ -d "$oracle" ]; then

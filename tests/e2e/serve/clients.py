@@ -209,13 +209,13 @@ def lost_device():
         print("skipped: the fault layer was not built")
         return
     out = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"counts-{os.getpid()}")
-    with Server(env={"OPENCL_LAYERS": LAYER, "CLEF_LAYER_OUT": out, "CLEF_FUSED": "0"}) as s:
+    with Server(env={"OPENCL_LAYERS": LAYER, "CLEF_LAYER_OUT": out, "CLEF_DEBUG": "fused=0"}) as s:
         want = s.text(max_tokens=100, temperature=0, ignore_eos=True).json["choices"][0]["text"]
         s.stop()
     with open(out, encoding="ascii") as f:
         n = next(int(line.split()[1]) for line in f if line.startswith("clEnqueueNDRangeKernel "))
     os.remove(out)
-    env = {"OPENCL_LAYERS": LAYER, "CLEF_LAYER_FAIL_API": "clEnqueueNDRangeKernel", "CLEF_FUSED": "0"}
+    env = {"OPENCL_LAYERS": LAYER, "CLEF_LAYER_FAIL_API": "clEnqueueNDRangeKernel", "CLEF_DEBUG": "fused=0"}
     with Server(env=env | {"CLEF_LAYER_FAIL": str(n - 500)}) as s:
         r = s.text(max_tokens=100, temperature=0, ignore_eos=True)
         same("lost for a moment: the same text", want, r.json["choices"][0]["text"] if r.status == 200 else r)

@@ -23,7 +23,7 @@ check "each of 2 ranks has half of the moments: $two KiB of $one" awk "BEGIN { r
 for n in 2 3 4; do
   check "the arrays of $n ranks" env CLEF_MPI="$library" "${ranks[@]}" -n $n "$CLEF_BUILD/tests/train_ranks_mpi"
 done
-check "on devices with memory of their own" env CLEF_CAPS=-unified_memory CLEF_MPI="$library" "${ranks[@]}" -n 2 \
+check "on devices with memory of their own" env CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory CLEF_MPI="$library" "${ranks[@]}" -n 2 \
   "$CLEF_BUILD/tests/train_ranks_mpi"
 check "and with SGD" env CLEF_MPI="$library" "${ranks[@]}" -n 3 "$CLEF_BUILD/tests/train_ranks_mpi" sgd
 

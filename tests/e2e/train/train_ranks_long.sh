@@ -19,7 +19,7 @@ for n in 1 2 4; do # the flags of tools/train-demo
 done
 
 # When gradients are summed, how values reach the host, and how launches are enqueued: the same bits.
-ways=("CLEF_RANK_OVERLAP=0" "CLEF_RANK_OVERLAP=1" "CLEF_RANK_OVERLAP=1 CLEF_CAPS=-unified_memory" "CLEF_RANK_OVERLAP=1 CLEF_REPLAY=1"
+ways=("CLEF_RANK_OVERLAP=0" "CLEF_RANK_OVERLAP=1" "CLEF_RANK_OVERLAP=1 CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory" "CLEF_RANK_OVERLAP=1 CLEF_DEBUG=$CLEF_DEBUG,replay=1"
   "CLEF_RANK_OVERLAP=1 CLEF_RANK_SHARED=0")
 for i in "${!ways[@]}"; do
   read -ra way <<<"${ways[i]}"

@@ -6,7 +6,7 @@ native=${CLEF_NATIVE:-$CLEF_SOURCE/build/clef}
 [ -x "$native" ] || skip "no clef for this machine in $native: build it first"
 export WINEPREFIX=${WINEPREFIX:-$CLEF_BUILD/wine} WINEDEBUG=-all
 export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
-unset CLEF_PROOF CLEF_BREAK CLEF_PROVER
+unset CLEF_PROOF CLEF_PROVER
 # One server for all processes, unless there is one; it ends a minute after the last process. It is not killed here, because tests
 # beside this one may use it.
 server=$(dirname "$(readlink -f "$CLEF_WINE")")/wineserver
@@ -23,15 +23,15 @@ want=$("$native" run "$demo" $greedy)
 same "the bundled model: the same ids" "$want" "$(win run "$demo" $greedy 2>"$tmp/err")"
 empty "with nothing to say" "$(cat "$tmp/err")"
 same "a second start, from the cache" "$want" "$(win run "$demo" $greedy)"
-same "a fused step" "$want" "$(CLEF_FUSED=1 win run "$demo" $greedy 2>&1)"
+same "a fused step" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,fused=1 win run "$demo" $greedy 2>&1)"
 same "no carriage returns" 0 "$(win run "$demo" -p ROMEO: --temp 0 -n 40 -q | grep -c $'\r')"
 same "texts in UTF-8" "$("$native" tokenize "$demo" "héllo 日本 ☃")" "$(win tokenize "$demo" "héllo 日本 ☃")"
 same "and from stdin" "$(printf 'zwölf\r\n日本\n' | "$native" tokenize "$demo" -)" "$(printf 'zwölf\r\n日本\n' | win tokenize "$demo" -)"
 # Without proofs: each child would start Wine, and the demo model has had them.
 ids="--ids 5,9,17,3 --temp 0 --ignore-eos -n 6 -q --print-ids --no-proof"
 for model in "$CLEF_SHARED"/oracle/models/*; do
-  wanted=$(CLEF_FUSED=0 "$native" run "$model" $ids 2>/dev/null) || continue # an encoder generates nothing
-  same "${model##*/}: the same ids" "$wanted" "$(CLEF_FUSED=0 win run "$model" $ids 2>&1)"
+  wanted=$(CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$native" run "$model" $ids 2>/dev/null) || continue # an encoder generates nothing
+  same "${model##*/}: the same ids" "$wanted" "$(CLEF_DEBUG=$CLEF_DEBUG,fused=0 win run "$model" $ids 2>&1)"
 done
 for type in q4_0 q8_0 q4_k_m; do
   "$native" quantize "$demo" "$tmp/native.gguf" $type -q && win quantize "$demo" "$tmp/wine.gguf" $type -q
@@ -58,18 +58,18 @@ refused "no loader" 1 "no OpenCL loader CLEF_OPENCL" env CLEF_OPENCL="$tmp/none.
 try_broken() {
   local came
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_BREAK=$variant=$1 win run "$demo" $greedy 2>"$tmp/err")
+  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$1 win run "$demo" $greedy 2>"$tmp/err")
   same "$1: the ids are the same" "$want" "$came"
   same "$1: one line says so" 1 "$(grep -c "${variant/./ } .*$2" "$tmp/err")"
 }
 variant=cached_attention.cpu_decode
 grep -q " cached_attention cpu_decode " "$tmp"/cache/proof/*.txt || variant=$(awk '$3 != "-" { print $2 "." $3; exit }' "$tmp"/cache/proof/*.txt)
-if grep -q CLEF_BREAK "$(dirname "$CLEF")/libclef.dll"; then
+if CLEF_DEBUG=break=none=wrong win devices >/dev/null 2>&1; then
   try_broken wrong "set aside"
   try_broken crash "crashes the driver.*set aside"
-  for how in hang spin; do CLEF_PROOF_SECONDS=4 try_broken $how "does not come back.*set aside"; done
+  for how in hang spin; do CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=4 try_broken $how "does not come back.*set aside"; done
 else
-  echo "broken kernels are not tried: this build has no CLEF_BREAK (CLEF_TESTS)"
+  echo "broken kernels are not tried: this build has no such hook (CLEF_TESTS)"
 fi
 
 # ---- several devices
