@@ -92,7 +92,6 @@ check_tar() {
 check_packages() {
   if make_deb "$folder/deb"; then passed "dpkg-buildpackage"; else failed "dpkg-buildpackage"; return; fi
   check "lintian has no error and no warning" check_lintian "$folder/deb"
-  check_abi
   check_debs
   if make_tar "$folder/tar"; then passed "cpack"; else failed "cpack"; return; fi
   check_sbom "$folder/work/clef-$version/debian/clef/usr/share/doc/clef/clef.spdx.json"
