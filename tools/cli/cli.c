@@ -361,7 +361,10 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *options, int32_
         } else if (strcmp(argv[i], "--") == 0) {
             flags_ended = 1;
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            cli_help(c, stdout);
+            cli_help(c, CLI_FIRST_PAGE, stdout);
+            return CLI_OK;
+        } else if (strcmp(argv[i], "--help-all") == 0) {
+            cli_help(c, CLI_ALL, stdout);
             return CLI_OK;
         } else {
             rc = parse_flag(c, argc, argv, &i, options);

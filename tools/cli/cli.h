@@ -69,6 +69,8 @@ typedef struct cli_command {
     const char         *summary; /* one line */
     const char         *notes;   /* more lines for its help; NULL: none */
     const cli_option *options;
+    const char         *first;   /* "model n-predict": the flags of the first page of its help, 18 at most;
+                                    NULL: all */
     int32_t             min_args, max_args;
     int32_t             apart;    /* 1: under a launcher of ranks each of them runs the command by itself */
     const void         *defaults; /* an options struct with the defaults */
@@ -86,8 +88,9 @@ typedef struct cli_command {
  *  line on stderr. */
 int cli_parse(const cli_command *command, int argc, char **argv, void *options, int32_t *n_args);
 
-/** Prints a command's help. */
-void cli_help(const cli_command *command, FILE *to);
+/** Prints a command's help: the first page, with the flags that people use, or all of it. */
+typedef enum cli_page { CLI_FIRST_PAGE, CLI_ALL } cli_page;
+void cli_help(const cli_command *command, cli_page page, FILE *to);
 
 /** The name that `word` most likely means, copied to `out`; NULL when none is close. `names` ends with NULL;
  *  each entry may be a list with commas. It is read with a stride, so that it may be a member of an array of

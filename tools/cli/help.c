@@ -82,20 +82,45 @@ static void print_option(const cli_option *o, FILE *to)
     fputc('\n', to);
 }
 
-void cli_help(const cli_command *c, FILE *to)
+/* 1 when the option's name is a word of the list. */
+static int is_in(const char *list, const cli_option *o)
 {
-    const char *notes = c->notes, *paragraph;
-    size_t n;
-    fprintf(to, "usage: clef %s%s%s\n\n%s.\n", c->name, c->usage[0] ? " " : "", c->usage, c->summary);
-    if (c->options->type != CLI_HEADING)
+    const size_t n = strcspn(o->names, ",");
+    for (const char *word = list; *word; word += strspn(word, " ")) {
+        const size_t bytes = strcspn(word, " ");
+        if (o->type != CLI_HEADING && bytes == n && memcmp(word, o->names, n) == 0)
+            return 1;
+        word += bytes;
+    }
+    return 0;
+}
+
+/* Prints the options, without headings on a first page. Returns how many are left out. */
+static int print_options(const cli_command *c, int is_first, FILE *to)
+{
+    int n_left = 0;
+    if (is_first || c->options->type != CLI_HEADING)
         fputc('\n', to);
     for (const cli_option *o = c->options; o->names; o++)
-        if (o->help)
+        if (o->help && (!is_first || is_in(c->first, o)))
             print_option(o, to);
+        else
+            n_left += o->help && o->type != CLI_HEADING;
     fputs("  -h, --help                   print this text\n", to);
+    return n_left;
+}
+
+/* Prints the paragraphs of notes; on a first page only the lines that begin with a blank, which are examples.
+ */
+static void print_notes(const char *notes, int is_first, FILE *to)
+{
+    const char *paragraph;
+    size_t n;
     for (int was_literal = 0; (paragraph = cli_next_paragraph(&notes, &n)) != NULL;) {
         char text[2048];
         const int is_literal = *paragraph == ' ';
+        if (is_first && !is_literal)
+            continue;
         snprintf(text, sizeof text, "%.*s", (int)n, paragraph);
         if (!(is_literal && was_literal))
             fputc('\n', to);
@@ -106,4 +131,14 @@ void cli_help(const cli_command *c, FILE *to)
         fputc('\n', to);
         was_literal = is_literal;
     }
+}
+
+void cli_help(const cli_command *c, cli_page page, FILE *to)
+{
+    const int is_first = c->first && page == CLI_FIRST_PAGE;
+    fprintf(to, "usage: clef %s%s%s\n\n%s.\n", c->name, c->usage[0] ? " " : "", c->usage, c->summary);
+    const int n_left = print_options(c, is_first, to);
+    if (is_first)
+        fprintf(to, "      --help-all               print all flags (%d more) and notes\n", n_left);
+    print_notes(c->notes, is_first, to);
 }

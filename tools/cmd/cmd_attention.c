@@ -93,6 +93,7 @@ const cli_command cli_command_attention = {
              "weights.\n\nThe ending of FILE selects the form: .html (all heads, interactive), .svg, .png, "
              ".json or .npy (numbers). Masked cells are exactly 0 and drawn in grey.\n",
     .options = attention_option_table,
+    .first = "model prompt file ids in n-predict layer head kind format out device quiet",
     .max_args = 1,
     .defaults = &attention_defaults,
     .options_bytes = sizeof attention_defaults,

@@ -222,6 +222,8 @@ const cli_command cli_command_bench = {
         "in turn. ngram: the steps of a known text, so that the gain does not depend on what the model would "
         "write; draft: the model's own text after the same prompts.\n",
     .options = bench_option_table,
+    .first = "model prompt gen depth rounds batch-size batch draft threads kv-type json md profile "
+             "report device product use-device quiet",
     .max_args = 1,
     .defaults = &bench_defaults,
     .options_bytes = sizeof bench_defaults,

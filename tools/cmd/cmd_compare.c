@@ -347,6 +347,8 @@ const cli_command cli_command_compare = {
              "fuse, the graph as it runs. The first node that differs by more than the tolerance is saved "
              "with its inputs, for `clef replay`. The exit code is 0 when all values agree.\n",
     .options = compare_option_table,
+    .first = "model prompt file ids in n-predict reference model-b device-b stats tol save device "
+             "quiet",
     .max_args = 1,
     .defaults = &compare_defaults,
     .options_bytes = sizeof compare_defaults,

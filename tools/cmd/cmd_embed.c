@@ -194,6 +194,8 @@ const cli_command cli_command_embed = {
              "Without these files, the vector is the mean of the hidden states, not normalised. A text that "
              "is too long for the model is refused.\n",
     .options = embed_option_table,
+    .first = "file json npy out batch-size pooling normalize truncate no-prompt threads device "
+             "quiet",
     .min_args = 1,
     .max_args = INT32_MAX,
     .defaults = &embed_defaults,

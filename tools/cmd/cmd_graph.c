@@ -362,6 +362,7 @@ const cli_command cli_command_graph = {
              "graphs are equal. It accepts --after, -o and the flags that build a graph.\n\n"
              "  clef graph --format dot | dot -Tsvg > graph.svg\n  clef graph model.gguf -o graph.html\n",
     .options = graph_option_table,
+    .first = "model format after out tap ctx-size symbols expand profile train weights part device",
     .max_args = 3,
     .defaults = &graph_defaults,
     .options_bytes = sizeof graph_defaults,

@@ -145,6 +145,7 @@ const cli_command cli_command_logits = {
              "holds the numbers; FILE.svg shows the perplexity along the text. For long texts, see `clef "
              "perplexity --curve`. For an encoder-decoder, the target text is shown.\n",
     .options = logits_option_table,
+    .first = "model prompt file ids in n-predict lora top format out device quiet",
     .max_args = 1,
     .defaults = &logits_defaults,
     .options_bytes = sizeof logits_defaults,

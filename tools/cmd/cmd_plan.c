@@ -416,6 +416,8 @@ const cli_command cli_command_plan = {
         "weights. docs/scaling.md has the formulas.\n\n"
         "  clef plan llama-70b.json --ranks 8 --network 25Gbit,20us --device-profile gpu.txt\n",
     .options = plan_option_table,
+    .first = "model ctx-size batch-size max-seqs draft kv-type device split dtype ranks nodes "
+             "network format out",
     .max_args = 1,
     .defaults = &plan_defaults,
     .options_bytes = sizeof plan_defaults,

@@ -33,7 +33,7 @@ static const cli_option run_option_table[] = {
      .help = "the prompt; if empty, generation starts from the model's BOS"},
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
      .help = "read the prompt from a file; - is stdin. With --max-seqs, and if FILE ends in .jsonl, each "
-             "line is a prompt, see below"},
+             "line is a prompt"},
     {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids),
      .help = "the prompt as token ids; no special token is added"},
     LORA_OPTION(offsetof(run_options, loras)),
@@ -531,6 +531,8 @@ const cli_command cli_command_run = {
         "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n  clef run "
         "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,
+    .first = "model prompt file lora n-predict stop ctx-size max-seqs temp top-k top-p min-p "
+             "repeat-penalty seed json-schema device threads quiet",
     .max_args = 1,
     .defaults = &run_defaults,
     .options_bytes = sizeof run_defaults,

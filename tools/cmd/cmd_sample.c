@@ -153,6 +153,8 @@ const cli_command cli_command_sample = {
              "that no flag names are off, and the temperature is 1. No model is needed; --dry-breaker is a "
              "list of ids here.\n\n  clef sample --probs 0.1,0.2,0.3,0.4 --top-k 3 --temp 0.5\n",
     .options = sample_option_table,
+    .first = "probs previous draws temp top-k top-p min-p typical repeat-penalty presence-penalty "
+             "frequency-penalty repeat-last-n mirostat logit-bias samplers seed",
     .defaults = &sample_defaults,
     .options_bytes = sizeof sample_defaults,
     .run = sample_run_command,

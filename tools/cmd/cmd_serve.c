@@ -209,6 +209,8 @@ const cli_command cli_command_serve = {
              "docs/serving.md describes the API.\n\n  clef serve qwen2.5.gguf\n  clef serve "
              "qwen2.5.gguf --host 0.0.0.0 --api-key-file keys.txt\n",
     .options = serve_option_table,
+    .first = "model host port api-key-file tls-cert tls-key cors-origin alias chat-template lora "
+             "ctx-size max-seqs draft max-queue log device threads quiet",
     .max_args = 1,
     .defaults = &serve_defaults,
     .options_bytes = sizeof serve_defaults,

@@ -22,11 +22,12 @@ static int no_command(const char *name)
     return cli_fail(CLI_USAGE, "no command '%s'; `clef help` lists them", name);
 }
 
-/* `clef help [COMMAND]`. The build also calls `clef help --man DATE [COMMAND]` and `clef help --completion
- * SHELL` (cmake/manual.cmake). */
+/* `clef help [COMMAND [--all]]`. The build also calls `clef help --man DATE [COMMAND]` and `clef help
+ * --completion SHELL` (cmake/manual.cmake). */
 static int print_help(int argc, char **argv)
 {
     const int is_man = argc > 1 && strcmp(argv[0], "--man") == 0, n = is_man ? 2 : 0;
+    const int is_all = argc > 1 && strcmp(argv[1], "--all") == 0;
     if (argc == 2 && strcmp(argv[0], "--completion") == 0)
         return cli_completion(argv[1], stdout);
     const cli_command *command = argc > n ? cli_command_find(argv[n]) : NULL;
@@ -35,7 +36,7 @@ static int print_help(int argc, char **argv)
     if (is_man)
         cli_man_page(command, argv[1], stdout);
     else if (command)
-        cli_help(command, stdout);
+        cli_help(command, is_all ? CLI_ALL : CLI_FIRST_PAGE, stdout);
     else
         cli_help_all(stdout);
     return CLI_OK;

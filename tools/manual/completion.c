@@ -56,7 +56,7 @@ static void write_bash_command(const cli_command *c, FILE *to)
         write_choices(o, to);
         fputs(cli_option_choice(o, 0) ? "' ;;\n" : "", to);
     }
-    fputs("        *) words='--help", to);
+    fputs("        *) words='--help --help-all", to);
     for (const cli_option *o = c->options; o->names; o++)
         if (is_shown(o))
             fprintf(to, " --%.*s", name_length(o), o->names);
@@ -135,7 +135,9 @@ static void write_zsh(FILE *to)
         for (const cli_option *o = row->command->options; o->names; o++)
             if (is_shown(o))
                 write_zsh_option(o, to);
-        fputs("            '--help[print the help]' \\\n            '*:file:_files'\n        ;;\n", to);
+        fputs("            '--help[print the help]' '--help-all[print all flags]' \\\n            "
+              "'*:file:_files'\n        ;;\n",
+              to);
     }
     fputs("    esac\n}\n_clef \"$@\"\n", to);
 }

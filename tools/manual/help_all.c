@@ -14,7 +14,8 @@ void cli_help_all(FILE *to)
         else
             fprintf(to, "  %-10s %s\n", row->command->name, row->command->summary);
     }
-    fputs("\n  help       Print this text, or the help of the command that follows\n\n"
+    fputs("\n  help       Print this text, or the help of the command that follows; with --all, all its "
+          "flags\n\n"
           "`clef --version` prints the version. Results go to stdout, everything else to stderr.\n"
           "Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.\n",
           to);

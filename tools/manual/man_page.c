@@ -96,7 +96,8 @@ static void write_command(const cli_command *c, const char *date, FILE *to)
     for (const cli_option *o = c->options; o->names; o++)
         if (o->help)
             write_option(o, to);
-    fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint the help of the command\n"
+    fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint the flags that people use\n"
+          ".TP\n\\fB\\-\\-help\\-all\\fR\nprint all flags\n"
           ".SH EXIT STATUS\n0: done; 1: failed; 2: the command line is wrong; 130: interrupted.\n"
           ".SH SEE ALSO\n.BR clef (1)\n",
           to);
@@ -112,7 +113,7 @@ static void write_all(const char *date, FILE *to)
           "GPU "
           "or CPU through OpenCL 1.2 or later.\nResults go to stdout, everything else to stderr.\n"
           "Each command has a man page of its own, such as\n.BR clef\\-run (1),\n"
-          "and prints the same text with \\fB\\-\\-help\\fR.\n.SH COMMANDS\n",
+          "and prints the same text with \\fB\\-\\-help\\-all\\fR.\n.SH COMMANDS\n",
           to);
     for (const cli_command_row *row = cli_commands; row->group || row->command; row++) {
         if (row->group) {

@@ -206,6 +206,8 @@ const cli_command cli_command_train = {
         "the losses. Under mpirun -n N, N ranks share each step, on a device each.",
     .apart = 1,
     .options = train_option_table,
+    .first = "new tokenizer out lora data validation-data tokens rows accumulate steps epochs seed "
+             "rate eval-every prompt resume device quiet",
     .max_args = CLI_MAX_LIST,
     .defaults = &train_defaults,
     .options_bytes = sizeof(train_options),

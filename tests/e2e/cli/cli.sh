@@ -3,10 +3,25 @@
 
 same "--version" "clef $(sed -n 's/^project(clef VERSION \([0-9.]*\).*/\1/p' "$CLEF_SOURCE/CMakeLists.txt")" "$("$CLEF" --version)"
 check "help" "$CLEF" help
+flags() { grep -oE '^  (-.,|   ) --[a-z0-9-]+' | grep -oE '[-][-].*' | sort; }
 for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$CLEF_SOURCE/tools/cli/commands.def"); do
   check "help $command" "$CLEF" help "$command"
-  same "$command --help is help $command" "$("$CLEF" help "$command")" "$("$CLEF" "$command" --help)"
+  first=$("$CLEF" help "$command")
+  all=$("$CLEF" help "$command" --all)
+  same "$command --help is help $command" "$first" "$("$CLEF" "$command" --help)"
+  same "$command --help-all is help $command --all" "$all" "$("$CLEF" "$command" --help-all)"
+  n=$(flags <<<"$first" | wc -l)
+  if [ "$n" -le 20 ]; then ok "$command: 20 flags on the first page at most"; else fail "$command: $n flags on the first page"; fi
+  same "$command: help --all has every flag" "$("$CLEF" help --man 2000-01-01 "$command" | sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/{s/\\f.//g;s/\\//gp}' |
+    grep -oE '^(-., )?--[a-z0-9-]+' | grep -oE '[-][-].*' | grep -vx -e --help-all | sort)" "$(flags <<<"$all")"
+  empty "$command: and those of the first page" "$(comm -13 <(flags <<<"$all") <(flags <<<"$first") | grep -vx -e --help-all)"
   if "$CLEF" help | grep -q "^  $command "; then ok "help lists $command"; else fail "help lists $command"; fi
+done
+for file in $(cd "$CLEF_SOURCE" && grep -lE '^    \.first =' tools/cmd/*.c train/command/*.c); do
+  command=$(sed -n 's/^const cli_command cli_command_\([a-z]*\) = {/\1/p' "$CLEF_SOURCE/$file")
+  same "$command: the flags of its first page exist" \
+    "$(sed -n '/^    \.first =/,/",$/p' "$CLEF_SOURCE/$file" | grep -o '"[^"]*"' | tr -d '"' | wc -w)" \
+    "$(($("$CLEF" help "$command" | flags | wc -l) - 2))"
 done
 "$CLEF" >"$tmp/out" 2>"$tmp/err"
 same "no command at all exits" 2 $?
