@@ -4,7 +4,7 @@
 
 #include "graph/op.h"
 
-/** The place of value i of the graph. Only computed values that are no views have bytes. */
+/** The place of value i of the graph. Only computed values that are not views have bytes. */
 typedef struct clef_place {
     uint64_t offset, bytes; /* in the arena; bytes at the symbols' bounds, rounded up to `align` */
     int32_t  first, last;   /* it is alive from node `first` to node `last` (ids) */

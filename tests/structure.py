@@ -51,7 +51,7 @@ def check(name, problems):
 
 
 def files():
-    """What git has of the tree. A release's archive is no checkout: there nothing is checked."""
+    """What git has of the tree. A release's archive is not a checkout: there nothing is checked."""
     try:
         listed = subprocess.run(["git", "-C", ROOT, "ls-files"], text=True, capture_output=True)
     except OSError as error:

@@ -367,7 +367,7 @@ int clef__way_concat(const clef_value *n, int32_t axis, clef__way *way)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* a + b: what is no sum itself is added on the first rank. */
+/* a + b: what is not a sum itself is added on the first rank. */
 int clef__sum_add(const clef_value *n, const unsigned char *partial, clef__way *way)
 {
     clef__way_start(way);

@@ -45,7 +45,7 @@ clef_status clef__fuse_panels(clef_graph *g, uint64_t max_alloc_bytes, clef_erro
  *  them become ops that compute both in one launch where there are few rows. */
 clef_status clef__fuse_experts(clef_graph *g, const clef_caps *caps, clef_error *err);
 
-/** 1 when one node reads v, once, and v is no output. */
+/** 1 when one node reads v, once, and v is not an output. */
 int clef__only_use(const clef_value *v);
 /** 1 when x may replace the node n, which only passes x's elements on. x must be dense, of n's dtype and no
  *  state, which may change between n and n's uses. It must also have few enough views behind it. */

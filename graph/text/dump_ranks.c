@@ -68,7 +68,7 @@ static int is_folded(const picture *p, const clef_value *v)
     return 1;
 }
 
-/* An input that a receive fills is no input to the eye. */
+/* An input that a receive fills is not an input to the eye. */
 static int is_shown(const column *c, const clef_value *v)
 {
     if (v->kind != CLEF_INPUT)

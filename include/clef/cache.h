@@ -54,8 +54,8 @@ CLEF_API int32_t clef_cache_dir(char *out, size_t n_bytes);
 
 /** The size that the folder is kept to: $CLEF_CACHE_MAX, a number with K, M or G behind it or nothing; 1 GiB
  *  without it. When a device that built programs is closed, the files used longest ago are removed until the
- *  rest fits, and tokens before all others. CLEF_E_ARG: the variable is no size. Opening a device fails then,
- *  too. */
+ *  rest fits, and tokens before all others. CLEF_E_ARG: the variable is not a size. Opening a device then
+ *  fails, too. */
 CLEF_API clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err);
 
 /** Calls report->entry for each file of the folder `dir`, in no order, and report->aside for what is set

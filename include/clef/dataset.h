@@ -31,7 +31,7 @@ typedef enum clef_objective {
 
 /** How a text file is cut into documents. Files whose names end with ".jsonl" have one object a line instead:
  *  {"text": ..} is a document, {"source": .., "target": ..} a pair; other keys are passed over. Pairs come
- *  from such files alone. Texts are UTF-8; a byte-order mark at the begin of a file is dropped. Documents of
+ *  from such files alone. Texts are UTF-8; a byte-order mark at the start of a file is dropped. Documents of
  *  white space alone are left out. */
 typedef enum clef_document_rule {
     CLEF_DOCUMENTS_MARKED, /* documents are separated by lines that hold opts.separator alone; the line end

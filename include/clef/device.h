@@ -89,8 +89,8 @@ typedef struct clef_device_info {
 } clef_device_info;
 
 /** Lists the devices of all platforms, in the loader's order. *out is an array of *n; free it with
- *  clef_devices_free(). With no device, the result is NULL and 0, which is no error. CLEF_OK, CLEF_E_NOMEM,
- *  CLEF_E_CL. */
+ *  clef_devices_free(). With no device, the result is NULL and 0, which is not an error. CLEF_OK,
+ *  CLEF_E_NOMEM, CLEF_E_CL. */
 CLEF_API clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *err);
 CLEF_API void clef_devices_free(clef_device_info *list);
 

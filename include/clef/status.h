@@ -53,7 +53,7 @@ typedef struct clef_error {
                                follow on further lines */
 } clef_error;
 
-/** The name of a status ("E_SHAPE") and its sentence. Both static; "?" for a number that is no status. */
+/** The name of a status ("E_SHAPE") and its sentence. Both static; "?" for a number that is not a status. */
 CLEF_API const char *clef_status_name(clef_status status);
 CLEF_API const char *clef_status_text(clef_status status);
 

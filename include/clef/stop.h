@@ -16,7 +16,7 @@ extern "C" {
  *
  *  Text is held back while it may begin a stop string. All pieces given, added up, depend on the text alone
  *  and not on where it was cut. Each piece is whole code points: an incomplete one waits for its other bytes,
- *  and bytes that are no UTF-8 become U+FFFD (one for each maximal subpart, Unicode 15, section 3.9).
+ *  and bytes that are not UTF-8 become U+FFFD (one for each maximal subpart, Unicode 15, section 3.9).
  *
  *  A byte costs one step of the Knuth-Morris-Pratt search (SIAM J. Comput. 6 (1977), 323) for each stop
  *  string. One thread at a time. */

@@ -81,7 +81,7 @@ typedef struct clef_rendered {
 } clef_rendered;
 
 /** Renders. Overwrites *out; free its contents with clef_rendered_finish(). CLEF_E_FORMAT (messages or tools
- *  are no JSON array; the template fails or refuses, with its line), CLEF_E_LIMIT (which limit:
+ *  are not a JSON array; the template fails or refuses, with its line), CLEF_E_LIMIT (which limit:
  *  docs/templates.md), CLEF_E_ARG (date), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_template_render(const clef_template *tpl, const clef_template_opts *opts,
                                           clef_rendered *out, clef_error *err);

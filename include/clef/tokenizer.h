@@ -65,7 +65,7 @@ CLEF_API void        clef_tokens_free(int32_t *ids);
  *  spans no special token is recognised, so that a message cannot write one. Elsewhere the ids are those of
  *  clef_tokenizer_encode() with CLEF_SPECIAL_NONE. Spans are in bytes, in order, and do not overlap. A
  *  special token that the tokenizer looks for in normalised text is not recognised either in text that has
- *  no other special token between it and a span. CLEF_E_FORMAT: the text is no UTF-8; CLEF_E_ARG; statuses
+ *  no other special token between it and a span. CLEF_E_FORMAT: the text is not UTF-8; CLEF_E_ARG; statuses
  *  of clef_tokenizer_encode(). */
 typedef struct clef_byte_span {
     size_t begin, end;

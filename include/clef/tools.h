@@ -7,7 +7,7 @@
  *   clef_reply_end(reader, part, user, &err);
  *
  * The pieces may be cut anywhere. The parts add up to the same message wherever they are: what may yet
- * become a tag or a call is held back until it is one, or is not. Text that looks like the begin of a call
+ * become a tag or a call is held back until it is one, or is not. Text that looks like the start of a call
  * but is none is content, never an error. The text includes those special tokens of the model that are tags
  * (clef_tool_format_has_tag()), but not the token that ends its turn. */
 #ifndef CLEF_TOOLS_H
@@ -63,7 +63,7 @@ CLEF_API clef_status clef_tool_format_find(const char *name, clef_tool_format *o
 CLEF_API clef_tool_format clef_tool_format_of_template(const char *text, size_t n_bytes);
 
 /** 1 if a special token of this text is one of the format's tags, or a part of one: a reader needs it.
- *  Others that a model writes are no part of its message. */
+ *  Others that a model writes are not part of its message. */
 CLEF_API int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size_t n_bytes);
 
 /** One call. Strings end with NUL and live until the callback returns. */

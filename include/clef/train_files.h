@@ -55,7 +55,7 @@ CLEF_API clef_status clef_tokenizer_train(const clef_tokenizer_train_opts *opts,
 /** A model_type that new models can have, NULL beyond the last. */
 CLEF_API const char *clef_model_new_type(int32_t i);
 
-/** Writes a model folder with weights as at the begin of a training: config.json, generation_config.json,
+/** Writes a model folder with weights as at the start of a training: config.json, generation_config.json,
  *  the tokenizer's files and model.safetensors in f32. The weights are those that the family's graph uses,
  *  and those that transformers expects.
  *
@@ -128,7 +128,7 @@ typedef struct clef_lora_save_opts {
 /** Writes a PEFT folder (adapter_config.json and adapter_model.safetensors), which clef_lora_open() and PEFT
  *  read. Modules have the names that transformers gives them, also if the model is a GGUF file: then the
  *  rows of B are put into a folder's order. The rest is as in clef_model_save(). Also CLEF_E_NOT_FOUND (the
- *  model has no such weight), CLEF_E_SHAPE (it is no matrix). */
+ *  model has no such weight), CLEF_E_SHAPE (it is not a matrix). */
 CLEF_API clef_status clef_lora_save(const clef_model *model, const char *path,
                                     const clef_lora_save_opts *opts, const clef_lora_matrices *matrices,
                                     int32_t n, clef_error *err);

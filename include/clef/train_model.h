@@ -21,7 +21,7 @@ typedef struct clef_model_train_opts {
      * as they divide, and then the rows of each */
     int32_t  n_parts;
     float    dropout;
-    uint64_t seed;             /* of dropout and of the begin of an adapter */
+    uint64_t seed;             /* of dropout and of the start of an adapter */
     int32_t  lora_rank;        /* 0: all weights are trained. Else an adapter of this rank, and no weight */
     float    lora_alpha;       /* the adapter is scaled by alpha / rank; 0: by 1 */
     /* NULL: all projections of the layers; else parts of the weights' names, with commas: "q_proj,v_proj" */

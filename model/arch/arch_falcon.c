@@ -49,7 +49,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_activation(f, hp, "activation", "gelu");
     clef__json_refuse_flag(f, "alibi", 0, 0);
     if (clef__json_has(f, "head_dim"))
-        clef__json_refuse(f, "head_dim is no key of a falcon");
+        clef__json_refuse(f, "head_dim is not a key of a falcon");
     if (!clef__json_bool(f, "new_decoder_architecture", 0))
         clef__json_refuse_flag(f, "parallel_attn", 1, 1);
     clef__json_head_dim(f, hp);

@@ -239,7 +239,7 @@ static void check_special_tokens(const clef_tokenizer *tok, clef__tokenizer_form
     }
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k] >= 0 && !(tok->vocab.tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
-            note_loss(form, "that %s is no special token",
+            note_loss(form, "that %s is not a special token",
                       clef__quote_text(tok->vocab.tokens[roles[k]].text, tok->vocab.tokens[roles[k]].n_text,
                                        quote));
     check_added(tok, 0, form);

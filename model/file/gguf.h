@@ -25,7 +25,7 @@ typedef struct clef_gguf_entry {
     clef_gguf_string key;
     clef_gguf_type   type;      /* of the value, or of an array's items */
     int32_t          is_array;
-    uint64_t         n;         /* number of items; 1 if it is no array */
+    uint64_t         n;         /* number of items; 1 if it is not an array */
     const void      *data;      /* numbers: their bytes in the file (unaligned, little-endian) */
     clef_gguf_string *strings;  /* STRING: n strings */
 } clef_gguf_entry;

@@ -221,7 +221,7 @@ static void read_layer_rope(clef_json_fields *f, clef_hparams *hp, const char *t
     json_decref(own);
 }
 
-/* Refuses what is no object, and parameters that are not for a type of layer. */
+/* Refuses what is not an object, and parameters that are not for a type of layer. */
 static void check_layer_ropes(clef_json_fields *f, const clef_layer_ropes *keys, const json_t *parameters)
 {
     const json_t *full = json_object_get(parameters, "full_attention"),

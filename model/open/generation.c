@@ -182,8 +182,8 @@ static void fail(clef_json_fields *f, const char *key, const char *wanted, const
                                clef__json_kind(value));
 }
 
-/* Appends ids below n_vocab (0: any), which others cannot be picked anyway. Returns 0 for what is no list of
- * ids. */
+/* Appends ids below n_vocab (0: any), which others cannot be picked anyway. Returns 0 for what is not a list
+ * of ids. */
 static int add_ids(clef__id_list *to, const json_t *list, int32_t n_vocab)
 {
     const size_t n = json_array_size(list);

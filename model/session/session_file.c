@@ -230,7 +230,7 @@ static clef_status check_model(const session_header *came, const session_header 
                       came->model, hex[0], want->model, hex[1]);
 }
 
-/* The name of an adapter and the begin of its digest, from its identity of n bytes. */
+/* The name of an adapter and the start of its digest, from its identity of n bytes. */
 static const char *adapter_text(const char *identity, size_t n, char out[LORA_IDENTITY_BYTES + 32])
 {
     if (n <= LORA_DIGEST_CHARS)

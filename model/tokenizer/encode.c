@@ -212,7 +212,7 @@ clef_status clef_tokenizer_encode_plain(const clef_tokenizer *tok, const char *t
     *out = NULL;
     *n = 0;
     if (!clef__utf8_valid(text, n_bytes))
-        return clef__fail(err, CLEF_E_FORMAT, "tokenizer: the text is no UTF-8");
+        return clef__fail(err, CLEF_E_FORMAT, "tokenizer: the text is not UTF-8");
     for (size_t i = 0; i < n_plain; i++)
         if (plain[i].begin > plain[i].end || plain[i].end > n_bytes ||
             (i && plain[i].begin < plain[i - 1].end))

@@ -80,7 +80,7 @@ clef_status clef__tokenizer_digest(const clef_tokenizer *tok, unsigned char out[
 /** The bytes that clef__clean_spaces() may hold back. */
 enum { CLEF_CLEAN_HELD = 20 };
 /** Drops spaces as transformers' clean_up_tokenization() does. `text` has room for n + CLEF_CLEAN_HELD bytes
- *  and is changed in place, `work` for as many. *state is 0 at the begin of a stream. Returns the bytes that
+ *  and is changed in place, `work` for as many. *state is 0 at the start of a stream. Returns the bytes that
  *  are left; some may be held back for the next call. */
 size_t clef__clean_spaces(uint32_t *state, char *text, size_t n, char *work);
 /** The same, with everything that was held back. */

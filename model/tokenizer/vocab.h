@@ -19,7 +19,7 @@ enum {
 typedef struct clef__token {
     const char *text;  /* as the vocabulary writes it */
     const char *piece; /* the bytes that it decodes to */
-    const char *first; /* those bytes at the begin of a text; NULL: the same as `piece` */
+    const char *first; /* those bytes at the start of a text; NULL: the same as `piece` */
     uint32_t    n_text, n_piece, n_first;
     uint32_t    flags;
 } clef__token;

@@ -111,7 +111,7 @@ class Device:
     prover    the path of the command `clef`, which then checks kernels that this device never ran before, in child
               processes. None: $CLEF_PROVER, else the command of the wheel; without one no kernel is checked
     cache_dir the folder for built programs; "": none; None: clef.cache.folder()
-    notice    called with one line about events that are no errors, such as a kernel that was set aside; None: they are
+    notice    called with one line about events that are not errors, such as a kernel that was set aside; None: they are
               written to stderr
     background  False: nothing is built in the background. Use it for measurements
     """

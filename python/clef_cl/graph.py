@@ -149,7 +149,7 @@ class Value:
         return _written(lib.clef_value_write_text, self._value).rstrip("\n")
 
     def numbers_rows(self, i: int) -> bool:
-        """Whether input i numbers rows of a tensor, so that integers outside it are no error on the device, but read
+        """Whether input i numbers rows of a tensor, so that integers outside it are not an error on the device, but read
         zeros."""
         return bool(lib.clef_value_row_range(self._value, i, ffi.new("clef_row_range *")))
 

@@ -350,7 +350,7 @@ class Model(_Described):
             return encode_with(self._tokenizer(), text, special)
 
     def detokenize(self, ids: Sequence[int] | npt.NDArray[np.integer]) -> str:
-        """The text of ids, without special tokens. Bytes that are no UTF-8 become U+FFFD."""
+        """The text of ids, without special tokens. Bytes that are not UTF-8 become U+FFFD."""
         with self._working():
             return decode_with(self._tokenizer(), ids)
 

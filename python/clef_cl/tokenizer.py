@@ -106,7 +106,7 @@ class Tokenizer:
             return encode_with(tokenizer, text, special)
 
     def decode(self, ids: Any) -> str:
-        """The text of ids, without special tokens. Bytes that are no UTF-8 become U+FFFD."""
+        """The text of ids, without special tokens. Bytes that are not UTF-8 become U+FFFD."""
         with self._use() as tokenizer:
             return decode_with(tokenizer, ids)
 

@@ -520,7 +520,7 @@ def _run(trainer: ModelTrainer, dataset: Dataset, steps: int, checkpoints: Any, 
 
 def new_model(config: str | os.PathLike[str], tokenizer: str | os.PathLike[str], out: str | os.PathLike[str], *,
               seed: int = 0) -> None:
-    """Writes a model folder with weights as at the begin of a training: of a config.json, or a folder with one, and of
+    """Writes a model folder with weights as at the start of a training: of a config.json, or a folder with one, and of
     a tokenizer's folder."""
     call(lib.clef_train_check_folder, path_bytes(out))
     call(lib.clef_model_create_new, path_bytes(config), path_bytes(tokenizer), path_bytes(out), seed)

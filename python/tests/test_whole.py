@@ -47,7 +47,7 @@ def test_every_function_is_reached():
     assert len(known) > 300
     assert known - reached - EXCEPTIONS.keys() == set(), "not reached by Python"
     assert EXCEPTIONS.keys() & reached == set(), "reached, and listed as an exception"
-    assert EXCEPTIONS.keys() - known == set(), "an exception that is no function"
+    assert EXCEPTIONS.keys() - known == set(), "an exception that is not a function"
 
 
 # Ops that the library makes itself, and why nobody else does.

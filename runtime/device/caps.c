@@ -145,7 +145,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         caps->base_align = MIN_BASE_ALIGN;
 }
 
-/* An embedded profile is no reason to refuse: the features that kernels need are queried one by one. */
+/* An embedded profile is not a reason to refuse: the features that kernels need are queried one by one. */
 static void refuse_device(cl_device_id id, clef_device_info *info)
 {
     const clef_caps *caps = &info->caps;
@@ -154,7 +154,7 @@ static void refuse_device(cl_device_id id, clef_device_info *info)
     if (!info->version[0])
         snprintf(info->refused, capacity, "its driver does not answer CL_DEVICE_VERSION");
     else if (caps->opencl_version == 0)
-        snprintf(info->refused, capacity, "\"%.60s\" is no OpenCL version, expected 1.2", info->version);
+        snprintf(info->refused, capacity, "\"%.60s\" is not an OpenCL version, expected 1.2", info->version);
     else if (caps->opencl_version < 12)
         snprintf(info->refused, capacity, "OpenCL %d.%d, expected 1.2", caps->opencl_version / 10,
                  caps->opencl_version % 10);

@@ -130,8 +130,8 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
  *  calls it. */
 void clef__clblast_release(clef_device *dev);
 /** Sets dev->info.caps: tests the capabilities that drivers do not report (runtime/device/probe.c), and
- *  removes those that $CLEF_DEBUG masks ("caps=-x86_vnni:-fp16"). CLEF_E_ARG for a name that is no
- * capability. */
+ *  removes those that $CLEF_DEBUG masks ("caps=-x86_vnni:-fp16"). CLEF_E_ARG for a name that is not a
+ *  capability. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
 /** The part of clef__device_probe() for features of GPUs (runtime/device/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);

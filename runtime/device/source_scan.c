@@ -169,7 +169,7 @@ typedef struct place {
     int braces, parens;
     int in_enum;        /* the braces are those of an enum at file scope */
     int in_value;       /* after the = of a declaration or of an enum's constant */
-    clef__token before; /* the last token that was no space and is no part of a directive */
+    clef__token before; /* the last token that was no space and is not part of a directive */
 } place;
 
 typedef struct scan {

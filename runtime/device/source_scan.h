@@ -39,7 +39,7 @@ typedef struct clef__token {
 
 /** The token at *at, which is moved behind it. */
 clef__token clef__token_next(const char **at, const char *end);
-/** The next token that is no space. A newline is space outside of directives. */
+/** The next token that is not a space. A newline is space outside of directives. */
 clef__token clef__token_peek(const char *at, const char *end, int in_directive);
 /** 1 for the directives after which names are plain text: #line, #error, #pragma. */
 int         clef__is_free_text(clef__word directive);

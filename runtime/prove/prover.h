@@ -2,7 +2,7 @@
  *
  * To try kernels that may crash or hang, a plan starts the program clef_device_opts.prover, which is the clef
  * command, as `clef selftest --prove FILE`. That command calls clef_prove(). The function is exported because
- * the command links the shared library. It is no part of the API: this header is not installed, and only the
+ * the command links the shared library. It is not part of the API: this header is not installed, and only the
  * version of clef that wrote a case file reads it. */
 #ifndef CLEF_RUNTIME_PROVER_H
 #define CLEF_RUNTIME_PROVER_H

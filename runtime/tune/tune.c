@@ -28,7 +28,7 @@ typedef struct tuner {
     const clef__trust *trust;
     clef_tune_opts opts;
     clef_tune_case_opts case_opts;
-    int at_load;           /* 1: tunes while a plan is made; a missing measurement is no error */
+    int at_load;           /* 1: tunes while a plan is made; a missing measurement is not an error */
     double start, longest; /* seconds: start time, and the longest time of a candidate so far */
     uint64_t done, total;  /* number of candidates, as far as known */
 } tuner;

@@ -56,7 +56,7 @@ const clef_tune_result *clef__tune_db_find(const clef_tune_db *db, const clef_tu
 /** 1 when any variant has a result at the key. */
 int         clef__tune_db_knows(const clef_tune_db *db, const clef_tune_key *key);
 /** Writes the database, merged with what other processes wrote meanwhile, under the name of this device,
- *  driver and set of kernels. Failing to write is no error. CLEF_E_NOMEM. */
+ *  driver and set of kernels. Failing to write is not an error. CLEF_E_NOMEM. */
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err);
 /** The path of the file; empty when the device has no cache. CLEF_E_NOMEM. */
 clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_CACHE_PATH_BYTES], clef_error *err);

@@ -387,7 +387,7 @@ def sample_of(reply: Reply) -> Sample:
         try:
             sample.problem = read_events(reply, sample)
         except (ValueError, AttributeError, LookupError, TypeError):
-            sample.problem = "the stream has an event that is no JSON, or of another form"
+            sample.problem = "the stream has an event that is not JSON, or of another form"
     return sample
 
 

@@ -29,7 +29,7 @@ within() (
   "$@"
 )
 
-# same NAME WANTED CAME: texts that are equal. Two empty ones are no success, for what should have been printed may have failed.
+# same NAME WANTED CAME: texts that are equal. Two empty ones are not a success, for what should have been printed may have failed.
 same() {
   if [ -z "$2" ]; then fail "$1: there is nothing to compare with; use 'empty' where nothing is expected"; return; fi
   if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  expected: %.600s\n  got:      %.600s\n' "$2" "$3"; fi

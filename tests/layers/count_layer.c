@@ -88,7 +88,7 @@ static cl_int fail_code = CL_OUT_OF_RESOURCES;
 
 static atomic_long live_bytes, peak_bytes;
 
-/* The bytes of a buffer that is no part of another and has memory from the driver. */
+/* The bytes of a buffer that is not part of another and has memory from the driver. */
 static long own_bytes(cl_mem mem)
 {
     size_t n = 0;

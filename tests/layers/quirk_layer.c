@@ -17,9 +17,9 @@
  *   local=N         a launch whose kernel has more than N bytes of local memory fails with
  *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says: Oclgrind once added up all
  *                   kernels of a program (Oclgrind#162); Arc B570, with 1 KiB (chipStar#1438)
- *   align=N         a sub-buffer whose origin is no multiple of N fails with CL_MISALIGNED_SUB_BUFFER_OFFSET.
- *                   Which drivers check: Halide#8235. That one wants more than it says: reported
- *   alloc=N         buffers hold at most N bytes, and the device says so: Adreno 740 (llama.cpp#25870)
+ *   align=N         a sub-buffer whose origin is not a multiple of N fails with
+ * CL_MISALIGNED_SUB_BUFFER_OFFSET. Which drivers check: Halide#8235. That one wants more than it says:
+ * reported alloc=N         buffers hold at most N bytes, and the device says so: Adreno 740 (llama.cpp#25870)
  *   alloc_silent=N  the same, but the device does not say so: reported
  *   memory=N        all buffers together hold N bytes; one more fails with
  *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: any driver whose memory others use

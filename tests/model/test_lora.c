@@ -656,7 +656,7 @@ static void wrong_tensors(void **state)
             refused(m, rows[i].a, plain, &l, rows[i].status, rows[i].piece);
             finish_list(&l);
         }
-        tensor_list l = {.n = 0}; /* the embedding is no product of its own */
+        tensor_list l = {.n = 0}; /* the embedding is not a product of its own */
         add(&l, "base_model.model.model.embed_tokens.lora_A.weight", 4, D, 0, 1);
         add(&l, "base_model.model.model.embed_tokens.lora_B.weight", V, 4, 0, 1);
         refused(m, "embedding", plain, &l, CLEF_E_UNSUPPORTED, "embeddings");

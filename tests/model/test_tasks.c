@@ -137,7 +137,7 @@ static void hidden(const int32_t *ids, const int32_t *mask, int32_t B, int32_t T
     clef_graph_destroy(g);
 }
 
-/* The same of a batch with padding, as `clef eval` takes it. */
+/* A batch with padding, as `clef eval` takes it. */
 static void padding_changes_nothing(void **state)
 {
     enum { B = 4, T = 20 };

@@ -20,7 +20,7 @@ static const struct {
     {"null", PRE(SPLIT("\"Regex\":\"\\\\s\"", "Removed", "")),
      "a b\xE1\xA0\x8E"
      "c",
-     "0 1 2"}, /* U+180E is no space */
+     "0 1 2"}, /* U+180E is not a space */
     {"null", PRE("{\"type\":\"Digits\",\"individual_digits\":true}"), "ab1", "6 11"},
     {"null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", "ab", "3 6"},
     {"null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", " ab", "3 6"},

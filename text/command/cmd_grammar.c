@@ -211,7 +211,7 @@ static void run_case(const json_t *line, const grammar_options *o, bench *b)
     clef_constraint_destroy(c);
 }
 
-/* A line that is no JSON, or has an integer of more than 64 bits, is an answer too: one for each line. */
+/* A line that is not JSON, or has an integer of more than 64 bits, is an answer too: one for each line. */
 static void print_unread(size_t line_number, const char *why)
 {
     const clef_constraint_problem problem = {"", "JSON"};

@@ -28,7 +28,7 @@ static const cli_option template_option_table[] = {
     {.names = "arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
      .help = "a variable of the template, such as enable_thinking=false; may be repeated"},
     {.names = "no-generation-prompt", .type = CLI_SWITCH, AT(no_generation_prompt),
-     .help = "end with the last message, without the begin of an answer"},
+     .help = "end with the last message, without the start of an answer"},
     {.names = "join-parts", .type = CLI_SWITCH, AT(join_parts),
      .help = "join a content of several text parts by line ends, for templates that know only texts"},
     {.names = "date", .type = CLI_TEXT, .value = "YYYY-MM-DD", AT(date),

@@ -32,7 +32,7 @@ static void read_choices(clef_constraint *c, const char *source, size_t n)
     for (size_t i = 0; i < n_texts && texts && !c->work.status; i++) {
         const json_t *item = json_array_get(list, i);
         if (!json_is_string(item))
-            clef__work_fail(&c->work, CLEF_E_FORMAT, "item %zu is no string", i + 1);
+            clef__work_fail(&c->work, CLEF_E_FORMAT, "item %zu is not a string", i + 1);
         else
             texts[i] = (clef__utf8_text){json_string_value(item), json_string_length(item)};
     }

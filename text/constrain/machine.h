@@ -109,7 +109,7 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code);
 uint32_t clef__machine_token(clef__machine *m, uint32_t config, int32_t id, int is_special);
 /** 1 if the node is such a token, and this one fits. */
 int clef__gnode_takes(const clef__gnode *node, int32_t id, int is_special);
-/** The n frames that come after those of a config that may end here: they are no part of the config, since
+/** The n frames that come after those of a config that may end here: they are not part of the config, since
  *  what comes next may go on with what may end. Valid until the machine is used again. */
 const uint32_t *clef__machine_after(clef__machine *m, uint32_t config, uint32_t *n);
 /** 1 if a code point from lo to hi leads on. */
@@ -153,7 +153,7 @@ void clef__machine_pop(clef__machine *m, uint32_t parent);
 void clef__machine_follow(clef__machine *m, uint32_t id, uint32_t code);
 /** Pops, and follows what is then on top. */
 void clef__machine_pop_follow(clef__machine *m, uint32_t parent, uint32_t code);
-/** The same of JSON's frames: json_machine.c. */
+/** As clef__machine_follow(), for JSON's frames: json_machine.c. */
 void clef__json_follow(clef__machine *m, clef__frame f, uint32_t code);
 int  clef__json_can(clef__machine *m, const clef__frame *f, uint32_t lo, uint32_t hi);
 

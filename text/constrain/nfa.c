@@ -230,7 +230,7 @@ static const clef__dfa *determine(nfa *a, uint32_t start)
         s.first[0] = 0;
         begin_set(&s);
         close_over(a, &s, start, 1, 0);
-        s.closed[s.n_closed++] = 0; /* so that no later set is the same: only here is the begin */
+        s.closed[s.n_closed++] = 0; /* so that no later set is the same: only here is the start */
         number_of(a->work, &s);
         for (uint32_t i = 0; i < s.n && !a->work->status; i++) {
             clef__draft_state(&d, ends_in(a, &s, i, i == 0));

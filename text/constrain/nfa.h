@@ -11,7 +11,7 @@ typedef enum clef__re_kind {
     CLEF__RE_THEN,   /* a, then b */
     CLEF__RE_EITHER, /* a or b */
     CLEF__RE_REPEAT, /* a, min to max times */
-    CLEF__RE_BEGIN,  /* the begin of the text: ^ */
+    CLEF__RE_BEGIN,  /* the start of the text: ^ */
     CLEF__RE_END     /* the end of the text: $ */
 } clef__re_kind;
 
@@ -28,8 +28,8 @@ struct clef__re {
 const clef__dfa *clef__re_dfa(clef__dfas *dfas, const clef__re *re, int whole);
 
 /** Parses an expression of ECMA-262 (2024, section 22.2 and annex B) and returns its texts. Assertions other
- *  than ^ and $, references to groups and Unicode properties are CLEF_E_UNSUPPORTED; what is no expression is
- *  CLEF_E_FORMAT. Both name the place. */
+ *  than ^ and $, references to groups and Unicode properties are CLEF_E_UNSUPPORTED; CLEF_E_FORMAT: it is not
+ *  an expression. Both name the place. */
 const clef__dfa *clef__pattern_dfa(clef__dfas *dfas, const char *text, size_t n, int whole);
 
 #endif

@@ -117,7 +117,7 @@ static int is_class(int c)
     return c > 0 && strchr("dDwWsS", c) != NULL;
 }
 
-/* The character after a backslash, which is no class. */
+/* The character after a backslash, which is not a class. */
 static uint32_t take_escape(parser *p, int in_class)
 {
     static const char names[] = "tnvfr", codes[] = "\t\n\v\f\r";

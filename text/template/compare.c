@@ -160,7 +160,7 @@ int clef__contains(clef__tpl *t, clef__value in, clef__value what)
     case CLEF__STRING:
         if (what.kind == CLEF__STRING)
             return clef__find_bytes(in.s, what.s, 0) >= 0;
-        clef__tpl_fail(t, CLEF_E_FORMAT, "'in' a string wants a string, got '%s'", clef__kind_name(what));
+        clef__tpl_fail(t, CLEF_E_FORMAT, "'in' a string needs a string, got '%s'", clef__kind_name(what));
         return 0;
     case CLEF__LIST:
     case CLEF__TUPLE:
@@ -178,7 +178,7 @@ int clef__contains(clef__tpl *t, clef__value in, clef__value what)
     case CLEF__UNDEFINED:
         return 0;
     default:
-        clef__tpl_fail(t, CLEF_E_FORMAT, "'in' wants a string, list or dict, got '%s'", clef__kind_name(in));
+        clef__tpl_fail(t, CLEF_E_FORMAT, "'in' needs a string, list or dict, got '%s'", clef__kind_name(in));
         return 0;
     }
 }

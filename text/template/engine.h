@@ -341,7 +341,7 @@ void clef__parse_fail(clef__parser *p, const char *wanted);
 clef__value clef__eval(clef__tpl *t, const clef__node *n);
 void clef__exec(clef__tpl *t, const clef__node *first);
 clef__value clef__attribute(clef__tpl *t, clef__value of, clef__str *name);
-clef__value clef__method(clef__tpl *t, clef__value of, clef__str *name); /* an attribute that is no item */
+clef__value clef__method(clef__tpl *t, clef__value of, clef__str *name); /* an attribute, not an item */
 clef__value clef__item(clef__tpl *t, clef__value of, clef__value key);
 clef__value clef__slice_of(clef__tpl *t, clef__value of, clef__value from, clef__value to, clef__value step);
 clef__value clef__binary(clef__tpl *t, int32_t op, clef__value a, clef__value b);

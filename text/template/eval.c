@@ -434,7 +434,7 @@ static void spread(clef__tpl *t, const clef__node *n, call_args *out)
             out->values[out->args.n++] = items->at[i];
     }
     if (n->d && dict.kind != CLEF__DICT)
-        clef__tpl_fail(t, CLEF_E_FORMAT, "'**' wants a dict, got '%s'", clef__kind_name(dict));
+        clef__tpl_fail(t, CLEF_E_FORMAT, "'**' needs a dict, got '%s'", clef__kind_name(dict));
     for (size_t i = 0; dict.kind == CLEF__DICT && i < dict.d->n && !t->status; i++) {
         if (out->args.n_named == CLEF__TPL_MAX_ARGS || dict.d->keys[i].kind != CLEF__STRING) {
             too_many(t);
@@ -473,7 +473,7 @@ clef__value clef__call(clef__tpl *t, clef__value callee, const clef__args *args)
     }
     if (callee.kind == CLEF__LOOP && callee.loop->node)
         return clef__call_loop(t, callee.loop, args);
-    return clef__tpl_fail(t, CLEF_E_FORMAT, "'%s' is no function", clef__kind_name(callee));
+    return clef__tpl_fail(t, CLEF_E_FORMAT, "'%s' is not a function", clef__kind_name(callee));
 }
 
 static clef__value eval_call(clef__tpl *t, const clef__node *n)
@@ -553,7 +553,7 @@ static clef__value eval_sign(clef__tpl *t, const clef__node *n)
     if (v.kind == CLEF__BIG)
         return n->kind == CLEF__N_NEG ? negative(t, v.s) : v;
     if (!clef__is_number(v))
-        return clef__tpl_fail(t, CLEF_E_FORMAT, "a sign wants a number, got '%s'", clef__kind_name(v));
+        return clef__tpl_fail(t, CLEF_E_FORMAT, "a sign needs a number, got '%s'", clef__kind_name(v));
     if (v.kind == CLEF__FLOAT)
         return clef__float(n->kind == CLEF__N_NEG ? -v.f : v.f);
     return n->kind == CLEF__N_NEG ? of_ints(t, '-', 0, v.i) : clef__int(v.i);

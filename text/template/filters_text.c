@@ -142,7 +142,7 @@ clef__value clef__filter_xmlattr(clef__tpl *t, clef__value self, const clef__arg
         if (value.kind == CLEF__NONE || value.kind == CLEF__UNDEFINED)
             continue;
         if (key.kind != CLEF__STRING)
-            return clef__tpl_fail(t, CLEF_E_FORMAT, "xmlattr: a name that is no string");
+            return clef__tpl_fail(t, CLEF_E_FORMAT, "xmlattr: a name that is not a string");
         for (size_t at = 0; at < key.s->n; at += clef__char_bytes(key.s->p + at, key.s->n - at))
             if ((key.s->p[at] && strchr("/>=", key.s->p[at])) ||
                 clef__tpl_is_space(clef__codepoint(key.s->p + at, key.s->n - at)))

@@ -190,7 +190,7 @@ static clef__str *char_of(clef__tpl *t, clef__value v)
     if (!text)
         return NULL;
     if (v.kind == CLEF__BIG || v.i < 0 || v.i > 0x10FFFF || (v.i >= 0xD800 && v.i < 0xE000)) {
-        clef__tpl_fail(t, CLEF_E_FORMAT, "'%%c': the number is no character");
+        clef__tpl_fail(t, CLEF_E_FORMAT, "'%%c': the number is not a character");
         return NULL;
     }
     return clef__str_of(t, text, (size_t)utf8proc_encode_char((int32_t)v.i, (utf8proc_uint8_t *)text), 0);

@@ -1,5 +1,5 @@
 /* From source to tokens, as Jinja does it with trim_blocks and lstrip_blocks: a line end behind a block is
- * dropped, and so are blanks between the begin of a line and a block. "-" strips all white space on its
+ * dropped, and so are blanks between the start of a line and a block. "-" strips all white space on its
  * side, "+" keeps it. */
 #include <errno.h>
 #include <stdio.h>
@@ -156,7 +156,7 @@ static size_t escape(lexer *x, const char *p, size_t left, char *out, size_t *n)
         const int digits = *p == 'x' ? 2 : *p == 'u' ? 4 : 8;
         if (left <= (size_t)digits || !hex_of(p + 1, digits, &c) || c > 0x10FFFF ||
             (c >= 0xD800 && c < 0xE000)) {
-            fail(x, "a string has an escape that is no character");
+            fail(x, "a string has an escape that is not a character");
             return 0;
         }
         used = (size_t)digits + 1;

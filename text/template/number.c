@@ -67,7 +67,7 @@ static clef__value read_int(clef__tpl *t, char *text, int64_t base)
     if (!drop_underscores(text, has_prefix) || !*text || *text == '+' || *text == '-' || *text == ' ')
         return clef__undefined;
     if (base == 0 && !has_prefix && *text == '0' && strspn(text, "0") != strlen(text))
-        return clef__undefined; /* "012" is no integer in Python */
+        return clef__undefined; /* "012" is not an integer in Python */
     for (const char *c = text; *c; c++)
         if (!((*c >= '0' && *c <= '9') || ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z')))
             return clef__undefined;

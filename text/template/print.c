@@ -379,7 +379,7 @@ static clef__value read_string(clef__tpl *t, clef__slice text, int mark)
             }
         }
         if (c >= 0xD800 && c < 0xE000)
-            c = 0xFFFD; /* half of a pair is no character */
+            c = 0xFFFD; /* half of a pair is not a character */
         n += (size_t)utf8proc_encode_char((utf8proc_int32_t)c, (utf8proc_uint8_t *)out + n);
     }
     return out ? clef__text_value(t, out, n, mark) : clef__undefined;

@@ -38,7 +38,7 @@ clef_status clef_template_parse(const char *source, size_t n_bytes, const char *
         return clef__fail(err, CLEF_E_LIMIT, "%s: a template of more than %d KiB", name,
                           CLEF__TPL_MAX_SOURCE >> 10);
     if (!is_text(source, n_bytes))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: the template is no UTF-8 text", name);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: the template is not UTF-8 text", name);
     clef_template *tpl = calloc(1, sizeof *tpl);
     if (tpl) {
         tpl->name = malloc(strlen(name) + 1);
@@ -150,7 +150,7 @@ static void define_all(clef__tpl *t, const clef_template_opts *opts)
 {
     if (!is_text(opts->messages, opts->messages_bytes) ||
         (opts->tools && !is_text(opts->tools, opts->tools_bytes)))
-        clef__tpl_fail(t, CLEF_E_FORMAT, "messages or tools are no UTF-8 text");
+        clef__tpl_fail(t, CLEF_E_FORMAT, "messages or tools are not UTF-8 text");
     const clef__value messages = clef__value_of_json(t, opts->messages, opts->messages_bytes, "messages", 1);
     if (!t->status && messages.kind != CLEF__LIST)
         clef__tpl_fail(t, CLEF_E_FORMAT, "messages: expected a JSON array, got '%s'",

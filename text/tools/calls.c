@@ -151,7 +151,7 @@ static char *copy_of(clef__slice text)
     return copy;
 }
 
-/* The object's text; *out is NULL when the arguments are no object, nor a string with an object in it. */
+/* The object's text; *out is NULL when the arguments are not an object, nor a string with an object in it. */
 static clef_status object_text(clef__slice arguments, char **out, clef_error *err)
 {
     *out = NULL;

@@ -115,7 +115,7 @@ static clef__slice without_line_ends(clef__slice value)
     return value;
 }
 
-/* Reads <parameter=x>..</parameter> at the begin of `rest`, and moves it on. Returns 0 when there is none. */
+/* Reads <parameter=x>..</parameter> at the start of `rest`, and moves it on. Returns 0 when there is none. */
 static int next_parameter(clef__slice *rest, clef__slice *name, clef__slice *value)
 {
     const size_t from = clef__json_blank(rest->at, rest->n, 0);

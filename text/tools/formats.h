@@ -15,7 +15,7 @@ typedef struct clef__tags {
     const char *inner[CLEF__MAX_INNER + 1];    /* tags that `read` looks for */
     clef__block_reader *read;                  /* what follows a call's tag; NULL: no calls */
     int32_t tag_belongs;     /* the number of the tag in `call` that is part of the block, counted from 1 */
-    int32_t is_bare;         /* a call needs no tag: it is an object at the begin, or behind another call */
+    int32_t is_bare;         /* a call needs no tag: it is an object at the start, or behind another call */
     int32_t thinks_anywhere; /* reasoning may follow content: its tags are special tokens */
 } clef__tags;
 

@@ -137,7 +137,7 @@ size_t clef__json_end(const char *text, size_t n, size_t at)
 
 /* ---- parts of values -------------------------------------------------------------------------- */
 
-/* From *at, or the begin, to the next item: past the bracket or comma and white space. 0 at the end. */
+/* From *at, or the start, to the next item: past the bracket or comma and white space. 0 at the end. */
 static size_t next_item(clef__slice list, size_t at)
 {
     at = clef__json_blank(list.at, list.n, at);

@@ -29,7 +29,7 @@ int clef__json_string_is(clef__slice string, const char *text);
 int clef__json_item(clef__slice array, size_t *at, clef__slice *item);
 /** The same for the members of an object. `name` has its quotation marks. */
 int clef__json_next(clef__slice object, size_t *at, clef__slice *name, clef__slice *value);
-/** The text that a string value stands for, malloced; *out is NULL when the value is no string, or one with
+/** The text that a string value stands for, malloced; *out is NULL when the value is not a string, or has
  *  a NUL. CLEF_E_NOMEM. */
 clef_status clef__json_text_of(clef__slice value, char **out, clef_error *err);
 

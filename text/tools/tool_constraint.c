@@ -357,7 +357,7 @@ static uint32_t free_text(maker *m, const clef__dfa *dfa, uint32_t to)
     return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = dfa, .to = to});
 }
 
-/* All texts that are not read as JSON where they may be: they are no JSON, or a string. */
+/* All texts that are not read as JSON where they may be: they are not JSON, or a string. */
 static const clef__dfa *texts_not_json(maker *m)
 {
     static const char json[] = "\\s*(null|true|false|-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?|"
@@ -365,7 +365,7 @@ static const clef__dfa *texts_not_json(maker *m)
     return clef__dfa_not(&m->c->dfas, clef__pattern_dfa(&m->c->dfas, json, sizeof json - 1, 1));
 }
 
-/* The alternatives of an expression that are no strings, as an expression; 0: there are none. */
+/* The alternatives of an expression that are not strings, as an expression; 0: there are none. */
 static uint32_t without_strings(maker *m, uint32_t expr)
 {
     clef__schema *schema = &m->c->schema;
@@ -523,7 +523,7 @@ static uint32_t text_or(maker *m, uint32_t start)
     const clef__dfa *texts = clef__dfa_any(&m->c->dfas);
     clef__gnode special = {.kind = CLEF__G_SPECIAL};
     size_t n = 0;
-    if (tags->is_bare) { /* an object at the begin is a call, and what begins otherwise is text */
+    if (tags->is_bare) { /* an object at the start is a call, and what begins otherwise is text */
         static const char other[] = "[^{\\s][^]*";
         texts = clef__pattern_dfa(&m->c->dfas, other, sizeof other - 1, 1);
     }

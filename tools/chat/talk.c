@@ -19,7 +19,7 @@ int talk_add(talk *t, const char *role, const char *content)
     json_t *message = content ? json_pack("{s:s, s:s}", "role", role, "content", content)
                               : json_pack("{s:s, s:n}", "role", role, "content");
     if (!message || json_array_append_new(t->messages, message) != 0)
-        return cli_fail(CLI_FAILED, "chat: the message is no UTF-8");
+        return cli_fail(CLI_FAILED, "chat: the message is not UTF-8");
     return CLI_GO_ON;
 }
 
@@ -33,7 +33,7 @@ int talk_system(talk *t, const char *text)
 {
     json_t *message = json_pack("{s:s, s:s}", "role", "system", "content", text);
     if (!message)
-        return cli_fail(CLI_FAILED, "chat: the system message is no UTF-8");
+        return cli_fail(CLI_FAILED, "chat: the system message is not UTF-8");
     if (is_role(t, 0, "system"))
         json_array_remove(t->messages, 0);
     if (*text)

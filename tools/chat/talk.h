@@ -61,7 +61,7 @@ void talk_close(talk *t);
 
 /** Adds a message of a role; content NULL: null. */
 int talk_add(talk *t, const char *role, const char *content);
-/** Puts a system message at the begin, or replaces the one that is there; "" removes it. */
+/** Puts a system message at the start, or replaces the one that is there; "" removes it. */
 int talk_system(talk *t, const char *text);
 /** Removes the last message of the user and all that follows it. Returns 0 if there is none. */
 int talk_undo(talk *t);

@@ -192,7 +192,7 @@ static int take_piece(serve_choice *c, const char *text, size_t n)
     return n_let ? take_text(c, let, n_let) : 1;
 }
 
-/* Special tokens are no text, but for those with which a chat's model marks its reasoning and calls. */
+/* Special tokens are not text, but for those with which a chat's model marks its reasoning and calls. */
 static int is_text(const serve_choice *c, int32_t id)
 {
     const serve_task *t = c->task;

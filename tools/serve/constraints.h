@@ -20,7 +20,7 @@ void serve_constraints_destroy(serve_constraints *all); /* accepts NULL */
 clef_constraint *serve_constraints_take(struct serve_request *r, clef_constraint_kind kind,
                                         const char *source, size_t n, const clef_constraint_opts *opts,
                                         const char *param);
-/** The same of a constraint on tool calls. */
+/** As serve_constraints_take(), for a constraint on tool calls. */
 clef_constraint *serve_constraints_take_tools(struct serve_request *r, const clef_tool_constraint_opts *opts);
 void serve_constraints_give(serve_constraints *all, clef_constraint *constraint); /* accepts NULL */
 

@@ -40,7 +40,7 @@ typedef struct serve_params {
 
 /** Reads the body of a request; 0, and its error is set. Free with serve_params_finish() in either case. */
 int serve_params_read(serve_request *r, serve_form form, serve_params *out);
-/** Drops all but what a request still needs while it is computed: `stop` and what is no text. */
+/** Drops all but what a request still needs while it is computed: `stop` and what is not text. */
 void serve_params_shrink(serve_request *r, serve_params *p);
 void serve_params_finish(serve_params *p);
 

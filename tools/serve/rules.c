@@ -261,7 +261,7 @@ static int check_body(serve_request *r, serve_head *h, const char *method)
         errno = 0;
         h->n_body = strtoull(h->length, &end, 10);
         if (errno || !end || *end || !isdigit((unsigned char)h->length[0]))
-            return serve_fail(&r->error, SERVE_E_HTTP, NULL, "Content-Length '%.40s' is no number",
+            return serve_fail(&r->error, SERVE_E_HTTP, NULL, "Content-Length '%.40s' is not a number",
                               h->length);
     }
     if (h->length && h->encoding)

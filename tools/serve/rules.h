@@ -12,14 +12,14 @@ typedef struct serve_head {
     size_t n_bytes;
     serve_socket socket;
     int long_uri, is_full, is_proxy, is_http11;
-    const char *wrong; /* NULL, or what of the head is no HTTP */
+    const char *wrong; /* NULL, or what of the head is not HTTP */
     /* what came of it */
     uint64_t n_body; /* as the head says; 0: it does not */
     int is_options, origin_allowed;
     const char *allow; /* NULL, or the methods there are */
 } serve_head;
 
-/** Takes a header line. What of it is no HTTP is noted in `wrong`. */
+/** Takes a header line. What of it is not HTTP is noted in `wrong`. */
 void serve_head_add(serve_head *head, const char *name, const char *value);
 /** Sets the request's endpoint, id and tenant, or its error. */
 void serve_rules_check(serve_request *r, serve_head *head, const char *url, const char *method);

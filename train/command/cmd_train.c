@@ -85,7 +85,7 @@ static const cli_option train_option_table[] = {
     {.names = "dropout", .type = CLI_FLOAT, .value = "P", AT(dropout), .lo = 0, .hi = 0.99,
      .help = "of the embeddings and of each block's result [0]"},
     {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed),
-     .help = "decides the order of the data, the begin and dropout [0]"},
+     .help = "decides the order of the data, the initial values and dropout [0]"},
     {.names = "recompute", .type = CLI_SWITCH, AT(recompute),
      .help = "compute each layer again for its gradient, which needs less memory and a third more time"},
 

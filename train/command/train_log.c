@@ -61,7 +61,7 @@ int train_log_open(train_run *r)
     return r->log ? CLI_GO_ON : cli_fail(CLI_FAILED, "%s: cannot be written: %s", to, strerror(errno));
 }
 
-/* Ends a line. A full disk must not go unnoticed, but a log is no reason to stop. */
+/* Ends a line. A full disk must not go unnoticed, but a log is not a reason to stop. */
 static void end_line(train_run *r)
 {
     fputs("}\n", r->log);

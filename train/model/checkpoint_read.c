@@ -39,7 +39,7 @@ static clef_status check_bytes(const char *path, const clef_mapping *file, clef_
     unsigned char digest[CLEF_SHA256_BYTES];
     clef_sha256 sha;
     if (n < 8 || memcmp(p, CLEF_CHECKPOINT_MAGIC, 8) != 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: is no checkpoint: expected it to begin with %s", path,
+        return clef__fail(err, CLEF_E_FORMAT, "%s: is not a checkpoint: expected it to begin with %s", path,
                           CLEF_CHECKPOINT_MAGIC);
     if (n < CLEF_CHECKPOINT_HEAD_BYTES + sizeof digest)
         return damaged(path, "it is cut short", err);

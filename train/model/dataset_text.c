@@ -178,7 +178,7 @@ clef_status clef__text_next(clef__text_reader *r, int *found, clef_error *err)
             !is_blank(r->parts[0], r->n_part[0]) && (!r->is_pairs || !is_blank(r->parts[1], r->n_part[1]));
         if (*found)
             return CLEF_OK;
-        /* Lines between documents are no documents. */
+        /* Lines between documents are not documents. */
         r->n_empty += r->is_jsonl || r->rule == CLEF_DOCUMENTS_MARKED;
     }
     return CLEF_OK;

@@ -26,7 +26,7 @@ typedef struct clef__save {
  *  it cannot be written. */
 clef_status clef__save_begin(const char *path, clef__save *out, clef_error *err);
 clef_status clef__save_bytes(clef__save *save, const char *name, const char *text, size_t n, clef_error *err);
-/** The same of a value, as text with a line end. */
+/** As clef__save_bytes(), with a value as text and a line end. */
 clef_status clef__save_json(clef__save *save, const char *name, const json_t *value, clef_error *err);
 /** Copies folder/name, if it exists, under the same name. */
 clef_status clef__save_copy(clef__save *save, const char *folder, const char *name, clef_error *err);

@@ -125,8 +125,8 @@ static int can_fuse(const clef_lowering *lo, const clef_value *y, const clef_val
            !clef__is_output(y);
 }
 
-/* Blocks that are no integer codes (cl/expert/expert_codes.h) take registers to decode: expert_few_sum spills
- * with them, but for NVIDIA's GPUs. */
+/* Blocks that are not integer codes (cl/expert/expert_codes.h) take registers to decode: expert_few_sum
+ * spills with them, but for NVIDIA's GPUs. */
 static int sum_has_registers(const clef_caps *caps, clef_dtype dtype)
 {
     return caps->nv_asm || clef__has_expert_codes(dtype) || clef_dtype_block_elems(dtype) == 1;

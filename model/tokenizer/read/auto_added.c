@@ -148,7 +148,7 @@ static clef_status add_decoder(adder *to, json_t *known)
     return st;
 }
 
-/* The special tokens that are no added tokens yet. */
+/* The special tokens that are not added tokens yet. */
 static clef_status add_special(adder *to, json_t *known, json_t *seen)
 {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",

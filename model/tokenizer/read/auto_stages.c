@@ -76,7 +76,7 @@ static json_t *split(const char *kind, const char *pattern, const char *behavior
                      behavior, "invert", 0);
 }
 
-/* A Sequence of a list; an empty list is no stage. */
+/* A Sequence of a list; an empty list is not a stage. */
 static json_t *sequence(const char *key, json_t *list)
 {
     return json_pack("{s:s, s:o}", "type", "Sequence", key, list);

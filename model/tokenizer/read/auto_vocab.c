@@ -68,7 +68,7 @@ static clef_status add_piece(void *to, int32_t id, const clef__spm_piece_text *p
     }
     if (!text || memchr(piece->text, 0, piece->n)) {
         json_decref(text);
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "SentencePiece: piece %d is no UTF-8 text", (int)id);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "SentencePiece: piece %d is not UTF-8 text", (int)id);
     }
     return json_array_append_new(to, json_pack("[o, f, I]", text, piece->score, (json_int_t)piece->type))
                ? clef__fail(err, CLEF_E_NOMEM, "SentencePiece: no memory for piece %d", (int)id)
@@ -102,7 +102,7 @@ clef_status clef__auto_read_spm(clef__auto *a)
     if (st == CLEF_OK)
         st = clef__spm_spec_read(data, n, a->path, &spec, a->err);
     if (st == CLEF_OK && !(a->spm = spec_json(&spec)))
-        st = clef__fail(a->err, CLEF_E_FORMAT, "%s: a piece's text is no UTF-8", a->path);
+        st = clef__fail(a->err, CLEF_E_FORMAT, "%s: a piece's text is not UTF-8", a->path);
     if (st == CLEF_OK)
         st = clef__spm_pieces(&spec, add_piece, json_object_get(a->spm, "pieces"), a->err);
     free(data);

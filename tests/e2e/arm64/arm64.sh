@@ -9,7 +9,7 @@ export CLEF_TUNE=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 unset CLEF_PROOF CLEF_PROVER QEMU_CPU
 
 # arm PROCESSOR ARGUMENTS...: clef on that processor. native_run: on this one, with a cache of its own.
-# What PoCL says of the emulated machine is no message of clef.
+# What PoCL says of the emulated machine is not a message of clef.
 arm() { QEMU_CPU=$1 $CLEF_EMULATOR "$CLEF" "${@:2}" 2> >(grep -v -e "^pocl warning: " -e "hwloc" >&2); }
 native_run() { CLEF_CACHE_DIR=$tmp/cache "$native" run "$@"; }
 demo=$CLEF_SOURCE/share/demo

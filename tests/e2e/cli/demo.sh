@@ -47,5 +47,5 @@ exec 3>&-
 wait $pid
 same "Ctrl-C exits" 130 $?
 if "$CLEF" run -p x -n 50 --ignore-eos 2>"$tmp/err" | head -c 3 >/dev/null; then ok "a reader that goes"; else fail "a reader that goes"; fi
-if grep -q "cannot" "$tmp/err"; then fail "a reader that goes is no error"; else ok "a reader that goes is no error"; fi
+if grep -q "cannot" "$tmp/err"; then fail "a reader that goes is not an error"; else ok "a reader that goes is not an error"; fi
 finish

@@ -7,7 +7,7 @@ refused "a folder without a model" 1 "$tmp" "$CLEF" run "$tmp" -p x
 : >"$tmp/empty.gguf"
 refused "an empty file" 1 "empty.gguf" "$CLEF" info "$tmp/empty.gguf"
 printf 'this is not a model at all, just words' >"$tmp/words.gguf"
-refused "a file that is no model" 1 "words.gguf" "$CLEF" info "$tmp/words.gguf"
+refused "a file that is not a model" 1 "words.gguf" "$CLEF" info "$tmp/words.gguf"
 
 # One tensor of 1024 floats at an offset far beyond the file's end.
 {

@@ -41,7 +41,7 @@ check "clear" "$CLEF" cache clear
 same "leaves nothing" 0 "$(find "$dir" -type f | wc -l)"
 
 # The limit: what was used longest ago goes first, and what somebody writes stays.
-refused "a limit that is no size" 1 "CLEF_CACHE_MAX 1X" env CLEF_CACHE_MAX=1X "$CLEF" run "$demo" $greedy
+refused "a limit that is not a size" 1 "CLEF_CACHE_MAX 1X" env CLEF_CACHE_MAX=1X "$CLEF" run "$demo" $greedy
 refused "nor is a negative one" 1 "CLEF_CACHE_MAX -1" env CLEF_CACHE_MAX=-1 "$CLEF" run "$demo" $greedy
 mkdir -p "$dir/programs"
 for name in old.bin new.bin old.bin.1-1.tmp new.bin.1-1.tmp; do head -c 6000000 /dev/zero >"$dir/programs/$name"; done

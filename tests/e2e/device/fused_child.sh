@@ -1,5 +1,5 @@
 # A fused step is built and tried by a child: the first start goes on launch by launch, later ones have it. One that fails is set aside with one line,
-# a child that is stopped leaves nothing, and two at once are no matter.
+# a child that is stopped leaves nothing, and two at once do not matter.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/count_layer.so
@@ -65,7 +65,7 @@ cold
 CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
 kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/proof/step")
 same "a child that was killed: the ids" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
-empty "is no fault of the fused step" "$(cat "$tmp/err")"
+empty "is not a fault of the fused step" "$(cat "$tmp/err")"
 same "which is built by the next" 1 "$(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
 
 cold

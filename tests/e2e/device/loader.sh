@@ -26,7 +26,7 @@ check "info without a loader" env CLEF_OPENCL="$tmp/none.so" "$CLEF" info -m "$d
 refused "no loader" 1 "no OpenCL loader $tmp/none.so ocl-icd-libopencl1 pocl-opencl-icd CLEF_OPENCL" \
   env CLEF_OPENCL="$tmp/none.so" "$CLEF" run -m "$demo" -p a
 echo text >"$tmp/text.so"
-refused "a loader that is no library" 1 "no OpenCL loader $tmp/text.so" env CLEF_OPENCL="$tmp/text.so" "$CLEF" run -m "$demo" -p a
+refused "a loader that is not a library" 1 "no OpenCL loader $tmp/text.so" env CLEF_OPENCL="$tmp/text.so" "$CLEF" run -m "$demo" -p a
 loader=$(ldconfig -p | sed -n 's/.*libOpenCL\.so\.1 .* => //p' | head -1)
 [ -n "$loader" ] || { fail "expected libOpenCL.so.1 on this machine, found none"; finish; }
 same "the loader named by CLEF_OPENCL" "$(run)" "$(CLEF_OPENCL=$loader run)"

@@ -52,7 +52,7 @@ refused "too few shares" 1 "1 shares 2 devices" $run -d 0:0,0:1 --split 60
 refused "too many shares" 1 "3 shares 2 devices" $run -d 0:0,0:1 --split 60,40,3
 refused "a share of nothing" 1 "--split 60,0" $run -d 0:0,0:1 --split 60,0
 refused "a negative share" 1 "--split -40" $run -d 0:0,0:1 --split 60,-40
-refused "a share that is no number" 1 "--split half" $run -d 0:0,0:1 --split half,half
+refused "a share that is not a number" 1 "--split half" $run -d 0:0,0:1 --split half,half
 refused "a share that is none" 1 "--split" $run -d 0:0,0:1 --split inf,1
 refused "shares for one device" 1 "one device" $run -d 0:0 --split 60,40
 refused "more devices than layers" 1 "8 stages 6 layers" $run -d 0,1,0,1,0,1,0,1 --split 1,1,1,1,1,1,1,1

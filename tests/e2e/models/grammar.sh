@@ -49,7 +49,7 @@ same "cases" '{"ok": [true, true, false]}
 {"error": {"path": "", "keyword": "JSON"' "$("$CLEF" grammar --cases "$tmp/cases.jsonl" | sed 's/, "message.*//')"
 check "times" grep -q "mask: .*p99" <("$CLEF" grammar --cases "$tmp/cases.jsonl" --bench "$demo")
 
-# What is generated fits, whatever the seed; a text that was cut is the begin of one that does.
+# What is generated fits, whatever the seed; a text that was cut is the start of one that does.
 for seed in 1 2 3 4 5 6; do
   "$CLEF" run "$demo" -p "ROMEO:" --json-schema "$tmp/s.json" -n 80 --temp 3 --top-k 0 -s $seed -q >"$tmp/out"
   came=0

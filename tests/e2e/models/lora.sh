@@ -101,7 +101,7 @@ refused_adapter "a layer beyond the last" "transformer.h.6.attn.c_proj" transfor
 refused_adapter "an unknown target" "transformer.h.0.attn.q_proj" transformer.h.0.attn.q_proj
 refused_adapter "another shape" "c_attn 192 576" transformer.h.0.attn.c_attn
 refused_adapter "another architecture" "model.layers.0.self_attn.o_proj gpt2" model.layers.0.self_attn.o_proj
-refused "a model is no adapter" 1 "general.type adapter" "$CLEF" logits "$demo" --lora "$tmp/plain.gguf" -p x
+refused "a model is not an adapter" 1 "general.type adapter" "$CLEF" logits "$demo" --lora "$tmp/plain.gguf" -p x
 refused "an export" 1 "adapters merge" "$CLEF" graph "$demo" --lora "$tmp/a" --format onnx -o "$tmp/x.onnx"
 refused "an unknown type" 2 "q9_9" "$CLEF" lora merge "$demo" "$tmp/a" "$tmp/x.gguf" --type q9_9
 refused "no such action" 2 "merge" "$CLEF" lora split "$demo" "$tmp/a" "$tmp/x.gguf"

@@ -90,7 +90,7 @@ refused_line "text after the object" "no JSON" '{"prompt": "a"} b'
 refused_line "a key twice" "duplicate" '{"prompt": "a", "prompt": "b"}'
 refused_line "an unknown key" "temprature temperature" '{"prompt": "a", "temprature": 1}'
 refused_line "no prompt" "prompt" '{"n": 3}'
-refused_line "a prompt that is no text" "prompt string" '{"prompt": 3}'
+refused_line "a prompt that is not text" "prompt string" '{"prompt": 3}'
 refused_line "n as a text" '"n" integer' '{"prompt": "a", "n": "3"}'
 refused_line "n as a fraction" '"n" integer' '{"prompt": "a", "n": 1.5}'
 refused_line "n below" '"n" -1' '{"prompt": "a", "n": -2}'
@@ -104,7 +104,7 @@ refused_line "an empty line" "no JSON" ''
 printf 'a\n\nb\n' >"$tmp/gap.txt"
 refused "an empty prompt" 1 "line 2 empty" "$CLEF" run "$demo" --file "$tmp/gap.txt" --max-seqs 2
 printf 'a\nb\xc3(\n' >"$tmp/latin.txt"
-refused "a prompt that is no UTF-8" 1 "line 2 UTF-8" "$CLEF" run "$demo" --file "$tmp/latin.txt" --max-seqs 2
+refused "a prompt that is not UTF-8" 1 "line 2 UTF-8" "$CLEF" run "$demo" --file "$tmp/latin.txt" --max-seqs 2
 : >"$tmp/empty.txt"
 refused "an empty file" 1 "no line" "$CLEF" run "$demo" --file "$tmp/empty.txt" --max-seqs 2
 refused "no file" 1 "nothing.jsonl" "$CLEF" run "$demo" --file "$tmp/nothing.jsonl"

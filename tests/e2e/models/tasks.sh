@@ -40,7 +40,7 @@ refused "two forms" 2 "--json --npy" "$CLEF" embed "$bert" x --json --npy
 refused "a folder that cannot be written to" 1 "$tmp/none/x" "$CLEF" embed "$bert" x -q -o "$tmp/none/x"
 refused "an encoder-decoder" 1 "encoder-decoder" "$CLEF" embed "$t5" "a cat" -q
 check "an empty text" "$CLEF" embed "$bert" ""
-check "bytes that are no UTF-8" "$CLEF" embed "$bert" "$(printf 'a \xff\xc3 cat')"
+check "bytes that are not UTF-8" "$CLEF" embed "$bert" "$(printf 'a \xff\xc3 cat')"
 folder dense
 sed -i 's/models.Normalize/models.Dense/' "$tmp/dense/modules.json"
 refused "a module that clef has not" 1 "models.Dense Pooling" "$CLEF" embed "$tmp/dense" x -q
@@ -76,7 +76,7 @@ same "beams, the best four" "$(grep -o '"n_beams": 4, "length_penalty": 1, [^[]*
   sed 's/.*\[\[//; s/\]\]//; s/\], \[/;/g; s/ //g' | tr ';' '\n')" "$("$CLEF" run "$t5" -p "$text" --beams 4 --n-best 4 -n 12 --print-ids -q)"
 check "sampling" "$CLEF" run "$t5" -p "$text" --temp 1 --seed 3 -n 8
 refused "more texts than beams" 2 "--n-best 3 --beams 2" "$CLEF" run "$t5" -p x --beams 2 --n-best 3
-refused "a target that is no token" 1 "fra_Latn" "$CLEF" run "$t5" -p x --target fra_Latn -q
+refused "a target that is not a token" 1 "fra_Latn" "$CLEF" run "$t5" -p x --target fra_Latn -q
 refused "a target of a decoder" 2 "--target gpt2" "$CLEF" run -p x --target the -q
 same "a target begins the text" "$("$CLEF" run "$t5" -p "$text" --target the --temp 0 -n 1 --print-ids -q | grep -c '^[0-9]*$')" 1
 refused "a source beyond the model's limit" 1 "source 2048" "$CLEF" run "$t5" -p "$(printf 'the %.0s' {1..2100})" -q

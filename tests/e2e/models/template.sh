@@ -56,9 +56,9 @@ bad "a giant text" '{{ "x" * 1000000000 }}' "MiB"
 bad "a giant range" '{%% for i in range(1000000000) %%}{%% endfor %%}' "100000"
 refused "no messages" 2 "--messages" "$CLEF" template --template chatml
 echo '{"role": 1}' >"$tmp/talk.json"
-refused "messages that are no list" 1 "messages array" render --template chatml
+refused "messages that are not a list" 1 "messages array" render --template chatml
 echo '[1]' >"$tmp/talk.json"
-refused "a message that is no object" 1 "messages item 0 object" render --template chatml
+refused "a message that is not an object" 1 "messages item 0 object" render --template chatml
 refused "a date that is none" 1 "2026-13-01 YYYY-MM-DD" "$CLEF" template --template chatml --messages "$tmp/talk.json" --date 2026-13-01
 refused "an argument without a value" 2 "KEY=JSON" "$CLEF" template --template chatml --messages "$tmp/talk.json" --arg x
 

@@ -5,7 +5,7 @@ demo=$CLEF_SOURCE/share/demo
 
 same "an empty text" "[]" "$("$CLEF" tokenize "$demo" "")"
 same "nothing on stdin" "[]" "$("$CLEF" tokenize "$demo" - </dev/null)"
-same "bytes that are no UTF-8" "$("$CLEF" tokenize "$demo" "$(printf 'a\357\277\275b')")" "$("$CLEF" tokenize "$demo" "$(printf 'a\377b')")"
+same "bytes that are not UTF-8" "$("$CLEF" tokenize "$demo" "$(printf 'a\357\277\275b')")" "$("$CLEF" tokenize "$demo" "$(printf 'a\377b')")"
 same "half a character on stdin" "$("$CLEF" tokenize "$demo" "$(printf 'a\357\277\275')")" "$(printf 'a\342\226' | "$CLEF" tokenize "$demo" -)"
 refused "no ids to decode" 2 "expected ids x" "$CLEF" tokenize "$demo" --decode "x"
 refused "an id outside the vocabulary" 1 "id 99999999 is outside the vocabulary" "$CLEF" tokenize "$demo" --decode 99999999

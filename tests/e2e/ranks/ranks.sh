@@ -77,7 +77,7 @@ refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
 refuses "--dp beside --tp" "--dp --tp" 2 $license --dp 2 --tp 2
 refuses "--dp of another number" "--dp 3 2" 2 $license --dp 3
 refused "--dp without a launcher" 1 "--dp mpirun" "$CLEF" $license --dp 2
-CLEF_RANK_PIECE=many refuses "a piece that is no size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
+CLEF_RANK_PIECE=many refuses "a piece that is not a size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
 refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
 refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
 if CLEF_MPI=/nonexistent.so ranks 2 run "$demo" $greedy >"$tmp/out"; then

@@ -126,7 +126,7 @@ def limits(s):
     r = s.text("Hi", max_tokens=10 ** 6, stop=["e"])
     check("max_tokens beyond the context is cut, and told", r.status == 200 and 0 < int(r.headers.get("clef-max-tokens", 0)) < 10 ** 6, r)
     check("max_tokens within it is not", "clef-max-tokens" not in s.text("Hi", max_tokens=3).headers)
-    same("-1 is no limit", 200, s.text("Hi", max_tokens=-1, stop=["e"]).status)
+    same("-1 is not a limit", 200, s.text("Hi", max_tokens=-1, stop=["e"]).status)
     r = s.text(["a"] * 64, n=8, max_tokens=1)
     same("64 prompts with 8 choices", 512, len(r.json["choices"]))
     with Server("--strict-limits", "--max-choices", "6") as strict:
@@ -194,13 +194,13 @@ def continued(s):
 
 
 def specials(s):
-    """Special tokens that the model writes are no text, unless they are asked for."""
+    """Special tokens that the model writes are not text, unless they are asked for."""
     vocabulary = [s.post("/detokenize", {"tokens": [i]}).json["content"] for i in range(8)]
     ids = [i for i, text in enumerate(vocabulary) if not text]
     check("the model has special tokens", ids, vocabulary)
     for i in ids[:2]:
         common = {"logit_bias": {str(i): 100}, "max_tokens": 3, "ignore_eos": True}
-        same(f"token {i} is no text", "", content(chat(s, **common)))
+        same(f"token {i} is not text", "", content(chat(s, **common)))
         check(f"token {i} as text", content(chat(s, **common, skip_special_tokens=False)) != "")
 
 

@@ -45,7 +45,7 @@ static int bad(reader *r, const char *what)
             line++;
             begin = i + 1;
         }
-    return serve_fail(r->error, SERVE_E_INVALID_JSON, NULL, "the body is no JSON: line %zu, column %zu: %s",
+    return serve_fail(r->error, SERVE_E_INVALID_JSON, NULL, "the body is not JSON: line %zu, column %zu: %s",
                       line, r->at - begin + 1, what);
 }
 
