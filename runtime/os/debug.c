@@ -43,6 +43,18 @@ static int find_key(const item *i)
     return k;
 }
 
+/* The variable that a key was before there was CLEF_DEBUG: CLEF_FUSED for `fused`. */
+static const char *old_variable(const char *key)
+{
+    char name[32] = "CLEF_";
+    size_t n = strlen(name);
+    for (; *key && n + 1 < sizeof name; key++)
+        name[n++] = (char)(*key == '_' ? '_' : *key - 'a' + 'A');
+    name[n] = 0;
+    const char *text = clef__os_env(name);
+    return text && *text ? text : NULL;
+}
+
 const char *clef__debug_find(const char *key, char text[CLEF__DEBUG_BYTES])
 {
     const char *at = clef__os_env("CLEF_DEBUG");
@@ -57,7 +69,7 @@ const char *clef__debug_find(const char *key, char text[CLEF__DEBUG_BYTES])
         for (char *c = text; keys[k].is_list && *c; c++)
             *c = *c == ':' ? ',' : *c;
     }
-    return text[0] ? text : NULL;
+    return text[0] ? text : old_variable(key);
 }
 
 int clef__debug_is(const char *key, const char *value)

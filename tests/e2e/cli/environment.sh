@@ -16,6 +16,7 @@ run="$CLEF run -p x -n 1 -q"
 refused "an unknown key" 1 "CLEF_DEBUG 'fuse=0' variant fused caps" env CLEF_DEBUG=fuse=0 $run
 refused "a key without a value" 1 "CLEF_DEBUG 'fused' KEY=VALUE" env CLEF_DEBUG=,fused $run
 refused "a value of a key" 1 "CLEF_DEBUG caps '-nosuch'" env CLEF_DEBUG=caps=-fp16:-nosuch $run
+refused "a key as a variable of its own" 1 "caps '-nosuch'" env CLEF_CAPS=-fp16,-nosuch $run
 refused "too long" 1 "CLEF_DEBUG 1024 1206" env "CLEF_DEBUG=cl_dir=$(printf '%01199d' 0)" $run
 check "the last value counts, and an empty one is none" env CLEF_DEBUG=max_alloc=12Q,max_alloc=16M,,caps=-nosuch,caps= $run
 finish
