@@ -3,16 +3,43 @@
 #include "graph/lower/expert/expert_parts.h"
 #include "graph/lower/panel/panel_gpu_matrix.h"
 
-/* By clef_matrix: columns of W of a group; columns and pairs of a unit, as its registers allow; parts of 32
- * elements of k in a step, and steps in local memory. A plain unit's group has fewer columns, since what its
- * work-items exchange takes local memory, too. */
-static const struct {
-    uint32_t columns, plain_columns, unit_columns, unit_rows, blocks, buffers;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1},
-             [CLEF_MATRIX_MMA] = {256, 128, 32, 32, 2, 1},
-             [CLEF_MATRIX_WMMA] = {128, 128, 16, 32, 2, 1},
-             [CLEF_MATRIX_DPAS] = {128, 128, 16, 32, 1, 2},
-             [CLEF_MATRIX_MFMA] = {128, 128, 32, 32, 2, 1}};
+/* How a vendor's units divide the work. */
+typedef struct unit {
+    uint32_t columns;       /* of W, of a group */
+    uint32_t plain_columns; /* the same in plain C, where what work-items exchange takes local memory, too */
+    uint32_t unit_columns;  /* of a unit, as its registers allow */
+    uint32_t unit_rows;     /* pairs of a unit, likewise */
+    uint32_t blocks;        /* parts of 32 elements of k in a step */
+    uint32_t buffers;       /* steps in local memory */
+} unit;
+
+static const unit units[] = {
+    [CLEF_MATRIX_NONE] =
+        {.columns = 1, .plain_columns = 1, .unit_columns = 1, .unit_rows = 1, .blocks = 1, .buffers = 1},
+    [CLEF_MATRIX_MMA] = {.columns = 256,
+                         .plain_columns = 128,
+                         .unit_columns = 32,
+                         .unit_rows = 32,
+                         .blocks = 2,
+                         .buffers = 1},
+    [CLEF_MATRIX_WMMA] = {.columns = 128,
+                          .plain_columns = 128,
+                          .unit_columns = 16,
+                          .unit_rows = 32,
+                          .blocks = 2,
+                          .buffers = 1},
+    [CLEF_MATRIX_DPAS] = {.columns = 128,
+                          .plain_columns = 128,
+                          .unit_columns = 16,
+                          .unit_rows = 32,
+                          .blocks = 1,
+                          .buffers = 2},
+    [CLEF_MATRIX_MFMA] = {.columns = 128,
+                          .plain_columns = 128,
+                          .unit_columns = 32,
+                          .unit_rows = 32,
+                          .blocks = 2,
+                          .buffers = 1}};
 
 typedef struct shape {
     clef_x_form x;
@@ -51,19 +78,18 @@ static clef_x_form form_of(const clef_caps *caps, const clef_value *n)
  * part, where local memory has no place for two. */
 static shape shape_of(const clef_caps *caps, const clef__expert_tiles *t)
 {
-    const clef_matrix unit = caps->matrix;
-    const uint32_t most = units[unit].unit_rows, n = t->args.a.n;
+    const unit *u = &units[caps->matrix];
+    const uint32_t most = u->unit_rows, n = t->args.a.n;
     shape s = {.x = t->x,
                .rows = t->rows,
                .unit_rows = most < t->rows ? most : t->rows,
-               .columns = caps->matrix_plain ? units[unit].plain_columns : units[unit].columns,
-               .blocks = units[unit].blocks,
-               .buffers = units[unit].buffers};
+               .columns = caps->matrix_plain ? u->plain_columns : u->columns,
+               .blocks = u->blocks,
+               .buffers = u->buffers};
     if (n % s.columns && n % s.columns <= s.columns / 2)
         s.columns /= 2;
-    s.group =
-        (uint32_t)clef__matrix_lanes(caps) * (s.columns / units[unit].unit_columns) * (s.rows / s.unit_rows);
-    while (clef__group_most(caps) < s.group && s.columns > units[unit].unit_columns) {
+    s.group = (uint32_t)clef__matrix_lanes(caps) * (s.columns / u->unit_columns) * (s.rows / s.unit_rows);
+    while (clef__group_most(caps) < s.group && s.columns > u->unit_columns) {
         s.columns /= 2;
         s.group /= 2;
     }

@@ -28,23 +28,97 @@ enum {
     LEAST_TILES = 2         /* of a group whose units divide columns */
 };
 
-/* By clef_matrix: work-items of a unit; its rows of the weight and of x, as many as its registers hold sums
- * for, another number with a weight in blocks, and another where that is decoded to bf16; the rows of x in a
- * fragment; the words of a row of x in local memory. Of panel_gpu_few_mma: units of a group, most tiles, and
- * blocks of 32 columns that a unit reads at once. A plain unit has fewer rows of x, which compiles faster.
- * Where columns are divided (split()): tiles of a group, and most parts. */
-static const struct {
-    uint32_t lanes, rows, tokens, block_tokens, decoded_tokens, plain_tokens, fragment, words;
-    uint32_t few_units, few_tiles, chunk, split_tiles, parts;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-             [CLEF_MATRIX_MMA] = {32, 32, 64, 64, 128, 16, 8, 8, 8, 4, 4, 4, 8},
-             [CLEF_MATRIX_WMMA] = {32, 32, 32, 16, 64, 32, 16, 12, 8, 2, 1, 4, 4},
-             [CLEF_MATRIX_DPAS] = {8, 32, 8, 8, 8, 8, 8, 8, 16, 2, 1, 4, 1},
-             [CLEF_MATRIX_MFMA] = {64, 32, 64, 64, 64, 32, 16, 12, 4, 2, 4, 4, 4}};
+/* A vendor's unit, and how its kernels divide their work. */
+typedef struct unit {
+    uint32_t lanes;          /* work-items */
+    uint32_t rows;           /* of the weight */
+    uint32_t tokens;         /* most rows of x: its registers hold their sums */
+    uint32_t block_tokens;   /* the same with a weight in blocks, whose scales take registers, too */
+    uint32_t decoded_tokens; /* the same with blocks that are decoded to bf16 */
+    uint32_t plain_tokens;   /* the same in plain C: fewer compile faster */
+    uint32_t fragment;       /* rows of x of a fragment */
+    uint32_t words;          /* from one row of x to the next in local memory */
+    uint32_t few_units;      /* of a group of panel_gpu_few_mma */
+    uint32_t few_tiles;      /* most tiles of such a group */
+    uint32_t few_blocks;     /* blocks of 32 columns that such a unit reads at once */
+    uint32_t split_tiles;    /* tiles of a group whose units divide the columns (split()) */
+    uint32_t split_parts;    /* most parts of the columns */
+} unit;
+
+static const unit units[] = {[CLEF_MATRIX_NONE] = {.lanes = 1,
+                                                   .rows = 1,
+                                                   .tokens = 1,
+                                                   .block_tokens = 1,
+                                                   .decoded_tokens = 1,
+                                                   .plain_tokens = 1,
+                                                   .fragment = 1,
+                                                   .words = 1,
+                                                   .few_units = 1,
+                                                   .few_tiles = 1,
+                                                   .few_blocks = 1,
+                                                   .split_tiles = 1,
+                                                   .split_parts = 1},
+                             [CLEF_MATRIX_MMA] = {.lanes = 32,
+                                                  .rows = 32,
+                                                  .tokens = 64,
+                                                  .block_tokens = 64,
+                                                  .decoded_tokens = 128,
+                                                  .plain_tokens = 16,
+                                                  .fragment = 8,
+                                                  .words = 8,
+                                                  .few_units = 8,
+                                                  .few_tiles = 4,
+                                                  .few_blocks = 4,
+                                                  .split_tiles = 4,
+                                                  .split_parts = 8},
+                             [CLEF_MATRIX_WMMA] = {.lanes = 32,
+                                                   .rows = 32,
+                                                   .tokens = 32,
+                                                   .block_tokens = 16,
+                                                   .decoded_tokens = 64,
+                                                   .plain_tokens = 32,
+                                                   .fragment = 16,
+                                                   .words = 12,
+                                                   .few_units = 8,
+                                                   .few_tiles = 2,
+                                                   .few_blocks = 1,
+                                                   .split_tiles = 4,
+                                                   .split_parts = 4},
+                             [CLEF_MATRIX_DPAS] = {.lanes = 8,
+                                                   .rows = 32,
+                                                   .tokens = 8,
+                                                   .block_tokens = 8,
+                                                   .decoded_tokens = 8,
+                                                   .plain_tokens = 8,
+                                                   .fragment = 8,
+                                                   .words = 8,
+                                                   .few_units = 16,
+                                                   .few_tiles = 2,
+                                                   .few_blocks = 1,
+                                                   .split_tiles = 4,
+                                                   .split_parts = 1},
+                             [CLEF_MATRIX_MFMA] = {.lanes = 64,
+                                                   .rows = 32,
+                                                   .tokens = 64,
+                                                   .block_tokens = 64,
+                                                   .decoded_tokens = 64,
+                                                   .plain_tokens = 32,
+                                                   .fragment = 16,
+                                                   .words = 12,
+                                                   .few_units = 4,
+                                                   .few_tiles = 2,
+                                                   .few_blocks = 4,
+                                                   .split_tiles = 4,
+                                                   .split_parts = 4}};
+
+static const unit *unit_of(const clef_caps *caps)
+{
+    return &units[caps->matrix];
+}
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
-    return (int32_t)units[caps->matrix].lanes;
+    return (int32_t)unit_of(caps)->lanes;
 }
 
 /* Intel's unit is a subgroup of 8. */
@@ -68,15 +142,32 @@ int32_t clef__matrix_c_version(const clef_caps *caps)
     return clef__subgroup_c_version(caps, (clef_subgroups)clef__matrix_subgroups(caps));
 }
 
-/* The sizes of a launch of panel_gpu_gemm_mma. */
-typedef struct shape {
-    uint32_t tiles, tokens, unit_tokens, step, parts;
-} shape;
-
-static uint32_t group_of(const clef_caps *caps, const shape *s)
+uint32_t clef__unit_group_items(const clef_caps *caps, const clef__unit_group *g)
 {
-    return units[caps->matrix].lanes * (s->tiles * PANEL_ROWS / units[caps->matrix].rows) *
-           (s->tokens * 16 / s->unit_tokens) * s->parts;
+    return unit_of(caps)->lanes * (g->tiles * PANEL_ROWS / unit_of(caps)->rows) *
+           (g->tokens * 16 / g->unit_tokens) * g->parts;
+}
+
+int clef__unit_group_fits(const clef_caps *caps, const clef__unit_group *g, uint64_t local_bytes)
+{
+    const uint32_t items = clef__unit_group_items(caps, g);
+    return clef__group_most(caps) >= items &&
+           caps->local_bytes >= local_bytes + clef__plain_unit_bytes(caps, items);
+}
+
+clef__unit_group clef__fastest(const clef__candidate *candidates, int32_t n, uint32_t n_processors)
+{
+    int32_t best = 0;
+    uint32_t least = UINT32_MAX;
+    for (int32_t i = 0; i < n; i++) {
+        const clef__candidate *c = &candidates[i];
+        const uint32_t busiest = clef__ceil_div(c->n_groups, n_processors) * c->time;
+        if (busiest < least - least / 10) {
+            best = i;
+            least = busiest;
+        }
+    }
+    return candidates[best].shape;
 }
 
 /* Slices of 32 bytes in 32 columns of x. */
@@ -92,47 +183,49 @@ uint64_t clef__plain_unit_bytes(const clef_caps *caps, uint32_t group)
 
 /* Local memory of panel_gpu_gemm_mma: two steps of x, with scales and sums; or what the parts exchange, the
  * sums of 16 rows of the weight of each unit. */
-static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const shape *s)
+static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const clef__unit_group *s)
 {
-    const uint64_t words = slices_of(x) * units[caps->matrix].words + 2;
+    const uint64_t words = slices_of(x) * unit_of(caps)->words + 2;
     const uint64_t steps = 2 * words * 4 * s->step * s->parts * s->tokens * 16,
-                   sums = (uint64_t)group_of(caps, s) / s->parts * (s->parts - 1) /
-                          units[caps->matrix].lanes * 16 * s->unit_tokens * 4;
-    return (steps > sums ? steps : sums) + clef__plain_unit_bytes(caps, group_of(caps, s));
+                   sums = (uint64_t)clef__unit_group_items(caps, s) / s->parts * (s->parts - 1) /
+                          unit_of(caps)->lanes * 16 * s->unit_tokens * 4;
+    return steps > sums ? steps : sums;
 }
 
 /* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded.
  * The shape takes two of them at a time where local memory has room for that. */
-static shape shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles, uint32_t tokens)
+static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles,
+                                 uint32_t tokens)
 {
     const int decodes = steps == DECODED;
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
-    const uint32_t most = caps->matrix_plain                 ? units[caps->matrix].plain_tokens
-                          : by_blocks                        ? units[caps->matrix].block_tokens
-                          : decodes || tokens == WIDE_TOKENS ? units[caps->matrix].decoded_tokens
-                                                             : units[caps->matrix].tokens;
-    shape s = {.tiles = tiles,
-               .parts = 1,
-               .tokens = tokens,
-               .unit_tokens = most < tokens * 16 ? most : tokens * 16,
-               .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes && tokens < WIDE_TOKENS &&
-                               steps % MOST_STEP == 0
-                           ? MOST_STEP
-                           : 1};
-    if (caps->local_bytes < local_bytes(caps, x, &s))
+    const uint32_t most = caps->matrix_plain                 ? unit_of(caps)->plain_tokens
+                          : by_blocks                        ? unit_of(caps)->block_tokens
+                          : decodes || tokens == WIDE_TOKENS ? unit_of(caps)->decoded_tokens
+                                                             : unit_of(caps)->tokens;
+    clef__unit_group s = {.tiles = tiles,
+                          .parts = 1,
+                          .tokens = tokens,
+                          .unit_tokens = most < tokens * 16 ? most : tokens * 16,
+                          .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes &&
+                                          tokens < WIDE_TOKENS && steps % MOST_STEP == 0
+                                      ? MOST_STEP
+                                      : 1};
+    if (caps->local_bytes <
+        local_bytes(caps, x, &s) + clef__plain_unit_bytes(caps, clef__unit_group_items(caps, &s)))
         s.step = 1;
     return s;
 }
 
-static int can_lower(const clef_caps *caps, clef_x_form x, const shape *s)
+static int can_lower(const clef_caps *caps, clef_x_form x, const clef__unit_group *s)
 {
-    return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, x, s);
+    return clef__unit_group_fits(caps, s, local_bytes(caps, x, s));
 }
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
     const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* others need no more */
-    const shape least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
+    const clef__unit_group least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
     return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least) &&
            (caps->matrix != CLEF_MATRIX_DPAS || clef__has_matrix_local(caps));
 }
@@ -208,15 +301,15 @@ clef_status clef__launch_units(clef_lowering *lo, const clef_value *n, clef_x_fo
 
 static uint32_t few_tokens(const clef_caps *caps, uint32_t m)
 {
-    const uint32_t fragment = units[caps->matrix].fragment;
+    const uint32_t fragment = unit_of(caps)->fragment;
     return clef__ceil_div(m, fragment) * fragment;
 }
 
 static uint64_t few_bytes(const clef_caps *caps, uint32_t tokens, uint32_t tiles)
 {
-    const uint32_t n = units[caps->matrix].few_units;
+    const uint32_t n = unit_of(caps)->few_units;
     return (uint64_t)n * tokens * tiles * PANEL_ROWS * 4 +
-           clef__plain_unit_bytes(caps, n * units[caps->matrix].lanes);
+           clef__plain_unit_bytes(caps, n * unit_of(caps)->lanes);
 }
 
 static int is_few(const clef_lowering *lo, const clef_value *n)
@@ -224,7 +317,7 @@ static int is_few(const clef_lowering *lo, const clef_value *n)
     const clef_caps *caps = lo->caps;
     const uint32_t m = (uint32_t)clef__rows(lo, n);
     return m <= FEW_ROWS && !((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant &&
-           clef__group_most(caps) >= units[caps->matrix].few_units * units[caps->matrix].lanes &&
+           clef__group_most(caps) >= unit_of(caps)->few_units * unit_of(caps)->lanes &&
            caps->local_bytes >= few_bytes(caps, few_tokens(caps, m), FEW_TILES);
 }
 
@@ -235,12 +328,12 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
     const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), blocks = args.k / 32,
                    wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
-                   tokens = few_tokens(caps, args.m), n_units = units[caps->matrix].few_units;
-    const uint32_t more = units[caps->matrix].few_tiles;
+                   tokens = few_tokens(caps, args.m), n_units = unit_of(caps)->few_units;
+    const uint32_t more = unit_of(caps)->few_tiles;
     const int has_more =
         all / more >= wanted * GROUPS_PER_UNIT && caps->local_bytes >= few_bytes(caps, tokens, more);
     const uint32_t tiles = has_more ? more : FEW_TILES;
-    uint32_t chunk = units[caps->matrix].chunk;
+    uint32_t chunk = unit_of(caps)->few_blocks;
     while (blocks % chunk)
         chunk /= 2;
     return clef__launch_units(lo, n, x,
@@ -251,7 +344,7 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
                                                       {"TOKENS", (int32_t)tokens},
                                                       {"CHUNK", (int32_t)chunk}},
                                              .groups = {clef__ceil_div(all, tiles)},
-                                             .local = {n_units * units[caps->matrix].lanes}},
+                                             .local = {n_units * unit_of(caps)->lanes}},
                               err);
 }
 
@@ -268,8 +361,8 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
 {
     const uint32_t steps = steps_of(o, x), n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
     const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
-                           clef__ceil_div((uint32_t)clef__panel_rows(o), units[caps->matrix].rows);
-    const shape wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
+                           clef__ceil_div((uint32_t)clef__panel_rows(o), unit_of(caps)->rows);
+    const clef__unit_group wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
     const uint32_t wanted = caps->nv_capability < 90 ? PARTS_PER_UNIT : NEW_PARTS_PER_UNIT;
     if (m <= FEW_TOKENS * 16)
         return FEW_TOKENS;
@@ -311,26 +404,24 @@ static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t token
  * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; a tile
  * more where waiting for x takes long: for many tokens, or where a weight is decoded fast, since its blocks
  * have one scale. */
-static shape tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t tokens,
-                      uint32_t m)
+static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
+                                 uint32_t tokens, uint32_t m)
 {
     const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, steps = steps_of(o, x),
                    blocks = clef__ceil_div(m, tokens * 16),
                    all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
     const int is_fast = caps->matrix == CLEF_MATRIX_MMA && steps == DECODED &&
                         clef_dtype_block_elems((clef_dtype)o->dtype) == 32;
-    shape best = shape_of(caps, x, steps, SMALL_TILES, tokens);
-    uint32_t least = UINT32_MAX;
+    clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    int32_t n = 0;
     for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
-        const shape s = shape_of(caps, x, steps, tiles, tokens);
-        const uint32_t of_a_group = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles;
-        const uint32_t busiest = clef__ceil_div(blocks * clef__ceil_div(all, tiles), n_units) * of_a_group;
-        if (can_lower(caps, x, &s) && busiest < least - least / 10) {
-            best = s;
-            least = busiest;
-        }
+        const clef__unit_group s = shape_of(caps, x, steps, tiles, tokens);
+        if (can_lower(caps, x, &s) || (tiles == SMALL_TILES && n == 0))
+            candidates[n++] = (clef__candidate){.shape = s,
+                                                .n_groups = blocks * clef__ceil_div(all, tiles),
+                                                .time = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles};
     }
-    return best;
+    return clef__fastest(candidates, n, n_units);
 }
 
 /* Units that a compute unit should have at once, so that some multiply while others wait. NVIDIA's have
@@ -349,20 +440,20 @@ static uint32_t wanted_units(const clef_caps *caps, clef_x_form x, uint32_t toke
 
 /* Divides the columns among units of a group where the result has too few parts for the device's compute
  * units. How often depends on the number of tokens, so a batch-invariant product is not divided. */
-static shape split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, shape whole,
-                   uint32_t m)
+static clef__unit_group split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
+                              clef__unit_group whole, uint32_t m)
 {
     const uint32_t blocks = (uint32_t)o->k / 32, n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
                    all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
-    const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, units[caps->matrix].rows) *
+    const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, unit_of(caps)->rows) *
                                clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);
     const int by_blocks = x <= CLEF_X_HALVES, few = whole.tokens == FEW_TOKENS,
               keeps = by_blocks && caps->nv_capability >= 90 && !few;
-    const uint32_t wanted = by_blocks ? units[caps->matrix].parts
+    const uint32_t wanted = by_blocks ? unit_of(caps)->split_parts
                             : few     ? HALF_PARTS
                                       : 2,
-                   most = wanted < units[caps->matrix].parts ? wanted : units[caps->matrix].parts;
-    shape s = whole;
+                   most = wanted < unit_of(caps)->split_parts ? wanted : unit_of(caps)->split_parts;
+    clef__unit_group s = whole;
     if (o->batch_invariant)
         return whole;
     while (s.parts < most && of_result * s.parts * 2 <= n_units * wanted_units(caps, x, s.tokens) &&
@@ -371,7 +462,7 @@ static shape split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_
     if (s.parts == 1)
         return whole;
     if (!keeps)
-        s.tiles = units[caps->matrix].split_tiles;
+        s.tiles = unit_of(caps)->split_tiles;
     if (blocks % (s.step * s.parts))
         s.step = 1;
     const uint32_t groups = clef__ceil_div(m, s.tokens * 16) * clef__ceil_div(all, s.tiles);
@@ -393,18 +484,18 @@ static clef_status lower_many(clef_lowering *lo, const clef_value *n, clef_x_for
     const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    blocks = clef__ceil_div(args.m, tokens * 16);
-    const shape s = split(caps, o, x, tiles_of(caps, o, x, tokens, args.m), args.m);
+    const clef__unit_group s = split(caps, o, x, tiles_of(caps, o, x, tokens, args.m), args.m);
     return clef__launch_units(lo, n, x,
                               &(clef_launch){.source = "panel_gpu_gemm_mma",
                                              .kernel = "panel_gpu_gemm_mma",
                                              .defs = {{"TILES", (int32_t)s.tiles},
                                                       {"TOKENS", (int32_t)tokens},
-                                                      {"UNIT_ROWS", (int32_t)units[caps->matrix].rows},
+                                                      {"UNIT_ROWS", (int32_t)unit_of(caps)->rows},
                                                       {"UNIT_TOKENS", (int32_t)s.unit_tokens},
                                                       {"PARTS", (int32_t)s.parts},
                                                       {"STEP", (int32_t)s.step}},
                                              .groups = {blocks, clef__ceil_div(all, s.tiles)},
-                                             .local = {group_of(caps, &s)}},
+                                             .local = {clef__unit_group_items(caps, &s)}},
                               err);
 }
 

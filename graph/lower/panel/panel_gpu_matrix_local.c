@@ -3,7 +3,7 @@
 #include "graph/lower/panel/panel_gpu_matrix.h"
 
 enum {
-    ROWS = 32,       /* of the weight, of a unit */
+    UNIT_ROWS = 32,  /* of the weight, of a unit */
     MOST_TOKENS = 8, /* rows of x in a group, in sixteens */
     LEAST_TOKENS = 2,
     MOST_TILES = 16, /* tiles of the weight in a group */
@@ -12,32 +12,20 @@ enum {
     REGISTERS = 256 /* of a thread, which needs 128 for 32 rows of sums of 32 tokens */
 };
 
-typedef struct shape {
-    uint32_t tiles, tokens;
-} shape;
-
-/* Rows of x of a unit. A group of few has more units with fewer each, since each copies a part of the
- * weight. */
-static uint32_t unit_tokens(uint32_t tokens)
+/* A group of few rows of x has more units with fewer each, since each copies a part of the weight. */
+static clef__unit_group group_of(uint32_t tiles, uint32_t tokens)
 {
-    return tokens == LEAST_TOKENS ? 16 : 32;
+    return (clef__unit_group){.tiles = tiles,
+                              .tokens = tokens,
+                              .unit_tokens = tokens == LEAST_TOKENS ? 16 : 32,
+                              .parts = 1,
+                              .step = 1};
 }
 
-static uint32_t group_of(const clef_caps *caps, shape s)
+static int can_lower(const clef_caps *caps, clef__unit_group g)
 {
-    return (uint32_t)clef__matrix_lanes(caps) * (s.tiles * PANEL_ROWS / ROWS) *
-           (s.tokens * 16 / unit_tokens(s.tokens));
-}
-
-/* Two steps of 32 columns in 16 bits. */
-static uint64_t local_bytes(const clef_caps *caps, shape s)
-{
-    return (uint64_t)(s.tiles + s.tokens) * 16 * 64 * 2 + clef__plain_unit_bytes(caps, group_of(caps, s));
-}
-
-static int can_lower(const clef_caps *caps, shape s)
-{
-    return clef__group_most(caps) >= group_of(caps, s) && caps->local_bytes >= local_bytes(caps, s);
+    const uint64_t steps = (uint64_t)(g.tiles + g.tokens) * 16 * 64 * 2; /* two of 32 columns in 16 bits */
+    return clef__unit_group_fits(caps, &g, steps);
 }
 
 int clef__is_matrix_local(const clef_caps *caps, clef_x_form x)
@@ -47,36 +35,33 @@ int clef__is_matrix_local(const clef_caps *caps, clef_x_form x)
 
 int clef__has_matrix_local(const clef_caps *caps)
 {
-    return can_lower(caps, (shape){LEAST_TILES, LEAST_TOKENS});
+    return can_lower(caps, group_of(LEAST_TILES, LEAST_TOKENS));
 }
 
 uint32_t clef__matrix_local_tokens(const clef_caps *caps, uint32_t m)
 {
     uint32_t tokens = LEAST_TOKENS;
-    while (tokens * 16 < m && tokens < MOST_TOKENS && can_lower(caps, (shape){LEAST_TILES, tokens * 2}))
+    while (tokens * 16 < m && tokens < MOST_TOKENS && can_lower(caps, group_of(LEAST_TILES, tokens * 2)))
         tokens *= 2;
     return tokens;
 }
 
-/* The tiles of a group: as many as it can have, but fewer where the core that has most to do is done sooner
- * by a tenth. What bounds a group is local memory: what its units read there for their products, and what the
- * group stores. */
-static shape shape_of(const clef_caps *caps, uint32_t m, uint32_t tiles)
+/* The tiles of a group: as many as it can have, but fewer where the core that has most to do is done sooner.
+ * What bounds a group is local memory: what its units read there for their products, and what the group
+ * stores. */
+static clef__unit_group shape_of(const clef_caps *caps, uint32_t m, uint32_t tiles)
 {
     const uint32_t tokens = clef__matrix_local_tokens(caps, m), blocks = clef__ceil_div(m, tokens * 16),
                    cores = caps->n_units > ENGINES ? (uint32_t)caps->n_units / ENGINES : 1;
-    shape best = {LEAST_TILES, tokens};
-    uint32_t least = UINT32_MAX;
+    clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    int32_t n = 0;
     for (uint32_t t = MOST_TILES; t >= LEAST_TILES; t /= 2) {
-        const shape s = {t, tokens};
-        const uint32_t groups = blocks * clef__ceil_div(tiles, t);
-        const uint32_t busiest = clef__ceil_div(groups, cores) * (t * tokens + t + tokens);
-        if (can_lower(caps, s) && busiest < least - least / 10) {
-            best = s;
-            least = busiest;
-        }
+        const clef__unit_group g = group_of(t, tokens);
+        if (can_lower(caps, g) || (t == LEAST_TILES && n == 0))
+            candidates[n++] = (clef__candidate){
+                .shape = g, .n_groups = blocks * clef__ceil_div(tiles, t), .time = t * tokens + t + tokens};
     }
-    return best;
+    return clef__fastest(candidates, n, cores);
 }
 
 clef_status clef__lower_matrix_local(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
@@ -84,7 +69,7 @@ clef_status clef__lower_matrix_local(clef_lowering *lo, const clef_value *n, cle
     const clef_caps *caps = lo->caps;
     const uint32_t m = (uint32_t)clef__rows(lo, n),
                    tiles = clef__ceil_div((uint32_t)clef__panel_rows((const void *)n->attr), PANEL_ROWS);
-    const shape s = shape_of(caps, m, tiles);
+    const clef__unit_group s = shape_of(caps, m, tiles);
     return clef__launch_units(
         lo, n, x,
         &(clef_launch){.source = "panel_gpu_gemm_mma_local",
@@ -92,9 +77,9 @@ clef_status clef__lower_matrix_local(clef_lowering *lo, const clef_value *n, cle
                        .registers = caps->matrix_plain ? 0 : REGISTERS,
                        .defs = {{"TILES", (int32_t)s.tiles},
                                 {"TOKENS", (int32_t)s.tokens},
-                                {"UNIT_ROWS", ROWS},
-                                {"UNIT_TOKENS", (int32_t)unit_tokens(s.tokens)}},
+                                {"UNIT_ROWS", UNIT_ROWS},
+                                {"UNIT_TOKENS", (int32_t)s.unit_tokens}},
                        .groups = {clef__ceil_div(m, s.tokens * 16), clef__ceil_div(tiles, s.tiles)},
-                       .local = {group_of(caps, s)}},
+                       .local = {clef__unit_group_items(caps, &s)}},
         err);
 }
