@@ -1,6 +1,6 @@
-/* For attention_gpu_decode.cl: what an item keeps of its pairs of a query and a key, and the sums of a group's
- * streams, which are added up at the end. Include it after attention_gpu_parts.h, with STREAMS, EACH, MINE and
- * the rest of that kernel's constants. */
+/* For attention_gpu_decode.cl: what an item keeps of its pairs of a query and a key, and the sums of a
+ * group's streams, which are added up at the end. Include it after attention_gpu_parts.h, with STREAMS, EACH,
+ * MINE and the rest of that kernel's constants. */
 #ifndef CLEF_CL_ATTENTION_GPU_STREAMS_H
 #define CLEF_CL_ATTENTION_GPU_STREAMS_H
 
