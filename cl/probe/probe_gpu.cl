@@ -34,11 +34,15 @@ void probe_subgroups(global int *out, global const uint *w, global const uint *x
     to[7] = (int)(subgroup_count() + x[0]);
 }
 #else
-/* out[0]: the compiler's own extensions: 1 PTX, 2 AMD's built-ins. */
+/* out[0]: the compiler's own extensions: 1 PTX, 2 AMD's built-ins. out[1]: with PTX the warps that a compute
+ * unit holds at a time. */
 kernel void probe_compiler(global int *out, global const uint *w, global const uint *x)
 {
 #  if defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
     out[0] = 1;
+    uint warps;
+    __asm__ volatile("mov.u32 %0, %%nwarpid;" : "=r"(warps));
+    out[1] = (int)warps;
 #  elif defined(__AMDGCN__)
     out[0] = 2;
 #  else

@@ -56,7 +56,7 @@ typedef struct clef_caps {
                                  is known */
     int32_t matrix_types;     /* bits CLEF_MATRIX_BYTES ..: what it multiplies */
     int32_t matrix_plain;     /* 1: for tests, caps of $CLEF_DEBUG asks for the unit's kernels with plain C
-                                 instead     of the instruction */
+                                 instead of the instruction */
     int32_t x86_vnni;         /* a CPU with AVX-512 VNNI, and a compiler that accepts it as inline
                                  assembly */
     int32_t x86_avxvnni;      /* AVX-VNNI, likewise; tested only without x86_vnni */
@@ -76,6 +76,8 @@ typedef struct clef_caps {
     int32_t float_width;      /* native float vector width */
     int32_t mhz;
     int32_t base_align; /* bytes: alignment of a sub-buffer's origin */
+    int32_t nv_warps;         /* with nv_asm: warps that a compute unit holds at a time, as reported to a
+                                 kernel */
     uint64_t local_bytes;
     uint64_t max_alloc_bytes; /* of one buffer */
     uint64_t global_bytes;

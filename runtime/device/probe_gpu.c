@@ -129,12 +129,15 @@ static int32_t nv_capability(const clef_device *dev)
 }
 
 /* The compiler's own extensions (cl/probe/probe_gpu.cl). */
-static cl_int find_compiler(clef_device *dev)
+static cl_int find_compiler(clef_device *dev, int32_t *nv_warps)
 {
     static const cl_uint nothing[ITEMS] = {0};
     const clef_launch launch = {.source = "probe_gpu", .kernel = "probe_compiler"};
     cl_int got[ITEMS * WORDS];
-    return run_probe(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
+    if (!run_probe(dev, &launch, 1, nothing, 0, got))
+        return 0;
+    *nv_warps = got[1];
+    return got[0];
 }
 
 /* Tests the unit of an extension or, if there is none, of the compiler; or the one that a test asked for. */
@@ -158,8 +161,9 @@ static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
 void clef__probe_gpu(clef_device *dev)
 {
     clef_caps *caps = &dev->info.caps;
+    int32_t nv_warps = 0;
     const cl_int compiler =
-        !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
+        !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev, &nv_warps) : 0;
     if (compiler == AMD && caps->amd_dot) /* no extension reports it */
         caps->subgroup_shuffle = caps->subgroups != CLEF_SUBGROUP_SUPPORT_NONE;
     if (caps->subgroups)
@@ -171,6 +175,7 @@ void clef__probe_gpu(clef_device *dev)
     caps->nv_asm = compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) &&
                    subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
     caps->nv_capability = caps->nv_asm ? nv_capability(dev) : 0;
+    caps->nv_warps = caps->nv_asm ? nv_warps : 0;
     if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;
     else

@@ -175,11 +175,9 @@ static void units_decode_blocks(void **state)
     caps.nv_capability = 90; /* where a group has many rows */
     assert_int_equal(rounds(caps, 512), BF16);
     assert_int_equal(rounds(caps, 40), BYTES);
-    caps.nv_capability = 89;
+    caps.nv_warps = 48; /* of cards that add in f32 at half the rate */
     assert_int_equal(rounds(caps, 512), BYTES);
-    caps.nv_capability = 121;
-    assert_int_equal(rounds(caps, 512), BYTES);
-    caps.nv_capability = 103;
+    caps.nv_warps = 64;
     assert_int_equal(rounds(caps, 512), BF16);
     caps.nv_capability = 0;
     caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES;

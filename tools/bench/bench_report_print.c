@@ -54,6 +54,7 @@ static void write_device(FILE *to, const clef_device_info *d)
                            {"n_units", k->n_units},
                            {"nv_asm", k->nv_asm},
                            {"nv_capability", k->nv_capability},
+                           {"nv_warps", k->nv_warps},
                            {"opencl_version", k->opencl_version},
                            {"short_loops", k->short_loops},
                            {"subgroup_demand", k->subgroup_demand},

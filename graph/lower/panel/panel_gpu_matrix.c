@@ -24,6 +24,7 @@ enum {
     NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
     GROUPS_PER_UNIT = 2,    /* wanted before a group of panel_gpu_few_mma gets more */
     HALF_PARTS = 4,         /* most parts of the columns where rows of x are in halves or bf16 */
+    FULL_RATE_WARPS = 64,   /* of a compute unit that adds in f32 at full rate */
     LEAST_STEPS = 2,        /* blocks of 32 columns of a part */
     LEAST_TILES = 2         /* of a group whose units divide columns */
 };
@@ -374,14 +375,11 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
 
 /* 1 where products of bf16 have the rate of the unit's others. Sums in f32 run at half the rate on NVIDIA's
  * cards for games and workstations (CUDA C++ Programming Guide, the table of arithmetic throughput; white
- * papers of GA102 and Ada). */
+ * papers of GA102 and Ada). Their compute units hold 48 warps, those of the others 64 (the same guide,
+ * "Technical Specifications per Compute Capability"). */
 static int has_full_rate(const clef_caps *caps)
 {
-    static const int32_t half[] = {86, 89, 120, 121};
-    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
-        if (caps->matrix == CLEF_MATRIX_MMA && caps->nv_capability == half[i])
-            return 0;
-    return 1;
+    return caps->matrix != CLEF_MATRIX_MMA || caps->nv_warps == 0 || caps->nv_warps >= FULL_RATE_WARPS;
 }
 
 /* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
