@@ -34,13 +34,25 @@ MOST_FILES = 45  # in a folder
 MEDIAN, P99, MOST_LINES = 10, 40, 100  # of a function
 COLUMNS = 110
 TOUR_FILES, TOUR_LINES = 12, 2500  # of docs/tour.md
+WORDS = 40  # of a sentence of the docs
+# Phrases that are not English, and words that the field has other words for.
+BANNED = [
+    (r"(?<![Tt]here )\b(is|are) no (?!longer|more|other|less|such|farther)[a-z]", "is not a"),
+    (r"\bthe begin\b", "the start"),
+    (r"\bwants an? ", "needs a"),
+    (r"\bThe same of\b", "As f(), for"),
+    (r"\b[Ss]e(t|ts|tting) back\b", "preempted"),
+]
 CODE = (".c", ".h", ".cl", ".def")
 
 failures = []
+n_checks = 0
 
 
 def check(name, problems):
     """One check: passes where there is no problem, and prints at most ten."""
+    global n_checks
+    n_checks += 1
     print(("ok " if not problems else "FAIL ") + name)
     for problem in problems[:10]:
         print("  " + problem)
@@ -165,6 +177,32 @@ def check_lines(names):
     check("lines are narrow", wide)
 
 
+def check_words(names):
+    bad = []
+    for name in names:
+        if name.endswith(CODE):
+            for number, line in enumerate(read(name).split("\n"), 1):
+                bad += [f"{name}:{number}: '{m.group(0)}', expected '{better}'"
+                        for pattern, better in BANNED for m in [re.search(pattern, line)] if m]
+    check("plain words", bad)
+
+
+def sentences(text):
+    """Sentences of a page, without its code, tables and headings."""
+    text = re.sub(r"```.*?```", "\n\n", text, flags=re.S)
+    text = "\n".join("" if re.match(r"\s*[|#]|    \S", line) else line for line in text.split("\n"))
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
+        yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z`*\[(→]|clef)", " ".join(part.split()))
+
+
+def check_sentences(names):
+    long = []
+    for name in names:
+        if name.endswith(".md"):
+            long += [f"{name}: {len(s.split())} words: {s[:60]}" for s in sentences(read(name)) if len(s.split()) > WORDS]
+    check("sentences are short", long)
+
+
 def check_tour(names):
     tour = re.findall(r"^\d+\. \[`([^`]+)`\]\(\.\./([^)]+)\)", read("docs/tour.md"), re.M)
     bad = [f"docs/tour.md: {shown} leads to {target}" for shown, target in tour if shown != target]
@@ -196,10 +234,12 @@ def main():
     check("folders are small", [f"{name or '.'}: {n} files, expected at most {MOST_FILES}" for name, n in sizes.items() if n > MOST_FILES])
     check_functions(names)
     check_lines(names)
+    check_words(names)
+    check_sentences(names)
     check_tour(names)
     if sys.argv[1:]:
         print_table(names)
-    print(f"{6 - len(failures)} passed, {len(failures)} failed")
+    print(f"{n_checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(1 if failures else 0)
 
 

@@ -2,7 +2,7 @@
  * work-item fetches 16 elements of each 32 of a step. What memory has of them stays in registers until it is
  * decoded, so that loads are in flight while a step is multiplied.
  *   -D BLOCKS  parts of 32 elements of a step: 1 or 2. 2: a step begins at a multiple of 64
- *   -D TAIL    1: k is no multiple of 32 BLOCKS
+ *   -D TAIL    1: k is not a multiple of 32 BLOCKS
  *   -D HALVES  1: words of halves, which W is, too; 0: words of bf16
  *
  *   w_row(w, at)             where the row is that begins with element `at`

@@ -21,7 +21,7 @@
  *   FLOPS, BYTES   the cost of the node, of which all its launches are a part
  *   ARGS           the argument block in hexadecimal digits, or -
  *   a buffer       - for none; wBYTES of a weight or a cache, vBYTES of another value, then :NAME of i32
- * Launches that pack a weight are listed once for each program: their time is no part of a step. */
+ * Launches that pack a weight are listed once for each program: their time is not part of a step. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ const char *offline_program_name = "list_launches";
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* What runs once, when a plan is made, is no part of a step (runtime/plan/plan_load.c). */
+/* What runs once, when a plan is made, is not part of a step (runtime/plan/plan_load.c). */
 static int runs_at_load(const clef_value *n)
 {
     int32_t i = 0;

@@ -10,8 +10,8 @@ enum { CLEF__DEBUG_BYTES = 1024 }; /* the longest variable, with its NUL */
 
 /** The value of a key, NULL when unset or empty. Of a key that is there twice, the last value. The elements
  * of a list, which has ':' between them, come with ',' between them. The text lives as long as the block.
- * A key that is not there is looked up as a variable of its own (CLEF_FUSED for `fused`), which it was before;
- * this is for one release. */
+ * A key that is not there is looked up as a variable of its own (CLEF_FUSED for `fused`), which it was
+ * before; this is for one release. */
 #define clef__debug(key) clef__debug_find(key, (char[CLEF__DEBUG_BYTES]){0})
 const char *clef__debug_find(const char *key, char text[CLEF__DEBUG_BYTES]);
 

@@ -118,7 +118,7 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 const char *cli_nearest(const char *word, const void *names, size_t stride, char out[64])
 {
     const size_t n_word = strlen(word);
-    size_t best = n_word < 4 ? 2 : 3; /* more edits are no typing error */
+    size_t best = n_word < 4 ? 2 : 3; /* more edits are not a typing error */
     const char *found = NULL;
     for (const char *row = names;; row += stride) {
         const char *list, *name;

@@ -10,7 +10,7 @@
 int cli_utf8_length(const char *text);
 /** Writes `text` as a JSON string with its quotes. A byte that is not UTF-8 becomes U+FFFD. */
 void cli_json_string(FILE *to, const char *text);
-/** The same of n_bytes bytes, which may hold NUL; another NUL follows them. */
+/** As cli_json_string(), for n_bytes bytes that may contain NUL; text[n_bytes] is NUL. */
 void cli_json_text(FILE *to, const char *text, size_t n_bytes);
 /** Writes "[1, 2, 3]". */
 void cli_json_ints(FILE *to, const int32_t *x, int32_t n);

@@ -66,7 +66,7 @@ static void compute_layer_again(clef__gradients *gr, const clef_value *last)
 
 /* ---- the walk ---------------------------------------------------------------------------------- */
 
-/* A node wants a gradient if one of its inputs does. */
+/* A node needs a gradient if one of its inputs does. */
 static void spread_wants(clef__gradients *gr)
 {
     for (int32_t i = 0; i < gr->n; i++) {
