@@ -137,8 +137,9 @@ const cli_command cli_command_chat = {
     .summary = "Talk with a model",
     .notes =
         "The conversation is written by the model's own chat template; a model without one needs "
-        "--chat-template. Only what is new is computed for each answer. If stdin is not a terminal, it is one "
-        "message, and stdout is the answer alone.\n\nInput is edited with libedit; $CLEF_HISTORY names the "
+        "--chat-template. Only what is new is computed for each answer. If stdin is not a terminal, it is "
+        "one message, and stdout is the answer alone.\n\nInput is edited with libedit; $CLEF_HISTORY names "
+        "the "
         "file of the history, and an empty one keeps none.\n\n  clef chat qwen2.5.gguf --system \"Be "
         "brief.\"\n  echo \"What is OpenCL?\" | clef chat qwen2.5.gguf -q\n",
     .options = chat_option_table,
