@@ -54,7 +54,7 @@ typedef struct clef__quantize_plan {
 } clef__quantize_plan;
 
 /** A key that marks files with trained weights: true. */
-#define CLEF_TRAINED_KEY "clef.trained"
+#define CLEF_TRAINED_KEY "libclef.trained"
 /** clef_model_quantize() with trained weights instead of the model's own. values: NULL for none. Values are
  *  those of the model's tensors, in its order. Also CLEF_E_LIMIT (a number that the type cannot hold). */
 clef_status clef__quantize_values(const clef_model *model, const char *path, const clef_quantize_opts *opts,

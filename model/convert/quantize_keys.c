@@ -284,10 +284,10 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
     snprintf(key, sizeof key, "%s.pooling_type", clef__quantize_arch(&m->hparams));
     if (info.pooling)
         clef__gguf_put_u32(w, key, n);
-    clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
-    clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
+    clef__gguf_put_bool(w, "libclef.embedding.normalize", info.normalize);
+    clef__gguf_put_i32(w, "libclef.embedding.max_tokens", info.max_tokens);
     if (info.prompt)
-        clef__gguf_put_text(w, "clef.embedding.prompt", info.prompt);
+        clef__gguf_put_text(w, "libclef.embedding.prompt", info.prompt);
     return CLEF_OK;
 }
 
@@ -339,6 +339,20 @@ static uint32_t stored_type(const clef_model *m)
     return largest && largest->dtype == CLEF_BF16 ? 32 : largest && largest->dtype == CLEF_F16 ? 1 : 0;
 }
 
+/* Writes an entry of the model's file, with the name that its key has now. */
+static void put_entry(clef_gguf_writer *w, const clef_gguf_entry *from)
+{
+    clef_gguf_entry e = *from;
+    char name[128];
+    const size_t n_old = sizeof CLEF_GGUF_OWN_OLD - 1, n = from->key.n_bytes;
+    if (n > n_old && n < 100 && memcmp(from->key.text, CLEF_GGUF_OWN_OLD, n_old) == 0) {
+        e.key.n_bytes = (size_t)snprintf(name, sizeof name, CLEF_GGUF_OWN "%.*s", (int)(n - n_old),
+                                         from->key.text + n_old);
+        e.key.text = name;
+    }
+    clef__gguf_put_entry(w, &e);
+}
+
 clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_type *type,
                                 const clef__quantize_plan *plan, const clef_quantize_opts *opts,
                                 clef_gguf_writer *w, clef_error *err)
@@ -346,7 +360,7 @@ clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_ty
     clef_status status = CLEF_OK;
     for (uint64_t i = 0; i < model->gguf.n_entries; i++)
         if (!is_dropped(&model->gguf.entries[i].key))
-            clef__gguf_put_entry(w, &model->gguf.entries[i]);
+            put_entry(w, &model->gguf.entries[i]);
     if (!model->is_gguf)
         status = put_folder_keys(model, plan, opts, w, err);
     clef__gguf_put_u32(w, "general.file_type",

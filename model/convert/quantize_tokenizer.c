@@ -216,7 +216,7 @@ static clef_status put_spm(const clef_tokenizer *tok, const clef__tokenizer_form
     clef__gguf_put_bool(w, KEY "add_space_prefix", form->spaces.add_prefix);
     clef__gguf_put_bool(w, KEY "remove_extra_whitespaces", form->spaces.squeeze);
     if (!form->spaces.escape)
-        clef__gguf_put_bool(w, "clef.tokenizer.escape_whitespaces", 0);
+        clef__gguf_put_bool(w, "libclef.tokenizer.escape_whitespaces", 0);
     put_charsmap(tok, w);
     return put_scores(tok, n, w, err);
 }
@@ -228,8 +228,8 @@ static clef_status put_bert(const clef_tokenizer *tok, const clef__tokenizer_for
     (void)n;
     (void)err;
     clef__gguf_put_bool(w, KEY "normalizer.lowercase", tok->stages.bert.lowercase);
-    clef__gguf_put_bool(w, "clef.tokenizer.strip_accents", tok->stages.bert.strip_accents);
-    clef__gguf_put_bool(w, "clef.tokenizer.space_cjk", tok->stages.bert.space_cjk);
+    clef__gguf_put_bool(w, "libclef.tokenizer.strip_accents", tok->stages.bert.strip_accents);
+    clef__gguf_put_bool(w, "libclef.tokenizer.space_cjk", tok->stages.bert.space_cjk);
     return CLEF_OK;
 }
 
@@ -286,10 +286,10 @@ static void put_special_tokens(const clef_tokenizer *tok, const clef_hparams *hp
     clef__gguf_put_bool(w, KEY "add_bos_token", tok->n_before > 0);
     clef__gguf_put_bool(w, KEY "add_eos_token", tok->n_after > 0);
     clef__gguf_put_bool(w, KEY "add_sep_token", tok->n_after > 0 && tok->after[tok->n_after - 1] == tok->sep);
-    put_template(w, "clef.tokenizer.single", &tok->single);
-    put_template(w, "clef.tokenizer.pair", &tok->pair);
+    put_template(w, "libclef.tokenizer.single", &tok->single);
+    put_template(w, "libclef.tokenizer.pair", &tok->pair);
     if (tok->cleans_spaces)
-        clef__gguf_put_bool(w, "clef.tokenizer.clean_spaces", 1);
+        clef__gguf_put_bool(w, "libclef.tokenizer.clean_spaces", 1);
 }
 
 /* ---- the folder */

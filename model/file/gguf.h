@@ -69,7 +69,11 @@ void        clef__gguf_close(clef_gguf *gguf);
 /** Bytes of one value of a type; 0 if the size varies (STRING, ARRAY). */
 size_t clef__gguf_type_bytes(clef_gguf_type type);
 
-/** The entry with that key, NULL if there is none. */
+/** What clef's own keys begin with. Version 0.1 and before wrote "clef.", which is an architecture of
+ *  llama.cpp now, and is read for one release. */
+#define CLEF_GGUF_OWN "libclef."
+#define CLEF_GGUF_OWN_OLD "clef."
+/** The entry with that key, NULL if there is none. A key of clef's own is also found under its old name. */
 const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key);
 /** Scalars, with a default for a missing key; and item i of a numeric array (any integer or float type,
  *  converted). */

@@ -4,13 +4,20 @@
 
 #include "model/file/gguf.h"
 
-const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key)
+static const clef_gguf_entry *find_entry(const clef_gguf *gguf, const char *key)
 {
     const size_t n = strlen(key);
     for (uint64_t i = 0; i < gguf->n_entries; i++)
         if (gguf->entries[i].key.n_bytes == n && memcmp(gguf->entries[i].key.text, key, n) == 0)
             return &gguf->entries[i];
     return NULL;
+}
+
+const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key)
+{
+    const clef_gguf_entry *e = find_entry(gguf, key);
+    const int is_own = strncmp(key, CLEF_GGUF_OWN, sizeof CLEF_GGUF_OWN - 1) == 0;
+    return e || !is_own ? e : find_entry(gguf, key + sizeof CLEF_GGUF_OWN - sizeof CLEF_GGUF_OWN_OLD);
 }
 
 /* Reads `n` little-endian bytes, which need not be aligned. */

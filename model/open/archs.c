@@ -46,6 +46,12 @@ clef_status clef__arch_unknown(const char *name, int is_gguf, const char *file, 
 {
     char known[768] = "";
     size_t n = 0;
+    if (is_gguf && strcmp(name, "clef") == 0)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: general.architecture is clef, a decision model of llama.cpp that shares the name "
+            "of this program: it is not supported",
+            file);
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
         for (const clef_arch_alias *one = archs[a]->names; one->hf || one->gguf; one++) {
             const char *text = is_gguf ? one->gguf : one->hf;

@@ -15,8 +15,10 @@ static const clef_gguf_entry *find_entry(clef_gguf_keys *k, const char *key)
     const char *old = clef__key_old_name(key);
     snprintf(k->key, sizeof k->key, "%s.%s", k->arch, key);
     const clef_gguf_entry *e = k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
-    if (e)
+    if (e) {
         k->gguf->is_read[e - k->gguf->entries] = 1;
+        snprintf(k->key, sizeof k->key, "%.*s", (int)e->key.n_bytes, e->key.text);
+    }
     if (e || !old || k->status != CLEF_OK)
         return e;
     return find_entry(k, old);
@@ -246,7 +248,7 @@ static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
             clef__fail(k->err, CLEF_E_UNSUPPORTED,
                        "%s: key %s.rope.scaling.factor is %g, expected at least 1", k->file, k->arch, factor);
     if (k->status == CLEF_OK && type == CLEF_ROPE_LONGROPE && factor > 1 &&
-        !clef__gguf_find(k->gguf, "clef.rope.type")) /* clef's own older files have this key */
+        !clef__gguf_find(k->gguf, "libclef.rope.type")) /* clef's own older files have this key */
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
                                "%s: key %s.rope.scaling.factor is %g, expected 1 with longrope's factors",
                                k->file, k->arch, factor);

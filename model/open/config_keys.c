@@ -1,6 +1,6 @@
 /* Hyperparameters under GGUF's keys (model/open/gguf_keys.def), read and written by one table; and those that
- * these keys cannot express, under clef's own ("clef.activation"), which are read after all others. Readers
- * that do not know clef's keys use their knowledge of the family. */
+ * these keys cannot express, under clef's own ("libclef.activation"), which are read after all others.
+ * Readers that do not know clef's keys use their knowledge of the family. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -271,7 +271,7 @@ static void put_keys(clef_gguf_writer *w, const key_row *list, const char *prefi
         char name[64];
         if (!differs(x, k, read))
             continue;
-        snprintf(name, sizeof name, "clef.%s%s", prefix, k->name);
+        snprintf(name, sizeof name, CLEF_GGUF_OWN "%s%s", prefix, k->name);
         if (k->type == INT)
             clef__gguf_put_i32(w, name, (int32_t)x);
         else if (k->type == FLOAT)
@@ -296,9 +296,9 @@ void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp, const cl
     put_keys(w, keys, "", hp, read);
     put_keys(w, rope_keys, "rope.", &hp->rope, &read->rope);
     put_keys(w, rope_keys, "rope_sliding.", &hp->rope_sliding, &read->rope_sliding);
-    put_layers(w, "clef.sliding_layers", hp->sliding_layers, read->sliding_layers, hp->n_layers);
-    put_layers(w, "clef.no_rope_layers", hp->no_rope_layers, read->no_rope_layers, hp->n_layers);
-    put_layers(w, "clef.linear_layers", hp->linear_layers, read->linear_layers, hp->n_layers);
+    put_layers(w, "libclef.sliding_layers", hp->sliding_layers, read->sliding_layers, hp->n_layers);
+    put_layers(w, "libclef.no_rope_layers", hp->no_rope_layers, read->no_rope_layers, hp->n_layers);
+    put_layers(w, "libclef.linear_layers", hp->linear_layers, read->linear_layers, hp->n_layers);
 }
 
 static void get_keys(clef_gguf_keys *from, const key_row *list, const char *prefix, void *to)
@@ -313,7 +313,7 @@ static void get_keys(clef_gguf_keys *from, const key_row *list, const char *pref
 void clef__config_get_keys(clef_gguf_keys *k, clef_hparams *hp)
 {
     clef_gguf_keys own = *k;
-    own.arch = "clef";
+    own.arch = "libclef";
     get_keys(&own, keys, "", hp);
     get_keys(&own, rope_keys, "rope.", &hp->rope);
     get_keys(&own, rope_keys, "rope_sliding.", &hp->rope_sliding);

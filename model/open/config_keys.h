@@ -19,7 +19,7 @@ const char *clef__key_old_name(const char *name);
 const char *clef__gguf_activation(clef_activation activation);
 
 /** The ids that end a text beyond the three that GGUF has keys for: an array. */
-#define CLEF_KEY_MORE_ENDS "clef.eos_token_ids"
+#define CLEF_KEY_MORE_ENDS "libclef.eos_token_ids"
 
 /** Refuses a key of the architecture that nothing read and that asks for what clef does not have. */
 void clef__gguf_check_unread(clef_gguf_keys *k);

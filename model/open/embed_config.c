@@ -304,19 +304,19 @@ static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error 
     if (n < 0 || n >= CLEF_N_GGUF_POOLINGS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
                           key, (long long)n);
-    const clef_gguf_entry *prompt = clef__gguf_find(&m->gguf, "clef.embedding.prompt");
+    const clef_gguf_entry *prompt = clef__gguf_find(&m->gguf, "libclef.embedding.prompt");
     if (prompt && !prompt->is_array && prompt->type == CLEF_GGUF_STRING && !m->embedding)
         m->embedding = json_pack("{s:{s:s%},s:s}", "prompts", "text", prompt->strings->text,
                                  prompt->strings->n_bytes, "default_prompt_name", "text");
     const clef_status asked = read_prompt(m, out, err);
     if (asked)
         return asked;
-    const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
+    const int64_t most = clef__gguf_int(&m->gguf, "libclef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
         return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, expected 1 or more",
                           m->path, (long long)most);
     out->pooling = clef__gguf_poolings[n];
-    out->normalize = clef__gguf_int(&m->gguf, "clef.embedding.normalize", 1) != 0;
+    out->normalize = clef__gguf_int(&m->gguf, "libclef.embedding.normalize", 1) != 0;
     out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;
     return CLEF_OK;
 }

@@ -7,7 +7,7 @@
 #include "model/file/json.h"
 
 /** A GGUF file's key for the text of generation_config.json. */
-#define CLEF_GENERATION_KEY "clef.generation_config"
+#define CLEF_GENERATION_KEY "libclef.generation_config"
 
 /** A list of ids. */
 typedef struct clef__id_list {

@@ -27,6 +27,8 @@ static void convert(const char *folder, const char *path)
 /* What differs from the file that clef wrote. */
 typedef struct change {
     int own;                  /* 1: with clef's own keys */
+    int old;                  /* 1: these have the names that they had before */
+    const char *arch;         /* NULL, or another general.architecture */
     const char *key, *tensor; /* NULL, or one more: 7, and F32 [32] */
     int32_t part, n_parts;    /* n_parts > 0: of the tensors those of this part */
     int32_t n_tensors;        /* of all parts */
@@ -37,11 +39,28 @@ static int is_in_part(const change *c, uint64_t i)
     return c->n_parts == 0 || i % (uint64_t)c->n_parts == (uint64_t)c->part;
 }
 
+static int begins(const clef_gguf_string *key, const char *text)
+{
+    return key->n_bytes >= strlen(text) && memcmp(key->text, text, strlen(text)) == 0;
+}
+
+static void put_entry(clef_gguf_writer *w, clef_gguf_entry e, const change *c)
+{
+    const int is_own = begins(&e.key, CLEF_GGUF_OWN);
+    if (is_own && c->old) {
+        e.key.text += strlen("lib");
+        e.key.n_bytes -= strlen("lib");
+    }
+    if (c->arch && begins(&e.key, "general.architecture"))
+        clef__gguf_put_text(w, "general.architecture", c->arch);
+    else if (!is_own || c->own)
+        clef__gguf_put_entry(w, &e);
+}
+
 static void put_keys(clef_gguf_writer *w, const clef_gguf *g, const change *c)
 {
     for (uint64_t i = 0; i < g->n_entries && c->part == 0; i++)
-        if (c->own || g->entries[i].key.n_bytes < 5 || memcmp(g->entries[i].key.text, "clef.", 5) != 0)
-            clef__gguf_put_entry(w, &g->entries[i]);
+        put_entry(w, g->entries[i], c);
     if (c->key)
         clef__gguf_put_u32(w, c->key, 7);
     if (c->n_parts > 0) {
@@ -112,6 +131,68 @@ static void without_own_keys(void **state)
         clef_model_close(own);
         clef_model_close(bare);
     }
+}
+
+static uint64_t n_keys(const char *path, const char *prefix)
+{
+    clef_gguf g;
+    clef_error err = {0};
+    uint64_t n = 0;
+    check_error(path, clef__gguf_open(path, &g, &err), &err, CLEF_OK, "");
+    for (uint64_t i = 0; i < g.n_entries; i++)
+        n += (uint64_t)begins(&g.entries[i].key, prefix);
+    clef__gguf_close(&g);
+    return n;
+}
+
+static void same_bytes(const char *a, const char *b)
+{
+    char *texts[2];
+    size_t n[2];
+    clef_error err = {0};
+    check_error(a, clef__os_read(a, 64 << 20, &texts[0], &n[0], &err), &err, CLEF_OK, "");
+    check_error(b, clef__os_read(b, 64 << 20, &texts[1], &n[1], &err), &err, CLEF_OK, "");
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(texts[0], texts[1], n[0]);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+/* Files of before, whose own keys begin with "clef.", are read, and written with the prefix of now. */
+static void with_old_keys(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        clef_error err = {0};
+        convert(folders[i], temp_path("own.gguf"));
+        rewrite(temp_path("own.gguf"), temp_path("bare.gguf"), &(change){.own = 1, .old = 1});
+        const uint64_t n = n_keys(temp_path("own.gguf"), "libclef.");
+        assert_true(n > 0 || i == 0);
+        assert_int_equal(n_keys(temp_path("own.gguf"), "clef."), 0);
+        assert_int_equal(n_keys(temp_path("bare.gguf"), "clef."), n);
+        clef_model *own = opened(temp_path("own.gguf")), *old = opened(temp_path("bare.gguf"));
+        assert_int_equal(n_differences(own, old), 0);
+        check_error("again",
+                    clef_model_quantize(old, temp_path("joined.gguf"),
+                                        &(clef_quantize_opts){.type = "stored", .no_tokenizer = 1}, &err),
+                    &err, CLEF_OK, "");
+        clef_model_close(own);
+        clef_model_close(old);
+        same_bytes(temp_path("own.gguf"), temp_path("joined.gguf"));
+    }
+}
+
+/* A decision model of llama.cpp, whose architecture has the name of this program. */
+static void of_a_namesake(void **state)
+{
+    (void)state;
+    clef_model *m = NULL;
+    clef_error err = {0};
+    convert(folders[0], temp_path("own.gguf"));
+    rewrite(temp_path("own.gguf"), temp_path("more.gguf"),
+            &(change){.own = 1, .arch = "clef", .key = "clef.block_count"});
+    check_error("clef", clef_model_open(temp_path("more.gguf"), &m, &err), &err, CLEF_E_UNSUPPORTED,
+                "general.architecture is clef, a decision model of llama.cpp");
 }
 
 static void in_parts(void **state)
@@ -193,9 +274,8 @@ static int remove_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_own_keys),
-        cmocka_unit_test(in_parts),
-        cmocka_unit_test(with_more),
+        cmocka_unit_test(without_own_keys), cmocka_unit_test(with_old_keys), cmocka_unit_test(of_a_namesake),
+        cmocka_unit_test(in_parts),         cmocka_unit_test(with_more),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_files);
 }

@@ -7,7 +7,7 @@
 #include "model/tokenizer/read/gguf_pre.h"
 
 #define KEY "tokenizer.ggml."
-#define OWN "clef.tokenizer."
+#define OWN "libclef.tokenizer."
 typedef struct gguf_reader gguf_reader;
 
 /* A value of tokenizer.ggml.model. */

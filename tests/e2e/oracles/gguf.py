@@ -207,7 +207,7 @@ def drop_own_keys(path, to):
     r = gguf.GGUFReader(path)
     w = gguf.GGUFWriter(to, r.fields["general.architecture"].contents())
     for key, f in r.fields.items():
-        if not key.startswith(("GGUF.", "clef.")) and key != "general.architecture":
+        if not key.startswith(("GGUF.", "libclef.")) and key != "general.architecture":
             w.add_key_value(key, f.contents(), f.types[0], f.types[-1] if f.types[0] == gguf.GGUFValueType.ARRAY else None)
     for t in r.tensors:
         w.add_tensor(t.name, t.data, raw_dtype=t.tensor_type)
