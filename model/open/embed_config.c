@@ -313,7 +313,7 @@ static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error 
         return asked;
     const int64_t most = clef__gguf_int(&m->gguf, "libclef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, expected 1 or more",
+        return clef__fail(err, CLEF_E_FORMAT, "%s: libclef.embedding.max_tokens is %lld, expected 1 or more",
                           m->path, (long long)most);
     out->pooling = clef__gguf_poolings[n];
     out->normalize = clef__gguf_int(&m->gguf, "libclef.embedding.normalize", 1) != 0;
