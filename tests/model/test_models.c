@@ -475,7 +475,7 @@ static clef_status read_gguf_config(const char *drop, const char *add, const cha
     uint64_t n_added = 0;
     for (const char *at = strstr(add, "s:K."); at; at = strstr(at + 1, "s:K."))
         n_added++;
-    for (const char *at = strstr(add, "s:clef."); at; at = strstr(at + 1, "s:clef."))
+    for (const char *at = strstr(add, "clef."); at; at = strstr(at + 1, "clef."))
         n_added++;
     char expanded[600]; /* K stands for the architecture, so that keys can be counted */
     size_t n = 0;
