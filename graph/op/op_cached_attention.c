@@ -322,7 +322,7 @@ static uint32_t capacity_of(const clef_lowering *lo, const clef_value *n, int32_
     return n->in[PAGES] ? clef__n(lo, n->in[PAGES], 0) * KV_PAGE : clef__n(lo, sliced(n->in[cache]), 1);
 }
 
-static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
+clef_attention_call clef__cached_attention_call(const clef_lowering *lo, const clef_value *n)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
     const clef_value scores = scores_of(n), *const *in = (const clef_value *const *)n->in;
@@ -362,29 +362,6 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
     clef__n4(lo, &scores, call.args.a.n);
     call.args.a.group = call.args.a.n[1] / clef__n(lo, in[K], 1);
     return call;
-}
-
-/* With pages the launch writes and reads the caches at once, so no row may see another one that it writes. */
-static int step_fits(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_cached_attention_opts *o = (const void *)n->attr;
-    if (n->in[PAGES] && (o->batch_invariant || !clef__runs_are_rows(lo, n->in[RUNS], clef__n(lo, n, 3))))
-        return 0;
-    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1),
-                                            clef__n(lo, n, 0));
-}
-
-static clef_status step_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    const clef_attention_call call = call_of(lo, n);
-    const clef_status s = clef__attention_cpu_decode_launch(lo, &call, err);
-    if (s || !n->in[PAGES])
-        return s;
-    /* The symbols' bounds may lead here, and other values to the launches that keep heads in the scratch. */
-    uint64_t *scratch = &lo->launches[lo->n - 1].scratch_bytes;
-    const uint64_t of_heads = (uint64_t)clef__bytes(n->in[Q], NULL);
-    *scratch = *scratch > of_heads ? *scratch : of_heads;
-    return CLEF_OK;
 }
 
 /* The buffer that holds the heads of q or k between two launches, and their view as [B, T, H, D]. */
@@ -461,12 +438,12 @@ static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t 
                                     err);
 }
 
-/* Launches everything before the attention itself, in order. k is copied from the scratch to its cache before
- * q is written to the scratch. */
-static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_call *call, clef_error *err)
+/* k is copied from the scratch to its cache before q is written to the scratch. */
+clef_status clef__cached_attention_ready(clef_lowering *lo, const clef_value *n, clef_attention_call *call,
+                                         clef_error *err)
 {
     heads k, q;
-    *call = call_of(lo, n);
+    *call = clef__cached_attention_call(lo, n);
     if (!lo->caps->is_cpu)
         return clef__attention_gpu_heads_launch(lo, call, err);
     clef_status s = make_heads(lo, n, K, &k, err);
@@ -483,98 +460,6 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
     call->new_k = NULL;
     return CLEF_OK;
 }
-
-static int decode_fits(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_attention_call call = call_of(lo, n);
-    return clef__attention_gpu_decode_takes(lo, &call);
-}
-
-static clef_status decode_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    clef_attention_call call = call_of(lo, n);
-    const clef_status s =
-        clef__attention_gpu_decode_makes_heads(lo, &call) ? CLEF_OK : ready(lo, n, &call, err);
-    return s ? s : clef__attention_gpu_decode_launch(lo, &call, err);
-}
-
-static int mma_fits(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_attention_call call = call_of(lo, n);
-    return clef__attention_gpu_mma_takes(lo, &call);
-}
-
-static clef_status mma_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    clef_attention_call call;
-    const clef_status s = ready(lo, n, &call, err);
-    return s ? s : clef__attention_gpu_mma_launch(lo, &call, err);
-}
-
-static int flash_fits(const clef_lowering *lo, const clef_value *n)
-{
-    return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
-}
-
-static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    clef_attention_call call;
-    const clef_status s = ready(lo, n, &call, err);
-    return s ? s : clef__attention_gpu_flash_launch(lo, &call, err);
-}
-
-static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    clef_attention_call call;
-    const clef_status s = ready(lo, n, &call, err);
-    if (s)
-        return s;
-    const int tiles = clef__attention_has_vectors(lo->caps);
-    return tiles ? clef__attention_cpu_prefill_launch(lo, &call, err)
-                 : clef__attention_gpu_query_launch(lo, &call, err);
-}
-
-const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
-                                                        .device_text = "a CPU with vectors",
-                                                        .shape_text = "up to 4 positions",
-                                                        .runs_on = clef__attention_has_vectors,
-                                                        .fits = step_fits,
-                                                        .lower = step_lower};
-const clef_variant clef__cached_attention_gpu_decode = {.name = "gpu_decode",
-                                                        .device_text = "a GPU with groups of 128",
-                                                        .shape_text = CLEF_ATTENTION_DECODE_TEXT,
-                                                        .runs_on = clef__attention_gpu_decode_runs,
-                                                        .fits = decode_fits,
-                                                        .lower = decode_lower};
-const clef_variant clef__cached_attention_gpu_mma = {.name = "gpu_mma",
-                                                     .device_text =
-                                                         "a GPU with units that multiply matrices of halves",
-                                                     .shape_text = CLEF_ATTENTION_MMA_TEXT,
-                                                     .cap = CLEF_CAP(matrix),
-                                                     .runs_on = clef__attention_gpu_mma_runs,
-                                                     .fits = mma_fits,
-                                                     .is_default = clef__attention_gpu_mma_pays,
-                                                     .lower = mma_lower};
-const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
-                                                       .device_text = "a GPU",
-                                                       .shape_text = "heads that fit local memory",
-                                                       .runs_on = clef__attention_gpu_flash_runs,
-                                                       .fits = flash_fits,
-                                                       .lower = flash_lower};
-/* A work-group of 128 computes one query. */
-static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
-{
-    (void)n;
-    return clef__fit_local(lo, 128) >= 128;
-}
-
-const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgroup",
-                                                            .device_text = CLEF_NEEDS_SUBGROUPS,
-                                                            .shape_text = "what groups of 128 can",
-                                                            .runs_on = clef__has_subgroups,
-                                                            .fits = group_takes_subgroups,
-                                                            .lower = parts_lower};
-const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 

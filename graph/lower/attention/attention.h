@@ -42,8 +42,13 @@ typedef struct clef_attention_call {
         "PAGED", (call)->pages != NULL                                                                       \
     }
 
-/** The sizes and buffers of an attention node, for its kernels. */
+/** The sizes and buffers of a node of attention, or of cached_attention, for its kernels. */
 clef_attention_call clef__attention_call(const clef_lowering *lo, const clef_value *n);
+clef_attention_call clef__cached_attention_call(const clef_lowering *lo, const clef_value *n);
+/** Launches what a cached_attention does before the attention itself: norm, RoPE, writes to the caches. *call
+ *  becomes what is left to do. */
+clef_status clef__cached_attention_ready(clef_lowering *lo, const clef_value *n, clef_attention_call *call,
+                                         clef_error *err);
 
 /** The most keys of a sequence that the cache has room for. */
 uint32_t clef__most_keys(const clef_lowering *lo, const clef_attention_call *call);
@@ -92,7 +97,7 @@ int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n);
 clef_status clef__attention_gpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
                                               clef_error *err);
 int clef__attention_gpu_decode_runs(const clef_caps *caps);
-#define CLEF_ATTENTION_DECODE_TEXT \
+#define CLEF_ATTENTION_DECODE_TEXT                                                                           \
     "up to 16 queries on average for a head of k, whose rows are as wide as those of v"
 /** 1 when the call has few queries for each head of k, whose rows are aligned, of a dtype that is decoded in
  *  pieces, and fit. */
