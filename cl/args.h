@@ -455,7 +455,7 @@ typedef struct optimizer_args {
 } optimizer_args;
 
 /* exchange.cl: n floats of each rank. Bytes from one rank's segment to the next, to the slots in it, and of a
- * slot; runtime/ranks/transport.h describes them. */
+ * slot; ranks/join/transport.h describes them. */
 typedef struct exchange_args {
     args_uint n, rank, n_ranks;
     args_uint segment, slots, slot;

@@ -1,5 +1,5 @@
 /* out[i] = the sum of x[i] over the ranks of a group, which exchange in memory of their node: a round of
- * clef__group_memory (runtime/ranks/transport.h). Contributions are added in the order of ranks, so all ranks
+ * clef__group_memory (ranks/join/transport.h). Contributions are added in the order of ranks, so all ranks
  * get the same bits. out may be x.
  * Launch: one group of one work-item. It waits for the other ranks' parts in the round. For CPUs, where each
  * rank has a core of its own. */

@@ -1,5 +1,5 @@
 /* The ops by which ranks exchange values, and how an axis is divided among ranks. Only sharding builds them
- * (graph/pass/shard.h). */
+ * (ranks/shard/shard.h). */
 #ifndef CLEF_GRAPH_COLLECTIVE_H
 #define CLEF_GRAPH_COLLECTIVE_H
 

@@ -1,7 +1,9 @@
 /* Compiles a graph into a plan: proves and measures the device's kernels as needed, then allocates memory and
  * builds them. */
+#include "runtime/compile.h"
+
 #include "runtime/plan/pipeline.h"
-#include "runtime/plan/ranked.h"
+#include "runtime/plan/together.h"
 #include "runtime/prove/trial.h"
 #include "runtime/tune/tune.h"
 
@@ -31,8 +33,8 @@ static clef_status choose_kernels(clef_plan *plan, clef_error *err)
     return s ? s : clef__proof_apply(plan, err);
 }
 
-static clef_status compile_for_one(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
-                                   clef_plan **out, clef_error *err)
+clef_status clef__compile_for_one(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                                  clef_plan **out, clef_error *err)
 {
     const int32_t built = dev->n_built, cached = dev->n_cached;
     clef_plan *plan = NULL;
@@ -59,16 +61,10 @@ static clef_status compile_for_one(clef_device *dev, const clef_graph *graph, co
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                              clef_plan **out, clef_error *err)
 {
-    if (dev->ranks)
-        return clef__ranked_create(dev, graph, opts, compile_for_one, out, err);
-    return dev->others ? clef__pipeline_create(dev, graph, opts, compile_for_one, out, err)
-                       : compile_for_one(dev, graph, opts, out, err);
-}
-
-clef_status clef_ranks_follow(clef_ranks *ranks, clef_device *dev, clef_ranks_open_weights open, void *user,
-                              clef_error *err)
-{
-    return clef__follow(ranks, dev, open, user, compile_for_one, err);
+    if (dev->together)
+        return dev->together->create(dev, graph, opts, out, err);
+    return dev->others ? clef__pipeline_create(dev, graph, opts, clef__compile_for_one, out, err)
+                       : clef__compile_for_one(dev, graph, opts, out, err);
 }
 
 /* ---- the tuner, which only runs proven kernels ----------------------------------------------- */

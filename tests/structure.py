@@ -20,13 +20,13 @@ MAY_USE = {
     "model": ["cl", "graph", "runtime"],
     "tools": [],  # the public headers alone
     "text": CORE + ["tools"],
-    "train": CORE + ["tools"],
+    "ranks": CORE + ["tools"],
+    "train": CORE + ["tools", "ranks"],
     "export": CORE + ["tools", "train"],
-    "lab": CORE + ["tools", "text", "train", "export"],
+    "lab": CORE + ["tools", "text", "train", "ranks", "export"],
 }
 EXCEPTIONS = {
     "tools/cmd/cmd_perplexity.c": ["graph"],  # graph/hash.h, which is a header alone
-    "tools/ranks.c": ["graph"],  # the same
     "tools/cmd/cmd_selftest.c": ["runtime"],  # clef_prove(), which child processes call, is not public
     "tools/absent/export.c": ["train"],  # plots, where train/ is built and export/ is not
 }

@@ -1,4 +1,4 @@
-/* all_reduce, all_gather, send and receive: what the ranks of a sharded graph exchange (graph/pass/shard.h).
+/* all_reduce, all_gather, send and receive: what the ranks of a sharded graph exchange (ranks/shard/shard.h).
  * The reference of one graph alone treats it as the only rank; clef__ranks_eval() evaluates the graphs of all
  * ranks side by side. */
 #include <inttypes.h>

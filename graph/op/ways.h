@@ -1,5 +1,5 @@
 /* How a part of an op's result is computed from parts of its inputs: what sharding knows of the ops
- * (graph/pass/shard.h). */
+ * (ranks/shard/shard.h). */
 #ifndef CLEF_GRAPH_WAYS_H
 #define CLEF_GRAPH_WAYS_H
 

@@ -14,5 +14,8 @@ void clef__model_fingerprint(const clef_model *model, unsigned char out[CLEF_SHA
 /** Another one, which reads the data of a few tensors alone: for ranks, which read only their part of the
  *  file. */
 void clef__model_quick_fingerprint(const clef_model *model, unsigned char out[CLEF_SHA256_BYTES]);
+/** The same in hexadecimal digits. */
+enum { CLEF__DIGEST_CHARS = 2 * CLEF_SHA256_BYTES };
+void clef__model_quick_digest(const clef_model *model, char out[CLEF__DIGEST_CHARS + 1]);
 
 #endif

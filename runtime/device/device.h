@@ -61,6 +61,7 @@ struct clef_device {
     int32_t probes_known;       /* bits of clef__probes: those that are in it */
     int32_t n_plans;            /* alive */
     struct clef_ranks *ranks;   /* NULL, or plans on this device run on several ranks */
+    const struct clef__together *together; /* by these functions */
     double share;               /* share of the layers that the user asked for; 0: by measured speed
                                    and memory */
 };

@@ -174,6 +174,8 @@ int         clef__os_memory_is_short(void);
 void        clef__os_sleep(int32_t ms);
 /** The id of this process. */
 int64_t     clef__os_pid(void);
+/** Children of a rank, which prove kernels, are not ranks: they see no launcher (os_launcher.c). */
+void        clef__launcher_hide(void);
 /** Processors that this process may run on; at least 1. */
 int32_t clef__os_n_cpus(void);
 /** 1 when the process may run on every processor of the machine; 0 when it may not, or it is unknown. */

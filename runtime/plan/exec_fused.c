@@ -8,8 +8,7 @@
 #include "cl/args.h"
 #include "runtime/device/broken.h"
 #include "runtime/os/debug.h"
-#include "runtime/ranks/device_sums.h"
-#include "runtime/ranks/ranks.h"
+#include "runtime/plan/together.h"
 
 enum {
     LINE_BYTES = 64,
@@ -315,7 +314,7 @@ static int fill_exchange(const clef_plan *plan, fused_step *r, const clef_launch
     memcpy(args, &a, sizeof a);
     substep->n_groups = substep->groups[0] = substep->groups[1] = 1;
     r->n_sums++;
-    r->sum_bytes += call->n_bytes * (uint64_t)(sums->n_ranks - 1);
+    r->sum_bytes += call->n_bytes * (uint64_t)(sums->args.n_ranks - 1);
     return 1;
 }
 
@@ -441,10 +440,8 @@ static int run_step(clef_plan *plan, clef__execution *e, clef_status *status, cl
     if (r->layout != LAID_OUT)
         return 0;
     *status = CLEF_OK;
-    if (r->n_sums) {
-        clef__transport *t = plan->dev->ranks->transport;
-        t->calls->device_sums(t, r->sum_bytes);
-    }
+    if (r->n_sums)
+        plan->dev->together->sums_began(plan->dev, r->sum_bytes);
     for (int32_t i = 0; i < r->n_segments && !*status; i++)
         *status = enqueue_segment(plan, r, &r->segments[i], err);
     return 1;

@@ -2,9 +2,15 @@
 #include <stdlib.h>
 
 #include "runtime/device/broken.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/together.h"
 
 typedef enum extent { WHOLE, ONE_GROUP } extent;
+
+static clef_status exchange(const clef_plan *plan, int32_t i, clef_error *err)
+{
+    return plan->exchanging ? plan->dev->together->exchange(plan, i, err)
+                            : clef__exchange_alone(plan, i, err);
+}
 
 static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, cl_event *event,
                                   clef_error *err)
@@ -12,7 +18,7 @@ static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, 
     const clef_launch *l = &plan->launches[i];
     clef_bound *b = plan->list[i];
     if (l->call == CLEF_CALL_EXCHANGE) {
-        const clef_status s = how == ONE_GROUP ? CLEF_OK : clef__plan_exchange(plan, i, err);
+        const clef_status s = how == ONE_GROUP ? CLEF_OK : exchange(plan, i, err);
         const cl_int marked =
             !s && event ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event) : CL_SUCCESS;
         return marked ? clef__cl_fail(err, "clEnqueueMarkerWithWaitList", l->node->name, marked) : s;

@@ -8,7 +8,7 @@
 #include "runtime/device/broken.h"
 #include "runtime/device/source.h"
 #include "runtime/plan/fused.h"
-#include "runtime/ranks/device_sums.h"
+#include "runtime/plan/together.h"
 
 enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24, C_VERSION = 12 /* of cl/fused_step.cl */ };
 
@@ -34,7 +34,7 @@ int clef__fused_exchange_kind(const clef_plan *plan, const clef_launch *l, clef_
         .source = "exchange", .kernel = "exchange_sum", .local = {1, 1, 1}, .n_bufs = 3};
     const clef__device_sums *sums = clef__device_sums_of(plan->dev);
     const clef_exchange_call *call = l->args;
-    return sums && call->kind == CLEF_EXCHANGE_SUM && call->n_bytes <= sums->layout.most_bytes &&
+    return sums && call->kind == CLEF_EXCHANGE_SUM && call->n_bytes <= sums->most_bytes &&
            clef__fused_kind_of(&sum, out);
 }
 

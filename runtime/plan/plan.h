@@ -28,6 +28,7 @@ typedef struct clef__plan_kind {
     int32_t (*profile)(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
     int32_t (*launches)(const clef_plan *plan, clef_launch_info *out, int32_t capacity);
     const clef_plan *(*stage)(const clef_plan *plan, int32_t i);
+    int32_t whole_states; /* 1: its own states are whole, as the graph has them; else those of its stages */
     /** Releases what this kind allocated; the plan's graph, inputs and tuning are released afterwards. */
     void (*release)(clef_plan *plan);
 } clef__plan_kind;
@@ -35,7 +36,6 @@ extern const clef__plan_kind clef__plan_single;    /* one device: plan_single.c 
 extern const clef__plan_kind clef__plan_described; /* one device, whose memory is not touched: plan_single.c
                                                       */
 extern const clef__plan_kind clef__plan_pipeline;  /* several devices: plan_pipeline.c */
-extern const clef__plan_kind clef__plan_ranked;    /* several ranks: plan_ranked.c */
 
 /** Where a plan's memory comes from: a device, or nothing for a plan that is only described
  *  (plan_storage.c). */
@@ -107,7 +107,7 @@ typedef struct clef_gathered {
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
-    struct clef_ranked *ranked; /* only for clef__plan_ranked, and for the plans that it consists of */
+    struct clef_ranked *ranked; /* only for a plan on several ranks, and for the plans that it consists of */
     int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank
                                    alone, as in trials */
     struct clef_pipeline *pipeline; /* only for clef__plan_pipeline, which otherwise uses graph, symbols
@@ -242,9 +242,6 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
 clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err);
 /** Enqueues every launch, one by one. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
-
-/** Runs launch i, an exchange between ranks, after all that was enqueued before it (plan_exchange.c). */
-clef_status clef__plan_exchange(const clef_plan *plan, int32_t i, clef_error *err);
 
 /** CLEF_E_UNSUPPORTED names the first node that would run by another kernel than asked for at the current
  *  symbols (strict.c). */

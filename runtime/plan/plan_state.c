@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "runtime/plan/plan.h"
-#include "runtime/plan/ranked.h"
+#include "runtime/plan/together.h"
 
 /* Adds those of a plan to the n that are there. */
 static int32_t add_states(clef_plan *plan, clef__plan_state *out, int32_t capacity, int32_t n)
@@ -30,7 +30,7 @@ int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capaci
 
 static int is_whole(const clef_plan *plan)
 {
-    return plan->kind == &clef__plan_ranked;
+    return plan->kind->whole_states;
 }
 
 int32_t clef__plan_whole_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
@@ -83,6 +83,13 @@ static int is_part(const clef__plan_state *state)
     return state->stage->ranked && !state->is_own;
 }
 
+static clef_status refuse_part(const clef__plan_state *state, clef_error *err)
+{
+    return clef__fail(err, CLEF_E_UNSUPPORTED,
+                      "state %s lies on several ranks: the part of one is neither read nor written alone",
+                      state->value->name);
+}
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static int has_gaps(const clef__state_rows *rows)
@@ -102,9 +109,9 @@ clef_status clef__plan_state_read(const clef__plan_state *state, const clef__sta
     if (s || !all_bytes(rows))
         return s;
     if (is_whole(state->stage))
-        return clef__ranked_read_state(state, rows, data, err);
+        return state->stage->dev->together->read_state(state, rows, data, err);
     if (is_part(state))
-        return clef__ranked_refuse_state(state, err);
+        return refuse_part(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -126,9 +133,9 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
     if (s || !all_bytes(rows))
         return s;
     if (is_whole(state->stage))
-        return clef__ranked_write_state(state, rows, data, err);
+        return state->stage->dev->together->write_state(state, rows, data, err);
     if (is_part(state))
-        return clef__ranked_refuse_state(state, err);
+        return refuse_part(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -165,6 +172,7 @@ clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, ui
                           "state %s: a copy of %" PRIu64 " bytes from byte %" PRIu64 " to byte %" PRIu64
                           " overlaps itself",
                           state->value->name, n_bytes, from, to);
-    return state->stage->ranked ? clef__ranked_copy_state(state, to, from, n_bytes, err)
-                                : clef__plan_copy_within(state->stage, state->value, to, from, n_bytes, err);
+    if (state->stage->ranked)
+        return state->stage->dev->together->copy_state(state, to, from, n_bytes, err);
+    return clef__plan_copy_within(state->stage, state->value, to, from, n_bytes, err);
 }

@@ -9,9 +9,9 @@
 #include <math.h>
 
 #include "clef/model.h"
-#include "graph/cases/ranks.h"
 #include "model/open/arch.h"
 #include "model/open/model.h"
+#include "ranks/shard/side_by_side.h"
 
 enum { MOST_RANKS = 8, TOKENS = 3, POSITIONS = 16 };
 static const double TOLERANCE = 1e-9; /* sums in another order, in double */

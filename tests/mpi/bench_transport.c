@@ -1,6 +1,6 @@
 /* A table of what collectives and messages take. usage: mpirun -n N bench_transport LIBRARY */
+#include "ranks/join/network.h"
 #include "runtime/os/os.h"
-#include "runtime/ranks/network.h"
 #include "tests/mpi/open.h"
 
 enum { N_SIZES = 8 };

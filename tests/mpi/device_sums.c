@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "clef/clef.h"
-#include "runtime/ranks/device_sums.h"
-#include "runtime/ranks/ranks.h"
+#include "ranks/join/device_sums.h"
+#include "ranks/join/ranks.h"
 
 enum { N_ROUNDS = 400, MOST = 5000 };
 
@@ -32,7 +32,7 @@ static float value(int32_t rank, uint32_t round, uint32_t i)
 
 static void sum_on_device(clef_device *dev, cl_kernel kernel, cl_mem x, float *values, uint32_t n)
 {
-    const clef__device_sums *sums = clef__device_sums_of(dev);
+    const clef__device_sums *sums = clef__ranks_sums(dev);
     const exchange_args a = clef__device_sum_args(sums, n);
     const size_t one = 1;
     if (clEnqueueWriteBuffer(dev->queue, x, CL_TRUE, 0, n * sizeof *values, values, 0, NULL, NULL) ||
@@ -61,7 +61,7 @@ int main(void)
     clef_ranks_describe(r, &info);
     must(clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &dev, &err), &err);
     clef__device_sums_find(r, dev);
-    if (!clef__device_sums_of(dev)) {
+    if (!clef__ranks_sums(dev)) {
         if (info.rank == 0)
             printf("none\n");
         goto out;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
-#include "runtime/ranks/transport.h"
+#include "ranks/join/transport.h"
 
 static clef__transport_calls calls;
 static const clef__transport_calls *real;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/ranks/transport.h"
+#include "ranks/join/transport.h"
 
 static inline void must(clef_status s, const clef_error *err)
 {

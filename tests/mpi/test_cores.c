@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/mpi/cores.h"
+#include "ranks/mpi/cores.h"
 
 enum { BYTES = CLEF__TRANSPORT_CORE_BYTES };
 

@@ -1,7 +1,6 @@
 #include "clef/onnx.h"
 #include "tools/absent/absent.h"
 #include "tools/graph/graph_draw.h"
-#include "tools/graph/graph_ranks.h"
 #include "tools/inspect/attention.h"
 #if CLEF_WITH_TRAIN
 #    include "train/command/plot.h"
@@ -18,20 +17,6 @@ clef_status cli_graph_draw(cli_writer write, void *user, const char *format, FIL
 {
     (void)write, (void)user, (void)to;
     return CLI_ABSENT(err, format, "CLEF_EXPORT");
-}
-
-clef_status cli_rank_graphs_make(const cli_rank_choice *choice, const clef_graph *graph, cli_rank_graphs *out,
-                                 clef_error *err)
-{
-    (void)graph;
-    *out = (cli_rank_graphs){.n = 0};
-    return choice->rank || choice->width || choice->stages ? CLI_ABSENT(err, "graphs of ranks", "CLEF_EXPORT")
-                                                           : CLEF_OK;
-}
-
-void cli_rank_graphs_finish(cli_rank_graphs *graphs)
-{
-    (void)graphs;
 }
 
 clef_status cli_attention_svg(void *a, FILE *to, clef_error *err)

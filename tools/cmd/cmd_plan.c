@@ -5,7 +5,7 @@
 
 #include "tools/cli/output.h"
 #include "tools/inspect/memory_plan.h"
-#include "tools/scaling/scaling.h"
+#include "tools/scaling.h"
 
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 

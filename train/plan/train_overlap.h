@@ -5,7 +5,7 @@
 #ifndef CLEF_RUNTIME_TRAIN_OVERLAP_H
 #define CLEF_RUNTIME_TRAIN_OVERLAP_H
 
-#include "runtime/ranks/ranks.h"
+#include "ranks/join/ranks.h"
 
 typedef struct clef__train_overlap {
     int32_t is_on;      /* in the present step */

@@ -4,7 +4,7 @@
 #ifndef CLEF_RUNTIME_TRAIN_RANKS_H
 #define CLEF_RUNTIME_TRAIN_RANKS_H
 
-#include "runtime/ranks/ranks.h"
+#include "ranks/join/ranks.h"
 #include "train/plan/train_pieces.h"
 
 typedef struct clef__train_ranks {

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 cd "$CLEF_SOURCE" || exit 1
 
-for folder in cl export graph include/clef lab model runtime text tools train tests; do
+for folder in cl export graph include/clef lab model ranks runtime text tools train tests; do
   bad=$(find "$folder" -name '*.[ch]' -o -name '*.cl' -o -name '*.def' | sort | xargs -r awk '
     function column(line) { gsub(/[\200-\277]/, "", line); return length(line) } # bytes that continue a character take no column
     /\t/ { print FILENAME ":" FNR ": a tab" }
@@ -15,7 +15,7 @@ done
 formatter=$(command -v clang-format-14 || command -v clang-format || true)
 case $([ -n "$formatter" ] && "$formatter" --version) in
   *"version 14."*)
-    for folder in export graph lab model runtime text tools train tests examples; do
+    for folder in export graph lab model ranks runtime text tools train tests examples; do
       bad=
       for file in $(find "$folder" -name '*.c' | sort); do
         [ -f "$file" ] && ! "$formatter" --dry-run -Werror "$file" >/dev/null 2>&1 && bad="$bad $file"
