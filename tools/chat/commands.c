@@ -154,7 +154,7 @@ static chat_next set(talk *t, const char *rest)
     const cli_option *option = n && n < sizeof flag - 3 ? find_option(rest, n) : NULL;
     if (!option || !may_set(option) || (!*value && option->type != CLI_SWITCH)) {
         fprintf(stderr, "clef: expected /set NAME VALUE with a flag of sampling, n-predict, thinking or "
-                        "drop-oldest; `clef help chat` lists them\n");
+                        "drop-oldest; `clef help chat --all` lists them\n");
         return CHAT_NEXT;
     }
     snprintf(flag, sizeof flag, "--%.*s", (int)n, rest);

@@ -294,8 +294,8 @@ static int unknown_flag(const cli_command *c, const char *arg, const char *word)
     if (is_foreign(arg))
         return cli_fail(
             CLI_USAGE,
-            "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s` lists the flags", c->name,
-            arg, c->name);
+            "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s --all` lists the flags",
+            c->name, arg, c->name);
     const size_t n = strcspn(word, "=");
     if (n < sizeof bare) {
         memcpy(bare, word, n);
@@ -304,7 +304,7 @@ static int unknown_flag(const cli_command *c, const char *arg, const char *word)
             return cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
     }
     return cli_fail(CLI_USAGE,
-                    "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -",
+                    "%s: no flag %s; `clef help %s --all` lists them; after -- an argument may begin with -",
                     c->name, arg, c->name);
 }
 
