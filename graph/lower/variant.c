@@ -28,7 +28,7 @@ int clef__variant_runs_on(const clef_caps *caps, const clef_variant *variant)
     if (variant->cap) {
         int32_t value;
         memcpy(&value, (const char *)caps + (variant->cap - 1), sizeof value);
-        if (variant->cap_value ? value != variant->cap_value : !value)
+        if (!value)
             return 0;
     }
     return !variant->runs_on || variant->runs_on(caps);

@@ -19,7 +19,6 @@ typedef struct clef_variant {
     const char *device_text; /* the device that it needs; completes "needs ..": "a CPU with AVX-512 VNNI" */
     const char *shape_text;  /* the shapes that it accepts; completes "takes ..": "up to 4 rows"; NULL: all */
     size_t      cap;         /* CLEF_CAP(field): the device must have it; 0: nothing */
-    int32_t     cap_value;   /* the value that the field must have; 0: any but 0 */
     /** Returns 1 when a device that has `cap` can run it. NULL: always. */
     int (*runs_on)(const clef_caps *caps);
     /** Returns 1 when it can lower the node at the symbols' present values, on a device that can run it.

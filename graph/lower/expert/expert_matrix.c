@@ -146,41 +146,12 @@ static clef_status matrix_lower(clef_lowering *lo, const clef_value *n, clef_err
                         err);
 }
 
-static const char shapes[] = "x that may be rounded, and Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, F16 or BF16";
-
-const clef_variant clef__expert_matmul_mma = {.name = "mma",
-                                              .device_text = CLEF_NEEDS_MMA,
-                                              .shape_text = shapes,
-                                              .cap = CLEF_CAP(matrix),
-                                              .cap_value = CLEF_MATRIX_MMA,
-                                              .runs_on = clef__experts_have_groups,
-                                              .fits = matrix_fits,
-                                              .is_default = clef__experts_have_many_pairs,
-                                              .lower = matrix_lower};
-const clef_variant clef__expert_matmul_wmma = {.name = "wmma",
-                                               .device_text = CLEF_NEEDS_WMMA,
-                                               .shape_text = shapes,
-                                               .cap = CLEF_CAP(matrix),
-                                               .cap_value = CLEF_MATRIX_WMMA,
-                                               .runs_on = clef__experts_have_groups,
-                                               .fits = matrix_fits,
-                                               .is_default = clef__experts_have_many_pairs,
-                                               .lower = matrix_lower};
-const clef_variant clef__expert_matmul_mfma = {.name = "mfma",
-                                               .device_text = CLEF_NEEDS_MFMA,
-                                               .shape_text = shapes,
-                                               .cap = CLEF_CAP(matrix),
-                                               .cap_value = CLEF_MATRIX_MFMA,
-                                               .runs_on = clef__experts_have_groups,
-                                               .fits = matrix_fits,
-                                               .is_default = clef__experts_have_many_pairs,
-                                               .lower = matrix_lower};
-const clef_variant clef__expert_matmul_dpas = {.name = "dpas",
-                                               .device_text = CLEF_NEEDS_DPAS,
-                                               .shape_text = shapes,
-                                               .cap = CLEF_CAP(matrix),
-                                               .cap_value = CLEF_MATRIX_DPAS,
-                                               .runs_on = clef__experts_have_groups,
-                                               .fits = matrix_fits,
-                                               .is_default = clef__experts_have_many_pairs,
-                                               .lower = matrix_lower};
+const clef_variant clef__expert_matmul_gpu_mma = {
+    .name = "gpu_mma",
+    .device_text = CLEF_NEEDS_MATRIX,
+    .shape_text = "x that may be rounded, and Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, F16 or BF16",
+    .cap = CLEF_CAP(matrix),
+    .runs_on = clef__experts_have_groups,
+    .fits = matrix_fits,
+    .is_default = clef__experts_have_many_pairs,
+    .lower = matrix_lower};

@@ -60,10 +60,7 @@ int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
 int32_t clef__matrix_lanes(const clef_caps *caps);
 int32_t clef__matrix_c_version(const clef_caps *caps);
 /** clef_variant.device_text of variants that need a unit. */
-#define CLEF_NEEDS_MMA  "a compiler that takes PTX, and mma.sync"
-#define CLEF_NEEDS_WMMA "AMD's built-ins for WMMA"
-#define CLEF_NEEDS_MFMA "AMD's built-ins for MFMA"
-#define CLEF_NEEDS_DPAS "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8"
+#define CLEF_NEEDS_MATRIX "a unit for small matrices: mma.sync, WMMA, MFMA or DPAS"
 /** -D SUBGROUPS and SUBGROUP_SIZE for the unit. */
 int32_t clef__matrix_subgroups(const clef_caps *caps);
 int32_t clef__matrix_subgroup_size(const clef_caps *caps);

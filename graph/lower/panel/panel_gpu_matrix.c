@@ -2,8 +2,7 @@
  * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
  * type, or in bf16 with a weight in blocks that is decoded to bf16. Up to 16 rows share a group, whose units
  * divide the columns (cl/panel/panel_gpu_few_mma.cl); more are multiplied in tiles
- * (cl/panel/panel_gpu_gemm_mma.cl). Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by
- * this code. */
+ * (cl/panel/panel_gpu_gemm_mma.cl). caps->matrix says which vendor's unit it is. */
 #include "graph/lower/panel/panel_gpu_matrix.h"
 #include "graph/lower/variant.h"
 
@@ -373,19 +372,21 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
                : MANY_TOKENS;
 }
 
-/* 1 where products of bf16 have the rate of the unit's others. Sums in f32 run at half the rate on NVIDIA's
- * cards for games and workstations (CUDA C++ Programming Guide, the table of arithmetic throughput; white
- * papers of GA102 and Ada). Their compute units hold 48 warps, those of the others 64 (the same guide,
+/* 1 where products of bf16 have the rate of the others of NVIDIA's unit. Sums in f32 run at half the rate on
+ * NVIDIA's cards for games and workstations (CUDA C++ Programming Guide, the table of arithmetic throughput;
+ * white papers of GA102 and Ada). Their compute units hold 48 warps, those of the others 64 (the same guide,
  * "Technical Specifications per Compute Capability"). */
 static int has_full_rate(const clef_caps *caps)
 {
-    return caps->matrix != CLEF_MATRIX_MMA || caps->nv_warps == 0 || caps->nv_warps >= FULL_RATE_WARPS;
+    return caps->nv_warps == 0 || caps->nv_warps >= FULL_RATE_WARPS;
 }
 
 /* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
 int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
 {
     const clef_caps *caps = lo->caps;
+    if (caps->matrix != CLEF_MATRIX_MMA)
+        return 1;
     return has_full_rate(caps) &&
            (caps->nv_capability < 90 || tokens_of(caps, (const void *)n->attr, CLEF_X_ROW_BF16,
                                                   (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);

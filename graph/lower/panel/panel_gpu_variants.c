@@ -47,71 +47,22 @@ static int is_no_cpu(const clef_lowering *lo, const clef_value *n)
 
 /* ---- matrix units ---------------------------------------------------------------------------- */
 
-static const char matrix_shapes[] = "more than 4 rows of activations in 8 bits or half precision",
-                  bf16_shapes[] = "more than 16 rows of activations that the device may round to bf16";
-
-const clef_variant clef__panel_matmul_mma = {.name = "mma",
-                                             .device_text = CLEF_NEEDS_MMA,
-                                             .shape_text = matrix_shapes,
-                                             .cap = CLEF_CAP(matrix),
-                                             .cap_value = CLEF_MATRIX_MMA,
-                                             .fits = clef__matrix_fits,
-                                             .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_wmma = {.name = "wmma",
-                                              .device_text = CLEF_NEEDS_WMMA,
-                                              .shape_text = matrix_shapes,
-                                              .cap = CLEF_CAP(matrix),
-                                              .cap_value = CLEF_MATRIX_WMMA,
-                                              .fits = clef__matrix_fits,
-                                              .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_mfma = {.name = "mfma",
-                                              .device_text = CLEF_NEEDS_MFMA,
-                                              .shape_text = matrix_shapes,
-                                              .cap = CLEF_CAP(matrix),
-                                              .cap_value = CLEF_MATRIX_MFMA,
-                                              .fits = clef__matrix_fits,
-                                              .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_dpas = {.name = "dpas",
-                                              .device_text = CLEF_NEEDS_DPAS,
-                                              .shape_text = matrix_shapes,
-                                              .cap = CLEF_CAP(matrix),
-                                              .cap_value = CLEF_MATRIX_DPAS,
-                                              .fits = clef__matrix_fits,
-                                              .lower = clef__lower_panel_matrix};
-
-const clef_variant clef__panel_matmul_mma_bf16 = {.name = "mma_bf16",
-                                                  .device_text = CLEF_NEEDS_MMA,
-                                                  .shape_text = bf16_shapes,
-                                                  .cap = CLEF_CAP(matrix),
-                                                  .cap_value = CLEF_MATRIX_MMA,
-                                                  .fits = clef__matrix_decodes,
-                                                  .is_default = clef__matrix_decoding_pays,
-                                                  .method = CLEF_BY_BF16,
-                                                  .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_wmma_bf16 = {.name = "wmma_bf16",
-                                                   .device_text = CLEF_NEEDS_WMMA,
-                                                   .shape_text = bf16_shapes,
-                                                   .cap = CLEF_CAP(matrix),
-                                                   .cap_value = CLEF_MATRIX_WMMA,
-                                                   .fits = clef__matrix_decodes,
-                                                   .method = CLEF_BY_BF16,
-                                                   .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_mfma_bf16 = {.name = "mfma_bf16",
-                                                   .device_text = CLEF_NEEDS_MFMA,
-                                                   .shape_text = bf16_shapes,
-                                                   .cap = CLEF_CAP(matrix),
-                                                   .cap_value = CLEF_MATRIX_MFMA,
-                                                   .fits = clef__matrix_decodes,
-                                                   .method = CLEF_BY_BF16,
-                                                   .lower = clef__lower_panel_matrix};
-const clef_variant clef__panel_matmul_dpas_bf16 = {.name = "dpas_bf16",
-                                                   .device_text = CLEF_NEEDS_DPAS,
-                                                   .shape_text = bf16_shapes,
-                                                   .cap = CLEF_CAP(matrix),
-                                                   .cap_value = CLEF_MATRIX_DPAS,
-                                                   .fits = clef__matrix_decodes,
-                                                   .method = CLEF_BY_BF16,
-                                                   .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_gpu_mma = {
+    .name = "gpu_mma",
+    .device_text = CLEF_NEEDS_MATRIX,
+    .shape_text = "more than 4 rows of activations in 8 bits or half precision",
+    .cap = CLEF_CAP(matrix),
+    .fits = clef__matrix_fits,
+    .lower = clef__lower_panel_matrix};
+const clef_variant clef__panel_matmul_gpu_mma_bf16 = {
+    .name = "gpu_mma_bf16",
+    .device_text = CLEF_NEEDS_MATRIX,
+    .shape_text = "more than 16 rows of activations that the device may round to bf16",
+    .cap = CLEF_CAP(matrix),
+    .fits = clef__matrix_decodes,
+    .is_default = clef__matrix_decoding_pays,
+    .method = CLEF_BY_BF16,
+    .lower = clef__lower_panel_matrix};
 
 /* ---- instructions. Tunable `items`: work-items of a group that computes a few rows ----------- */
 
