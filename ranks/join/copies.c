@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/device/cache_folder.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -83,7 +84,8 @@ clef_status clef__ranks_choose_piece(clef_ranks *r, const clef_device *dev, clef
         return CLEF_OK;
     const int is_first = r->rank % r->layout.width == 0;
     const clef_status read =
-        is_first ? clef__parse_size("CLEF_RANK_PIECE", clef__os_env("CLEF_RANK_PIECE"), &size, err) : CLEF_OK;
+        is_first ? clef__parse_size("CLEF_DEBUG: rank_piece", clef__debug("rank_piece"), &size, err)
+                 : CLEF_OK;
     clef_status s = calls->all_reduce(r->stage, &n_own, 1, CLEF__WIRE_F32, err);
     if (!s)
         s = calls->broadcast(r->stage, 0, &size, sizeof size, err);

@@ -12,8 +12,8 @@
 char *clef__ranks_copies(clef_device *dev, size_t n_bytes);
 
 /** Agrees with the other ranks of the stage on ranks->piece_bytes, on each of them before its first plan:
- *  0 if all devices of the stage work in host memory, else $CLEF_RANK_PIECE of the stage's first rank, or
- *  1 MiB. CLEF_E_ARG: the variable is not a size, which the others do not notice. */
+ *  0 if all devices of the stage work in host memory, else rank_piece (CLEF_DEBUG) of the stage's first
+ *  rank, or 1 MiB. CLEF_E_ARG: it is not a size, which the others do not notice. */
 clef_status clef__ranks_choose_piece(clef_ranks *ranks, const clef_device *dev, clef_error *err);
 /** Bytes of each piece but the last of a sum of n_bytes: a multiple of 128, for the scales of q8, that makes
  *  at most CLEF__MOST_PIECES pieces; n_bytes or more where it is not cut. All ranks of the stage get the

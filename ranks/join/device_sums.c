@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ranks/join/ranks.h"
-#include "runtime/os/os.h"
+#include "runtime/os/debug.h"
 
 /* Far more polls than it takes the ranks to arrive: they met just before. They take eight seconds or more, so
  * that a rank that the system stops meanwhile is still in time. */
@@ -164,12 +164,11 @@ static clef__device_sums *attach(const clef_ranks *r, clef_device *dev)
 
 void clef__device_sums_find(clef_ranks *r, clef_device *dev)
 {
-    const char *wanted = clef__os_env("CLEF_RANK_FUSED");
     const clef_caps *caps = &dev->info.caps;
     if (r->apart || r->layout.width < 2 || !r->transport->calls->memory(r->stage, &r->memory))
         return;
     clef__device_sums *sums = caps->is_cpu && caps->unified_memory && r->wire == CLEF__WIRE_F32 &&
-                                      !(wanted && strcmp(wanted, "0") == 0)
+                                      !clef__debug_is("rank_fused", "0")
                                   ? attach(r, dev)
                                   : NULL;
     trial t = {0};

@@ -8,7 +8,7 @@
 /** Finds out whether devices can sum for this rank's stage. The kernel has to work in host memory in place,
  *  and to give the sums that the host would, bit by bit, in trials with the other ranks' devices. All ranks
  *  of the stage call it, each with its device; if one of them cannot, none will. Only for CPUs whose ranks
- *  have a core each, with sums in f32. CLEF_RANK_FUSED=0: never. */
+ *  have a core each, with sums in f32. CLEF_DEBUG=rank_fused=0: never. */
 void clef__device_sums_find(struct clef_ranks *ranks, clef_device *dev);
 /** For another opening of the same device. */
 void clef__device_sums_reattach(struct clef_ranks *ranks, clef_device *dev);

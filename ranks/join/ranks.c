@@ -10,6 +10,7 @@
 #include "graph/fail.h"
 #include "runtime/device/device.h"
 #include "runtime/device/library.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum { AGREE_BYTES = 1024, REPORT_BYTES = 768 };
@@ -32,7 +33,10 @@ static clef_status open_transport(clef__transport **out, clef_error *err)
             clef_ranks_started(), module.is_open ? "it lacks " CLEF__TRANSPORT_SYMBOL : module.why);
     clef__transport_open open;
     memcpy(&open, functions, sizeof open);
-    return open(CLEF__TRANSPORT_VERSION, out, err);
+    const clef__transport_opts opts = {.sum = clef__debug("rank_sum"),
+                                       .shared = clef__debug("rank_shared"),
+                                       .eager = clef__debug("rank_eager")};
+    return open(CLEF__TRANSPORT_VERSION, &opts, out, err);
 }
 
 /* ---- the layout ------------------------------------------------------------------------------ */

@@ -85,8 +85,7 @@ typedef struct clef__transport_calls {
     /** With 1, each sum in f32 of at most most_bytes is one round of that memory from now on, so that devices
      *  can take part; with 0, what is the fastest. All members call it alike, between the same sums. */
     void        (*rounds)(clef__group *group, int on);
-    /** Says that a device has begun sums in a group's memory, which send n_bytes to others. Until this rank's
-     *  next call it counts as waiting in a sum; whether its device goes on is seen by the rounds. */
+    /** Says that a device has begun sums in a group's memory, which send n_bytes to others. */
     void        (*device_sums)(clef__transport *t, uint64_t n_bytes);
     /** Messages from one rank to another (numbers among all ranks) arrive in their order. send() returns when
      *  `data` may be used again, which may be before the message has arrived. Two ranks may send to each
@@ -112,9 +111,18 @@ typedef struct clef__transport_calls {
     void        (*close)(clef__transport *t);
 } clef__transport_calls;
 
+/** For tests and debugging: values of keys of CLEF_DEBUG, NULL where they are not set. Borrowed for the
+ *  call. */
+typedef struct clef__transport_opts {
+    const char *sum;    /* the way to sum, in place of the one that is measured to be the fastest */
+    const char *shared; /* "0": ranks of one machine share no memory */
+    const char *eager;  /* "0": long values cross in whole messages; "1": in pieces */
+} clef__transport_opts;
+
 /** The one function that libclef_mpi.so exports for clef; `version` is CLEF__TRANSPORT_VERSION. */
-#define CLEF__TRANSPORT_VERSION 5
-typedef clef_status (*clef__transport_open)(int32_t version, clef__transport **out, clef_error *err);
+#define CLEF__TRANSPORT_VERSION 6
+typedef clef_status (*clef__transport_open)(int32_t version, const clef__transport_opts *opts,
+                                            clef__transport **out, clef_error *err);
 #define CLEF__TRANSPORT_SYMBOL "clef__mpi_open"
 
 #endif

@@ -20,11 +20,11 @@ static const char *const names[CLEF__MPI_N_WAYS] = {"messages", "messages-scatte
 static uint32_t allowed(const clef__group *g)
 {
     uint32_t bits = 0;
-    const char *wanted = getenv("CLEF_RANK_SUM");
+    const char *wanted = g->m->sum;
     for (int32_t way = 0; way < CLEF__MPI_N_WAYS; way++) {
         const int can = g->shared || way == CLEF__MPI_MESSAGES || way == CLEF__MPI_MESSAGES_SCATTER,
                   pays = g->n > 2 || way != CLEF__MPI_MESSAGES_SCATTER;
-        if (can && (wanted && *wanted ? strcmp(wanted, names[way]) == 0 : pays))
+        if (can && (*wanted ? strcmp(wanted, names[way]) == 0 : pays))
             bits |= 1u << way;
     }
     return bits;
@@ -69,17 +69,16 @@ static int has_time(const clef__mpi_costs *costs, int32_t way, int32_t size, dou
 /* Bits of what this rank accepts: messages that cross whole, and in pieces. */
 enum { WHOLE = 1, PIECES = 2 };
 
-static uint32_t forms(void)
+static uint32_t forms(const clef__mpi *m)
 {
-    const double wanted = clef__mpi_env_number("CLEF_RANK_EAGER", -1);
-    return wanted < 0 ? WHOLE | PIECES : wanted > 0 ? PIECES : WHOLE;
+    return m->eager == '1' ? PIECES : m->eager == '0' ? WHOLE : WHOLE | PIECES;
 }
 
 /* Sums of messages that are long enough for MPI to ask before it sends one, whole and in pieces. */
 static clef_status choose_form(clef__group *g, float *x, clef_error *err)
 {
     enum { SIZE = 2 };
-    uint32_t accepted = forms();
+    uint32_t accepted = forms(g->m);
     clef__mpi_agree_and(g, &accepted);
     double whole = 0, pieces = 0, spent = 0, first;
     clef_status s = CLEF_OK;

@@ -53,11 +53,9 @@ clef_status clef__mpi_all_gather(clef__group *g, const void *mine, void *all, co
         memcpy((char *)all + place, mine, n_bytes[g->me]);
     if (g->n < 2)
         return CLEF_OK;
-    clef__mpi_enter(g->m, CLEF__MPI_DOES_SUM);
     const size_t length = g->shared ? CLEF__MPI_SLOT : clef__mpi_most_bytes(g);
     for (size_t at = 0; at < longest; at += length)
         (g->shared ? gather_shared : gather_messages)(g, mine, all, n_bytes, at);
-    clef__mpi_leave(g->m);
     return CLEF_OK;
 }
 
@@ -97,11 +95,9 @@ clef_status clef__mpi_broadcast(clef__group *g, int32_t root, void *data, size_t
     (void)err;
     if (g->n < 2)
         return CLEF_OK;
-    clef__mpi_enter(g->m, CLEF__MPI_DOES_MESSAGE);
     const size_t length = g->shared ? CLEF__MPI_SLOT : clef__mpi_most_bytes(g);
     for (size_t at = 0; at < n_bytes; at += length)
         (g->shared ? broadcast_shared : broadcast_messages)(g, root, (char *)data + at,
                                                             part(n_bytes, at, length));
-    clef__mpi_leave(g->m);
     return CLEF_OK;
 }

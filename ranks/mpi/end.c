@@ -113,13 +113,13 @@ const char *clef__mpi_host(const clef__mpi *m, int32_t rank)
     return m->hosts + (size_t)rank * MPI_MAX_PROCESSOR_NAME;
 }
 
-void clef__mpi_describe(const clef__mpi *m, int32_t rank, const char *state, const char *what, int64_t number,
-                        char *out, size_t capacity)
+void clef__mpi_describe(const clef__mpi *m, int32_t rank, const char *what, int64_t number, char *out,
+                        size_t capacity)
 {
     char count[32] = "";
     if (number >= 0)
         snprintf(count, sizeof count, " %lld", (long long)number);
-    snprintf(out, capacity, "clef: rank %d on %s %s (last: %s%s)", rank, clef__mpi_host(m, rank), state, what,
+    snprintf(out, capacity, "clef: rank %d on %s is lost (last: %s%s)", rank, clef__mpi_host(m, rank), what,
              count);
 }
 
@@ -132,7 +132,7 @@ void clef__mpi_check(clef__mpi *m, int code, int32_t peer)
     int64_t number;
     int n;
     if (peer >= 0 && clef__mpi_heart_last(m, peer, what, &number)) {
-        clef__mpi_describe(m, peer, "is lost", what, number, line, sizeof line);
+        clef__mpi_describe(m, peer, what, number, line, sizeof line);
     } else {
         MPI_Error_string(code, reason, &n);
         if (peer >= 0)

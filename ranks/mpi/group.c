@@ -78,7 +78,7 @@ clef_status clef__mpi_group(clef__transport *t, const int32_t *ranks, int32_t n,
         g->ranks[i] = ranks[i];
     meet(g);
     make_communicator(g);
-    if (clef__mpi_env_number("CLEF_RANK_SHARED", 1) > 0)
+    if (m->shares_memory)
         s = clef__mpi_shared_make(g, err);
     if (!s)
         s = clef__mpi_measure(g, err);

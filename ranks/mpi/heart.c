@@ -23,11 +23,7 @@ static const double beat_seconds = 0.5, look_seconds = 0.05, longest_look = 0.25
 
 /* What a beat says of its sender. */
 typedef struct beat {
-    int64_t number, n_calls;
-    int32_t does;   /* a clef__mpi_does */
-    int32_t waited; /* beats for which it has been in the same sum */
-    int32_t awaits; /* the rank for which its device waits; -1: none */
-    int32_t stuck;  /* beats for which its device has raised no round */
+    int64_t number;
     int32_t says_goodbye;
     char what[CLEF__MPI_WHAT];
 } beat;
@@ -38,7 +34,6 @@ typedef struct peer {
     MPI_Request get, put;
     beat in, out, said; /* `said` is the last beat that came */
     int32_t silent;     /* beats of this rank since then */
-    int32_t still;      /* beats for which it was outside of the transport, and nothing changed */
 } peer;
 
 struct clef__mpi_heart {
@@ -48,8 +43,6 @@ struct clef__mpi_heart {
     int32_t n_peers;
     peer *peers;
     beat own;
-    uint64_t round;     /* that the own device had raised at the last beat */
-    int32_t hang_beats; /* 0: a rank may take any time */
 };
 
 /* ---- beats ---- */
@@ -72,12 +65,6 @@ static void expect_beat(clef__mpi_heart *h, peer *p)
                     p->rank);
 }
 
-static int has_moved(const beat *a, const beat *b)
-{
-    return a->number != b->number || a->n_calls != b->n_calls || a->does != b->does ||
-           memcmp(a->what, b->what, sizeof a->what) != 0;
-}
-
 /* Takes all beats that have come. */
 static void listen(clef__mpi_heart *h, peer *p)
 {
@@ -86,7 +73,6 @@ static void listen(clef__mpi_heart *h, peer *p)
         clef__mpi_check(h->m, MPI_Test(&p->get, &came, MPI_STATUS_IGNORE), p->rank);
         if (!came)
             return;
-        p->still = p->in.does != CLEF__MPI_DOES_OTHER || has_moved(&p->in, &p->said) ? 0 : p->still + 1;
         clef__mpi_lock(&h->m->said_locked);
         p->said = p->in;
         p->said.what[sizeof p->said.what - 1] = '\0';
@@ -97,70 +83,29 @@ static void listen(clef__mpi_heart *h, peer *p)
     }
 }
 
-/* A device that sums does not come back to the host between two rounds, so its rounds tell what it does. */
-static void describe_device(clef__mpi_heart *h, beat *now)
-{
-    uint64_t round = 0;
-    now->awaits = now->does == CLEF__MPI_DOES_DEVICE ? clef__mpi_shared_awaits(h->m, &round) : -1;
-    if (now->does == CLEF__MPI_DOES_DEVICE && now->n_calls == h->own.n_calls && round == h->round)
-        now->stuck = h->own.stuck + 1;
-    h->round = round;
-}
-
 static void describe_own(clef__mpi_heart *h)
 {
     clef__mpi *m = h->m;
-    beat now = {.number = atomic_load_explicit(&m->number, memory_order_relaxed),
-                .n_calls = atomic_load_explicit(&m->n_calls, memory_order_relaxed),
-                .does = atomic_load_explicit(&m->does, memory_order_relaxed)};
-    snprintf(now.what, sizeof now.what, "%s", atomic_load_explicit(&m->what, memory_order_relaxed));
-    if (now.does >= CLEF__MPI_DOES_SUM && now.n_calls == h->own.n_calls)
-        now.waited = h->own.waited + 1;
-    describe_device(h, &now);
-    h->own = now;
+    h->own.number = atomic_load_explicit(&m->number, memory_order_relaxed);
+    snprintf(h->own.what, sizeof h->own.what, "%s", atomic_load_explicit(&m->what, memory_order_relaxed));
 }
 
 /* ---- what they tell ---- */
 
-static _Noreturn void end_for(clef__mpi_heart *h, int32_t rank, const beat *said, const char *state)
+static _Noreturn void end_for(clef__mpi_heart *h, int32_t rank, const beat *said)
 {
     char line[512];
-    clef__mpi_describe(h->m, rank, state, said->what, said->number, line, sizeof line);
+    clef__mpi_describe(h->m, rank, said->what, said->number, line, sizeof line);
     clef__mpi_end(h->m, line);
 }
 
 /* What a rank said last; NULL where this rank does not hear it. */
 static const beat *beat_of(const clef__mpi_heart *h, int32_t rank)
 {
-    if (rank == h->m->t.rank)
-        return &h->own;
     for (int32_t i = 0; i < h->n_peers; i++)
         if (h->peers[i].rank == rank)
             return &h->peers[i].said;
     return NULL;
-}
-
-/* The device of a rank hangs, or its host before the device has its work, if it raises no round while the
- * device of `waiting` has waited for it for as long. */
-static void find_hanging_device(clef__mpi_heart *h, const beat *waiting)
-{
-    const beat *said = waiting->stuck > h->hang_beats ? beat_of(h, waiting->awaits) : NULL;
-    if (said && said->stuck > h->hang_beats)
-        end_for(h, waiting->awaits, said, "hangs");
-}
-
-/* A rank hangs if it does nothing that others could see, while another has waited in a sum for as long. */
-static void find_hanging(clef__mpi_heart *h)
-{
-    find_hanging_device(h, &h->own);
-    for (int32_t i = 0; i < h->n_peers; i++)
-        find_hanging_device(h, &h->peers[i].said);
-    int somebody_waits = h->own.waited > h->hang_beats;
-    for (int32_t i = 0; i < h->n_peers; i++)
-        somebody_waits |= h->peers[i].said.waited > h->hang_beats;
-    for (int32_t i = 0; somebody_waits && i < h->n_peers; i++)
-        if (h->peers[i].still > h->hang_beats)
-            end_for(h, h->peers[i].rank, &h->peers[i].said, "hangs");
 }
 
 static void make_beat(clef__mpi_heart *h)
@@ -170,10 +115,8 @@ static void make_beat(clef__mpi_heart *h)
         peer *p = &h->peers[i];
         send_beat(h, p);
         if (++p->silent > p->patience && !p->said.says_goodbye)
-            end_for(h, p->rank, &p->said, "is lost");
+            end_for(h, p->rank, &p->said);
     }
-    if (h->hang_beats > 0)
-        find_hanging(h);
 }
 
 static void run(void *user)
@@ -212,7 +155,7 @@ static void add_peer(clef__mpi_heart *h, int32_t rank, int32_t patience)
 {
     peer *p = &h->peers[h->n_peers++];
     *p = (peer){.rank = rank, .patience = patience, .get = MPI_REQUEST_NULL, .put = MPI_REQUEST_NULL};
-    p->said.number = p->said.awaits = -1;
+    p->said.number = -1;
     snprintf(p->said.what, sizeof p->said.what, "starting");
     expect_beat(h, p);
 }
@@ -251,8 +194,7 @@ clef_status clef__mpi_heart_start(clef__mpi *m, clef_error *err)
         free(h);
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory for heartbeats");
     }
-    *h = (clef__mpi_heart){.m = m, .peers = peers, .own.awaits = -1};
-    h->hang_beats = (int32_t)(clef__mpi_env_number("CLEF_RANK_HANG", 0) / beat_seconds);
+    *h = (clef__mpi_heart){.m = m, .peers = peers};
     m->heart = h;
     if (rank > 0)
         add_peer(h, (rank - 1) / N_CHILDREN, patience + 1 + turn(m, (rank - 1) / N_CHILDREN));

@@ -121,7 +121,6 @@ clef_status clef__mpi_send(clef__transport *t, int32_t to, const void *data, siz
 {
     clef__mpi *m = t->state;
     clef_status s = check_rank(t, to, err);
-    clef__mpi_enter(m, CLEF__MPI_DOES_MESSAGE);
     clef__mpi_outbox_move(m);
     for (clef__mpi_wait wait = {0}; !s && !has_room(m->outbox, n_bytes);)
         clef__mpi_wait_step(m, &wait);
@@ -130,7 +129,6 @@ clef_status clef__mpi_send(clef__transport *t, int32_t to, const void *data, siz
         s = send_piece(m, to, (const char *)data + at, n, err);
         at += n;
     }
-    clef__mpi_leave(m);
     return s;
 }
 
@@ -138,7 +136,6 @@ clef_status clef__mpi_receive(clef__transport *t, int32_t from, void *data, size
 {
     clef__mpi *m = t->state;
     const clef_status s = check_rank(t, from, err);
-    clef__mpi_enter(m, CLEF__MPI_DOES_MESSAGE);
     for (size_t at = 0; !s && at < n_bytes;) {
         const size_t n = n_bytes - at < piece_bytes ? n_bytes - at : piece_bytes;
         clef__mpi_request in = {.peer = from};
@@ -146,6 +143,5 @@ clef_status clef__mpi_receive(clef__transport *t, int32_t from, void *data, size
         clef__mpi_finish(m, &in);
         at += n;
     }
-    clef__mpi_leave(m);
     return s;
 }

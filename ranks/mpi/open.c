@@ -37,7 +37,6 @@ static uint64_t call_sent(const clef__transport *t)
 static void call_device_sums(clef__transport *t, uint64_t n_bytes)
 {
     clef__mpi *m = t->state;
-    clef__mpi_enter(m, CLEF__MPI_DOES_DEVICE);
     m->n_sent += n_bytes;
 }
 
@@ -65,7 +64,6 @@ static void call_close(clef__transport *t)
     if (!t)
         return;
     clef__mpi *m = t->state;
-    clef__mpi_enter(m, CLEF__MPI_DOES_MESSAGE);
     clef__mpi_outbox_free(m);
     clef__mpi_request all = {.peer = -1};
     clef__mpi_check(m, MPI_Ibarrier(m->world, &all.mpi), -1);
@@ -212,9 +210,18 @@ static void bound_start(void)
     clef__mpi_end_unless((unsigned)seconds, line);
 }
 
-EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err);
+static void read_opts(clef__mpi *m, const clef__transport_opts *opts)
+{
+    snprintf(m->sum, sizeof m->sum, "%s", opts->sum ? opts->sum : "");
+    m->shares_memory = !opts->shared || strcmp(opts->shared, "0") != 0;
+    m->eager = opts->eager ? opts->eager[0] : 0;
+}
 
-EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef_error *err)
+EXPORTED clef_status clef__mpi_open(int32_t version, const clef__transport_opts *opts, clef__transport **out,
+                                    clef_error *err);
+
+EXPORTED clef_status clef__mpi_open(int32_t version, const clef__transport_opts *opts, clef__transport **out,
+                                    clef_error *err)
 {
     *out = NULL;
     if (version != CLEF__TRANSPORT_VERSION)
@@ -227,11 +234,11 @@ EXPORTED clef_status clef__mpi_open(int32_t version, clef__transport **out, clef
         return clef__fail(err, CLEF_E_NOMEM, "transport: no memory");
     m->world = m->talk = m->beat = MPI_COMM_NULL;
     m->end_window = MPI_WIN_NULL;
+    read_opts(m, opts);
     m->t.state = m;
     m->t.calls = &calls;
     atomic_flag_clear(&m->ending);
     atomic_flag_clear(&m->last_locked);
-    atomic_flag_clear(&m->summing_locked);
     atomic_flag_clear(&m->said_locked);
     call_at(&m->t, "starting", -1);
     bound_start();

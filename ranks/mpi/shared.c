@@ -87,20 +87,11 @@ clef_status clef__mpi_shared_make(clef__group *g, clef_error *err)
     return CLEF_OK;
 }
 
-static void set_summing(clef__mpi *m, clef__group *g)
-{
-    clef__mpi_lock(&m->summing_locked);
-    m->summing = g;
-    clef__mpi_unlock(&m->summing_locked);
-}
-
 void clef__mpi_shared_free(clef__group *g)
 {
     clef__mpi_shared *s = g->shared;
     if (!s)
         return;
-    if (g->m->summing == g)
-        set_summing(g->m, NULL);
     if (s->win != MPI_WIN_NULL) {
         MPI_Win_unlock_all(s->win);
         MPI_Win_free(&s->win);
@@ -173,22 +164,4 @@ int clef__mpi_memory(clef__group *g, clef__group_memory *out)
 void clef__mpi_rounds(clef__group *g, int on)
 {
     g->round_bytes = on ? g->most_round : 0;
-    if (on || g->m->summing == g)
-        set_summing(g->m, on ? g : NULL);
-}
-
-/* Who has raised a round waits until all others have raised it, too. */
-int32_t clef__mpi_shared_awaits(clef__mpi *m, uint64_t *round)
-{
-    int32_t who = -1;
-    *round = 0;
-    clef__mpi_lock(&m->summing_locked);
-    const clef__group *g = m->summing;
-    if (g)
-        *round = own_round(g);
-    for (int32_t i = 0; g && i < g->n && who < 0; i++)
-        if (atomic_load_explicit(&g->shared->first[i].raised, memory_order_relaxed) < *round)
-            who = g->ranks[i];
-    clef__mpi_unlock(&m->summing_locked);
-    return who;
 }

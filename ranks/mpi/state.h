@@ -20,14 +20,6 @@ enum { CLEF__MPI_SILENCE = 5 };
 /** The bytes of what a rank says that it does, with the NUL. */
 enum { CLEF__MPI_WHAT = 36 };
 
-/** Where a rank is. */
-typedef enum clef__mpi_does {
-    CLEF__MPI_DOES_OTHER,   /* outside of the transport: it computes, reads files, waits for its user */
-    CLEF__MPI_DOES_MESSAGE, /* in send, receive or broadcast: the others may take their time */
-    CLEF__MPI_DOES_SUM,     /* in all_reduce or all_gather: all ranks of the group should come */
-    CLEF__MPI_DOES_DEVICE   /* its device sums in a group's memory, or has done so: the same */
-} clef__mpi_does;
-
 typedef struct clef__mpi_heart  clef__mpi_heart;
 typedef struct clef__mpi_outbox clef__mpi_outbox;
 
@@ -38,6 +30,9 @@ typedef struct clef__mpi {
     MPI_Comm beat;          /* all ranks: heartbeats */
     char    *hosts;         /* [size, MPI_MAX_PROCESSOR_NAME] */
     int32_t *nodes;         /* [size] */
+    char     sum[24];       /* clef__transport_opts; "": what is the fastest */
+    int      shares_memory;
+    char     eager;         /* '0', '1'; else what is faster */
     int      may_spin;      /* the ranks of this node have a core each */
     unsigned char cores[CLEF__TRANSPORT_CORE_BYTES]; /* t.cores, unless that is NULL */
     int      must_finalize; /* this library has initialized MPI */
@@ -46,11 +41,7 @@ typedef struct clef__mpi {
     /* What this rank does; the heart reads it. */
     _Atomic(const char *) what;
     _Atomic int64_t number;
-    _Atomic int64_t n_calls; /* collectives and messages that were begun */
-    _Atomic int     does;    /* a clef__mpi_does */
     uint64_t n_sent;         /* bytes, as transport.h counts them */
-    atomic_flag  summing_locked; /* for the next one, which the heart reads */
-    clef__group *summing;        /* the group in whose memory devices sum, or NULL */
     atomic_flag  said_locked;    /* for what the heart has heard, which other threads read */
     /* How it ends (end.c). */
     atomic_flag ending;
@@ -61,18 +52,6 @@ typedef struct clef__mpi {
     MPI_Win     end_window;        /* memory that this node's ranks share, or MPI_WIN_NULL */
     _Atomic int32_t *has_reported; /* in it: a rank of this node has written why all end. NULL without it */
 } clef__mpi;
-
-/** Notes that a call begins, and that it ends. */
-static inline void clef__mpi_enter(clef__mpi *m, clef__mpi_does does)
-{
-    atomic_fetch_add_explicit(&m->n_calls, 1, memory_order_relaxed);
-    atomic_store_explicit(&m->does, does, memory_order_relaxed);
-}
-
-static inline void clef__mpi_leave(clef__mpi *m)
-{
-    atomic_store_explicit(&m->does, CLEF__MPI_DOES_OTHER, memory_order_relaxed);
-}
 
 /* ---- waiting (wait.c) ---- */
 
@@ -107,9 +86,9 @@ _Noreturn void clef__mpi_end(clef__mpi *m, const char *line);
 void clef__mpi_before_end(clef__transport *t, void (*call)(void *user), void *user);
 /** Ends all ranks if `code` is an error of MPI. peer: the other end, or -1 where there is more than one. */
 void clef__mpi_check(clef__mpi *m, int code, int32_t peer);
-/** Writes the line for a rank that is lost or hangs. `state` is "is lost" or "hangs". */
-void clef__mpi_describe(const clef__mpi *m, int32_t rank, const char *state, const char *what, int64_t number,
-                        char *out, size_t capacity);
+/** Writes the line for a rank that is lost. */
+void clef__mpi_describe(const clef__mpi *m, int32_t rank, const char *what, int64_t number, char *out,
+                        size_t capacity);
 /** The host's name of a rank. */
 const char *clef__mpi_host(const clef__mpi *m, int32_t rank);
 
@@ -238,8 +217,4 @@ void        clef__mpi_rounds(clef__group *group, int on);
 void       *clef__mpi_shared_begin(clef__group *group);
 void        clef__mpi_shared_raise(clef__group *group);
 const void *clef__mpi_shared_of(clef__group *group, int32_t rank);
-/** The rank, by its number among all, for which this rank waits in the round that it has raised last, and in
- *  *round how many it has raised; -1: it waits for none, or devices do not sum. For the heart. */
-int32_t clef__mpi_shared_awaits(clef__mpi *m, uint64_t *round);
-
 #endif

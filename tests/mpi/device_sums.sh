@@ -8,7 +8,7 @@ program=("${ranks[@]}" -n 2 "$CLEF_BUILD/tests/device_sums_mpi")
 "${program[@]}" >"$tmp/out" 2>"$tmp/err" </dev/null
 same "the test program ends" 0 $?
 same "both ranks sum by their devices, and right" 2 "$(grep -cE '^rank [01]: 0 wrong, [1-9][0-9]* of 400 by the device$' "$tmp/out")"
-same "CLEF_RANK_FUSED=0: the host sums" none "$(CLEF_RANK_FUSED=0 "${program[@]}" 2>>"$tmp/err" </dev/null)"
+same "rank_fused=0: the host sums" none "$(CLEF_DEBUG=${CLEF_DEBUG:-},rank_fused=0 "${program[@]}" 2>>"$tmp/err" </dev/null)"
 same "with fewer cores than ranks the host sums" none "$(taskset -c 0 "${program[@]}" 2>>"$tmp/err" </dev/null)"
 if [ -s "$tmp/err" ]; then tail -n 5 "$tmp/err"; fi
 
@@ -23,7 +23,7 @@ text 4 first >/dev/null # it builds the fused step
 export CLEF_DEBUG=background=0
 text 10 short >/dev/null
 long=$(text 30 long)
-same "the text is that of sums by the host" "$(CLEF_RANK_FUSED=0 text 30 apart)" "$long"
+same "the text is that of sums by the host" "$(CLEF_DEBUG=${CLEF_DEBUG:-},rank_fused=0 text 30 apart)" "$long"
 # The step, the logits' gathering by the host, and the choice of the token.
 same "a token takes two launches" 40 $(($(launches long) - $(launches short)))
 finish

@@ -67,16 +67,6 @@ signal_to 2 STOP
 ends "what is called before the end does not return" "^clef: rank 2 on .+ is lost \(last: step [0-9]+\)$"
 same "it was called once" 1 "$(grep -c "^last words$" "$tmp/out")"
 
-CLEF_RANK_HANG=2 start 3 hang
-ends "a rank hangs" "^clef: rank 2 on .+ hangs \(last: step 12\)$"
-
-CLEF_RANK_HANG=2 start 2 device
-if grep -q "^none$" "$tmp/out"; then
-  wait $mpirun_pid
-else
-  ends "a device hangs in a sum" "^clef: rank 1 on .+ hangs \(last: step 12\)$"
-fi
-
 start 2 abort
 ends "a rank ends all" "^clef: the model does not fit$"
 

@@ -34,8 +34,8 @@ static void at(clef__transport *t, const char *what, int64_t number)
     count(t, what);
 }
 
-__attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t version, clef__transport **out,
-                                                                  clef_error *err)
+__attribute__((visibility("default"))) clef_status
+clef__mpi_open(int32_t version, const clef__transport_opts *opts, clef__transport **out, clef_error *err)
 {
     const char *path = getenv("CLEF_TEST_MPI"), *signal_at = getenv("CLEF_TEST_SIGNAL");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
@@ -48,7 +48,7 @@ __attribute__((visibility("default"))) clef_status clef__mpi_open(int32_t versio
         sscanf(signal_at, "%d %d %d %63[a-z ]", &at_rank, &signal_number, &n_left, call_name) != 4)
         return fprintf(stderr, "CLEF_TEST_SIGNAL: '%s'\n", signal_at), CLEF_E_ARG;
     memcpy(&open, &symbol, sizeof open);
-    const clef_status s = open(version, out, err);
+    const clef_status s = open(version, opts, out, err);
     if (s)
         return s;
     real = (*out)->calls;

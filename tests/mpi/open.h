@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ranks/join/transport.h"
+#include "runtime/os/debug.h"
 
 static inline void must(clef_status s, const clef_error *err)
 {
@@ -28,11 +29,14 @@ static inline clef__transport *open_transport(const char *library, clef_error *e
     void *symbol = dlsym(handle, CLEF__TRANSPORT_SYMBOL);
     memcpy(&open, &symbol, sizeof open);
     clef__transport *t;
-    if (open(CLEF__TRANSPORT_VERSION + 1, &t, err) != CLEF_E_UNSUPPORTED || t) {
+    const clef__transport_opts opts = {.sum = clef__debug("rank_sum"),
+                                       .shared = clef__debug("rank_shared"),
+                                       .eager = clef__debug("rank_eager")};
+    if (open(CLEF__TRANSPORT_VERSION + 1, &opts, &t, err) != CLEF_E_UNSUPPORTED || t) {
         fprintf(stderr, "FAIL another version is not refused\n");
         exit(1);
     }
-    must(open(CLEF__TRANSPORT_VERSION, &t, err), err);
+    must(open(CLEF__TRANSPORT_VERSION, &opts, &t, err), err);
     return t;
 }
 

@@ -2,9 +2,6 @@
  * [FILE]
  *   sums   sums until it is ended from outside
  *   wait   rank 0 does nothing; the others wait for what it broadcasts
- *   hang   the last rank computes for ever at step 12; the others wait for it in a sum
- *   device the same at step 12, in a sum by devices, for which this program raises rounds; "none" on stdout
- *          where devices cannot sum
  *   abort  the last rank ends all
  *   exit   the last rank ends by itself, as after an error of its program
  *   words  as sums; before the end rank 0 writes "last words", and then does not return
@@ -56,37 +53,6 @@ static void be_heard(clef__transport *t, clef__group *all)
 }
 
 /* ---- sums by devices ---- */
-
-/* What a device does in a sum, without the values. */
-static void take_part(const clef__group_memory *memory, const clef__transport *t, uint64_t round)
-{
-    volatile _Atomic uint64_t *raised[2] = {0};
-    for (int32_t i = 0; i < 2; i++)
-        raised[i] = (volatile _Atomic uint64_t *)(void *)(memory->base + (size_t)i * memory->segment_bytes);
-    atomic_store(raised[t->rank], round);
-    while (atomic_load(raised[1 - t->rank]) < round)
-        nap(1);
-}
-
-static void hang_in_device(clef__transport *t, clef__group *all, int is_last)
-{
-    clef__group_memory memory;
-    uint64_t round;
-    if (t->size != 2 || !t->calls->memory(all, &memory)) {
-        say("none");
-        t->calls->abort(t, "");
-    }
-    t->calls->rounds(all, 1);
-    memcpy(&round, memory.base + (size_t)t->rank * memory.segment_bytes, sizeof round);
-    for (int64_t step = 1; step <= 12; step++) {
-        t->calls->at(t, "step", step);
-        t->calls->device_sums(t, 0);
-        for (int32_t i = 0; i < 10 && (step < 12 || i < 5 || !is_last); i++)
-            take_part(&memory, t, ++round);
-        if (step == 12)
-            compute_for_ever();
-    }
-}
 
 /* ---- a callback that is taken away ---- */
 
@@ -159,8 +125,6 @@ int main(int argc, char **argv)
         t->calls->before_end(t, say_last_words, "last words");
     printf("rank %d %ld\n", t->rank, (long)getpid());
     fflush(stdout);
-    if (strcmp(mode, "device") == 0)
-        hang_in_device(t, all, is_last);
     if (strcmp(mode, "taken") == 0 && is_last)
         end_with_call(t);
     if (strcmp(mode, "twice") == 0 && argc == 4 && t->rank < 2)
@@ -173,8 +137,6 @@ int main(int argc, char **argv)
                     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
             must(t->calls->broadcast(all, 0, x, sizeof x, &err), &err);
         }
-        if (strcmp(mode, "hang") == 0 && step == 12 && is_last)
-            compute_for_ever();
         if (strcmp(mode, "abort") == 0 && step == 12 && is_last)
             t->calls->abort(t, "clef: the model does not fit");
         if (strcmp(mode, "exit") == 0 && step == 12 && is_last)

@@ -14,10 +14,10 @@ test_of=("${ranks[@]}" -n "$1")
 program=("$CLEF_BUILD/tests/test_transport_mpi" "$library")
 run "the fastest way" "${test_of[@]}" "${program[@]}"
 for way in messages messages-scatter shared shared-scatter; do
-  CLEF_RANK_SUM=$way run "$way" "${test_of[@]}" "${program[@]}"
+  CLEF_DEBUG=${CLEF_DEBUG:-},rank_sum=$way run "$way" "${test_of[@]}" "${program[@]}"
 done
 for eager in 0 1; do
-  CLEF_RANK_SHARED=0 CLEF_RANK_EAGER=$eager run "messages, eager $eager" "${test_of[@]}" "${program[@]}"
+  CLEF_DEBUG=${CLEF_DEBUG:-},rank_shared=0,rank_eager=$eager run "messages, eager $eager" "${test_of[@]}" "${program[@]}"
 done
-[ ${#over_tcp[@]} -gt 0 ] && CLEF_RANK_SHARED=0 run "TCP" "${test_of[@]}" "${over_tcp[@]}" "${program[@]}"
+[ ${#over_tcp[@]} -gt 0 ] && CLEF_DEBUG=${CLEF_DEBUG:-},rank_shared=0 run "TCP" "${test_of[@]}" "${over_tcp[@]}" "${program[@]}"
 finish

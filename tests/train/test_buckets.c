@@ -218,16 +218,8 @@ static int n_marks_with_event(clef_trainer *t)
     return n;
 }
 
-static void set(const char *variable, const char *value)
-{
-    if (value)
-        setenv(variable, value, 1);
-    else
-        unsetenv(variable);
-}
-
 typedef struct way {
-    const char *overlap, *caps, *replay; /* CLEF_RANK_OVERLAP; caps, replay of CLEF_DEBUG */
+    const char *overlap, *caps, *replay; /* rank_overlap, caps, replay of CLEF_DEBUG */
     int profile, n_parts;
     clef__wire wire;
 } way;
@@ -237,7 +229,7 @@ static void sums_are_right(const way *w, int n_steps)
 {
     clef_error err = {0};
     clef_trainer *t, *alone;
-    set("CLEF_RANK_OVERLAP", w->overlap);
+    set_debug("rank_overlap", w->overlap);
     set_debug("caps", w->caps);
     set_debug("replay", w->replay);
     const long n_events = layer.live("event");
@@ -275,7 +267,7 @@ static void sums_are_right(const way *w, int n_steps)
     clef_trainer_destroy(t);
     clef_trainer_destroy(alone);
     clef_device_close(dev);
-    set("CLEF_RANK_OVERLAP", NULL);
+    set_debug("rank_overlap", NULL);
     set_debug("caps", NULL);
     set_debug("replay", NULL);
     two.wire = CLEF__WIRE_F32;
@@ -314,10 +306,10 @@ static void wrong_variable(void **state)
     clef_trainer *t;
     const long n_live = layer.live(NULL);
     clef_device *dev = open_device(0);
-    set("CLEF_RANK_OVERLAP", "yes");
+    set_debug("rank_overlap", "yes");
     assert_int_equal(make(dev, &two, &t, &err), CLEF_E_ARG);
-    assert_string_equal(err.text, "CLEF_RANK_OVERLAP: expected 0 or 1, got 'yes'");
-    set("CLEF_RANK_OVERLAP", NULL);
+    assert_string_equal(err.text, "CLEF_DEBUG: rank_overlap: expected 0 or 1, got 'yes'");
+    set_debug("rank_overlap", NULL);
     clef_device_close(dev);
     assert_int_equal(layer.live(NULL), n_live);
 }
@@ -333,7 +325,7 @@ static void sum_fails(void **state)
             clef_error err = {0};
             clef_trainer *t;
             const long n_live = layer.live(NULL);
-            set("CLEF_RANK_OVERLAP", "1");
+            set_debug("rank_overlap", "1");
             set_debug("caps", unified ? NULL : "-unified_memory");
             clef_device *dev = open_device(0);
             ok(make(dev, &two, &t, &err), &err);
@@ -347,7 +339,7 @@ static void sum_fails(void **state)
             assert_int_equal(layer.live(NULL), n_live);
         }
     set_debug("caps", NULL);
-    set("CLEF_RANK_OVERLAP", NULL);
+    set_debug("rank_overlap", NULL);
 }
 
 /* Each OpenCL call of a step fails once. */
@@ -358,7 +350,7 @@ static void every_call_may_fail(void **state)
     clef_trainer *t;
     long n = 1;
     const long n_live = layer.live(NULL);
-    set("CLEF_RANK_OVERLAP", "1");
+    set_debug("rank_overlap", "1");
     clef_device *dev = open_device(0);
     ok(make(dev, &two, &t, &err), &err);
     ok(step(t, 1, &err), &err);
@@ -372,7 +364,7 @@ static void every_call_may_fail(void **state)
     assert_true(n > 3 * N_BUCKETS);
     clef_trainer_destroy(t);
     clef_device_close(dev);
-    set("CLEF_RANK_OVERLAP", NULL);
+    set_debug("rank_overlap", NULL);
     assert_int_equal(layer.live(NULL), n_live);
 }
 

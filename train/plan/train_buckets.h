@@ -26,7 +26,7 @@ typedef struct clef__train_buckets {
 } clef__train_buckets;
 
 /** plan: the one whose runs complete `gradients` [n_parameters]. graphs, plan and gradients are borrowed.
- *  Marks launches of the plan. CLEF_E_NOMEM, CLEF_E_ARG (CLEF_RANK_OVERLAP). Call
+ *  Marks launches of the plan. CLEF_E_NOMEM, CLEF_E_ARG (rank_overlap of CLEF_DEBUG). Call
  *  clef__train_buckets_finish() after it in any case, and before the plan is destroyed. */
 clef_status clef__train_buckets_init(clef__train_buckets *b, clef_ranks *ranks,
                                      const clef__train_graphs *graphs, clef_plan *plan,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 /* Each way is tried so often, after a first step, which also loads and compiles. */
@@ -14,12 +15,12 @@ static const float worth = 0.98f;
 
 clef_status clef__train_overlap_init(clef__train_overlap *o, int can, clef_error *err)
 {
-    const char *wanted = clef__os_env("CLEF_RANK_OVERLAP");
+    const char *wanted = clef__debug("rank_overlap");
     *o = (clef__train_overlap){.is_on = can, .is_fixed = !can};
     if (!wanted || !*wanted)
         return CLEF_OK;
     if (strcmp(wanted, "0") != 0 && strcmp(wanted, "1") != 0)
-        return clef__fail(err, CLEF_E_ARG, "CLEF_RANK_OVERLAP: expected 0 or 1, got '%s'", wanted);
+        return clef__fail(err, CLEF_E_ARG, "CLEF_DEBUG: rank_overlap: expected 0 or 1, got '%s'", wanted);
     o->is_on = can && *wanted == '1';
     o->is_fixed = 1;
     return CLEF_OK;

@@ -1,7 +1,7 @@
 /* Whether gradients are summed over the ranks while the backward pass still runs. That saves time where a
  * rank waits for a network; where summing needs the cores that compute, it may not. So the first steps are
- * made both ways in turn, and the ranks choose by their time. CLEF_RANK_OVERLAP=1 always overlaps, 0 never
- * does. */
+ * made both ways in turn, and the ranks choose by their time. CLEF_DEBUG=rank_overlap=1
+ * always overlaps, 0 never does. */
 #ifndef CLEF_RUNTIME_TRAIN_OVERLAP_H
 #define CLEF_RUNTIME_TRAIN_OVERLAP_H
 

@@ -14,9 +14,9 @@ same "two stages of two ranks" "$want" "$(ranks 4 run "$demo" $greedy --tp 2 --p
 same "launch by launch" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,fused=0 ranks 2 run "$demo" $greedy)"
 same "sums in 16 bits" "$want" "$(ranks 2 run "$demo" $greedy --wire f16)"
 same "devices with memory of their own" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory ranks 2 run "$demo" $greedy)"
-same "their sums in pieces" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory CLEF_RANK_PIECE=1K ranks 2 run "$demo" $greedy)"
+same "their sums in pieces" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory,rank_piece=1K ranks 2 run "$demo" $greedy)"
 same "sums of 8 bits in pieces" "$(ranks 2 run "$demo" $greedy --wire q8)" \
-  "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory CLEF_RANK_PIECE=1000 ranks 2 run "$demo" $greedy --wire q8)"
+  "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory,rank_piece=1000 ranks 2 run "$demo" $greedy --wire q8)"
 # A prompt of several steps: text of the model's own, whose likeliest next tokens lie well ahead of others.
 "$CLEF" run "$demo" -p ROMEO: --temp 0 --ignore-eos -n 220 -q >"$tmp/prompt"
 long="-f $tmp/prompt --temp 0 --ignore-eos -n 16 -q --print-ids"
@@ -24,11 +24,11 @@ for flags in "" "--wire f16" "--batch-size 65" "--kv-type q8_0"; do
   same "a long prompt $flags" "$("$CLEF" run "$demo" $long ${flags/--wire f16/})" "$(ranks 2 run "$demo" $long $flags)"
 done
 same "a long prompt on devices with memory of their own" "$(ranks 3 run "$demo" $long --wire q8)" \
-  "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory CLEF_RANK_PIECE=20K ranks 3 run "$demo" $long --wire q8)"
+  "$(CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory,rank_piece=20K ranks 3 run "$demo" $long --wire q8)"
 same "a long prompt on two stages" "$("$CLEF" run "$demo" $long)" "$(ranks 4 run "$demo" $long --tp 2 --pp 2)"
 one="-n 1 $CLEF run $demo $greedy"
 same "a device in host memory and one with its own" "$want" \
-  "$(CLEF_RANK_PIECE=1K timeout 1800 mpirun --oversubscribe --bind-to none $one : -x CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory $one 2>"$tmp/err")"
+  "$(CLEF_DEBUG=$CLEF_DEBUG,rank_piece=1K timeout 1800 mpirun --oversubscribe --bind-to none $one : -x CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory,rank_piece=1K $one 2>"$tmp/err")"
 same "a prompt from stdin goes to rank 0" "$(echo ROMEO: | "$CLEF" run "$demo" -f - --temp 0 -n 8 -q)" \
   "$(echo ROMEO: | ranks 2 run "$demo" -f - --temp 0 -n 8 -q)"
 same "perplexity" "$("$CLEF" perplexity "$demo" "$CLEF_SOURCE/LICENSE" -q 2>/dev/null | cut -c 1-12)" \
@@ -77,7 +77,7 @@ refuses "more stages than layers" "layers" 16 run "$demo" $greedy --pp 16
 refuses "--dp beside --tp" "--dp --tp" 2 $license --dp 2 --tp 2
 refuses "--dp of another number" "--dp 3 2" 2 $license --dp 3
 refused "--dp without a launcher" 1 "--dp mpirun" "$CLEF" $license --dp 2
-CLEF_RANK_PIECE=many refuses "a piece that is not a size" "CLEF_RANK_PIECE many" 2 run "$demo" $greedy
+CLEF_DEBUG=$CLEF_DEBUG,rank_piece=many refuses "a piece that is not a size" "CLEF_DEBUG rank_piece many" 2 run "$demo" $greedy
 refuses "heads that do not divide" "heads 1, 2, 3, 6" 4 run "$demo" $greedy --tp 4
 refused "--tp without a launcher" 1 "--tp mpirun" "$CLEF" run "$demo" $greedy --tp 2
 if CLEF_MPI=/nonexistent.so ranks 2 run "$demo" $greedy >"$tmp/out"; then

@@ -28,7 +28,7 @@ slow="-r 1gbit -l 250" fast="-r 10gbit -l 50"
 bytes() {
   local model=$1 n=$2 network=$3 link=$4 layout=$5 counted predicted
   # shellcheck disable=SC2086
-  counted=$(CLEF_RANK_SUM=messages hosts "$n" "$network" bench "$model" -p 0 -n 24 -r 1 -q --json $layout | sed -n 's/.*"sent_bytes": *\([0-9.]*\).*/\1/p')
+  counted=$(CLEF_DEBUG=${CLEF_DEBUG:-},rank_sum=messages hosts "$n" "$network" bench "$model" -p 0 -n 24 -r 1 -q --json $layout | sed -n 's/.*"sent_bytes": *\([0-9.]*\).*/\1/p')
   # shellcheck disable=SC2086
   predicted=$("$CLEF" plan "$model" --ranks "$n" --nodes "$n" --network "$link" --device-profile "$tmp/device.txt" --format json $layout 2>"$tmp/err" |
     sed -n 's/.*"decode": {[^}]*"sent_bytes": *\([0-9.]*\).*/\1/p')
@@ -64,15 +64,16 @@ done
 
 # Training: the gradients cross during the backward pass, after it, or as is measured.
 printf '%s\n' '{"model_type": "gpt2", "n_embd": 320, "n_layer": 2, "n_head": 2, "n_positions": 64}' >"$tmp/wide.json"
+before=${CLEF_DEBUG:-}
 for overlap in 0 1 ""; do
-  export CLEF_RANK_OVERLAP=$overlap
+  export CLEF_DEBUG=$before,rank_overlap=$overlap
   out=$tmp/trained$overlap
-  check "training on 2 hosts, CLEF_RANK_OVERLAP=$overlap" hosts 2 "$fast" train --new "$tmp/wide.json" --tokenizer "$CLEF_SOURCE/share/demo" \
+  check "training on 2 hosts, rank_overlap=$overlap" hosts 2 "$fast" train --new "$tmp/wide.json" --tokenizer "$CLEF_SOURCE/share/demo" \
     --data "$CLEF_SOURCE/README.md" -c 16 -b 4 -n 8 --eval-every 0 --checkpoint-every 0 -q -o "$out"
   [ "$overlap" = 0 ] && want=$(sha256sum <"$out/model.safetensors")
   same "its weights" "$want" "$(sha256sum <"$out/model.safetensors")"
 done
-unset CLEF_RANK_OVERLAP
+export CLEF_DEBUG=$before
 
 # The cable is cut: nobody stays, and one line says who is lost. On an idle machine that takes some 7 s. Open MPI's launchers watch the connection
 # between them (docs/scaling.md).

@@ -34,14 +34,14 @@ J
 wide=("${small[@]}" --new "$tmp/wide.json" -c 16 -b 3 -n 8 --accumulate 6 -r 0.001 --eval-every 0 --checkpoint-every 0)
 train 1 "$tmp/wide1" "${wide[@]}"
 for n in 2 3; do
-  CLEF_RANK_OVERLAP=0 train $n "$tmp/after$n" "${wide[@]}"
-  CLEF_RANK_OVERLAP=1 train $n "$tmp/while$n" "${wide[@]}"
+  CLEF_DEBUG=${CLEF_DEBUG:-},rank_overlap=0 train $n "$tmp/after$n" "${wide[@]}"
+  CLEF_DEBUG=${CLEF_DEBUG:-},rank_overlap=1 train $n "$tmp/while$n" "${wide[@]}"
   same_losses "$n ranks, sums during the backward pass" "$tmp/wide1" "$tmp/while$n"
   same "$n ranks: during it or after it, the same bits" "$(weights "$tmp/after$n")" "$(weights "$tmp/while$n")"
 done
 train 2 "$tmp/measured" "${wide[@]}"
 same "whichever is chosen, the same bits" "$(weights "$tmp/while2")" "$(weights "$tmp/measured")"
-CLEF_RANK_OVERLAP=perhaps stops "a value that it does not have" "CLEF_RANK_OVERLAP: expected 0 or 1, got 'perhaps'" \
+CLEF_DEBUG=${CLEF_DEBUG:-},rank_overlap=perhaps stops "a value that it does not have" "CLEF_DEBUG: rank_overlap: expected 0 or 1, got 'perhaps'" \
   train 2 "$tmp/no" "${wide[@]}"
 
 stops "rows that do not divide" "6 rows 1 parts 4 ranks --rows --accumulate" train 4 "$tmp/no" "${small[@]}" -b 6

@@ -19,8 +19,8 @@ for n in 1 2 4; do # the flags of tools/train-demo
 done
 
 # When gradients are summed, how values reach the host, and how launches are enqueued: the same bits.
-ways=("CLEF_RANK_OVERLAP=0" "CLEF_RANK_OVERLAP=1" "CLEF_RANK_OVERLAP=1 CLEF_DEBUG=$CLEF_DEBUG,caps=-unified_memory" "CLEF_RANK_OVERLAP=1 CLEF_DEBUG=$CLEF_DEBUG,replay=1"
-  "CLEF_RANK_OVERLAP=1 CLEF_RANK_SHARED=0")
+ways=("CLEF_DEBUG=${CLEF_DEBUG:-},rank_overlap=0" "CLEF_DEBUG=${CLEF_DEBUG:-},rank_overlap=1" "CLEF_DEBUG=$CLEF_DEBUG,rank_overlap=1,caps=-unified_memory" "CLEF_DEBUG=$CLEF_DEBUG,rank_overlap=1,replay=1"
+  "CLEF_DEBUG=$CLEF_DEBUG,rank_overlap=1,rank_shared=0")
 for i in "${!ways[@]}"; do
   read -ra way <<<"${ways[i]}"
   rm -rf "$tmp/way" "$tmp/way.train"
