@@ -27,6 +27,7 @@ for family in t5 bart marian; do
   [ -d "${CLEF_SHARED:-}/oracle/models/$family" ] || continue
   cp -r "$CLEF_SHARED/oracle/models/$family" "$tmp/$family" && chmod -R u+w "$tmp/$family"
   { cat "$t5/vocab.txt"; seq -f "word%g" 44 384; } >"$tmp/$family/vocab.txt"
+  echo '{"tokenizer_class": "BertTokenizer"}' >"$tmp/$family/tokenizer_config.json" # what vocab.txt is for
   compared "$family" "$tmp/$family" "2 --tp 2" "2 --pp 2" "4 --tp 2 --pp 2"
 done
 compared tiny-t5 "$t5" "2 --tp 2"
