@@ -10,7 +10,7 @@ empty "CLEF_PROOF=0 proves nothing" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 same "--no-proof neither" "$want" "$("$CLEF" run "$demo" $greedy --no-proof)"
 empty "and leaves nothing" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 for command in run embed similarity classify fill eval graph attention logits compare replay bench perplexity; do
-  if "$CLEF" "$command" --help | grep -q -e --no-proof; then ok "$command takes --no-proof"; else fail "$command takes no --no-proof"; fi
+  if "$CLEF" "$command" --help-all | grep -q -e --no-proof; then ok "$command takes --no-proof"; else fail "$command takes no --no-proof"; fi
 done
 "$CLEF" embed "$CLEF_SOURCE/tests/fixtures/tiny-bert" "a cat" -q --no-proof >"$tmp/out" || fail "embed --no-proof"
 "$CLEF" logits "$demo" -p ROMEO: -q --no-proof >"$tmp/out" || fail "logits --no-proof"
