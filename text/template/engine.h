@@ -351,6 +351,8 @@ clef__value clef__call_loop(clef__tpl *t, clef__loop *loop, const clef__args *ar
 clef__value clef__call_macro(clef__tpl *t, clef__value macro, const clef__args *args);
 void clef__scope_set(clef__tpl *t, clef__scope *scope, clef__str *name, clef__value value);
 clef__scope *clef__scope_new(clef__tpl *t, clef__scope *parent);
+/** Makes the names that the template sets before it reads them undefined in the present scope: names.c. */
+void clef__own_names(clef__tpl *t, const clef__node *body);
 /** Binds a name, or a tuple of names, in the current scope. */
 void clef__assign(clef__tpl *t, const clef__node *target, clef__value value);
 

@@ -222,6 +222,8 @@ clef_status clef_template_render(const clef_template *tpl, const clef_template_o
         define_all(&t, opts);
     t.scope = clef__scope_new(&t, t.globals);
     if (!t.status)
+        clef__own_names(&t, tpl->body);
+    if (!t.status)
         clef__exec(&t, tpl->body);
     const clef_status s = t.status ? t.status : take_output(&text, out, err);
     clef__tpl_finish(&t);
