@@ -12,6 +12,7 @@
 
 #include "run_graph.h"
 #include "tests/debug.h"
+#include "tests/failing_alloc.h"
 #include "tests/layers/count.h"
 #include "tests/model/batch_texts.h"
 
@@ -22,32 +23,6 @@ static clef_device *dev;
 static clef_model *model;
 static test_request requests[N_REQUESTS];
 static test_text want[N_REQUESTS];
-
-/* ---- allocations of the library: the linker's --wrap sends them here ------------------------- */
-
-static long n_allocations, fail_allocation; /* 0: none */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_realloc(p, n);
-}
 
 /* ---- a batch's life ------------------------------------------------------------------------------ */
 

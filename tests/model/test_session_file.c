@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-session-file"
 #include "tests/debug.h"
+#include "tests/failing_alloc.h"
 #include "tests/files.h"
 
 #include "clef/lora.h"
@@ -22,25 +23,6 @@ static clef_device *dev;
 static clef_model *model;
 static unsigned char *saved; /* a file of the bundled model */
 static size_t n_saved;
-
-/* ---- allocations of the library: the linker's --wrap sends them here ------------------------- */
-
-static long n_allocations, fail_allocation; /* 0: none */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-
-void *__wrap_malloc(size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_calloc(n, size);
-}
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 

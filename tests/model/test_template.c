@@ -10,31 +10,7 @@
 
 #include "clef/template.h"
 #include "tests/check.h"
-
-static int fail_allocation, n_allocations; /* the number of the allocation that fails; 0: none */
-
-/* The linker gives every call of malloc, calloc and realloc to these (tests/CMakeLists.txt). */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_realloc(p, n);
-}
+#include "tests/failing_alloc.h"
 
 enum { MAX_ARGS = 32 };
 

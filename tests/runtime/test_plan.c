@@ -16,43 +16,13 @@
 #include "run_graph.h"
 #include "tests/check.h"
 #include "tests/debug.h"
+#include "tests/failing_alloc.h"
 #include "tests/layers/count.h"
 #include "tests/skip.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
 #endif
-
-/* ---- allocations of the library: the linker's --wrap sends them here ------------------------- */
-
-static long n_allocations, fail_allocation; /* 0: none */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static int denied(void)
-{
-    return ++n_allocations == fail_allocation;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return denied() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return denied() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return denied() ? NULL : __real_realloc(p, n);
-}
 
 /* ---- the layer ------------------------------------------------------------------------------- */
 

@@ -4,34 +4,10 @@
 #include <jansson.h>
 
 #include "tests/check.h"
+#include "tests/failing_alloc.h"
 #include "tests/folders.h"
 
 #include "model/tokenizer/bpe_train.h"
-
-static int n_allocations, fail_allocation;
-
-/* The linker gives every call of malloc, calloc and realloc to these (tests/CMakeLists.txt). */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return ++n_allocations == fail_allocation ? NULL : __real_realloc(p, n);
-}
 
 /* ---- the definition ------------------------------------------------------------------------------ */
 
@@ -429,7 +405,7 @@ static void memory_runs_out(void **state)
         n_allocations = 0;
         fail_allocation = i;
         const clef_status st = train(NULL, (clef_tokenizer_train_opts){.n_vocab = 300}, &err);
-        const int n = n_allocations;
+        const long n = n_allocations;
         fail_allocation = 0;
         if (n < i) {
             ok(st, &err);

@@ -1,38 +1,7 @@
 /* Datasets when memory is short: each allocation in turn fails. And reading rows allocates nothing. */
 #define TEST_NAME "test-dataset-faults"
-#include <stdatomic.h>
-
+#include "tests/failing_alloc.h"
 #include "tests/train/words.h"
-
-static atomic_int n_allocations, fail_allocation; /* texts are encoded by several threads */
-
-/* The linker gives every call of malloc, calloc and realloc to these (tests/CMakeLists.txt). */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static int fails(void)
-{
-    return atomic_fetch_add(&n_allocations, 1) + 1 == atomic_load(&fail_allocation);
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
 
 static space got;
 static clef_tokenizer *tok;
