@@ -1,5 +1,5 @@
-/* Allocations of the library that fail on purpose: the linker's --wrap sends malloc(), calloc() and realloc() here
- * (tests/CMakeLists.txt, wrap_malloc). Include it in one file of a test. */
+/* Allocations of the library that fail on purpose: the linker's --wrap sends malloc(), calloc() and realloc()
+ * here (tests/CMakeLists.txt, wrap_malloc). Include it in one file of a test. */
 #ifndef CLEF_TESTS_FAILING_ALLOC_H
 #define CLEF_TESTS_FAILING_ALLOC_H
 

@@ -74,10 +74,10 @@ typedef struct clef_request {
     int32_t        logprobs;    /* 1: the log-probability of each token is computed */
     int32_t        n_top;       /* with logprobs: so many of the likeliest tokens are told, up to
                                    CLEF_MOST_TOP */
-    const int32_t *given;       /* [n_given]: the text's first tokens, taken instead of what would have been
+    const int32_t *forced;      /* [n_forced]: the text's first tokens, taken instead of what would have been
                                    picked, so that the steps of a known text can be measured, and its
                                    log-probabilities be told. None of them ends the text */
-    int32_t        n_given;     /* at most n_max; 0: none */
+    int32_t        n_forced;    /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is drafted for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */

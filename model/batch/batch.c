@@ -200,7 +200,7 @@ static void free_sequence(batch_sequence *s)
     free(s->tokens);
     free(s->source);
     free(s->stops);
-    free(s->given);
+    free(s->forced);
     free(s->no_ends);
     free(s->chain.blocks);
     clef_sampler_destroy(s->sampler);
@@ -300,12 +300,12 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
     if (r->lora < 0 || r->lora > clef_lora_set_count(b->opts.loras))
         return clef__fail(err, CLEF_E_ARG, "adapter %d, the batch has %d", r->lora,
                           clef_lora_set_count(b->opts.loras));
-    if (r->n_given < 0 || r->n_given > (r->n_max ? r->n_max : most - r->n))
-        return clef__fail(err, CLEF_E_ARG, "%d given tokens of the text, %d to generate", r->n_given,
+    if (r->n_forced < 0 || r->n_forced > (r->n_max ? r->n_max : most - r->n))
+        return clef__fail(err, CLEF_E_ARG, "%d forced tokens of the text, %d to generate", r->n_forced,
                           r->n_max ? r->n_max : most - r->n);
     clef_status s = check_source(b, r, err);
     if (!s)
-        s = check_ids(b, r->given, r->n_given, "text", err);
+        s = check_ids(b, r->forced, r->n_forced, "text", err);
     return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
 }
 
@@ -328,7 +328,7 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .n_most = r->n_max ? r->n + r->n_max : most_tokens(b),
                           .n_source = r->n_source,
                           .n_stops = r->n_stops,
-                          .n_given = r->n_given,
+                          .n_forced = r->n_forced,
                           .no_speculation = r->no_speculation,
                           .ignore_eos = r->ignore_eos,
                           .key = {.adapter = r->lora, .salt = r->salt},
@@ -341,9 +341,9 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
     s->tokens = copied(r->ids, r->n, s->n_most);
     s->source = copied(r->source, r->n_source, r->n_source);
     s->stops = copied(r->stops, r->n_stops, r->n_stops);
-    s->given = copied(r->given, r->n_given, r->n_given);
+    s->forced = copied(r->forced, r->n_forced, r->n_forced);
     s->chain.blocks = malloc(((size_t)s->n_most / KV_BLOCK + 1) * sizeof *s->chain.blocks);
-    if (s->tokens && s->source && s->stops && s->given && s->chain.blocks)
+    if (s->tokens && s->source && s->stops && s->forced && s->chain.blocks)
         return s;
     free_sequence(s);
     return NULL;
@@ -454,7 +454,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
                                        .hp = b->hp,
                                        .source = s->source,
                                        .n_source = s->n_source,
-                                       .n_fed = r->n + r->n_given,
+                                       .n_fed = r->n + r->n_forced,
                                        .n_most = s->n_most};
     append(b, s);
     *sequence = s->number;

@@ -43,7 +43,7 @@ typedef struct batch_sequence {
     uint32_t *no_ends; /* with n_min: the mask of all tokens that do not end the text; else NULL */
     int32_t n_drafted, n_accepted;
     int32_t n_rows, first_pick;            /* in the present step */
-    int32_t *given, n_given;               /* the first picks */
+    int32_t *forced, n_forced;             /* the first samples */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* draft tokens, the last of the rows */
     int32_t n_wanted;                      /* how many to draft the next time; 0: as at first */
     int32_t no_speculation;

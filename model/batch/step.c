@@ -229,7 +229,7 @@ int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t 
 }
 
 /* Notes a picked token. The ring has room for all that a step can pick. */
-static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob, int is_given)
+static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob, int is_forced)
 {
     const clef_finish failed = id == CLEF__PICK_NOT_FINITE ? CLEF_FINISH_NOT_FINITE
                                : id < 0                    ? CLEF_FINISH_FAILED /* no token fits the guide */
@@ -242,10 +242,10 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
         (clef_batch_token){.sequence = s->number,
                            .id = id,
                            .logprob = logprob,
-                           .finish = failed                                         ? failed
-                                     : !is_given && clef__batch_ends_text(b, s, id) ? CLEF_FINISH_STOP
-                                     : s->n_tokens == s->n_most                     ? CLEF_FINISH_LENGTH
-                                                                                    : CLEF_FINISH_NONE,
+                           .finish = failed                                          ? failed
+                                     : !is_forced && clef__batch_ends_text(b, s, id) ? CLEF_FINISH_STOP
+                                     : s->n_tokens == s->n_most                      ? CLEF_FINISH_LENGTH
+                                                                                     : CLEF_FINISH_NONE,
                            .n_prompt = s->n_prompt,
                            .n_cached = s->n_cached,
                            .n_generated = s->n_tokens - s->n_prompt,
@@ -293,15 +293,15 @@ static int32_t picked_there(const clef_batch *b, int32_t nth)
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
-    const int32_t n_generated = s->n_tokens - s->n_prompt, is_given = n_generated < s->n_given;
+    const int32_t n_generated = s->n_tokens - s->n_prompt, is_forced = n_generated < s->n_forced;
     if (!b->rows.has_logits)
-        return put_token(b, s, is_given ? s->given[n_generated] : picked_there(b, nth), 0, is_given);
-    const int is_wrong = s->logprobs && is_given && !clef__logits_finite(logits, b->hp->n_vocab);
-    const int32_t id = is_wrong   ? CLEF__PICK_NOT_FINITE
-                       : is_given ? s->given[n_generated]
-                                  : pick_on_host(b, s, logits);
+        return put_token(b, s, is_forced ? s->forced[n_generated] : picked_there(b, nth), 0, is_forced);
+    const int is_wrong = s->logprobs && is_forced && !clef__logits_finite(logits, b->hp->n_vocab);
+    const int32_t id = is_wrong    ? CLEF__PICK_NOT_FINITE
+                       : is_forced ? s->forced[n_generated]
+                                   : pick_on_host(b, s, logits);
     const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
-    const clef_finish finish = put_token(b, s, id, logprob, is_given);
+    const clef_finish finish = put_token(b, s, id, logprob, is_forced);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
     t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
     find_top(logits, b->hp->n_vocab, id < 0 ? 0 : id, logprob, t->n_top, t->top);

@@ -132,27 +132,27 @@ static void off_while_many_run(void **state)
     clef_batch_destroy(b);
 }
 
-static void a_given_text(void **state)
+static void a_forced_text(void **state)
 {
-    const int32_t prompt[] = {5, 6, 7}, given[] = {40, 41, 42, 43, 44, 45}, wrong[] = {1 << 20};
+    const int32_t prompt[] = {5, 6, 7}, forced[] = {40, 41, 42, 43, 44, 45}, wrong[] = {1 << 20};
     clef_error err = {0};
     int64_t number;
     int32_t n_rows = 1, n = 0;
     (void)state;
     clef_batch *b = open_batch((clef_batch_opts){.max_sequences = 1, .spec_always = 1, .ngram_max = 2});
-    clef_request r = {.ids = prompt, .n = 3, .n_max = 8, .ignore_eos = 1, .given = given, .n_given = 6};
+    clef_request r = {.ids = prompt, .n = 3, .n_max = 8, .ignore_eos = 1, .forced = forced, .n_forced = 6};
     ok(clef_batch_add(b, &r, &number, &err), &err);
     while (n_rows) {
         clef_batch_token t;
         ok(clef_batch_step(b, &n_rows, &err), &err);
         for (; clef_batch_take(b, &t, 1); n++)
-            assert_true(n >= 6 || t.id == given[n]);
+            assert_true(n >= 6 || t.id == forced[n]);
     }
     assert_int_equal(n, 8);
     r.n_max = 5;
     assert_int_equal(clef_batch_add(b, &r, &number, &err), CLEF_E_ARG);
-    r.n_given = 1;
-    r.given = wrong;
+    r.n_forced = 1;
+    r.forced = wrong;
     assert_int_equal(clef_batch_add(b, &r, &number, &err), CLEF_E_ARG);
     assert_non_null(strstr(err.text, "token 0 of the text is 1048576"));
     clef_batch_destroy(b);
@@ -205,7 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_model_itself),   cmocka_unit_test(a_rougher_model),
         cmocka_unit_test(chosen_by_the_step), cmocka_unit_test(off_while_many_run),
-        cmocka_unit_test(a_given_text),       cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(a_forced_text),      cmocka_unit_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests_name("batch_draft", tests, setup, teardown);
 }

@@ -122,8 +122,8 @@ static clef_status generate(work *w, int32_t i, int32_t is_plain, double *rate, 
                             .n = w->ids[i].n_prompt,
                             .n_max = w->ids[i].n_more,
                             .ignore_eos = 1,
-                            .given = w->draft ? NULL : w->ids[i].more,
-                            .n_given = w->draft ? 0 : w->ids[i].n_more,
+                            .forced = w->draft ? NULL : w->ids[i].more,
+                            .n_forced = w->draft ? 0 : w->ids[i].n_more,
                             .no_speculation = is_plain};
     double first = 0, last = 0;
     int32_t n_rows = 1, n = 0, n_first = 0;

@@ -27,7 +27,7 @@ int serve_choice_begin(serve_choice *c)
     clef_error err = {0};
     const serve_prompt *prompt = &t->prompts[c->prompt];
     c->stream = (clef_stream){.tok = s->m.tok, .started = !t->is_chat && !s->m.is_seq2seq};
-    c->given = (clef_stream){.tok = s->m.tok};
+    c->forced = (clef_stream){.tok = s->m.tok};
     c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
     c->format = t->has_tools || s->m.format == CLEF_TOOLS_HARMONY ? s->m.format : CLEF_TOOLS_NONE;
     c->n_before = serve_n_characters(prompt->text.p, prompt->text.n);
@@ -121,10 +121,10 @@ static int tell_logprob(serve_choice *c, int32_t i)
 static int tell_logprobs(serve_choice *c, int at_end)
 {
     for (; c->n_told < c->n_seen; c->n_told++) {
-        const int is_given = c->n_told < c->n_given;
-        if (!is_given && !at_end && c->begins[c->n_told].byte >= c->n_let)
+        const int is_forced = c->n_told < c->n_forced;
+        if (!is_forced && !at_end && c->begins[c->n_told].byte >= c->n_let)
             return 1;
-        if (!is_given && at_end && c->stopped && c->begins[c->n_told].byte >= c->n_let)
+        if (!is_forced && at_end && c->stopped && c->begins[c->n_told].byte >= c->n_let)
             return 1; /* of the stop string, and after it */
         c->n_used++;
         if (c->logprobs && !tell_logprob(c, c->n_told))
@@ -206,12 +206,12 @@ static int is_text(const serve_choice *c, int32_t id)
 
 /* A token of the prompt, of which the text has what the client wrote: it only tells where the next one
  * begins. */
-static int pass_given(serve_choice *c, int32_t id)
+static int pass_forced(serve_choice *c, int32_t id)
 {
     char text[CLEF_MAX_PIECE + 16];
     size_t n = 0;
     clef_error err = {0};
-    if (clef_stream_push(&c->given, id, text, sizeof text, &n, &err) != CLEF_OK)
+    if (clef_stream_push(&c->forced, id, text, sizeof text, &n, &err) != CLEF_OK)
         return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
     c->n_passed += serve_n_characters(text, n);
     c->n_passed = c->n_passed < c->n_before ? c->n_passed : c->n_before;
@@ -223,11 +223,11 @@ static int take_token(serve_choice *c, int32_t id)
     char text[CLEF_MAX_PIECE + 16];
     size_t n = 0;
     clef_error err = {0};
-    const int is_given = c->n_seen < c->n_given;
+    const int is_forced = c->n_seen < c->n_forced;
     c->begins[c->n_seen].byte = c->n_text;
-    c->begins[c->n_seen++].character = is_given ? c->n_passed : c->n_before + c->n_characters;
-    if (is_given)
-        return pass_given(c, id) && tell_logprobs(c, 0);
+    c->begins[c->n_seen++].character = is_forced ? c->n_passed : c->n_before + c->n_characters;
+    if (is_forced)
+        return pass_forced(c, id) && tell_logprobs(c, 0);
     c->stream.with_special = is_text(c, id);
     if (clef_stream_push(&c->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
         return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
@@ -264,7 +264,7 @@ static int take_first_id(serve_choice *c)
         json_object_set_new(entry, "offset", json_integer(0)) != 0 ||
         json_array_append_new(c->logprobs, entry) != 0)
         return no_memory(c);
-    return pass_given(c, id);
+    return pass_forced(c, id);
 }
 
 static int failed_guide(serve_choice *c)

@@ -16,7 +16,7 @@ typedef struct counts {
 
 static int32_t generated(const serve_choice *c)
 {
-    const int32_t n = c->n_used - c->n_given;
+    const int32_t n = c->n_used - c->n_forced;
     return n > 0 ? n : 0;
 }
 
@@ -150,7 +150,7 @@ static json_t *ids_of(const int32_t *ids, int32_t n)
 static json_t *token_ids(const serve_choice *c, int32_t from)
 {
     json_t *list = json_array();
-    for (int32_t i = from > c->n_given ? from : c->n_given; i < c->n_used; i++)
+    for (int32_t i = from > c->n_forced ? from : c->n_forced; i < c->n_used; i++)
         json_array_append_new(list, json_integer(c->run->tokens[i].id));
     return list;
 }

@@ -101,16 +101,16 @@ static int make_run(serve_task *t, int32_t i)
     c->task = t;
     c->run = run;
     const serve_prompt *prompt = &t->prompts[c->prompt];
-    const int as_given =
+    const int as_forced =
         t->p.echo && t->p.logprobs && !m->is_seq2seq; /* the prompt's own logprobs are wanted */
     clef_sampler_opts sampling = t->p.sampling;
     sampling.biases = t->biases;
     sampling.dry_breakers = t->breakers.opts.dry_breakers;
     sampling.n_dry_breakers = t->breakers.opts.n_dry_breakers;
-    c->n_given = as_given ? prompt->n - 1 : 0;
-    c->has_first = as_given;
-    const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_given,
-                  n_max = t->p.max_tokens >= 0 ? prompt->n_max + c->n_given : 0;
+    c->n_forced = as_forced ? prompt->n - 1 : 0;
+    c->has_first = as_forced;
+    const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_forced,
+                  n_max = t->p.max_tokens >= 0 ? prompt->n_max + c->n_forced : 0;
     run->group = &t->group;
     run->request = (clef_request){
         .ids = m->is_seq2seq ? m->start : prompt->ids,
@@ -118,7 +118,7 @@ static int make_run(serve_task *t, int32_t i)
         .source = m->is_seq2seq ? prompt->ids : NULL,
         .n_source = m->is_seq2seq ? prompt->n : 0,
         .n_max = n_max,
-        .n_min = t->p.min_tokens ? t->p.min_tokens + c->n_given : 0,
+        .n_min = t->p.min_tokens ? t->p.min_tokens + c->n_forced : 0,
         .ignore_eos = t->p.ignore_eos,
         .stops = t->ends,
         .n_stops = t->n_ends,
@@ -126,8 +126,8 @@ static int make_run(serve_task *t, int32_t i)
         .stream = (uint32_t)(i % t->p.n),
         .logprobs = t->p.logprobs,
         .n_top = t->p.n_top,
-        .given = as_given ? prompt->ids + 1 : NULL,
-        .n_given = c->n_given,
+        .forced = as_forced ? prompt->ids + 1 : NULL,
+        .n_forced = c->n_forced,
         .lora = t->lora,
         .salt = t->salt,
         .guide = t->has_guide ? &t->guide : NULL,
@@ -137,10 +137,10 @@ static int make_run(serve_task *t, int32_t i)
     run->tops = malloc(((size_t)run->capacity * (size_t)t->p.n_top + 1) * sizeof *run->tops);
     if (!run->tokens || !run->tops)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    if (t->p.max_tokens == 0 && !c->n_given) /* echo alone: nothing is computed */
+    if (t->p.max_tokens == 0 && !c->n_forced) /* echo alone: nothing is computed */
         run->state = SERVE_RUN_DONE;
     run->finish = run->state == SERVE_RUN_DONE ? CLEF_FINISH_LENGTH : CLEF_FINISH_NONE;
-    run->n_prompt = m->is_seq2seq ? prompt->n : prompt->n - c->n_given;
+    run->n_prompt = m->is_seq2seq ? prompt->n : prompt->n - c->n_forced;
     return serve_choice_begin(c);
 }
 

@@ -25,8 +25,8 @@ struct serve_task;
 typedef struct serve_choice {
     struct serve_task *task;
     serve_run *run;
-    int32_t index, prompt, n_given; /* n_given: tokens of the prompt that the run computes, for echo */
-    clef_stream stream, given;      /* of what is generated; of the prompt's tokens, for echo */
+    int32_t index, prompt, n_forced; /* n_forced: tokens of the prompt that the run computes, for echo */
+    clef_stream stream, forced;     /* of what is generated; of the prompt's tokens, for echo */
     clef_stop *stop;
     clef_tool_format format;   /* of the reader */
     clef_reply_reader *reader; /* NULL: all is content */
