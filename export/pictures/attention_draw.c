@@ -5,8 +5,7 @@
 #include "tools/inspect/attention.h"
 
 #ifdef CLEF_HAVE_CAIRO
-#    include <cairo-svg.h>
-#    include <cairo.h>
+#    include "export/pictures/canvas.h"
 
 enum {
     MARGIN = 16,
@@ -171,8 +170,9 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     }
 }
 
-static void draw_picture(cairo_t *c, const picture *p)
+static void draw_picture(cairo_t *c, const void *user)
 {
+    const picture *p = user;
     char title[160];
     cairo_set_source_rgb(c, 1, 1, 1);
     cairo_paint(c);
@@ -194,11 +194,6 @@ static void draw_picture(cairo_t *c, const picture *p)
     }
 }
 
-static cairo_status_t write_part(void *to, const unsigned char *data, unsigned int n)
-{
-    return fwrite(data, 1, n, to) == n ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
-}
-
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)
 {
     enum { MOST = 16000 };
@@ -209,22 +204,13 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
             err, CLEF_E_LIMIT,
             "attention: a picture of %.0f x %.0f, expected at most %d in width and height: choose a --layer",
             p.width, p.height, MOST);
-    cairo_surface_t *surface =
-        is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
-               : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);
-    cairo_t *c = cairo_create(surface);
-    draw_picture(c, &p);
-    cairo_status_t status = cairo_status(c);
-    cairo_destroy(c);
-    if (status == CAIRO_STATUS_SUCCESS && is_png)
-        status = cairo_surface_write_to_png_stream(surface, write_part, to);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
-    return status == CAIRO_STATUS_SUCCESS
-               ? CLEF_OK
-               : cli_error(err, CLEF_E_IO, "attention: cairo: %s", cairo_status_to_string(status));
+    const cli_canvas canvas = {.command = "attention",
+                               .width = p.width,
+                               .height = p.height,
+                               .is_png = is_png,
+                               .draw = draw_picture,
+                               .user = &p};
+    return cli_canvas_write(&canvas, to, err);
 }
 #else
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)

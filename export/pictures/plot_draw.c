@@ -17,8 +17,7 @@ static void name_of(const plot_log *log, char out[128])
 }
 
 #ifdef CLEF_HAVE_CAIRO
-#    include <cairo-svg.h>
-#    include <cairo.h>
+#    include "export/pictures/canvas.h"
 
 enum {
     WIDTH = 960,
@@ -161,8 +160,9 @@ static void widen(const plot_series *s, double *least, double *most)
     }
 }
 
-static void draw_all(cairo_t *c, const plot_logs *all)
+static void draw_all(cairo_t *c, const void *user)
 {
+    const plot_logs *all = user;
     panel losses = {.top = TOP, .bottom = SPLIT, .x_most = 1, .y_least = INFINITY, .y_most = -INFINITY},
           rates = {.top = BELOW, .bottom = BOTTOM, .x_most = 1, .y_most = 1e-12};
     for (int32_t i = 0; i < all->n; i++) {
@@ -191,28 +191,15 @@ static void draw_all(cairo_t *c, const plot_logs *all)
     }
 }
 
-static cairo_status_t write_part(void *to, const unsigned char *data, unsigned int n)
-{
-    return fwrite(data, 1, n, to) == n ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
-}
-
 static clef_status draw_to(const plot_logs *logs, FILE *to, int is_png, clef_error *err)
 {
-    cairo_surface_t *surface = is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT)
-                                      : cairo_svg_surface_create_for_stream(write_part, to, WIDTH, HEIGHT);
-    cairo_t *c = cairo_create(surface);
-    draw_all(c, logs);
-    cairo_status_t status = cairo_status(c);
-    cairo_destroy(c);
-    if (status == CAIRO_STATUS_SUCCESS && is_png)
-        status = cairo_surface_write_to_png_stream(surface, write_part, to);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
-    return status == CAIRO_STATUS_SUCCESS
-               ? CLEF_OK
-               : cli_error(err, CLEF_E_IO, "train plot: cairo: %s", cairo_status_to_string(status));
+    const cli_canvas canvas = {.command = "train plot",
+                               .width = WIDTH,
+                               .height = HEIGHT,
+                               .is_png = is_png,
+                               .draw = draw_all,
+                               .user = logs};
+    return cli_canvas_write(&canvas, to, err);
 }
 #else
 static clef_status draw_to(const plot_logs *logs, FILE *to, int is_png, clef_error *err)
