@@ -1,4 +1,6 @@
 /* Writes a picture that cairo draws. */
+#include "tools/cli/common.h"
+
 #ifdef CLEF_HAVE_CAIRO
 #    include "export/pictures/canvas.h"
 
