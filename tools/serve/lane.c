@@ -1,4 +1,4 @@
-/* Threads for work that may be long. */
+/* A thread for work that may be long. */
 #include "tools/serve/lane.h"
 
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "tools/serve/os/thread.h"
 #include "tools/serve/turns.h"
 
-enum { MOST_THREADS = 8 };
 static const double look_seconds = 0.1;
 
 typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
@@ -16,6 +15,8 @@ typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
 typedef struct job {
     void (*work)(void *user);
     void *user;
+    uint64_t client;
+    int64_t round; /* clients take turns: each has one job in a round */
     job_state state;
     struct job *next;
 } job;
@@ -23,9 +24,11 @@ typedef struct job {
 struct serve_lane {
     serve_lock lock;
     serve_condition work, done;
-    serve_thread threads[MOST_THREADS];
-    int32_t n_threads, n_waiting, ends;
-    job *first;
+    serve_thread thread;
+    int32_t n_waiting, ends;
+    job *first;      /* those that wait, by round */
+    uint64_t client; /* of the job that was begun last, and its round */
+    int64_t round;
 };
 
 static void run_jobs(void *user)
@@ -41,6 +44,8 @@ static void run_jobs(void *user)
         }
         lane->first = j->next;
         lane->n_waiting--;
+        lane->client = j->client;
+        lane->round = j->round;
         j->state = JOB_RUNS;
         serve_lock_release(&lane->lock);
         j->work(j->user);
@@ -51,7 +56,15 @@ static void run_jobs(void *user)
     serve_lock_release(&lane->lock);
 }
 
-serve_lane *serve_lane_create(int32_t n_threads)
+static void finish(serve_lane *lane)
+{
+    serve_lock_finish(&lane->lock);
+    serve_condition_finish(&lane->work);
+    serve_condition_finish(&lane->done);
+    free(lane);
+}
+
+serve_lane *serve_lane_create(void)
 {
     serve_lane *lane = calloc(1, sizeof *lane);
     if (!lane)
@@ -59,12 +72,9 @@ serve_lane *serve_lane_create(int32_t n_threads)
     serve_lock_init(&lane->lock);
     serve_condition_init(&lane->work);
     serve_condition_init(&lane->done);
-    while (lane->n_threads < n_threads && lane->n_threads < MOST_THREADS &&
-           serve_thread_start(&lane->threads[lane->n_threads], run_jobs, lane))
-        lane->n_threads++;
-    if (lane->n_threads)
+    if (serve_thread_start(&lane->thread, run_jobs, lane))
         return lane;
-    serve_lane_destroy(lane);
+    finish(lane);
     return NULL;
 }
 
@@ -76,26 +86,34 @@ void serve_lane_destroy(serve_lane *lane)
     lane->ends = 1;
     serve_condition_broadcast(&lane->work);
     serve_lock_release(&lane->lock);
-    for (int32_t i = 0; i < lane->n_threads; i++)
-        serve_thread_join(lane->threads[i]);
-    serve_lock_finish(&lane->lock);
-    serve_condition_finish(&lane->work);
-    serve_condition_finish(&lane->done);
-    free(lane);
+    serve_thread_join(lane->thread);
+    finish(lane);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+/* The round after the last one in which the client has a job; at the earliest the one that is under way. */
+static int64_t next_round(const serve_lane *lane, uint64_t client)
+{
+    int64_t round = lane->round + (client == lane->client);
+    for (const job *j = lane->first; j; j = j->next)
+        if (j->client == client && j->round >= round)
+            round = j->round + 1;
+    return round;
+}
+
 static int add(serve_lane *lane, serve_request *r, job *j)
 {
     job **at = &lane->first;
-    if (lane->n_waiting >= r->s->o.max_queue + lane->n_threads) {
+    if (lane->n_waiting > r->s->o.max_queue) {
         r->error.retry_after = 1;
         return serve_fail(&r->error, SERVE_E_QUEUE, NULL, "the queue is full: %d requests wait to be read",
                           (int)lane->n_waiting);
     }
-    while (*at)
+    j->round = next_round(lane, j->client);
+    while (*at && (*at)->round <= j->round)
         at = &(*at)->next;
+    j->next = *at;
     *at = j;
     lane->n_waiting++;
     serve_condition_signal(&lane->work);
@@ -139,7 +157,7 @@ static void give_up(serve_request *r, const serve_error *why)
 
 int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user)
 {
-    job j = {.work = work, .user = user};
+    job j = {.work = work, .user = user, .client = serve_client_of(r)};
     const double since = cli_terminal_seconds();
     serve_lock_take(&lane->lock);
     int ok = add(lane, r, &j);

@@ -1,5 +1,6 @@
-/* Work of requests that may be long: it waits its turn for one of a few threads, which have a lower priority
- * than the engine's and those of connections. */
+/* Work of requests that may be long: it waits its turn for one thread, which has a lower priority than the
+ * engine's and those of connections. Two threads would take both cores of a small machine from the engine,
+ * and double the time to the first token of others. Clients take turns. */
 #ifndef CLEF_TOOLS_SERVE_LANE_H
 #define CLEF_TOOLS_SERVE_LANE_H
 
@@ -8,10 +9,10 @@
 typedef struct serve_lane serve_lane;
 
 /** NULL when out of memory, or the system has no threads left. */
-serve_lane *serve_lane_create(int32_t n_threads);
+serve_lane *serve_lane_create(void);
 /** When nobody waits for it any more. Accepts NULL. */
 void serve_lane_destroy(serve_lane *lane);
-/** Runs work(user) in a thread of the lane, and waits until it is done. 0, and an error: the request ended
+/** Runs work(user) in the thread of the lane, and waits until it is done. 0, and an error: the request ended
  * while it waited for its turn, or too many do (--max-queue); the work was not begun. */
 int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user);
 /** Runs work(user) here if the request is small, else in the server's lane for large ones. */

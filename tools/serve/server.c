@@ -17,8 +17,6 @@ static const double last_seconds = 3;
 /* The same where all ranks end: their launcher, or the library, waits for a second. Naps of 10 ms, which are
  * counted since a process that was stopped has made none meanwhile. */
 enum { RANK_NAPS = 90 };
-/* Large bodies that are read, and constraints that are compiled, at once. */
-enum { N_LANE_THREADS = 2 };
 
 static void say_address(const serve_server *s, int32_t port)
 {
@@ -110,8 +108,8 @@ static int run(serve_server *s, serve_socket listening, int32_t port)
 {
     s->constraints = serve_constraints_create(&s->metrics);
     s->turns = serve_turns_create();
-    s->bodies = serve_lane_create(N_LANE_THREADS);
-    s->compiles = serve_lane_create(N_LANE_THREADS);
+    s->bodies = serve_lane_create();
+    s->compiles = serve_lane_create();
     if (!s->constraints || !s->turns || !s->bodies || !s->compiles)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())

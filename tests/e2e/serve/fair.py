@@ -1,4 +1,6 @@
 """One client that wants all of the server, beside others: who is answered first, and what memory is left."""
+import http.client
+import json
 import select
 import threading
 
@@ -113,6 +115,11 @@ def compiles(s):
     hostile = [s.begin("/v1/completions", {"prompt": "x", "max_tokens": 2, "regex": f"(a|b)*a(a|b){{{20 + i}}}"}) for i in range(8)]
     same("others are answered", [200] * 4, [s.text("x", max_tokens=2).status for _ in range(4)])
     same("/health, too", 200, s.get("/health").status)
+    other = http.client.HTTPConnection("127.0.0.1", s.port, timeout=100, source_address=("127.0.0.2", 0))
+    other.request("POST", "/v1/completions", json.dumps({"prompt": "x", "max_tokens": 2, "regex": "[ab]+"}), {"Content-Type": "application/json"})
+    same("a pattern of another client takes its turn", 200, other.getresponse().status)
+    check("before the rest of those patterns", len(is_answered(hostile)) < 4, len(is_answered(hostile)))
+    other.close()
     for c in hostile[1:]:
         c.close()
     r = hostile[0].recv(100)
