@@ -17,7 +17,11 @@ enum {
     CLEF__MAX_NESTING = 256,
     CLEF__MAX_REPEATS = 10000,
     CLEF__MAX_MEMORY = 64 << 20,
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* fuzzers try more inputs when none of them takes long */
+    CLEF__MAX_STEPS = 300 * 1000
+#else
     CLEF__MAX_STEPS = 60 * 1000 * 1000
+#endif
 };
 
 typedef struct clef__work {
