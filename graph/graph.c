@@ -99,12 +99,12 @@ void clef__track_readers(clef_value *v)
     }
 }
 
-int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
+int clef__graph_make_name(clef_graph *g, const char *prefix, size_t n_bytes, clef_op op,
                           char name[CLEF_NAME_BYTES])
 {
     int n;
     do
-        n = snprintf(name, CLEF_NAME_BYTES, "%.*s%s_%d", (int)scope_bytes, scope, clef__ops[op]->name,
+        n = snprintf(name, CLEF_NAME_BYTES, "%.*s%s_%d", (int)n_bytes, prefix, clef__ops[op]->name,
                      g->next_number[op]++);
     while (n > 0 && n < CLEF_NAME_BYTES && clef__names_find(g->names, name));
     if (n > 0 && n < CLEF_NAME_BYTES)
@@ -228,28 +228,75 @@ clef_status clef_graph_set_bound(clef_graph *g, const char *symbol, int64_t valu
 
 /* ---- scopes and names ------------------------------------------------------------------------ */
 
+static const char *const part_names[] = {[CLEF__PART_ONLY] = "",
+                                         [CLEF__PART_ENCODER] = "encoder",
+                                         [CLEF__PART_DECODER] = "decoder",
+                                         [CLEF__PART_LOSS] = "loss"};
+
+const char *clef__part_name(clef__scope_part part)
+{
+    return part_names[part];
+}
+
+clef__scope clef__scope_of_name(const char *name)
+{
+    clef__scope s = {0};
+    for (int32_t part = CLEF__PART_ENCODER; part <= CLEF__PART_LOSS; part++) {
+        const size_t n = strlen(part_names[part]);
+        if (strncmp(name, part_names[part], n) == 0 && name[n] == '.') {
+            s.part = (clef__scope_part)part;
+            name += n + 1;
+            break;
+        }
+    }
+    int n = 0;
+    if (sscanf(name, "layer%*9[0-9]%n", &n) == 0 && n && name[n] == '.')
+        s = (clef__scope){s.part, 1, atoi(name + strlen("layer"))};
+    return s;
+}
+
+char *clef__layer_name(clef__scope s, char out[CLEF__LAYER_BYTES])
+{
+    out[0] = 0;
+    if (s.in_layer)
+        snprintf(out, CLEF__LAYER_BYTES, "%s%slayer%" PRId32, part_names[s.part], s.part ? "." : "", s.layer);
+    return out;
+}
+
+int clef__in_layer(clef__scope s)
+{
+    return s.in_layer && s.part != CLEF__PART_LOSS;
+}
+
+int clef__same_layer(clef__scope a, clef__scope b)
+{
+    return a.in_layer && b.in_layer && a.part == b.part && a.layer == b.layer;
+}
+
 void clef_scope_push(clef_graph *g, const char *format, ...)
 {
     if (g->n_scopes == (int32_t)(sizeof g->scope_ends / sizeof *g->scope_ends)) {
         clef__graph_fail(g, CLEF_E_LIMIT, "scopes nest deeper than %d", g->n_scopes);
         return;
     }
-    const size_t at = strlen(g->scope);
+    const size_t at = strlen(g->prefix);
     g->scope_ends[g->n_scopes++] = (int32_t)at;
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(g->scope + at, sizeof g->scope - at, format, args);
+    const int n = vsnprintf(g->prefix + at, sizeof g->prefix - at, format, args);
     va_end(args);
-    if (n < 0 || at + (size_t)n + 2 > sizeof g->scope)
-        clef__graph_fail(g, CLEF_E_LIMIT, "the scope %s is too long", g->scope);
+    if (n < 0 || at + (size_t)n + 2 > sizeof g->prefix)
+        clef__graph_fail(g, CLEF_E_LIMIT, "the scope %s is too long", g->prefix);
     else
-        strcat(g->scope, ".");
+        strcat(g->prefix, ".");
+    g->scope = clef__scope_of_name(g->prefix);
 }
 
 void clef_scope_pop(clef_graph *g)
 {
     if (g->n_scopes)
-        g->scope[g->scope_ends[--g->n_scopes]] = 0;
+        g->prefix[g->scope_ends[--g->n_scopes]] = 0;
+    g->scope = clef__scope_of_name(g->prefix);
 }
 
 clef_value *clef_named(clef_value *v, const char *format, ...)
@@ -262,14 +309,15 @@ clef_value *clef_named(clef_value *v, const char *format, ...)
     va_start(args, format);
     const int n = vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    char full[CLEF_NAME_BYTES + sizeof g->scope];
-    snprintf(full, sizeof full, "%s%s", name[0] == '/' ? "" : g->scope, name + (name[0] == '/'));
+    char full[CLEF_NAME_BYTES + sizeof g->prefix];
+    snprintf(full, sizeof full, "%s%s", name[0] == '/' ? "" : g->prefix, name + (name[0] == '/'));
     if (n < 1 || n >= CLEF_NAME_BYTES)
         return clef__graph_fail(g, CLEF_E_LIMIT, "%.40s: a name has 1 to %d bytes", full,
                                 CLEF_NAME_BYTES - 1);
     if (!clef__graph_rename(g, v, full))
         return NULL;
     v->named = 1;
+    v->scope = name[0] == '/' ? (clef__scope){0} : g->scope;
     return v;
 }
 
@@ -312,6 +360,7 @@ static clef_value *add_leaf(clef_graph *g, clef_value_kind kind, const char *nam
     *v = (clef_value){
         .graph = g, .kind = kind, .op = CLEF_OP_NONE, .dtype = dtype, .shape = *shape, .named = 1};
     v->is_large = !clef__fits_bits(g, shape, CLEF__KERNEL_BITS);
+    v->scope = kind == CLEF_STATE ? g->scope : (clef__scope){0};
     return clef__graph_rename(g, v, name) && clef__graph_append(g, v) ? v : NULL;
 }
 
@@ -395,6 +444,7 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
         if (!clef__graph_rename(g, v, name))
             return;
         v->named = 1;
+        v->scope = (clef__scope){0};
     }
     clef__graph_add_output(g, name, v);
 }

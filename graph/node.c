@@ -95,9 +95,9 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
     if (viewed || g->error.status)
         return viewed;
     clef_value *n = clef__graph_alloc(g, sizeof *n);
-    if (!n || !clef__graph_make_name(g, g->scope, strlen(g->scope), op, name))
+    if (!n || !clef__graph_make_name(g, g->prefix, strlen(g->prefix), op, name))
         return NULL;
-    *n = (clef_value){.graph = g, .kind = CLEF_COMPUTED, .op = op};
+    *n = (clef_value){.graph = g, .kind = CLEF_COMPUTED, .op = op, .scope = g->scope};
     if (attr)
         memcpy(n->attr, attr, def->attr_bytes);
     if (n_in > def->n_max)

@@ -28,6 +28,32 @@ typedef struct clef_weight_part {
     uint64_t    n_runs, run_bytes, stride;
 } clef_weight_part;
 
+/** The parts of a model that have layers of their own. */
+typedef enum clef__scope_part {
+    CLEF__PART_ONLY, /* of a model that is not divided into parts */
+    CLEF__PART_ENCODER,
+    CLEF__PART_DECODER,
+    CLEF__PART_LOSS /* its layers are pieces of a loss (clef_linear_cross_entropy()), which are always
+                       computed again for the gradient */
+} clef__scope_part;
+
+/** What a state keeps for the steps to come. */
+typedef enum clef__state_role {
+    CLEF__STATE_OTHER,
+    CLEF__STATE_KEYS, /* of a layer's attention: the KV cache */
+    CLEF__STATE_VALUES,
+    CLEF__STATE_CONV,   /* of linear attention: the last positions of its convolution */
+    CLEF__STATE_MEMORY, /* of linear attention: its matrices */
+    CLEF__STATE_SOURCE  /* keys or values of all sequences' sources */
+} clef__state_role;
+
+/** Where a value is in its model. */
+typedef struct clef__scope {
+    clef__scope_part part;
+    int32_t          in_layer; /* 0: outside the layers of its part */
+    int32_t          layer;    /* the layer's number, if it is in one */
+} clef__scope;
+
 struct clef_value {
     clef_graph     *graph;
     int32_t         id; /* position in the graph's list */
@@ -36,8 +62,10 @@ struct clef_value {
     clef_dtype      dtype;
     clef_shape      shape;
     char           *name;              /* unique; in the arena */
+    clef__scope     scope;             /* where the name was given */
     clef_value     *in[CLEF_MAX_INPUTS]; /* NULL: an optional input that is absent */
     int32_t         n_in;              /* index of the last input given, plus 1 */
+    clef__state_role role;             /* state: what a model keeps in it */
     const void     *data;              /* constant: its bytes, allocated in the arena */
     const clef_weight_part *part;      /* weight, state: NULL, or what it is a part of */
     int32_t         named;             /* 1: the name was chosen, not generated */
@@ -81,8 +109,9 @@ struct clef_graph {
     int32_t             n_outputs, cap_outputs;
     clef_symbol_def     symbols[CLEF_MAX_SYMBOLS];
     int32_t             n_symbols;
-    char                scope[256];
+    char                prefix[256]; /* the open scopes, each with a dot behind it */
     int32_t             scope_ends[16], n_scopes;
+    clef__scope         scope;       /* of values that are named now */
     struct clef__names *names;   /* name -> value */
     int32_t             next_number[CLEF_N_OPS]; /* for generated names */
     clef_error          error;
@@ -108,10 +137,24 @@ int clef__has_result(const clef_graph *g);
 /** Gives v the name. If another value has the name, and it was generated, that value gets a new one.
  *  Otherwise it is an error (0). So is a name that is empty or has CLEF_NAME_BYTES bytes or more. */
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);
-/** Writes the first free name "<scope>op_N" to `name`. `scope` has scope_bytes bytes. Returns 0 and sets the
+/** Writes the first free name "<prefix>op_N" to `name`. `prefix` has n_bytes bytes. Returns 0 and sets the
  *  graph's error when the name would be too long. */
-int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
+int clef__graph_make_name(clef_graph *g, const char *prefix, size_t n_bytes, clef_op op,
                           char name[CLEF_NAME_BYTES]);
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+/** Reads a scope from the beginning of a name that a user wrote: "layer3.attn.q", "encoder.layer0.out".
+ *  Code that has a value reads its field `scope` instead. */
+clef__scope clef__scope_of_name(const char *name);
+/** Writes the name of the value's layer, "layer3" or "encoder.layer0", or "" outside layers. Returns out. */
+enum { CLEF__LAYER_BYTES = 32 };
+char       *clef__layer_name(clef__scope s, char out[CLEF__LAYER_BYTES]);
+/** "encoder", "decoder", "loss"; "" of a model that is not divided. */
+const char *clef__part_name(clef__scope_part part);
+/** 1 when the scope is in a layer of the model. */
+int         clef__in_layer(clef__scope s);
+/** 1 when both scopes are in the same layer, or piece of a loss. */
+int         clef__same_layer(clef__scope a, clef__scope b);
 
 /** Adds a node: checks arity and dtypes, inserts copies where the op needs a dense input, infers dtype and
  *  shape, appends it.

@@ -5,7 +5,6 @@
 
 #include "cl/args.h"
 #include "clef/gradient.h"
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

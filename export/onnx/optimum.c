@@ -9,15 +9,15 @@
 
 #include "export/onnx/onnx.h"
 
-/* What a state is in its layer, and its name behind "past_key_values.N.". */
-static const struct {
-    const char *role, *name;
-} states[] = {
-    {"cache_k", "key"}, {"cache_v", "value"}, {"conv", "conv_state"}, {"memory", "recurrent_state"}};
+/* The name of a layer's state behind "past_key_values.N.". */
+static const char *const state_names[] = {[CLEF__STATE_KEYS] = "key",
+                                          [CLEF__STATE_VALUES] = "value",
+                                          [CLEF__STATE_CONV] = "conv_state",
+                                          [CLEF__STATE_MEMORY] = "recurrent_state"};
 
 static int is_cache(const clef_value *state)
 {
-    return strstr(state->name, ".cache_") != NULL;
+    return state->role == CLEF__STATE_KEYS || state->role == CLEF__STATE_VALUES;
 }
 
 static clef_dim symbol_of(const clef_graph *g, clef__symbol_role role)
@@ -31,15 +31,12 @@ static clef_dim symbol_of(const clef_graph *g, clef__symbol_role role)
 /* "past_key_values.3.key"; in the decoder of an encoder-decoder "past_key_values.3.decoder.key". */
 static const char *state_name(onnx_export *x, const char *list, const clef_value *state)
 {
-    const char *part = clef_graph_find(x->graph, "encoder_hidden_states") ? "decoder." : "";
-    int layer, n = 0;
-    if (sscanf(state->name, "layer%d.%n", &layer, &n) == 1 && n)
-        for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-            if (strcmp(state->name + n, states[i].role) == 0)
-                return clef__onnx_text(x, "%s.%d.%s%s", list, layer, part, states[i].name);
-    return clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
-                           "ONNX: expected states layerN.cache_k, cache_v, conv and memory, got %s",
-                           state->name);
+    const char *part = state->scope.part == CLEF__PART_DECODER ? "decoder." : "";
+    if (state->role < CLEF__STATE_KEYS || state->role > CLEF__STATE_MEMORY)
+        return clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
+                               "ONNX: expected states of attention and linear attention, got %s",
+                               state->name);
+    return clef__onnx_text(x, "%s.%d.%s%s", list, state->scope.layer, part, state_names[state->role]);
 }
 
 /* Caches [B, H, length, D]; the last positions of a convolution [B, C, K - 1], where the graph has
@@ -50,7 +47,7 @@ static clef_shape state_shape(const onnx_export *x, const clef_value *state, cle
     shape.dim[0] = x->B;
     if (is_cache(state))
         shape.dim[2] = length;
-    else if (strstr(state->name, ".conv"))
+    else if (state->role == CLEF__STATE_CONV)
         shape = clef_shape_3(x->B, shape.dim[3], shape.dim[2]);
     return shape;
 }

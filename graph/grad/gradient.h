@@ -9,10 +9,6 @@
 
 typedef struct clef__gradients clef__gradients;
 
-/* Scopes of pieces of a loss (clef_linear_cross_entropy()), before their numbers. Like layers, they can be
- * computed again; unlike layers, they always are. */
-#define CLEF__LOSS_PIECE "loss.layer"
-
 /** 1 when v is a value whose gradient is needed. v may be NULL (0). */
 int clef__wants_gradient(const clef__gradients *gr, const clef_value *v);
 

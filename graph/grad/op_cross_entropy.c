@@ -66,7 +66,7 @@ clef_value *clef_linear_cross_entropy(clef_graph *g, clef_value *x, clef_value *
         return clef_cross_entropy(g, piece_of_logits(x, w, bias, 0, V, o.alpha), labels);
     for (int64_t i = 0; i < n; i++) {
         const int64_t first = i * each;
-        clef_scope_push(g, CLEF__LOSS_PIECE "%d", (int)i);
+        clef_scope_push(g, "loss.layer%d", (int)i); /* computed again for the gradient: CLEF__PART_LOSS */
         clef_value *logits = piece_of_logits(x, w, bias, first, V - first < each ? V - first : each, o.alpha),
                    *sum = clef_log_sum_exp(g, logits),
                    *part = cross_entropy(logits, labels, sum, (cross_entropy_attr){.first = (int32_t)first});

@@ -1,7 +1,6 @@
 /* Cuts a graph between layers, so that each device gets some of them. */
 #include "graph/pass/cut.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,33 +14,20 @@ enum { ANYWHERE = -1, SMALL_BYTES = 1 << 20 };
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* Length of the "layerN" or "encoder.layerN" at the start of the name, 0 if there is none. */
-static size_t layer_bytes(const char *name)
-{
-    static const char *const before[] = {"encoder.", "decoder."};
-    const char *at = name;
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        if (strncmp(name, before[i], strlen(before[i])) == 0)
-            at = name + strlen(before[i]);
-    if (strncmp(at, "layer", 5) != 0 || !isdigit((unsigned char)at[5]))
-        return 0;
-    for (at += 5; isdigit((unsigned char)*at); at++)
-        ;
-    return *at == '.' ? (size_t)(at - name) : 0;
-}
-
 /* Numbers the layers in the order of their first nodes. */
-static void find_layers(clef_cut *cut, const char **names)
+static void find_layers(clef_cut *cut, clef__scope *layers)
 {
     for (int32_t i = 0; i < cut->graph->n_values; i++) {
         const clef_value *v = cut->graph->values[i];
-        const size_t n = v->op == CLEF_OP_NONE ? 0 : layer_bytes(v->name);
+        cut->layer[i] = -1;
+        if (v->op == CLEF_OP_NONE || !clef__in_layer(v->scope))
+            continue;
         int32_t l = cut->n_layers - 1;
-        while (n && l >= 0 && (strncmp(names[l], v->name, n) != 0 || layer_bytes(names[l]) != n))
+        while (l >= 0 && !clef__same_layer(layers[l], v->scope))
             l--;
-        if (n && l < 0)
-            names[l = cut->n_layers++] = v->name;
-        cut->layer[i] = n ? l : -1;
+        if (l < 0)
+            layers[l = cut->n_layers++] = v->scope;
+        cut->layer[i] = l;
     }
 }
 
@@ -101,18 +87,18 @@ clef_status clef__cut_init(clef_cut *cut, const clef_graph *g, clef_error *err)
     cut->stage = calloc(n, sizeof *cut->stage);
     cut->may_begin = calloc(n, 1);
     cut->bytes = calloc(n, sizeof *cut->bytes);
-    const char **names = calloc(n, sizeof *names);
+    clef__scope *layers = calloc(n, sizeof *layers);
     int32_t *range = calloc(2 * n, sizeof *range);
     unsigned char *seen = calloc(n, 1);
     clef_status s = CLEF_OK;
-    if (cut->layer && cut->stage && cut->may_begin && cut->bytes && names && range && seen) {
-        find_layers(cut, names);
+    if (cut->layer && cut->stage && cut->may_begin && cut->bytes && layers && range && seen) {
+        find_layers(cut, layers);
         find_places(cut, range, range + n);
         weigh_layers(cut, seen);
     } else {
         s = clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", g->n_values);
     }
-    free((void *)names);
+    free(layers);
     free(range);
     free(seen);
     return s;

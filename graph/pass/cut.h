@@ -23,7 +23,7 @@ typedef struct clef_cut {
                                    last layer are counted with these */
 } clef_cut;
 
-/** Finds the layers: scopes called layerN, also below encoder. or decoder. Accepts a graph before or after
+/** Finds the layers: the values' scopes say them. Accepts a graph before or after
  *  its passes. Call clef__cut_finish() even after an error. CLEF_E_NOMEM. */
 clef_status clef__cut_init(clef_cut *cut, const clef_graph *g, clef_error *err);
 void        clef__cut_finish(clef_cut *cut);

@@ -83,10 +83,17 @@ void clef__enter_scope_of(clef_graph *g, const clef_value *v)
 {
     const char *dot = strrchr(v->name, '.');
     const size_t n = dot ? (size_t)(dot - v->name) + 1 : 0;
-    if (n >= sizeof g->scope)
+    g->scope = v->scope;
+    if (n >= sizeof g->prefix)
         return;
-    memcpy(g->scope, v->name, n);
-    g->scope[n] = 0;
+    memcpy(g->prefix, v->name, n);
+    g->prefix[n] = 0;
+}
+
+void clef__leave_scope(clef_graph *g)
+{
+    g->prefix[0] = 0;
+    g->scope = (clef__scope){0};
 }
 
 /* Gives v's uses to its replacement, and also its name if that was chosen. */
@@ -101,6 +108,7 @@ static int replace_value(clef_graph *g, clef_value *v, clef_value *by)
     if (by->op == CLEF_OP_NONE || by->named || !v->named)
         return 1;
     by->named = 1;
+    by->scope = v->scope;
     return clef__graph_rename(g, by, v->name);
 }
 
@@ -120,7 +128,7 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, cle
                 v->in[k] = v->in[k]->forward;
         clef__enter_scope_of(g, v);
         clef_value *now = visit(v, user);
-        g->scope[0] = 0;
+        clef__leave_scope(g);
         if (now == v)
             clef__graph_append(g, v);
         else if (now)

@@ -17,6 +17,8 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, cle
 
 /** Opens the scope of v in g, so that a node that replaces v gets a name in it. */
 void clef__enter_scope_of(clef_graph *g, const clef_value *v);
+/** Closes it. */
+void clef__leave_scope(clef_graph *g);
 
 /** Counts n_uses of every value, and sets forward to NULL. */
 void clef__count_uses(const clef_graph *g);

@@ -235,6 +235,7 @@ static int name_whole(const merge_candidate *head, clef_value *y)
     if (n >= (int)sizeof name || clef__names_find(y->graph->names, name))
         return 1;
     y->named = 1;
+    y->scope = head->product->scope;
     return clef__graph_rename(y->graph, y, name);
 }
 

@@ -4,18 +4,15 @@
 
 #include "graph/text/text.h"
 
-/** Length of the "layerN" or "encoder.layerN" that the name begins with; 0 if it begins otherwise. */
-size_t      clef__dot_layer_of(const char *name);
-/** N of a name that begins so. */
-long        clef__dot_layer_number(const char *name);
-int         clef__dot_same_layer(const clef_value *a, const clef_value *b);
 /** 1 when the value is a node of the picture: all but weights and constants, which are lines of their
  *  readers. */
-int         clef__dot_is_drawn(const clef_value *v);
+int  clef__dot_is_drawn(const clef_value *v);
+/** 1 when the graph has the layer, in any part. */
+int  clef__dot_has_layer(const clef_graph *g, int32_t layer);
 /** Writes text of a label: escapes quotes and backslashes, and writes control characters as spaces. */
-void        clef__dot_write_label(FILE *to, const char *text);
+void clef__dot_write_label(FILE *to, const char *text);
 /** Writes the node "<prefix>v<id>". Without a prefix its name lacks the layer, which is around it. */
-void        clef__dot_write_node(FILE *to, const char *prefix, const clef_value *v);
+void clef__dot_write_node(FILE *to, const char *prefix, const clef_value *v);
 
 /** A layer in numbers; symbols are at their bounds. */
 typedef struct clef__dot_sums {

@@ -1,39 +1,8 @@
-/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called
- * layerN). */
-#include <ctype.h>
+/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/text/dot.h"
-
-/* Where "layerN" begins in a name: after "encoder." or "decoder." if the name begins with it. */
-static const char *at_layer(const char *name)
-{
-    return strncmp(name, "encoder.", 8) == 0 || strncmp(name, "decoder.", 8) == 0 ? name + 8 : name;
-}
-
-size_t clef__dot_layer_of(const char *name)
-{
-    const char *at = at_layer(name);
-    size_t n = 5;
-    if (strncmp(at, "layer", 5) != 0 || !isdigit((unsigned char)at[5]))
-        return 0;
-    while (isdigit((unsigned char)at[n]))
-        n++;
-    return at[n] == '.' ? (size_t)(at - name) + n : 0;
-}
-
-long clef__dot_layer_number(const char *name)
-{
-    return strtol(at_layer(name) + 5, NULL, 10);
-}
-
-int clef__dot_same_layer(const clef_value *a, const clef_value *b)
-{
-    const size_t n = clef__dot_layer_of(a->name);
-    return n == clef__dot_layer_of(b->name) && strncmp(a->name, b->name, n) == 0;
-}
 
 void clef__dot_write_label(FILE *to, const char *text)
 {
@@ -62,11 +31,12 @@ static const char *style_of(const clef_value *v)
     return "style=\"rounded,filled\", fillcolor=\"#f0f0f0\"";
 }
 
-/* The part of the name after the layer's. */
+/* The name without the layer's before it. */
 static const char *short_name(const clef_value *v)
 {
-    const size_t n = clef__dot_layer_of(v->name);
-    return n ? v->name + n + 1 : v->name;
+    char layer[CLEF__LAYER_BYTES];
+    const size_t n = strlen(clef__layer_name(v->scope, layer));
+    return n && strncmp(v->name, layer, n) == 0 && v->name[n] == '.' ? v->name + n + 1 : v->name;
 }
 
 void clef__dot_write_node(FILE *to, const char *prefix, const clef_value *v)
@@ -97,19 +67,19 @@ typedef struct fold {
 
 static int is_folded(const fold *f, const clef_value *v)
 {
-    if (!f->is_on || !clef__dot_layer_of(v->name))
+    if (!f->is_on || !clef__in_layer(v->scope))
         return 0;
-    const long layer = clef__dot_layer_number(v->name);
     for (int32_t i = 0; i < f->n_expand; i++)
-        if (f->expand[i] == layer)
+        if (f->expand[i] == v->scope.layer)
             return 0;
     return 1;
 }
 
 static void write_id(FILE *to, const fold *f, const clef_value *v)
 {
+    char layer[CLEF__LAYER_BYTES];
     if (is_folded(f, v))
-        fprintf(to, "\"%.*s\"", (int)clef__dot_layer_of(v->name), v->name);
+        fprintf(to, "\"%s\"", clef__layer_name(v->scope, layer));
     else
         fprintf(to, "v%d", v->id);
 }
@@ -118,7 +88,7 @@ static void write_edges(FILE *to, const fold *f, const clef_value *v)
 {
     for (int32_t i = 0; i < v->n_in; i++)
         if (v->in[i] && clef__dot_is_drawn(v->in[i]) &&
-            !(is_folded(f, v) && is_folded(f, v->in[i]) && clef__dot_same_layer(v, v->in[i]))) {
+            !(is_folded(f, v) && is_folded(f, v->in[i]) && clef__same_layer(v->scope, v->in[i]->scope))) {
             fputs("  ", to);
             write_id(to, f, v->in[i]);
             fputs(" -> ", to);
@@ -142,32 +112,31 @@ void clef__dot_add(clef__dot_sums *sums, const clef_value *v)
  * FLOP. */
 static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *first)
 {
-    const size_t n = clef__dot_layer_of(first->name);
+    const char *part = clef__part_name(first->scope.part);
+    char layer[CLEF__LAYER_BYTES];
     clef__dot_sums sums = {0};
     for (int32_t i = first->id; i < g->n_values; i++)
-        if (clef__dot_same_layer(g->values[i], first))
+        if (clef__same_layer(g->values[i]->scope, first->scope))
             clef__dot_add(&sums, g->values[i]);
-    const char *at = at_layer(first->name);
     fprintf(to,
-            "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d "
-            "nodes, %.4g M weights\\n%.4g GFLOP "
-            "at the bounds\"];\n",
-            (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name,
-            at > first->name ? " " : "", (int)(first->name + n - at) - 5, at + 5, sums.n_nodes,
+            "    \"%s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%s%slayer %" PRId32
+            "\\n%d nodes, %.4g M weights\\n%.4g GFLOP at the bounds\"];\n",
+            clef__layer_name(first->scope, layer), part, *part ? " " : "", first->scope.layer, sums.n_nodes,
             sums.elements / 1e6, sums.flops / 1e9);
 }
 
 static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef_value *first)
 {
-    const size_t n = clef__dot_layer_of(first->name);
+    char layer[CLEF__LAYER_BYTES];
+    clef__layer_name(first->scope, layer);
     if (is_folded(f, first)) {
         write_folded_layer(to, g, first);
         return;
     }
-    fprintf(to, "  subgraph \"cluster_%.*s\" {\n    label=\"%.*s\"; style=rounded; color=\"#a0a0a0\";\n",
-            (int)n, first->name, (int)n, first->name);
+    fprintf(to, "  subgraph \"cluster_%s\" {\n    label=\"%s\"; style=rounded; color=\"#a0a0a0\";\n", layer,
+            layer);
     for (int32_t j = first->id; j < g->n_values; j++)
-        if (clef__dot_same_layer(g->values[j], first) && clef__dot_is_drawn(g->values[j]))
+        if (clef__same_layer(g->values[j]->scope, first->scope) && clef__dot_is_drawn(g->values[j]))
             clef__dot_write_node(to, "", g->values[j]);
     fputs("  }\n", to);
 }
@@ -182,10 +151,10 @@ static clef_status write_dot(const clef_graph *g, const fold *f, FILE *to, clef_
             f->is_on ? "strict " : "");
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
-        const size_t layer = clef__dot_layer_of(v->name);
+        const int layer = clef__in_layer(v->scope);
         int first = 1; /* 1: v is the first value of its layer, so the whole layer is written */
         for (int32_t j = 0; j < i && layer && first; j++)
-            first = !clef__dot_same_layer(g->values[j], v);
+            first = !clef__same_layer(g->values[j]->scope, v->scope);
         if (layer && first)
             write_layer(to, g, f, v);
         else if (!layer && clef__dot_is_drawn(v))
@@ -209,10 +178,10 @@ clef_status clef_graph_write_dot(const clef_graph *g, FILE *to, clef_error *err)
     return write_dot(g, &(fold){0}, to, err);
 }
 
-static int has_layer(const clef_graph *g, int32_t layer)
+int clef__dot_has_layer(const clef_graph *g, int32_t layer)
 {
     for (int32_t i = 0; i < g->n_values; i++)
-        if (clef__dot_layer_of(g->values[i]->name) && clef__dot_layer_number(g->values[i]->name) == layer)
+        if (clef__in_layer(g->values[i]->scope) && g->values[i]->scope.layer == layer)
             return 1;
     return 0;
 }
@@ -221,7 +190,7 @@ clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expa
                                         clef_error *err)
 {
     for (int32_t i = 0; i < n; i++)
-        if (!has_layer(g, expand[i]))
+        if (!clef__dot_has_layer(g, expand[i]))
             return clef__fail(
                 err, CLEF_E_ARG,
                 "graph DOT: expected to expand layer %" PRId32 ", which the graph does not have", expand[i]);

@@ -60,10 +60,10 @@ static int is_message(const clef_value *v)
 /* Messages stand apart from their layers, because arrows begin and end at them. */
 static int is_folded(const picture *p, const clef_value *v)
 {
-    if (p->n_expand < 0 || !clef__dot_layer_of(v->name) || is_message(v))
+    if (p->n_expand < 0 || !clef__in_layer(v->scope) || is_message(v))
         return 0;
     for (int32_t i = 0; i < p->n_expand; i++)
-        if (p->expand[i] == clef__dot_layer_number(v->name))
+        if (p->expand[i] == v->scope.layer)
             return 0;
     return 1;
 }
@@ -92,7 +92,7 @@ static int32_t new_box(column *c, const clef_value *v, int32_t is_layer)
 static int32_t box_of_layer(column *c, const clef_value *v)
 {
     for (int32_t i = c->n_layers - 1; i >= 0; i--)
-        if (clef__dot_same_layer(c->boxes[c->layers[i]].first, v))
+        if (clef__same_layer(c->boxes[c->layers[i]].first->scope, v->scope))
             return c->layers[i];
     return new_box(c, v, 1);
 }
@@ -125,8 +125,7 @@ static int is_alike(const box *a, const box *b)
 {
     return a->sums.n_nodes == b->sums.n_nodes && a->sums.elements == b->sums.elements &&
            a->sums.flops == b->sums.flops && a->n_collectives == b->n_collectives &&
-           clef__dot_layer_number(a->first->name) + 1 == clef__dot_layer_number(b->first->name) &&
-           (*a->first->name == 'l') == (*b->first->name == 'l'); /* both of an encoder, or none */
+           a->first->scope.layer + 1 == b->first->scope.layer && a->first->scope.part == b->first->scope.part;
 }
 
 /* Joins folded layers that follow each other, and are alike on every rank of the stage. */
@@ -160,15 +159,15 @@ static void write_id(const picture *p, int32_t rank, int32_t number)
 static void write_layers(const picture *p, int32_t rank, int32_t number)
 {
     const box *b = &p->columns[rank].boxes[number];
-    const long layer = clef__dot_layer_number(b->first->name);
+    const int32_t layer = b->first->scope.layer;
+    const char *part = clef__part_name(b->first->scope.part);
     char shape[96];
-    const char *part = *b->first->name == 'e' ? "encoder " : *b->first->name == 'd' ? "decoder " : "";
     fputs("    ", p->to);
     write_id(p, rank, number);
-    fprintf(p->to, " [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%slayer%s %ld", part,
-            b->run_length > 1 ? "s" : "", layer);
+    fprintf(p->to, " [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%s%slayer%s %" PRId32,
+            part, *part ? " " : "", b->run_length > 1 ? "s" : "", layer);
     if (b->run_length > 1)
-        fprintf(p->to, " to %ld, each", layer + b->run_length - 1);
+        fprintf(p->to, " to %" PRId32 ", each", layer + b->run_length - 1);
     fprintf(p->to, "\\n%" PRId32 " nodes, %.4g M weights\\n%.4g GFLOP at the bounds", b->sums.n_nodes,
             b->sums.elements / 1e6, b->sums.flops / 1e9);
     if (b->n_collectives)
@@ -496,11 +495,8 @@ static void write_messages(const picture *p, int32_t rank)
 static int has_layer(const picture *p, int32_t layer)
 {
     for (int32_t r = 0; r < p->n; r++)
-        for (int32_t i = 0; i < p->columns[r].g->n_values; i++) {
-            const char *name = p->columns[r].g->values[i]->name;
-            if (clef__dot_layer_of(name) && clef__dot_layer_number(name) == layer)
-                return 1;
-        }
+        if (clef__dot_has_layer(p->columns[r].g, layer))
+            return 1;
     return 0;
 }
 

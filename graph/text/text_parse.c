@@ -270,12 +270,11 @@ static int leaf(parser *p, clef_value_kind kind)
         return fail(p, CLEF_E_FORMAT, "a value with the name '%s' already exists", name);
     if (kind == CLEF_CONSTANT)
         return constant(p, name, dtype, shape);
-    if (kind == CLEF_INPUT)
-        clef_input(p->g, name, dtype, shape);
-    else if (kind == CLEF_WEIGHT)
-        clef_weight(p->g, name, dtype, shape);
-    else
-        clef_state(p->g, name, dtype, shape);
+    clef_value *v = kind == CLEF_INPUT    ? clef_input(p->g, name, dtype, shape)
+                    : kind == CLEF_WEIGHT ? clef_weight(p->g, name, dtype, shape)
+                                          : clef_state(p->g, name, dtype, shape);
+    if (v)
+        v->scope = clef__scope_of_name(name);
     return builder_ok(p);
 }
 
@@ -452,6 +451,7 @@ static int node(parser *p, const char *name)
     if (!builder_ok(p))
         return 0;
     v->named = 1;
+    v->scope = clef__scope_of_name(name);
     if (!clef__graph_rename(p->g, v, name))
         return builder_ok(p);
     if (!accept(p, ':'))

@@ -110,8 +110,8 @@ CLEF_API clef_value *clef_constant(clef_graph *graph, const char *name, clef_dty
 CLEF_API void clef_output(clef_graph *graph, const char *name, clef_value *value);
 
 /** Opens a scope: values made until the matching pop get `scope.` before their name. Scopes nest. A scope
- *  called layerN is drawn as one cluster, and plans over several devices divide the graph between such
- *  scopes. */
+ *  called layerN, by itself or within a scope encoder or decoder, is a layer: it is drawn as one cluster, and
+ *  plans over several devices divide the graph between layers. */
 CLEF_API void clef_scope_push(clef_graph *graph, const char *format, ...);
 CLEF_API void clef_scope_pop(clef_graph *graph);
 /** Renames a value to `name` within the open scopes and returns it. A leading '/' is dropped and means:

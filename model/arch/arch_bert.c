@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 
 static const clef_arch_alias deepseek2_names[] = {{"deepseek_v2", "deepseek2", 100000, 100001},

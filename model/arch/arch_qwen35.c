@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
@@ -52,12 +51,10 @@ static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t st
 
 /* A state [n, rows, columns] for each sequence, in f32 whatever the cache's type. Beam search reorders it
  * like the cache. */
-static clef_value *memory(clef_builder *b, const char *name, int32_t n, int32_t rows, int32_t columns)
+static clef_value *memory(clef_builder *b, clef__state_role role, int32_t n, int32_t rows, int32_t columns)
 {
-    char full[64];
-    snprintf(full, sizeof full, "layer%d.%s", b->layer, name);
-    clef_value *state = clef_state(b->g, full, CLEF_F32,
-                                   clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
+    clef_value *state = clef__layer_state(
+        b, role, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
     return b->order ? clef_cache_reorder(b->g, state, b->order, &(clef_cache_reorder_opts){.rows = {0}})
                     : state;
 }
@@ -69,7 +66,7 @@ static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
     x = clef__linear(b, x, CLEF_W_LINEAR_QKV, b->hp->d_model, n);
     clef_value *w = clef_reshape(b->g, clef__role_weight(b, CLEF_W_LINEAR_CONV, "weight"),
                                  clef_shape_2(clef_n(n), clef_n(taps)));
-    clef_value *state = memory(b, "conv", 1, taps - 1, n);
+    clef_value *state = memory(b, CLEF__STATE_CONV, 1, taps - 1, n);
     x = b->runs ? clef_causal_conv_of_runs(b->g, x, w, state, b->pos, b->runs)
                 : clef_causal_conv(b->g, x, w, state, b->pos);
     return clef__name_value(b, clef_silu(b->g, x), "attn.conv");
@@ -103,7 +100,7 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
         .b = clef__linear(b, x, CLEF_W_LINEAR_B, d, H),
         .rates = clef__role_weight(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b)),
         .bias = clef__role_weight(b, CLEF_W_LINEAR_BIAS, clef__bare_suffix(b)),
-        .state = memory(b, "memory", H, D, E),
+        .state = memory(b, CLEF__STATE_MEMORY, H, D, E),
         .pos = b->pos,
         .runs = b->runs};
     clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, {0, NULL}};

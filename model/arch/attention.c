@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
@@ -20,29 +19,27 @@ static clef_value *heads_first(clef_builder *b, clef_value *x)
 }
 
 /* Writes x [B, 1, Hk, D] to the layer's pool of pages, which it returns. */
-static clef_value *write_to_pool(clef_builder *b, clef_value *x, const char *name)
+static clef_value *write_to_pool(clef_builder *b, clef_value *x, clef__state_role role)
 {
     const int slides = clef__layer_slides(b->hp, b->layer);
-    clef_value *pool = clef_state(
-        b->g, name, b->kv_type,
+    clef_value *pool = clef__layer_state(
+        b, role, b->kv_type,
         clef_shape_4(clef_n(b->n_pages[slides]), x->shape.dim[2], clef_n(CLEF_KV_PAGE), x->shape.dim[3]));
     return clef_paged_write(b->g, pool, heads_first(b, x), b->pos, b->runs, b->pages[slides]);
 }
 
-/* Appends x [B, T, Hk, D] to the layer's cache, "k" or "v", and returns the positions that this step sees:
- * [B, Hk, S, D], or with runs the pool of pages. */
-static clef_value *append_to_cache(clef_builder *b, clef_value *x, const char *which)
+/* Appends x [B, T, Hk, D] to the layer's cache of keys or values, and returns the positions that this step
+ * sees: [B, Hk, S, D], or with runs the pool of pages. */
+static clef_value *append_to_cache(clef_builder *b, clef_value *x, clef__state_role role)
 {
     clef_graph *g = b->g;
-    char full[NAME_BYTES];
     if (!x)
         return NULL;
-    snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, which);
     if (b->runs)
-        return write_to_pool(b, x, full);
-    clef_value *cache =
-        clef_state(g, full, b->kv_type,
-                   clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
+        return write_to_pool(b, x, role);
+    clef_value *cache = clef__layer_state(
+        b, role, b->kv_type,
+        clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
     x = heads_first(b, x);
     if (b->order)
         cache = clef_cache_reorder(g, cache, b->order, &(clef_cache_reorder_opts){b->S});
@@ -122,8 +119,8 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
     if (!q || !k || !v)
         return NULL;
     const int slides = clef__layer_slides(b->hp, b->layer);
-    k = b->cached ? append_to_cache(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
-    v = b->cached ? append_to_cache(b, v, "v") : heads_first(b, v);
+    k = b->cached ? append_to_cache(b, k, CLEF__STATE_KEYS) : heads_first(b, k); /* [B, Hk, S, D] */
+    v = b->cached ? append_to_cache(b, v, CLEF__STATE_VALUES) : heads_first(b, v);
     b->seen_k[slides] = clef__name_value(b, k, "attn.keys");
     b->seen_v[slides] = clef__name_value(b, v, "attn.values");
     return clef__shared_attention(b, q);
@@ -148,9 +145,12 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
 static clef_value *source_pool(clef_builder *b, const char *name)
 {
     const int64_t each = clef__dim_right(&b->source_pages->shape, 0).n;
-    return clef_state(b->g, name, CLEF_F32,
-                      clef_shape_4(clef_n(b->max_B * each), clef_n(b->hp->n_heads), clef_n(CLEF_KV_PAGE),
-                                   clef_n(b->hp->head_dim)));
+    clef_value *pool = clef_state(b->g, name, CLEF_F32,
+                                  clef_shape_4(clef_n(b->max_B * each), clef_n(b->hp->n_heads),
+                                               clef_n(CLEF_KV_PAGE), clef_n(b->hp->head_dim)));
+    if (pool)
+        pool->role = CLEF__STATE_SOURCE;
+    return pool;
 }
 
 /* Keys or values of the layer's cross-attention [B, H, S', D], from the encoder's output or from an input. */

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

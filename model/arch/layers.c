@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "clef/gradient.h"
-#include "graph/value.h"
 #include "model/open/declared.h"
 #include "model/open/lora.h"
 #include "model/open/model.h"
@@ -146,10 +145,24 @@ const char *clef__bare_suffix(const clef_builder *b)
 clef_value *clef__name_value(clef_builder *b, clef_value *v, const char *name)
 {
     char full[CLEF_NAME_BYTES];
-    if (!v || snprintf(full, sizeof full, "%s%s", b->g->scope, name) >= (int)sizeof full)
+    if (!v || snprintf(full, sizeof full, "%s%s", b->g->prefix, name) >= (int)sizeof full)
         return v;
     const clef_value *other = clef_graph_find(b->g, full);
     return other && other != v && other->named ? v : clef_named(v, "%s", name);
+}
+
+clef_value *clef__layer_state(clef_builder *b, clef__state_role role, clef_dtype dtype, clef_shape shape)
+{
+    static const char *const names[] = {[CLEF__STATE_KEYS] = "cache_k",
+                                        [CLEF__STATE_VALUES] = "cache_v",
+                                        [CLEF__STATE_CONV] = "conv",
+                                        [CLEF__STATE_MEMORY] = "memory"};
+    char full[64];
+    snprintf(full, sizeof full, "layer%d.%s", b->layer, names[role]);
+    clef_value *state = clef_state(b->g, full, dtype, shape);
+    if (state)
+        state->role = role;
+    return state;
 }
 
 static clef_value *name_by_role(clef_builder *b, clef_value *v, clef_role role)

@@ -6,6 +6,7 @@
 #ifndef CLEF_MODEL_LAYERS_H
 #define CLEF_MODEL_LAYERS_H
 
+#include "graph/value.h"
 #include "model/open/arch.h"
 
 /** 1 when the model has the role's weight in the current layer. */
@@ -23,6 +24,9 @@ const char *clef__bare_suffix(const clef_builder *b);
 /** Names v within the current scope and returns it. If the name is in use, because a weight is used twice, v
  *  keeps its generated name. */
 clef_value *clef__name_value(clef_builder *b, clef_value *v, const char *name);
+
+/** A state of the current layer, "layerL.NAME". A model has one for each role in a layer. */
+clef_value *clef__layer_state(clef_builder *b, clef__state_role role, clef_dtype dtype, clef_shape shape);
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);

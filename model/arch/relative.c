@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/value.h"
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

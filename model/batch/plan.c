@@ -1,6 +1,5 @@
 /* The plan of a batch: the size of its pool, its inputs, and copies within its states. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 static int is_pool(const clef_value *v)
 {
-    return v->kind == CLEF_STATE && strstr(v->name, ".cache_") != NULL;
+    return v->role == CLEF__STATE_KEYS || v->role == CLEF__STATE_VALUES;
 }
 
 /* Bytes of one page in all layers (sliding ones are counted, too), and the largest of one layer. */
@@ -262,12 +261,6 @@ static clef_status copy_page(const clef__plan_state *state, int32_t to, int32_t 
     return s;
 }
 
-static int layer_of(const clef_value *state)
-{
-    int layer = -1;
-    return sscanf(state->name, "layer%d.", &layer) == 1 ? layer : -1;
-}
-
 clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *c, clef_error *err)
 {
     clef_status s = CLEF_OK;
@@ -275,7 +268,7 @@ clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *c, clef_error
         const clef_value *v = b->states[i].value;
         if (!is_pool(v))
             continue;
-        const int slides = clef__layer_slides(b->hp, layer_of(v));
+        const int slides = clef__layer_slides(b->hp, v->scope.layer);
         s = copy_page(&b->states[i], slides ? c->sliding_to : c->to, slides ? c->sliding_from : c->from,
                       c->rows, err);
     }
@@ -333,7 +326,7 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *sequence, cl
     if (!s)
         s = clef_plan_run(e->plan, err);
     for (int32_t i = 0; i < e->n_states && !s; i++)
-        if (strstr(e->states[i].value->name, "cross_"))
+        if (e->states[i].value->role == CLEF__STATE_SOURCE)
             s = hand_over(b, &e->states[i], sequence->slot, sequence->n_source, err);
     e->ends[sequence->slot] = sequence->n_source - 1;
     return s;

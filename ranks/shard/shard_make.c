@@ -70,8 +70,18 @@ static clef_value *make_state(clef__sharding *s, const clef_value *v, const clef
     clef_weight_part *part = place_of(s, v, f);
     clef_value *state =
         part ? clef_state(s->to, is_only ? v->name : name, v->dtype, piece_shape(v, f)) : NULL;
+    if (!state)
+        return NULL;
+    state->part = part;
+    state->role = v->role;
+    return state;
+}
+
+static clef_value *whole_state(clef__sharding *s, const clef_value *v)
+{
+    clef_value *state = clef_state(s->to, v->name, v->dtype, v->shape);
     if (state)
-        state->part = part;
+        state->role = v->role;
     return state;
 }
 
@@ -83,7 +93,7 @@ static clef_value *make_leaf(clef__sharding *s, const clef_value *v)
     case CLEF_WEIGHT:
         return clef_weight(s->to, v->name, v->dtype, v->shape);
     case CLEF_STATE:
-        return clef_state(s->to, v->name, v->dtype, v->shape);
+        return whole_state(s, v);
     default:
         return clef_constant(s->to, v->name, v->dtype, v->shape, v->data);
     }
@@ -161,6 +171,7 @@ static int name_form(clef__sharding *s, const clef_value *v, const clef__form *f
         (f->kind != CLEF__WHOLE && (has_whole(s, v) || s->forms[v->id] != f)))
         return 1;
     f->made->named = 1;
+    f->made->scope = v->scope;
     return clef__graph_rename(s->to, f->made, v->name);
 }
 
@@ -183,7 +194,7 @@ static clef_value *make_form(clef__sharding *s, const clef_value *v, clef__form 
         f->made = v->kind == CLEF_WEIGHT ? make_part(s, v, f) : make_state(s, v, f);
     else
         f->made = make_leaf(s, v);
-    s->to->scope[0] = 0;
+    clef__leave_scope(s->to);
     return f->made && name_form(s, v, f) ? f->made : NULL;
 }
 
@@ -206,7 +217,7 @@ static void send_to_stages(clef__sharding *s, const clef_value *v)
         if (clef__shard_marks(s, to, v) & CLEF__CUT_IN) {
             clef__enter_scope_of(s->to, v);
             clef__send(s->to, whole_of(s, v), to * s->layout.width + s->part);
-            s->to->scope[0] = 0;
+            clef__leave_scope(s->to);
         }
 }
 

@@ -49,6 +49,8 @@ static void names_and_scopes(void **state)
     clef_value *y = clef_named(clef_gelu(g, x), "act");
     clef_value *z = clef_named(clef_gelu(g, y), "/free");
     clef_scope_pop(g);
+    assert_true(clef__in_layer(y->scope) && y->scope.layer == 3);
+    assert_false(clef__in_layer(z->scope));
     clef_output(g, "out", clef_relu(g, z));
     assert_string_equal(clef_value_describe(y).name, "layer3.act");
     assert_ptr_equal(clef_graph_find(g, "layer3.act"), y);
@@ -58,6 +60,27 @@ static void names_and_scopes(void **state)
     assert_null(clef_named(z, "/out")); /* taken */
     assert_int_equal(clef_graph_error(g, NULL), CLEF_E_ARG);
     clef_graph_destroy(g);
+}
+
+static void names_of_texts_say_scopes(void **state)
+{
+    static const struct {
+        const char *name, *layer;
+    } cases[] = {{"layer3.act", "layer3"},
+                 {"encoder.layer12.attn.q", "encoder.layer12"},
+                 {"decoder.layer0.out", "decoder.layer0"},
+                 {"loss.layer1.matmul_0", "loss.layer1"},
+                 {"encoder.out", ""},
+                 {"layer3", ""},
+                 {"layers.act", ""},
+                 {"layer.act", ""},
+                 {"layer-1.act", ""},
+                 {"layer 1.act", ""},
+                 {"of.layer1.act", ""}};
+    char layer[CLEF__LAYER_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(clef__layer_name(clef__scope_of_name(cases[i].name), layer), cases[i].layer);
 }
 
 static void many_values(void **state)
@@ -283,6 +306,7 @@ int main(void)
         cmocka_unit_test(builder_error_sticks),
         cmocka_unit_test(values_of_another_graph),
         cmocka_unit_test(names_and_scopes),
+        cmocka_unit_test(names_of_texts_say_scopes),
         cmocka_unit_test(many_values),
         cmocka_unit_test(made_up_names_give_way),
         cmocka_unit_test(names_have_a_limit),

@@ -76,7 +76,7 @@ static clef_value *same_view(const clef_value *v, clef_value *of)
     clef_graph *g = v->graph;
     char name[CLEF_NAME_BYTES];
     clef_value *n = of ? clef__graph_alloc(g, sizeof *n) : NULL;
-    if (!n || !clef__graph_make_name(g, g->scope, strlen(g->scope), v->op, name))
+    if (!n || !clef__graph_make_name(g, g->prefix, strlen(g->prefix), v->op, name))
         return NULL;
     *n = *v;
     n->name = NULL;
@@ -94,7 +94,10 @@ static clef_value *named_copy(clef_value *v, clef_dtype dtype)
     snprintf(name, sizeof name, "/%s.%s", v->name, clef_dtype_name(dtype));
     if (!copy || strlen(name) > CLEF_NAME_BYTES || clef_graph_find(v->graph, name + 1))
         return copy;
-    return clef_named(copy, "%s", name);
+    copy = clef_named(copy, "%s", name);
+    if (copy)
+        copy->scope = v->scope;
+    return copy;
 }
 
 /* v in 16 bits; NULL after an error. Views of one value are views of its one copy. */

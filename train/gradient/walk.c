@@ -12,32 +12,14 @@ static int is_float(const clef_value *v)
 
 /* ---- computing layers again -------------------------------------------------------------------- */
 
-/* Length of the name's scope "layerN" with all before it, 0 if it has none. */
-static size_t layer_bytes(const char *name)
-{
-    const char *at = strncmp(name, "layer", 5) == 0 ? name : strstr(name, ".layer");
-    if (!at)
-        return 0;
-    at += at == name ? 5 : 6;
-    const char *digits = at;
-    while (*at >= '0' && *at <= '9')
-        at++;
-    return at > digits && *at == '.' ? (size_t)(at - name) : 0;
-}
-
-static int in_one_layer(const clef_value *a, const clef_value *b)
-{
-    const size_t n = layer_bytes(a->name);
-    return n && n == layer_bytes(b->name) && strncmp(a->name, b->name, n) == 0;
-}
-
 /* Adds a copy of the node that reads the layer's recomputed values. */
 static clef_value *compute_again(clef__gradients *gr, clef_value *v)
 {
     clef_graph *g = gr->g;
-    char name[CLEF_NAME_BYTES];
+    char name[CLEF_NAME_BYTES], layer[CLEF__LAYER_BYTES + 1];
+    strcat(clef__layer_name(v->scope, layer), ".");
     clef_value *n = clef__graph_alloc(g, sizeof *n);
-    if (!n || !clef__graph_make_name(g, v->name, layer_bytes(v->name) + 1, v->op, name))
+    if (!n || !clef__graph_make_name(g, layer, strlen(layer), v->op, name))
         return NULL;
     *n = *v;
     n->name = NULL;
@@ -54,8 +36,8 @@ static clef_value *compute_again(clef__gradients *gr, clef_value *v)
 static void compute_layer_again(clef__gradients *gr, const clef_value *last)
 {
     int32_t first = last->id;
-    while (first > 0 &&
-           (gr->g->values[first - 1]->op == CLEF_OP_NONE || in_one_layer(gr->g->values[first - 1], last)))
+    while (first > 0 && (gr->g->values[first - 1]->op == CLEF_OP_NONE ||
+                         clef__same_layer(gr->g->values[first - 1]->scope, last->scope)))
         first--;
     for (int32_t i = first; i <= last->id && !gr->g->error.status; i++) {
         clef_value *v = gr->g->values[i];
@@ -84,8 +66,8 @@ static void name_gradient(clef_graph *g, const clef_value *v, clef_value *d)
         return;
     snprintf(name, sizeof name, "/%s.grad", v->name);
     const clef_value *other = clef_graph_find(g, name + 1);
-    if (!other || !other->named)
-        clef_named(d, "%s", name);
+    if ((!other || !other->named) && clef_named(d, "%s", name))
+        d->scope = v->scope;
 }
 
 static void differentiate(clef__gradients *gr, clef_value *v, clef_value *d)
@@ -102,11 +84,13 @@ static void differentiate(clef__gradients *gr, clef_value *v, clef_value *d)
             return;
         }
     clef_value *seen = gr->again[v->id] ? gr->again[v->id] : v;
-    const size_t scope = layer_bytes(v->name);
-    if (scope && scope + 2 < sizeof gr->g->scope)
-        snprintf(gr->g->scope, sizeof gr->g->scope, "%.*s.", (int)scope, v->name);
+    if (v->scope.in_layer) {
+        char layer[CLEF__LAYER_BYTES];
+        clef_scope_push(gr->g, "%s", clef__layer_name(v->scope, layer));
+    }
     def->grad(gr, seen, d);
-    gr->g->scope[0] = 0;
+    if (v->scope.in_layer)
+        clef_scope_pop(gr->g);
 }
 
 /* Tells the caller that the gradient d of v is there. */
@@ -120,8 +104,8 @@ static void tell(const clef_value *v, clef_value *d, clef_value *const *of, int3
 
 static int is_computed_again(const clef_value *v, const clef_gradient_opts *opts)
 {
-    return v->op != CLEF_OP_NONE && layer_bytes(v->name) &&
-           (opts->recompute || strstr(v->name, CLEF__LOSS_PIECE));
+    return v->op != CLEF_OP_NONE && v->scope.in_layer &&
+           (opts->recompute || v->scope.part == CLEF__PART_LOSS);
 }
 
 static void walk(clef__gradients *gr, clef_value *loss, clef_value *const *of, int32_t n,
@@ -134,7 +118,8 @@ static void walk(clef__gradients *gr, clef_value *loss, clef_value *const *of, i
         clef__add_gradient(gr, loss, clef_reshape(gr->g, start, loss->shape));
     for (int32_t i = gr->n - 1; i >= 0 && !gr->g->error.status; i--) {
         clef_value *v = gr->g->values[i];
-        if (gr->wanted[i] && is_computed_again(v, opts) && !(layer && in_one_layer(layer, v))) {
+        if (gr->wanted[i] && is_computed_again(v, opts) &&
+            !(layer && clef__same_layer(layer->scope, v->scope))) {
             compute_layer_again(gr, v);
             layer = v;
         }
