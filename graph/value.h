@@ -43,8 +43,7 @@ typedef enum clef__state_role {
     CLEF__STATE_KEYS, /* of a layer's attention: the KV cache */
     CLEF__STATE_VALUES,
     CLEF__STATE_CONV,   /* of linear attention: the last positions of its convolution */
-    CLEF__STATE_MEMORY, /* of linear attention: its matrices */
-    CLEF__STATE_SOURCE  /* keys or values of all sequences' sources */
+    CLEF__STATE_MEMORY  /* of linear attention: its matrices */
 } clef__state_role;
 
 /** Where a value is in its model. */

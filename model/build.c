@@ -128,31 +128,29 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
 }
 
 /* Must be the last op, because it overwrites ids and pos with those of the next step. */
-static void add_sample(clef_builder *b)
+static void add_sample(clef_builder *b, clef_value *logits)
 {
     clef_value *history =
         clef_state(b->g, "history", CLEF_I32, clef_shape_2(clef_n(b->max_B), clef_n(b->n_context)));
     clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_1(clef_n(SAMPLE_OPTIONS)));
-    clef_output(b->g, "token",
-                clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
+    clef_output(b->g, "token", clef_sample(b->g, logits, history, b->ids, b->pos, options));
 }
 
 /* The next token of each row that picks one. */
-static void add_sample_rows(clef_builder *b)
+static void add_sample_rows(clef_builder *b, clef_value *logits)
 {
     if (!b->picks) /* the graph has an error already */
         return;
     const clef_dim N = b->picks->shape.dim[0];
     clef_value *recent = clef_input(b->g, "recent", CLEF_I32, clef_shape_2(N, clef_n(CLEF_RECENT)));
     clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_2(N, clef_n(SAMPLE_OPTIONS)));
-    clef_output(b->g, "token", clef_sample_rows(b->g, clef_graph_find(b->g, "logits"), recent, options));
+    clef_output(b->g, "token", clef_sample_rows(b->g, logits, recent, options));
 }
 
 /* For beam search: the most likely next tokens of each sequence. */
-static void add_candidates(clef_builder *b, int32_t k)
+static void add_candidates(clef_builder *b, clef_value *logits, int32_t k)
 {
-    clef_value *x =
-        clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
+    clef_value *x = clef_reshape(b->g, logits, clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
     clef_value *top = clef_topk(b->g, x, &(clef_topk_opts){k});
     clef_output(b->g, "candidates", top);
     clef_output(
@@ -270,7 +268,8 @@ static void add_loss(clef_builder *b, clef_value *x)
     clef_output(g, "loss", clef_reshape(g, clef_mul(g, sum, weight), (clef_shape){0}));
 }
 
-static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
+/* Returns the logits; NULL for a part of the graph, or a loss. */
+static clef_value *build_seq2seq(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;
     if (o->part == CLEF_PART_DECODER && o->n_rows) {
@@ -299,12 +298,12 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
     }
     if (o->part == CLEF_PART_ENCODER && o->for_export) {
         clef_output(g, "last_hidden_state", b->memory);
-        return;
+        return NULL;
     }
     clef__enter_decoder(b);
     if (o->part == CLEF_PART_ENCODER) {
         clef__cross_outputs(b);
-        return;
+        return NULL;
     }
     if (o->part == CLEF_PART_WHOLE) {
         b->T = b->S = length(b, o, "U", o->train ? o->n_batch : o->n_context);
@@ -319,6 +318,7 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
     else
         clef_output(g, "logits", result);
     clef_scope_pop(g);
+    return o->train ? NULL : result;
 }
 
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out,
@@ -353,13 +353,14 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .kv_type = o.kv_type};
     if (o.train && o.dropout > 0)
         b.random = clef_input(g, "random", CLEF_I32, clef_shape_1(clef_n(4)));
+    clef_value *result;
     if (arch->kind == CLEF_SEQ2SEQ) {
-        build_seq2seq(&b, &o);
+        result = build_seq2seq(&b, &o);
     } else {
         add_inputs(&b, &o);
         if (o.train)
             add_labels(&b);
-        clef_value *result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
+        result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
         if (o.train)
             add_loss(&b, result);
         else if (o.pooling)
@@ -370,9 +371,9 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
             clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     }
     if (o.candidates)
-        add_candidates(&b, o.candidates);
+        add_candidates(&b, result, o.candidates);
     if (o.sample)
-        o.n_rows ? add_sample_rows(&b) : add_sample(&b);
+        o.n_rows ? add_sample_rows(&b, result) : add_sample(&b, result);
     s = clef_graph_error(g, err);
     if (!s)
         s = add_taps(model, &o, g, err);

@@ -61,16 +61,15 @@ static clef_value *latent_norm(clef_builder *b, clef_value *x, clef_role role)
 static clef_value *for_all_heads(clef_builder *b, clef_value *x)
 {
     const int32_t H = b->hp->n_heads, R = b->hp->rope.dims;
-    clef_value *zeros = clef_graph_find(b->g, "zeros");
-    if (!zeros) {
+    if (!b->zeros) {
         float *data = calloc((size_t)H * (size_t)R, sizeof *data);
         if (!data)
             return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d heads",
                                     clef_model_path(b->model), H);
-        zeros = clef_constant(b->g, "zeros", CLEF_F32, clef_shape_2(clef_n(H), clef_n(R)), data);
+        b->zeros = clef_constant(b->g, "zeros", CLEF_F32, clef_shape_2(clef_n(H), clef_n(R)), data);
         free(data);
     }
-    return clef_add(b->g, zeros, x);
+    return clef_add(b->g, b->zeros, x);
 }
 
 static clef_value *queries(clef_builder *b, clef_value *x)

@@ -124,9 +124,8 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
     y = feed_forward(b, x);
     x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
-    clef_value *embed = b->hp->d_per_layer_embed ? clef_graph_find(b->g, "per_layer.embed") : NULL;
-    if (embed)
-        x = add_per_layer(b, x, embed);
+    if (b->layer_embed)
+        x = add_per_layer(b, x, b->layer_embed);
     clef_value *scale = clef__role_weight_optional(b, CLEF_W_LAYER_SCALE, clef__bare_suffix(b));
     return scale ? clef_mul(b->g, x, scale) : x;
 }
@@ -150,7 +149,7 @@ static clef_value *build(clef_builder *b)
 {
     clef_value *x = clef__embed(b);
     if (b->hp->d_per_layer_embed)
-        per_layer_embed(b, x);
+        b->layer_embed = per_layer_embed(b, x);
     return clef__decoder(b, x, own_layer);
 }
 

@@ -145,12 +145,9 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
 static clef_value *source_pool(clef_builder *b, const char *name)
 {
     const int64_t each = clef__dim_right(&b->source_pages->shape, 0).n;
-    clef_value *pool = clef_state(b->g, name, CLEF_F32,
-                                  clef_shape_4(clef_n(b->max_B * each), clef_n(b->hp->n_heads),
-                                               clef_n(CLEF_KV_PAGE), clef_n(b->hp->head_dim)));
-    if (pool)
-        pool->role = CLEF__STATE_SOURCE;
-    return pool;
+    return clef_state(b->g, name, CLEF_F32,
+                      clef_shape_4(clef_n(b->max_B * each), clef_n(b->hp->n_heads), clef_n(CLEF_KV_PAGE),
+                                   clef_n(b->hp->head_dim)));
 }
 
 /* Keys or values of the layer's cross-attention [B, H, S', D], from the encoder's output or from an input. */

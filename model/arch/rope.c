@@ -144,10 +144,9 @@ static clef_value *frequencies_of(clef_builder *b, const clef_rope_params *r, in
 static clef_value *no_rotation(clef_builder *b, const clef_rope_params *r)
 {
     static const float zeros[MAX_FREQS];
-    clef_value *v = clef_graph_find(b->g, "rope.none");
-    if (!v && r->dims / 2 <= MAX_FREQS)
-        v = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
-    return v;
+    if (!b->no_freqs && r->dims / 2 <= MAX_FREQS)
+        b->no_freqs = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
+    return b->no_freqs;
 }
 
 clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)

@@ -238,6 +238,7 @@ void clef_batch_destroy(clef_batch *b)
     free(b->encoder.page);
     free(b->encoder.ends);
     free(b->encoder.states);
+    free(b->encoder.outputs);
     free(b->states);
     free(b->candidates);
     clef__sampler_release(&b->room);

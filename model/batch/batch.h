@@ -4,6 +4,7 @@
 
 #include "clef/batch.h"
 #include "model/batch/pages.h"
+#include "model/plan_io.h"
 #include "model/session/guide.h"
 #include "model/session/sampler.h"
 #include "runtime/plan/plan_state.h"
@@ -55,13 +56,6 @@ typedef struct batch_sequence {
     int32_t n_agreed;              /* of a mirror: its first tokens, which its sequence has, too */
 } batch_sequence;
 
-/* Indices of a plan's inputs (-1: none), outputs, and symbols (0: none). */
-typedef struct batch_io {
-    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end, adapter, sampling, recent;
-    int32_t logits, token;
-    int32_t B, M, N, S;
-} batch_io;
-
 /* An input of the steps: what the present one needs, and what the device has. */
 typedef struct batch_input {
     int32_t *now, *sent; /* each with room for the longest */
@@ -86,11 +80,12 @@ typedef struct batch_rows {
 /* The encoder of an encoder-decoder. */
 typedef struct batch_encoder {
     clef_plan *plan;
-    int32_t ids, adapter, T;
+    clef__plan_io io;
     float *rows, *page; /* an output of the plan, and one page of it */
     size_t rows_bytes, page_bytes;
     int32_t *ends;            /* [max_sequences]: the last position of each slot's source */
     clef__plan_state *states; /* of the decoder's plan, whole on several ranks */
+    int32_t *outputs;         /* the plan's output for each of them; -1: none */
     int32_t n_states;
 } batch_encoder;
 
@@ -112,7 +107,7 @@ struct clef_batch {
     clef_batch_opts opts;
     clef_build_opts build;
     clef_plan *plan;
-    batch_io io;
+    clef__plan_io io;
     batch_rows rows;
     batch_encoder encoder;
     clef__pages *pages;

@@ -136,27 +136,9 @@ static int uses_symbol(const clef_graph *g, int32_t symbol)
 
 static void look_up(clef_batch *b)
 {
-    const clef_plan *p = b->plan;
-    batch_io *io = &b->io;
-    io->ids = clef_plan_input(p, "input_ids");
-    io->pos = clef_plan_input(p, "pos");
-    io->runs = clef_plan_input(p, "runs");
-    io->pages = clef_plan_input(p, "pages");
-    io->sliding_pages = clef_plan_input(p, "sliding_pages");
-    io->picks = clef_plan_input(p, "picks");
-    io->source_pages = clef_plan_input(p, "source_pages");
-    io->source_end = clef_plan_input(p, "source_end");
-    io->adapter = clef_plan_input(p, "adapter");
-    io->sampling = clef_plan_input(p, "sampling");
-    io->recent = clef_plan_input(p, "recent");
-    io->logits = clef_plan_output(p, "logits");
-    io->token = clef_plan_output(p, "token");
-    io->B = clef_plan_symbol(p, "B");
-    io->M = clef_plan_symbol(p, "M");
-    io->N = clef_plan_symbol(p, "N");
-    io->S = clef_plan_symbol(p, "S");
-    if (io->S && !uses_symbol(clef_plan_graph(p), io->S))
-        io->S = 0;
+    b->io = clef__plan_io_of(b->plan);
+    if (b->io.S && !uses_symbol(clef_plan_graph(b->plan), b->io.S))
+        b->io.S = 0;
 }
 
 /* The pages of slot i's source are i n .. i n + n - 1. */
@@ -178,10 +160,14 @@ static clef_status list_source_states(clef_batch *b, clef_error *err)
     batch_encoder *e = &b->encoder;
     e->n_states = clef__plan_whole_states(b->plan, NULL, 0);
     free(e->states);
+    free(e->outputs);
     e->states = malloc(((size_t)e->n_states + 1) * sizeof *e->states);
-    if (!e->states)
+    e->outputs = malloc(((size_t)e->n_states + 1) * sizeof *e->outputs);
+    if (!e->states || !e->outputs)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d states", e->n_states);
     clef__plan_whole_states(b->plan, e->states, e->n_states);
+    for (int32_t i = 0; i < e->n_states; i++)
+        e->outputs[i] = clef_plan_output(e->plan, e->states[i].value->name);
     return CLEF_OK;
 }
 
@@ -199,9 +185,7 @@ static clef_status make_encoder(clef_batch *b, clef_error *err)
         s = list_source_states(b, err);
     if (s)
         return s;
-    e->ids = clef_plan_input(e->plan, "input_ids");
-    e->adapter = clef_plan_input(e->plan, "adapter");
-    e->T = clef_plan_symbol(e->plan, "T");
+    e->io = clef__plan_io_of(e->plan);
     e->rows_bytes = (size_t)b->opts.n_source * row;
     e->page_bytes = KV_BLOCK * row;
     if (!e->rows)
@@ -289,15 +273,14 @@ clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, cle
 
 /* ---- sources ----------------------------------------------------------------------------------- */
 
-/* Copies an output of the encoder [1, H, n, D] to the pages of a slot [pages, H, KV_BLOCK, D]. */
-static clef_status hand_over(clef_batch *b, const clef__plan_state *state, int32_t slot, int32_t n,
-                             clef_error *err)
+/* Copies the encoder's output for state i, [1, H, n, D], to the pages of a slot [pages, H, KV_BLOCK, D]. */
+static clef_status hand_over(clef_batch *b, int32_t i, int32_t slot, int32_t n, clef_error *err)
 {
     batch_encoder *e = &b->encoder;
+    const clef__plan_state *state = &e->states[i];
     const size_t H = (size_t)b->hp->n_heads, D = (size_t)b->hp->head_dim;
     const size_t pages = (size_t)(state->value->shape.dim[0].n / b->opts.max_sequences);
-    clef_status s = clef_plan_read(e->plan, clef_plan_output(e->plan, state->value->name), e->rows,
-                                   (size_t)n * H * D * sizeof *e->rows, err);
+    clef_status s = clef_plan_read(e->plan, e->outputs[i], e->rows, (size_t)n * H * D * sizeof *e->rows, err);
     for (size_t page = 0; page * KV_BLOCK < (size_t)n && !s; page++) {
         const size_t first = page * KV_BLOCK,
                      rows = (size_t)n - first < KV_BLOCK ? (size_t)n - first : (size_t)KV_BLOCK;
@@ -317,17 +300,18 @@ static clef_status hand_over(clef_batch *b, const clef__plan_state *state, int32
 clef_status clef__batch_encode(clef_batch *b, const batch_sequence *sequence, clef_error *err)
 {
     batch_encoder *e = &b->encoder;
-    clef_status s = clef_plan_bind(e->plan, e->T, sequence->n_source, err);
-    if (!s && e->adapter >= 0)
-        s = clef_plan_write(e->plan, e->adapter, &sequence->key.adapter, sizeof sequence->key.adapter, err);
-    if (!s)
-        s = clef_plan_write(e->plan, e->ids, sequence->source, (size_t)sequence->n_source * sizeof(int32_t),
+    clef_status s = clef_plan_bind(e->plan, e->io.T, sequence->n_source, err);
+    if (!s && e->io.adapter >= 0)
+        s = clef_plan_write(e->plan, e->io.adapter, &sequence->key.adapter, sizeof sequence->key.adapter,
                             err);
+    if (!s)
+        s = clef_plan_write(e->plan, e->io.ids, sequence->source,
+                            (size_t)sequence->n_source * sizeof(int32_t), err);
     if (!s)
         s = clef_plan_run(e->plan, err);
     for (int32_t i = 0; i < e->n_states && !s; i++)
-        if (e->states[i].value->role == CLEF__STATE_SOURCE)
-            s = hand_over(b, &e->states[i], sequence->slot, sequence->n_source, err);
+        if (e->outputs[i] >= 0)
+            s = hand_over(b, i, sequence->slot, sequence->n_source, err);
     e->ends[sequence->slot] = sequence->n_source - 1;
     return s;
 }

@@ -95,6 +95,9 @@ typedef struct clef_builder {
     /* keys and values of the last full, and of the last sliding layer that computed its own */
     clef_value           *seen_k[2], *seen_v[2];
     clef_value           *freqs[2]; /* RoPE's frequencies in full and in sliding layers, made at first use */
+    clef_value           *no_freqs; /* frequencies of 0, made at first use */
+    clef_value           *zeros;    /* DeepSeek: F32 [H, R], made at first use */
+    clef_value           *layer_embed; /* Gemma 4: NULL, or the per-layer embedding [B, T, layers, p] */
 } clef_builder;
 
 /** How the tokens of an architecture see each other. */

@@ -147,9 +147,9 @@ static clef_status read_device(search *q, int32_t n_all, clef_error *err)
 {
     const clef_session *s = q->s;
     clef_status status =
-        clef_plan_read(s->plan, s->candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
+        clef_plan_read(s->plan, s->io.candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
     if (!status)
-        status = clef_plan_read(s->plan, s->scores, q->logs, (size_t)n_all * sizeof *q->logs, err);
+        status = clef_plan_read(s->plan, s->io.scores, q->logs, (size_t)n_all * sizeof *q->logs, err);
     for (int32_t i = 0; i < n_all && !status; i++)
         if (isnan(q->logs[i]) || (i % s->n_candidates == 0 && isinf(q->logs[i]))) /* or nothing but -inf */
             status = clef__fail_not_finite(q->n_first + q->running[i / s->n_candidates].n, err);
@@ -226,7 +226,7 @@ static clef_status find_likeliest(search *q, int32_t b, clef_error *err)
 static clef_status read_host(search *q, int32_t n, clef_error *err)
 {
     const clef_session *s = q->s;
-    clef_status status = clef_plan_read(s->plan, s->logits, q->logits,
+    clef_status status = clef_plan_read(s->plan, s->io.logits, q->logits,
                                         (size_t)n * (size_t)s->hp->n_vocab * sizeof *q->logits, err);
     for (int32_t b = 0; b < n && !status; b++)
         status = find_likeliest(q, b, err);
@@ -312,15 +312,15 @@ static clef_status run_beams(search *q, int32_t n, int32_t past, clef_error *err
     const size_t n_bytes = (size_t)n * sizeof *q->ids;
     for (int32_t i = 0; i < n; i++)
         q->pos[i] = past;
-    clef_status status = clef_plan_bind(s->plan, s->B, n, err);
-    if (!status && s->T)
-        status = clef_plan_bind(s->plan, s->T, 1, err);
+    clef_status status = clef_plan_bind(s->plan, s->io.B, n, err);
+    if (!status && s->io.T)
+        status = clef_plan_bind(s->plan, s->io.T, 1, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->ids, q->ids, n_bytes, err);
+        status = clef_plan_write(s->plan, s->io.ids, q->ids, n_bytes, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->pos, q->pos, n_bytes, err);
+        status = clef_plan_write(s->plan, s->io.pos, q->pos, n_bytes, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->order, q->order, n_bytes, err);
+        status = clef_plan_write(s->plan, s->io.order, q->order, n_bytes, err);
     return status ? status : clef__session_step(s, past, 1, err);
 }
 

@@ -37,7 +37,7 @@ static clef_status count_classes(clef_classifier *c, clef_error *err)
     const clef_status status = clef_model_build(c->model, &opts, &graph, err);
     if (status != CLEF_OK)
         return status;
-    const clef_value_info v = clef_value_describe(clef_graph_find(graph, "logits"));
+    const clef_value_info v = clef_value_describe(clef_graph_output(graph, 0, NULL));
     c->info.n_classes = (int32_t)v.shape.dim[v.shape.rank - 1].n;
     clef_graph_destroy(graph);
     return CLEF_OK;
@@ -118,7 +118,6 @@ clef_status clef_classifier_create(clef_device *dev, clef_model *model, const cl
         .model = model,
         .build = {.classify = o->head == CLEF_HEAD_CLASSES, .all_logits = 1},
         .opts = {.compile = o->compile},
-        .output = "logits",
         .n_batch = 1,
     };
     const clef_status status = set_up(c, err);

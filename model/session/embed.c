@@ -27,7 +27,6 @@ static void set_plan(clef_embedder *e, clef_device *dev)
         .model = e->model,
         .build = {.pooling = e->info.pooling, .normalize = e->info.normalize},
         .opts = {.compile = e->opts.compile},
-        .output = "embedding",
         .n_batch = e->opts.n_batch,
         .max_tokens = e->info.max_tokens,
     };

@@ -73,13 +73,7 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
         clef__sequence_plan_finish(p);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " positions", p->max_B);
     }
-    p->ids = clef_plan_input(p->plan, "input_ids");
-    p->types = clef_plan_input(p->plan, "token_type_ids");
-    p->pos = clef_plan_input(p->plan, "pos");
-    p->out = clef_plan_output(p->plan, p->output);
-    p->B = clef_plan_symbol(p->plan, "B");
-    p->T = clef_plan_symbol(p->plan, "T");
-    p->S = clef_plan_symbol(p->plan, "S");
+    p->io = clef__plan_io_of(p->plan);
     return CLEF_OK;
 }
 
@@ -87,20 +81,20 @@ static clef_status run_once(clef_sequence_plan *p, const int32_t *ids, const int
                             int32_t T, float *out, size_t n_bytes, clef_error *err)
 {
     const size_t n_ids = (size_t)B * (size_t)T * sizeof *ids;
-    clef_status status = clef_plan_bind(p->plan, p->B, B, err);
+    clef_status status = clef_plan_bind(p->plan, p->io.B, B, err);
     if (status == CLEF_OK)
-        status = clef_plan_bind(p->plan, p->T, T, err);
-    if (status == CLEF_OK && p->S)
-        status = clef_plan_bind(p->plan, p->S, T, err);
+        status = clef_plan_bind(p->plan, p->io.T, T, err);
+    if (status == CLEF_OK && p->io.S)
+        status = clef_plan_bind(p->plan, p->io.S, T, err);
     if (status == CLEF_OK)
-        status = clef_plan_write(p->plan, p->ids, ids, n_ids, err);
-    if (status == CLEF_OK && p->types >= 0)
-        status = clef_plan_write(p->plan, p->types, types, n_ids, err);
-    if (status == CLEF_OK && p->pos >= 0)
-        status = clef_plan_write(p->plan, p->pos, p->zeros, (size_t)B * sizeof *p->zeros, err);
+        status = clef_plan_write(p->plan, p->io.ids, ids, n_ids, err);
+    if (status == CLEF_OK && p->io.types >= 0)
+        status = clef_plan_write(p->plan, p->io.types, types, n_ids, err);
+    if (status == CLEF_OK && p->io.pos >= 0)
+        status = clef_plan_write(p->plan, p->io.pos, p->zeros, (size_t)B * sizeof *p->zeros, err);
     if (status == CLEF_OK)
         status = clef_plan_run(p->plan, err);
-    return status == CLEF_OK ? clef_plan_read(p->plan, p->out, out, n_bytes, err) : status;
+    return status == CLEF_OK ? clef_plan_read(p->plan, 0, out, n_bytes, err) : status;
 }
 
 clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types,

@@ -4,7 +4,7 @@
 #define CLEF_MODEL_SEQUENCE_PLAN_H
 
 #include "clef/model.h"
-#include "clef/plan.h"
+#include "model/plan_io.h"
 
 /** The owner sets dev to max_tokens. clef__sequence_plan_finish() accepts it in any state, also zeroed. */
 typedef struct clef_sequence_plan {
@@ -12,12 +12,11 @@ typedef struct clef_sequence_plan {
     clef_model     *model;
     clef_build_opts build;  /* n_context, n_batch and n_sequences are set when the plan is made */
     clef_plan_opts  opts;
-    const char     *output; /* the name of the output */
     int32_t         n_batch, max_tokens;
 
     clef_plan *plan;         /* NULL before the first use */
     int32_t    max_B, max_T; /* its bounds */
-    int32_t    ids, types, pos, out, B, T, S; /* indices of inputs (-1: none), output and symbols (0: none) */
+    clef__plan_io io;
     int32_t   *zeros;        /* [max_B]: the start position of each sequence, 0 */
 } clef_sequence_plan;
 
@@ -25,7 +24,7 @@ typedef struct clef_sequence_plan {
  *  two, at least 64 and at most max_tokens. Its batch is n_batch, or less where that would be more than 16384
  *  tokens. */
 clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef_error *err);
-/** Runs ids [B, T] (types: NULL, or [B, T]) and reads the output, n_bytes. */
+/** Runs ids [B, T] (types: NULL, or [B, T]) and reads the output, n_bytes. The graph has one output. */
 clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types,
                                     int32_t B, int32_t T, float *out,
                                     size_t n_bytes, clef_error *err);

@@ -20,7 +20,7 @@ static clef_status write_adapter(const clef_session *s, clef_plan *plan, clef_er
 {
     enum { MOST = MAX_CANDIDATES }; /* there are fewer beams */
     int32_t numbers[MOST];
-    const int32_t input = clef_plan_input(plan, "adapter");
+    const int32_t input = clef__plan_io_of(plan).adapter;
     const size_t n_bytes = clef_plan_input_bytes(plan, input, NULL, NULL);
     for (int32_t i = 0; i < MOST; i++)
         numbers[i] = s->opts.lora;
@@ -109,10 +109,10 @@ static void set_defaults(clef_session *s)
 }
 
 /* The most tokens of a step: as requested, or fewer if launches must be kept short. */
-static int32_t rows_of(const clef_plan *plan)
+static int32_t rows_of(const clef_session *s)
 {
     int64_t bound = 1;
-    clef_graph_symbol(clef_plan_graph(plan), clef_plan_symbol(plan, "T"), &bound);
+    clef_graph_symbol(clef_plan_graph(s->plan), s->io.T, &bound);
     return (int32_t)bound;
 }
 
@@ -121,20 +121,10 @@ clef_status clef__session_open(clef_session *s, clef_error *err)
     const clef_status status = make_plan(s, err);
     if (status)
         return status;
-    s->ids = clef_plan_input(s->plan, "input_ids");
-    s->pos = clef_plan_input(s->plan, "pos");
-    s->sampling = clef_plan_input(s->plan, "sampling");
-    s->logits = clef_plan_output(s->plan, "logits");
-    s->token = clef_plan_output(s->plan, "token");
-    s->T = clef_plan_symbol(s->plan, "T");
-    s->S = clef_plan_symbol(s->plan, "S");
-    s->B = clef_plan_symbol(s->plan, "B");
-    if (s->T)
-        s->n_batch = rows_of(s->plan);
-    s->order = clef_plan_input(s->plan, "order");
-    s->candidates = clef_plan_output(s->plan, "candidates");
-    s->scores = clef_plan_output(s->plan, "candidate_scores");
-    return CLEF_OK;
+    s->io = clef__plan_io_of(s->plan);
+    if (s->io.T)
+        s->n_batch = rows_of(s);
+    return s->is_seq2seq ? clef__session_join(s, err) : CLEF_OK;
 }
 
 clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts,
@@ -179,6 +169,7 @@ void clef_session_destroy(clef_session *s)
     clef_plan_destroy(s->encoder.plan);
     free(s->encoder.rows);
     free(s->encoder.source);
+    free(s->encoder.inputs);
     clef_sampler_destroy(s->sampler);
     clef__sampler_release(&s->room);
     clef__guide_finish(&s->guide);
@@ -230,9 +221,9 @@ static clef_status bind_step(clef_session *s, int32_t past, int32_t n, clef_erro
     int32_t visible = (past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
     if (visible > s->opts.n_context)
         visible = s->opts.n_context;
-    clef_status status = s->T ? clef_plan_bind(s->plan, s->T, n, err) : CLEF_OK;
+    clef_status status = s->io.T ? clef_plan_bind(s->plan, s->io.T, n, err) : CLEF_OK;
     if (!status)
-        status = clef_plan_bind(s->plan, s->S, visible, err);
+        status = clef_plan_bind(s->plan, s->io.S, visible, err);
     return status;
 }
 
@@ -245,9 +236,9 @@ clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_er
 /* Writes the sampling options to the device, unless it has them. */
 static clef_status set_sampling(clef_session *s, const sample_options *o, clef_error *err)
 {
-    if (s->sampling < 0 || memcmp(&s->sample, o, sizeof *o) == 0)
+    if (s->io.sampling < 0 || memcmp(&s->sample, o, sizeof *o) == 0)
         return CLEF_OK;
-    const clef_status status = clef_plan_write(s->plan, s->sampling, o, sizeof *o, err);
+    const clef_status status = clef_plan_write(s->plan, s->io.sampling, o, sizeof *o, err);
     if (!status)
         s->sample = *o;
     return status;
@@ -256,15 +247,15 @@ static clef_status set_sampling(clef_session *s, const sample_options *o, clef_e
 static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     const int32_t itself = 0;
-    clef_status status = clef_plan_bind(s->plan, s->B, 1, err);
-    if (!status && s->T)
-        status = clef_plan_bind(s->plan, s->T, n, err);
-    if (!status && s->order >= 0)
-        status = clef_plan_write(s->plan, s->order, &itself, sizeof itself, err);
+    clef_status status = clef_plan_bind(s->plan, s->io.B, 1, err);
+    if (!status && s->io.T)
+        status = clef_plan_bind(s->plan, s->io.T, n, err);
+    if (!status && s->io.order >= 0)
+        status = clef_plan_write(s->plan, s->io.order, &itself, sizeof itself, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->ids, ids, (size_t)n * sizeof *ids, err);
+        status = clef_plan_write(s->plan, s->io.ids, ids, (size_t)n * sizeof *ids, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
+        status = clef_plan_write(s->plan, s->io.pos, &s->n_past, sizeof s->n_past, err);
     if (!status)
         status = bind_step(s, s->n_past, n, err);
     if (!status)
@@ -351,7 +342,8 @@ static clef_status feed_ids(clef_session *s, const int32_t *ids, int32_t n, clef
     if (!status)
         status = clef__session_prompt(s, ids, n, &off, err);
     if (!status)
-        status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
+        status =
+            clef_plan_read(s->plan, s->io.logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
     if (status)
         rewind_to(s, n_past);
     return status;
@@ -386,7 +378,7 @@ clef_status clef__session_start_read(clef_session *s, clef_error *err)
         return CLEF_OK;
     }
     const clef_status status =
-        clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
+        clef_plan_read_start(s->plan, s->io.token, &s->gen.token, sizeof s->gen.token, err);
     s->gen.n_ahead += !status;
     return status;
 }
@@ -463,11 +455,11 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
 /* Enqueues the step of a token that the host has picked, at position `past`. */
 static clef_status feed_picked(clef_session *s, int32_t past, int32_t token, clef_error *err)
 {
-    clef_status status = s->T ? clef_plan_bind(s->plan, s->T, 1, err) : CLEF_OK;
+    clef_status status = s->io.T ? clef_plan_bind(s->plan, s->io.T, 1, err) : CLEF_OK;
     if (!status)
-        status = clef_plan_write(s->plan, s->ids, &token, sizeof token, err);
+        status = clef_plan_write(s->plan, s->io.ids, &token, sizeof token, err);
     if (!status)
-        status = clef_plan_write(s->plan, s->pos, &past, sizeof past, err);
+        status = clef_plan_write(s->plan, s->io.pos, &past, sizeof past, err);
     return status ? status : clef__session_step(s, past, 1, err);
 }
 
@@ -482,7 +474,7 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
 {
     generation *g = &s->gen;
     const size_t n_bytes = (size_t)s->hp->n_vocab * sizeof *s->last;
-    clef_status status = clef_plan_read(s->plan, s->logits, s->last, n_bytes, err);
+    clef_status status = clef_plan_read(s->plan, s->io.logits, s->last, n_bytes, err);
     const clef__sampler_pick pick = {.logits = s->last,
                                      .mask = s->guide.mask,
                                      .text = s->seen,

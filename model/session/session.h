@@ -5,6 +5,7 @@
 
 #include "clef/generate.h"
 #include "model/open/model.h"
+#include "model/plan_io.h"
 #include "model/session/guide.h"
 #include "runtime/os/sha256.h"
 
@@ -33,7 +34,8 @@ typedef struct generation {
 /* The encoder of an encoder-decoder, and its current source. */
 typedef struct session_encoder {
     clef_plan *plan;
-    int32_t ids, T;    /* indices of an input and a symbol of its plan */
+    clef__plan_io io;
+    int32_t *inputs;   /* [outputs of the plan]: the decoder's input for each */
     int32_t n;         /* tokens of the source; 0: none yet */
     int32_t *source;   /* [n_source]: these */
     float *rows;       /* [n_heads, n_source, head_dim]: a copy between the two plans */
@@ -48,8 +50,7 @@ struct clef_session {
     clef_plan *plan;
     clef_session_opts opts;
     int32_t n_past, n_batch; /* positions in the cache; most tokens of a step */
-    int32_t ids, pos, sampling, logits, token; /* indices of inputs and outputs */
-    int32_t T, S;                              /* numbers of symbols */
+    clef__plan_io io;
     float *last;                               /* [n_vocab] */
     sample_options sample;                     /* the options that the device has */
     generation gen;
@@ -64,7 +65,6 @@ struct clef_session {
     int32_t is_seq2seq;
     session_encoder encoder;
     int32_t n_beams, n_candidates;             /* 0: no beam search */
-    int32_t B, order, candidates, scores;      /* indices of a symbol, an input and outputs */
 
     int32_t has_fingerprint;                   /* the model's, computed for the first session file */
     unsigned char fingerprint[CLEF_SHA256_BYTES];
@@ -97,6 +97,8 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                clef_error *err);
 /** Makes s->encoder for an encoder-decoder. */
 clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model *model, clef_error *err);
+/** Finds the input of s->plan for each output of s->encoder's plan: they have the same names. */
+clef_status clef__session_join(clef_session *s, clef_error *err);
 /** Runs the step of n tokens after `past`, whose ids and position are on the device already. */
 clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err);
 /** Ends the running generation and forgets the steps that run ahead. What they write to the cache is never

@@ -27,8 +27,24 @@ clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model 
     if (!e->rows || !e->source)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a source of %" PRId32 " tokens",
                           s->opts.n_source);
-    e->ids = clef_plan_input(e->plan, "input_ids");
-    e->T = clef_plan_symbol(e->plan, "T");
+    e->io = clef__plan_io_of(e->plan);
+    return CLEF_OK;
+}
+
+clef_status clef__session_join(clef_session *s, clef_error *err)
+{
+    session_encoder *e = &s->encoder;
+    const clef_graph *g = clef_plan_graph(e->plan);
+    const int32_t n = clef_graph_n_outputs(g);
+    free(e->inputs);
+    e->inputs = malloc((size_t)n * sizeof *e->inputs);
+    if (!e->inputs)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " inputs", n);
+    for (int32_t i = 0; i < n; i++) {
+        const char *name;
+        clef_graph_output(g, i, &name);
+        e->inputs[i] = clef_plan_input(s->plan, name);
+    }
     return CLEF_OK;
 }
 
@@ -54,15 +70,11 @@ static clef_status check_source(const clef_session *s, const int32_t *ids, int32
 }
 
 /* Copies an output of the encoder to the decoder's input with the same name. */
-static clef_status hand_over(clef_session *s, const char *form, int32_t layer, size_t n_bytes,
-                             clef_error *err)
+static clef_status hand_over(clef_session *s, int32_t output, size_t n_bytes, clef_error *err)
 {
-    char name[32];
-    snprintf(name, sizeof name, form, layer);
-    const clef_status status = clef_plan_read(s->encoder.plan, clef_plan_output(s->encoder.plan, name),
-                                              s->encoder.rows, n_bytes, err);
-    return status ? status
-                  : clef_plan_write(s->plan, clef_plan_input(s->plan, name), s->encoder.rows, n_bytes, err);
+    session_encoder *e = &s->encoder;
+    const clef_status status = clef_plan_read(e->plan, output, e->rows, n_bytes, err);
+    return status ? status : clef_plan_write(s->plan, e->inputs[output], e->rows, n_bytes, err);
 }
 
 clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
@@ -70,18 +82,16 @@ clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n,
     session_encoder *e = &s->encoder;
     const size_t n_bytes = (size_t)n * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim * sizeof *e->rows;
     e->n = 0;
-    clef_status status = clef_plan_bind(e->plan, e->T, n, err);
+    clef_status status = clef_plan_bind(e->plan, e->io.T, n, err);
     if (!status)
-        status = clef_plan_bind(s->plan, clef_plan_symbol(s->plan, "U"), n, err);
+        status = clef_plan_bind(s->plan, s->io.U, n, err);
     if (!status)
-        status = clef_plan_write(e->plan, e->ids, ids, (size_t)n * sizeof *ids, err);
+        status = clef_plan_write(e->plan, e->io.ids, ids, (size_t)n * sizeof *ids, err);
     if (!status)
         status = clef_plan_run(e->plan, err);
-    for (int32_t layer = 0; !status && layer < s->hp->n_decoder_layers; layer++) {
-        status = hand_over(s, "cross_k_%d", layer, n_bytes, err);
-        if (!status)
-            status = hand_over(s, "cross_v_%d", layer, n_bytes, err);
-    }
+    const int32_t n_outputs = clef_graph_n_outputs(clef_plan_graph(e->plan));
+    for (int32_t i = 0; !status && i < n_outputs; i++)
+        status = hand_over(s, i, n_bytes, err);
     if (!status)
         e->n = n;
     return status;

@@ -143,7 +143,7 @@ static clef_status add_gradients(clef_graph *g, const clef_train_opts *o, clef__
         if (!clef_graph_find(g, out->parameters[i].name)) /* the passes found that nothing depends on it */
             forget_parameter(out, i);
     const int32_t n = out->n_parameters;
-    clef_value *loss = clef_graph_find(g, CLEF__LOSS);
+    clef_value *loss = g->outputs[0].value; /* the only one: keep_loss_alone() */
     clef_value **of = calloc((size_t)n + 1, sizeof *of), **d = calloc((size_t)n + 1, sizeof *d);
     clef_status s =
         of && d ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "trainer: no memory for %d gradients", n);
