@@ -112,24 +112,24 @@ CLEF_API clef_status clef_constraint_mask(clef_constraint *constraint, const cle
 CLEF_API clef_status clef_constraint_accept(clef_constraint *constraint, const clef_token_trie *trie,
                                             clef_constraint_state *state, int32_t id, clef_error *err);
 
-/** Compiled constraints that are kept for whoever asks for the same source again: those used last. One thread
- *  at a time. */
+/** Compiled constraints that are kept for whoever asks for the same again: those used last. Threads may share
+ *  a cache. */
 typedef struct clef_constraint_cache clef_constraint_cache;
-/** most_bytes: of all that nobody uses; 0: 128 MiB. CLEF_E_NOMEM. */
+/** most_bytes: of all that nobody uses; 0: 128 MiB. It keeps 128 constraints at most. CLEF_E_NOMEM. */
 CLEF_API clef_status clef_constraint_cache_create(size_t most_bytes, clef_constraint_cache **out,
                                                   clef_error *err);
 /** Also destroys all its constraints. Accepts NULL. */
 CLEF_API void        clef_constraint_cache_destroy(clef_constraint_cache *cache);
-CLEF_API size_t      clef_constraint_cache_bytes(const clef_constraint_cache *cache);
-/** As clef_constraint_create(), but *out belongs to the cache, and is given back with _give(). Several
- *  users may have the same constraint at once, each with states of its own. */
-CLEF_API clef_status clef_constraint_cache_take(clef_constraint_cache *cache, clef_constraint_kind kind,
-                                                const char *source, size_t n,
-                                                const clef_constraint_opts *opts,
-                                                clef_constraint **out, clef_constraint_problem *problem,
-                                                clef_error *err);
-CLEF_API void        clef_constraint_cache_give(clef_constraint_cache *cache,
-                                                const clef_constraint *constraint);
+/** The constraint with a key of n bytes, NULL if none is kept. It is in use, and stays, until it is given
+ *  back with _give(). Several users may have the same one at once, each with states of its own. */
+CLEF_API clef_constraint *clef_constraint_cache_take(clef_constraint_cache *cache, const void *key, size_t n);
+/** Keeps a constraint that the caller has compiled, and takes it at once. The key says all that decides what
+ *  it allows: its kind, options and source. If another thread has put one there meanwhile, that is returned,
+ *  and this one is destroyed. NULL when out of memory; the constraint is then destroyed, too. */
+CLEF_API clef_constraint *clef_constraint_cache_put(clef_constraint_cache *cache, const void *key, size_t n,
+                                                    clef_constraint *constraint);
+CLEF_API void             clef_constraint_cache_give(clef_constraint_cache *cache,
+                                                     const clef_constraint *constraint);
 
 #ifdef __cplusplus
 }

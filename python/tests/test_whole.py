@@ -13,7 +13,7 @@ EXCEPTIONS = {
     "clef_shape_1": "shapes are tuples", "clef_shape_2": "shapes are tuples", "clef_shape_3": "shapes are tuples",
     "clef_shape_4": "shapes are tuples",
     "clef_constraint_cache_create": "a Constraint is an object that the caller keeps",
-    "clef_constraint_cache_destroy": "as above", "clef_constraint_cache_bytes": "as above",
+    "clef_constraint_cache_destroy": "as above", "clef_constraint_cache_put": "as above",
     "clef_constraint_cache_take": "as above", "clef_constraint_cache_give": "as above",
     "clef_lora_set_count": "a Model has one adapter or none",
     "clef_lora_set_release": "sessions give memory back by themselves; a Plan may read a weight again",

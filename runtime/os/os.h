@@ -128,6 +128,12 @@ void clef__os_set_env(const char *name, const char *value);
 /** Calls work(user, i) once for each i below n, in no order, and returns when all are done. It uses as many
  *  threads as the process has processors, this one included, or this one alone if no thread can be made. */
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user);
+/** A lock between threads of this process. create: NULL when out of memory. destroy accepts NULL. */
+typedef struct clef__mutex clef__mutex;
+clef__mutex *clef__mutex_create(void);
+void clef__mutex_destroy(clef__mutex *m);
+void clef__mutex_take(clef__mutex *m);
+void clef__mutex_release(clef__mutex *m);
 /** Starts a program (argv[0] is its path; NULL ends the list). It has this process's environment, changed by
  *  the "NAME=value" of `environment` (NULL ends it, CLEF_OS_MAX_SET at most). Its stdin, stdout and stderr
  *  are the null device: a driver that dies in a trial would otherwise write to the user's terminal.

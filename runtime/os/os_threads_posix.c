@@ -1,7 +1,8 @@
-/* Runs work on all processors. */
+/* Runs work on all processors; locks between threads. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "runtime/os/os_job.h"
@@ -37,4 +38,33 @@ void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *use
     clef__os_job_work(&j);
     while (made > 0)
         pthread_join(threads[--made], NULL);
+}
+
+struct clef__mutex {
+    pthread_mutex_t system;
+};
+
+clef__mutex *clef__mutex_create(void)
+{
+    clef__mutex *m = malloc(sizeof *m);
+    if (m)
+        pthread_mutex_init(&m->system, NULL); /* a plain one cannot fail here */
+    return m;
+}
+
+void clef__mutex_destroy(clef__mutex *m)
+{
+    if (m)
+        pthread_mutex_destroy(&m->system);
+    free(m);
+}
+
+void clef__mutex_take(clef__mutex *m)
+{
+    pthread_mutex_lock(&m->system);
+}
+
+void clef__mutex_release(clef__mutex *m)
+{
+    pthread_mutex_unlock(&m->system);
 }

@@ -1,5 +1,7 @@
-/* Runs work on all processors. */
+/* Runs work on all processors; locks between threads. */
 #include "runtime/os/os_windows.h"
+
+#include <stdlib.h>
 
 #include "runtime/os/os_job.h"
 
@@ -38,4 +40,28 @@ void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *use
         WaitForSingleObject(threads[--made], INFINITE);
         CloseHandle(threads[made]);
     }
+}
+
+struct clef__mutex {
+    SRWLOCK system;
+};
+
+clef__mutex *clef__mutex_create(void)
+{
+    return calloc(1, sizeof(clef__mutex)); /* SRWLOCK_INIT */
+}
+
+void clef__mutex_destroy(clef__mutex *m)
+{
+    free(m);
+}
+
+void clef__mutex_take(clef__mutex *m)
+{
+    AcquireSRWLockExclusive(&m->system);
+}
+
+void clef__mutex_release(clef__mutex *m)
+{
+    ReleaseSRWLockExclusive(&m->system);
 }

@@ -75,7 +75,6 @@ NOT_CALLED(void, serve_params_finish, serve_params *p)
 NOT_CALLED(int32_t, serve_model_find, const serve_model *m, const serve_options *o, const char *name)
 NOT_CALLED(void, serve_random_letters, char *out, int32_t n)
 NOT_CALLED(uint64_t, serve_secret_hash, const void *const *parts, const size_t *n_bytes, int32_t n)
-NOT_CALLED(void, serve_constraints_give, serve_constraints *all, clef_constraint *constraint)
 NOT_CALLED(void, serve_buffer_free, serve_buffer *b)
 NOT_CALLED(void, cli_sampler_finish, cli_sampler *sampler)
 

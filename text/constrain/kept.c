@@ -4,20 +4,20 @@
 
 #include "clef/constrain.h"
 #include "graph/fail.h"
+#include "runtime/os/os.h"
 
-enum { DEFAULT_BYTES = 128 << 20 };
+enum { DEFAULT_BYTES = 128 << 20, MOST_KEPT = 128 };
 
 typedef struct entry {
-    clef_constraint_kind kind;
-    clef_constraint_opts opts;
-    char *source;
-    size_t n;
+    char *key;
+    size_t n_key, n_bytes; /* n_bytes: 0 while it is used, since it grows */
     clef_constraint *constraint;
     int32_t n_users;
     uint64_t used; /* when it was used last */
 } entry;
 
 struct clef_constraint_cache {
+    clef__mutex *mutex; /* of all that follows */
     size_t most_bytes;
     entry *at;
     int32_t n, room;
@@ -26,17 +26,22 @@ struct clef_constraint_cache {
 
 clef_status clef_constraint_cache_create(size_t most_bytes, clef_constraint_cache **out, clef_error *err)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
+    clef_constraint_cache *cache = *out = calloc(1, sizeof *cache);
+    if (cache)
+        cache->mutex = clef__mutex_create();
+    if (!cache || !cache->mutex) {
+        clef_constraint_cache_destroy(cache);
+        *out = NULL;
         return clef__fail(err, CLEF_E_NOMEM, "constraint cache: out of host memory");
-    (*out)->most_bytes = most_bytes ? most_bytes : DEFAULT_BYTES;
+    }
+    cache->most_bytes = most_bytes ? most_bytes : DEFAULT_BYTES;
     return CLEF_OK;
 }
 
 static void remove_entry(clef_constraint_cache *cache, int32_t i)
 {
     clef_constraint_destroy(cache->at[i].constraint);
-    free(cache->at[i].source);
+    free(cache->at[i].key);
     cache->at[i] = cache->at[--cache->n];
 }
 
@@ -46,42 +51,38 @@ void clef_constraint_cache_destroy(clef_constraint_cache *cache)
         return;
     while (cache->n)
         remove_entry(cache, cache->n - 1);
+    clef__mutex_destroy(cache->mutex);
     free(cache->at);
     free(cache);
 }
 
-size_t clef_constraint_cache_bytes(const clef_constraint_cache *cache)
-{
-    size_t n_bytes = 0;
-    for (int32_t i = 0; i < cache->n; i++)
-        n_bytes += cache->at[i].n + clef_constraint_bytes(cache->at[i].constraint);
-    return n_bytes;
-}
-
-/* Removes what nobody uses, the oldest first, until the rest fits. They grow while they are used, so that
- * their bytes are counted anew. */
+/* Removes what nobody uses, the oldest first, until the rest fits. */
 static void make_room(clef_constraint_cache *cache)
 {
-    while (clef_constraint_cache_bytes(cache) > cache->most_bytes) {
+    for (;;) {
+        size_t n_bytes = 0;
         int32_t oldest = -1;
-        for (int32_t i = 0; i < cache->n; i++)
-            if (!cache->at[i].n_users && (oldest < 0 || cache->at[i].used < cache->at[oldest].used))
+        for (int32_t i = 0; i < cache->n; i++) {
+            const entry *e = &cache->at[i];
+            n_bytes += e->n_bytes;
+            if (!e->n_users && (oldest < 0 || e->used < cache->at[oldest].used))
                 oldest = i;
-        if (oldest < 0)
+        }
+        if (oldest < 0 || (n_bytes <= cache->most_bytes && cache->n <= MOST_KEPT))
             return;
         remove_entry(cache, oldest);
     }
 }
 
-static int is_same(const entry *e, clef_constraint_kind kind, const char *source, size_t n,
-                   const clef_constraint_opts *o)
+static entry *find(clef_constraint_cache *cache, const void *key, size_t n)
 {
-    return e->kind == kind && e->n == n && !memcmp(e->source, source, n) && e->opts.strict == o->strict &&
-           e->opts.any_order == o->any_order && e->opts.tok == o->tok;
+    for (int32_t i = 0; i < cache->n; i++)
+        if (cache->at[i].n_key == n && !memcmp(cache->at[i].key, key, n))
+            return &cache->at[i];
+    return NULL;
 }
 
-static entry *add(clef_constraint_cache *cache, clef_constraint_kind kind, const char *source, size_t n,
-                  const clef_constraint_opts *opts)
+static entry *add(clef_constraint_cache *cache, const void *key, size_t n, clef_constraint *constraint)
 {
     if (cache->n == cache->room) {
         const int32_t room = cache->room ? cache->room * 2 : 16;
@@ -94,46 +95,52 @@ static entry *add(clef_constraint_cache *cache, clef_constraint_kind kind, const
     char *copy = malloc(n + 1);
     if (!copy)
         return NULL;
-    memcpy(copy, source, n);
-    cache->at[cache->n] = (entry){.kind = kind, .opts = *opts, .source = copy, .n = n};
+    memcpy(copy, key, n);
+    cache->at[cache->n] = (entry){.key = copy, .n_key = n, .constraint = constraint};
     return &cache->at[cache->n++];
 }
 
-clef_status clef_constraint_cache_take(clef_constraint_cache *cache, clef_constraint_kind kind,
-                                       const char *source, size_t n, const clef_constraint_opts *opts,
-                                       clef_constraint **out, clef_constraint_problem *problem,
-                                       clef_error *err)
+static clef_constraint *use(clef_constraint_cache *cache, entry *e)
 {
-    static const clef_constraint_opts none = {0};
-    clef_constraint *made = NULL;
-    opts = opts ? opts : &none;
-    *out = NULL;
-    entry *e = NULL;
-    for (int32_t i = 0; i < cache->n && !e; i++)
-        if (is_same(&cache->at[i], kind, source, n, opts))
-            e = &cache->at[i];
-    if (!e) {
-        const clef_status s = clef_constraint_create(kind, source, n, opts, &made, problem, err);
-        if (s)
-            return s;
-        e = add(cache, kind, source, n, opts);
-        if (!e) {
-            clef_constraint_destroy(made);
-            return clef__fail(err, CLEF_E_NOMEM, "constraint cache: out of host memory");
-        }
-        e->constraint = made;
-    }
+    if (!e)
+        return NULL;
     e->n_users++;
+    e->n_bytes = 0;
     e->used = ++cache->now;
-    *out = e->constraint;
+    return e->constraint;
+}
+
+clef_constraint *clef_constraint_cache_take(clef_constraint_cache *cache, const void *key, size_t n)
+{
+    clef__mutex_take(cache->mutex);
+    clef_constraint *found = use(cache, find(cache, key, n));
+    clef__mutex_release(cache->mutex);
+    return found;
+}
+
+clef_constraint *clef_constraint_cache_put(clef_constraint_cache *cache, const void *key, size_t n,
+                                           clef_constraint *constraint)
+{
+    clef__mutex_take(cache->mutex);
+    entry *e = find(cache, key, n);
+    if (!e)
+        e = add(cache, key, n, constraint);
+    clef_constraint *kept = use(cache, e);
     make_room(cache);
-    return CLEF_OK;
+    clef__mutex_release(cache->mutex);
+    if (kept != constraint)
+        clef_constraint_destroy(constraint);
+    return kept;
 }
 
 void clef_constraint_cache_give(clef_constraint_cache *cache, const clef_constraint *constraint)
 {
-    for (int32_t i = 0; i < cache->n; i++)
-        if (cache->at[i].constraint == constraint && cache->at[i].n_users > 0)
-            cache->at[i].n_users--;
+    clef__mutex_take(cache->mutex);
+    for (int32_t i = 0; i < cache->n; i++) {
+        entry *e = &cache->at[i];
+        if (e->constraint == constraint && --e->n_users == 0)
+            e->n_bytes = e->n_key + clef_constraint_bytes(constraint);
+    }
     make_room(cache);
+    clef__mutex_release(cache->mutex);
 }

@@ -70,7 +70,7 @@ typedef struct serve_server {
     serve_keys *keys;
     serve_log log;
     serve_metrics metrics;
-    serve_constraints *constraints;
+    clef_constraint_cache *constraints;
     struct serve_turns *turns;            /* of large bodies */
     struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
     _Atomic int state;                    /* serve_state */

@@ -106,7 +106,7 @@ static void drain(serve_server *s)
 
 static int run(serve_server *s, serve_socket listening, int32_t port)
 {
-    s->constraints = serve_constraints_create(&s->metrics);
+    clef_constraint_cache_create(0, &s->constraints, NULL);
     s->turns = serve_turns_create();
     s->bodies = serve_lane_create();
     s->compiles = serve_lane_create();
@@ -156,7 +156,7 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_turns_destroy(s.turns);
     serve_lane_destroy(s.bodies);
     serve_lane_destroy(s.compiles);
-    serve_constraints_destroy(s.constraints);
+    clef_constraint_cache_destroy(s.constraints);
     serve_model_close(&s.m);
     serve_keys_close(s.keys);
     if (o->unix_path && listening != SERVE_NO_SOCKET)

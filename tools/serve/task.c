@@ -314,8 +314,8 @@ void serve_task_free(serve_task *t)
             clef_tokens_free(t->prompts[i].ids);
         serve_buffer_free(&t->prompts[i].text);
     }
-    if (t->r)
-        serve_constraints_give(t->r->s->constraints, t->constraint);
+    if (t->r && t->constraint)
+        clef_constraint_cache_give(t->r->s->constraints, t->constraint);
     free(t->prompts);
     free(t->choices);
     free(t->runs);
