@@ -1,24 +1,12 @@
 /* Constraints: which texts each keyword and construct allows, what is refused, and that masks say the same as
  * the tokens one by one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clef/constrain.h"
-#include "tests/check.h"
+#include "tests/cases.h"
 #include "text/constrain/constraint.h"
-
-/* A source, texts that it allows, and texts that it rejects; each list ends with NULL. */
-typedef struct example {
-    const char *source;
-    const char *yes[10], *no[14];
-} example;
 
 /* Where a text is refused, or complete. */
 typedef enum verdict { ACCEPTED, INCOMPLETE, REJECTED } verdict;
@@ -44,152 +32,62 @@ static verdict judge(clef_constraint *c, const char *text)
     return n < strlen(text) ? REJECTED : clef_constraint_may_end(c, &state) ? ACCEPTED : INCOMPLETE;
 }
 
-static void check_examples(clef_constraint_kind kind, const example *examples, size_t n)
+/* ---- cases: tests/fixtures/constraints.json ------------------------------------------------------ */
+
+/* The source of a case, which has a schema as JSON, or any source as text. It is valid until the next one. */
+static const char *source_of(const json_t *c)
 {
-    for (size_t i = 0; i < n; i++) {
-        clef_constraint *c = compile(kind, examples[i].source, NULL);
-        for (const char *const *text = examples[i].yes; *text; text++)
-            if (judge(c, *text) != ACCEPTED)
-                fail_msg("%s: %s is not accepted", examples[i].source, *text);
-        for (const char *const *text = examples[i].no; *text; text++)
-            if (judge(c, *text) == ACCEPTED)
-                fail_msg("%s: %s is accepted", examples[i].source, *text);
-        clef_constraint_destroy(c);
-    }
+    static char *text;
+    const json_t *schema = json_object_get(c, "schema");
+    if (!schema)
+        return case_text(c, "source");
+    free(text);
+    return text = json_dumps(schema, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 }
 
-static const example keywords[] = {
-    {"true",
-     {"1", "null", "\"x\"", "[1, {\"a\":[]}]", "-1.5e+3", "{}"},
-     {"", "01", "[1,]", "nul", " 1", "1 ", "{a:1}"}},
-    {"{\"type\":\"integer\"}", {"0", "-7", "123"}, {"1.0", "1e3", "-", "00", "\"1\"", "1."}},
-    {"{\"type\":[\"boolean\",\"null\"]}", {"true", "false", "null"}, {"0", "\"true\"", "truefalse"}},
-    {"{\"enum\":[\"a\",2,null,[1],{\"x\":true}]}",
-     {"\"a\"", "2", "null", "[1]", "{\"x\":true}", "\"\\u0061\""},
-     {"\"b\"", "3", "2.5", "[]", "[1,1]", "{\"x\":false}", "{}"}},
-    {"{\"const\":\"\\u00e9\"}",
-     {"\"\xC3\xA9\"", "\"\\u00e9\"", "\"\\u00E9\""},
-     {"\"e\"", "\"\xC3\"", "\"\\u00ea\""}},
-    {"{\"type\":\"integer\",\"minimum\":-12,\"maximum\":105}",
-     {"-12", "-1", "0", "9", "99", "100", "105"},
-     {"-13", "106", "110", "1000", "-100"}},
-    {"{\"type\":\"number\",\"minimum\":0.25,\"exclusiveMaximum\":1.5}",
-     {"0.25", "0.250", "1", "1.49", "0.3"},
-     {"0.2", "0.249", "1.5", "1.50", "-1", "2", "1e0"}},
-    {"{\"exclusiveMinimum\":-0.5,\"type\":\"number\"}", {"-0.4", "0", "-0", "7"}, {"-0.5", "-0.50", "-1"}},
-    {"{\"type\":\"integer\",\"multipleOf\":7}", {"0", "7", "-14", "700"}, {"1", "71", "6"}},
-    {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
-     {"\"ab\"", "\"\xF0\x9F\x98\x80\xC3\xA9\"", "\"\\ud83d\\ude00x\"", "\"\\n\\\"\\\\\""},
-     {"\"\"", "\"a\"", "\"abcd\"", "\"\\ud83dab\"", "\"\xF0\x9F\x98\x80\"", "\"a\nb\""}},
-    {"{\"type\":\"string\",\"pattern\":\"^[a-c]+\\\\d?$\",\"maxLength\":4}",
-     {"\"a\"", "\"abc1\"", "\"\\u0061\""},
-     {"\"\"", "\"d\"", "\"a12\"", "\"abca1\"", "\"\\u0064\""}},
-    {"{\"type\":\"string\",\"pattern\":\"ab\"}", {"\"ab\"", "\"xxabyy\"", "\"aab\""}, {"\"a\"", "\"ba\""}},
-};
+static void check_texts(const json_t *c, clef_constraint_kind kind)
+{
+    const char *text;
+    clef_constraint *made = compile(kind, source_of(c), NULL);
+    for (size_t i = 0; (text = case_item(c, "yes", i)) != NULL; i++)
+        if (judge(made, text) != ACCEPTED)
+            fail_case(c, "%s is not accepted", text);
+    for (size_t i = 0; (text = case_item(c, "no", i)) != NULL; i++)
+        if (judge(made, text) == ACCEPTED)
+            fail_case(c, "%s is accepted", text);
+    clef_constraint_destroy(made);
+}
 
-static const example formats[] = {
-    {"{\"type\":\"string\",\"format\":\"date\"}",
-     {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""},
-     {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"0000-01-01\"", "\"2024-1-1\""}},
-    {"{\"type\":\"string\",\"format\":\"time\"}",
-     {"\"23:59:59Z\"", "\"00:00:00.5+01:00\""},
-     {"\"24:00:00Z\"", "\"10:00:00\""}},
-    {"{\"type\":\"string\",\"format\":\"date-time\"}",
-     {"\"2024-02-29T10:00:00Z\"", "\"2024-01-01t00:00:00.25-08:00\""},
-     {"\"2024-02-30T10:00:00Z\"", "\"2024-01-01 00:00:00Z\"", "\"2024-01-01\""}},
-    {"{\"type\":\"string\",\"format\":\"duration\"}",
-     {"\"P1Y2M3D\"", "\"PT5M\"", "\"P2W\"", "\"P1DT1H\""},
-     {"\"P\"", "\"PT\"", "\"P1Y3D\"", "\"1D\""}},
-    {"{\"type\":\"string\",\"format\":\"email\"}",
-     {"\"a.b+c@d-e.org\""},
-     {"\"a@\"", "\"@b\"", "\"a..b@c\"", "\"a@-b\""}},
-    {"{\"type\":\"string\",\"format\":\"hostname\"}",
-     {"\"a\"", "\"x-1.example.com\""},
-     {"\"-a\"", "\"a..b\"", "\"a_b\"", "\"\""}},
-    {"{\"type\":\"string\",\"format\":\"ipv4\"}",
-     {"\"0.0.0.0\"", "\"255.10.1.99\""},
-     {"\"256.0.0.0\"", "\"01.0.0.0\"", "\"1.2.3\""}},
-    {"{\"type\":\"string\",\"format\":\"ipv6\"}",
-     {"\"::\"", "\"1::8\"", "\"1:2:3:4:5:6:7:8\"", "\"::ffff:1.2.3.4\""},
-     {"\"1::2::3\"", "\"12345::\"", "\"1:2:3\"", "\":1::\""}},
-    {"{\"type\":\"string\",\"format\":\"uuid\"}",
-     {"\"00000000-AAAA-bbbb-1234-0123456789ab\""},
-     {"\"0000\"", "\"00000000-AAAA-bbbb-1234-0123456789ag\""}},
-    {"{\"type\":\"string\",\"format\":\"uri\"}",
-     {"\"http://a.b/c?d=e#f\"", "\"urn:x:y\"", "\"http://[::1]:80/\""},
-     {"\"/a\"", "\"http://a b\"", "\"%\"", "\"http://a/%g0\""}},
-    {"{\"type\":\"string\",\"format\":\"nonsense\"}", {"\"anything\""}, {"1"}},
-};
+static void check_schema(const json_t *c)
+{
+    check_texts(c, CLEF_CONSTRAIN_SCHEMA);
+}
 
-static const example objects[] = {
-    {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{}},\"required\":[\"b\"]}",
-     {"{\"b\":1}", "{\"a\":1,\"b\":2}", "{\"b\": null, \"z\": 1}", "{\"a\":1,\n  \"b\":2}"},
-     {"{}", "{\"a\":1}", "{\"a\":\"x\",\"b\":1}", "{\"b\":1,\"a\":1}", "{\"b\":1,\"b\":2}",
-      "{\"z\":1,\"b\":2}", "{\"b\":1,}", "{\"b\":1,\"\\u0061\":\"x\"}"}},
-    {"{\"type\":\"object\",\"properties\":{\"ab\":{},\"abc\":{}},\"additionalProperties\":false}",
-     {"{}", "{\"ab\":1}", "{\"abc\":1}", "{\"ab\":1,\"abc\":2}", "{\"\\u0061b\":1}"},
-     {"{\"a\":1}", "{\"abcd\":1}", "{\"abc\":1,\"ab\":2}"}},
-    {"{\"type\":\"object\",\"patternProperties\":{\"^x\":{\"type\":\"integer\"}},\"additionalProperties\":{"
-     "\"type\":\"null\"}}",
-     {"{\"x1\":1}", "{\"y\":null}", "{\"x\":1,\"y\":null}"},
-     {"{\"x\":null}", "{\"y\":1}"}},
-    {"{\"type\":\"object\",\"propertyNames\":{\"maxLength\":2}}", {"{}", "{\"ab\":1}"}, {"{\"abc\":1}"}},
-    {"{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{}},\"minProperties\":2,"
-     "\"additionalProperties\":false}",
-     {"{\"a\":1,\"b\":1}", "{\"a\":1,\"c\":1}", "{\"a\":1,\"b\":1,\"c\":1}"},
-     {"{}", "{\"a\":1}", "{\"c\":1"}},
-    {"{\"type\":\"object\",\"maxProperties\":1,\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"b\"]}",
-     {"{\"b\":1}"},
-     {"{\"a\":1", "{\"b\":1,\"c\":1}"}},
-    {"{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"dependentRequired\":{\"a\":[\"b\"]}}",
-     {"{}", "{\"b\":1}", "{\"a\":1,\"b\":1}"},
-     {"{\"a\":1}"}},
-    {"{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"x\",\"y\"]},\"v\":{}},\"required\":[\"k\"],"
-     "\"if\":{\"properties\":{\"k\":{\"const\":\"x\"}}},\"then\":{\"required\":[\"v\"]}}",
-     {"{\"k\":\"y\"}", "{\"k\":\"x\",\"v\":1}"},
-     {"{\"k\":\"x\"}"}},
-    {"{\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":\"#\"}},\"additionalProperties\":false}",
-     {"{}", "{\"next\":{}}", "{\"next\":{\"next\":{\"next\":{}}}}"},
-     {"{\"next\":1}", "{\"next\":{\"x\":{}}}"}},
-};
+static void check_grammar(const json_t *c)
+{
+    check_texts(c, CLEF_CONSTRAIN_GBNF);
+}
 
-static const example arrays[] = {
-    {"{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":1,\"maxItems\":3}",
-     {"[1]", "[1, 2,3]", "[\n 1\n]"},
-     {"[]", "[1,2,3,4]", "[\"x\"]", "[1,]", "[1,2,3,"}},
-    {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1},{\"const\":2}],\"items\":false}",
-     {"[]", "[1]", "[1,2]"},
-     {"[2]", "[1,2,3]"}},
-    {"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"array\",\"items\":[{\"const\":1}],"
-     "\"additionalItems\":{\"const\":2}}",
-     {"[1,2,2]", "[]"},
-     {"[1,1]"}},
-    {"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}]}",
-     {"1", "[]", "[1,[2,[]]]"},
-     {"\"x\"", "[[\"x\"]]"}},
-    {"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"integer\",\"maximum\":2}]}",
-     {"\"\"", "2"},
-     {"3", "null"}},
-    {"{\"allOf\":[{\"type\":\"string\",\"minLength\":1},{\"maxLength\":2}],\"not\":{\"const\":\"ab\"}}",
-     {"\"a\"", "\"ac\""},
-     {"\"\"", "\"ab\"", "\"abc\"", "1"}},
-};
+static void check_regex(const json_t *c)
+{
+    check_texts(c, CLEF_CONSTRAIN_REGEX);
+}
 
-/* White space between tokens: nothing, a space, or one or two newlines and up to 20 blanks. */
-static const example spaces[] = {
-    {"{\"type\":\"array\"}",
-     {"[1,2]", "[ 1 , 2 ]", "[\n1\n\n,2]", "[1,\n                    2]", "[1,\n\t2]"},
-     {"[  1]", "[1,\n\n\n2]", "[1,\n                     2]", " []", "[] ", "[1,\t2]", "[1, \n2]"}},
-};
+static void check_choices(const json_t *c)
+{
+    check_texts(c, CLEF_CONSTRAIN_CHOICES);
+}
 
-static void test_keywords(void **state)
+static void test_texts(void **state)
 {
     (void)state;
-    check_examples(CLEF_CONSTRAIN_SCHEMA, keywords, sizeof keywords / sizeof *keywords);
-    check_examples(CLEF_CONSTRAIN_SCHEMA, formats, sizeof formats / sizeof *formats);
-    check_examples(CLEF_CONSTRAIN_SCHEMA, objects, sizeof objects / sizeof *objects);
-    check_examples(CLEF_CONSTRAIN_SCHEMA, arrays, sizeof arrays / sizeof *arrays);
-    check_examples(CLEF_CONSTRAIN_SCHEMA, spaces, sizeof spaces / sizeof *spaces);
+    for_each_case("constraints.json", "schemas", check_schema);
+    for_each_case("constraints.json", "grammars", check_grammar);
+    for_each_case("constraints.json", "regexes", check_regex);
+    for_each_case("constraints.json", "choices", check_choices);
+    clef_constraint *c = compile(CLEF_CONSTRAIN_SCHEMA, "{\"const\":\"\\u00e9\"}", NULL);
+    assert_int_not_equal(judge(c, "\"\xC3\""), ACCEPTED); /* half a character */
+    clef_constraint_destroy(c);
 }
 
 static void test_any_order(void **state)
@@ -206,51 +104,43 @@ static void test_any_order(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------------ */
 
-static void test_refused_schemas(void **state)
+static clef_status refuse(const json_t *c, clef_constraint_kind kind, clef_constraint_problem *problem,
+                          clef_error *err)
 {
-    static const struct {
-        const char *source, *path, *keyword;
-        clef_status status;
-        int32_t strict;
-    } refused[] = {
-        {"{\"properties\":{\"id\":{\"contains\":{\"const\":1}}}}", "/properties/id", "contains",
-         CLEF_E_UNSUPPORTED, 0},
-        {"{\"items\":{\"uniqueItems\":true}}", "/items", "uniqueItems", CLEF_E_UNSUPPORTED, 0},
-        {"{\"$ref\":\"http://example.com/x\"}", "", "$ref", CLEF_E_UNSUPPORTED, 0},
-        {"{\"$ref\":\"#/$defs/x\"}", "", "$ref", CLEF_E_UNSUPPORTED, 0},
-        {"{\"$ref\":\"#\"}", "", "$ref", CLEF_E_UNSUPPORTED, 0},
-        {"{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "", "oneOf", CLEF_E_UNSUPPORTED, 0},
-        {"{\"type\":\"string\",\"format\":\"nonsense\"}", "", "format", CLEF_E_UNSUPPORTED, 1},
-        {"{\"type\":\"string\",\"format\":\"regex\"}", "", "format", CLEF_E_UNSUPPORTED, 0},
-        {"{\"properties\":{\"a\":{\"pattern\":\"(?=a)\"}}}", "/properties/a", "pattern", CLEF_E_UNSUPPORTED,
-         0},
-        {"{\"multipleOf\":0.1}", "", "multipleOf", CLEF_E_UNSUPPORTED, 0},
-        {"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "", "type", CLEF_E_ARG, 0},
-        {"{\"required\":[\"a\"],\"properties\":{\"a\":{\"$ref\":\"#\"}},\"type\":\"object\"}", "", "type",
-         CLEF_E_ARG, 0},
-        {"{\"type\":\"string\",\"pattern\":\"^a{5}$\",\"maxLength\":3}", "", "type", CLEF_E_ARG, 0},
-        {"{\"minLength\":20000}", "", "minLength", CLEF_E_LIMIT, 0},
-        {"{\"type\":\"text\"}", "", "type", CLEF_E_FORMAT, 0},
-        {"{\"items\":[{}]}", "", "items", CLEF_E_UNSUPPORTED, 0},
-        {"{\"unevaluatedProperties\":false}", "", "unevaluatedProperties", CLEF_E_UNSUPPORTED, 0},
-        {"{\"$schema\":\"http://json-schema.org/draft-03/schema#\"}", "", "$schema", CLEF_E_UNSUPPORTED, 0},
-        {"[1]", "", "JSON", CLEF_E_FORMAT, 0},
-        {"{\"type\":", "", "JSON", CLEF_E_FORMAT, 0},
-    };
+    clef_constraint *made = NULL;
+    const char *source = source_of(c);
+    const clef_constraint_opts opts = {.strict = (int32_t)case_number(c, "strict", 0)};
+    const clef_status s = clef_constraint_create(kind, source, strlen(source), &opts, &made, problem, err);
+    if (!s || made)
+        fail_case(c, "it is accepted");
+    return s;
+}
+
+static void refuse_schema(const json_t *c)
+{
+    clef_constraint_problem problem = {{0}, {0}};
+    clef_error err = {0};
+    check_case(c, refuse(c, CLEF_CONSTRAIN_SCHEMA, &problem, &err), &err);
+    assert_string_equal(problem.path, case_text(c, "path"));
+    assert_string_equal(problem.keyword, case_text(c, "keyword"));
+}
+
+static void refuse_grammar(const json_t *c)
+{
+    refuse(c, CLEF_CONSTRAIN_GBNF, NULL, NULL);
+}
+
+static void refuse_regex(const json_t *c)
+{
+    refuse(c, CLEF_CONSTRAIN_REGEX, NULL, NULL);
+}
+
+static void test_refused(void **state)
+{
     (void)state;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        clef_constraint *c = NULL;
-        clef_constraint_problem problem = {{0}, {0}};
-        clef_error err = {0};
-        const clef_constraint_opts opts = {.strict = refused[i].strict};
-        const clef_status s = clef_constraint_create(CLEF_CONSTRAIN_SCHEMA, refused[i].source,
-                                                     strlen(refused[i].source), &opts, &c, &problem, &err);
-        if (s != refused[i].status)
-            fail_msg("%s: %s (%s)", refused[i].source, clef_status_name(s), err.text);
-        assert_string_equal(problem.path, refused[i].path);
-        assert_string_equal(problem.keyword, refused[i].keyword);
-        assert_null(c);
-    }
+    for_each_case("constraints.json", "refused_schemas", refuse_schema);
+    for_each_case("constraints.json", "refused_grammars", refuse_grammar);
+    for_each_case("constraints.json", "refused_regexes", refuse_regex);
 }
 
 static void test_limits(void **state)
@@ -278,71 +168,6 @@ static void test_limits(void **state)
     free(large);
 }
 
-/* ---- grammars, regexes, choices ---------------------------------------------------------------------- */
-
-static const example grammars[] = {
-    {"root ::= (expr \"=\" ws num \"\\n\")+\nexpr ::= term ([-+*/] term)*\n"
-     "term ::= name | num | \"(\" ws expr \")\" ws\nname ::= [a-z] [a-z0-9_]* ws\nnum ::= [0-9]+ ws\nws ::= "
-     "[ \\t]*",
-     {"x=1\n", "(a+3)*b = 4\n", "1=1\n2=2\n"},
-     {"x=", "x==1\n", "(a=1\n"}},
-    {"root ::= func*\nfunc ::= type \" \" name \"(\" args? \") {\" stmt* \"}\"\ntype ::= \"int\" | \"void\"\n"
-     "name ::= [a-z_]+\nargs ::= arg (\", \" arg)*\narg ::= type \" \" name\n"
-     "stmt ::= name \" = \" num \";\" | \"if (\" name \") {\" stmt* \"}\"\nnum ::= \"-\"? [0-9]{1,9}",
-     {"", "int f() {}", "void g(int a, int b) {x = 1;if (a) {y = -2;}}"},
-     {"int f( {}", "float f() {}", "int f() {x = 1}"}},
-    {"root ::= \"1. \" move \" \" move \"\\n\" ([1-9] [0-9]? \". \" move \" \" move \"\\n\")*\n"
-     "move ::= (pawn | piece | \"O-O\" \"-O\"?) [+#]?\npiece ::= [NBKQR] [a-h]? [1-8]? \"x\"? [a-h] [1-8]\n"
-     "pawn ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" [NBQR])?",
-     {"1. e4 e5\n", "1. d4 Nf6\n2. c4 O-O-O\n"},
-     {"1. e9 e5\n", "2. e4 e5\n"}},
-    {"root ::= sentence+\nsentence ::= [A-Z] word (\" \" word)* [.!?] \" \"?\nword ::= [a-z']*",
-     {"I am here. You aren't!"},
-     {"i am.", "I am"}},
-    {"root ::= jp+ ([ \\t\\n] jp+)*\njp ::= [ぁ-ゟ] | [゠-ヿ] | [一-龯] | [、-〾]",
-     {"これは。", "カナ 漢字"},
-     {"abc", "あ "}},
-    {"root ::= value\nvalue ::= object | array | string | number | \"true\" | \"false\" | \"null\"\n"
-     "object ::= \"{\" (pair (\",\" pair)*)? \"}\"\npair ::= string \":\" value\narray ::= \"[\" (value "
-     "(\",\" value)*)? \"]\"\n"
-     "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4}))* "
-     "\"\\\"\"\n"
-     "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,15}) (\".\" [0-9]+)? ([eE] [-+]? [0-9]{1,3})?",
-     {"{\"a\":[1,{\"b\":null}]}", "\"\\u00e9\"", "-1.5e10"},
-     {"{a:1}", "[1,]", "01"}},
-    {"root ::= \"[\\n\" item (\",\\n\" item)* \"\\n]\" # an array\nitem ::= [0-9]+",
-     {"[\n1,\n2\n]"},
-     {"[1]", "[\n\n]"}},
-    {"root ::= item+\nitem ::= \"- \" [^\\r\\n\\x0b\\x0c\\x85]+ \"\\n\"", {"- a\n- b c\n"}, {"- \n", "-a\n"}},
-    {"root ::= .{2} | \"x\"{3,}", {"ab", "\xF0\x9F\x98\x80\xC3\xA9", "xxx", "xxxxxx"}, {"a", "abc"}},
-    {"root ::= \"a\" root \"b\" | \"\"", {"", "ab", "aabb"}, {"a", "abb", "ba"}},
-};
-
-static void test_grammars(void **state)
-{
-    static const char *const refused[] = {"root ::= a\na ::= a \"x\" | \"y\"",
-                                          "root ::= b \"x\"",
-                                          "root ::= (\"a\"*)*",
-                                          "root ::= \"a\"{1,1000000}",
-                                          "a ::= \"x\"",
-                                          "root ::= \"x",
-                                          "root ::= [z-a]",
-                                          "root ::= \"a\" )",
-                                          "root ::= \"\\q\"",
-                                          "root ::= <[5]",
-                                          "root ::= a? b?\na ::= b\nb ::= a | \"x\"",
-                                          ""};
-    (void)state;
-    check_examples(CLEF_CONSTRAIN_GBNF, grammars, sizeof grammars / sizeof *grammars);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        clef_constraint *c = NULL;
-        clef_error err = {0};
-        if (!clef_constraint_create(CLEF_CONSTRAIN_GBNF, refused[i], strlen(refused[i]), NULL, &c, NULL,
-                                    &err))
-            fail_msg("%s is accepted", refused[i]);
-    }
-}
-
 static void test_deep_grammar(void **state)
 {
     enum { DEPTH = 60000 };
@@ -359,38 +184,6 @@ static void test_deep_grammar(void **state)
                      CLEF_E_LIMIT);
     assert_non_null(strstr(err.text, "256"));
     free(text);
-}
-
-static const example regexes[] = {
-    {"[a-z]+@[a-z]+\\.(com|org)", {"a@b.com", "xy@z.org"}, {"a@b", "a@b.net", "@b.com"}},
-    {"(?:ab|a)*?c{2,3}", {"cc", "abacc", "aaccc"}, {"c", "abcccc"}},
-    {"^\\d{3}$|x?", {"123", "x", ""}, {"12", "xx"}},
-    {"[^\\s\\d-]\\u{1F600}?\\x41",
-     {"zA", "z\xF0\x9F\x98\x80"
-            "A"},
-     {"1A", " A", "-A"}},
-    {"a{,2}\\/\\-", {"a{,2}/-"}, {"aa/-"}},
-    {"", {""}, {"a"}},
-};
-static const example choices[] = {
-    {"[\"yes\",\"no\",\"yesterday\"]", {"yes", "no", "yesterday"}, {"y", "yest", "maybe", ""}},
-};
-
-static void test_texts(void **state)
-{
-    static const char *const refused[] = {"(?=a)",      "(?<!a)b", "\\bx", "(a)\\1", "\\p{L}",
-                                          "a**",        "[b-a]",   "(",    ")",      "a{3,2}",
-                                          "a{1,20000}", "\\A",     "*a",   "[a",     "\\"};
-    (void)state;
-    check_examples(CLEF_CONSTRAIN_REGEX, regexes, sizeof regexes / sizeof *regexes);
-    check_examples(CLEF_CONSTRAIN_CHOICES, choices, sizeof choices / sizeof *choices);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        clef_constraint *c = NULL;
-        clef_error err = {0};
-        if (!clef_constraint_create(CLEF_CONSTRAIN_REGEX, refused[i], strlen(refused[i]), NULL, &c, NULL,
-                                    &err))
-            fail_msg("%s is accepted", refused[i]);
-    }
 }
 
 /* ---- masks ---------------------------------------------------------------------------------- */
@@ -433,60 +226,46 @@ static int32_t pick(vocabulary *v)
     return -1;
 }
 
+static vocabulary words = {.random = 5};
+
 /* Walks at random; there is always a token that may come next. */
-static void walk(vocabulary *v, clef_constraint_kind kind, const char *source)
+static void walk(const json_t *of)
 {
-    clef_constraint *c = compile(kind, source, NULL);
+    const char *kind = case_text(of, "kind");
+    clef_constraint *c = compile(!kind                          ? CLEF_CONSTRAIN_SCHEMA
+                                 : strcmp(kind, "grammar") == 0 ? CLEF_CONSTRAIN_GBNF
+                                 : strcmp(kind, "regex") == 0   ? CLEF_CONSTRAIN_REGEX
+                                                                : CLEF_CONSTRAIN_CHOICES,
+                                 source_of(of), NULL);
     clef_constraint_state state;
     clef_error err = {0};
     ok(clef_constraint_begin(c, &state, &err), &err);
     for (int step = 0; step < STEPS; step++) {
-        check_mask(v, c, &state);
-        const int32_t id = pick(v);
+        check_mask(&words, c, &state);
+        const int32_t id = pick(&words);
         assert_true(id >= 0);
         if (id == END_ID)
             break;
-        ok(clef_constraint_accept(c, v->trie, &state, id, &err), &err);
+        ok(clef_constraint_accept(c, words.trie, &state, id, &err), &err);
     }
     clef_constraint_destroy(c);
 }
 
 static void test_masks(void **state)
 {
-    static const char *const schemas[] = {
-        "true",
-        "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":5},\"age\":{"
-        "\"type\":"
-        "\"integer\",\"minimum\":-5,\"maximum\":120}},\"required\":[\"age\"]}",
-        "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"\\u00e9\\u00e8\",\"\\ud83d\\ude00\"]},\"minItems\":"
-        "2}",
-        "{\"type\":\"string\",\"pattern\":\"^([a-z]+ )*[\\u3040-\\u309f]$\"}",
-        "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"exclusiveMinimum\":0.5}}",
-        "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"x\"},\"x\":{}},\"required\":["
-        "\"kind\","
-        "\"x\"]},{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"y\"}},\"required\":[\"kind\"]}]"
-        "}"};
-    static const char *const gbnf[] = {"root ::= [a-z]+ (\" \" root)?", "root ::= (\"ROMEO:\" | .)+ \"\\n\"",
-                                       "root ::= \"a\" root \"b\" | \"c\""};
-    vocabulary v = {.random = 5};
+    vocabulary *v = &words;
     const int32_t end = END_ID;
     clef_error err = {0};
     (void)state;
-    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &v.tok, &err), &err);
-    ok(clef_token_trie_create(v.tok, &end, 1, &v.trie, &err), &err);
-    v.mask = malloc((size_t)clef_token_trie_mask_words(v.trie) * sizeof *v.mask);
-    assert_non_null(v.mask);
-    for (int round = 0; round < 3; round++) {
-        for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
-            walk(&v, CLEF_CONSTRAIN_SCHEMA, schemas[i]);
-        for (size_t i = 0; i < sizeof gbnf / sizeof *gbnf; i++)
-            walk(&v, CLEF_CONSTRAIN_GBNF, gbnf[i]);
-        walk(&v, CLEF_CONSTRAIN_REGEX, "(\\w+[ ,]){3}[^a-y]*");
-        walk(&v, CLEF_CONSTRAIN_CHOICES, "[\"yes\",\"no\",\"maybe\"]");
-    }
-    free(v.mask);
-    clef_token_trie_destroy(v.trie);
-    clef_tokenizer_close(v.tok);
+    ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &v->tok, &err), &err);
+    ok(clef_token_trie_create(v->tok, &end, 1, &v->trie, &err), &err);
+    v->mask = malloc((size_t)clef_token_trie_mask_words(v->trie) * sizeof *v->mask);
+    assert_non_null(v->mask);
+    for (int round = 0; round < 3; round++)
+        for_each_case("constraints.json", "masks", walk);
+    free(v->mask);
+    clef_token_trie_destroy(v->trie);
+    clef_tokenizer_close(v->tok);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -612,12 +391,11 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keywords),        cmocka_unit_test(test_any_order),
-        cmocka_unit_test(test_refused_schemas), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_grammars),        cmocka_unit_test(test_deep_grammar),
-        cmocka_unit_test(test_texts),           cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_generations),     cmocka_unit_test(test_old_places),
-        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_texts),        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_deep_grammar), cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_generations),  cmocka_unit_test(test_old_places),
+        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The file formats alone: GGUF and safetensors, malformed and good; and runtime/os/os.h, on which they
  * stand. */
 #define TEST_NAME "test-files"
+#include "tests/cases.h"
 #include "tests/files.h"
 
 #include "model/file/gguf.h"
@@ -8,125 +9,29 @@
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-#define HEAD(tensors, keys) "t:GGUF 4:3 8:" tensors " 8:" keys " "
-#define U32(key, value) "s:" key " 4:4 4:" value " "
-#define TENSOR(name, type, rank, dims, offset) "s:" name " 4:" rank " " dims " 4:" type " 8:" offset " "
-
-/* Every value type, an array of numbers and one of strings, four tensors of four dtypes. */
-static const char good_gguf[] =
-    HEAD("4", "15") "s:a.u8 4:0 1:200 s:a.i8 4:1 1:-5 s:a.u16 4:2 2:60000 s:a.i16 4:3 2:-300 s:a.u32 4:4 "
-                    "4:4000000000 s:a.i32 4:5 4:-7 "
-                    "s:a.f32 4:6 f:1.5 s:a.bool 4:7 1:1 s:a.str 4:8 s:text s:a.u64 4:10 "
-                    "8:18446744073709551615 s:a.i64 4:11 8:-9 s:a.f64 "
-                    "4:12 8:0x4004000000000000 "
-                    "s:a.ints 4:9 4:5 8:3 4:1 4:-2 4:3 s:a.words 4:9 4:8 8:2 s:one s: s:general.alignment "
-                    "4:4 4:64 " TENSOR("f", "0", "2", "8:3 8:2", "0") TENSOR("q", "8", "2", "8:64 8:2", "64")
-                        TENSOR("h", "1", "1", "8:5", "256")
-                            TENSOR("i", "26", "0", "",
-                                   "320") "p:64 f:1 f:2 f:3 f:4 f:5 f:6 p:64 z:136 p:64 z:10 p:64 4:77";
-
-static const struct {
-    const char *spec;
-    clef_status status;
-    const char *piece;
-} bad_gguf[] = {
-    {"", CLEF_E_FORMAT, "the magic"},
-    {"t:GGU", CLEF_E_FORMAT, "the magic takes 4 bytes, 3 remain"},
-    {"t:GGML 4:3 8:0 8:0", CLEF_E_FORMAT, "expected \"GGUF\""},
-    {"t:GGUF 4:1 8:0 8:0", CLEF_E_UNSUPPORTED, "version 1"},
-    {"t:GGUF 4:4 8:0 8:0", CLEF_E_UNSUPPORTED, "version 4"},
-    {"t:GGUF 4:0 8:0 8:0", CLEF_E_UNSUPPORTED, "version 0"},
-    {"t:GGUF 4:0x03000000 8:0 8:0", CLEF_E_UNSUPPORTED, "big-endian"},
-    {"t:GGUF 4:3 8:0", CLEF_E_FORMAT, "the key count"},
-    {"t:GGUF 4:3", CLEF_E_FORMAT, "the tensor count"},
-    {HEAD("0", "1"), CLEF_E_FORMAT, "1 keys"},
-    {HEAD("0", "0xFFFFFFFFFFFFFFFF"), CLEF_E_FORMAT, "18446744073709551615 keys"},
-    {HEAD("0", "0x4000000000000001") "z:64", CLEF_E_FORMAT, "keys of at least"},
-    {HEAD("0xFFFFFFFFFFFFFFFF", "0"), CLEF_E_FORMAT, "18446744073709551615 tensors"},
-    {HEAD("0x0400000000000001", "0") "z:64", CLEF_E_FORMAT, "tensors of at least"},
-    {HEAD("0", "1") "8:0 4:4 4:1 z:8", CLEF_E_FORMAT, "key of 0 bytes"},
-    {HEAD("0", "1") "8:0xFFFFFFFFFFFFFFFF t:abcdefgh z:8", CLEF_E_FORMAT,
-     "a key takes 18446744073709551615 bytes"},
-    {HEAD("0", "1") "8:99 t:abc 4:4 4:1", CLEF_E_FORMAT, "a key takes 99 bytes"},
-    {HEAD("0", "1") "s:a\nb 4:4 4:1", CLEF_E_FORMAT, "control characters"},
-    {HEAD("0", "1") "8:3 t:a 1:0 t:b 4:4 4:1", CLEF_E_FORMAT, "control characters"},
-    {HEAD("0", "1") "s:key 4:13 4:1", CLEF_E_FORMAT, "key has value type 13"},
-    {HEAD("0", "1") "s:key 4:-1 4:1", CLEF_E_FORMAT, "value type 4294967295"},
-    {HEAD("0", "1") "s:key 4:10 4:1", CLEF_E_FORMAT, "a value takes 8 bytes, 4 remain"},
-    {HEAD("0", "1") "s:key 4:7 1:2", CLEF_E_FORMAT, "key is the bool 2"},
-    {HEAD("0", "1") "s:key 4:9 4:7 8:3 1:0 1:1 1:9", CLEF_E_FORMAT, "key is the bool 9"},
-    {HEAD("0", "1") "s:key 4:8 8:5 t:abc", CLEF_E_FORMAT, "a string takes 5 bytes, 3 remain"},
-    {HEAD("0", "1") "s:key 4:8 8:0x8000000000000000 t:abc", CLEF_E_FORMAT, "a string takes"},
-    {HEAD("0", "1") "s:key 4:9 4:9 8:1 4:4 8:0", CLEF_E_UNSUPPORTED, "key is an array of arrays"},
-    {HEAD("0", "1") "s:key 4:9 4:44 8:1 4:4", CLEF_E_FORMAT, "value type 44"},
-    {HEAD("0", "1") "s:key 4:9 4:4 8:3 4:1 4:2", CLEF_E_FORMAT, "3 array items"},
-    {HEAD("0", "1") "s:key 4:9 4:4 8:0x4000000000000001 4:1", CLEF_E_FORMAT, "array items"},
-    {HEAD("0", "1") "s:key 4:9 4:12 8:0x2000000000000001 8:1", CLEF_E_FORMAT, "array items"},
-    {HEAD("0", "1") "s:key 4:9 4:8 8:0x1000000000000001 8:1", CLEF_E_FORMAT, "strings of at least 8"},
-    {HEAD("0", "1") "s:key 4:9 4:8 8:2 s:a 8:99 t:b", CLEF_E_FORMAT, "a string takes 99 bytes"},
-    {HEAD("0", "2") U32("key", "1") U32("key", "2"), CLEF_E_FORMAT, "key key occurs twice"},
-    {HEAD("0", "1") U32("general.alignment", "0"), CLEF_E_FORMAT, "general.alignment is 0"},
-    {HEAD("0", "1") U32("general.alignment", "1"), CLEF_E_FORMAT, "general.alignment is 1, expected a power"},
-    {HEAD("0", "1") U32("general.alignment", "48"), CLEF_E_FORMAT, "general.alignment is 48"},
-    {HEAD("0", "1") "s:general.alignment 4:5 4:-32", CLEF_E_FORMAT, "general.alignment is -32"},
-    {HEAD("0", "1") "s:general.alignment 4:8 s:32", CLEF_E_FORMAT, "general.alignment is 0"},
-    {HEAD("1", "1") "s:general.alignment 4:10 8:0x4000000000000000 " TENSOR("t", "0", "1", "8:1",
-                                                                            "0") "p:32 z:4",
-     CLEF_E_FORMAT, "before its tensors' data"},
-    {HEAD("1", "0") "8:0 4:1 8:1 4:0 8:0 p:32 z:4", CLEF_E_FORMAT, "tensor name of 0 bytes"},
-    {HEAD("1", "0") TENSOR("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "0", "1",
-                           "8:1", "0") "p:32 z:4",
-     CLEF_E_FORMAT, "tensor name of 65 bytes"},
-    {HEAD("1", "0") "8:2 t:a 1:0 4:1 8:1 4:0 8:0 p:32 z:4", CLEF_E_FORMAT, "control characters"},
-    {HEAD("1", "0") TENSOR("t", "0", "5", "8:1 8:1 8:1 8:1 8:1", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t has 5 dims"},
-    {HEAD("1", "0") TENSOR("t", "0", "0xFFFFFFFF", "8:1", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t has 4294967295 dims"},
-    {HEAD("1", "0") TENSOR("t", "0", "2", "8:4 8:0", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t has a dim of 0"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:-1", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t has a dim of 18446744073709551615"},
-    {HEAD("1", "0") TENSOR("t", "0", "2", "8:0x100000000 8:0x100000000", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t: the product"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:0x4000000000000000", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "tensor t: the product"},
-    {HEAD("1", "0") TENSOR("t", "0", "4", "8:0x8000 8:0x8000 8:0x8000 8:0x7fff", "0") "p:32 z:4",
-     CLEF_E_FORMAT, "tensor t has"},
-    {HEAD("1", "0") TENSOR("t", "8", "1", "8:33", "0") "p:32 z:64", CLEF_E_FORMAT, "tensor t has rows of 33"},
-    {HEAD("1", "0") TENSOR("t", "2", "0", "", "0") "p:32 z:64", CLEF_E_FORMAT, "tensor t has rows of 1"},
-    {HEAD("1", "0") TENSOR("t", "15", "1", "8:256", "0") "p:32 z:292", CLEF_E_UNSUPPORTED,
-     "tensor t has type 15 (q8_K), supported are: f32"},
-    {HEAD("1", "0") TENSOR("t", "4", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED,
-     "tensor t has type 4 (unknown to ggml)"},
-    {HEAD("1", "0") TENSOR("t", "-1", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED,
-     "tensor t has type 4294967295"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:9", "0") "p:32 z:35", CLEF_E_FORMAT,
-     "tensor t has 36 bytes at offset 0 of the data, which has 35"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "64") "p:32 z:64", CLEF_E_FORMAT,
-     "tensor t has 4 bytes at offset 64"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0xFFFFFFFFFFFFFFE0") "p:32 z:64", CLEF_E_FORMAT,
-     "tensor t has 4 bytes at offset"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "4") "p:32 z:64", CLEF_E_FORMAT, "tensor t is at offset 4"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0"), CLEF_E_FORMAT, "before its tensors' data"},
-    {HEAD("2", "0") TENSOR("t", "0", "1", "8:1", "0") TENSOR("t", "0", "1", "8:1", "0") "p:32 z:64",
-     CLEF_E_FORMAT, "tensor t occurs twice"},
-};
+static void check_gguf(const json_t *c)
+{
+    blob b = {.n = 0};
+    clef_gguf g;
+    clef_error err = {0};
+    assemble(&b, case_text(c, "spec"));
+    void *data = exact(b.p, b.n);
+    check_case(c, clef__gguf_parse(data, b.n, "bad.gguf", &g, &err), &err);
+    assert_non_null(strstr(err.text, "bad.gguf: "));
+    assert_null(g.entries);
+    free(data);
+}
 
 static void gguf_malformed(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof bad_gguf / sizeof *bad_gguf; i++) {
-        blob b = {.n = 0};
-        assemble(&b, bad_gguf[i].spec);
-        void *data = exact(b.p, b.n);
-        clef_gguf g;
-        clef_error err = {0};
-        const clef_status status = clef__gguf_parse(data, b.n, "bad.gguf", &g, &err);
-        check_error(bad_gguf[i].spec, status, &err, bad_gguf[i].status, bad_gguf[i].piece);
-        assert_non_null(strstr(err.text, "bad.gguf: "));
-        assert_null(g.entries);
-        free(data);
-    }
+    for_each_case("model_files.json", "gguf", check_gguf);
+}
+
+/* Every value type, an array of numbers and one of strings, four tensors of four dtypes. */
+static void assemble_good(blob *b)
+{
+    assemble(b, json_string_value(case_file("model_files.json", "good_gguf")));
 }
 
 /* Reads every byte that the parsed file points to. */
@@ -150,7 +55,7 @@ static void gguf_good(void **state)
 {
     (void)state;
     blob b = {.n = 0};
-    assemble(&b, good_gguf);
+    assemble_good(&b);
     void *data = exact(b.p, b.n);
     clef_gguf g;
     clef_error err = {0};
@@ -200,7 +105,7 @@ static void gguf_cut_and_changed(void **state)
 {
     (void)state;
     blob b = {.n = 0};
-    assemble(&b, good_gguf);
+    assemble_good(&b);
     clef_gguf g;
     clef_error err;
     for (size_t n = 0; n < b.n; n++) {
@@ -225,25 +130,19 @@ static void gguf_cut_and_changed(void **state)
 
 /* ---- GGUF in parts --------------------------------------------------------------------------- */
 
-#define PART(no, count, total)                                                                               \
-    "s:split.no 4:2 2:" no " s:split.count 4:2 2:" count " s:split.tensors.count 4:5 4:" total " "
-#define PART_1                                                                                               \
-    HEAD("1", "4") PART("0", "3", "3") "s:key 4:8 s:text " TENSOR("a", "0", "1", "8:1", "0") "p:32 f:1"
-#define PART_2 HEAD("1", "3") PART("1", "3", "3") TENSOR("b", "0", "1", "8:1", "0") "p:32 f:2"
-#define PART_3 HEAD("1", "3") PART("2", "3", "3") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"
-
 static const char *const part_names[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
                                          "m-00003-of-00003.gguf"};
 
-static void write_parts(const char *const specs[3])
+/* Writes three parts by a list of their specs; null: that file is missing. */
+static void write_parts(const json_t *specs)
 {
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         blob b = {.n = 0};
-        const char *path = temp_path(part_names[i]);
+        const char *path = temp_path(part_names[i]), *spec = json_string_value(json_array_get(specs, i));
         remove(path);
-        if (!specs[i])
+        if (!spec)
             continue;
-        assemble(&b, specs[i]);
+        assemble(&b, spec);
         write_file(path, b.p, b.n);
     }
 }
@@ -251,7 +150,7 @@ static void write_parts(const char *const specs[3])
 static void gguf_parts(void **state)
 {
     (void)state;
-    write_parts((const char *const[]){PART_1, PART_2, PART_3});
+    write_parts(case_file("model_files.json", "good_parts"));
     for (int i = 0; i < 3; i++) { /* from any part */
         clef_gguf g;
         clef_error err = {0};
@@ -267,71 +166,20 @@ static void gguf_parts(void **state)
     }
 }
 
+static void check_parts(const json_t *c)
+{
+    clef_gguf g;
+    clef_error err = {0};
+    write_parts(json_object_get(c, "parts"));
+    check_case(c, clef__gguf_open(temp_path(part_names[(int)case_number(c, "opened", 0)]), &g, &err), &err);
+    assert_true(!g.entries && !g.tensors && !g.more);
+}
+
 static void gguf_parts_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *what, *parts[3];
-        int opened;
-        clef_status status;
-        const char *piece;
-    } rows[] = {
-        {"missing",
-         {PART_1, NULL, PART_3},
-         0,
-         CLEF_E_NOT_FOUND,
-         "m-00002-of-00003.gguf: is missing, part 2 of 3"},
-        {"the first is missing",
-         {NULL, PART_2, PART_3},
-         2,
-         CLEF_E_NOT_FOUND,
-         "m-00001-of-00003.gguf: is missing, part 1 of 3"},
-        {"twice",
-         {PART_1, PART_3, PART_3},
-         0,
-         CLEF_E_FORMAT,
-         "m-00002-of-00003.gguf: is part 3 of 3 by its keys split.no and split.count, expected part 2 of 3"},
-        {"of four",
-         {PART_1, PART_2, HEAD("1", "3") PART("2", "4", "3") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"},
-         0,
-         CLEF_E_FORMAT,
-         "is part 3 of 4 by its keys"},
-        {"of another file",
-         {PART_1, PART_2, HEAD("1", "3") PART("2", "3", "9") TENSOR("c", "0", "1", "8:1", "0") "p:32 f:3"},
-         0,
-         CLEF_E_FORMAT,
-         "split.tensors.count is 9, expected 3"},
-        {"a tensor in two",
-         {PART_1, PART_2, HEAD("1", "3") PART("2", "3", "3") TENSOR("a", "0", "1", "8:1", "0") "p:32 f:3"},
-         0,
-         CLEF_E_FORMAT,
-         "tensor a is in "},
-        {"too few tensors",
-         {PART_1, PART_2, HEAD("0", "3") PART("2", "3", "3")},
-         0,
-         CLEF_E_FORMAT,
-         "have 2 tensors, expected 3"},
-        {"not a part", {PART_1, PART_2, HEAD("0", "0")}, 1, CLEF_E_FORMAT, "is part 0 of -1"},
-        {"another name",
-         {PART_2, NULL, NULL},
-         0,
-         CLEF_E_FORMAT,
-         "is part 2 of 3 of a split file, expected a name that ends with -00002-of-00003.gguf"},
-        {"too many parts",
-         {HEAD("0", "3") PART("0", "60000", "3"), NULL, NULL},
-         0,
-         CLEF_E_FORMAT,
-         "split.count 60000"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        clef_gguf g;
-        clef_error err = {0};
-        write_parts(rows[i].parts);
-        check_error(rows[i].what, clef__gguf_open(temp_path(part_names[rows[i].opened]), &g, &err), &err,
-                    rows[i].status, rows[i].piece);
-        assert_true(!g.entries && !g.tensors && !g.more);
-    }
-    write_parts((const char *const[]){NULL, NULL, NULL});
+    for_each_case("model_files.json", "parts", check_parts);
+    write_parts(NULL);
 }
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
@@ -348,97 +196,28 @@ static void put_safetensors(blob *b, const char *header, size_t n_data)
 #define T(name, dtype, shape, offsets)                                                                       \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static const struct {
-    const char *header;
-    size_t n_data;
-    clef_status status;
-    const char *piece;
-} bad_safetensors[] = {
-    {"[]", 0, CLEF_E_FORMAT, "does not begin with '{'"},
-    {"", 0, CLEF_E_FORMAT, "does not begin with '{'"},
-    {"{", 0, CLEF_E_FORMAT, "does not begin with '{'"},
-    {"{}}", 0, CLEF_E_FORMAT, "line 1"},
-    {"{\"a\":", 0, CLEF_E_FORMAT, "line 1"},
-    {"{\"a\":\"\xff\"}", 0, CLEF_E_FORMAT, "line 1"},
-    {"{} ", 1, CLEF_E_FORMAT, "cover 0 of the 1 bytes"},
-    {"{\"a\":1}", 0, CLEF_E_FORMAT, "tensor a is an integer"},
-    {"{\"\":{}}", 0, CLEF_E_FORMAT, "name is empty"},
-    {"{\"a\\u0007\":{}}", 0, CLEF_E_FORMAT, "control characters"},
-    {"{\"a\\u0000b\":{}}", 0, CLEF_E_FORMAT, "line 1"},
-    {"{\"__metadata__\":3}", 0, CLEF_E_FORMAT, "__metadata__ is an integer"},
-    {"{\"__metadata__\":{\"k\":3}}", 0, CLEF_E_FORMAT, "__metadata__.k is an integer"},
-    {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT, "tensor a: dtype is nothing"},
-    {"{\"a\":{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT,
-     "tensor a: dtype is an integer"},
-    {"{" T("a", "F7", "[1]", "[0,4]") "}", 4, CLEF_E_UNSUPPORTED, "tensor a has dtype F7"},
-    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT, "tensor a: shape is nothing"},
-    {"{" T("a", "F32", "4", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: shape is an integer"},
-    {"{" T("a", "F32", "[1,1,1,1,1]", "[0,4]") "}", 4, CLEF_E_UNSUPPORTED, "tensor a has 5 dims"},
-    {"{" T("a", "F32", "[-1]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: dim 0 is negative"},
-    {"{" T("a", "F32", "[1.0]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: dim 0 is a fraction"},
-    {"{" T("a", "F32", "[1e3]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: dim 0 is a fraction"},
-    {"{" T("a", "F32", "[18446744073709551617]", "[0,4]") "}", 4, CLEF_E_FORMAT, "too big integer"},
-    {"{" T("a", "F32", "[4294967296,4294967296]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: the product"},
-    {"{" T("a", "F32", "[4611686018427387904]", "[0,0]") "}", 0, CLEF_E_FORMAT, "tensor a: the product"},
-    {"{" T("a", "F32", "[0,4294967296,4294967296]", "[0,0]") "}", 0, CLEF_E_FORMAT, "tensor a: the product"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, CLEF_E_FORMAT, "tensor a: data_offsets is nothing"},
-    {"{" T("a", "F32", "[1]", "[0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets is another array"},
-    {"{" T("a", "F32", "[1]", "[0,4,8]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets is another array"},
-    {"{" T("a", "F32", "[1]", "[\"0\",4]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets is another array"},
-    {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are 4 to 0"},
-    {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are -4 to 0"},
-    {"{" T("a", "F32", "[1]", "[0,5]") "}", 4, CLEF_E_FORMAT,
-     "tensor a: data_offsets are 0 to 5, the data has 4"},
-    {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", 4, CLEF_E_FORMAT,
-     "tensor a: data_offsets are"},
-    {"{" T("a", "F32", "[2]", "[0,4]") "}", 4, CLEF_E_FORMAT,
-     "tensor a: data_offsets span 4 bytes, its shape needs 8"},
-    {"{" T("a", "F16", "[2]", "[0,8]") "}", 8, CLEF_E_FORMAT,
-     "tensor a: data_offsets span 8 bytes, its shape needs 4"},
-    {"{" T("a", "F32", "[1]", "[0,4]") "}", 8, CLEF_E_FORMAT, "cover 4 of the 8 bytes"},
-    {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "tensor a begins at 4 of the data, expected 0"},
-    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, CLEF_E_FORMAT,
-     "tensor b begins at 0"},
-    {"{" T("a", "F32", "[2]", "[0,8]") "," T("b", "F32", "[2]", "[4,12]") "}", 12, CLEF_E_FORMAT,
-     "tensor b begins at 4"},
-    {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "duplicate"},
-};
+static void check_safetensors(const json_t *c)
+{
+    blob b = {.n = 0};
+    clef_safetensors st;
+    clef_error err = {0};
+    if (case_text(c, "spec"))
+        assemble(&b, case_text(c, "spec"));
+    else
+        put_safetensors(&b, case_text(c, "header"), (size_t)case_number(c, "n_data", 0));
+    void *data = exact(b.p, b.n);
+    check_case(c, clef__safetensors_parse(data, b.n, "bad.st", &st, &err), &err);
+    assert_non_null(strstr(err.text, "bad.st: "));
+    assert_null(st.tensors);
+    free(data);
+}
 
 static void safetensors_malformed(void **state)
 {
     (void)state;
-    static const struct {
-        const char *spec, *piece;
-    } raw[] = {
-        {"", "has 0 bytes"},
-        {"z:7", "has 7 bytes"},
-        {"8:100000001 t:{}", "100000001 bytes, expected at most 100000000"},
-        {"8:0xFFFFFFFFFFFFFFFF t:{}", "18446744073709551615 bytes, expected at most"},
-        {"8:3 t:{}", "3 bytes, 2 remain"},
-        {"8:2 1:0 t:{}", "does not begin with '{'"},
-    };
+    for_each_case("model_files.json", "raw_safetensors", check_safetensors);
+    for_each_case("model_files.json", "safetensors", check_safetensors);
     clef_safetensors st;
-    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
-        blob b = {.n = 0};
-        clef_error err = {0};
-        assemble(&b, raw[i].spec);
-        void *data = exact(b.p, b.n);
-        check_error(raw[i].spec, clef__safetensors_parse(data, b.n, "bad.st", &st, &err), &err, CLEF_E_FORMAT,
-                    raw[i].piece);
-        free(data);
-    }
-    for (size_t i = 0; i < sizeof bad_safetensors / sizeof *bad_safetensors; i++) {
-        blob b = {.n = 0};
-        clef_error err = {0};
-        put_safetensors(&b, bad_safetensors[i].header, bad_safetensors[i].n_data);
-        void *data = exact(b.p, b.n);
-        const clef_status status = clef__safetensors_parse(data, b.n, "bad.st", &st, &err);
-        check_error(bad_safetensors[i].header, status, &err, bad_safetensors[i].status,
-                    bad_safetensors[i].piece);
-        assert_non_null(strstr(err.text, "bad.st: "));
-        assert_null(st.tensors);
-        free(data);
-    }
     char deep[400] = "{\"a\":";
     memset(deep + 5, '[', 300);
     blob b = {.n = 0};

@@ -1,6 +1,7 @@
 /* Adapters: several in one batch against merged models, both file formats on both kinds of models, and what
  * is refused. The models are tiny, random, and written by the test. */
 #define TEST_NAME "lora"
+#include "tests/cases.h"
 #include "tests/files.h"
 
 #include <math.h>
@@ -9,7 +10,6 @@
 #include "clef/lora.h"
 #include "model/file/gguf_write.h"
 #include "run_graph.h"
-#include "tests/check.h"
 
 enum { D = 32, KV = 16, FF = 48, V = 64, N_LAYERS = 2, T = 5, HEAD = 8, MOST = 40 };
 
@@ -498,164 +498,96 @@ static void refused(const clef_model *m, const char *row, const char *config, co
     assert_null(lora);
 }
 
+/* The base model, and the tensors of an adapter of q_proj, of the cases of tests/fixtures/adapters.json. */
+static clef_model *base;
+static tensor_list pair;
+
+static void open_pair(void)
+{
+    base = model_of(&families[0], 0);
+    pair.n = 0;
+    add(&pair, LAYER "self_attn.q_proj.lora_A.weight", 4, D, 0, 1);
+    add(&pair, LAYER "self_attn.q_proj.lora_B.weight", D, 4, 0, 1);
+}
+
+static void close_pair(void)
+{
+    finish_list(&pair);
+    clef_model_close(base);
+}
+
+static void check_config(const json_t *c)
+{
+    clef_error err = {0};
+    clef_lora *lora;
+    const char *path = write_folder("bad", "adapter_model.safetensors", &pair, "adapter_config.json",
+                                    case_text(c, "config"));
+    check_case(c, clef_lora_open(path, base, 1, &lora, &err), &err);
+    assert_null(lora);
+}
+
 static void wrong_configs(void **state)
 {
-    static const struct {
-        const char *text;
-        clef_status status;
-        const char *piece;
-    } rows[] = {
-        {"{\"r\": 4, \"lora_alpha\": 4, \"use_dora\": true}", CLEF_E_UNSUPPORTED, "DoRA"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"modules_to_save\": [\"lm_head\"]}", CLEF_E_UNSUPPORTED,
-         "modules_to_save"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"bias\": \"all\"}", CLEF_E_UNSUPPORTED, "bias is \"all\""},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"lora_bias\": true}", CLEF_E_UNSUPPORTED, "lora_bias"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"peft_type\": \"IA3\"}", CLEF_E_UNSUPPORTED, "IA3"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"init_lora_weights\": \"pissa\"}", CLEF_E_UNSUPPORTED, "pissa"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"alora_invocation_tokens\": [5]}", CLEF_E_UNSUPPORTED, "aLoRA"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"target_parameters\": [\"x\"]}", CLEF_E_UNSUPPORTED,
-         "target_parameters"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"\\\\hq_proj\": 2}}", CLEF_E_UNSUPPORTED,
-         "\\hq_proj"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": {\"(q_proj\": 2}}", CLEF_E_FORMAT, "(q_proj"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"(?<n>q)_proj\": 2}}", CLEF_E_UNSUPPORTED,
-         "(?<n>q)"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"k_proj\", \"_proj\"]}", CLEF_E_UNSUPPORTED,
-         "target_modules"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": \".*k_proj\"}", CLEF_E_UNSUPPORTED,
-         "target_modules"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [1, 2]}",
-         CLEF_E_UNSUPPORTED, "layers_to_transform"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, "
-         "\"layers_pattern\": \"blocks\"}",
-         CLEF_E_UNSUPPORTED, "layers_to_transform"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"exclude_modules\": [\"self_attn.q_proj\"]}", CLEF_E_UNSUPPORTED,
-         "exclude_modules"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"q_proj\": \"x\"}}", CLEF_E_FORMAT,
-         "alpha_pattern"},
-        {"{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": [1]}", CLEF_E_FORMAT, "rank_pattern"},
-        {"{\"r\": 5, \"lora_alpha\": 4}", CLEF_E_SHAPE, "rank 4"},
-        {"{\"r\": 0, \"lora_alpha\": 4}", CLEF_E_FORMAT, "r"},
-        {"{\"r\": 4}", CLEF_E_FORMAT, "lora_alpha"},
-        {"[]", CLEF_E_FORMAT, "expected an object"},
-        {"{", CLEF_E_FORMAT, "adapter_config.json"},
-    };
     (void)state;
-    clef_model *m = model_of(&families[0], 0);
-    tensor_list l = {.n = 0};
-    add(&l, LAYER "self_attn.q_proj.lora_A.weight", 4, D, 0, 1);
-    add(&l, LAYER "self_attn.q_proj.lora_B.weight", D, 4, 0, 1);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        refused(m, rows[i].text, rows[i].text, &l, rows[i].status, rows[i].piece);
-    finish_list(&l);
-    clef_model_close(m);
+    open_pair();
+    for_each_case("adapters.json", "configs", check_config);
+    close_pair();
+}
+
+static float plain_value; /* of the first pattern, without its factor */
+
+static void check_pattern(const json_t *c)
+{
+    clef_error err = {0};
+    clef_lora *lora;
+    char *config = json_dumps(json_object_get(c, "config"), 0);
+    const char *path =
+        write_folder("good", "adapter_model.safetensors", &pair, "adapter_config.json", config);
+    free(config);
+    ok(clef_lora_open(path, base, 1, &lora, &err), &err);
+    const float up = clef_lora_target(lora, 0).up[0], factor = case_number(c, "matches", 0) != 0 ? 3 : 1;
+    plain_value = plain_value != 0 ? plain_value : up / 3;
+    if (fabsf(up - factor * plain_value) > 1e-6f)
+        fail_case(c, "expected a factor of %g, got %g", (double)factor, (double)(up / plain_value));
+    clef_lora_close(lora);
 }
 
 /* What PEFT 0.21 finds for model.layers.0.self_attn.q_proj: re.match(rf"(.*\.)?({key})$", name). */
 static void patterns(void **state)
 {
-    static const struct {
-        const char *key; /* as JSON */
-        int matches;
-    } rows[] = {
-        {"q_proj", 1},
-        {"proj", 0},
-        {"layers.0", 0},
-        {"layers\\\\.\\\\d\\\\.self_attn\\\\.q_proj", 1},
-        {"layers\\\\.[1-9]\\\\.self_attn\\\\.q_proj", 0},
-        {"q.proj", 1},
-        {".*q_proj", 1},
-        {"(?:q|k)_proj", 1},
-        {"k_proj|q_proj", 1},
-        {"[^.]*_proj", 1},
-        {"\\\\w+", 1},
-        {"^model.layers.0.self_attn.q_proj$", 1},
-        {"^q_proj", 0},
-        {"Q_PROJ", 0},
-        {"(?i:Q_PROJ)", 1},
-        {"q_proj\\\\Z", 1},
-        {"(q)_proj|(.)\\\\2x", 1},
-    };
-    static const char *const targets[] = {
-        "\"target_modules\": [\"v_proj\", \"q_proj\"], \"layers_to_transform\": [1, 0]",
-        "\"target_modules\": \"model.layers.[0-9].self_attn.(q|k)_proj\", \"layers_to_transform\": [7]",
-        "\"target_modules\": [\"model.layers.0.self_attn.q_proj\"], \"exclude_modules\": [\"k_proj\"]",
-        "\"target_modules\": \"all-linear\"",
-        ("\"target_modules\": [\"q_proj\"], \"layers_to_transform\": 0, \"layers_pattern\": [\"h\", "
-         "\"layers\"]"),
-    };
-    char config[400];
-    clef_error err = {0};
     (void)state;
-    clef_model *m = model_of(&families[0], 0);
+    open_pair();
+    for_each_case("adapters.json", "patterns", check_pattern);
+    close_pair();
+}
+
+static int32_t dim_of(const json_t *c, const char *key, size_t i)
+{
+    return (int32_t)json_integer_value(json_array_get(json_object_get(c, key), i));
+}
+
+static void check_tensors(const json_t *c)
+{
+    char a[120], b[120];
+    clef_error err = {0};
+    clef_lora *lora;
     tensor_list l = {.n = 0};
-    add(&l, LAYER "self_attn.q_proj.lora_A.weight", 4, D, 0, 1);
-    add(&l, LAYER "self_attn.q_proj.lora_B.weight", D, 4, 0, 1);
-    const size_t n_rows = sizeof rows / sizeof *rows;
-    float plain_value = 0;
-    for (size_t i = 0; i < n_rows + sizeof targets / sizeof *targets; i++) {
-        clef_lora *lora;
-        if (i < n_rows)
-            snprintf(config, sizeof config, "{\"r\": 4, \"lora_alpha\": 4, \"alpha_pattern\": {\"%s\": %d}}",
-                     rows[i].key, rows[i].matches ? 12 : 8);
-        else
-            snprintf(config, sizeof config, "{\"r\": 4, \"lora_alpha\": 4, %s}", targets[i - n_rows]);
-        const char *path =
-            write_folder("good", "adapter_model.safetensors", &l, "adapter_config.json", config);
-        ok(clef_lora_open(path, m, 1, &lora, &err), &err);
-        const float up = clef_lora_target(lora, 0).up[0];
-        const float factor = i < n_rows && rows[i].matches ? 3 : 1;
-        plain_value = i ? plain_value : up / 3;
-        if (fabsf(up - factor * plain_value) > 1e-6f)
-            fail_msg("%s: expected a factor of %g, got %g", config, (double)factor,
-                     (double)(up / plain_value));
-        clef_lora_close(lora);
-    }
+    snprintf(a, sizeof a, LAYER "%s", case_text(c, "a"));
+    snprintf(b, sizeof b, LAYER "%s", case_text(c, "b"));
+    add(&l, a, dim_of(c, "a_dims", 0), dim_of(c, "a_dims", 1), 0, 1);
+    add(&l, b, dim_of(c, "b_dims", 0), dim_of(c, "b_dims", 1), 0, 1);
+    const char *path = write_folder("bad", "adapter_model.safetensors", &l, "adapter_config.json", plain);
+    check_case(c, clef_lora_open(path, base, 1, &lora, &err), &err);
+    assert_null(lora);
     finish_list(&l);
-    clef_model_close(m);
 }
 
 static void wrong_tensors(void **state)
 {
-    static const struct {
-        const char *a, *b;
-        int32_t a_rows, a_columns, b_rows, b_columns;
-        clef_status status;
-        const char *piece;
-    } rows[] = {
-        {"self_attn.q_proj.lora_A.weight", "self_attn.k_proj.lora_B.weight", 4, D, KV, 4, CLEF_E_NOT_FOUND,
-         "alone"},
-        {"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_B.weight", 4, D + 1, D, 4, CLEF_E_SHAPE,
-         "33"},
-        {"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_B.weight", 4, D, KV, 4, CLEF_E_SHAPE, "16"},
-        {"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_B.weight", 4, D, D, 5, CLEF_E_SHAPE,
-         "[r, in]"},
-        {"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_B.bias", 4, D, D, 0, CLEF_E_UNSUPPORTED,
-         "bias"},
-        {"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_magnitude_vector", 4, D, D, 0,
-         CLEF_E_UNSUPPORTED, "DoRA"},
-        {"attn.c_attn.lora_A.weight", "attn.c_attn.lora_B.weight", 4, D, 3 * D, 4, CLEF_E_NOT_FOUND,
-         "attn.c_attn"},
-        {"input_layernorm.lora_A.weight", "input_layernorm.lora_B.weight", 4, D, D, 4, CLEF_E_UNSUPPORTED,
-         "input_layernorm"},
-        {"self_attn.q_proj.lora_embedding_A", "self_attn.q_proj.lora_embedding_B", 4, D, D, 4,
-         CLEF_E_UNSUPPORTED, "embedding"},
-        {"self_attn.q_proj.weight", "self_attn.q_proj.lora_B.weight", 4, D, D, 4, CLEF_E_UNSUPPORTED,
-         "lora_A"},
-    };
-    char a[120], b[120];
     (void)state;
     for (int gguf = 0; gguf < 2; gguf++) {
-        clef_model *m = model_of(&families[0], gguf);
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            tensor_list l = {.n = 0};
-            snprintf(a, sizeof a, LAYER "%s", rows[i].a);
-            snprintf(b, sizeof b, LAYER "%s", rows[i].b);
-            add(&l, a, rows[i].a_rows, rows[i].a_columns, 0, 1);
-            add(&l, b, rows[i].b_rows, rows[i].b_columns, 0, 1);
-            refused(m, rows[i].a, plain, &l, rows[i].status, rows[i].piece);
-            finish_list(&l);
-        }
+        clef_model *m = base = model_of(&families[0], gguf);
+        for_each_case("adapters.json", "tensors", check_tensors);
         tensor_list l = {.n = 0}; /* the embedding is not a product of its own */
         add(&l, "base_model.model.model.embed_tokens.lora_A.weight", 4, D, 0, 1);
         add(&l, "base_model.model.model.embed_tokens.lora_B.weight", V, 4, 0, 1);

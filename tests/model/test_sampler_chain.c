@@ -1,16 +1,11 @@
 /* Each sampler against numbers computed by hand, draws against the distribution that is told, and masks. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clef/sampler.h"
-#include "tests/check.h"
+#include "tests/cases.h"
 
 enum { MOST = 6, LINES = 12 };
 
@@ -48,164 +43,137 @@ static void logits_of(const double *p, int32_t n, float *logits)
         logits[i] = p[i] > 0 ? (float)log(p[i]) : -INFINITY;
 }
 
-typedef struct vector {
-    const char *name; /* of the last line */
-    clef_sampler_opts opts;
-    double in[MOST], out[MOST];
-    int32_t text[16], n_text;
-} vector;
-
 #define HOT .temperature = 1
-static const int32_t breaker_3[] = {3, -1}, breaker_31[] = {3, 1, -1};
+static const int32_t breaker_3[] = {3, -1};
 static const clef_logit_bias some[] = {{0, 0.6931472f}, {2, -INFINITY}}, twice[] = {{1, 1}, {1, -1}};
 
-/* Four tokens each. e = 2.718282; a sum of 1 - 0.4 + 0.4 / e = 0.747152 for a penalty of 1 at 0.4. */
-static const vector vectors[] = {
-    {"top_k", {HOT, .top_k = 2}, {.1, .2, .3, .4}, {0, 0, 3. / 7, 4. / 7}, {0}, 0},
-    {"top_k", {HOT, .top_k = 9}, {.1, .2, .3, .4}, {.1, .2, .3, .4}, {0}, 0},
-    {"top_k", {HOT, .top_k = 1}, {.3, .4, .4, .1}, {0, 1, 0, 0}, {0}, 0}, /* of equals the lower id */
-    {"top_p", {HOT, .top_p = 0.69f}, {.1, .2, .3, .4}, {0, 0, 3. / 7, 4. / 7}, {0}, 0},
-    {"top_p", {HOT, .top_p = 0.71f}, {.1, .2, .3, .4}, {0, 2. / 9, 3. / 9, 4. / 9}, {0}, 0},
-    {"top_p", {HOT, .top_p = 0.01f}, {.1, .2, .3, .4}, {0, 0, 0, 1}, {0}, 0},
-    {"min_p", {HOT, .min_p = 0.49f}, {.1, .2, .3, .4}, {0, 2. / 9, 3. / 9, 4. / 9}, {0}, 0},
-    {"min_p", {HOT, .min_p = 0.51f}, {.1, .2, .3, .4}, {0, 0, 3. / 7, 4. / 7}, {0}, 0},
-    /* entropy 1.2799; |-ln p - H| = 1.0227, 0.3295, 0.0759, 0.3636 */
-    {"typical", {HOT, .typical = 0.45f}, {.1, .2, .3, .4}, {0, .4, .6, 0}, {0}, 0},
-    {"typical", {HOT, .typical = 0.29f}, {.1, .2, .3, .4}, {0, 0, 1, 0}, {0}, 0},
-    /* ln p: -2.302585 -1.609438 -1.203973 -0.916291; s = 0.518983 */
-    {"top_n_sigma", {HOT, .top_n_sigma = 1}, {.1, .2, .3, .4}, {0, 0, 3. / 7, 4. / 7}, {0}, 0},
-    {"top_n_sigma", {HOT, .top_n_sigma = 1.34f}, {.1, .2, .3, .4}, {0, 2. / 9, 3. / 9, 4. / 9}, {0}, 0},
-    {"xtc", {HOT, .xtc_probability = 1}, {.05, .2, .3, .45}, {.2, .8, 0, 0}, {0}, 0},
-    {"xtc", {HOT, .xtc_probability = 1, .xtc_threshold = 0.4f}, {.1, .2, .3, .4}, {.1, .2, .3, .4}, {0}, 0},
-    {"xtc", {HOT, .xtc_probability = 1, .xtc_threshold = 0.6f}, {.1, .2, .7, 0}, {.1, .2, .7, 0}, {0}, 0},
-    {"temperature", {.temperature = 0.5f}, {.1, .2, .3, .4}, {1. / 30, 4. / 30, 9. / 30, 16. / 30}, {0}, 0},
-    {"temperature", {.temperature = 0}, {.1, .4, .1, .4}, {0, 1, 0, 0}, {0}, 0},
-    /* logits are below 0: times 2 */
-    {"penalties",
-     {HOT, .repeat_penalty = 2},
-     {.1, .2, .3, .4},
-     {.1 / .76, .2 / .76, .3 / .76, .16 / .76},
-     {3, 3},
-     2},
-    {"penalties",
-     {HOT, .presence_penalty = 1},
-     {.1, .2, .3, .4},
-     {.1 / .747152, .2 / .747152, .3 / .747152, .147152 / .747152},
-     {3, 3},
-     2},
-    {"penalties",
-     {HOT, .frequency_penalty = 0.5f},
-     {.1, .2, .3, .4},
-     {.1 / .747152, .2 / .747152, .3 / .747152, .147152 / .747152},
-     {3, 3},
-     2},
-    {"penalties",
-     {HOT, .presence_penalty = 1, .repeat_last_n = 1},
-     {.1, .2, .3, .4},
-     {.1, .2, .3, .4},
-     {3},
-     0},
-    /* 0 1 2 | 0 1: two tokens repeat, and 2 followed them: 1.75^0; with 3 before both: 1.75^1 */
-    {"dry",
-     {HOT, .dry_multiplier = 1},
-     {.1, .2, .4, .3},
-     {.1 / .747152, .2 / .747152, .147152 / .747152, .3 / .747152},
-     {0, 1, 2, 0, 1},
-     5},
-    {"dry",
-     {HOT, .dry_multiplier = 1},
-     {.1, .2, .4, .3},
-     {.1 / .669510, .2 / .669510, .069510 / .669510, .3 / .669510},
-     {3, 0, 1, 2, 3, 0, 1},
-     7},
-    {"dry",
-     {HOT, .dry_multiplier = 1, .dry_allowed_length = 3},
-     {.1, .2, .4, .3},
-     {.1, .2, .4, .3},
-     {0, 1, 2, 0, 1},
-     5},
-    {"dry",
-     {HOT, .dry_multiplier = 1, .dry_last_n = 4},
-     {.1, .2, .4, .3},
-     {.1, .2, .4, .3},
-     {0, 1, 2, 0, 1},
-     5},
-    /* a breaker inside: 3 0 1 counts as 0 1 */
-    {"dry",
-     {HOT, .dry_multiplier = 1, .dry_breakers = breaker_3, .n_dry_breakers = 2},
-     {.1, .2, .4, .3},
-     {.1 / .747152, .2 / .747152, .147152 / .747152, .3 / .747152},
-     {3, 0, 1, 2, 3, 0, 1},
-     7},
-    {"dry",
-     {HOT, .dry_multiplier = 1, .dry_breakers = breaker_31, .n_dry_breakers = 3},
-     {.1, .2, .4, .3},
-     {.1, .2, .4, .3},
-     {3, 1, 0, 2, 3, 1, 0},
-     7},
-    {"logit_bias", {HOT, .biases = some, .n_biases = 2}, {.1, .2, .3, .4}, {.25, .25, 0, .5}, {0}, 0},
-    {"logit_bias", {HOT, .biases = twice, .n_biases = 2}, {.1, .2, .3, .4}, {.1, .2, .3, .4}, {0}, 0},
-    /* mu = 2 tau; -log2 p = 3.3219 2.3219 1.7370 1.3219 */
-    {"mirostat",
-     {HOT, .mirostat = 2, .mirostat_tau = 0.9f},
-     {.1, .2, .3, .4},
-     {0, 0, 3. / 7, 4. / 7},
-     {0},
-     0},
-    {"mirostat", {HOT, .mirostat = 2, .mirostat_tau = 0.5f}, {.1, .2, .3, .4}, {0, 0, 0, 1}, {0}, 0},
-    {"mirostat", {HOT, .mirostat = 2, .top_k = 1}, {.1, .2, .3, .4}, {.1, .2, .3, .4}, {0}, 0},
-    /* orders */
-    {"min_p",
-     {HOT, .top_p = 0.6f, .min_p = 0.4f, .samplers = {CLEF_SAMPLER_TOP_P, CLEF_SAMPLER_MIN_P}},
-     {.1, .2, .3, .4},
-     {0, 0, 3. / 7, 4. / 7},
-     {0},
-     0},
-    {"top_p",
-     {HOT, .top_p = 0.35f, .typical = 0.29f, .samplers = {CLEF_SAMPLER_TYPICAL, CLEF_SAMPLER_TOP_P}},
-     {.1, .2, .3, .4},
-     {0, 0, 1, 0},
-     {0},
-     0},
-    {"temperature",
-     {.temperature = 0.5f, .min_p = 0.3f},
-     {.1, .2, .3, .4},
-     {0, 4. / 29, 9. / 29, 16. / 29},
-     {0},
-     0},
-    {"min_p",
-     {.temperature = 0.5f, .min_p = 0.3f, .samplers = {CLEF_SAMPLER_TEMPERATURE, CLEF_SAMPLER_MIN_P}},
-     {.1, .2, .3, .4},
-     {0, 0, .36, .64},
-     {0},
-     0},
-    {"logits",
-     {HOT, .top_k = 1, .samplers = {CLEF_SAMPLER_MIN_P}},
-     {.1, .2, .3, .4},
-     {.1, .2, .3, .4},
-     {0},
-     0},
-};
+/* ---- cases: tests/fixtures/samplers.json --------------------------------------------------------- */
+
+enum { MOST_ITEMS = 8 };
+
+/* Options of a case, and what they point to. */
+typedef struct case_opts {
+    clef_sampler_opts opts;
+    int32_t breakers[MOST_ITEMS];
+    clef_logit_bias biases[MOST_ITEMS];
+} case_opts;
+
+/* JSON has no infinity and no NaN: these are texts. */
+static double number_of(const json_t *value)
+{
+    return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
+}
+
+static uint8_t kind_of(const json_t *item)
+{
+    const char *name = json_string_value(item);
+    if (!name)
+        return (uint8_t)json_integer_value(item);
+    int kind = CLEF_SAMPLER_END + 1;
+    while (kind < CLEF_N_SAMPLERS && strcmp(clef_sampler_name((clef_sampler_kind)kind), name) != 0)
+        kind++;
+    assert_true(kind < CLEF_N_SAMPLERS);
+    return (uint8_t)kind;
+}
+
+static void set_list(case_opts *o, const char *key, const json_t *list)
+{
+    const size_t n = json_array_size(list);
+    assert_true(n <= MOST_ITEMS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(list, i);
+        if (strcmp(key, "samplers") == 0)
+            o->opts.samplers[i] = kind_of(item);
+        else if (strcmp(key, "dry_breakers") == 0)
+            o->breakers[i] = (int32_t)json_integer_value(item);
+        else
+            o->biases[i] = (clef_logit_bias){(int32_t)json_integer_value(json_array_get(item, 0)),
+                                             (float)number_of(json_array_get(item, 1))};
+    }
+    if (strcmp(key, "dry_breakers") == 0) {
+        o->opts.dry_breakers = o->breakers;
+        o->opts.n_dry_breakers = (int32_t)n;
+    } else if (strcmp(key, "biases") == 0) {
+        o->opts.biases = o->biases;
+        o->opts.n_biases = (int32_t)n;
+    }
+}
+
+static void read_opts(case_opts *o, const json_t *c)
+{
+#define FIELD(name)                                                                                          \
+    {                                                                                                        \
+#        name, offsetof(clef_sampler_opts, name)                                                             \
+    }
+    static const struct {
+        const char *name;
+        size_t at;
+    } floats[] = {FIELD(temperature),
+                  FIELD(top_p),
+                  FIELD(min_p),
+                  FIELD(repeat_penalty),
+                  FIELD(presence_penalty),
+                  FIELD(frequency_penalty),
+                  FIELD(dry_multiplier),
+                  FIELD(xtc_probability),
+                  FIELD(xtc_threshold),
+                  FIELD(typical),
+                  FIELD(top_n_sigma),
+                  FIELD(mirostat_tau),
+                  FIELD(mirostat_eta),
+                  FIELD(dry_base)},
+      ints[] = {FIELD(top_k), FIELD(repeat_last_n), FIELD(dry_allowed_length), FIELD(dry_last_n),
+                FIELD(mirostat)};
+    const json_t *opts = json_object_get(c, "opts");
+    const char *key;
+    json_t *value;
+    size_t n_read = 0;
+    *o = (case_opts){.opts = {0}};
+    json_object_foreach((json_t *)(uintptr_t)opts, key, value) {
+        n_read += json_is_array(value);
+        if (json_is_array(value))
+            set_list(o, key, value);
+        for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+            if (strcmp(key, floats[i].name) == 0 && ++n_read)
+                *(float *)(void *)((char *)&o->opts + floats[i].at) = (float)number_of(value);
+        for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
+            if (strcmp(key, ints[i].name) == 0 && ++n_read)
+                *(int32_t *)(void *)((char *)&o->opts + ints[i].at) = (int32_t)json_integer_value(value);
+    }
+    assert_int_equal(n_read, json_object_size(opts));
+}
+
+static void check_vector(const json_t *c)
+{
+    double p[4];
+    float logits[4];
+    int32_t text[16];
+    const size_t n_text = json_array_size(json_object_get(c, "text"));
+    clef_error err = {0};
+    lines all = {0};
+    case_opts o;
+    read_opts(&o, c);
+    for (size_t i = 0; i < n_text; i++)
+        text[i] = (int32_t)json_integer_value(json_array_get(json_object_get(c, "text"), i));
+    for (size_t i = 0; i < 4; i++)
+        p[i] = json_number_value(json_array_get(json_object_get(c, "in"), i));
+    logits_of(p, 4, logits);
+    clef_sampler *s = sampler_of(&o.opts, 4, text, (int32_t)n_text);
+    ok(clef_sampler_explain(s, logits, NULL, keep_line, &all, &err), &err);
+    clef_sampler_destroy(s);
+    assert_string_equal(all.name[0], "logits");
+    assert_string_equal(all.name[all.n - 1], case_text(c, "last"));
+    for (size_t k = 0; k < 4; k++) {
+        const double want = json_number_value(json_array_get(json_object_get(c, "out"), k));
+        if (!(fabs(all.p[all.n - 1][k] - want) < 1e-5))
+            fail_case(c, "token %zu: %.7f", k, all.p[all.n - 1][k]);
+    }
+}
 
 static void samplers_by_hand(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        const vector *v = &vectors[i];
-        float logits[4];
-        clef_error err = {0};
-        lines all = {0};
-        logits_of(v->in, 4, logits);
-        clef_sampler *s = sampler_of(&v->opts, 4, v->text, v->n_text);
-        ok(clef_sampler_explain(s, logits, NULL, keep_line, &all, &err), &err);
-        clef_sampler_destroy(s);
-        assert_string_equal(all.name[0], "logits");
-        assert_string_equal(all.name[all.n - 1], v->name);
-        for (int k = 0; k < 4; k++)
-            if (!(fabs(all.p[all.n - 1][k] - v->out[k]) < 1e-5))
-                fail_msg("vector %zu (%s), token %d: %.7f, expected %.7f", i, v->name, k, all.p[all.n - 1][k],
-                         v->out[k]);
-    }
+    for_each_case("samplers.json", "vectors", check_vector);
 }
 
 static void the_default_order(void **state)
@@ -400,68 +368,35 @@ static void infinite_logits(void **state)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
+static void check_refused(const json_t *c)
+{
+    case_opts o;
+    clef_error err = {0};
+    clef_sampler *s;
+    read_opts(&o, c);
+    check_case(c, clef_sampler_create(4, &o.opts, &s, &err), &err);
+    assert_null(s);
+}
+
 static void refuses(void **state)
 {
     (void)state;
-    static const int32_t open_end[] = {1}, empty[] = {-1}, far[] = {9, -1};
-    static const clef_logit_bias beyond[] = {{4, 1}}, high[] = {{1, INFINITY}};
-    static const struct {
-        clef_sampler_opts opts;
-        const char *says;
-    } bad[] = {
-        {{.presence_penalty = 101}, "presence-penalty"},
-        {{.frequency_penalty = -101}, "frequency-penalty"},
-        {{.dry_multiplier = -1}, "dry-multiplier"},
-        {{.dry_base = 0.5f}, "dry-base"},
-        {{.dry_allowed_length = -1}, "dry-allowed-length"},
-        {{.dry_last_n = -2}, "dry-last-n"},
-        {{.dry_breakers = open_end, .n_dry_breakers = 1}, "dry-breakers"},
-        {{.dry_breakers = empty, .n_dry_breakers = 1}, "dry-breakers"},
-        {{.dry_breakers = far, .n_dry_breakers = 2}, "dry-breakers"},
-        {{.xtc_probability = 1.5f}, "xtc-probability"},
-        {{.xtc_threshold = -1}, "xtc-threshold"},
-        {{.typical = 2}, "typical"},
-        {{.top_n_sigma = NAN}, "top-n-sigma"},
-        {{.biases = beyond, .n_biases = 1}, "logit-bias"},
-        {{.biases = high, .n_biases = 1}, "logit-bias"},
-        {{.mirostat = 1}, "mirostat"},
-        {{.mirostat_tau = -1}, "mirostat-tau"},
-        {{.mirostat_eta = INFINITY}, "mirostat-eta"},
-        {{.samplers = {77}}, "samplers"},
-        {{.samplers = {CLEF_SAMPLER_XTC, CLEF_SAMPLER_XTC}}, "xtc"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        clef_error err = {0};
-        clef_sampler *s;
-        assert_int_equal(clef_sampler_create(4, &bad[i].opts, &s, &err), CLEF_E_ARG);
-        if (!strstr(err.text, bad[i].says))
-            fail_msg("expected %s in: %s", bad[i].says, err.text);
-        assert_null(s);
-    }
+    for_each_case("samplers.json", "refused", check_refused);
+}
+
+static void check_place(const json_t *c)
+{
+    case_opts o;
+    read_opts(&o, c);
+    if (clef_sampler_on_device(&o.opts) != (int32_t)case_number(c, "on_device", 0))
+        fail_case(c, "got the other answer");
 }
 
 static void on_device(void **state)
 {
     (void)state;
-    static const clef_sampler_opts here[] = {
-        {0},
-        {HOT, .top_k = 40, .top_p = 0.9f, .min_p = 0.1f, .repeat_penalty = 1.1f},
-        {.top_n_sigma = 1},
-        {.temperature = 0.5f, .top_p = 0.5f, .samplers = {CLEF_SAMPLER_TEMPERATURE, CLEF_SAMPLER_TOP_P}}};
-    static const clef_sampler_opts there[] = {
-        {HOT, .typical = 0.5f},
-        {.presence_penalty = 1},
-        {.mirostat = 2},
-        {.biases = some, .n_biases = 1},
-        {HOT, .xtc_probability = 0.1f},
-        {.dry_multiplier = 1},
-        {HOT, .top_n_sigma = 1},
-        {HOT, .top_k = 4, .top_p = 0.5f, .samplers = {CLEF_SAMPLER_TOP_P, CLEF_SAMPLER_TOP_K}}};
     assert_int_equal(clef_sampler_on_device(NULL), 1);
-    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
-        assert_int_equal(clef_sampler_on_device(&here[i]), 1);
-    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
-        assert_int_equal(clef_sampler_on_device(&there[i]), 0);
+    for_each_case("samplers.json", "places", check_place);
 }
 
 int main(void)

@@ -2,15 +2,14 @@
  * against PyTorch's answers. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-tasks"
+#include "tests/cases.h"
 #include "tests/debug.h"
 #include "tests/files.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #include "model/open/embed_config.h"
 #include "run_graph.h"
-#include "tests/check.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -215,242 +214,52 @@ static void copy_file(const char *name)
     free(data);
 }
 
-#define MODULE(type, path) "{\"type\":\"a.b." type "\",\"path\":\"" path "\"}"
+static const char *const embedder_files[][2] = {{"modules", "modules.json"},
+                                                {"pooling", "p/config.json"},
+                                                {"transformer", "sentence_bert_config.json"},
+                                                {"tokenizer", "tokenizer_config.json"},
+                                                {"prompts", "config_sentence_transformers.json"}};
+enum { N_EMBEDDER_FILES = sizeof embedder_files / sizeof *embedder_files };
 
-static const struct {
-    const char *modules, *pooling, *transformer;
-    clef_status status;
-    const char *piece; /* of the message */
-    struct {
-        int32_t n_dims, max_tokens;
-        clef_pooling pooling;
-        int32_t normalize;
-        const char *prompt, *similarity;
-    } info;
-    const char *tokenizer, *prompts; /* tokenizer_config.json, config_sentence_transformers.json */
-} embed_configs[] = {
-    {NULL, NULL, NULL, CLEF_OK, "", {D, 24, CLEF_POOL_MEAN, 0, NULL, NULL}, NULL, NULL},
-    {NULL, NULL, NULL, CLEF_OK, "", {D, 9, CLEF_POOL_MEAN, 0, NULL, NULL}, "{\"model_max_length\": 9}", NULL},
-    {NULL,
-     NULL,
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_MEAN, 0, NULL, NULL},
-     "{\"model_max_length\": 1000000000000000019884624838656}",
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"transformer_task\": \"feature-extraction\"}",
-     CLEF_OK,
-     "",
-     {D, 9, CLEF_POOL_MEAN, 0, NULL, NULL},
-     "{\"model_max_length\": 9}",
-     NULL},
-    {"[" MODULE("Transformer", "") "]", /* the tokenizer makes lower case itself */
-     NULL,
-     "{\"max_seq_length\": 12, \"do_lower_case\": true}",
-     CLEF_OK,
-     "",
-     {D, 12, CLEF_POOL_MEAN, 0, NULL, NULL},
-     "{\"do_lower_case\": true}",
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"max_seq_length\": 12}",
-     CLEF_OK,
-     "",
-     {D, 12, CLEF_POOL_MEAN, 0, NULL, NULL},
-     "{\"model_max_length\": 9}",
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"max_seq_length\": null, \"processor_kwargs\": {\"model_max_length\": 5}}",
-     CLEF_OK,
-     "",
-     {D, 5, CLEF_POOL_MEAN, 0, NULL, NULL},
-     "{\"model_max_length\": 9}",
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"transformer_task\": \"fill-mask\"}",
-     CLEF_E_UNSUPPORTED,
-     "transformer_task is fill-mask",
-     {0},
-     NULL,
-     NULL},
-    {"[" MODULE("Dropout", "d") "]",
-     NULL,
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_MEAN, 0, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode\": [\"cls\"], \"include_prompt\": false}",
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_CLS, 0, NULL, "dot"},
-     NULL,
-     "{\"prompts\": {\"q\": \"query: \"}, \"default_prompt_name\": null, \"similarity_fn_name\": \"dot\"}"},
-    {NULL,
-     NULL,
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_MEAN, 0, "query: ", NULL},
-     NULL,
-     "{\"prompts\": {\"q\": \"query: \"}, \"default_prompt_name\": \"q\"}"},
-    {NULL,
-     NULL,
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_MEAN, 0, NULL, NULL},
-     NULL,
-     "{\"prompts\": {\"q\": \"\"}, \"default_prompt_name\": \"q\"}"},
-    {NULL,
-     NULL,
-     NULL,
-     CLEF_E_FORMAT,
-     "default_prompt_name x",
-     {0},
-     NULL,
-     "{\"prompts\": {\"q\": \"query: \"}, \"default_prompt_name\": \"x\"}"},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode\": \"mean\", \"include_prompt\": false}",
-     NULL,
-     CLEF_E_UNSUPPORTED,
-     "include_prompt false",
-     {0},
-     NULL,
-     "{\"prompts\": {\"q\": \"query: \"}, \"default_prompt_name\": \"q\"}"},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"max_seq_length\":7}",
-     CLEF_OK,
-     "",
-     {D, 7, CLEF_POOL_MEAN, 0, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"max_seq_length\":700}",
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_MEAN, 0, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "," MODULE("Normalize", "n") "]",
-     "{\"pooling_mode_cls_token\":true}",
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_CLS, 1, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode_lasttoken\":true,\"pooling_mode_mean_tokens\":false}",
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_LAST, 0, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode\":\"cls\"}",
-     NULL,
-     CLEF_OK,
-     "",
-     {D, 24, CLEF_POOL_CLS, 0, NULL, NULL},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode\":\"max\"}",
-     NULL,
-     CLEF_E_UNSUPPORTED,
-     "pooling_mode max",
-     {0},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode_max_tokens\":true}",
-     NULL,
-     CLEF_E_UNSUPPORTED,
-     "pooling_mode_max_tokens",
-     {0},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]",
-     "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":true}",
-     NULL,
-     CLEF_E_UNSUPPORTED,
-     "2 kinds of pooling",
-     {0},
-     NULL,
-     NULL},
-    {"[" MODULE("Pooling", "p") "]", "[1]", NULL, CLEF_E_FORMAT, "is not an object", {0}, NULL, NULL},
-    {"[" MODULE("Pooling", "q") "]", NULL, NULL, CLEF_E_NOT_FOUND, "q/config.json", {0}, NULL, NULL},
-    {"[" MODULE("Pooling", "../p") "]", NULL, NULL, CLEF_E_FORMAT, "path ../p", {0}, NULL, NULL},
-    {"[" MODULE("Dense", "2_Dense") "]", NULL, NULL, CLEF_E_UNSUPPORTED, "module a.b.Dense", {0}, NULL, NULL},
-    {"{}", NULL, NULL, CLEF_E_FORMAT, "is an object, expected an array", {0}, NULL, NULL},
-    {"[3]", NULL, NULL, CLEF_E_FORMAT, "holds an integer", {0}, NULL, NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"max_seq_length\":0}",
-     CLEF_E_FORMAT,
-     "max_seq_length is 0",
-     {0},
-     NULL,
-     NULL},
-    {"[" MODULE("Transformer", "") "]",
-     NULL,
-     "{\"do_lower_case\":true}",
-     CLEF_E_UNSUPPORTED,
-     "do_lower_case",
-     {0},
-     NULL,
-     NULL},
-};
+static void check_info(const json_t *wanted, const clef_embedder_info *info)
+{
+    static const char *const poolings[] = {
+        [CLEF_POOL_MEAN] = "mean", [CLEF_POOL_CLS] = "cls", [CLEF_POOL_LAST] = "last"};
+    const char *prompt = case_text(wanted, "prompt"), *similarity = case_text(wanted, "similarity");
+    assert_int_equal(info->n_dims, D);
+    assert_int_equal(info->max_tokens, case_number(wanted, "max_tokens", 0));
+    assert_string_equal(poolings[info->pooling], case_text(wanted, "pooling"));
+    assert_int_equal(info->normalize, case_number(wanted, "normalize", 0));
+    assert_string_equal(info->prompt ? info->prompt : "none", prompt ? prompt : "none");
+    assert_string_equal(info->similarity, similarity ? similarity : "cosine");
+}
+
+static void check_embedder(const json_t *c)
+{
+    clef_error err = {0};
+    clef_model *m;
+    clef_embedder_info info;
+    ok(clef_model_open(temp_dir, &m, &err), &err);
+    for (int k = 0; k < N_EMBEDDER_FILES; k++)
+        if (case_text(c, embedder_files[k][0]))
+            write_text(temp_path(embedder_files[k][1]), case_text(c, embedder_files[k][0]));
+    const clef_status status = clef__embed_config(m, &info, &err);
+    check_case(c, status, &err);
+    if (!status)
+        check_info(json_object_get(c, "info"), &info);
+    for (int k = 0; k < N_EMBEDDER_FILES; k++)
+        clef__os_remove(temp_path(embedder_files[k][1]));
+    clef_model_close(m);
+}
 
 static void embedding_files(void **state)
 {
     clef_error err = {0};
-    clef_model *m;
     (void)state;
     copy_file("config.json");
     copy_file("model.safetensors");
     ok(clef__os_make_dirs(temp_path("p"), &err), &err);
-    for (size_t i = 0; i < sizeof embed_configs / sizeof *embed_configs; i++) {
-        const char *const contents[] = {embed_configs[i].modules, embed_configs[i].pooling,
-                                        embed_configs[i].transformer, embed_configs[i].tokenizer,
-                                        embed_configs[i].prompts};
-        const char *const files[] = {"modules.json", "p/config.json", "sentence_bert_config.json",
-                                     "tokenizer_config.json", "config_sentence_transformers.json"};
-        enum { N_FILES = sizeof files / sizeof *files };
-        clef_embedder_info info;
-        ok(clef_model_open(temp_dir, &m, &err), &err);
-        for (int k = 0; k < N_FILES; k++)
-            if (contents[k])
-                write_text(temp_path(files[k]), contents[k]);
-        const clef_status status = clef__embed_config(m, &info, &err);
-        check_error(contents[0] ? contents[0] : "none", status, &err, embed_configs[i].status,
-                    embed_configs[i].piece);
-        if (status == CLEF_OK) {
-            const char *prompt = embed_configs[i].info.prompt, *similarity = embed_configs[i].info.similarity;
-            assert_int_equal(info.n_dims, embed_configs[i].info.n_dims);
-            assert_int_equal(info.max_tokens, embed_configs[i].info.max_tokens);
-            assert_int_equal(info.pooling, embed_configs[i].info.pooling);
-            assert_int_equal(info.normalize, embed_configs[i].info.normalize);
-            assert_string_equal(info.prompt ? info.prompt : "none", prompt ? prompt : "none");
-            assert_string_equal(info.similarity, similarity ? similarity : "cosine");
-        }
-        for (int k = 0; k < N_FILES; k++)
-            clef__os_remove(temp_path(files[k]));
-        clef_model_close(m);
-    }
+    for_each_case("embedders.json", "files", check_embedder);
     assert_int_equal(remove(temp_path("p")), 0);
     clef__os_remove(temp_path("config.json"));
     clef__os_remove(temp_path("model.safetensors"));

@@ -1,95 +1,42 @@
 /* Constraints on tool calls: what each format allows, what it rejects, and that the reader of messages finds
  * in what is allowed the calls that were written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clef/clef.h"
-#include "tests/check.h"
+#include "tests/cases.h"
 
-/* U+FF5C and U+2581 are part of DeepSeek's tags. */
-#define BAR "\xEF\xBD\x9C"
-#define LOW "\xE2\x96\x81"
-#define BEGIN "<" BAR "tool" LOW "calls" LOW "begin" BAR ">"
-#define OPEN "<" BAR "tool" LOW "call" LOW "begin" BAR ">"
-#define SEP "<" BAR "tool" LOW "sep" BAR ">"
-#define CLOSE "<" BAR "tool" LOW "call" LOW "end" BAR ">"
-#define END "<" BAR "tool" LOW "calls" LOW "end" BAR ">"
+/* The list of tools called so in tests/fixtures/tools.json; it is left to the end of the program. */
+static const char *tools_of(const char *name)
+{
+    static json_t *texts;
+    texts = texts ? texts : json_object();
+    if (!json_object_get(texts, name)) {
+        char *text = json_dumps(case_file("tools.json", name), 0);
+        json_object_set_new(texts, name, json_string(text));
+        free(text);
+    }
+    return json_string_value(json_object_get(texts, name));
+}
 
-static const char tools[] =
-    "[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\","
-    "\"properties\":{"
-    "\"city\":{\"type\":\"string\"},\"days\":{\"type\":\"integer\",\"minimum\":1}},\"required\":[\"city\"],"
-    "\"additionalProperties\":false}}},{\"type\":\"function\",\"function\":{\"name\":\"noop\"}}]";
-
-typedef struct example {
-    clef_tool_format format;
-    const char *text, *calls; /* calls: as the reader gives them, "name arguments\n" */
-} example;
-
-#define WEATHER "weather {\"city\": \"Paris\", \"days\": 3}\n"
-
-static const example examples[] = {
-    {CLEF_TOOLS_HERMES,
-     "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}\n</tool_call>",
-     WEATHER},
-    {CLEF_TOOLS_HERMES,
-     "<tool_call>\n{\"name\": \"noop\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"noop\", "
-     "\"arguments\": {}}\n</tool_call>",
-     "noop {}\nnoop {}\n"},
-    {CLEF_TOOLS_LLAMA3, "{\"name\": \"weather\", \"parameters\": {\"city\": \"Paris\", \"days\": 3}}",
-     WEATHER},
-    {CLEF_TOOLS_MISTRAL, "[TOOL_CALLS]weather[ARGS]{\"city\": \"Paris\", \"days\": 3}", WEATHER},
-    {CLEF_TOOLS_MISTRAL,
-     "[TOOL_CALLS][{\"name\": \"noop\", \"arguments\": {}}, {\"name\": \"noop\", \"arguments\": {}}]",
-     "noop {}\nnoop {}\n"},
-    {CLEF_TOOLS_QWEN_CODER,
-     "<tool_call>\n<function=weather>\n<parameter=city>\nNew \"York\"\n</parameter>\n<parameter=days>\n3\n"
-     "</parameter>\n</function>\n</tool_call>",
-     "weather {\"city\": \"New \\\"York\\\"\", \"days\": 3}\n"},
-    {CLEF_TOOLS_QWEN_CODER, "<tool_call>\n<function=noop>\n</function>\n</tool_call>", "noop {}\n"},
-    {CLEF_TOOLS_GEMMA4, "<|tool_call>call:weather{city:<|\"|>New \"York\"<|\"|>,days:3}<tool_call|>",
-     "weather {\"city\": \"New \\\"York\\\"\", \"days\": 3}\n"},
-    {CLEF_TOOLS_GEMMA4, "<|tool_call>call:noop{}<tool_call|><|tool_call>call:noop{}<tool_call|>",
-     "noop {}\nnoop {}\n"},
-    {CLEF_TOOLS_HARMONY,
-     "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"Paris\", \"days\": "
-     "3}",
-     WEATHER},
-    {CLEF_TOOLS_HARMONY,
-     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.noop "
-     "<|constrain|>json<|message|>{}",
-     "noop {}\n"},
-    {CLEF_TOOLS_GRANITE,
-     "<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}]", WEATHER},
-    {CLEF_TOOLS_COMMAND_R,
-     "Action: ```json\n[{\"tool_name\": \"weather\", \"parameters\": {\"city\": \"Paris\", \"days\": "
-     "3}}]\n```",
-     WEATHER},
-    {CLEF_TOOLS_COMMAND_R, "<|START_ACTION|>[{\"tool_name\": \"noop\", \"parameters\": {}}]<|END_ACTION|>",
-     "noop {}\n"},
-    {CLEF_TOOLS_DEEPSEEK, BEGIN OPEN "weather" SEP "{\"city\": \"Paris\", \"days\": 3}" CLOSE END, WEATHER},
-    {CLEF_TOOLS_DEEPSEEK, BEGIN OPEN "function" SEP "noop\n```json\n{}\n```" CLOSE END, "noop {}\n"},
-    {CLEF_TOOLS_PHI4, "<|tool_call|>[{\"name\": \"noop\", \"arguments\": {}}]<|/tool_call|>", "noop {}\n"},
-    {CLEF_TOOLS_JSON,
-     "{\"tool_calls\": [{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}]}",
-     WEATHER},
-};
+static clef_tool_format format_of(const json_t *c)
+{
+    clef_error err;
+    clef_tool_format format = CLEF_TOOLS_NONE;
+    ok(clef_tool_format_find(case_text(c, "format"), &format, &err), &err);
+    return format;
+}
 
 static clef_constraint *make(clef_tool_format format, clef_tool_choice choice, const char *name)
 {
     clef_constraint *c = NULL;
     char *warnings = NULL;
     clef_error err = {0};
+    const char *tools = tools_of("constrained_tools");
     const clef_tool_constraint_opts opts = {.format = format,
                                             .tools = tools,
-                                            .tools_bytes = sizeof tools - 1,
+                                            .tools_bytes = strlen(tools),
                                             .choice = choice,
                                             .name = name,
                                             .parallel = 1};
@@ -134,19 +81,20 @@ static clef_status note_call(void *user, const clef_reply_part *part)
     return CLEF_OK;
 }
 
-static void read_back(const example *e)
+static void read_back(const json_t *c)
 {
+    const char *tools = tools_of("constrained_tools"), *text = case_text(c, "text");
     clef_reply_reader *reader = NULL;
     clef_error err = {0};
     char came[1024] = "", wanted[1024] = "";
     ok(clef_reply_reader_create(
-           &(clef_reply_opts){.format = e->format, .tools = tools, .tools_bytes = sizeof tools - 1}, &reader,
+           &(clef_reply_opts){.format = format_of(c), .tools = tools, .tools_bytes = strlen(tools)}, &reader,
            &err),
        &err);
-    ok(clef_reply_read(reader, e->text, strlen(e->text), note_call, came, &err), &err);
+    ok(clef_reply_read(reader, text, strlen(text), note_call, came, &err), &err);
     ok(clef_reply_end(reader, note_call, came, &err), &err);
     clef_reply_reader_destroy(reader);
-    for (const char *line = e->calls, *end; *line; line = end + 1) {
+    for (const char *line = case_text(c, "calls"), *end; *line; line = end + 1) {
         end = strchr(line, '\n');
         const char *space = strchr(line, ' ');
         char one[512];
@@ -158,36 +106,43 @@ static void read_back(const example *e)
     assert_string_equal(came, wanted);
 }
 
-static void test_examples(void **state)
+static void check_allowed(const json_t *c)
+{
+    const char *text = case_text(c, "text");
+    for (int choice = CLEF_TOOL_CHOICE_AUTO; choice <= CLEF_TOOL_CHOICE_REQUIRED; choice++) {
+        clef_constraint *made = make(format_of(c), (clef_tool_choice)choice, NULL);
+        int ends;
+        const size_t n = read_text(made, text, &ends);
+        if (n < strlen(text) || !ends)
+            fail_case(c, "%zu bytes are allowed", n);
+        clef_constraint_destroy(made);
+    }
+    read_back(c);
+}
+
+static void test_allowed(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        const example *e = &examples[i];
-        for (int choice = CLEF_TOOL_CHOICE_AUTO; choice <= CLEF_TOOL_CHOICE_REQUIRED; choice++) {
-            clef_constraint *c = make(e->format, (clef_tool_choice)choice, NULL);
-            int ends;
-            const size_t n = read_text(c, e->text, &ends);
-            if (n < strlen(e->text) || !ends)
-                fail_msg("%s: %s: %zu bytes allowed", clef_tool_format_name(e->format), e->text, n);
-            clef_constraint_destroy(c);
-        }
-        read_back(e);
-    }
+    for_each_case("tools.json", "constrained", check_allowed);
+}
+
+static void check_rejected(const json_t *of)
+{
+    int ends;
+    clef_constraint *c = make(format_of(of), CLEF_TOOL_CHOICE_REQUIRED, NULL);
+    assert_true(read_text(c, "Hello", &ends) < 5);
+    clef_constraint_destroy(c);
+    c = make(format_of(of), CLEF_TOOL_CHOICE_AUTO, NULL);
+    assert_int_equal(read_text(c, "Hello, [world].", &ends), 15);
+    assert_true(ends);
+    clef_constraint_destroy(c);
 }
 
 static void test_rejected(void **state)
 {
     int ends;
     (void)state;
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        clef_constraint *c = make(examples[i].format, CLEF_TOOL_CHOICE_REQUIRED, NULL);
-        assert_true(read_text(c, "Hello", &ends) < 5);
-        clef_constraint_destroy(c);
-        c = make(examples[i].format, CLEF_TOOL_CHOICE_AUTO, NULL);
-        assert_int_equal(read_text(c, "Hello, [world].", &ends), 15);
-        assert_true(ends);
-        clef_constraint_destroy(c);
-    }
+    for_each_case("tools.json", "constrained", check_rejected);
     clef_constraint *c = make(CLEF_TOOLS_HERMES, CLEF_TOOL_CHOICE_NAMED, "noop");
     assert_int_equal(read_text(c, "<tool_call>\n{\"name\": \"weather", &ends), 22);
     clef_constraint_destroy(c);
@@ -231,9 +186,10 @@ static void test_strict(void **state)
     clef_text_free(warnings);
     assert_int_equal(try(CLEF_TOOLS_JSON, strict, NULL, &warnings, &err), CLEF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "tool f: json schema: /properties/a/uniqueItems"));
-    assert_int_equal(try(CLEF_TOOLS_NONE, tools, NULL, &warnings, &err), CLEF_E_ARG);
+    assert_int_equal(try(CLEF_TOOLS_NONE, tools_of("constrained_tools"), NULL, &warnings, &err), CLEF_E_ARG);
     assert_non_null(strstr(err.text, "--tool-format"));
-    assert_int_equal(try(CLEF_TOOLS_JSON, tools, "other", &warnings, &err), CLEF_E_ARG);
+    assert_int_equal(try(CLEF_TOOLS_JSON, tools_of("constrained_tools"), "other", &warnings, &err),
+                     CLEF_E_ARG);
     assert_int_equal(try(CLEF_TOOLS_JSON, "[]", NULL, &warnings, &err), CLEF_E_ARG);
     assert_int_equal(try(CLEF_TOOLS_JSON, "{", NULL, &warnings, &err), CLEF_E_FORMAT);
     assert_int_equal(try(CLEF_TOOLS_JSON, "[{}]", NULL, &warnings, &err), CLEF_E_FORMAT);
@@ -242,18 +198,13 @@ static void test_strict(void **state)
 /* References of a function's schema are its own. */
 static void test_references(void **state)
 {
-    static const char list[] =
-        "[{\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{\"$defs\":{\"n\":{\"type\":"
-        "\"integer\"}},"
-        "\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"required\":[\"x\"]}}},"
-        "{\"function\":{\"name\":\"g\",\"strict\":true,\"parameters\":{\"$defs\":{\"n\":{\"type\":\"null\"}},"
-        "\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"required\":[\"x\"]}}}]";
+    const char *list = tools_of("referring_tools");
     clef_constraint *c = NULL;
     clef_error err = {0};
     int ends;
     const clef_tool_constraint_opts opts = {.format = CLEF_TOOLS_LLAMA3,
                                             .tools = list,
-                                            .tools_bytes = sizeof list - 1,
+                                            .tools_bytes = strlen(list),
                                             .choice = CLEF_TOOL_CHOICE_REQUIRED};
     (void)state;
     ok(clef_tool_constraint_create(&opts, &c, NULL, &err), &err);
@@ -267,55 +218,35 @@ static void test_references(void **state)
 }
 
 /* Values within values, as Gemma 4 writes them. */
-static void test_gemma(void **state)
+static void check_gemma(const json_t *of)
 {
-    static const char list[] =
-        "[{\"function\":{\"name\":\"f\",\"parameters\":{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":"
-        "{"
-        "\"v\":{\"type\":[\"integer\",\"null\"]},\"a "
-        "b\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},"
-        "\"minItems\":1,\"maxItems\":2}},\"required\":[\"v\"],\"additionalProperties\":{\"enum\":[true,\"x\"]"
-        "}}},"
-        "\"properties\":{\"x\":{\"$ref\":\"#/$defs/t\"},\"y\":{\"type\":\"array\"}},\"required\":[\"x\"]}}}]";
-    static const struct {
-        const char *text;
-        int is_allowed;
-    } texts[] = {{"{x:{v:1}}", 1},
-                 {"{x:{v:null,<|\"|>a b<|\"|>:[{v:2},{v:3,k:true,l:<|\"|>x<|\"|>}]}}", 1},
-                 {"{x:{v:1,k:true},y:[1,<|\"|>z<|\"|>,[],{q:{}}]}", 1},
-                 {"{x:{v:1},y:[]}", 1},
-                 {"{}", 0},
-                 {"{y:[]}", 0},
-                 {"{x:{v:1},}", 0},
-                 {"{x:{k:true}}", 0},
-                 {"{x:{v:1,k:false}}", 0},
-                 {"{x:{v:1,<|\"|>a b<|\"|>:[]}}", 0},
-                 {"{x:{v:1,<|\"|>a b<|\"|>:[{v:1},{v:1},{v:1}]}}", 0},
-                 {"{x:{v:1.5}}", 0},
-                 {"{x:{v:1},z:1}", 0}};
+    const char *list = tools_of("gemma_tools");
     clef_constraint *c = NULL;
     clef_error err = {0};
+    char whole[300];
+    int ends;
     const clef_tool_constraint_opts opts = {.format = CLEF_TOOLS_GEMMA4,
                                             .tools = list,
-                                            .tools_bytes = sizeof list - 1,
+                                            .tools_bytes = strlen(list),
                                             .choice = CLEF_TOOL_CHOICE_REQUIRED};
-    (void)state;
     ok(clef_tool_constraint_create(&opts, &c, NULL, &err), &err);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char whole[300];
-        int ends;
-        snprintf(whole, sizeof whole, "<|tool_call>call:f%s<tool_call|>", texts[i].text);
-        read_text(c, whole, &ends);
-        if (ends != texts[i].is_allowed)
-            fail_msg("%s: allowed %d, expected %d", whole, ends, texts[i].is_allowed);
-    }
+    snprintf(whole, sizeof whole, "<|tool_call>call:f%s<tool_call|>", case_text(of, "text"));
+    read_text(c, whole, &ends);
+    if (ends != (int)case_number(of, "is_allowed", 0))
+        fail_case(of, "allowed %d", ends);
     clef_constraint_destroy(c);
+}
+
+static void test_gemma(void **state)
+{
+    (void)state;
+    for_each_case("tools.json", "gemma", check_gemma);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),   cmocka_unit_test(test_rejected), cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_allowed),    cmocka_unit_test(test_rejected), cmocka_unit_test(test_strict),
         cmocka_unit_test(test_references), cmocka_unit_test(test_gemma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
