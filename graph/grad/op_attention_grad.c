@@ -103,9 +103,9 @@ static clef_status attention_grad_infer(clef_value *n, clef_error *err)
 
 /* ---- reference --------------------------------------------------------------------------------- */
 
-/* The inputs of the attention; those of one head of the gradients. */
+/* The attention; the gradients of its inputs. */
 typedef struct ref_call {
-    const clef_value *attention;
+    clef__ref_attention attention;
     clef_ref_tensor in[CLEF_ATTENTION_N_IN];
     double *dq, *dk, *dv;
 } ref_call;
@@ -130,20 +130,20 @@ static void ref_query(const ref_call *c, clef__ref_query r, const double *y, con
     const clef_ref_tensor *q = &c->in[CLEF_ATTENTION_Q], *k = &c->in[CLEF_ATTENTION_K],
                           *v = &c->in[CLEF_ATTENTION_V];
     const int64_t H = q->n[1], Hk = k->n[1], D = q->n[3], S = k->n[2], E = v->n[3], hk = r.h / (H / Hk);
-    const double *x = q->x + clef__ref_at(q, r.b, r.h, r.t, 0);
+    const double *x = clef__attention_ref_row(c->in, CLEF_ATTENTION_Q, r, 0);
     const double mean = dot(y, dy, E);
     double most = -INFINITY, sum = 0, slope;
     for (int64_t s = 0; s < S; s++)
-        most = fmax(most, clef__attention_ref_logit(c->attention, c->in, r, s, &slope));
+        most = fmax(most, clef__attention_ref_logit(&c->attention, r, s, x, &slope));
     most = most > -INFINITY ? most : 0;
     for (int64_t s = 0; s < S; s++)
-        sum += exp(clef__attention_ref_logit(c->attention, c->in, r, s, &slope) - most);
+        sum += exp(clef__attention_ref_logit(&c->attention, r, s, x, &slope) - most);
     for (int64_t s = 0; s < S; s++) {
-        const double z = clef__attention_ref_logit(c->attention, c->in, r, s, &slope);
+        const double z = clef__attention_ref_logit(&c->attention, r, s, x, &slope);
         if (z == -INFINITY)
             continue;
-        const double *key = k->x + clef__attention_ref_key(c->in, CLEF_ATTENTION_K, r, s),
-                     *value = v->x + clef__attention_ref_key(c->in, CLEF_ATTENTION_V, r, s);
+        const double *key = clef__attention_ref_row(c->in, CLEF_ATTENTION_K, r, s),
+                     *value = clef__attention_ref_row(c->in, CLEF_ATTENTION_V, r, s);
         const double p = exp(z - most) / sum, ds = p * (dot(dy, value, E) - mean) * slope;
         add_scaled(c->dq + ((r.b * q->n[2] + r.t) * H + r.h) * D, ds, key, D);
         add_scaled(c->dk + ((r.b * S + s) * Hk + hk) * D, ds, x, D);
@@ -161,7 +161,7 @@ static void attention_grad_ref(const clef_value *n, const clef_ref_tensor *in, c
     const clef_value attention = clef__attention_of_grad(n);
     const clef_ref_tensor *q = &in[Q];
     const int64_t B = q->n[0], H = q->n[1], T = q->n[2], E = in[V].n[3];
-    ref_call c = {.attention = &attention, .dq = out->x};
+    ref_call c = {.attention = {&attention, c.in, clef__attention_ref_row, c.in}, .dq = out->x};
     for (int32_t i = 0; i < n->n_in; i++)
         if (in_attention[i] >= 0)
             c.in[in_attention[i]] = in[i];
@@ -169,7 +169,7 @@ static void attention_grad_ref(const clef_value *n, const clef_ref_tensor *in, c
     c.dv = c.dk + size_of(&in[K]);
     memset(out->x, 0, (size_t)size_of(out) * sizeof *out->x);
     for (int64_t i = 0; i < B * T * H; i++) {
-        const clef__ref_query r = {i / H / T, i % H, i / H % T, -1};
+        const clef__ref_query r = {i / H / T, i % H, i / H % T, {-1, 0, 0}};
         ref_query(&c, r, in[Y].x + i * E, in[DY].x + i * E);
     }
 }

@@ -63,35 +63,28 @@ clef_value *clef_attention_of_documents(clef_graph *g, clef_value *q, clef_value
                       &causal);
 }
 
-/* Shape [B, H, T, S] of the scores, which are never stored. */
+/* Shape [B, H, T, S] of the scores, which are never stored. With pages S is the mask's, or else all positions
+ * that a sequence has pages for. */
 static clef_shape scores_shape(const clef_value *n)
 {
-    const clef_dim *q = n->in[0]->shape.dim, *k = n->in[1]->shape.dim;
-    return clef_shape_4(q[0], q[1], q[2], clef__seen_keys(k[2], n->in[MASK], n->in[PAGES]));
-}
-
-clef_dim clef__seen_keys(clef_dim keys, const clef_value *mask, const clef_value *pages)
-{
-    if (!pages)
-        return keys;
-    const clef_dim last = mask ? clef__dim_right(&mask->shape, 0) : clef_n(1);
-    clef_dim all = pages->shape.dim[1];
-    all.n *= KV_PAGE;
-    return last.symbol || last.n != 1 ? last : all;
-}
-
-clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S)
-{
-    clef_value scores = *n;
-    scores.shape = clef_shape_4(B, H, T, S);
-    return scores;
+    const clef_dim *q = n->in[Q]->shape.dim;
+    const clef_value *mask = n->in[MASK], *pages = n->in[PAGES];
+    clef_dim keys = n->in[K]->shape.dim[2];
+    if (pages) {
+        keys = mask ? clef__dim_right(&mask->shape, 0) : clef_n(1);
+        if (!keys.symbol && keys.n == 1) {
+            keys = pages->shape.dim[1];
+            keys.n *= KV_PAGE;
+        }
+    }
+    return clef_shape_4(q[0], q[1], q[2], keys);
 }
 
 clef_attention_call clef__attention_call(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_opts *o = (const void *)n->attr;
-    const clef_shape s = scores_shape(n);
-    const clef_value scores = clef__attention_scores(n, s.dim[0], s.dim[1], s.dim[2], s.dim[3]);
+    clef_value scores = *n;
+    scores.shape = scores_shape(n);
     clef_attention_call call = {.out = n,
                                 .q = n->in[0],
                                 .k = n->in[1],
@@ -199,14 +192,18 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
     return s ? s : check_pages(n, err);
 }
 
-int64_t clef__attention_ref_key(const clef_ref_tensor *in, int32_t i, clef__ref_query r, int64_t s)
+/* ---- reference ------------------------------------------------------------------------------- */
+
+const double *clef__attention_ref_row(const void *tensors, int32_t i, clef__ref_query r, int64_t s)
 {
-    const clef_ref_tensor *c = &in[i];
+    const clef_ref_tensor *in = tensors, *c = &in[i];
+    if (i == Q)
+        return c->x + clef__ref_at(c, r.b, r.h, r.t, 0);
     const int64_t hk = r.h / (in[Q].n[1] / c->n[1]);
     if (!in[PAGES].x)
-        return clef__ref_at(c, r.b, hk, s, 0);
-    const int64_t row = clef__ref_pool_row(c, &in[PAGES], r.sequence, hk, s);
-    return row < 0 ? -1 : row * c->n[3];
+        return c->x + clef__ref_at(c, r.b, hk, s, 0);
+    const int64_t row = clef__ref_pool_row(c, &in[PAGES], r.run.sequence, hk, s);
+    return row < 0 ? NULL : c->x + row * c->n[3];
 }
 
 static int ref_sees(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s)
@@ -218,22 +215,23 @@ static int ref_sees(const clef_value *n, const clef_ref_tensor *in, clef__ref_qu
            !(o->window > 0 && (s <= at - o->window || s >= at + o->window));
 }
 
-double clef__attention_ref_logit(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s,
+double clef__attention_ref_logit(const clef__ref_attention *c, clef__ref_query r, int64_t s, const double *q,
                                  double *slope)
 {
-    const clef_attention_opts *o = (const void *)n->attr;
-    const clef_ref_tensor *q = &in[Q], *mask = &in[MASK];
-    const int64_t key = clef__attention_ref_key(in, K, r, s);
-    const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
-    const int keep = mask->x && n->in[MASK]->dtype != CLEF_F32;
+    const clef_attention_opts *o = (const void *)c->n->attr;
+    const clef_ref_tensor *mask = &c->in[MASK];
     const double scale = o->scale != 0 ? (double)o->scale : 1, cap = (double)o->softcap;
+    const double *k = ref_sees(c->n, c->in, r, s) ? c->row(c->rows, K, r, s) : NULL;
     double z = 0;
     *slope = scale;
-    if (key < 0 || (keep && m == 0) || !ref_sees(n, in, r, s))
+    if (!k) /* a page may have more rows than the mask */
         return -INFINITY;
-    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = in[K].x + key;
-    for (int64_t d = 0; d < q->n[3]; d++)
-        z += a[d] * b[d];
+    const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
+    const int keep = mask->x && c->n->in[MASK]->dtype != CLEF_F32;
+    if (keep && m == 0)
+        return -INFINITY;
+    for (int64_t d = 0; d < c->in[K].n[3]; d++)
+        z += q[d] * k[d];
     z *= scale;
     if (cap > 0) {
         const double t = tanh(z / cap);
@@ -243,35 +241,45 @@ double clef__attention_ref_logit(const clef_value *n, const clef_ref_tensor *in,
     return keep ? z : z + m;
 }
 
-/* The reference uses an online softmax, too, so that it allocates nothing. */
+/* With an online softmax, too, so that it allocates nothing. */
+static void ref_query(const clef__ref_attention *c, clef__ref_query r, double *y)
+{
+    const clef_ref_tensor *in = c->in;
+    const int64_t S = in[PAGES].x ? in[PAGES].n[3] * KV_PAGE : in[V].n[2], E = in[V].n[3];
+    const double *q = c->row(c->rows, Q, r, 0), *sink = in[SINKS].x ? in[SINKS].x + r.h : NULL;
+    double max = sink ? *sink : -INFINITY, sum = sink ? 1 : 0;
+    memset(y, 0, (size_t)E * sizeof *y);
+    for (int64_t s = 0; s < S; s++) {
+        double slope;
+        const double z = clef__attention_ref_logit(c, r, s, q, &slope);
+        if (z == -INFINITY)
+            continue;
+        const double *v = c->row(c->rows, V, r, s);
+        const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
+        max = new_max;
+        sum = sum * keep + p;
+        for (int64_t e = 0; e < E; e++)
+            y[e] = y[e] * keep + p * v[e];
+    }
+    for (int64_t e = 0; e < E && sum != 0; e++)
+        y[e] /= sum;
+}
+
+void clef__attention_ref(const clef__ref_attention *c, clef_ref_tensor *out)
+{
+    const clef_ref_tensor *in = c->in;
+    const int64_t T = out->n[1], H = out->n[2], E = out->n[3];
+    for (int64_t i = 0; i < out->n[0] * T * H; i++) {
+        clef__ref_query r = {i / H / T, i % H, i / H % T, {-1, 0, 0}};
+        if (in[PAGES].x && !clef__ref_find_run(&in[RUNS], r.b, &r.run))
+            r.run = (clef__ref_run){-1, 0, 0};
+        ref_query(c, r, out->x + i * E);
+    }
+}
+
 static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    const clef_ref_tensor *q = &in[0], *v = &in[2];
-    const int64_t H = q->n[1], T = q->n[2], S = in[PAGES].x ? in[PAGES].n[3] * KV_PAGE : v->n[2], E = v->n[3];
-    for (int64_t i = 0; i < q->n[0] * H * T; i++) {
-        clef__ref_run run = {-1, 0, 0};
-        if (in[PAGES].x && !clef__ref_find_run(&in[RUNS], i / T / H, &run))
-            run.sequence = -1;
-        const clef__ref_query r = {i / T / H, i / T % H, i % T, run.sequence};
-        const double *sink = in[5].x ? in[5].x + r.h : NULL;
-        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY,
-               sum = sink ? 1 : 0;
-        memset(y, 0, (size_t)E * sizeof *y);
-        for (int64_t s = 0; s < S; s++) {
-            double slope;
-            const double z = clef__attention_ref_logit(n, in, r, s, &slope);
-            if (z == -INFINITY)
-                continue;
-            const double *vs = v->x + clef__attention_ref_key(in, V, r, s);
-            const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
-            max = new_max;
-            sum = sum * keep + p;
-            for (int64_t e = 0; e < E; e++)
-                y[e] = y[e] * keep + p * vs[e];
-        }
-        for (int64_t e = 0; e < E && sum != 0; e++)
-            y[e] /= sum;
-    }
+    clef__attention_ref(&(clef__ref_attention){n, in, clef__attention_ref_row, in}, out);
 }
 
 static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)

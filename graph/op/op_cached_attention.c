@@ -1,9 +1,9 @@
-/* cached_attention: norm, rope, cache writes and attention of a step in one node. */
+/* cached_attention: norm, rope, cache writes and attention of a step in one node. The attention itself, from
+ * its checks to its launches, is that of graph/op/op_attention.c. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/lower/attention/attention.h"
-#include "graph/lower/paging.h"
 #include "graph/op/ways.h"
 
 enum {
@@ -21,6 +21,11 @@ enum {
     PAGES,
     N_IN
 }; /* indices of the inputs */
+
+/* The input of attention that input i is; -1: none. */
+static const int32_t in_attention[N_IN] = {
+    CLEF_ATTENTION_Q,    -1, -1, CLEF_ATTENTION_K,    CLEF_ATTENTION_V,    CLEF_ATTENTION_POS, -1,
+    CLEF_ATTENTION_MASK, -1, -1, CLEF_ATTENTION_RUNS, CLEF_ATTENTION_PAGES};
 
 static const clef_attr_def cached_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, scale), NULL},
@@ -51,11 +56,35 @@ static const clef_value *sliced(const clef_value *cache)
     return cache;
 }
 
-static clef_value scores_of(const clef_value *n)
+/* The attention over the caches once the step has written to them, as far as infer, ref, cost, draw and lower
+ * of attention read it. *q becomes its queries: those of n as [B, H, T, D]. */
+static clef_value attention_of(const clef_value *n, clef_value *q)
 {
-    const clef_dim *q = n->in[Q]->shape.dim;
-    return clef__attention_scores(n, q[0], q[2], q[1],
-                                  clef__seen_keys(n->in[K_CACHE]->shape.dim[2], n->in[MASK], n->in[PAGES]));
+    const clef_cached_attention_opts *o = (const void *)n->attr;
+    const clef_attention_opts opts = {.scale = o->scale,
+                                      .softcap = o->softcap,
+                                      .causal = o->causal,
+                                      .window = o->window,
+                                      .batch_invariant = o->batch_invariant};
+    const clef_permute_opts by_head = {{0, 2, 1, 3}};
+    const clef_dim *d = n->in[Q]->shape.dim;
+    clef_value a = {.graph = n->graph,
+                    .op = CLEF_OP_attention,
+                    .dtype = CLEF_F32,
+                    .shape = n->shape,
+                    .name = n->name,
+                    .n_in = CLEF_ATTENTION_N_IN};
+    for (int32_t i = 0; i < N_IN; i++)
+        if (in_attention[i] >= 0)
+            a.in[in_attention[i]] = n->in[i];
+    *q = *n->in[Q];
+    q->op = CLEF_OP_permute;
+    q->in[0] = n->in[Q];
+    q->shape = clef_shape_4(d[0], d[2], d[1], d[3]);
+    memcpy(q->attr, &by_head, sizeof by_head);
+    memcpy(a.attr, &opts, sizeof opts);
+    a.in[CLEF_ATTENTION_Q] = q;
+    return a;
 }
 
 /* ---- inference ------------------------------------------------------------------------------- */
@@ -95,40 +124,28 @@ static clef_status check_heads(const clef_value *n, clef_error *err)
     const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
                      clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(q->dim[1], k->dim[1]) &&
                      clef__dim_equal(k->dim[1], v->dim[1]) && clef__dim_equal(k->dim[2], v->dim[2]) &&
-                     clef__dim_equal(q->dim[3], k->dim[3]) && !q->dim[2].symbol && !k->dim[2].symbol &&
-                     q->dim[2].n % k->dim[2].n == 0;
+                     clef__dim_equal(q->dim[3], k->dim[3]);
     if (!fits)
-        return clef__fail(
-            err, CLEF_E_SHAPE,
-            "q %s, k %s, v %s: expected [B, T, H, D], [B, T, Hk, D] and [B, T, Hk, E], H a multiple of Hk",
-            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
-            clef__shape_text(n->graph, v, c));
-    if (k->dim[3].symbol || v->dim[3].symbol || k->dim[3].n > CLEF_MAX_HEAD || v->dim[3].n > CLEF_MAX_HEAD)
-        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d",
-                          clef__shape_text(n->graph, k, a), clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "q %s, k %s, v %s: expected [B, T, H, D], [B, T, Hk, D] and [B, T, Hk, E]",
+                          clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
+                          clef__shape_text(n->graph, v, c));
     return CLEF_OK;
 }
 
+/* What comes before the attention. */
 static clef_status check_options(const clef_value *n, clef_error *err)
 {
-    const clef_value *pos = n->in[POS], *freqs = n->in[FREQS], *mask = n->in[MASK];
+    const clef_value *freqs = n->in[FREQS];
     const clef_shape *q = &n->in[Q]->shape;
-    const clef_value scores = scores_of(n);
+    const clef_rope_pairing pairing = ((const clef_cached_attention_opts *)(const void *)n->attr)->pairing;
     char a[96], b[96];
-    if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], q->dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s",
-                          clef__shape_text(n->graph, &pos->shape, a), clef__shape_text(n->graph, q, b));
     if (freqs &&
         (freqs->shape.rank != 1 || freqs->shape.dim[0].symbol || freqs->shape.dim[0].n > q->dim[3].n / 2))
         return clef__fail(err, CLEF_E_SHAPE, "freqs %s, expected at most half the last dim of q %s",
                           clef__shape_text(n->graph, &freqs->shape, a), clef__shape_text(n->graph, q, b));
-    if (mask && !clef__broadcasts_to(&mask->shape, &scores.shape))
-        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s",
-                          clef__shape_text(n->graph, &mask->shape, a),
-                          clef__shape_text(n->graph, &scores.shape, b));
     if (!n->in[Q_NORM] != !n->in[K_NORM])
         return clef__fail(err, CLEF_E_ARG, "a norm of q or of k alone");
-    const clef_rope_pairing pairing = ((const clef_cached_attention_opts *)(const void *)n->attr)->pairing;
     if ((uint32_t)pairing > CLEF_ROPE_INTERLEAVED_TO_HALVES)
         return clef__fail(err, CLEF_E_ARG, "expected a clef_rope_pairing, got %d", (int)pairing);
     if (pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES && n->in[Q_NORM])
@@ -143,23 +160,6 @@ static clef_status check_options(const clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* With pages each row of the batch is one position, and sees what comes before it in its sequence. */
-static clef_status check_pages(const clef_value *n, clef_error *err)
-{
-    const clef_cached_attention_opts *o = (const void *)n->attr;
-    const clef_shape *q = &n->in[Q]->shape;
-    char text[96];
-    if (!n->in[PAGES] && !n->in[RUNS])
-        return CLEF_OK;
-    if (!clef__dim_equal(q->dim[1], clef_n(1)) || !o->causal)
-        return clef__fail(err, CLEF_E_ARG, "q %s, causal=%d: with pages expected [B, 1, H, D], causal=1",
-                          clef__shape_text(n->graph, q, text), o->causal);
-    const clef_status s =
-        clef__check_paging(n, n->in[K_CACHE], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
-    return s ? s
-             : clef__check_paging(n, n->in[V_CACHE], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
-}
-
 static clef_status cached_infer(clef_value *n, clef_error *err)
 {
     clef_status s = check_heads(n, err);
@@ -167,19 +167,13 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
         s = check_cache(n, K_CACHE, err);
     if (!s)
         s = check_cache(n, V_CACHE, err);
-    if (!s && !clef__dim_equal(n->in[K_CACHE]->shape.dim[2], n->in[V_CACHE]->shape.dim[2]))
-        s = clef__fail(err, CLEF_E_SHAPE, "the caches %s and %s show different numbers of rows",
-                       n->in[K_CACHE]->name, n->in[V_CACHE]->name);
-    if (!s)
-        s = check_options(n, err);
-    if (!s)
-        s = check_pages(n, err);
     if (s)
         return s;
-    const clef_dim *q = n->in[Q]->shape.dim;
-    n->dtype = CLEF_F32;
-    n->shape = clef_shape_4(q[0], q[1], q[2], n->in[V]->shape.dim[3]);
-    return CLEF_OK;
+    clef_value q, attention = attention_of(n, &q);
+    s = clef__ops[CLEF_OP_attention]->infer(&attention, err);
+    n->dtype = attention.dtype;
+    n->shape = attention.shape;
+    return s ? s : check_options(n, err);
 }
 
 /* ---- reference ------------------------------------------------------------------------------- */
@@ -187,124 +181,88 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
 typedef struct ref_step {
     const clef_value *n;
     const clef_ref_tensor *in;
-    int64_t b, t, h;   /* the query */
-    clef__ref_run run; /* with pages: the query's */
+    clef_ref_tensor attention[CLEF_ATTENTION_N_IN]; /* its inputs, with the old rows of the caches */
+    double *rows[CLEF_ATTENTION_V + 1];             /* the last ones of q, k and v */
 } ref_step;
 
-static int64_t ref_position(const ref_step *r, int64_t t)
+static int64_t ref_position(const ref_step *c, int64_t b, int64_t t)
 {
-    return t + (r->in[POS].x ? (int64_t)r->in[POS].x[r->b] : 0);
+    return t + (c->in[POS].x ? (int64_t)c->in[POS].x[b] : 0);
 }
 
 /* Where the step has the new row of position s: in row *b at *t. Returns 0 if the row is old. */
-static int ref_is_new(const ref_step *r, int64_t s, int64_t *b, int64_t *t)
+static int ref_is_new(const ref_step *c, clef__ref_query r, int64_t s, int64_t *b, int64_t *t)
 {
-    *b = r->b;
-    *t = s - ref_position(r, 0);
-    if (!r->in[PAGES].x)
-        return *t >= 0 && *t < r->in[K].n[1];
+    *b = r.b;
+    *t = s - ref_position(c, r.b, 0);
+    if (!c->in[PAGES].x)
+        return *t >= 0 && *t < c->in[K].n[1];
     *t = 0;
-    for (*b = r->run.first; *b < r->run.first + r->run.rows; ++*b)
-        if ((int64_t)r->in[POS].x[*b] == s)
+    for (*b = r.run.first; *b < r.run.first + r.run.rows; ++*b)
+        if (ref_position(c, *b, 0) == s)
             return 1;
     return 0;
 }
 
 /* Computes head h of q or k at position t of row b, after norm and rope. */
-static void ref_head(const ref_step *r, int32_t i, int64_t b, int64_t t, int64_t h, double *x)
+static void ref_head(const ref_step *c, int32_t i, int64_t b, int64_t t, int64_t h, double *x)
 {
-    const clef_cached_attention_opts *o = (const void *)r->n->attr;
-    const clef_ref_tensor *from = &r->in[i], *norm = &r->in[i == Q ? Q_NORM : K_NORM], *freqs = &r->in[FREQS];
+    const clef_cached_attention_opts *o = (const void *)c->n->attr;
+    const clef_ref_tensor *from = &c->in[i], *norm = &c->in[i == Q ? Q_NORM : K_NORM], *freqs = &c->in[FREQS];
     const int64_t D = from->n[3];
     double squares = 0;
-    const int64_t at = t + (r->in[POS].x ? (int64_t)r->in[POS].x[b] : 0);
     memcpy(x, from->x + clef__ref_at(from, b, t, h, 0), (size_t)D * sizeof *x);
     for (int64_t d = 0; d < D; d++)
         squares += x[d] * x[d] / (double)D;
     for (int64_t d = 0; d < D && norm->x; d++)
         x[d] *= norm->x[d] / sqrt(squares + (double)o->eps);
     if (freqs->x)
-        clef__ref_turn(x, freqs->x, freqs->n[3], (double)at, o->pairing,
+        clef__ref_turn(x, freqs->x, freqs->n[3], (double)ref_position(c, b, t), o->pairing,
                        o->rope_scale != 0 ? (double)o->rope_scale : 1);
 }
 
-/* Row s of a cache after the step's writes. Returns 0 if there is none. */
-static int ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, double *x)
+/* clef__ref_attention.row: computes new rows again for every query, so that it allocates nothing. */
+static const double *ref_row(const void *step, int32_t i, clef__ref_query r, int64_t s)
 {
-    const clef_ref_tensor *c = &r->in[cache], *v = &r->in[V];
-    const int64_t n = c->n[3];
+    const ref_step *c = step;
+    double *x = c->rows[i];
     int64_t b, t;
-    if (ref_is_new(r, s, &b, &t)) {
-        if (cache == K_CACHE)
-            ref_head(r, K, b, t, h, x);
-        else
-            memcpy(x, v->x + clef__ref_at(v, b, t, h, 0), (size_t)n * sizeof *x);
-        clef__ref_keep(r->n->in[cache]->dtype, x, n, x);
-        return 1;
+    if (i == CLEF_ATTENTION_Q) {
+        ref_head(c, Q, r.b, r.t, r.h, x);
+        return x;
     }
-    const int64_t row = r->in[PAGES].x ? clef__ref_pool_row(c, &r->in[PAGES], r->run.sequence, h, s) * n
-                                       : clef__ref_at(c, r->b, h, s, 0);
-    if (row >= 0)
-        memcpy(x, c->x + row, (size_t)n * sizeof *x);
-    return row >= 0;
+    if (!ref_is_new(c, r, s, &b, &t))
+        return clef__attention_ref_row(c->attention, i, r, s);
+    const clef_ref_tensor *v = &c->in[V];
+    const int64_t hk = r.h / (c->in[Q].n[2] / v->n[2]);
+    if (i == CLEF_ATTENTION_K)
+        ref_head(c, K, b, t, hk, x);
+    else
+        memcpy(x, v->x + clef__ref_at(v, b, t, hk, 0), (size_t)v->n[3] * sizeof *x);
+    clef__ref_keep(c->n->in[i == CLEF_ATTENTION_K ? K_CACHE : V_CACHE]->dtype, x, c->attention[i].n[3], x);
+    return x;
 }
 
-/* The score of one key; -INFINITY if the key is masked. */
-static double ref_score(const ref_step *r, const double *q, const double *k, int64_t s)
-{
-    const clef_cached_attention_opts *o = (const void *)r->n->attr;
-    const clef_ref_tensor *mask = &r->in[MASK];
-    const int64_t at = ref_position(r, r->t);
-    const int keep = mask->x && r->n->in[MASK]->dtype != CLEF_F32;
-    double z = 0;
-    if ((o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
-        return -INFINITY;
-    /* A page may have more rows than the mask; those are beyond `at`. */
-    const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
-    if (keep && m == 0)
-        return -INFINITY;
-    for (int64_t d = 0; d < r->in[Q].n[3]; d++)
-        z += q[d] * k[d];
-    z *= o->scale != 0 ? (double)o->scale : 1;
-    if (o->softcap > 0)
-        z = (double)o->softcap * tanh(z / (double)o->softcap);
-    return keep ? z : z + m;
-}
-
-/* The reference computes rows again for every query, so that it allocates nothing. */
 static void cached_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    const int64_t T = out->n[1], H = out->n[2], E = out->n[3], group = H / in[K].n[2];
-    const int64_t S = in[PAGES].x ? in[PAGES].n[3] * KV_PAGE : in[K_CACHE].n[2];
-    for (int64_t i = 0; i < out->n[0] * T * H; i++) {
-        ref_step r = {n, in, i / H / T, i / H % T, i % H, {-1, 0, 0}};
-        double q[CLEF_MAX_HEAD], row[CLEF_MAX_HEAD], *y = out->x + i * E, max = -INFINITY, sum = 0;
-        if (in[PAGES].x)
-            clef__ref_find_run(&in[RUNS], r.b, &r.run);
-        ref_head(&r, Q, r.b, r.t, r.h, q);
-        memset(y, 0, (size_t)E * sizeof *y);
-        for (int64_t s = 0; s < S; s++) {
-            const double z = ref_row(&r, K_CACHE, r.h / group, s, row) ? ref_score(&r, q, row, s) : -INFINITY;
-            if (z == -INFINITY)
-                continue;
-            const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
-            ref_row(&r, V_CACHE, r.h / group, s, row);
-            max = new_max;
-            sum = sum * keep + p;
-            for (int64_t e = 0; e < E; e++)
-                y[e] = y[e] * keep + p * row[e];
-        }
-        for (int64_t e = 0; e < E && sum != 0; e++)
-            y[e] /= sum;
-    }
+    clef_value q;
+    const clef_value attention = attention_of(n, &q);
+    const int64_t *d = in[Q].n;
+    double rows[CLEF_ATTENTION_V + 1][CLEF_MAX_HEAD];
+    ref_step step = {.n = n, .in = in, .rows = {rows[0], rows[1], rows[2]}};
+    for (int32_t i = 0; i < N_IN; i++)
+        if (in_attention[i] >= 0)
+            step.attention[in_attention[i]] = in[i];
+    step.attention[CLEF_ATTENTION_Q] = (clef_ref_tensor){.n = {d[0], d[2], d[1], d[3]}};
+    clef__attention_ref(&(clef__ref_attention){&attention, step.attention, ref_row, &step}, out);
 }
 
 static clef_cost cached_cost(const clef_value *n, const int64_t *symbols)
 {
+    clef_value q;
+    const clef_value attention = attention_of(n, &q);
     clef_cost cost = clef__cost_elementwise(n, symbols, 0); /* the caches are read as far as they are seen */
-    const clef_value scores = scores_of(n);
-    cost.flops = (double)clef__elements(&scores, symbols) *
-                 (double)(2 * n->in[K]->shape.dim[3].n + 2 * n->in[V]->shape.dim[3].n + 5);
+    cost.flops = clef__ops[CLEF_OP_attention]->cost(&attention, symbols).flops;
     return cost;
 }
 
@@ -325,22 +283,17 @@ static uint32_t capacity_of(const clef_lowering *lo, const clef_value *n, int32_
 clef_attention_call clef__cached_attention_call(const clef_lowering *lo, const clef_value *n)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
-    const clef_value scores = scores_of(n), *const *in = (const clef_value *const *)n->in;
-    clef_attention_call call = {.out = n,
-                                .q = in[Q],
-                                .k = in[K_CACHE],
-                                .v = in[V_CACHE],
-                                .mask = in[MASK],
-                                .pos = in[POS],
-                                .new_k = in[K],
-                                .new_v = in[V],
-                                .freqs = in[FREQS],
-                                .q_norm = in[Q_NORM],
-                                .k_norm = in[K_NORM],
-                                .runs = in[RUNS],
-                                .pages = in[PAGES],
-                                .batch_invariant = o->batch_invariant,
-                                .pairing = o->pairing};
+    clef_value q, *const *in = n->in;
+    const clef_value attention = attention_of(n, &q);
+    clef_attention_call call = clef__attention_call(lo, &attention);
+    call.out = n;
+    call.q = in[Q];
+    call.new_k = in[K];
+    call.new_v = in[V];
+    call.freqs = in[FREQS];
+    call.q_norm = in[Q_NORM];
+    call.k_norm = in[K_NORM];
+    call.pairing = o->pairing;
     call.args.heads = (attention_heads_args){.new_k = by_head(clef__view(lo, in[K])),
                                              .new_v = by_head(clef__view(lo, in[V])),
                                              .capacity = capacity_of(lo, n, K_CACHE),
@@ -349,18 +302,6 @@ clef_attention_call clef__cached_attention_call(const clef_lowering *lo, const c
                                              .k_norm = clef__view(lo, in[K_NORM]).offset,
                                              .turn_scale = o->rope_scale != 0 ? o->rope_scale : 1,
                                              .eps = o->eps};
-    call.args.a = (attention_args){.q = by_head(clef__view(lo, in[Q])),
-                                   .k = clef__view(lo, in[K_CACHE]),
-                                   .v = clef__view(lo, in[V_CACHE]),
-                                   .mask = clef__view_as(lo, in[MASK], &scores),
-                                   .pos = clef__view(lo, in[POS]).offset,
-                                   .scale = o->scale != 0 ? o->scale : 1,
-                                   .softcap = o->softcap,
-                                   .causal = o->causal,
-                                   .window = o->window,
-                                   .paging = clef__paging_args(lo, in[RUNS], in[PAGES])};
-    clef__n4(lo, &scores, call.args.a.n);
-    call.args.a.group = call.args.a.n[1] / clef__n(lo, in[K], 1);
     return call;
 }
 
@@ -470,9 +411,10 @@ static clef_row_range cached_rows(const clef_value *n)
 
 static int cached_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
 {
-    const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
-    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K_CACHE], n->in[MASK]};
-    return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
+    clef_value q;
+    const clef_value attention = attention_of(n, &q);
+    return in_attention[i] >= 0 &&
+           clef__ops[CLEF_OP_attention]->draw(&attention, in_attention[i], symbols, out);
 }
 
 const clef_op_def clef__op_cached_attention = {

@@ -2,6 +2,7 @@
 #ifndef CLEF_GRAPH_ATTENTION_H
 #define CLEF_GRAPH_ATTENTION_H
 
+#include "graph/lower/paging.h"
 #include "graph/lower/subgroup.h"
 #include "graph/lower/variant.h"
 
@@ -56,13 +57,6 @@ uint32_t clef__most_keys(const clef_lowering *lo, const clef_attention_call *cal
 void clef__add_optional(clef_launch *launch, const clef_attention_call *call);
 /** At least the number of tiles of `tile` queries in all runs. */
 uint32_t clef__tiles_of_runs(const attention_args *args, uint32_t tile);
-
-/** The shape [B, H, T, S] of the scores as a value, to check a mask against. */
-clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S);
-
-/** The number of keys of the scores: `keys`, the cache's, or with pages the mask's, or else all positions
- *  that a sequence has pages for. */
-clef_dim clef__seen_keys(clef_dim keys, const clef_value *mask, const clef_value *pages);
 
 /** 1 for CPUs with vectors. A compiler that splits vectors makes slow code of those kernels, and takes
  *  minutes for it. */
@@ -133,17 +127,30 @@ int clef__draw_documents(const clef_value *first, const int64_t *symbols, float 
 /** The names of clef_rope_pairing in the text form. */
 extern const char *const clef__rope_pairings[];
 
-/** A query of attention, and with pages the number of its sequence, or -1. */
+/** A query of attention, and with pages the run that it is in, whose sequence is -1 if there is none. */
 typedef struct clef__ref_query {
-    int64_t b, h, t, sequence;
+    int64_t b, h, t;
+    clef__ref_run run;
 } clef__ref_query;
 
-/** The first element of key or value s (i: CLEF_ATTENTION_K or CLEF_ATTENTION_V); -1 if there is none. */
-int64_t clef__attention_ref_key(const clef_ref_tensor *in, int32_t i, clef__ref_query r, int64_t s);
-/** The logit of key s for the attention n; -INFINITY if the key is masked. *slope: the logit's derivative by
- *  the product q . k. */
-double clef__attention_ref_logit(const clef_value *n, const clef_ref_tensor *in, clef__ref_query r, int64_t s,
+/** An attention in double: the node, its inputs, and where their rows are found. */
+typedef struct clef__ref_attention {
+    const clef_value *n;       /* an attention; its options, and the dtype of its mask, are read */
+    const clef_ref_tensor *in; /* by CLEF_ATTENTION_*; rows of q, k and v are read by `row` alone */
+    /** The query r (i: CLEF_ATTENTION_Q), or key or value s that it sees; NULL if there is none. The row is
+     *  valid until the next call with the same i. */
+    const double *(*row)(const void *rows, int32_t i, clef__ref_query r, int64_t s);
+    const void *rows;
+} clef__ref_attention;
+
+/** clef__ref_attention.row of plain tensors: `rows` is clef__ref_attention.in. */
+const double *clef__attention_ref_row(const void *tensors, int32_t i, clef__ref_query r, int64_t s);
+/** The logit of key s for the query q; -INFINITY if the key is masked. *slope: the logit's derivative by the
+ *  product q . k. */
+double clef__attention_ref_logit(const clef__ref_attention *c, clef__ref_query r, int64_t s, const double *q,
                                  double *slope);
+/** The result [B, T, H, E]. */
+void clef__attention_ref(const clef__ref_attention *c, clef_ref_tensor *out);
 
 /** Rotates x[0 .. 2 half) in place by position * freqs: rope's formula. */
 void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, clef_rope_pairing pairing,

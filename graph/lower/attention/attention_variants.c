@@ -1,7 +1,11 @@
 /* The variants of attention and of cached_attention, which differ in what comes before the attention itself.
  */
 #include "graph/lower/attention/attention.h"
-#include "graph/lower/paging.h"
+
+/* A variant of both ops. */
+#define BOTH(variant, ...)                                                                                   \
+    const clef_variant clef__attention_##variant = {.name = #variant, __VA_ARGS__};                          \
+    const clef_variant clef__cached_attention_##variant = {.name = #variant, __VA_ARGS__}
 
 static int is_cached(const clef_value *n)
 {
@@ -22,7 +26,7 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
     return CLEF_OK;
 }
 
-/* ---- up to 4 positions on CPUs --------------------------------------------------------------- */
+/* ---- CPUs ------------------------------------------------------------------------------------ */
 
 /* With pages a launch may write and read the caches at once, so no row may see another one that it writes. */
 static int cpu_decode_fits(const clef_lowering *lo, const clef_value *n)
@@ -48,18 +52,17 @@ static clef_status cpu_decode_lower(clef_lowering *lo, const clef_value *n, clef
     return CLEF_OK;
 }
 
-const clef_variant clef__attention_cpu_decode = {.name = "cpu_decode",
-                                                 .device_text = "a CPU with vectors",
-                                                 .shape_text = "up to 4 positions, without `first`",
-                                                 .runs_on = clef__attention_has_vectors,
-                                                 .fits = cpu_decode_fits,
-                                                 .lower = cpu_decode_lower};
-const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
-                                                        .device_text = "a CPU with vectors",
-                                                        .shape_text = "up to 4 positions",
-                                                        .runs_on = clef__attention_has_vectors,
-                                                        .fits = cpu_decode_fits,
-                                                        .lower = cpu_decode_lower};
+static clef_status cpu_prefill_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_attention_call call;
+    const clef_status s = ready(lo, n, &call, err);
+    return s ? s : clef__attention_cpu_prefill_launch(lo, &call, err);
+}
+
+BOTH(cpu_decode, .device_text = "a CPU with vectors", .shape_text = "up to 4 positions, without `first`",
+     .runs_on = clef__attention_has_vectors, .fits = cpu_decode_fits, .lower = cpu_decode_lower);
+BOTH(cpu_prefill, .device_text = "a CPU with vectors", .runs_on = clef__attention_has_vectors,
+     .lower = cpu_prefill_lower);
 
 /* ---- few queries on GPUs --------------------------------------------------------------------- */
 
@@ -77,14 +80,8 @@ static clef_status gpu_decode_lower(clef_lowering *lo, const clef_value *n, clef
     return s ? s : clef__attention_gpu_decode_launch(lo, &call, err);
 }
 
-#define GPU_DECODE                                                                                           \
-    {                                                                                                        \
-        .name = "gpu_decode", .device_text = "a GPU with groups of 128",                                     \
-        .shape_text = CLEF_ATTENTION_DECODE_TEXT, .runs_on = clef__attention_gpu_decode_runs,                \
-        .fits = gpu_decode_fits, .lower = gpu_decode_lower                                                   \
-    }
-const clef_variant clef__attention_gpu_decode = GPU_DECODE;
-const clef_variant clef__cached_attention_gpu_decode = GPU_DECODE;
+BOTH(gpu_decode, .device_text = "a GPU with groups of 128", .shape_text = CLEF_ATTENTION_DECODE_TEXT,
+     .runs_on = clef__attention_gpu_decode_runs, .fits = gpu_decode_fits, .lower = gpu_decode_lower);
 
 /* ---- tiles of queries on GPUs ---------------------------------------------------------------- */
 
@@ -101,15 +98,9 @@ static clef_status gpu_mma_lower(clef_lowering *lo, const clef_value *n, clef_er
     return s ? s : clef__attention_gpu_mma_launch(lo, &call, err);
 }
 
-#define GPU_MMA                                                                                              \
-    {                                                                                                        \
-        .name = "gpu_mma", .device_text = "a GPU with units that multiply matrices of halves",               \
-        .shape_text = CLEF_ATTENTION_MMA_TEXT, .cap = CLEF_CAP(matrix),                                      \
-        .runs_on = clef__attention_gpu_mma_runs, .fits = gpu_mma_fits,                                       \
-        .is_default = clef__attention_gpu_mma_pays, .lower = gpu_mma_lower                                   \
-    }
-const clef_variant clef__attention_gpu_mma = GPU_MMA;
-const clef_variant clef__cached_attention_gpu_mma = GPU_MMA;
+BOTH(gpu_mma, .device_text = "a GPU with units that multiply matrices of halves",
+     .shape_text = CLEF_ATTENTION_MMA_TEXT, .cap = CLEF_CAP(matrix), .runs_on = clef__attention_gpu_mma_runs,
+     .fits = gpu_mma_fits, .is_default = clef__attention_gpu_mma_pays, .lower = gpu_mma_lower);
 
 static int gpu_flash_fits(const clef_lowering *lo, const clef_value *n)
 {
@@ -124,13 +115,8 @@ static clef_status gpu_flash_lower(clef_lowering *lo, const clef_value *n, clef_
     return s ? s : clef__attention_gpu_flash_launch(lo, &call, err);
 }
 
-#define GPU_FLASH                                                                                            \
-    {                                                                                                        \
-        .name = "gpu_flash", .device_text = "a GPU", .shape_text = "heads that fit local memory",            \
-        .runs_on = clef__attention_gpu_flash_runs, .fits = gpu_flash_fits, .lower = gpu_flash_lower          \
-    }
-const clef_variant clef__attention_gpu_flash = GPU_FLASH;
-const clef_variant clef__cached_attention_gpu_flash = GPU_FLASH;
+BOTH(gpu_flash, .device_text = "a GPU", .shape_text = "heads that fit local memory",
+     .runs_on = clef__attention_gpu_flash_runs, .fits = gpu_flash_fits, .lower = gpu_flash_lower);
 
 /* ---- any device ------------------------------------------------------------------------------ */
 
@@ -141,13 +127,6 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
     return clef__fit_local(lo, 128) >= 128;
 }
 
-static clef_status cpu_prefill_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    clef_attention_call call;
-    const clef_status s = ready(lo, n, &call, err);
-    return s ? s : clef__attention_cpu_prefill_launch(lo, &call, err);
-}
-
 static clef_status gpu_query_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     clef_attention_call call;
@@ -155,27 +134,6 @@ static clef_status gpu_query_lower(clef_lowering *lo, const clef_value *n, clef_
     return s ? s : clef__attention_gpu_query_launch(lo, &call, err);
 }
 
-static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return clef__attention_has_vectors(lo->caps) ? cpu_prefill_lower(lo, n, err)
-                                                 : gpu_query_lower(lo, n, err);
-}
-
-const clef_variant clef__attention_cpu_prefill = {.name = "cpu_prefill",
-                                                  .device_text = "a CPU with vectors",
-                                                  .runs_on = clef__attention_has_vectors,
-                                                  .lower = cpu_prefill_lower};
-const clef_variant clef__attention_gpu_query_subgroup = {.name = "gpu_query_subgroup",
-                                                         .device_text = CLEF_NEEDS_SUBGROUPS,
-                                                         .shape_text = "what groups of 128 can",
-                                                         .runs_on = clef__has_subgroups,
-                                                         .fits = group_takes_subgroups,
-                                                         .lower = gpu_query_lower};
-const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = gpu_query_lower};
-const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgroup",
-                                                            .device_text = CLEF_NEEDS_SUBGROUPS,
-                                                            .shape_text = "what groups of 128 can",
-                                                            .runs_on = clef__has_subgroups,
-                                                            .fits = group_takes_subgroups,
-                                                            .lower = parts_lower};
-const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};
+BOTH(gpu_query_subgroup, .device_text = CLEF_NEEDS_SUBGROUPS, .shape_text = "what groups of 128 can",
+     .runs_on = clef__has_subgroups, .fits = group_takes_subgroups, .lower = gpu_query_lower);
+BOTH(gpu_query, .lower = gpu_query_lower);

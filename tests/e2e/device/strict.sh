@@ -20,7 +20,7 @@ CLEF_DEBUG=$CLEF_DEBUG,break=
 
 # what was asked for does not fit
 same "a forced variant that fits few rows" "$want" "$(CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,variant=cached_attention=cpu_decode $run)"
-refused "--strict: it does not fit many" 1 "strict: cached_attention cpu_decode does not take its shape parts" \
+refused "--strict: it does not fit many" 1 "strict: cached_attention cpu_decode does not take its shape cpu_prefill" \
   env CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,variant=cached_attention=cpu_decode $run --strict
 refused "--strict: the device cannot" 1 "strict: cpu_decode the device cannot" \
   env CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu,variant=cached_attention=cpu_decode $run --strict
