@@ -1,6 +1,7 @@
 /* choose: the pass that depends on the device. Products with a weight become products with its panels, with
  * quantised activations if the weight is quantised and the device multiplies bytes. It runs when a plan is
  * made, and is not among the passes of clef_graph_optimize(), which know no device. */
+#include "graph/lower/choose.h"
 #include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/op/expert.h"

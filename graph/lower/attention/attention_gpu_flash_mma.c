@@ -44,16 +44,17 @@ static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, u
     return 4 * words + (caps->matrix_plain ? lanes * 64 : 0);
 }
 
-/* As many units as these queries need and local memory has room for; 0: none. */
+/* Units of a group for so many queries; 0: none fits the device. */
 static uint32_t units_of(const clef_caps *caps, uint32_t queries, uint32_t D, uint32_t E)
 {
-    uint32_t units = most_units(caps);
-    while (units > 1 && units / 2 * unit_rows(caps) >= queries)
-        units /= 2;
-    while (units && (local_bytes(caps, units, D, E) > caps->local_bytes ||
-                     units * (uint32_t)clef__matrix_lanes(caps) > (uint32_t)clef__group_most(caps)))
-        units /= 2;
-    return units;
+    const uint32_t most = most_units(caps), lanes = (uint32_t)clef__matrix_lanes(caps);
+    clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    int32_t n = 0;
+    for (uint32_t units = most; units; units /= 2, n++)
+        candidates[n] = clef__attention_candidate(units * lanes, local_bytes(caps, units, D, E), queries,
+                                                  units * unit_rows(caps), KEYS);
+    const int32_t best = clef__fastest(caps, candidates, n, 1);
+    return best < 0 ? 0 : most >> best;
 }
 
 static int has_heads(const clef_caps *caps, uint32_t D, uint32_t E)

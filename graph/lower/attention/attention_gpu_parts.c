@@ -13,9 +13,15 @@ enum {
                               each */
 };
 
-uint32_t clef__units(const clef_caps *caps)
+clef__candidate clef__attention_candidate(uint32_t items, uint64_t local_bytes, uint32_t queries,
+                                          uint32_t rows, uint32_t keys)
 {
-    return caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
+    /* Besides the rows a tile reads the keys, and waits at the barriers of each chunk. */
+    enum { OF_KEYS = 12, OF_CHUNKS = 128 };
+    return (clef__candidate){.items = items,
+                             .local_bytes = local_bytes,
+                             .n_groups = clef__ceil_div(queries, rows),
+                             .time = rows + OF_KEYS + OF_CHUNKS / keys};
 }
 
 /* The number of parts of the keys. */

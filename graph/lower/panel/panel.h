@@ -65,8 +65,6 @@ int32_t clef__matrix_c_version(const clef_caps *caps);
 int32_t clef__matrix_subgroups(const clef_caps *caps);
 int32_t clef__matrix_subgroup_size(const clef_caps *caps);
 
-/** The largest one-dimensional group that the device allows, up to 256. */
-uint32_t clef__group_most(const clef_caps *caps);
 /** 1 when the device has instructions that multiply bytes, and groups. */
 int      clef__has_byte_products(const clef_caps *caps);
 

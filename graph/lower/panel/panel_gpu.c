@@ -5,8 +5,7 @@
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4, /* most rows of panel_gpu_gemv */
-    MOST_GROUP = 256,
+    FEW_ROWS = 4,         /* most rows of panel_gpu_gemv */
     ITEMS_PER_UNIT = 1024 /* work-items wanted in a launch, so that some compute while others wait for
                              memory */
 };
@@ -44,12 +43,6 @@ static int is_floats(const clef_panel_matmul_opts *o)
 int32_t clef__int_dot_c_version(clef_int_dot dot)
 {
     return dot == CLEF_INT_DOT_KHR ? 30 : 12;
-}
-
-uint32_t clef__group_most(const clef_caps *caps)
-{
-    const int32_t most = caps->max_group < caps->max_items[0] ? caps->max_group : caps->max_items[0];
-    return most < MOST_GROUP ? (uint32_t)most : MOST_GROUP;
 }
 
 /* A power of two of work-items for `n` parts of work. */

@@ -2,6 +2,7 @@
 #ifndef CLEF_GRAPH_PANEL_GPU_H
 #define CLEF_GRAPH_PANEL_GPU_H
 
+#include "graph/lower/choose.h"
 #include "graph/lower/panel/panel.h"
 
 /** How rows of x are prepared: -D QUANTISE of cl/panel/panel_gpu_activations.cl. */

@@ -148,26 +148,11 @@ uint32_t clef__unit_group_items(const clef_caps *caps, const clef__unit_group *g
            (g->tokens * 16 / g->unit_tokens) * g->parts;
 }
 
-int clef__unit_group_fits(const clef_caps *caps, const clef__unit_group *g, uint64_t local_bytes)
+clef__candidate clef__unit_candidate(const clef_caps *caps, const clef__unit_group *g, uint64_t local_bytes)
 {
     const uint32_t items = clef__unit_group_items(caps, g);
-    return clef__group_most(caps) >= items &&
-           caps->local_bytes >= local_bytes + clef__plain_unit_bytes(caps, items);
-}
-
-clef__unit_group clef__fastest(const clef__candidate *candidates, int32_t n, uint32_t n_processors)
-{
-    int32_t best = 0;
-    uint32_t least = UINT32_MAX;
-    for (int32_t i = 0; i < n; i++) {
-        const clef__candidate *c = &candidates[i];
-        const uint32_t busiest = clef__ceil_div(c->n_groups, n_processors) * c->time;
-        if (busiest < least - least / 10) {
-            best = i;
-            least = busiest;
-        }
-    }
-    return candidates[best].shape;
+    return (clef__candidate){.items = items,
+                             .local_bytes = local_bytes + clef__plain_unit_bytes(caps, items)};
 }
 
 /* Slices of 32 bytes in 32 columns of x. */
@@ -192,6 +177,17 @@ static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, const clef__un
     return steps > sums ? steps : sums;
 }
 
+static clef__candidate candidate_of(const clef_caps *caps, clef_x_form x, const clef__unit_group *s)
+{
+    return clef__unit_candidate(caps, s, local_bytes(caps, x, s));
+}
+
+static int can_lower(const clef_caps *caps, clef_x_form x, const clef__unit_group *s)
+{
+    const clef__candidate c = candidate_of(caps, x, s);
+    return clef__candidate_fits(caps, &c);
+}
+
 /* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded.
  * The shape takes two of them at a time where local memory has room for that. */
 static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles,
@@ -211,15 +207,9 @@ static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, uint32_t 
                                           tokens < WIDE_TOKENS && steps % MOST_STEP == 0
                                       ? MOST_STEP
                                       : 1};
-    if (caps->local_bytes <
-        local_bytes(caps, x, &s) + clef__plain_unit_bytes(caps, clef__unit_group_items(caps, &s)))
+    if (caps->local_bytes < candidate_of(caps, x, &s).local_bytes)
         s.step = 1;
     return s;
-}
-
-static int can_lower(const clef_caps *caps, clef_x_form x, const clef__unit_group *s)
-{
-    return clef__unit_group_fits(caps, s, local_bytes(caps, x, s));
 }
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
@@ -327,11 +317,10 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
     const clef_caps *caps = lo->caps;
     const panel_args args = clef__panel_args(lo, n);
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), blocks = args.k / 32,
-                   wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
                    tokens = few_tokens(caps, args.m), n_units = unit_of(caps)->few_units;
     const uint32_t more = unit_of(caps)->few_tiles;
-    const int has_more =
-        all / more >= wanted * GROUPS_PER_UNIT && caps->local_bytes >= few_bytes(caps, tokens, more);
+    const int has_more = all / more >= clef__units(caps) * GROUPS_PER_UNIT &&
+                         caps->local_bytes >= few_bytes(caps, tokens, more);
     const uint32_t tiles = has_more ? more : FEW_TILES;
     uint32_t chunk = unit_of(caps)->few_blocks;
     while (blocks % chunk)
@@ -359,7 +348,7 @@ static uint32_t steps_of(const clef_panel_matmul_opts *o, clef_x_form x)
  * has registers for, where that leaves parts of the result for all units. */
 static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t m)
 {
-    const uint32_t steps = steps_of(o, x), n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1;
+    const uint32_t steps = steps_of(o, x);
     const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
                            clef__ceil_div((uint32_t)clef__panel_rows(o), unit_of(caps)->rows);
     const clef__unit_group wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
@@ -367,7 +356,7 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
     if (m <= FEW_TOKENS * 16)
         return FEW_TOKENS;
     return caps->matrix == CLEF_MATRIX_MMA && x >= CLEF_X_ROW_HALVES && m > MANY_TOKENS * 16 &&
-                   parts >= n_units * wanted && can_lower(caps, x, &wide)
+                   parts >= clef__units(caps) * wanted && can_lower(caps, x, &wide)
                ? WIDE_TOKENS
                : MANY_TOKENS;
 }
@@ -406,21 +395,21 @@ static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t token
 static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
                                  uint32_t tokens, uint32_t m)
 {
-    const uint32_t n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, steps = steps_of(o, x),
-                   blocks = clef__ceil_div(m, tokens * 16),
+    const uint32_t steps = steps_of(o, x), blocks = clef__ceil_div(m, tokens * 16),
                    all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
     const int is_fast = caps->matrix == CLEF_MATRIX_MMA && steps == DECODED &&
                         clef_dtype_block_elems((clef_dtype)o->dtype) == 32;
     clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    clef__unit_group shapes[CLEF__MOST_CANDIDATES];
     int32_t n = 0;
-    for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2) {
-        const clef__unit_group s = shape_of(caps, x, steps, tiles, tokens);
-        if (can_lower(caps, x, &s) || (tiles == SMALL_TILES && n == 0))
-            candidates[n++] = (clef__candidate){.shape = s,
-                                                .n_groups = blocks * clef__ceil_div(all, tiles),
-                                                .time = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles};
+    for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2, n++) {
+        shapes[n] = shape_of(caps, x, steps, tiles, tokens);
+        candidates[n] = candidate_of(caps, x, &shapes[n]);
+        candidates[n].n_groups = blocks * clef__ceil_div(all, tiles);
+        candidates[n].time = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles;
     }
-    return clef__fastest(candidates, n, n_units);
+    const int32_t best = clef__fastest(caps, candidates, n, clef__units(caps));
+    return shapes[best < 0 ? n - 1 : best];
 }
 
 /* Units that a compute unit should have at once, so that some multiply while others wait. NVIDIA's have
@@ -442,7 +431,7 @@ static uint32_t wanted_units(const clef_caps *caps, clef_x_form x, uint32_t toke
 static clef__unit_group split(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
                               clef__unit_group whole, uint32_t m)
 {
-    const uint32_t blocks = (uint32_t)o->k / 32, n_units = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
+    const uint32_t blocks = (uint32_t)o->k / 32, n_units = clef__units(caps),
                    all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
     const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, unit_of(caps)->rows) *
                                clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);

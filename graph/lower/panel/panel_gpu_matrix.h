@@ -15,21 +15,8 @@ typedef struct clef__unit_group {
 
 /** Work-items of a group. */
 uint32_t clef__unit_group_items(const clef_caps *caps, const clef__unit_group *g);
-/** Whether the device can run it, with so many bytes of local memory beside those of plain units. */
-int clef__unit_group_fits(const clef_caps *caps, const clef__unit_group *g, uint64_t local_bytes);
-
-/** A shape that a product could have. */
-typedef struct clef__candidate {
-    clef__unit_group shape;
-    uint32_t n_groups;
-    uint32_t time; /* of a group, in any unit */
-} clef__candidate;
-
-enum { CLEF__MOST_CANDIDATES = 6 };
-
-/** The candidate with which the busiest of the processors is done first; a later one has to be sooner by a
- *  tenth. n: at least 1. */
-clef__unit_group clef__fastest(const clef__candidate *candidates, int32_t n, uint32_t n_processors);
+/** What such a group needs, with so many bytes of local memory beside those of plain units. */
+clef__candidate clef__unit_candidate(const clef_caps *caps, const clef__unit_group *g, uint64_t local_bytes);
 
 /** Launches a kernel with its own constants, and those that all kernels on units have. */
 clef_status clef__launch_units(clef_lowering *lo, const clef_value *n, clef_x_form x, const clef_launch *own,

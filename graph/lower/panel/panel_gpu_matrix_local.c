@@ -22,10 +22,16 @@ static clef__unit_group group_of(uint32_t tiles, uint32_t tokens)
                               .step = 1};
 }
 
+static clef__candidate candidate_of(const clef_caps *caps, const clef__unit_group *g)
+{
+    const uint64_t steps = (uint64_t)(g->tiles + g->tokens) * 16 * 64 * 2; /* two of 32 columns in 16 bits */
+    return clef__unit_candidate(caps, g, steps);
+}
+
 static int can_lower(const clef_caps *caps, clef__unit_group g)
 {
-    const uint64_t steps = (uint64_t)(g.tiles + g.tokens) * 16 * 64 * 2; /* two of 32 columns in 16 bits */
-    return clef__unit_group_fits(caps, &g, steps);
+    const clef__candidate c = candidate_of(caps, &g);
+    return clef__candidate_fits(caps, &c);
 }
 
 int clef__is_matrix_local(const clef_caps *caps, clef_x_form x)
@@ -54,14 +60,16 @@ static clef__unit_group shape_of(const clef_caps *caps, uint32_t m, uint32_t til
     const uint32_t tokens = clef__matrix_local_tokens(caps, m), blocks = clef__ceil_div(m, tokens * 16),
                    cores = caps->n_units > ENGINES ? (uint32_t)caps->n_units / ENGINES : 1;
     clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    clef__unit_group shapes[CLEF__MOST_CANDIDATES];
     int32_t n = 0;
-    for (uint32_t t = MOST_TILES; t >= LEAST_TILES; t /= 2) {
-        const clef__unit_group g = group_of(t, tokens);
-        if (can_lower(caps, g) || (t == LEAST_TILES && n == 0))
-            candidates[n++] = (clef__candidate){
-                .shape = g, .n_groups = blocks * clef__ceil_div(tiles, t), .time = t * tokens + t + tokens};
+    for (uint32_t t = MOST_TILES; t >= LEAST_TILES; t /= 2, n++) {
+        shapes[n] = group_of(t, tokens);
+        candidates[n] = candidate_of(caps, &shapes[n]);
+        candidates[n].n_groups = blocks * clef__ceil_div(tiles, t);
+        candidates[n].time = t * tokens + t + tokens;
     }
-    return clef__fastest(candidates, n, cores);
+    const int32_t best = clef__fastest(caps, candidates, n, cores);
+    return shapes[best < 0 ? n - 1 : best];
 }
 
 clef_status clef__lower_matrix_local(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_error *err)
