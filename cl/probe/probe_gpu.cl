@@ -1,7 +1,8 @@
 /* Tests what drivers of GPUs do not report, or report wrongly (runtime/device/probe_gpu.c).
  *   -D INT_DOT    builds probe_dot: dot.h
  *   -D SUBGROUPS  builds probe_subgroups: subgroup.h, with SUBGROUP_SIZE; SHUFFLES 1: subgroup_xor too
- * Without either it builds probe_compiler. */
+ *   -D BULK       builds probe_bulk: PTX's copies in bulk
+ * Without any it builds probe_compiler. */
 #if defined(INT_DOT)
 #  include "dot.h"
 
@@ -32,6 +33,13 @@ void probe_subgroups(global int *out, global const uint *w, global const uint *x
     to[6] = (int)subgroup_xor(mine, subgroup_width() / 2);
 #  endif
     to[7] = (int)(subgroup_count() + x[0]);
+}
+#elif defined(BULK)
+/* out[0] = 1, after all of no copies in bulk. Only compilers for units that have them accept it. */
+kernel void probe_bulk(global int *out, global const uint *w, global const uint *x)
+{
+    __asm__ volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group 0;" ::: "memory");
+    out[0] = 1;
 }
 #else
 /* out[0]: the compiler's own extensions: 1 PTX, 2 AMD's built-ins. out[1]: with PTX the warps that a compute

@@ -48,8 +48,8 @@ typedef struct clef_caps {
     int32_t subgroup_demand;  /* 0, or the size that a kernel can require; in a list 1: it can require one */
     int32_t subgroup_shuffle; /* work-items of a subgroup can read each other's values */
     int32_t nv_asm;           /* the compiler accepts PTX: dp4a and shfl.sync */
-    int32_t nv_capability;    /* with nv_asm: NVIDIA's compute capability, 10 * major + minor; 0: the driver
-                                 does not say */
+    int32_t nv_bulk_copies;   /* with nv_asm: the compute units copy to local memory in bulk, beside their
+                                 work-items (cp.async.bulk) */
     clef_amd_dot amd_dot;     /* which of the two built-ins the compiler has */
     int32_t arm_dot;          /* cl_arm_integer_dot_product_accumulate_int8 */
     clef_matrix matrix;       /* the unit that multiplies small matrices; in a list only CLEF_MATRIX_DPAS

@@ -8,6 +8,8 @@
 enum { ITEMS = 64, WORDS = 8 };
 enum { PTX = 1, AMD = 2 }; /* compilers */
 
+static const cl_uint nothing[ITEMS] = {0};
+
 /* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` work-items on w and x[0]. got: n x WORDS ints.
  * Returns 0 if it did not build or run. */
 static int run_probe(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x,
@@ -117,21 +119,17 @@ static void probe_subgroups(clef_device *dev, clef_caps *caps)
     caps->subgroup_demand = demanded;
 }
 
-/* cl_nv_device_attribute_query. A driver without it does not know the queries and fails them. */
-static int32_t nv_capability(const clef_device *dev)
+/* NVIDIA's copies in bulk. */
+static int bulk_works(clef_device *dev)
 {
-    enum { MAJOR = 0x4000, MINOR = 0x4001 };
-    cl_uint major = 0, minor = 0;
-    if (clGetDeviceInfo(dev->id, MAJOR, sizeof major, &major, NULL) ||
-        clGetDeviceInfo(dev->id, MINOR, sizeof minor, &minor, NULL) || major > 100 || minor > 9)
-        return 0;
-    return (int32_t)(major * 10 + minor);
+    const clef_launch launch = {.source = "probe_gpu", .kernel = "probe_bulk", .defs = {{"BULK", 1}}};
+    cl_int got[ITEMS * WORDS];
+    return run_probe(dev, &launch, 1, nothing, 0, got) && got[0] == 1;
 }
 
 /* The compiler's own extensions (cl/probe/probe_gpu.cl). */
 static cl_int find_compiler(clef_device *dev, int32_t *nv_warps)
 {
-    static const cl_uint nothing[ITEMS] = {0};
     const clef_launch launch = {.source = "probe_gpu", .kernel = "probe_compiler"};
     cl_int got[ITEMS * WORDS];
     if (!run_probe(dev, &launch, 1, nothing, 0, got))
@@ -174,7 +172,7 @@ void clef__probe_gpu(clef_device *dev)
     caps->arm_dot = caps->arm_dot && dot_works(dev, CLEF_INT_DOT_ARM);
     caps->nv_asm = compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) &&
                    subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
-    caps->nv_capability = caps->nv_asm ? nv_capability(dev) : 0;
+    caps->nv_bulk_copies = caps->nv_asm && bulk_works(dev);
     caps->nv_warps = caps->nv_asm ? nv_warps : 0;
     if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;

@@ -169,17 +169,15 @@ static void units_decode_blocks(void **state)
     assert_int_equal(rounds(caps, 16), BYTES);
     assert_int_equal(rounds(caps, 17), BF16);
     assert_int_equal(rounds(caps, 512), BF16);
-    caps.nv_capability = 80;
-    assert_int_equal(rounds(caps, 512), BF16);
     assert_int_equal(rounds(caps, 40), BF16);
-    caps.nv_capability = 90; /* where a group has many rows */
+    caps.nv_bulk_copies = 1; /* where a group has many rows */
     assert_int_equal(rounds(caps, 512), BF16);
     assert_int_equal(rounds(caps, 40), BYTES);
     caps.nv_warps = 48; /* of cards that add in f32 at half the rate */
     assert_int_equal(rounds(caps, 512), BYTES);
     caps.nv_warps = 64;
     assert_int_equal(rounds(caps, 512), BF16);
-    caps.nv_capability = 0;
+    caps.nv_bulk_copies = 0;
     caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES;
     assert_int_equal(rounds(caps, 512), BYTES);
     caps.matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_BF16;

@@ -53,7 +53,7 @@ static void write_device(FILE *to, const clef_device_info *d)
                            {"mhz", k->mhz},
                            {"n_units", k->n_units},
                            {"nv_asm", k->nv_asm},
-                           {"nv_capability", k->nv_capability},
+                           {"nv_bulk_copies", k->nv_bulk_copies},
                            {"nv_warps", k->nv_warps},
                            {"opencl_version", k->opencl_version},
                            {"short_loops", k->short_loops},

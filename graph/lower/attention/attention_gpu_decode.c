@@ -52,9 +52,9 @@ static shape shape_of(const clef_lowering *lo, const clef_attention_call *call)
     s.unit = s.rows * 8 <= has.floats && D % 8 == 0 && D / 8 <= GROUP ? 8 : 4;
     s.each = has.products * 8 / s.unit / s.rows;
     s.each = s.each < LEAST_EACH ? LEAST_EACH : s.each > has.each ? has.each : s.each;
-    /* Items of half a piece have fewer registers, but with pages, and from compute capability 9.0 on, some
+    /* Items of half a piece have fewer registers, but with pages, and on units with copies in bulk, some
      * more. */
-    s.groups = s.unit == 4 && has.groups < 4 && !call->pages && lo->caps->nv_capability < 90 ? 4 : has.groups;
+    s.groups = s.unit == 4 && has.groups < 4 && !call->pages && !lo->caps->nv_bulk_copies ? 4 : has.groups;
     return s;
 }
 

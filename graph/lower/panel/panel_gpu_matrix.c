@@ -20,7 +20,7 @@ enum {
     WIDE_TOKENS = 8,
     FEW_DECODED_TILES = 8,  /* of a weight that is decoded for fewer than WIDE_TOKENS */
     PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
-    NEW_PARTS_PER_UNIT = 3, /* the same from compute capability 9.0 on */
+    NEW_PARTS_PER_UNIT = 3, /* the same on units with copies in bulk */
     GROUPS_PER_UNIT = 2,    /* wanted before a group of panel_gpu_few_mma gets more */
     HALF_PARTS = 4,         /* most parts of the columns where rows of x are in halves or bf16 */
     FULL_RATE_WARPS = 64,   /* of a compute unit that adds in f32 at full rate */
@@ -352,7 +352,7 @@ static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o
     const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
                            clef__ceil_div((uint32_t)clef__panel_rows(o), unit_of(caps)->rows);
     const clef__unit_group wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
-    const uint32_t wanted = caps->nv_capability < 90 ? PARTS_PER_UNIT : NEW_PARTS_PER_UNIT;
+    const uint32_t wanted = caps->nv_bulk_copies ? NEW_PARTS_PER_UNIT : PARTS_PER_UNIT;
     if (m <= FEW_TOKENS * 16)
         return FEW_TOKENS;
     return caps->matrix == CLEF_MATRIX_MMA && x >= CLEF_X_ROW_HALVES && m > MANY_TOKENS * 16 &&
@@ -370,15 +370,15 @@ static int has_full_rate(const clef_caps *caps)
     return caps->nv_warps == 0 || caps->nv_warps >= FULL_RATE_WARPS;
 }
 
-/* From compute capability 9.0 on, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
+/* For units with copies in bulk, ptxas gives groups of MANY_TOKENS too few registers to read ahead. */
 int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
 {
     const clef_caps *caps = lo->caps;
     if (caps->matrix != CLEF_MATRIX_MMA)
         return 1;
     return has_full_rate(caps) &&
-           (caps->nv_capability < 90 || tokens_of(caps, (const void *)n->attr, CLEF_X_ROW_BF16,
-                                                  (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);
+           (!caps->nv_bulk_copies || tokens_of(caps, (const void *)n->attr, CLEF_X_ROW_BF16,
+                                               (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);
 }
 
 /* A group of NVIDIA's units that decode a weight has few tiles, so that a processor holds several groups. */
@@ -436,7 +436,7 @@ static clef__unit_group split(const clef_caps *caps, const clef_panel_matmul_opt
     const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, unit_of(caps)->rows) *
                                clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);
     const int by_blocks = x <= CLEF_X_HALVES, few = whole.tokens == FEW_TOKENS,
-              keeps = by_blocks && caps->nv_capability >= 90 && !few;
+              keeps = by_blocks && caps->nv_bulk_copies && !few;
     const uint32_t wanted = by_blocks ? unit_of(caps)->split_parts
                             : few     ? HALF_PARTS
                                       : 2,
