@@ -10,13 +10,6 @@
 #ifndef CLEF_TESTS_FILES_H
 #define CLEF_TESTS_FILES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +17,7 @@
 
 #include "clef/status.h"
 #include "runtime/os/os.h"
+#include "tests/check.h"
 
 static char temp_dir[256];
 

@@ -1,12 +1,10 @@
 #include "run_graph.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/check.h"
 
 const clef_device_opts *test_device_opts(void)
 {

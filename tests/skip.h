@@ -3,14 +3,9 @@
 #ifndef CLEF_TESTS_SKIP_H
 #define CLEF_TESTS_SKIP_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
+
+#include "tests/check.h"
 
 /* tests/count.awk repeats the line below the others. */
 #define skip_without(what)                                                                                   \

@@ -2,18 +2,11 @@
 #ifndef CLEF_TESTS_GRAPH_TEXT_H
 #define CLEF_TESTS_GRAPH_TEXT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "clef/clef.h"
+#include "tests/check.h"
 
 static inline char *text_of(const clef_graph *g,
                             clef_status (*write)(const clef_graph *, FILE *, clef_error *))

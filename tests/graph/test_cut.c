@@ -1,15 +1,10 @@
 /* Cutting a graph into stages: where it may be cut, what each stage has, what crosses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/plan/pipeline.h"
+#include "tests/check.h"
 
 /* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the
  * end; mask stands in no layer. */

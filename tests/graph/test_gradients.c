@@ -7,20 +7,15 @@
  *   CLEF_TEST_REPORT    a file that gets a line "op gradient cases failed left" for each op */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "graph/value.h"
 #include "op_run.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 enum {
     MOST_LEAVES = 12,

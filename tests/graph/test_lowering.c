@@ -1,16 +1,11 @@
 /* Lowering for devices that are not here: capabilities are plain data. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
 #include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
+#include "tests/check.h"
 
 /* What lowering the graph's last node says on a device whose loops are short, or are not. */
 static clef_status lower_last(const char *text, int32_t short_loops, clef_error *err)

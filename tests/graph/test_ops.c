@@ -17,21 +17,15 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
 #include "op_run.h"
 #include "random_graph.h"
 #include "run_graph.h"
+#include "tests/check.h"
 #include "tests/debug.h"
 
 enum { MAX_DEVICES = 8 };

@@ -1,12 +1,7 @@
 /* Philox4x32-10 against the known answers of its authors (Random123, tests/kat_vectors). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "graph/philox.h"
+#include "tests/check.h"
 
 static const struct {
     clef__philox_words counter;

@@ -1,15 +1,9 @@
 /* Looking at graphs and plans: bounds, differences, launches, the arena, plans that are only described. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
+#include "tests/check.h"
 
 static clef_error err;
 

@@ -1,17 +1,14 @@
 /* Attention worked by hand (tests/fixtures/worked_examples.json), stage by stage: each stage starts from the
  * printed table before it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "run_graph.h"
+#include "tests/check.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."

@@ -1,4 +1,4 @@
-/* Random requests for tests of batches, and running them. Include it after cmocka.h. */
+/* Random requests for tests of batches, and running them. */
 #ifndef CLEF_TESTS_BATCH_TEXTS_H
 #define CLEF_TESTS_BATCH_TEXTS_H
 

@@ -1,14 +1,9 @@
 /* Batches: each text is what its prompt gives alone; with `repeatable` to the last bit. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "run_graph.h"
 #include "tests/debug.h"

@@ -1,13 +1,8 @@
 /* Speculation with a draft: the texts are those without one, to the last bit. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "run_graph.h"
 #include "tests/debug.h"

@@ -1,14 +1,9 @@
 /* Batches: every OpenCL call and allocation of create, add, step and cancel made to fail once. Runs under
  * tests/layers/count_layer.c (OPENCL_LAYERS), with malloc wrapped by the linker. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "run_graph.h"
 #include "tests/debug.h"

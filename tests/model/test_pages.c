@@ -1,13 +1,7 @@
 /* The bookkeeping of a paged KV cache (model/batch/pages.h): random prompts, adapters and salts, with hashes
  * of 4 bits. A shadow of the pool knows what every row of every page holds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/cases/oracle.h"
 #include "model/batch/pages.h"

@@ -1,13 +1,8 @@
 /* The sampler on the host, and the device's picks against it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "model/session/sampler.h"
 #include "run_graph.h"

@@ -1,12 +1,7 @@
 /* Stop strings: the text given is the same wherever the text is cut. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "clef/stop.h"
 #include "tests/check.h"

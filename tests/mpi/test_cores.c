@@ -1,14 +1,9 @@
 /* How the processors of a node are divided among ranks: on machines that hwloc makes up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ranks/mpi/cores.h"
+#include "tests/check.h"
 
 enum { BYTES = CLEF__TRANSPORT_CORE_BYTES };
 

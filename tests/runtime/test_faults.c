@@ -1,17 +1,11 @@
 /* The n-th OpenCL call fails, for each n until none did: loading a model, five tokens, freeing. Each time
  * there is a status with a text, or all went well without the call; no object is left, and the next use is as
  * good as the first. Runs under tests/layers/count_layer.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
+#include "tests/check.h"
 #include "tests/layers/count.h"
 
 enum { N_TOKENS = 5 };

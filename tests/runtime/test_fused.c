@@ -1,18 +1,15 @@
 /* A fused step that a child builds: the plan takes it over while a text is being written, which stays the
  * same; later plans have it at once. Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, setenv */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "clef/generate.h"
 #include "clef/plan.h"
+#include "tests/check.h"
 #include "tests/debug.h"
 #include "tests/layers/count.h"
 

@@ -1,13 +1,8 @@
 /* clef_device_measure, and the costs that a plan tells. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
 #include "runtime/os/os.h"
+#include "tests/check.h"
 
 static clef_device *open_device(int32_t profile)
 {

@@ -1,14 +1,9 @@
 /* What a plan makes of products with weights: panels give what the stored weights give; 8-bit activations
  * stay within 1 % of a row's norm. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/pass/pass.h"
 #include "run_graph.h"

@@ -3,14 +3,9 @@
  * with malloc wrapped by the linker. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/value.h"
 #include "run_graph.h"

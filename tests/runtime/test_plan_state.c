@@ -1,14 +1,9 @@
 /* The states of a plan, read, written and copied: their bytes beside what the graph sees, ranges that do not
  * fit, several devices, and each OpenCL call made to fail once. Runs under tests/layers/count_layer.c
  * (OPENCL_LAYERS). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/value.h"
 #include "run_graph.h"

@@ -1,17 +1,14 @@
 /* Proof at use: kernels that a plan did not want when it was made are proven before the run that wants them.
  * The prover is the command. */
 #define _POSIX_C_SOURCE 200809L /* popen, setenv */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "clef/generate.h"
 #include "clef/plan.h"
+#include "tests/check.h"
 #include "tests/debug.h"
 
 enum { COLUMNS = 64, ROWS = 32, MOST = 40 };

@@ -2,12 +2,7 @@
  * cache, CLBlast. With OPENCL_LAYERS set to tests/layers/count_layer.c's object, every OpenCL call is also
  * made to fail in turn. */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <math.h>
@@ -22,6 +17,7 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/source.h"
 #include "runtime/os/os.h"
+#include "tests/check.h"
 #include "tests/debug.h"
 #include "tests/layers/count.h"
 

@@ -1,16 +1,11 @@
 /* Sources that are joined into one: each keeps its constants, macros, types and functions. The device
  * computes with them. Memory may run out at any place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
 #include "runtime/device/device.h"
 #include "runtime/device/source.h"
+#include "tests/check.h"
 
 enum { N_PARTS = 3, N_RESULTS = 7 };
 

@@ -1,18 +1,15 @@
 /* The rules of trials: which time counts against a process that does not come back, and how long a hang is
  * remembered. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "runtime/os/os.h"
 #include "runtime/os/os_clock.h"
 #include "runtime/prove/trial.h"
+#include "tests/check.h"
 
 enum { GPU, CPU };
 

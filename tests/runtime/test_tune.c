@@ -1,11 +1,6 @@
 /* The tuner: its database on disk, choosing, and that what is wrong is set aside. */
 #define _XOPEN_SOURCE 700 /* setenv, mkdtemp, nftw */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <ftw.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clef/clef.h"
 #include "runtime/os/os.h"
 #include "runtime/tune/tune.h"
+#include "tests/check.h"
 #include "tests/debug.h"
 
 static char scratch[256]; /* a folder of this run */

@@ -1,13 +1,9 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 /* The command line's parser and the JSON writer of the command (tools/cli/cli.c, tools/cli/json.c). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/check.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/json.h"
 

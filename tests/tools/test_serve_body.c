@@ -1,14 +1,9 @@
 /* The bodies of requests (tools/serve/base/body.c), beside jansson: what both read is the same value. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/check.h"
 #include "tools/serve/base/body.h"
 
 typedef struct reading {

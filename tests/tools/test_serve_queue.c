@@ -1,13 +1,8 @@
 /* Whose turn it is (tools/serve/queue.c): clients take turns, then their requests. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/check.h"
 #include "tools/serve/queue.h"
 
 enum { MOST_ACTIVE = 8, MOST_RUNS = 512 };

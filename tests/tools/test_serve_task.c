@@ -1,13 +1,8 @@
 /* When a request of the server is over: serve_task_wait() of tools/serve/task.c. The engine, the client and
  * the clock are stubs, so that each order of events is there, whatever the machine does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/check.h"
 #include "tools/cli/terminal.h"
 #include "tools/serve/task.h"
 

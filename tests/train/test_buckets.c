@@ -3,15 +3,9 @@
  * failures. The other rank is imitated: it contributes what this one does, so a sum is twice as much. Runs
  * under tests/layers/count_layer.c (OPENCL_LAYERS). */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "graph/fail.h"
 #include "run_graph.h"

@@ -1,19 +1,13 @@
 /* Training against PyTorch: the first gradients, the losses, the norms of the gradients and the final weights
  * of a tiny GPT-2 and a tiny Llama (../shared/oracle/training, made by its make_training.py). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "clef/clef.h"
 #include "graph/hash.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 typedef struct run {
     clef_model *model;
