@@ -51,7 +51,7 @@ const char *case_item(const json_t *c, const char *key, size_t i)
 
 void case_print(const json_t *c)
 {
-    char *text = json_dumps(c, JSON_ENCODE_ANY);
+    char *text = json_dumps(c, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     fprintf(stderr, "case: %s\n", text ? text : "?");
     free(text);
 }

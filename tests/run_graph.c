@@ -32,6 +32,22 @@ clef_device *test_device(void)
     return dev;
 }
 
+clef_device *shared_device;
+
+int open_shared_device(void **state)
+{
+    (void)state;
+    shared_device = test_device();
+    return !shared_device;
+}
+
+int close_shared_device(void **state)
+{
+    (void)state;
+    clef_device_close(shared_device);
+    return 0;
+}
+
 void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, const test_tensor *inputs,
               const char *output, void *out, size_t n_bytes)
 {

@@ -11,6 +11,10 @@ const clef_device_opts *test_device_opts(void);
 /** The device that tests use: $CLEF_TEST_DEVICE, else a CPU if there is one, else the best. NULL, after
  *  saying so, when there is none. */
 clef_device *test_device(void);
+/** That device, for tests of a group that share it: what cmocka calls before them and after. */
+extern clef_device *shared_device;
+int open_shared_device(void **state);
+int close_shared_device(void **state);
 
 typedef struct test_tensor {
     const char  *name;

@@ -8,8 +8,6 @@
 #include "run_graph.h"
 #include "tests/check.h"
 
-static clef_device *dev;
-
 /* ---- the sampler ----------------------------------------------------------------------------- */
 
 enum { N_VOCAB = 500 };
@@ -252,7 +250,7 @@ static void agree_on(int32_t n, int32_t n_rows)
         "y = sample(x, h, i, p, o)\noutput y\n",
         n);
     ok(clef_graph_parse(text, (size_t)length, "sample", &g, &err), &err);
-    ok(clef_plan_create(dev, g, NULL, &plan, &err), &err);
+    ok(clef_plan_create(shared_device, g, NULL, &plan, &err), &err);
     for (int32_t row = 0; row < n_rows; row++) {
         const int32_t id = 0, pos = row;
         row_of_logits(logits, n, row);
@@ -294,20 +292,6 @@ static void device_agrees_on_large_vocabularies(void **state)
     agree_on(151936, 3);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    dev = test_device();
-    return !dev;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    clef_device_close(dev);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,5 +305,5 @@ int main(void)
         cmocka_unit_test(device_agrees_on_small_vocabularies),
         cmocka_unit_test(device_agrees_on_large_vocabularies),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_shared_device, close_shared_device);
 }

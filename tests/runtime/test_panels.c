@@ -11,7 +11,6 @@
 
 enum { M = 29, N = 150, K = 256 };
 
-static clef_device *dev;
 static float x[M * K], decoded[N * K];
 static unsigned char stored[N * K * 4];
 static int32_t n_released;
@@ -58,7 +57,7 @@ static void product(clef_dtype dtype, const clef_plan_opts *opts, int32_t m, flo
              M, K, clef_dtype_name(dtype), N, K);
     clef_status s = clef_graph_parse(text, strlen(text), "product", &g, &err);
     if (!s)
-        s = clef_plan_create(dev, g, opts, &plan, &err);
+        s = clef_plan_create(shared_device, g, opts, &plan, &err);
     if (!s)
         s = clef_plan_bind(plan, 1, m, &err);
     if (!s)
@@ -143,7 +142,7 @@ static void sources_are_told(void **state)
     product(CLEF_F16, &(clef_plan_opts){.as_stored = 1, .weights = source, .release = released}, 1, y);
     assert_int_equal(n_released, 0);
     product(CLEF_F16, &(clef_plan_opts){.weights = source, .release = released}, 1, y);
-    assert_int_equal(n_released, clef_device_describe(dev)->caps.is_cpu ? 1 : 0);
+    assert_int_equal(n_released, clef_device_describe(shared_device)->caps.is_cpu ? 1 : 0);
 }
 
 static int count(const clef_graph *g, const char *op)
@@ -235,7 +234,7 @@ static void run_layer(const char *dtype, const clef_plan_opts *opts, int32_t m, 
     clef_error err = {0};
     clef_graph *g = layer_of(dtype, "");
     clef_plan *plan = NULL;
-    clef_status s = clef_plan_create(dev, g, opts, &plan, &err);
+    clef_status s = clef_plan_create(shared_device, g, opts, &plan, &err);
     if (!s)
         s = clef_plan_bind(plan, 1, m, &err);
     if (!s)
@@ -362,7 +361,7 @@ static void run_adapted(const char *sum, int32_t id, const clef_plan_opts *opts,
     clef_error err = {0};
     clef_graph *g = adapted_of("f32", sum);
     clef_plan *plan = NULL;
-    ok(clef_plan_create(dev, g, opts, &plan, &err), &err);
+    ok(clef_plan_create(shared_device, g, opts, &plan, &err), &err);
     ok(clef_plan_bind(plan, 1, m, &err), &err);
     ok(clef_plan_write(plan, clef_plan_input(plan, "x"), x, (size_t)m * 64 * sizeof *x, &err), &err);
     ok(clef_plan_write(plan, clef_plan_input(plan, "id"), &id, sizeof id, &err), &err);
@@ -394,20 +393,6 @@ static void adapters(void **state)
             }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    dev = test_device();
-    return !dev;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    clef_device_close(dev);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products),
@@ -418,5 +403,5 @@ int main(void)
                                        cmocka_unit_test(layers),
                                        cmocka_unit_test(fuses_before_adapters),
                                        cmocka_unit_test(adapters)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_shared_device, close_shared_device);
 }

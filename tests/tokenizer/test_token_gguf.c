@@ -1,5 +1,6 @@
 /* The tokenizer.ggml.* keys of GGUF files, made here. */
 #define TEST_NAME "test-token-gguf"
+#include "tests/cases.h"
 #include "tests/tokenizer/tokenizers.h"
 
 #include "model/tokenizer/read/gguf_pre.h"
@@ -186,39 +187,18 @@ static void test_gguf_without_pre(void **state)
     clef_tokenizer_close(tok);
 }
 
+static void check_refusal(const json_t *c)
+{
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    check_case(c, open_gguf(case_text(c, "spec"), &tok, &err), &err);
+    assert_null(tok);
+}
+
 static void test_gguf_refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *spec;
-        clef_status status;
-        const char *piece;
-    } rows[] = {
-        {GGUF_HEAD("0"), CLEF_E_NOT_FOUND, "has no tokenizer"},
-        {GGUF_HEAD("1") GGUF_TEXT("model", "rwkv"), CLEF_E_UNSUPPORTED,
-         "tokenizer model \"rwkv\" is not supported; known: gpt2, llama, t5, bert"},
-        {GGUF_HEAD("1") GGUF_TEXT("model", "bert"), CLEF_E_FORMAT, "tokens is missing"},
-        {GGUF_HEAD("1") GGUF_TEXT("model", "gpt2"), CLEF_E_FORMAT, "tokens is missing"},
-        {GGUF_HEAD("4") GGUF_GPT2 GGUF_TEXT("pre", "mystery"), CLEF_E_UNSUPPORTED,
-         "pre-tokenizer \"mystery\" is not supported; known: gpt-2"},
-        {GGUF_HEAD("3") GGUF_GPT2, CLEF_E_UNSUPPORTED,
-         "tokenizer.ggml.pre is missing: tokenizer model \"gpt2\" needs it"},
-        {GGUF_HEAD("4") GGUF_ARCH("llama") GGUF_GPT2, CLEF_E_UNSUPPORTED, "tokenizer.ggml.pre is missing"},
-        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") GGUF_TEXT("pre", "gpt-2") "s:" T "tokens 4:9 4:8 8:1 s:a",
-         CLEF_E_FORMAT, "merges is missing"},
-        {GGUF_HEAD("2") GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT,
-         "scores has 0 numbers, expected 1"},
-        {GGUF_HEAD("4") GGUF_LLAMA "s:" T "token_type 4:9 4:5 8:1 4:1", CLEF_E_FORMAT,
-         "token_type has 1 items, expected 6"},
-        {GGUF_HEAD("4") GGUF_ARCH("gpt2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T
-                                                                     "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
-         CLEF_E_FORMAT, "merge 0: right part \"b\" is not in the vocabulary"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        clef_tokenizer *tok = NULL;
-        clef_error err = {0};
-        check_error(rows[i].spec, open_gguf(rows[i].spec, &tok, &err), &err, rows[i].status, rows[i].piece);
-    }
+    for_each_case("tokenizer_parts.json", "refused_gguf", check_refusal);
 }
 
 int main(void)
