@@ -3,6 +3,14 @@
 
 #include "export/onnx/onnx.h"
 
+static int has_part(const clef_graph *g, clef__scope_part part)
+{
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->scope.part == part)
+            return 1;
+    return 0;
+}
+
 static const char *symbol_name(const onnx_export *x, int32_t symbol)
 {
     if (symbol == ONNX_PAST_LENGTH)
@@ -10,7 +18,7 @@ static const char *symbol_name(const onnx_export *x, int32_t symbol)
     const clef_symbol_def *s = &x->graph->symbols[symbol - 1];
     if (x->form == CLEF_ONNX_PLAIN)
         return s->name;
-    const int has_target = clef_graph_find(x->graph, "decoder_input_ids") != NULL;
+    const int has_target = has_part(x->graph, CLEF__PART_ENCODER) && has_part(x->graph, CLEF__PART_DECODER);
     switch (s->role) {
     case CLEF__SYMBOL_SEQUENCES:
         return "batch_size";
