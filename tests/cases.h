@@ -8,8 +8,8 @@
 #include "clef/status.h"
 #include "tests/check.h"
 
-/** Calls check() with each case of a list of tests/fixtures/FILE (NULL: the file is the list). There has to be
- *  one at least. */
+/** Calls check() with each case of a list of tests/fixtures/FILE (NULL: the file is the list). There has to
+ *  be one at least. */
 void for_each_case(const char *file, const char *list, void (*check)(const json_t *c));
 /** A member of the file, or all of it (NULL). It lives as long as the program. */
 const json_t *case_file(const char *file, const char *member);
