@@ -76,7 +76,9 @@ static int reads_earlier_keys(const clef_builder *b)
 /* The values: an RMS norm without a weight, of their own projection or of the keys'. */
 static clef_value *values(clef_builder *b, clef_value *x)
 {
-    const int has_own = clef__has_weight(b, CLEF_W_ATTN_V, "weight");
+    const int slides = clef__layer_slides(b->hp, b->layer), is_said = b->hp->full_values != 0;
+    const int has_own =
+        is_said ? slides || b->hp->full_values < 0 : clef__has_weight(b, CLEF_W_ATTN_V, "weight");
     x = clef__heads(b, x, has_own ? CLEF_W_ATTN_V : CLEF_W_ATTN_K, CLEF_N_ROLES, b->hp->n_kv_heads);
     x = clef_rms_norm(b->g, x, NULL, &(clef_norm_opts){.eps = b->hp->norm_eps});
     return clef__name_value(b, x, "attn.v_norm");
@@ -161,6 +163,7 @@ static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
     const json_t *layers = clef__json_get(f, "per_layer_config"), *layer;
     const char *number;
     const int equal = clef__json_bool(f, "attention_k_eq_v", 0);
+    hp->full_values = equal ? 1 : -1;
     hp->full_head_dim = (int32_t)clef__json_int(f, "global_head_dim", 1, CLEF_MAX_HEAD_DIM,
                                                 json_is_object(layers) ? hp->head_dim : 512);
     hp->full_n_kv_heads =

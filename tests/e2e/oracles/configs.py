@@ -51,6 +51,16 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "gemma2": ("Gemma2", dict(GROUPED, head_dim=8, sliding_window=8)),
     "gemma3": ("Gemma3Text", dict(GROUPED, head_dim=8, sliding_window=8, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "sliding_attention"])),
+    "gemma4": ("Gemma4Text", dict(GROUPED, head_dim=8, global_head_dim=16, sliding_window=8, num_hidden_layers=3, layer_types=[
+        "sliding_attention", "full_attention", "full_attention"], vocab_size_per_layer_input=V, hidden_size_per_layer_input=8,
+        num_kv_shared_layers=0, enable_moe_block=False)),
+    "qwen3_5": ("Qwen3_5Text", dict(GROUPED, head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8,
+                                    linear_num_key_heads=2, linear_num_value_heads=4)),
+    "falcon": ("Falcon", dict(vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
+                              new_decoder_architecture=True, alibi=False)),
+    "deepseek_v2": ("DeepseekV2", dict(WIDE, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=1,
+                                       moe_intermediate_size=16, n_shared_experts=1, kv_lora_rank=16, q_lora_rank=None, v_head_dim=8,
+                                       qk_nope_head_dim=8, qk_rope_head_dim=8, first_k_dense_replace=1, topk_group=1)),
     "bert": ("Bert", dict(WIDE, max_position_embeddings=64)),
     "roberta": ("Roberta", dict(WIDE, max_position_embeddings=66)),
     "electra": ("Electra", dict(WIDE, max_position_embeddings=64, embedding_size=16)),
@@ -164,8 +174,9 @@ def check_family(clef, name, n, seed, foreign, root):
     save_file(inputs, given)
     with open(os.path.join(folder, "config.json")) as file:
         config = json.load(file)
+    first = [(config, "nothing")] + [(dict(config, **{k: not v}), f"own {k} = {not v}") for k, v in config.items() if isinstance(v, bool)]
     for i in range(n):
-        changed, how = mutate(config, foreign, rnd) if i else (config, "nothing")
+        changed, how = first[i] if i < len(first) else mutate(config, foreign, rnd)
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(changed, file)
         wanted, got = reference(auto, folder, inputs), clef_logits(clef, folder, given)
@@ -193,7 +204,7 @@ def main():
     torch.set_num_threads(1)
     foreign = {"clip_qkv": 2.0, "logit_scale": 0.5, "is_causal": False, "attention_bias": True, "mlp_bias": True, "head_dim": 16,
                "partial_rotary_factor": 0.5, "use_bidirectional_attention": True, "scale_attn_weights": False, "zzz": 1}
-    for name, (model_class, sizes) in FAMILIES.items():
+    for model_class, sizes in FAMILIES.values():
         foreign.update({k: v for k, v in getattr(hf, model_class + "Config")(**sizes).to_dict().items() if v is not None})
     for key in ("model_type", "architectures", "transformers_version", "dtype", "rope_parameters", "vocab_size"):
         foreign.pop(key, None)
