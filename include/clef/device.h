@@ -165,7 +165,7 @@ CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts 
 CLEF_API void clef_device_close(clef_device *dev);
 /** 1 when a call failed because the device was lost or temporarily had no resources: CLEF_E_CL with
  *  CL_OUT_OF_RESOURCES (-5), CL_DEVICE_NOT_AVAILABLE (-2), CL_INVALID_COMMAND_QUEUE (-36),
- *  CL_INVALID_CONTEXT (-34) or CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14). */
+ *  CL_INVALID_CONTEXT (-34), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14) or NVIDIA's -9999. */
 CLEF_API int32_t clef_error_is_lost(const clef_error *err);
 /** Number of existing plans on a device and on those opened with it: one for each stage, and one more for
  *  each plan over several devices. */

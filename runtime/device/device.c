@@ -290,8 +290,12 @@ void clef_device_close(clef_device *dev)
 
 int32_t clef_error_is_lost(const clef_error *err)
 {
-    static const int32_t codes[] = {CL_OUT_OF_RESOURCES, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE,
-                                    CL_INVALID_CONTEXT, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST};
+    static const int32_t codes[] = {CL_OUT_OF_RESOURCES,
+                                    CL_DEVICE_NOT_AVAILABLE,
+                                    CL_INVALID_COMMAND_QUEUE,
+                                    CL_INVALID_CONTEXT,
+                                    CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                    CLEF__NVIDIA_FAULT};
     for (size_t i = 0; err->status == CLEF_E_CL && i < sizeof codes / sizeof *codes; i++)
         if (err->cl_code == codes[i])
             return 1;

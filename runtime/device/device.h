@@ -68,6 +68,9 @@ struct clef_device {
 
 /** If the device was lost, opens its context again. Does nothing for other devices. CLEF_E_CL. */
 clef_status clef__device_ready(clef_device *dev, clef_error *err);
+/** Launches a small kernel. 1: the device still computes; 0: its context has failed, or the device
+ *  (runtime/device/probe.c). */
+int         clef__device_works(clef_device *dev);
 /** The attached data of this kind; NULL: none. */
 void *clef__device_attached(const clef_device *dev, const clef__attachment *slot);
 /** Attaches `data` to the device until it is released. Earlier data of this kind is forgotten. */
@@ -78,6 +81,8 @@ void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 /** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */
 const char *clef__cl_name(int32_t code);
 
+/** NVIDIA's code, in no header, after a kernel has read or written beyond a buffer. */
+enum { CLEF__NVIDIA_FAULT = -9999 };
 /** Fills err from a failed call: "clCreateBuffer(arena): CL_OUT_OF_HOST_MEMORY (-6)". Returns status. */
 clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject, int32_t code);
 

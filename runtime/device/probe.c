@@ -178,11 +178,10 @@ static int amx_works(clef_device *dev)
 
 enum { ROUNDS = 200000 };
 
-/* 1 when a long loop ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds in
- * total. */
-static int loops_are_short(clef_device *dev, const clef_launch *launch)
+/* Runs a loop of n rounds in one work-item. Returns 1 when it ran, and sets *right to 1 where it made all of
+ * them. */
+static int run_loop(clef_device *dev, const clef_launch *launch, cl_uint n, int *right)
 {
-    const cl_uint n = ROUNDS;
     const size_t one = 1;
     cl_uint got[2] = {0}, want = 1;
     cl_kernel kernel = NULL;
@@ -200,17 +199,28 @@ static int loops_are_short(clef_device *dev, const clef_launch *launch)
     clReleaseKernel(kernel);
     for (cl_uint i = 0; i < n; i++)
         want = (want ^ i) * 1664525u + 1013904223u;
-    return ran && (got[0] != n || got[1] != want);
+    *right = got[0] == n && got[1] == want;
+    return ran;
 }
 
+static const clef_launch loop = {.source = "probe", .kernel = "probe_loop"};
+
+int clef__device_works(clef_device *dev)
+{
+    int right = 0;
+    return run_loop(dev, &loop, 8, &right) && right;
+}
+
+/* 1 when a long loop ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds in
+ * total. */
 static int probe_loops(clef_device *dev)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
-    if (!clef__probe_begin(dev, &launch))
+    int right = 0;
+    if (!clef__probe_begin(dev, &loop))
         return 0;
-    const int are_short = loops_are_short(dev, &launch);
+    const int ran = run_loop(dev, &loop, ROUNDS, &right);
     clef__probe_end();
-    return are_short;
+    return ran && !right;
 }
 
 typedef struct cap_name {

@@ -195,7 +195,9 @@ static clef_status build_program(clef_device *dev, clef_program *p, const clef_l
         return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
     const int lock = clef__cache_lock(dev, &p->key);
     const double start = clef__os_seconds();
+    clef__os_guard_builds(1);
     code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
+    clef__os_guard_builds(0);
     p->seconds = clef__os_seconds() - start;
     clef__os_unlock(lock);
     if (code == CL_SUCCESS)

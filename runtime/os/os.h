@@ -173,6 +173,10 @@ void        clef__os_guard(double seconds, const char *if_crashed, const char *i
 void        clef__os_guard_is_cpu(int is_cpu); /* sets whether the device is a CPU; 1 before the first call */
 void        clef__os_guard_step(void);
 void        clef__os_guard_allow(double seconds); /* sets how long a step may take, for the running guard */
+/** A compiler begins to work, or has ended, which starts the time anew. On a GPU's driver it may take
+ *  CLEF_OS_BUILD_SHARE times as long as a step: Adreno's needs minutes for a kernel (docs/drivers.md). */
+enum { CLEF_OS_BUILD_SHARE = 5 };
+void        clef__os_guard_builds(int builds);
 void        clef__os_guard_end(void);
 /** 1 when this process cannot get 256 MiB more. */
 int         clef__os_memory_is_short(void);

@@ -29,7 +29,7 @@ static volatile sig_atomic_t guarded, faulted;
 static char crash_note[64], hang_note[64];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the two below, and the end of a guard */
 static double allowed, counted;                          /* seconds */
-static int device_is_cpu = 1;
+static int device_is_cpu = 1, is_building;
 
 clef_status clef__os_journal_open(const char *path, clef_error *err)
 {
@@ -118,7 +118,7 @@ static int64_t this_thread(void)
 static void check_time(double seconds)
 {
     pthread_mutex_lock(&lock);
-    counted += seconds;
+    counted += is_building ? seconds / CLEF_OS_BUILD_SHARE : seconds;
     if (guarded && counted > allowed) {
         guarded = 0;
         clef__os_journal_write(hang_note);
@@ -202,6 +202,16 @@ void clef__os_guard_allow(double seconds)
 {
     pthread_mutex_lock(&lock);
     allowed = seconds;
+    pthread_mutex_unlock(&lock);
+}
+
+void clef__os_guard_builds(int builds)
+{
+    if (device_is_cpu) /* whose compilers are as fast as its kernels */
+        return;
+    pthread_mutex_lock(&lock);
+    is_building = builds;
+    counted = 0;
     pthread_mutex_unlock(&lock);
 }
 

@@ -20,7 +20,7 @@ static volatile LONG guarded;
 static char crash_note[64], hang_note[64];
 static SRWLOCK lock = SRWLOCK_INIT; /* protects the two below, and the end of a guard */
 static double allowed, counted;     /* seconds */
-static int device_is_cpu = 1;
+static int device_is_cpu = 1, is_building;
 
 /* Locks of Windows keep others from reading, so the place that is locked is far behind any text. */
 clef_status clef__os_journal_open(const char *path, clef_error *err)
@@ -104,7 +104,7 @@ static void take_faults(void)
 static void check_time(double seconds)
 {
     AcquireSRWLockExclusive(&lock);
-    counted += seconds;
+    counted += is_building ? seconds / CLEF_OS_BUILD_SHARE : seconds;
     if (counted > allowed && InterlockedExchange(&guarded, 0)) {
         clef__os_journal_write(hang_note);
         TerminateProcess(GetCurrentProcess(), CLEF_OS_EXIT_NOTED);
@@ -179,6 +179,16 @@ void clef__os_guard_allow(double seconds)
 {
     AcquireSRWLockExclusive(&lock);
     allowed = seconds;
+    ReleaseSRWLockExclusive(&lock);
+}
+
+void clef__os_guard_builds(int builds)
+{
+    if (device_is_cpu) /* whose compilers are as fast as its kernels */
+        return;
+    AcquireSRWLockExclusive(&lock);
+    is_building = builds;
+    counted = 0;
     ReleaseSRWLockExclusive(&lock);
 }
 

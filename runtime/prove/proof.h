@@ -51,6 +51,7 @@ typedef enum clef_verdict {
     CLEF_PROOF_UNTRIED, /* the case does not fit into the device's memory, which is not the kernel's fault */
     CLEF_PROOF_WRONG,   /* this verdict and those after it set a kernel aside */
     CLEF_PROOF_REFUSED,
+    CLEF_PROOF_FAULTED, /* after it all commands of its context failed */
     CLEF_PROOF_CRASHED,
     CLEF_PROOF_HUNG
 } clef_verdict;
@@ -64,7 +65,7 @@ typedef struct clef_proof {
     double worst;            /* the largest error, divided by the tolerance */
     int32_t n_hung;          /* on how many starts of a program it hung */
     int64_t when;            /* when it was found, in seconds since 1970 */
-    int32_t cl_code;         /* why a kernel was refused; 0: none, or by clef itself */
+    int32_t cl_code;         /* why a kernel was refused, or faulted; 0: none, or by clef itself */
     int32_t items;           /* work-items in the largest group that was launched */
     int32_t is_new, is_told; /* 1: this process found it; 1: the user was told. Not on disk */
 } clef_proof;

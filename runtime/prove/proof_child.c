@@ -1,5 +1,6 @@
 /* Has a plan's units proven in child processes. There is one for each processor, up to MAX_CHILDREN
- * (trial_watch.c), because drivers compile one kernel at a time in a process. Meanwhile the plan builds the
+ * (trial_watch.c), because drivers compile one kernel at a time in a process; on a GPU there are two, since a
+ * context takes up to 500 MB of its memory. Meanwhile the plan builds the
  * kernels that are proven already. */
 #include <stdio.h>
 
@@ -7,7 +8,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/prove/trial.h"
 
-enum { POLL_MS = 3, PATH_BYTES = CLEF__TRIAL_PATH - 64 };
+enum { POLL_MS = 3, CHILDREN_ON_GPU = 2, PATH_BYTES = CLEF__TRIAL_PATH - 64 };
 
 /* Builds the programs of one more proven unit, while children prove others. The driver's cache, or clef's,
  * has these programs by now. */
@@ -73,7 +74,8 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
     clef_status s = clef__proof_write(path, plan, units, NULL);
     clef__programs_save_cheap(dev); /* learns whether writing is cheap, for all programs */
     if (!s)
-        s = clef__trials_start(dev, path, NULL, units->n, clef__os_n_cpus(), &t, err);
+        s = clef__trials_start(dev, path, NULL, units->n,
+                               dev->info.caps.is_cpu ? clef__os_n_cpus() : CHILDREN_ON_GPU, &t, err);
     if (!s) {
         s = wait_for(plan, t, units, err);
         if (clef__background_allowed(dev))

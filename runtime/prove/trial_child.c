@@ -1,6 +1,10 @@
 /* The child of a trial: tries the units of a case file that no other child has claimed. It notes in its
  * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST CODE"), and that no
- * unit is left ("end"). */
+ * unit is left ("end").
+ *
+ * A kernel that faults may make all later commands of its context fail, or of its process. The unit after it
+ * is innocent, so a failure counts only in a fresh context where a small launch works. A child that cannot
+ * have such a context ends; the next one notes that the device works ("works") before the failure counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +15,7 @@
 #include "runtime/prove/prover.h"
 #include "runtime/prove/trial.h"
 
-enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60 };
+enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60, LARGE_BYTES = 64 << 20 };
 
 double clef__trial_seconds(int32_t n_hung)
 {
@@ -64,22 +68,69 @@ static clef_status note_verdict(int32_t number, clef_status s, const clef_error 
                        : CLEF_OK;
 }
 
+/* ---- a context that failed --------------------------------------------------------------------- */
+
+static int makes_suspect(clef_status s, const clef_error *why)
+{
+    return s && clef_error_is_lost(why);
+}
+
+static clef_status note_works(clef_device *dev, clef_error *err)
+{
+    if (!clef__device_works(dev))
+        return clef__fail(err, CLEF_E_DEVICE, "%s: a small kernel fails after another one", dev->info.name);
+    clef__os_journal_write("works\n");
+    return CLEF_OK;
+}
+
+/* 1 when the device computes in a context that no unit has used. */
+static int gets_fresh_context(clef_device *dev)
+{
+    return clef_device_reopen(dev, NULL) == CLEF_OK && clef__device_works(dev);
+}
+
+/* 1 when a buffer cannot be used that is larger than those of a case. */
+static int device_memory_is_short(clef_device *dev)
+{
+    cl_int code;
+    cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, LARGE_BYTES, NULL, &code);
+    const int works = mem && !clef__device_fill(dev, mem, 0, LARGE_BYTES) && clef__device_works(dev);
+    if (mem)
+        clReleaseMemObject(mem);
+    return !works;
+}
+
 /* ---- units ----------------------------------------------------------------------------------- */
+
+static clef_status run_entry(clef_device *dev, const clef_proof_entry *e, double *worst, clef_error *why)
+{
+    clef_graph *g = NULL;
+    clef_proof_case c = e->c;
+    clef_status s = clef_graph_parse(e->text, e->n, e->op, &g, why);
+    c.graph = g;
+    if (!s)
+        s = clef__proof_run(dev, &c, worst, why);
+    clef_graph_destroy(g);
+    return s;
+}
 
 static clef_status try_case(clef_device *dev, const char *unit, int32_t number, clef_error *err)
 {
     clef_proof_entry e;
-    clef_graph *g = NULL;
     clef_error why = {0};
     double worst = 0;
     if (!clef__trial_read_case(unit, &e))
         return clef__fail(err, CLEF_E_FORMAT, "case %d is malformed", (int)number);
     note_begin(number, clef__trial_seconds(e.n_hung));
-    clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, &why);
-    e.c.graph = g;
-    if (!s)
-        s = clef__proof_run(dev, &e.c, &worst, &why);
-    clef_graph_destroy(g);
+    clef_status s = run_entry(dev, &e, &worst, &why);
+    if (makes_suspect(s, &why) && gets_fresh_context(dev))
+        s = run_entry(dev, &e, &worst, &why);
+    if (makes_suspect(s, &why) && !clef__device_works(dev)) {
+        note_end(number, clef__verdict_names[CLEF_PROOF_FAULTED], worst, why.cl_code);
+        return clef__fail_cl(err, CLEF_E_CL, why.cl_code, "case %d: %s", (int)number, why.text);
+    }
+    if (makes_suspect(s, &why) && device_memory_is_short(dev)) /* NVIDIA has one code for both */
+        why.cl_code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     clef__programs_save_cheap(dev); /* otherwise the waiting plan would build them again */
     return note_verdict(number, s, &why, verdict_on(s, &why, worst), worst, err);
 }
@@ -166,7 +217,10 @@ static clef_status try_units(clef_device *dev, const char *path, const char *tex
     if (n && clef__fused_is_unit(units[0]))
         s = try_step(dev, path, (char *)(uintptr_t)units[0], err);
     else {
+        const int is_second = clef__os_is_file(journal); /* after one that ended within a unit */
         s = clef__os_journal_open(journal, err);
+        if (!s && is_second)
+            s = note_works(dev, err);
         if (!s)
             s = try_cases(dev, path, units, n, first, err);
     }

@@ -21,6 +21,7 @@ typedef struct child {
     char first[16]; /* the unit that it starts with */
     int32_t runs;
     int32_t at;         /* the unit it works on; -1: none */
+    int32_t faulted;    /* the last unit that made its context fail; -1: none */
     int32_t n_done;     /* units that it has finished */
     int32_t n_at_start; /* n_done when it was last started */
     int32_t n_steps;
@@ -95,6 +96,8 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
     double worst = 0;
     const int fields = sscanf(line, "%7s %d %15s %lf %d", word, &unit, verdict, &worst, &code);
     c->has_ended |= fields == 1 && strcmp(word, "end") == 0;
+    if (fields == 1 && strcmp(word, "works") == 0 && c->faulted >= 0)
+        results[c->faulted].is_known = 1; /* the device works for the next child: the unit was at fault */
     c->n_steps += (int32_t)strspn(line, ".");
     if (fields < 2 || unit < 0 || unit >= n_units)
         return;
@@ -102,7 +105,8 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
     c->n_done += fields >= 4;
     clef__trial_result *r = &results[unit];
     if (fields >= 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
-        r->is_known = 1;
+        r->is_known = r->verdict != CLEF_PROOF_FAULTED;
+        c->faulted = r->is_known ? c->faulted : unit;
         r->worst = worst;
         r->cl_code = code;
     }
@@ -115,7 +119,7 @@ static void read_journal(child *c, clef__trial_result *results, int32_t n_units)
     size_t n = 0;
     if (!clef__os_is_file(c->journal) || clef__os_read(c->journal, JOURNAL_BYTES, &text, &n, NULL))
         return;
-    c->at = -1;
+    c->at = c->faulted = -1;
     c->n_done = c->n_steps = 0;
     for (char *line = text, *end = text; end; line = end + 1) {
         end = strchr(line, '\n');
@@ -128,7 +132,7 @@ static void read_journal(child *c, clef__trial_result *results, int32_t n_units)
 
 clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit)
 {
-    child c = {.at = -1};
+    child c = {.at = -1, .faulted = -1};
     clef__trial_result none = {0}, *results = calloc((size_t)unit + 1, sizeof *results);
     snprintf(c.journal, sizeof c.journal, "%s", journal);
     if (!results)

@@ -27,6 +27,8 @@
  *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: NVIDIA (arrayfire#2650)
  *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, memory 16 GiB all the same: reported of Adreno
  *   extension=NAME  the device lists an extension that it does not have: reported of Adreno (llama.cpp#25343)
+ *   sticky=KERNEL   once the kernel was launched, every later command of the process fails with
+ *                   CL_OUT_OF_RESOURCES: NVIDIA, after an access that is out of bounds (PPSTM#77, cuml#7906)
  *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat,
  *                   the comment in its function that sets buffers to zero)
  * the compiler
@@ -233,6 +235,66 @@ static cl_int CL_API_CALL kernel_group_info(cl_kernel kernel, cl_device_id devic
     return next->clGetKernelWorkGroupInfo(kernel, device, what, n, out, n_out);
 }
 
+/* ---- a context that failed --------------------------------------------------------------------- */
+
+static atomic_int is_lost;
+
+/* What runs is waited for: on a driver that lost its context nothing runs any more. */
+static void lose_by(cl_command_queue queue, cl_kernel kernel)
+{
+    char value[VALUE_BYTES], name[VALUE_BYTES] = "";
+    const char *word = find_quirk("sticky", value);
+    if (!word || next->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL) ||
+        strcmp(name, word) != 0)
+        return;
+    meet("sticky");
+    next->clFinish(queue);
+    atomic_store(&is_lost, 1);
+}
+
+static cl_int CL_API_CALL finish(cl_command_queue queue)
+{
+    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clFinish(queue);
+}
+
+static cl_int CL_API_CALL flush(cl_command_queue queue)
+{
+    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clFlush(queue);
+}
+
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t at, size_t n,
+                                      void *to, cl_uint n_wait, const cl_event *wait, cl_event *event)
+{
+    return atomic_load(&is_lost)
+               ? CL_OUT_OF_RESOURCES
+               : next->clEnqueueReadBuffer(queue, mem, blocks, at, n, to, n_wait, wait, event);
+}
+
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t at,
+                                       size_t n, const void *from, cl_uint n_wait, const cl_event *wait,
+                                       cl_event *event)
+{
+    return atomic_load(&is_lost)
+               ? CL_OUT_OF_RESOURCES
+               : next->clEnqueueWriteBuffer(queue, mem, blocks, at, n, from, n_wait, wait, event);
+}
+
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, cl_map_flags flags,
+                                    size_t at, size_t n, cl_uint n_wait, const cl_event *wait,
+                                    cl_event *event, cl_int *code)
+{
+    if (!atomic_load(&is_lost))
+        return next->clEnqueueMapBuffer(queue, mem, blocks, flags, at, n, n_wait, wait, event, code);
+    if (code)
+        *code = CL_OUT_OF_RESOURCES;
+    return NULL;
+}
+
+static cl_int CL_API_CALL wait_for(cl_uint n, const cl_event *events)
+{
+    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clWaitForEvents(n, events);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static atomic_size_t live_bytes;
@@ -295,6 +357,8 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const 
         meet("no_fill");
         return CL_INVALID_OPERATION;
     }
+    if (atomic_load(&is_lost))
+        return CL_OUT_OF_RESOURCES;
     return next->clEnqueueFillBuffer(queue, mem, pattern, n_pattern, at, n, n_wait, wait, event);
 }
 
@@ -333,7 +397,12 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
             return CL_OUT_OF_RESOURCES;
         }
     }
-    return next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
+    if (atomic_load(&is_lost))
+        return CL_OUT_OF_RESOURCES;
+    const cl_int code =
+        next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
+    lose_by(queue, kernel);
+    return code;
 }
 
 static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, size_t n, void *out,
@@ -369,5 +438,11 @@ static void take_over(void)
     ours.clCreateSubBuffer = create_sub_buffer;
     ours.clEnqueueFillBuffer = fill_buffer;
     ours.clEnqueueNDRangeKernel = launch;
+    ours.clFinish = finish;
+    ours.clFlush = flush;
+    ours.clEnqueueReadBuffer = read_buffer;
+    ours.clEnqueueWriteBuffer = write_buffer;
+    ours.clEnqueueMapBuffer = map_buffer;
+    ours.clWaitForEvents = wait_for;
     ours.clGetEventProfilingInfo = event_times;
 }

@@ -81,6 +81,14 @@ for name in cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product cl_intel_sub
   goes_on extension=$name $gpu
 done
 
+# ---- a kernel that faults: no other is blamed
+for kernel in attention_gpu_decode:"cached_attention gpu_decode" panel_gpu_gemv:"panel_matmul groups" attention_gpu_merge:"cached_attention gpu_decode" \
+  attention_gpu_flash:"cached_attention gpu_flash"; do
+  goes_on "sticky=${kernel%%:*}" $gpu:-x86_amx "set~aside"
+  same "sticky=${kernel%%:*}: set aside is" "${kernel#*:}" "$(awk '$4 != "right" && NF > 6 { print $2, $3 }' "$tmp"/cache/proof/* | sort -u)"
+done
+refuses sticky=gather $gpu "gather faulted no~others"
+
 # ---- the compiler
 for caps in "" $gpu; do
   goes_on denormals "$caps"
