@@ -20,7 +20,7 @@ uint32_t clef__units(const clef_caps *caps);
 uint32_t clef__group_most(const clef_caps *caps);
 /** 1 if the device can run such a group. */
 int clef__candidate_fits(const clef_caps *caps, const clef__candidate *c);
-/** Of those that fit, the candidate with which the busiest of the processors is done first; a later one has to
+/** Of those that fit, the candidate with which the busiest of the processors is done first; a later one must
  *  be sooner by a tenth. -1: none fits. */
 int32_t clef__fastest(const clef_caps *caps, const clef__candidate *candidates, int32_t n,
                       uint32_t n_processors);

@@ -95,8 +95,8 @@ typedef struct clef_hparams {
     float    attention_softcap;    /* x -> cap tanh(x / cap); 0: none */
     int32_t  v_head_dim;           /* width of a head of v; 0: head_dim */
     int32_t  full_head_dim, full_n_kv_heads; /* of layers with full attention; 0: head_dim, n_kv_heads */
-    int32_t  full_values; /* of layers with full attention: 1: from the projection of keys; -1: from their own;
-                             0: from their own where it is stored */
+    int32_t  full_values; /* in layers with full attention, by which projection: 1: that of keys; -1: their
+                             own; 0: their own where it is stored */
     int32_t  n_kv_shared_layers;   /* these last layers read keys and values of the last earlier layer with
                                       the same kind of attention */
     int32_t  double_shared_ff;     /* 1: the feed-forward of those layers is twice as wide */

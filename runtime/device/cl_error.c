@@ -28,7 +28,8 @@
     X(CL_INVALID_COMPILER_OPTIONS, -66) X(CL_INVALID_LINKER_OPTIONS, -67) \
     X(CL_INVALID_DEVICE_PARTITION_COUNT, -68) X(CL_INVALID_PIPE_SIZE, -69) \
     X(CL_INVALID_DEVICE_QUEUE, -70) X(CL_INVALID_SPEC_ID, -71) X(CL_MAX_SIZE_RESTRICTION_EXCEEDED, -72) \
-    X(CL_PLATFORM_NOT_FOUND_KHR, -1001) X(NVIDIA_ILLEGAL_BUFFER_ACCESS, CLEF__NVIDIA_FAULT) X(CLBlastNotImplemented, -1024) X(CLBlastInvalidMatrixA, -1022) \
+    X(CL_PLATFORM_NOT_FOUND_KHR, -1001) X(NVIDIA_ILLEGAL_BUFFER_ACCESS, CLEF__NVIDIA_FAULT) \
+    X(CLBlastNotImplemented, -1024) X(CLBlastInvalidMatrixA, -1022) \
     X(CLBlastInvalidMatrixB, -1021) X(CLBlastInvalidMatrixC, -1020) X(CLBlastInvalidVectorX, -1019) \
     X(CLBlastInvalidVectorY, -1018) X(CLBlastInvalidDimension, -1017) X(CLBlastInvalidLeadDimA, -1016) \
     X(CLBlastInvalidLeadDimB, -1015) X(CLBlastInvalidLeadDimC, -1014) X(CLBlastInvalidIncrementX, -1013) \

@@ -16,8 +16,8 @@
 
 enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
 static const char head[] = "clef proofs 2 "; /* the line ends with the version of clef */
-const char *const clef__verdict_names[] = {"right", "untried", "wrong", "refused",
-                                           "faulted", "crashed", "hung", NULL};
+const char *const clef__verdict_names[] = {"right",   "untried", "wrong", "refused",
+                                           "faulted", "crashed", "hung",  NULL};
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
@@ -224,7 +224,8 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
         at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64,
                                p->print, p->op, p->variant, clef__verdict_names[p->verdict], p->worst,
                                p->n_hung, p->when);
-        if (p->verdict == CLEF_PROOF_REFUSED || p->verdict == CLEF_PROOF_FAULTED) /* the others end here, as the files of earlier versions */
+        if (p->verdict == CLEF_PROOF_REFUSED ||
+            p->verdict == CLEF_PROOF_FAULTED) /* the others end here, as the files of earlier versions */
             at += (size_t)snprintf(text + at, room - at, " %" PRId32 " %" PRId32, p->cl_code, p->items);
         at += (size_t)snprintf(text + at, room - at, "\n");
     }

@@ -81,12 +81,22 @@ for name in cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product cl_intel_sub
   goes_on extension=$name $gpu
 done
 
-# ---- a kernel that faults: no other is blamed
-for kernel in attention_gpu_decode:"cached_attention gpu_decode" panel_gpu_gemv:"panel_matmul groups" attention_gpu_merge:"cached_attention gpu_decode" \
+# ---- a kernel that faults: it is set aside, and no other
+prompt=$(head -c 600 "$CLEF_SOURCE/README.md" | tr -dc 'a-zA-Z ')
+long() { "$CLEF" run "$demo" -p "$prompt" --temp 0 --ignore-eos -n 8 -q --print-ids; }
+rm -rf "$tmp/cache"
+export CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:-x86_amx
+after=$(long)
+for kernel in panel_gpu_gemv:"panel_matmul groups" panel_gpu_gemm:"panel_matmul groups" attention_gpu_decode:"cached_attention gpu_decode" \
   attention_gpu_flash:"cached_attention gpu_flash"; do
-  goes_on "sticky=${kernel%%:*}" $gpu:-x86_amx "set~aside"
-  same "sticky=${kernel%%:*}: set aside is" "${kernel#*:}" "$(awk '$4 != "right" && NF > 6 { print $2, $3 }' "$tmp"/cache/proof/* | sort -u)"
+  quirk=sticky=${kernel%%:*}
+  rm -rf "$tmp/cache" "$tmp/met"
+  same "$quirk: the text" "$after" "$(with "$quirk" long 2>"$tmp/err")"
+  is_met "$quirk"
+  same "$quirk: what failed" "${kernel#*:} faulted" "$(awk 'NR > 2 && $4 != "right" { print $2, $3, $4 }' "$tmp"/cache/proof/* | sort -u)"
+  same "$quirk: what is said" "clef: ${kernel#*:} makes all later commands fail (CL_OUT_OF_RESOURCES)" "$(sed 's/ on .*//' "$tmp/err")"
 done
+CLEF_DEBUG=$CLEF_DEBUG,caps=
 refuses sticky=gather $gpu "gather faulted no~others"
 
 # ---- the compiler
