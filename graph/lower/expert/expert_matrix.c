@@ -53,11 +53,6 @@ static uint64_t local_bytes(const clef_caps *caps, const shape *s)
     return (uint64_t)s->buffers * s->blocks * (columns + s->rows) * 64 + s->rows * 12 + plain;
 }
 
-static int can_lower(const clef_caps *caps, const shape *s)
-{
-    return clef__group_most(caps) >= s->group && caps->local_bytes >= local_bytes(caps, s);
-}
-
 /* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
 static clef_x_form form_of(const clef_caps *caps, const clef_value *n)
 {
@@ -74,28 +69,34 @@ static clef_x_form form_of(const clef_caps *caps, const clef_value *n)
                                              : CLEF_X_FLOATS;
 }
 
-/* A group has half the columns where more than half of the last group's would be beyond n; and a step one
- * part, where local memory has no place for two. */
+/* The shape of a group, which reads its columns of W and its rows of x; group 0: none fits the device. */
 static shape shape_of(const clef_caps *caps, const clef__expert_tiles *t)
 {
     const unit *u = &units[caps->matrix];
-    const uint32_t most = u->unit_rows, n = t->args.a.n;
-    shape s = {.x = t->x,
-               .rows = t->rows,
-               .unit_rows = most < t->rows ? most : t->rows,
-               .columns = caps->matrix_plain ? u->plain_columns : u->columns,
-               .blocks = u->blocks,
-               .buffers = u->buffers};
-    if (n % s.columns && n % s.columns <= s.columns / 2)
-        s.columns /= 2;
-    s.group = (uint32_t)clef__matrix_lanes(caps) * (s.columns / u->unit_columns) * (s.rows / s.unit_rows);
-    while (clef__group_most(caps) < s.group && s.columns > u->unit_columns) {
-        s.columns /= 2;
-        s.group /= 2;
+    const uint32_t unit_rows = u->unit_rows < t->rows ? u->unit_rows : t->rows,
+                   unit_items = (uint32_t)clef__matrix_lanes(caps) * (t->rows / unit_rows);
+    clef__candidate candidates[CLEF__MOST_CANDIDATES];
+    shape shapes[CLEF__MOST_CANDIDATES];
+    uint32_t columns = caps->matrix_plain ? u->plain_columns : u->columns;
+    int32_t n = 0;
+    for (; columns >= u->unit_columns; columns /= 2, n++) {
+        shape *s = &shapes[n];
+        *s = (shape){.x = t->x,
+                     .rows = t->rows,
+                     .unit_rows = unit_rows,
+                     .columns = columns,
+                     .blocks = u->blocks,
+                     .buffers = u->buffers,
+                     .group = unit_items * (columns / u->unit_columns)};
+        if (caps->local_bytes < local_bytes(caps, s))
+            s->blocks = 1;
+        candidates[n] = (clef__candidate){.items = s->group,
+                                          .local_bytes = local_bytes(caps, s),
+                                          .n_groups = clef__ceil_div(t->args.a.n, columns),
+                                          .time = columns + t->rows};
     }
-    if (caps->local_bytes < local_bytes(caps, &s))
-        s.blocks = 1;
-    return s;
+    const int32_t best = clef__fastest(caps, candidates, n, 1);
+    return best < 0 ? (shape){0} : shapes[best];
 }
 
 static int matrix_fits(const clef_lowering *lo, const clef_value *n)
@@ -107,7 +108,7 @@ static int matrix_fits(const clef_lowering *lo, const clef_value *n)
     const shape s = shape_of(lo->caps, &t);
     const clef_dtype dtype = n->in[1]->dtype;
     const expert_args *a = &t.args.a;
-    return a->k % 32 == 0 && can_lower(lo->caps, &s) &&
+    return a->k % 32 == 0 && s.group &&
            (!clef__experts_need_aligned(dtype) || clef__expert_rows_aligned(dtype, a->w, a->k));
 }
 
