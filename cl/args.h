@@ -322,8 +322,8 @@ typedef struct panel_gemv_args {
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
-/* How the next token is picked (graph/op/sample.h has the formulas): an I32 [SAMPLE_OPTIONS] input that holds
- * floats as their bits. All zero: no token is picked. */
+/* How the next token is sampled (graph/op/sample.h has the formulas): an I32 [SAMPLE_OPTIONS] input that
+ * holds floats as their bits. All zero: no token is sampled. */
 #define SAMPLE_OPTIONS 16
 #define SAMPLE_OFF     0 /* the state does not change */
 #define SAMPLE_GREEDY  1
@@ -337,7 +337,7 @@ typedef struct sample_options {
     args_float penalty, inverse_penalty;
     args_uint  top_p;                       /* as a multiple of 2^-32; 0: off */
     args_uint  min_weight_lo, min_weight_hi;
-    args_uint reach; /* logits farther than this below the largest are never picked */
+    args_uint reach; /* logits farther than this below the largest are never sampled */
     args_uint  seed_lo, seed_hi;
     args_uint  stream; /* of sample_rows; sample's is the number of the row */
     args_float draw_scale; /* log2(e) / temperature, if limits cut at another scale; 0: they do not */

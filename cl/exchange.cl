@@ -25,12 +25,12 @@ static int wait_for_round(volatile global const ulong *raised, ulong round, uint
 
 static int wait_for_all(global uchar *memory, const exchange_args a, ulong round)
 {
-    int came = 1;
-    for (uint i = 0; i < a.n_ranks && came; i++)
-        came = wait_for_round((volatile global const ulong *)(memory + i * (size_t)a.segment), round,
+    int arrived = 1;
+    for (uint i = 0; i < a.n_ranks && arrived; i++)
+        arrived = wait_for_round((volatile global const ulong *)(memory + i * (size_t)a.segment), round,
                               a.polls);
     SEE_OTHERS();
-    return came;
+    return arrived;
 }
 
 STAGE_KERNEL void exchange_sum(STAGE_GROUP const exchange_args a, global float *out, global const float *x,

@@ -44,9 +44,9 @@ def read_report(path):
         raise Wrong(f"{path}: {e.strerror}") from e
     except ValueError as e:
         raise Wrong(f"{path}: expected a report of clef bench --report, which is JSON: {e}") from e
-    came = report.get("format") if isinstance(report, dict) else None
-    if came != FORMAT:
-        raise Wrong(f"{path}: expected the format '{FORMAT}', got {came!r}")
+    got = report.get("format") if isinstance(report, dict) else None
+    if got != FORMAT:
+        raise Wrong(f"{path}: expected the format '{FORMAT}', got {got!r}")
     return report
 
 
@@ -99,7 +99,7 @@ def load_toml(name):
 
 
 def is_among_words(name, text):
-    """Whether the name stands in the text as whole words, whatever their case and what separates them: "RTX 4090" has rtx4090,
+    """Whether the name is in the text as whole words, whatever their case and what separates them: "RTX 4090" has rtx4090,
     "RTX A1000" has no a100."""
     name, text = (re.sub(r"\((r|tm)\)", " ", x.lower()) for x in (name, text))
     parts = re.findall(r"[a-z]+|[0-9]+", name)

@@ -84,11 +84,11 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: steps of rows: expected a decoder without beams or a padding mask", path);
     if (o->n_rows &&
-        (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0 || o->n_picks < 0))
+        (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0 || o->n_samples < 0))
         return clef__fail(err, CLEF_E_ARG,
-                          "steps of %d rows, %d picks, %d pages (%d sliding), %d snapshots: expected at "
+                          "steps of %d rows, %d samples, %d pages (%d sliding), %d snapshots: expected at "
                           "least 1 row and page",
-                          o->n_rows, o->n_picks, o->n_pages, o->n_sliding_pages, o->n_snapshots);
+                          o->n_rows, o->n_samples, o->n_pages, o->n_sliding_pages, o->n_snapshots);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -136,12 +136,12 @@ static void add_sample(clef_builder *b, clef_value *logits)
     clef_output(b->g, "token", clef_sample(b->g, logits, history, b->ids, b->pos, options));
 }
 
-/* The next token of each row that picks one. */
+/* The next token of each row that samples one. */
 static void add_sample_rows(clef_builder *b, clef_value *logits)
 {
-    if (!b->picks) /* the graph has an error already */
+    if (!b->samples) /* the graph has an error already */
         return;
-    const clef_dim N = b->picks->shape.dim[0];
+    const clef_dim N = b->samples->shape.dim[0];
     clef_value *recent = clef_input(b->g, "recent", CLEF_I32, clef_shape_2(N, clef_n(CLEF_RECENT)));
     clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_2(N, clef_n(SAMPLE_OPTIONS)));
     clef_output(b->g, "token", clef_sample_rows(b->g, logits, recent, options));
@@ -182,8 +182,8 @@ static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
     b->pages[1] = clef_input(g, "sliding_pages", CLEF_I32, clef_shape_2(sequences, n));
     b->n_pages[0] = o->n_pages;
     b->n_pages[1] = o->n_sliding_pages ? o->n_sliding_pages : o->n_pages;
-    const int32_t most_picks = o->n_picks ? o->n_picks : o->n_rows;
-    b->picks = clef_input(g, "picks", CLEF_I32, clef_shape_1(clef_symbol(g, "N", most_picks)));
+    const int32_t most_samples = o->n_samples ? o->n_samples : o->n_rows;
+    b->samples = clef_input(g, "samples", CLEF_I32, clef_shape_1(clef_symbol(g, "N", most_samples)));
     add_adapter_input(b);
 }
 

@@ -37,7 +37,7 @@ clef_status cli_adapters_open_all(const cli_list *list, clef_model *model, cli_a
 void        cli_adapters_finish(cli_adapters *adapters);
 /** The number of the adapter of that name, 0 if there is none. */
 int32_t     cli_adapters_find(const cli_adapters *adapters, const char *name);
-/** Writes the names, for a message: "'a', 'b'", or "none". What has no room is told by "...". */
+/** Writes the names, for a message: "'a', 'b'", or "none". What has no room is reported by "...". */
 void        cli_adapters_text(const cli_adapters *adapters, char *out, size_t n_bytes);
 
 /** Opens the adapter of the list for a model and makes a set of it; NULL for an empty list. One sequence

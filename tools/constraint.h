@@ -32,7 +32,7 @@ typedef struct cli_constraint {
 
 /** "auto", "required" or the name of a function. */
 void cli_tool_choice(const char *text, clef_tool_constraint_opts *opts);
-/** Compiles a constraint on calls, and tells on stderr what is left out of schemas. As
+/** Compiles a constraint on calls, and reports on stderr what is left out of schemas. As
  *  cli_constraint_open(). */
 int cli_tool_constraint_open(const clef_tool_constraint_opts *opts, clef_constraint **out);
 

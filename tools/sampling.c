@@ -20,9 +20,9 @@ static double value_of(const char *name, double flag, double otherwise, const cl
         return flag;
     if (!model || !clef_model_sampling(model, name, &value))
         return otherwise;
-    const size_t n = strlen(out->told);
+    const size_t n = strlen(out->recommended);
     if (value < INT32_MAX) /* else the whole text */
-        snprintf(out->told + n, sizeof out->told - n, "%s%s %.6g", n ? ", " : "", name, value);
+        snprintf(out->recommended + n, sizeof out->recommended - n, "%s%s %.6g", n ? ", " : "", name, value);
     return value;
 }
 
@@ -282,8 +282,8 @@ static void tell_ignored(const char *keys, int32_t n_beams)
 
 void cli_sampler_tell(const cli_sampler *s, int32_t n_beams)
 {
-    if (s->told[0] && !n_beams)
-        fprintf(stderr, "clef: recommended by the model: %s\n", s->told);
+    if (s->recommended[0] && !n_beams)
+        fprintf(stderr, "clef: recommended by the model: %s\n", s->recommended);
     if (s->model && clef_model_generation(s->model, 1)[0])
         fprintf(stderr, "clef: generation_config.json: applied: %s\n", clef_model_generation(s->model, 1));
     if (s->model)

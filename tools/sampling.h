@@ -50,7 +50,7 @@ typedef struct cli_sampling {
      .help = "drop tokens more than X standard deviations of the logits below the best; 0: off [0]"},   \
     {.names = "xtc-probability", .type = CLI_FLOAT, .value = "X", .lo = 0, .hi = 1,                     \
      CLI_SAMPLING_AT(options, field, xtc_probability),                                                  \
-     .help = "the chance that a token is picked without the likeliest ones; 0: off [0]"},               \
+     .help = "the chance that a token is sampled without the likeliest ones; 0: off [0]"},               \
     {.names = "xtc-threshold", .type = CLI_FLOAT, .value = "X", .lo = 0.001, .hi = 1,                   \
      CLI_SAMPLING_AT(options, field, xtc_threshold),                                                    \
      .help = "these are all with a probability of at least X but the least of them [0.1]"},             \
@@ -107,8 +107,8 @@ typedef struct cli_sampler {
     int32_t          *breakers;
     int32_t           cap_breakers;
     clef_logit_bias  *biases;
-    char              told[256]; /* what the model recommended and no flag set: "temperature 0.6, top_k 20" */
-    const clef_model *model;     /* NULL: none */
+    char              recommended[256]; /* by the model, where no flag is set: "temperature 0.6, top_k 20" */
+    const clef_model *model;            /* NULL: none */
 } cli_sampler;
 
 /** Makes the options from the flags, what the model recommends, and the defaults. With model NULL nothing is

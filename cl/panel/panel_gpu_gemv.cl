@@ -70,7 +70,7 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 
 enum { AHEAD = 2 }; /* adjacent blocks whose loads are in flight at once; those of a K-quant share scales */
 
-/* Adds the products of block b with NT tokens. v, scale, base: the codes of its row, and what they stand
+/* Adds the products of block b with NT tokens. v, scale, base: the codes of its row, and what they are
  * for. */
 static inline void add_block(float acc[NT], const uint2 v[4], float2 scale, float2 base, uint b, uint blocks,
                              const x_rows *x)

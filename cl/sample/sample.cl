@@ -1,4 +1,4 @@
-/* Picks the next token of each row of logits [B, V] by the rules of graph/op/sample.h. The result is exact:
+/* Samples the next token of each row of logits [B, V] by the rules of graph/op/sample.h. The result is exact:
  * sums are of integers, so their order does not matter. First history[b, pos[b] + t] = ids[b, t]; at the end,
  * for the next step, which has one token a row, ids[b] = token and pos[b] += T.
  *   sample_blocks  launch: groups of `span` blocks of 64 logits, rows in dim 1. Computes the maximum of each

@@ -1,4 +1,4 @@
-/* How a token is picked from the maxima of a row's blocks, for the kernels that sample. Needs WG.
+/* How a token is sampled from the maxima of a row's blocks, for the kernels that sample. Needs WG.
  * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from
  * below, and blocks under it are skipped. Limits are found by bisection of distances. */
 #ifndef CLEF_CL_SAMPLE_PICK_H
@@ -6,7 +6,7 @@
 
 #include "sample_limits.h"
 
-/* What a row picks whose logits are not finite: one is NaN or +inf, or all are -inf. */
+/* What a row samples whose logits are not finite: one is NaN or +inf, or all are -inf. */
 #define NO_TOKEN ((uint)-1)
 
 /* The lowest id with the largest logit. */
@@ -22,7 +22,7 @@ static uint first_of(const sample_args *a, row_memory m, global const float *z, 
     return isinf(most) ? NO_TOKEN : best;
 }
 
-/* Lists the blocks that may hold the picked token, in rising order. Returns their number. */
+/* Lists the blocks that may hold the sampled token, in rising order. Returns their number. */
 static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most,
                         sum_scratch s)
 {

@@ -1,4 +1,4 @@
-/* Picks a token of each row of logits [N, V] by the rules of graph/op/sample.h. Each row has options of its
+/* Samples a token of each row of logits [N, V] by the rules of graph/op/sample.h. Each row has options of its
  * own, with its stream and the number of its draw, and its own recent tokens. The result is exact: sums are
  * of integers, so their order does not matter. Rows are in dim 1 of a launch, from a.first.
  *   sample_rows_blocks  launch: groups of `span` blocks of 64 logits. Computes the maximum of each block, and
@@ -35,7 +35,7 @@ void sample_rows_blocks(PARAMETERS)
                   logits_of(&a, logits, row));
 }
 
-/* Picks the token of a row whose blocks are known. A row that is off is computed, too: with PoCL 3.1, a
+/* Samples the token of a row whose blocks are known. A row that is off is computed, too: with PoCL 3.1, a
  * return before the first barrier makes the kernel hang. */
 static void put_token(const sample_args *a, global const sample_options *o, row_memory m,
                       global const float *logits, global int *out, group_scratch floats, sum_scratch sums)

@@ -14,7 +14,7 @@ static const char *swap_last(onnx_export *x, const char *in, int32_t rank)
     return clef__onnx_ints(x, "perm", axes, rank);
 }
 
-/* a b with a [B, H, T, K] and b [B, Hk, K, N] by names; heads of a that share one of b stand in an axis of
+/* a b with a [B, H, T, K] and b [B, Hk, K, N] by names; heads of a that share one of b are in an axis of
  * their own meanwhile. */
 static const char *product(onnx_export *x, const char *a, const clef_shape *sa, const char *b,
                            const clef_shape *sb, clef_dim out)

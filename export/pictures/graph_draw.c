@@ -17,9 +17,9 @@ static clef_status read_back(FILE *from, char **out, clef_error *err)
     if (!*out)
         return cli_error(err, n < 0 ? CLEF_E_IO : CLEF_E_NOMEM, "graph: no memory for its DOT form");
     rewind(from);
-    const size_t came = fread(*out, 1, (size_t)n, from);
-    (*out)[came] = 0;
-    return came == (size_t)n ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
+    const size_t got = fread(*out, 1, (size_t)n, from);
+    (*out)[got] = 0;
+    return got == (size_t)n ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
 }
 
 static clef_status dot_text(cli_writer write, void *user, char **out, clef_error *err)

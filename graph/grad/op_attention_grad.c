@@ -77,7 +77,7 @@ clef__attention_gradients clef__attention_grad(clef_value *y, clef_value *dy)
 static clef_status attention_grad_infer(clef_value *n, clef_error *err)
 {
     clef_value a = clef__attention_of_grad(n);
-    char wanted[96], came[96];
+    char wanted[96], got[96];
     const clef_status s = clef__ops[CLEF_OP_attention]->infer(&a, err);
     int64_t size = 0;
     if (s)
@@ -86,14 +86,14 @@ static clef_status attention_grad_infer(clef_value *n, clef_error *err)
         if (!clef__shape_equal(&n->in[i]->shape, &a.shape))
             return clef__fail(err, CLEF_E_SHAPE, "%s %s, expected %s as attention's result",
                               i == Y ? "out" : "its gradient",
-                              clef__shape_text(n->graph, &n->in[i]->shape, came),
+                              clef__shape_text(n->graph, &n->in[i]->shape, got),
                               clef__shape_text(n->graph, &a.shape, wanted));
     for (int32_t i = Q; i <= V; i++) {
         const clef_shape *x = &n->in[i]->shape;
         for (int32_t d = 0; d < 4; d++)
             if (x->dim[d].symbol)
                 return clef__fail(err, CLEF_E_SHAPE, "%s %s: expected numbers as sizes", n->in[i]->name,
-                                  clef__shape_text(n->graph, x, came));
+                                  clef__shape_text(n->graph, x, got));
         size += x->dim[0].n * x->dim[1].n * x->dim[2].n * x->dim[3].n;
     }
     n->dtype = CLEF_F32;

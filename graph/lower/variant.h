@@ -24,7 +24,7 @@ typedef struct clef_variant {
     /** Returns 1 when it can lower the node at the symbols' present values, on a device that can run it.
      *  NULL: always. */
     int (*fits)(const clef_lowering *lo, const clef_value *n);
-    /** Returns 1 when it may be picked without a measurement. NULL: always. The tuner and CLEF_DEBUG
+    /** Returns 1 when it may be chosen without a measurement. NULL: always. The tuner and CLEF_DEBUG
      *  ignore it. */
     int (*is_default)(const clef_lowering *lo, const clef_value *n);
     int32_t method; /* distinguishes variants that share `lower`, which reads lo->serving->method */

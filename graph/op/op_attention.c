@@ -143,7 +143,7 @@ static clef_status check_first(const clef_value *n, clef_error *err)
     if (!first)
         return CLEF_OK;
     if (!o->causal || n->in[PAGES] || n->in[RUNS])
-        return clef__fail(err, CLEF_E_ARG, "first: expected causal=1 and no pages, came causal=%d%s",
+        return clef__fail(err, CLEF_E_ARG, "first: expected causal=1 and no pages, got causal=%d%s",
                           o->causal, n->in[PAGES] || n->in[RUNS] ? " and pages" : "");
     if (first->shape.rank != 2 || !clef__dim_equal(first->shape.dim[0], q->dim[0]) ||
         !clef__dim_equal(first->shape.dim[1], q->dim[2]))

@@ -1,4 +1,4 @@
-/* gather: picks rows of a table by their ids. */
+/* gather: takes rows of a table by their ids. */
 #include <string.h>
 
 #include "graph/grad/gather_grad.h"

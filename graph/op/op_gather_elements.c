@@ -1,4 +1,4 @@
-/* gather_elements: picks elements of each row by their indices. */
+/* gather_elements: takes elements of each row by their indices. */
 #include "graph/grad/expert_grad.h"
 #include "graph/grad/gradient.h"
 #include "graph/op.h"

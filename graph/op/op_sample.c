@@ -1,5 +1,5 @@
-/* sample: picks the next token and prepares the ids, positions and history for the next step. sample_rows:
- * picks a token of each row by options of its own. */
+/* sample: draws the next token and prepares the ids, positions and history for the next step. sample_rows:
+ * draws a token of each row by options of its own. */
 #include "graph/op/sample.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { LOGITS, HISTORY, IDS, POS, OPTIONS, N_IN };
 /* Up to SMALL_VOCAB one launch does everything: more launches would cost more than they save. */
 enum { SMALL_VOCAB = 8192, SPAN = 256 };
 
-/* Rows that sample_rows picks for at once: each needs scratch memory of 16 bytes for each logit. */
+/* Rows that sample_rows samples for at once: each needs scratch memory of 16 bytes for each logit. */
 enum { ROWS_AT_ONCE = 16 };
 
 clef_value *clef_sample(clef_graph *g, clef_value *logits, clef_value *history, clef_value *ids,
@@ -173,7 +173,7 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
         .source = "sample",
         .bufs = {n, CLEF__SCRATCH, n->in[HISTORY], n->in[IDS], n->in[POS], x, n->in[OPTIONS]},
         .n_bufs = 7};
-    /* a row's pick may not write ids that another row still reads */
+    /* a row's sample may not write ids that another row still reads */
     const int one = args.n_vocab <= SMALL_VOCAB && clef__bound_n(lo, n, 0) == 1;
     return launch_rows(lo, &launch, kernels, &args, clef__n(lo, n, 0), one, err);
 }
@@ -233,9 +233,9 @@ static clef_status sample_rows_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* Picks for row b; the others' room is used again. */
-static int32_t pick_of_row(const clef_ref_tensor *in, int64_t b, float *logits, int32_t *recent,
-                           clef_candidate *c)
+/* Samples for row b; the others' room is used again. */
+static int32_t sample_of_row(const clef_ref_tensor *in, int64_t b, float *logits, int32_t *recent,
+                             clef_candidate *c)
 {
     const int64_t V = in[LOGITS].n[3], R = in[RECENT].n[3];
     const sample_options o = options_of(in[ROW_OPTIONS].x + b * SAMPLE_OPTIONS);
@@ -256,7 +256,7 @@ static void sample_rows_ref(const clef_value *n, const clef_ref_tensor *in, clef
     int32_t *recent = calloc((size_t)in[RECENT].n[3], sizeof *recent);
     (void)n;
     for (int64_t b = 0; b < out->n[3] && logits && c && recent; b++)
-        out->x[b] = pick_of_row(in, b, logits, recent, c);
+        out->x[b] = sample_of_row(in, b, logits, recent, c);
     free(logits);
     free(c);
     free(recent);

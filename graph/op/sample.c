@@ -1,4 +1,4 @@
-/* Picks a token on the host. */
+/* Samples a token on the host. */
 #include "graph/op/sample.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* How a token is picked from logits, to the bit: the host's sampler and the reference of the op `sample` are
+/* How a token is sampled from logits, to the bit: the host's sampler and the reference of the op `sample` are
  * this code, its kernels (cl/sample/sample.cl) the same arithmetic in another order. All sums are of
- * integers, so that no order of them changes a pick.
+ * integers, so that no order of them changes a token.
  *
  *   penalty   z = logit; of a token among the last n: z / p where z > 0, else z p (arXiv:1909.05858); 1 / p
  *             is rounded to float before
@@ -35,8 +35,8 @@ typedef struct clef_candidate {
     int32_t  id;
 } clef_candidate;
 
-/** The token picked from logits [n], or -1. o->last_n is not looked at: `recent` names the n_recent tokens to
- *  penalise (others than 0 .. n - 1 are passed over). draw: number of the draw, from 0; row: of the batch
+/** The token sampled from logits [n], or -1. o->last_n is not looked at: `recent` names the n_recent tokens
+ *  to penalise (others than 0 .. n - 1 are passed over). draw: number of the draw, from 0; row: of the batch
  *  (row 0 draws what the seed says). c: room for n candidates. */
 int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
                           int32_t n_recent, uint64_t draw, uint32_t row, clef_candidate *c);

@@ -41,19 +41,19 @@ static int is_plain_softmax(const clef_value *v)
 /* The scores of all experts, if `weights` is a softmax of them; else NULL. */
 static clef_value *scores_of(const clef_value *weights, const clef_value *ids, int32_t *softmax)
 {
-    const clef_value *picked = weights->in[0];
+    const clef_value *gathered = weights->in[0];
     clef_value *scores = NULL;
-    if (is_plain_softmax(weights) && picked->op == CLEF_OP_gather_elements) {
-        scores = picked->in[0];
+    if (is_plain_softmax(weights) && gathered->op == CLEF_OP_gather_elements) {
+        scores = gathered->in[0];
         *softmax = CLEF__SOFTMAX_CHOSEN;
     } else if (weights->op == CLEF_OP_div && weights->in[1]->op == CLEF_OP_reduce &&
-               weights->in[1]->in[0] == picked && picked->op == CLEF_OP_gather_elements &&
+               weights->in[1]->in[0] == gathered && gathered->op == CLEF_OP_gather_elements &&
                ((const clef_reduce_opts *)(const void *)weights->in[1]->attr)->kind == CLEF_REDUCE_SUM &&
-               is_plain_softmax(picked->in[0])) {
-        scores = picked->in[0]->in[0];
+               is_plain_softmax(gathered->in[0])) {
+        scores = gathered->in[0]->in[0];
         *softmax = CLEF__SOFTMAX_ALL;
     }
-    return scores && picked->in[1] == ids && scores->dtype == CLEF_F32 && scores->shape.rank == 3 &&
+    return scores && gathered->in[1] == ids && scores->dtype == CLEF_F32 && scores->shape.rank == 3 &&
                    clef__is_dense(scores) && !clef__overwritten_by(scores)
                ? scores
                : NULL;

@@ -105,13 +105,13 @@ static void report_values(diff *d)
 {
     for (int32_t i = 0; i < d->a->n_values; i++)
         if (!d->taken[i]) {
-            d->count.gone++;
+            d->count.removed++;
             write_mark(d, "- ", d->a->values[i]);
         }
     for (int32_t i = 0; i < d->b->n_values; i++) {
         const clef_value *v = d->b->values[i];
         if (!d->of_b[i]) {
-            d->count.came++;
+            d->count.added++;
             write_mark(d, "+ ", v);
         } else if (d->differs[i]) {
             d->count.changed++;
@@ -141,14 +141,14 @@ static void report_symbols(diff *d)
         const clef_symbol_def *a = &d->a->symbols[i], *b = find_symbol(d->b, a->name);
         if (b && a->bound == b->bound)
             continue;
-        *(b ? &d->count.changed : &d->count.gone) += 1;
+        *(b ? &d->count.changed : &d->count.removed) += 1;
         say_symbol(d, b ? "< " : "- ", a);
         if (b)
             say_symbol(d, "> ", b);
     }
     for (int32_t i = 0; i < d->b->n_symbols; i++)
         if (!find_symbol(d->a, d->b->symbols[i].name)) {
-            d->count.came++;
+            d->count.added++;
             say_symbol(d, "+ ", &d->b->symbols[i]);
         }
 }
@@ -173,14 +173,14 @@ static void report_outputs(diff *d)
         const clef_output_def *a = &d->a->outputs[i], *b = find_output(d->b, a->name);
         if (b && d->of_b[b->value->id] == a->value)
             continue;
-        *(b ? &d->count.changed : &d->count.gone) += 1;
+        *(b ? &d->count.changed : &d->count.removed) += 1;
         say_output(d, b ? "< " : "- ", a);
         if (b)
             say_output(d, "> ", b);
     }
     for (int32_t i = 0; i < d->b->n_outputs; i++)
         if (!find_output(d->a, d->b->outputs[i].name)) {
-            d->count.came++;
+            d->count.added++;
             say_output(d, "+ ", &d->b->outputs[i]);
         }
 }

@@ -1,7 +1,7 @@
 /* Writes the graphs of several ranks for Graphviz: a column for each rank, with what ranks exchange between
  * the columns. Time goes down: a column shows the rank's nodes in the order in which they run. Ranks do the
- * same collectives in the same order, so collective number i of one rank stands on the height of number i of
- * the others, and a receive stands below its send.
+ * same collectives in the same order, so collective number i of one rank is at the height of number i of
+ * the others, and a receive is below its send.
  *
  * The heights are computed here. Each height of each column gets a node, which is invisible where the rank
  * has nothing to do, and the nodes of a height are chained, because that is what keeps Graphviz's columns in
@@ -418,7 +418,7 @@ static void write_edges(const picture *p, int32_t rank)
         }
 }
 
-/* What stands on a height of a column. */
+/* What is at a height of a column. */
 static void write_place(const picture *p, int32_t rank, int32_t height)
 {
     if (height == 0)

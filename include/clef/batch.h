@@ -34,7 +34,7 @@ typedef struct clef_batch_opts {
                                    so that texts do not depend on other requests, the prefix cache, or
                                    set-backs. It may cost speed */
     /* Speculation: draft tokens are fed together with a sequence's last one, and kept as far as they are
-     * what would have been picked. The text is the same, at any temperature. Off while more than
+     * what would have been sampled. The text is the same, at any temperature. Off while more than
      * spec_max_sequences (0: 4) sequences run, and for a while where the tokens accepted do not make up for
      * the time. spec_always 1: on even then, as for measurements.
      *
@@ -63,7 +63,7 @@ typedef struct clef_request {
     const int32_t *source;      /* [n_source]: the source of an encoder-decoder; else NULL */
     int32_t        n_source;
     int32_t        n_max;       /* most tokens to generate; 0: until the context is full */
-    int32_t        n_min;       /* before so many tokens none is picked that ends the text; 0 with a guide */
+    int32_t        n_min;       /* before so many tokens none is sampled that ends the text; 0 with a guide */
     int32_t        ignore_eos;  /* 1: the model's end tokens do not end the text */
     const int32_t *stops;       /* [n_stops]: further tokens that end it, ignore_eos or not */
     int32_t        n_stops;
@@ -72,11 +72,11 @@ typedef struct clef_request {
      * prompt. Stream 0 draws what clef_session_generate() does */
     uint32_t       stream;
     int32_t        logprobs;    /* 1: the log-probability of each token is computed */
-    int32_t        n_top;       /* with logprobs: so many of the likeliest tokens are told, up to
+    int32_t        n_top;       /* with logprobs: so many of the likeliest tokens are reported, up to
                                    CLEF_MOST_TOP */
     const int32_t *forced;      /* [n_forced]: the text's first tokens, taken instead of what would have been
-                                   picked, so that the steps of a known text can be measured, and its
-                                   log-probabilities be told. None of them ends the text */
+                                   sampled, so that the steps of a known text can be measured, and its
+                                   log-probabilities be reported. None of them ends the text */
     int32_t        n_forced;    /* at most n_max; 0: none */
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is drafted for it */
@@ -101,7 +101,7 @@ CLEF_API clef_status clef_batch_cancel(clef_batch *batch, int64_t sequence, clef
 CLEF_API clef_status clef_batch_pause(clef_batch *batch, int64_t sequence, clef_error *err);
 CLEF_API clef_status clef_batch_resume(clef_batch *batch, int64_t sequence, clef_error *err);
 
-/** Runs one step, and picks a token for each sequence whose prompt is complete. *n_rows is the number of
+/** Runs one step, and samples a token for each sequence whose prompt is complete. *n_rows is the number of
  *  rows it had: 0 when no sequence is left to run, or all are paused. Allocates nothing once its lengths have
  *  been seen.
  *
@@ -141,7 +141,7 @@ typedef struct clef_batch_token {
     clef_token_logprob top[CLEF_MOST_TOP]; /* the likeliest first; of equal ones the lower id */
 } clef_batch_token;
 
-/** Moves up to `capacity` tokens that steps have picked to `out`, oldest first, and returns their number. */
+/** Moves up to `capacity` tokens that steps have sampled to `out`, oldest first, and returns their number. */
 CLEF_API int32_t clef_batch_take(clef_batch *batch, clef_batch_token *out, int32_t capacity);
 
 /** How far a sequence is: 1 if it runs, 0 if it waits, -1 if there is none of that number. *n_past: its
@@ -155,7 +155,7 @@ typedef struct clef_batch_stats {
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began; those found in the prefix cache */
     int64_t  n_generated, n_preemptions;
     int64_t  n_drafted, n_accepted;    /* tokens of speculation */
-    int64_t  n_masks;                    /* picks under guides */
+    int64_t  n_masks;                    /* samples under guides */
     double   mask_seconds;               /* which these took */
     int64_t  n_spec_steps, n_spec_off;   /* steps with draft tokens; without, as they would not have paid */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for

@@ -1,5 +1,5 @@
 /* Text generation: a session holds a model on a device with its KV cache; a sampler (clef/sampler.h) or a
- * beam search picks tokens. */
+ * beam search samples tokens. */
 #ifndef CLEF_GENERATE_H
 #define CLEF_GENERATE_H
 
@@ -20,7 +20,7 @@ typedef struct clef_session_opts {
     int32_t           n_batch;       /* most prompt tokens of a step; 0: 512. A GPU gets fewer where a launch
                                         would last too long */
     int32_t           n_source;      /* most tokens of an encoder-decoder's source; 0: the model's context */
-    int32_t           n_beams;       /* 0: the session picks one token after another; else it is made for
+    int32_t           n_beams;       /* 0: the session samples one token after another; else it is made for
                                         clef_session_beams() with up to so many beams */
     int32_t           n_prompt;      /* tokens of the first prompt, if known: the kernels for that length are
                                         built before the first token, others when they are needed. 0: for
@@ -72,7 +72,7 @@ CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids
                                        const float **logits, clef_error *err);
 
 /** The generations that begin from now on fit a constraint, each from its first token on. The guide is
- *  copied, what it points to borrowed; NULL: they are free again. A generation with a guide picks on the
+ *  copied, what it points to borrowed; NULL: they are free again. A generation with a guide samples on the
  *  host, and ends with one of the trie's end tokens. Ends a running generation. CLEF_E_ARG: the trie has no
  *  end tokens, or is of another vocabulary. CLEF_E_NOMEM. */
 CLEF_API clef_status clef_session_guide(clef_session *session, const clef_guide *guide, clef_error *err);
@@ -80,8 +80,8 @@ CLEF_API clef_status clef_session_guide(clef_session *session, const clef_guide 
 /** Generation. clef_session_generate() feeds n ids as clef_session_feed() does, and does not wait. Each
  *  clef_session_next() then returns one token. Rules and, for the same seed, random draws are those of a new
  *  clef_sampler that has accepted all ids in the cache. The device is one step ahead: while the caller
- *  handles a token, the step after it already runs. If clef_sampler_on_device() says so, the device picks,
- *  and the host only waits for the 4 bytes of a token. Else it waits for the logits, and picks.
+ *  handles a token, the step after it already runs. If clef_sampler_on_device() says so, the device samples,
+ *  and the host only waits for the 4 bytes of a token. Else it waits for the logits, and samples.
  *
  *  n_max  most tokens that the caller will ask for, so that no step runs in vain; 0: until the context is
  *         full.

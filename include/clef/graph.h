@@ -392,7 +392,7 @@ CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk
  *  options   I32 [N, 16]: each row's sampling options in the encoding of clef_sample(), with the number of
  *            its draw and of its stream. All zero: out is 0.
  *  out       -1 for a row whose logits are not finite: one is NaN or +inf, or all are -inf.
- *  recent    I32 [N, R]: the last tokens before the pick, the newest last; -1: none.
+ *  recent    I32 [N, R]: the last tokens before the sample, the newest last; -1: none.
  *
  *  The arithmetic is that of clef_sample(). */
 CLEF_API clef_value *clef_sample_rows(clef_graph *graph, clef_value *logits, clef_value *recent,
@@ -409,7 +409,7 @@ CLEF_API clef_value *clef_sample_rows(clef_graph *graph, clef_value *logits, cle
  *  history           [at least B, capacity].
  *
  *  history, ids and pos are inputs or states; put this op after everything that reads them. The arithmetic
- *  is exact: every device picks the same token. */
+ *  is exact: every device samples the same token. */
 CLEF_API clef_value *clef_sample(clef_graph *graph, clef_value *logits, clef_value *history, clef_value *ids,
                                  clef_value *pos, clef_value *options);
 
@@ -536,9 +536,9 @@ CLEF_API clef_status clef_graph_write_ranks_dot(clef_graph *const *graphs, int32
                                                 const int32_t *expand, int32_t n_expand, FILE *to,
                                                 clef_error *err);
 
-/** How many values of one graph are missing in the other (gone), are new there (came), or differ
+/** How many values of one graph are missing in the other (removed), are new there (added), or differ
  *  (changed). */
-typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
+typedef struct clef_graph_difference { int32_t removed, added, changed; } clef_graph_difference;
 /** Compares two graphs: of two models, or after two passes. Writes one line of the text form for each value
  *  that only `a` has ("- ") or only `b` has ("+ "), and two lines for each value that changed ("< " as in a,
  *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they apply the same op to the

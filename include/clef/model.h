@@ -262,14 +262,14 @@ typedef struct clef_build_opts {
     /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences
      * sequences. The caches are pools of pages. Not with for_export, candidates or padding_mask.
      * Inputs: input_ids [B, 1], pos [B], runs [M, 3], pages [n_sequences, ceil(n_context /
-     * CLEF_KV_PAGE)], as clef_paged_write() takes them, and picks I32 [N], the rows whose logits are
+     * CLEF_KV_PAGE)], as clef_paged_write() takes them, and samples I32 [N], the rows whose logits are
      * wanted; output: logits [N, 1, V]. Layers with a sliding window have pools of their own, and an
      * input sliding_pages like pages. The decoder of an encoder-decoder has source_pages I32
      * [n_sequences, ceil(n_source / CLEF_KV_PAGE)] and source_end I32 [B], the last position of the
      * source of each row's sequence; the states cross_k_L and cross_v_L are the pools of sources. States
      * of linear attention have n_sequences rows and more for n_snapshots copies. */
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
-    int32_t     n_picks;      /* the bound of N; 0: n_rows */
+    int32_t     n_samples;    /* the bound of N; 0: n_rows */
 
     /* Training: 1: the graph ends with a loss. Its tokens see each other without a cache. Inputs: input_ids
      * I32 [B, T]; labels I32 [B, T], the id that each token should predict (the next one; of encoders its

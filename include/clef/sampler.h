@@ -1,4 +1,4 @@
-/* Picks tokens from logits: a chain of samplers, then a random draw. */
+/* Samples tokens from logits: a chain of samplers, then a random draw. */
 #ifndef CLEF_SAMPLER_H
 #define CLEF_SAMPLER_H
 
@@ -14,11 +14,11 @@ extern "C" {
 /** The samplers of a chain. Each gets tokens with logits z, and hands on some of them, or other logits. p is
  *  the softmax of the logits of the tokens that it gets; where tokens are equal, the lower id comes first.
  *
- *  PENALTIES    of a token that stands n times among the last repeat_last_n: z / repeat_penalty where z > 0,
+ *  PENALTIES    of a token that occurs n times among the last repeat_last_n: z / repeat_penalty where z > 0,
  *               else z repeat_penalty (arXiv:1909.05858); then z - n frequency_penalty - presence_penalty
  *               (OpenAI's API)
  *  DRY          z - dry_multiplier dry_base^(n - dry_allowed_length) of a token that would make a repetition
- *               of n >= dry_allowed_length tokens longer: the last n tokens stand earlier in the text, too,
+ *               of n >= dry_allowed_length tokens longer: the last n tokens are earlier in the text, too,
  *               and the token follows them there. n is the most of all such places. A repetition does not
  *               reach over a breaker (oobabooga/text-generation-webui#5677, ggml-org/llama.cpp#9702)
  *  TOP_N_SIGMA  keeps z >= max z - top_n_sigma s, s the standard deviation of z (arXiv:2411.07641)
@@ -48,7 +48,7 @@ typedef enum clef_sampler_kind {
  *  another number. */
 CLEF_API const char *clef_sampler_name(clef_sampler_kind kind);
 
-/** `bias` is added to the logit of token id, before everything else; -infinity: it is never picked. */
+/** `bias` is added to the logit of token id, before everything else; -infinity: it is never sampled. */
 typedef struct clef_logit_bias {
     int32_t id;
     float   bias;
@@ -80,18 +80,17 @@ typedef struct clef_sampler_opts {
     int32_t  n_biases;
     /* 2: Mirostat 2 (arXiv:2007.14966), 0: off. Of the samplers only PENALTIES, DRY and TEMPERATURE then
      * count. Keeps the tokens whose surprise -log2 p is at most mu, at least the likeliest. mu is twice
-     * mirostat_tau at first; after each pick mu -= mirostat_eta (surprise among those kept - mirostat_tau) */
+     * mirostat_tau at first; after each token mu -= mirostat_eta (surprise among those kept - tau) */
     int32_t  mirostat;
     float    mirostat_tau, mirostat_eta; /* 0: 5 and 0.1 */
     int32_t  no_rules; /* 1: a session or batch does without what the model's generation_config.json bans and
                           forces (clef_model_generation()). A clef_sampler knows no model, and no rules */
 } clef_sampler_opts;
 
-/** 1 if a session and a batch pick with these options on the device (opts NULL: greedy), 0 if they read the
- *  logits of each step and pick on the host, with the same result as a clef_sampler. Under rules of the model
- *  they always do. The device does
- *  repeat_penalty, top_k, top_p, min_p and the temperature, in the order of clef_sampler_kind, or with the
- *  temperature before top_p and min_p; and greedy picks. */
+/** 1 if a session and a batch sample with these options on the device (opts NULL: greedy), 0 if they read the
+ *  logits of each step and sample on the host, with the same result as a clef_sampler. Under rules of the
+ *  model they always do. The device does repeat_penalty, top_k, top_p, min_p and the temperature, in the
+ *  order of clef_sampler_kind, or with the temperature before top_p and min_p; and greedy samples. */
 CLEF_API int32_t clef_sampler_on_device(const clef_sampler_opts *opts);
 
 typedef struct clef_sampler clef_sampler;
@@ -103,12 +102,12 @@ CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
 /** Tells the sampler about a token that was fed (of the prompt too), for penalties and DRY. Where they
  *  see more than 2048, its memory grows; if there is none left, the older half of the text is forgotten. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
-/** Picks the next id from logits [n_vocab], which are not changed: biases, the chain, then a random draw. -2,
- *  without a draw, if a logit is NaN or +inf, or all are -inf. Pick n takes draw n of SplitMix64 (Steele,
- *  Lea, Flood 2014) for the seed, and XTC's chance that of the seed + 0x5854430000000000. The same seed
- *  gives the same picks everywhere, on host and device. Allocates nothing. */
+/** Samples the next id from logits [n_vocab], which are not changed: biases, the chain, then a random draw.
+ *  -2, without a draw, if a logit is NaN or +inf, or all are -inf. Sample n takes draw n of SplitMix64
+ *  (Steele, Lea, Flood 2014) for the seed, and XTC's chance that of the seed + 0x5854430000000000. The same
+ *  seed gives the same samples everywhere, on host and device. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
-/** Picks among the allowed ids: id i is allowed if bit i % 32 of mask[i / 32] is set. The chain sees only
+/** Samples among the allowed ids: id i is allowed if bit i % 32 of mask[i / 32] is set. The chain sees only
  *  these. mask NULL: all. -1, without a draw, if none is allowed. */
 CLEF_API int32_t     clef_sampler_pick_masked(clef_sampler *sampler, const float *logits,
                                               const uint32_t *mask);
@@ -116,9 +115,9 @@ CLEF_API int32_t     clef_sampler_pick_masked(clef_sampler *sampler, const float
 /** What clef_sampler_explain() calls after each sampler: its name, and p [n_vocab], 0 for tokens that were
  *  removed. */
 typedef void (*clef_sampler_report)(void *user, const char *name, const double *p, int32_t n_vocab);
-/** Reports what the next pick does: the distribution of the logits ("logits"), then that after each step of
+/** Reports what the next sample does: the distribution of the logits ("logits"), then that after each step of
  *  the chain that is on, by clef_sampler_name(), with "logit_bias" first and "mirostat" last where they are
- *  set. The last one is what the pick draws from. Changes nothing. CLEF_E_ARG if the mask allows no id or a
+ *  set. The last one is what the sample draws from. Changes nothing. CLEF_E_ARG if the mask allows no id or a
  *  logit is NaN or +inf; CLEF_E_NOMEM. */
 CLEF_API clef_status clef_sampler_explain(const clef_sampler *sampler, const float *logits,
                                           const uint32_t *mask, clef_sampler_report report, void *user,

@@ -42,7 +42,7 @@ enum {
     MAX_TEXT = 8192,
     MAX_NAME = 64,
     STEP_TOKENS = 512, /* most tokens of a step, as clef run has it */
-    KEY_STEP = 64      /* the number of keys that attention is told grows in such steps */
+    KEY_STEP = 64      /* the number of keys that attention is given grows in such steps */
 };
 
 typedef struct card {

@@ -9,7 +9,7 @@ usage: check.py CSV TABLE ALLOW [WISHES]  compares; the exit code is 1 where a s
           time of all kernels of the step, and its launches. CONSTANTS: a digest of them, for readers
   ALLOW   lines KERNEL CARD[,CARD] why; * for all cards
   WISHES  what list_launches was given (cards.py)
-A launch that is not in the table, or no longer there, is no failure: the step's time guards against that. Launches of layers
+A launch that is not in the table, or no longer there, is not a failure: the step's time guards against that. Launches of layers
 alone (layer/...) are in no table."""
 
 import csv

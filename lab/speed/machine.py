@@ -131,7 +131,7 @@ def buffer_of(address):
 
 def known_words(launch):
     """What buffers of whole numbers hold: {buffer: function of a word's place}. The position is the step's; runs and pages are
-    those of sequences of equal length; ids, chosen experts and picked rows are 0, which costs what any other would."""
+    those of sequences of equal length; ids, chosen experts and sampled rows are 0, which costs what any other would."""
     known = {}
     for i, b in enumerate(launch.buffers):
         if b is None or b.words is None:
@@ -142,7 +142,7 @@ def known_words(launch):
             known[i] = lambda at: (at // 3, at // 3, 1)[at % 3]
         elif b.words.endswith("pages"):
             known[i] = lambda at: at % 64
-        elif any(b.words.endswith(x) for x in ("ids", "chosen", "picks")):
+        elif any(b.words.endswith(x) for x in ("ids", "chosen", "samples")):
             known[i] = lambda at: 0
     return known
 
@@ -151,14 +151,14 @@ class Stop(Exception):
     """The code cannot be followed further; the text says why."""
 
 
-CALLS = ("CALL", "RET")  # of functions: going back to where one was called is no loop
+CALLS = ("CALL", "RET")  # of functions: going back to where one was called is not a loop
 
 
 class Wave:
     """Executes code. A subclass knows one instruction set: it sets self.code (instructions), self.state (registers by name)
     and has `step(instruction)`, which returns the index of the next instruction, or None at the end.
 
-    `clock` is told of each executed instruction: clock.take(instruction, addresses), where addresses is None or a list of the
+    `clock` hears of each executed instruction: clock.take(instruction, addresses), where addresses is None or a list of the
     lanes' byte addresses (of active lanes alone)."""
 
     most_steps = 1_000_000

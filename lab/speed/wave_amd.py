@@ -44,7 +44,7 @@ class AmdWave(Wave):
         self.place = None
 
     def place_arguments(self, launch, group):
-        """Which registers hold what at the begin follows from which are read first: the arguments' address, before it the launch's
+        """Which registers hold what at the start follows from which are read first: the arguments' address, before it the launch's
         packet where it is used, then the group."""
         written, loads, early = set(), [], set()
         for ins in self.code:

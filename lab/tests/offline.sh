@@ -6,10 +6,10 @@ for name in python3 sha256sum gzip; do command -v $name >/dev/null || skip "lab/
 
 # stopped NAME CODE WORDS ARGUMENT...: lab/offline stops with that code and says the words.
 stopped() {
-  local name=$1 code=$2 words=$3 came=0 word
+  local name=$1 code=$2 words=$3 got=0 word
   shift 3
-  "$offline" "$@" >"$tmp/out" 2>&1 </dev/null || came=$?
-  same "$name: exit code" "$code" "$came"
+  "$offline" "$@" >"$tmp/out" 2>&1 </dev/null || got=$?
+  same "$name: exit code" "$code" "$got"
   for word in $words; do grep -qF -e "$word" "$tmp/out" || fail "$name: expected '$word' in: $(tail -n 3 "$tmp/out")"; done
 }
 stopped "an unknown option" 2 "--brief --speed --steps --check --validate --write --compare sm_80 --tabel" --tabel

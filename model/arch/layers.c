@@ -352,9 +352,9 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
 {
     if (b->all_logits)
         return x;
-    if (b->picks && x) {
-        const clef_dim N = b->picks->shape.dim[0], d = clef__dim_right(&x->shape, 0);
-        x = clef_gather(b->g, clef_reshape(b->g, x, clef_shape_2(b->B, d)), b->picks, NULL);
+    if (b->samples && x) {
+        const clef_dim N = b->samples->shape.dim[0], d = clef__dim_right(&x->shape, 0);
+        x = clef_gather(b->g, clef_reshape(b->g, x, clef_shape_2(b->B, d)), b->samples, NULL);
         return clef_reshape(b->g, x, clef_shape_3(N, clef_n(1), d));
     }
     return clef_slice(b->g, x, &(clef_slice_opts){.axis = 1, .start = -1, .size = clef_n(1)});

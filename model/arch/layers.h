@@ -96,7 +96,7 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
 /** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position. (The paper uses
  *  the distance; softmax removes the difference, which is equal in a whole row.) */
 void clef__alibi(clef_builder *b);
-/** The last position of x [B, T, d] -> [B, 1, d]; in steps of rows the rows that are picked, [N, 1, d]; x
+/** The last position of x [B, T, d] -> [B, 1, d]; in steps of rows the rows that are sampled, [N, 1, d]; x
  *  itself if all logits are requested. */
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding matrix if they are tied. Names x

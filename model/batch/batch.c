@@ -51,7 +51,7 @@ static void set_defaults(clef_batch *b)
         b->no_speculation = "the memory of linear attention cannot return to an earlier token";
     if (b->no_speculation)
         o->draft = NULL;
-    b->most_picks =
+    b->most_samples =
         o->max_sequences + (is_asked && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
 }
 
@@ -120,21 +120,21 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
 {
     batch_rows *r = &b->rows;
     const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences,
-                 vocab = (size_t)b->hp->n_vocab, picks = (size_t)b->most_picks;
+                 vocab = (size_t)b->hp->n_vocab, samples = (size_t)b->most_samples;
     int made = make_input(&r->ids, rows) && make_input(&r->pos, rows) && make_input(&r->source_end, rows) &&
-               make_input(&r->adapter, rows) && make_input(&r->runs, 3 * n) && make_input(&r->picks, picks) &&
-               make_input(&r->sampling, picks * SAMPLE_OPTIONS) &&
-               make_input(&r->recent, picks * CLEF_RECENT);
-    r->picked = calloc(picks, sizeof *r->picked);
+               make_input(&r->adapter, rows) && make_input(&r->runs, 3 * n) &&
+               make_input(&r->samples, samples) && make_input(&r->sampling, samples * SAMPLE_OPTIONS) &&
+               make_input(&r->recent, samples * CLEF_RECENT);
+    r->sampled = calloc(samples, sizeof *r->sampled);
     r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
     r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
-    r->logits = malloc(picks * vocab * sizeof *r->logits);
+    r->logits = malloc(samples * vocab * sizeof *r->logits);
     b->candidates = malloc(vocab * sizeof *b->candidates);
     b->slots = calloc(n, sizeof *b->slots);
     b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
-    b->cap_tokens = 2 * b->most_picks;
+    b->cap_tokens = 2 * b->most_samples;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
-    made = made && r->picked && r->pages && r->sliding_pages && r->logits && b->candidates && b->slots &&
+    made = made && r->sampled && r->pages && r->sliding_pages && r->logits && b->candidates && b->slots &&
            b->encoder.ends && b->tokens;
     return made ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
@@ -156,7 +156,7 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
                                  .n_source = b->opts.n_source,
                                  .sample = 1,
                                  .n_rows = b->opts.step_tokens,
-                                 .n_picks = b->most_picks,
+                                 .n_samples = b->most_samples,
                                  .n_snapshots = n_snapshots(b)};
     s = clef__batch_open(b, err);
     if (!s)
@@ -214,11 +214,11 @@ static void free_rows(batch_rows *r)
     free_input(&r->pos);
     free_input(&r->source_end);
     free_input(&r->adapter);
-    free_input(&r->picks);
+    free_input(&r->samples);
     free_input(&r->sampling);
     free_input(&r->recent);
     free_input(&r->runs);
-    free(r->picked);
+    free(r->sampled);
     free(r->pages);
     free(r->sliding_pages);
     free(r->logits);
@@ -589,12 +589,12 @@ static clef_status recover(clef_batch *b, const clef_error *why, clef_error *err
                          why->text, again.text);
 }
 
-/* The ring must have room for all tokens that a step can pick. */
+/* The ring must have room for all tokens that a step can sample. */
 static clef_status make_token_room(clef_batch *b, clef_error *err)
 {
-    if (b->n_tokens + b->most_picks <= b->cap_tokens)
+    if (b->n_tokens + b->most_samples <= b->cap_tokens)
         return CLEF_OK;
-    const int32_t cap = 2 * (b->n_tokens + b->most_picks);
+    const int32_t cap = 2 * (b->n_tokens + b->most_samples);
     clef_batch_token *tokens = malloc((size_t)cap * sizeof *tokens);
     if (!tokens)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d tokens that were not taken", cap);
@@ -644,7 +644,7 @@ clef_status clef_batch_step(clef_batch *b, int32_t *n_rows, clef_error *err)
     forget_caches(b); /* a step that failed may have changed states half */
     s = recover(b, &why, err);
     if (!s)
-        s = make_token_room(b, err); /* the step that failed may have picked tokens */
+        s = make_token_room(b, err); /* the step that failed may have sampled tokens */
     return s ? s : step_once(b, n_rows, err);
 }
 

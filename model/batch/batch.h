@@ -15,7 +15,7 @@ enum { SNAPSHOT_STEP = 256 };
 /* The most tokens that are drafted at once, and what a draft model drafts. */
 enum { MOST_DRAFTS = 8, DEFAULT_DRAFT = 4 };
 
-/* The fewest tokens that are looked for in a text. Two stand twice in much prose, without the same after
+/* The fewest tokens that are looked for in a text. Two occur twice in much prose, without the same after
  * them; three hardly ever do. */
 enum { DEFAULT_NGRAM_MIN = 3 };
 
@@ -32,8 +32,8 @@ typedef struct batch_sequence {
     int32_t *stops, n_stops, ignore_eos;
     clef__pages_key key;
     clef__chain chain;
-    sample_options sampling; /* off: sampler picks */
-    clef_sampler *sampler;   /* NULL, or the host picks with it */
+    sample_options sampling; /* off: the host samples */
+    clef_sampler *sampler;   /* NULL, or the host samples with it */
     double mu;               /* of the sampler */
     clef__rules_place rules; /* its rules are NULL: none */
     clef__guide guide;       /* no mask: none */
@@ -43,7 +43,7 @@ typedef struct batch_sequence {
     int32_t n_min;     /* no end token before so many tokens of the text */
     uint32_t *no_ends; /* with n_min: the mask of all tokens that do not end the text; else NULL */
     int32_t n_drafted, n_accepted;
-    int32_t n_rows, first_pick;            /* in the present step */
+    int32_t n_rows, first_sample;          /* in the present step */
     int32_t *forced, n_forced;             /* the first samples */
     int32_t drafts[MOST_DRAFTS], n_drafts; /* draft tokens, the last of the rows */
     int32_t n_wanted;                      /* how many to draft the next time; 0: as at first */
@@ -65,16 +65,16 @@ typedef struct batch_input {
 /* The inputs of a step, as the host fills them, and its results. */
 typedef struct batch_rows {
     batch_input ids, pos, source_end, adapter; /* [n_rows] */
-    batch_input picks;                         /* [n_picks] */
-    batch_input sampling, recent;              /* [n_picks, SAMPLE_OPTIONS], [n_picks, CLEF_RECENT] */
+    batch_input samples;                       /* [n_samples] */
+    batch_input sampling, recent;              /* [n_samples, SAMPLE_OPTIONS], [n_samples, CLEF_RECENT] */
     batch_input runs;                          /* [n_runs, 3] */
     int32_t *pages, *sliding_pages;            /* [max_sequences, n_pages of a sequence] */
-    int32_t *picked;                           /* [n_picks]: tokens that the device picked */
-    float *logits;                             /* [most_picks, n_vocab] */
-    int32_t n_rows, n_runs, n_picks;
+    int32_t *sampled;                          /* [n_samples]: tokens that the device sampled */
+    float *logits;                             /* [most_samples, n_vocab] */
+    int32_t n_rows, n_runs, n_samples;
     int32_t visible; /* the last position + 1 */
     int32_t tables_changed;
-    int32_t has_logits; /* the step's logits were read, and not `picked` */
+    int32_t has_logits; /* the step's logits were read, and not `sampled` */
 } batch_rows;
 
 /* The encoder of an encoder-decoder. */
@@ -116,15 +116,15 @@ struct clef_batch {
     int32_t n_each; /* pages of a sequence */
     int32_t is_recurrent, has_full, has_sliding;
     const char *no_prefix_cache, *no_speculation;
-    int32_t most_picks;   /* of a step */
+    int32_t most_samples;   /* of a step */
     batch_sequence **all; /* in order of arrival */
     int32_t n_all, cap_all;
     batch_sequence **slots; /* [max_sequences]: NULL where free */
     int64_t next_number;
-    clef_batch_token *tokens; /* a ring of picked tokens */
+    clef_batch_token *tokens; /* a ring of sampled tokens */
     int32_t n_tokens, first_token, cap_tokens;
-    clef_candidate *candidates; /* [n_vocab], for picks */
-    clef__sampler_room room;    /* for picks of samplers */
+    clef_candidate *candidates; /* [n_vocab], for samples */
+    clef__sampler_room room;    /* for samples of samplers */
     clef_batch_stats stats;
     clef_batch *draft; /* NULL, or the batch of opts.draft, with a mirror of each sequence */
     batch_gain gain;
@@ -162,8 +162,8 @@ void clef__batch_preempt(clef_batch *b, batch_sequence *s);
 clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err);
 /** Notes how many of the draft tokens were right. */
 void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
-/** Notes what the step took, and how many tokens it picked. */
-void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked);
+/** Notes what the step took, and how many tokens it sampled. */
+void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_sampled);
 
 /* ---- draft.c ------------------------------------------------------------------------------------- */
 
@@ -183,7 +183,7 @@ clef_status clef__same_vocabulary(clef_model *model, clef_model *draft, clef_err
 int clef__batch_generates(const batch_sequence *s);
 /** Whether token id would end the text of s. */
 int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t id);
-/** Runs the scheduled rows, and notes what was computed and picked. */
+/** Runs the scheduled rows, and notes what was computed and sampled. */
 clef_status clef__batch_run(clef_batch *b, clef_error *err);
 
 /* ---- batch.c ------------------------------------------------------------------------------------- */

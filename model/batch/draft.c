@@ -1,7 +1,7 @@
 /* Draft tokens from a draft model: a second, smaller model of the same vocabulary. It has a batch of its own,
  * in which each sequence has a mirror with the same tokens. A mirror starts when its sequence generates,
- * first computes the text, and then picks its likeliest tokens, which are drafted. Those that turn out to be
- * wrong are taken back before it goes on: rows after the agreed text are written again. */
+ * first computes the text, and then samples its likeliest tokens, which are drafted. Those that turn out to
+ * be wrong are taken back before it goes on: rows after the agreed text are written again. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -82,7 +82,7 @@ static int get_pages(clef_batch *d, batch_sequence *m)
     return 1;
 }
 
-/* The rows of the draft's next step: of each mirror that has picked too few tokens. A mirror whose text is
+/* The rows of the draft's next step: of each mirror that has sampled too few tokens. A mirror whose text is
  * too long for the step goes on in the next step of the batch. */
 static int32_t choose_rows(clef_batch *b)
 {
@@ -118,7 +118,7 @@ clef_status clef__draft_tokens(clef_batch *b, clef_error *err)
             status = begin_mirror(b, b->all[i], err);
     while (!status && choose_rows(b) > 0) {
         status = clef__batch_run(d, err);
-        d->n_tokens = d->first_token = 0; /* they stand in the mirrors' texts */
+        d->n_tokens = d->first_token = 0; /* they are in the mirrors' texts */
     }
     for (int32_t i = 0; i < b->n_all && !status; i++)
         if (b->all[i]->n_asked > 0)

@@ -20,7 +20,7 @@ static int32_t least(int32_t a, int32_t b)
 
 /* ---- from the text ------------------------------------------------------------------------------ */
 
-/* The last place before the end at which the last n tokens stand, too; -1: there is none. */
+/* The last place before the end at which the last n tokens are, too; -1: there is none. */
 static int32_t find_last(const int32_t *tokens, int32_t n_tokens, int32_t n)
 {
     const int32_t *wanted = tokens + n_tokens - n;
@@ -59,7 +59,7 @@ static double mean_seconds(double mean, int32_t n, double x)
     return mean + ((x < 2 * mean ? x : 2 * mean) - mean) / least(n, 8);
 }
 
-void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
+void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_sampled)
 {
     batch_gain *g = &b->gain;
     if (!g->is_even || !g->n_running)
@@ -69,7 +69,7 @@ void clef__batch_weigh(clef_batch *b, double seconds, int64_t n_picked)
         return;
     }
     g->spec = mean_seconds(g->spec, g->n_spec++, seconds);
-    g->tokens += ((double)n_picked / g->n_running - g->tokens) / least(g->n_spec, 8);
+    g->tokens += ((double)n_sampled / g->n_running - g->tokens) / least(g->n_spec, 8);
 }
 
 /* Draft tokens pay where a sequence gets more tokens in the same time. Both kinds of steps are measured
@@ -129,7 +129,7 @@ static int may_draft(const clef_batch *b)
 
 static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t room)
 {
-    const int32_t left = s->n_most - s->n_tokens - 1, /* the step picks one token in any case */
+    const int32_t left = s->n_most - s->n_tokens - 1, /* the step samples one token in any case */
         wanted = s->n_wanted ? s->n_wanted
                  : b->draft  ? b->opts.draft_tokens
                              : FIRST_WANTED;

@@ -1,4 +1,4 @@
-/* A step of a batch: its inputs, its run, and the tokens that it picks. */
+/* A step of a batch: its inputs, its run, and the tokens that it samples. */
 #include <math.h>
 #include <string.h>
 
@@ -40,23 +40,23 @@ int clef__batch_generates(const batch_sequence *s)
     return s->slot != NO_SLOT && s->n_tokens - s->n_past == 1;
 }
 
-/* The rows whose logits pick a token: the last one of the text, and the drafted ones. */
-static int32_t n_picks(const batch_sequence *s)
+/* The rows whose logits sample a token: the last one of the text, and the drafted ones. */
+static int32_t n_samples(const batch_sequence *s)
 {
     return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
 }
 
-/* How the device picks the token after the text of s and i draft tokens. */
+/* How the device samples the token after the text of s and i draft tokens. */
 static void add_sampling(batch_rows *r, const batch_sequence *s, int32_t i)
 {
-    int32_t *recent = r->recent.now + (size_t)r->n_picks * CLEF_RECENT;
+    int32_t *recent = r->recent.now + (size_t)r->n_samples * CLEF_RECENT;
     const int32_t n = s->n_tokens + i;
     sample_options o = s->sampling;
     if (o.mode == SAMPLE_DRAW) {
         o.first = n - s->n_prompt;
         o.stream = s->stream;
     }
-    memcpy(r->sampling.now + (size_t)r->n_picks * SAMPLE_OPTIONS, &o, sizeof o);
+    memcpy(r->sampling.now + (size_t)r->n_samples * SAMPLE_OPTIONS, &o, sizeof o);
     for (int32_t k = 0; k < CLEF_RECENT && o.last_n; k++)
         recent[CLEF_RECENT - 1 - k] = k < n ? text_token(s, n - 1 - k) : -1;
 }
@@ -75,10 +75,10 @@ static void add_rows(clef_batch *b, batch_sequence *s)
         if (b->io.source_end >= 0)
             r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
     }
-    s->first_pick = r->n_picks;
-    for (int32_t i = 0, n = n_picks(s); i < n; i++) {
+    s->first_sample = r->n_samples;
+    for (int32_t i = 0, n = n_samples(s); i < n; i++) {
         add_sampling(r, s, i);
-        r->picks.now[r->n_picks++] = r->n_rows - n + i;
+        r->samples.now[r->n_samples++] = r->n_rows - n + i;
     }
     if (r->visible < s->n_past + s->n_rows)
         r->visible = s->n_past + s->n_rows;
@@ -87,7 +87,7 @@ static void add_rows(clef_batch *b, batch_sequence *s)
 /* Rows of sequences that generate come first. */
 static void fill_inputs(clef_batch *b)
 {
-    b->rows.n_rows = b->rows.n_runs = b->rows.n_picks = b->rows.visible = 0;
+    b->rows.n_rows = b->rows.n_runs = b->rows.n_samples = b->rows.visible = 0;
     for (int32_t i = 0; i < b->opts.max_sequences && b->rows.tables_changed; i++)
         if (b->slots[i]) /* with or without rows in this step */
             fill_table(b, b->slots[i]);
@@ -97,8 +97,8 @@ static void fill_inputs(clef_batch *b)
             if (s->n_rows && clef__batch_generates(s) == (pass == 0))
                 add_rows(b, s);
         }
-    if (b->rows.n_picks == 0) /* the head needs a row; nobody reads its logits */
-        b->rows.picks.now[0] = 0;
+    if (b->rows.n_samples == 0) /* the head needs a row; nobody reads its logits */
+        b->rows.samples.now[0] = 0;
 }
 
 static clef_status write_table(clef_batch *b, int32_t input, const int32_t *data, clef_error *err)
@@ -138,7 +138,7 @@ static clef_status bind(clef_batch *b, clef_error *err)
     if (!s && b->io.M)
         s = clef_plan_bind(b->plan, b->io.M, r->n_runs, err);
     if (!s)
-        s = clef_plan_bind(b->plan, b->io.N, r->n_picks ? r->n_picks : 1, err);
+        s = clef_plan_bind(b->plan, b->io.N, r->n_samples ? r->n_samples : 1, err);
     if (!s && b->io.S)
         s = clef_plan_bind(b->plan, b->io.S, seen < b->opts.n_context ? seen : b->opts.n_context, err);
     return s;
@@ -160,32 +160,33 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
         s = write_input(b, b->io.adapter, &r->adapter, r->n_rows, err);
     if (!s)
         s = write_input(b, b->io.runs, &r->runs, 3 * r->n_runs, err);
-    const int32_t n_picks = r->n_picks ? r->n_picks : 1;
+    const int32_t n_samples = r->n_samples ? r->n_samples : 1;
     if (!s)
-        s = write_input(b, b->io.picks, &r->picks, n_picks, err);
+        s = write_input(b, b->io.samples, &r->samples, n_samples, err);
     if (!s)
-        s = write_input(b, b->io.sampling, &r->sampling, n_picks * SAMPLE_OPTIONS, err);
+        s = write_input(b, b->io.sampling, &r->sampling, n_samples * SAMPLE_OPTIONS, err);
     if (!s)
-        s = write_input(b, b->io.recent, &r->recent, n_picks * CLEF_RECENT, err);
+        s = write_input(b, b->io.recent, &r->recent, n_samples * CLEF_RECENT, err);
     return s ? s : clef_plan_run(b->plan, err);
 }
 
-/* ---- picks ------------------------------------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------------------------------- */
 
-/* The device can pick the tokens of s: their logits are not needed. */
-static int is_picked_there(const batch_sequence *s)
+/* The device can sample the tokens of s: their logits are not needed. */
+static int is_sampled_there(const batch_sequence *s)
 {
     return !s->logprobs && !s->sampler && s->sampling.last_n <= CLEF_RECENT;
 }
 
 static clef_status read_results(clef_batch *b, clef_error *err)
 {
-    const size_t n = b->rows.n_picks ? (size_t)b->rows.n_picks : 1; /* read without need: the host waits */
+    const size_t n =
+        b->rows.n_samples ? (size_t)b->rows.n_samples : 1; /* read without need: the host waits */
     b->rows.has_logits = 0;
     for (int32_t i = 0; i < b->n_all; i++)
-        b->rows.has_logits |= n_picks(b->all[i]) && !is_picked_there(b->all[i]);
+        b->rows.has_logits |= n_samples(b->all[i]) && !is_sampled_there(b->all[i]);
     if (!b->rows.has_logits)
-        return clef_plan_read(b->plan, b->io.token, b->rows.picked, n * sizeof *b->rows.picked, err);
+        return clef_plan_read(b->plan, b->io.token, b->rows.sampled, n * sizeof *b->rows.sampled, err);
     return clef_plan_read(b->plan, b->io.logits, b->rows.logits,
                           n * (size_t)b->hp->n_vocab * sizeof *b->rows.logits, err);
 }
@@ -228,7 +229,7 @@ int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t 
     return ends || (s->guide.mask && clef__guide_ends(&s->guide, id));
 }
 
-/* Notes a picked token. The ring has room for all that a step can pick. */
+/* Notes a sampled token. The ring has room for all that a step can sample. */
 static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob, int is_forced)
 {
     const clef_finish failed = id == CLEF__PICK_NOT_FINITE ? CLEF_FINISH_NOT_FINITE
@@ -255,8 +256,8 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
     return b->tokens[at].finish;
 }
 
-/* The token that the host picks after those of s. */
-static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logits)
+/* The token that the host samples after those of s. */
+static int32_t sample_on_host(clef_batch *b, batch_sequence *s, const float *logits)
 {
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
     const uint64_t draw = (uint64_t)(s->n_tokens - s->n_prompt);
@@ -271,7 +272,7 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
                                     .rules = s->rules.rules ? &s->rules : NULL};
     if (s->guide.mask) {
         const double begin = clef__os_seconds();
-        const int32_t id = clef__guide_pick(&s->guide, &s->place, s->sampler, &b->room, &how);
+        const int32_t id = clef__guide_sample(&s->guide, &s->place, s->sampler, &b->room, &how);
         b->stats.n_masks++;
         b->stats.mask_seconds += clef__os_seconds() - begin;
         return id;
@@ -284,10 +285,10 @@ static int32_t pick_on_host(clef_batch *b, batch_sequence *s, const float *logit
     return id < 0 ? CLEF__PICK_NOT_FINITE : id;
 }
 
-/* The token that the device has picked in row nth. */
-static int32_t picked_there(const clef_batch *b, int32_t nth)
+/* The token that the device has sampled in row nth. */
+static int32_t sampled_there(const clef_batch *b, int32_t nth)
 {
-    return b->rows.picked[nth] < 0 ? CLEF__PICK_NOT_FINITE : b->rows.picked[nth];
+    return b->rows.sampled[nth] < 0 ? CLEF__PICK_NOT_FINITE : b->rows.sampled[nth];
 }
 
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
@@ -295,11 +296,11 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
     const int32_t n_generated = s->n_tokens - s->n_prompt, is_forced = n_generated < s->n_forced;
     if (!b->rows.has_logits)
-        return put_token(b, s, is_forced ? s->forced[n_generated] : picked_there(b, nth), 0, is_forced);
+        return put_token(b, s, is_forced ? s->forced[n_generated] : sampled_there(b, nth), 0, is_forced);
     const int is_wrong = s->logprobs && is_forced && !clef__logits_finite(logits, b->hp->n_vocab);
     const int32_t id = is_wrong    ? CLEF__PICK_NOT_FINITE
                        : is_forced ? s->forced[n_generated]
-                                   : pick_on_host(b, s, logits);
+                                   : sample_on_host(b, s, logits);
     const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
     const clef_finish finish = put_token(b, s, id, logprob, is_forced);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
@@ -316,16 +317,16 @@ static void note_past(clef_batch *b, batch_sequence *s, int32_t n)
     s->n_past += n;
 }
 
-/* Picks the next token of s, and as many more as were drafted rightly, whose rows the step has computed. */
-static void pick_tokens(clef_batch *b, batch_sequence *s)
+/* Samples the next token of s, and as many more as were drafted rightly, whose rows the step has computed. */
+static void sample_tokens(clef_batch *b, batch_sequence *s)
 {
     int32_t n = 0;
     s->n_drafted += s->n_drafts;
-    clef_finish finish = pick(b, s, s->first_pick);
+    clef_finish finish = pick(b, s, s->first_sample);
     while (!finish && n < s->n_drafts && s->tokens[s->n_tokens - 1] == s->drafts[n]) {
         note_past(b, s, 1);
         s->n_accepted++;
-        finish = pick(b, s, s->first_pick + ++n);
+        finish = pick(b, s, s->first_sample + ++n);
     }
     clef__batch_learn(b, s, n);
 }
@@ -341,19 +342,19 @@ static clef_status keep_memory(clef_batch *b, const batch_sequence *s, clef_erro
     return mark < 0 ? CLEF_OK : clef__batch_copy_memory(b, b->opts.max_sequences + mark, s->slot, err);
 }
 
-/* Notes the rows of s as computed, and picks its next token if they were its last ones. */
+/* Notes the rows of s as computed, and samples its next token if they were its last ones. */
 static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
 {
-    const int picks = n_picks(s) > 0;
+    const int samples = n_samples(s) > 0;
     note_past(b, s, s->n_rows - s->n_drafts);
     const clef_status status = keep_memory(b, s, err);
-    if (picks)
-        pick_tokens(b, s);
+    if (samples)
+        sample_tokens(b, s);
     s->n_rows = s->n_drafts = 0;
     return status;
 }
 
-/* The sequences whose last token has been picked leave. */
+/* The sequences whose last token has been sampled leave. */
 static void remove_finished(clef_batch *b)
 {
     for (int32_t i = 0; i < b->n_tokens; i++) {

@@ -65,7 +65,7 @@ static const char *kind_of_binary(const char *data, size_t n)
     return NULL;
 }
 
-static clef_status told(const char *kind, const char *name, const char *expected, clef_error *err)
+static clef_status reported(const char *kind, const char *name, const char *expected, clef_error *err)
 {
     return kind ? clef__fail(err, CLEF_E_FORMAT, "%s: expected %s, got %s", name, expected, kind) : CLEF_OK;
 }
@@ -74,11 +74,11 @@ clef_status clef__foreign(const void *data, size_t n_bytes, const char *name, co
                           clef_error *err)
 {
     const char *kind = kind_of_text(data, n_bytes);
-    return told(kind ? kind : kind_of_binary(data, n_bytes), name, expected, err);
+    return reported(kind ? kind : kind_of_binary(data, n_bytes), name, expected, err);
 }
 
 clef_status clef__foreign_text(const void *data, size_t n_bytes, const char *name, const char *expected,
                                clef_error *err)
 {
-    return told(kind_of_text(data, n_bytes), name, expected, err);
+    return reported(kind_of_text(data, n_bytes), name, expected, err);
 }

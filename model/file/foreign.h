@@ -6,7 +6,7 @@
 
 #include "clef/status.h"
 
-/** CLEF_OK where the first bytes tell nothing. Else CLEF_E_FORMAT, with a message that says what the file is
+/** CLEF_OK where the first bytes say nothing. Else CLEF_E_FORMAT, with a message that says what the file is
  *  and what to do: a Git LFS pointer, a page of HTML, weights of PyTorch, Keras or GGML, an archive, JSON, a
  *  .safetensors or GGUF file.
  *

@@ -115,11 +115,11 @@ static const json_t *find_field(clef_json_fields *f, const char *key, int needed
     return NULL;
 }
 
-static void wrong_kind(clef_json_fields *f, const char *key, const char *wanted, const json_t *came)
+static void wrong_kind(clef_json_fields *f, const char *key, const char *wanted, const json_t *got)
 {
     f->status =
         clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %s, expected %s", f->file,
-                   f->within ? f->within : "", f->within ? "." : "", key, clef__json_kind(came), wanted);
+                   f->within ? f->within : "", f->within ? "." : "", key, clef__json_kind(got), wanted);
 }
 
 static int64_t read_int(clef_json_fields *f, const char *key, int64_t min, int64_t max, int64_t missing,

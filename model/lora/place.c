@@ -9,7 +9,7 @@
 #include "model/open/arch.h"
 #include "model/open/model.h"
 
-/* The number of the layer in a module's name, which stands between two dots; -1 if there is none. */
+/* The number of the layer in a module's name, which is between two dots; -1 if there is none. */
 static int32_t layer_of(const char *module)
 {
     for (const char *dot = strchr(module, '.'); dot; dot = strchr(dot + 1, '.')) {

@@ -68,7 +68,7 @@ typedef struct clef_builder {
     clef_value           *runs;
     clef_value           *pages[2]; /* the pages of full and of sliding layers */
     int32_t               n_pages[2]; /* of their pools */
-    clef_value           *picks;    /* I32 [N]: the rows whose logits are wanted */
+    clef_value           *samples;    /* I32 [N]: the rows whose logits are wanted */
     const clef_lora_set  *loras;   /* NULL, or adapters that the graph offers */
     clef_value           *adapter; /* with loras: I32 [B], the number of each sequence's adapter */
     clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each sequence

@@ -16,7 +16,7 @@ static const struct {
     {"su", CLEF_ROPE_LONGROPE},     {"proportional", CLEF_ROPE_PROPORTIONAL},
 };
 
-/* What stands outside of the object with the parameters, or is the class's default. */
+/* What is outside of the object with the parameters, or is the class's default. */
 typedef struct rope_defaults {
     double theta, partial; /* 0: none; partial 0: the class rotates whole heads */
     int32_t original;      /* replaces what the object says; 0: none */

@@ -49,12 +49,12 @@ static const char *only_value(const char *key)
 static void check_value(clef_json_fields *f, const char *key, const json_t *value, const char *only)
 {
     json_t *wanted = json_loads(only, JSON_DECODE_ANY, NULL);
-    char *came = json_dumps(value, JSON_ENCODE_ANY);
+    char *got = json_dumps(value, JSON_ENCODE_ANY);
     if (!json_is_null(value) && !json_equal((json_t *)(uintptr_t)value, wanted) && f->status == CLEF_OK)
         f->status =
             clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s is %.60s, expected %s: it is not supported",
-                       f->file, key, came ? came : "?", only);
-    free(came);
+                       f->file, key, got ? got : "?", only);
+    free(got);
     json_decref(wanted);
 }
 

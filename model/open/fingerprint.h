@@ -5,7 +5,7 @@
 #include "clef/model.h"
 #include "runtime/os/sha256.h"
 
-/** SHA-256 of the metadata as clef_model_metadata() tells it, and of each tensor: its name, dtype, shape,
+/** SHA-256 of the metadata as clef_model_metadata() returns it, and of each tensor: its name, dtype, shape,
  *  length, and its first and last 64 KiB. So models of one shape but other weights differ, as do two
  *  quantisations; the path does not count. Hashing all weights would read the whole file, which takes longer
  *  than the prompt whose computation a session file saves. A change that spares both ends of all tensors is

@@ -116,7 +116,7 @@ json_t *clef__generation_of_config(const json_t *config)
     return out;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- what is reported ---------------------------------------------------------------------------- */
 
 static int does_nothing(size_t i, const json_t *value)
 {
@@ -141,7 +141,7 @@ static void tell(char to[400], const char *format, ...)
     va_end(args);
 }
 
-/* Short values are told with their keys. */
+/* Short values are reported with their keys. */
 static void tell_key(char to[400], const char *name, const json_t *value, const char *flag)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
@@ -182,7 +182,7 @@ static void fail(clef_json_fields *f, const char *key, const char *wanted, const
                                clef__json_kind(value));
 }
 
-/* Appends ids below n_vocab (0: any), which others cannot be picked anyway. Returns 0 for what is not a list
+/* Appends ids below n_vocab (0: any), which others cannot be sampled anyway. Returns 0 for what is not a list
  * of ids. */
 static int add_ids(clef__id_list *to, const json_t *list, int32_t n_vocab)
 {

@@ -1,4 +1,4 @@
-/* What generation_config.json says about the tokens that a model may pick, beyond what a sampler's options
+/* What generation_config.json says about the tokens that a model may sample, beyond what a sampler's options
  * say. The rules are those of transformers' generate() (generation/logits_process.py). */
 #ifndef CLEF_MODEL_GENERATION_H
 #define CLEF_MODEL_GENERATION_H
@@ -16,10 +16,10 @@ typedef struct clef__id_list {
 
 /** Zeroed: no rules. */
 typedef struct clef__rules {
-    int32_t       n;           /* rules that change what is picked */
+    int32_t       n;           /* rules that change what is sampled */
     int32_t       min_length;  /* of the text with its prompt; before, no end token */
     int32_t       min_new;     /* the same of the new tokens */
-    int32_t       no_repeat;   /* n-grams of so many tokens stand once in the text; 0: off */
+    int32_t       no_repeat;   /* n-grams of so many tokens occur once in the text; 0: off */
     int32_t       no_repeat_source;           /* nor are those of the source in it */
     double        source_penalty;             /* encoder_repetition_penalty; 1: off */
     int32_t       decay_start;                /* new tokens after which the end becomes likelier */

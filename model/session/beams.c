@@ -186,7 +186,7 @@ static void take_likeliest(const clef__sampler_token *t, int32_t n, int32_t k, i
     }
 }
 
-/* Penalises the tokens that stand in the text of n tokens, once each. They are log-probabilities. */
+/* Penalises the tokens that are in the text of n tokens, once each. They are log-probabilities. */
 static void penalise(const search *q, int32_t n)
 {
     const double penalty = q->o.repeat_penalty != 0 ? (double)q->o.repeat_penalty : 1;

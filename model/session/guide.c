@@ -119,8 +119,8 @@ int clef__guide_ends(const clef__guide *g, int32_t id)
     return 0;
 }
 
-int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
-                         clef__sampler_room *room, const clef__sampler_pick *pick)
+int32_t clef__guide_sample(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
+                           clef__sampler_room *room, const clef__sampler_pick *pick)
 {
     if (clef__guide_mask(g, place, NULL))
         return CLEF__PICK_NONE;

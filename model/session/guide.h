@@ -41,16 +41,16 @@ clef_status clef__guide_begin(const clef__guide *g, clef__guide_place *place, cl
 /** Makes g->mask. Statuses of clef_constraint_mask(). */
 clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err);
 /** Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
- *  does not allow; another one is to be picked. */
+ *  does not allow; another one is to be sampled. */
 clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err);
 /** Keeps the place of a text that does not run while others do with the same constraint. */
 void clef__guide_keep(const clef__guide *g, clef__guide_place *place);
 /** 1 if the token ends a text. */
 int clef__guide_ends(const clef__guide *g, int32_t id);
 
-/** Makes the mask, picks by `pick`, whose mask is g->mask, and goes on by what was picked. CLEF__PICK_NONE if
- *  no token is allowed, or the constraint grew beyond its limits; CLEF__PICK_NOT_FINITE. */
-int32_t clef__guide_pick(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
-                         clef__sampler_room *room, const clef__sampler_pick *pick);
+/** Makes the mask, samples by `pick`, whose mask is g->mask, and goes on by what was sampled. CLEF__PICK_NONE
+ *  if no token is allowed, or the constraint grew beyond its limits; CLEF__PICK_NOT_FINITE. */
+int32_t clef__guide_sample(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
+                           clef__sampler_room *room, const clef__sampler_pick *pick);
 
 #endif

@@ -1,5 +1,5 @@
-/* Picks the next token on the host: recent tokens, and the number of the draw. What the device can do is
- * picked by graph/op/sample.c, which does the same; the rest by the chain in model/session/sampler_chain.c.
+/* Samples the next token on the host: recent tokens, and the number of the draw. What the device can do is
+ * sampled by graph/op/sample.c, which does the same; the rest by the chain in model/session/sampler_chain.c.
  */
 #include "model/session/sampler.h"
 
@@ -17,9 +17,9 @@
 struct clef_sampler {
     clef_sampler_opts opts; /* with copies of its lists */
     clef__dry_breakers breakers;
-    sample_options device; /* SAMPLE_OFF: the chain picks */
+    sample_options device; /* SAMPLE_OFF: the chain samples */
     int32_t n_vocab;
-    /* of one that picks by itself */
+    /* of one that samples by itself */
     clef_candidate *candidates; /* [n_vocab] */
     float *masked;              /* [n_vocab] */
     clef__sampler_room room;
@@ -211,7 +211,7 @@ void clef_sampler_accept(clef_sampler *s, int32_t id)
     s->text[s->n_text++] = id;
 }
 
-/* ---- picking --------------------------------------------------------------------------------- */
+/* ---- sampling --------------------------------------------------------------------------------- */
 
 static clef__sampler_chain chain_of(const clef_sampler *s, const clef__sampler_room *room,
                                     const clef__sampler_pick *pick)
@@ -231,7 +231,7 @@ static clef__sampler_chain chain_of(const clef_sampler *s, const clef__sampler_r
     };
 }
 
-/* The lowest allowed id; -1: none. It is picked where no logit is above -inf. */
+/* The lowest allowed id; -1: none. It is sampled where no logit is above -inf. */
 static int32_t first_allowed(const uint32_t *mask, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
@@ -291,8 +291,8 @@ int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
     return c.tokens[drawn].id;
 }
 
-static clef__sampler_pick own_pick(const clef_sampler *s, const float *logits, const uint32_t *mask,
-                                   double *mu)
+static clef__sampler_pick own_sample(const clef_sampler *s, const float *logits, const uint32_t *mask,
+                                     double *mu)
 {
     *mu = s->mu;
     return (clef__sampler_pick){
@@ -303,7 +303,7 @@ int32_t clef_sampler_pick_masked(clef_sampler *s, const float *logits, const uin
 {
     const float *z = logits;
     double mu;
-    const clef__sampler_pick pick = own_pick(s, logits, mask, &mu);
+    const clef__sampler_pick pick = own_sample(s, logits, mask, &mu);
     if (first_allowed(mask, s->n_vocab) < 0)
         return CLEF__PICK_NONE;
     if (!clef__logits_finite(logits, s->n_vocab))
@@ -392,7 +392,7 @@ clef_status clef_sampler_explain(const clef_sampler *s, const float *logits, con
 {
     clef__sampler_room room = {0};
     double mu;
-    const clef__sampler_pick pick = own_pick(s, logits, mask, &mu);
+    const clef__sampler_pick pick = own_sample(s, logits, mask, &mu);
     explanation e = {.report = report, .user = user, .p = malloc((size_t)s->n_vocab * sizeof *e.p)};
     clef_status status = clef__sampler_reserve(&room, s, s->cap_text, err);
     if (!status && !e.p)

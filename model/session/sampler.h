@@ -8,12 +8,12 @@
 #include "model/session/sampler_chain.h"
 
 /** Writes the options in the form of the op clef_sample(). Draw 0 belongs to the token at position `first`.
- *  The mode is SAMPLE_OFF for options that are picked on the host. opts NULL: greedy. CLEF_E_ARG for an
+ *  The mode is SAMPLE_OFF for options that are sampled on the host. opts NULL: greedy. CLEF_E_ARG for an
  *  option out of range. */
 clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out,
                                   clef_error *err);
 
-/** Memory of picks, which several samplers may share. Zeroed: none. */
+/** Memory of samples, which several samplers may share. Zeroed: none. */
 typedef struct clef__sampler_room {
     int32_t             n_vocab, n_lengths;
     clef__sampler_token *tokens; /* these of a chain */
@@ -25,7 +25,7 @@ clef_status clef__sampler_reserve(clef__sampler_room *room, const clef_sampler *
                                   clef_error *err);
 void        clef__sampler_release(clef__sampler_room *room);
 
-/** A pick: draw number `draw` of a stream (0: as a clef_sampler draws), after the tokens text [n_text]. */
+/** A sample: draw number `draw` of a stream (0: as a clef_sampler draws), after the tokens text [n_text]. */
 typedef struct clef__sampler_pick {
     const float    *logits;
     const uint32_t *mask; /* NULL, or the allowed ids */
@@ -36,7 +36,7 @@ typedef struct clef__sampler_pick {
     double         *mu;   /* of Mirostat: read and updated */
     const clef__rules_place *rules; /* NULL: none */
 } clef__sampler_pick;
-/** A sampler without memory of its own, which picks by clef__sampler_pick_with() alone. Errors of
+/** A sampler without memory of its own, which samples by clef__sampler_pick_with() alone. Errors of
  *  clef_sampler_create(). */
 clef_status clef__sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
                                  clef_error *err);
@@ -46,7 +46,7 @@ double      clef__sampler_mu(const clef_sampler *sampler);
 enum { CLEF__PICK_NONE = -1, CLEF__PICK_NOT_FINITE = -2 };
 /** CLEF_E_NOT_FINITE, for the logits after n tokens. */
 clef_status clef__fail_not_finite(int32_t n, clef_error *err);
-/** Picks by the chain of the host, with room for it. Else one of the numbers above. */
+/** Samples by the chain of the host, with room for it. Else one of the numbers above. */
 int32_t     clef__sampler_pick_with(const clef_sampler *sampler, clef__sampler_room *room,
                                     const clef__sampler_pick *pick);
 

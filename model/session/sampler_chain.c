@@ -61,7 +61,7 @@ void clef__chain_softmax(clef__sampler_chain *c)
 
 /* ---- the best -------------------------------------------------------------------------------- */
 
-/* Whether a stands before b: by the larger key, of equals by the lower id. */
+/* Whether a comes before b: by the larger key, of equals by the lower id. */
 static int before(const clef__sampler_token *a, const clef__sampler_token *b)
 {
     return a->key > b->key || (a->key == b->key && a->id < b->id);

@@ -22,7 +22,7 @@ typedef struct clef__dry_breakers {
 typedef struct clef__sampler_chain {
     const clef_sampler_opts  *opts; /* without zeros that mean a default */
     const clef__dry_breakers *breakers;
-    const int32_t            *text; /* [n_text]: the tokens before the pick */
+    const int32_t            *text; /* [n_text]: the tokens before the sample */
     int32_t                   n_text;
     int32_t                   n_vocab, n;
     clef__sampler_token      *tokens; /* [n], room for n_vocab */

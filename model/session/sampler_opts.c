@@ -186,8 +186,8 @@ static float scale_of(float temperature)
     return (float)fmin(fmax(scale, 1e-30), 1e30);
 }
 
-/* Tokens farther than this below the largest logit are never picked: min-p's limit plus 1e-4, because weights
- * are rounded. If top-p needs the sum of all weights, there is no limit. */
+/* Tokens farther than this below the largest logit are never sampled: min-p's limit plus 1e-4, because
+ * weights are rounded. If top-p needs the sum of all weights, there is no limit. */
 static uint32_t reach_of(float min_p, int has_top_p)
 {
     const double most = (double)SAMPLE_REACH;

@@ -452,8 +452,8 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
     return !status && why.status ? start_generation(s, ids, n, n_max, &sample, err) : status;
 }
 
-/* Enqueues the step of a token that the host has picked, at position `past`. */
-static clef_status feed_picked(clef_session *s, int32_t past, int32_t token, clef_error *err)
+/* Enqueues the step of a token that the host has sampled, at position `past`. */
+static clef_status feed_sampled(clef_session *s, int32_t past, int32_t token, clef_error *err)
 {
     clef_status status = s->io.T ? clef_plan_bind(s->plan, s->io.T, 1, err) : CLEF_OK;
     if (!status)
@@ -469,8 +469,8 @@ clef_status clef_session_guide(clef_session *s, const clef_guide *guide, clef_er
     return status ? status : clef__guide_set(&s->guide, guide, s->hp->n_vocab, err);
 }
 
-/* Picks from the logits of the last step, after `past` tokens, and enqueues the next one. */
-static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_error *err)
+/* Samples from the logits of the last step, after `past` tokens, and enqueues the next one. */
+static clef_status sample_on_host(clef_session *s, int32_t past, int more, clef_error *err)
 {
     generation *g = &s->gen;
     const size_t n_bytes = (size_t)s->hp->n_vocab * sizeof *s->last;
@@ -484,7 +484,7 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
                                      .rules = g->rules.rules ? &g->rules : NULL};
     if (status)
         return status;
-    g->token = s->guide.mask ? clef__guide_pick(&s->guide, &g->place, s->sampler, &s->room, &pick)
+    g->token = s->guide.mask ? clef__guide_sample(&s->guide, &g->place, s->sampler, &s->room, &pick)
                              : clef__sampler_pick_with(s->sampler, &s->room, &pick);
     if (g->token == CLEF__PICK_NOT_FINITE)
         status = clef__fail_not_finite(past, err);
@@ -494,11 +494,11 @@ static clef_status pick_on_host(clef_session *s, int32_t past, int more, clef_er
                             s->guide.mask ? ", or the constraint grew beyond its limits" : "");
     if (status)
         return status;
-    return more ? feed_picked(s, past, g->token, err) : CLEF_OK;
+    return more ? feed_sampled(s, past, g->token, err) : CLEF_OK;
 }
 
-/* Waits for the token that the device picks; meanwhile it works on the next one. */
-static clef_status pick_on_device(clef_session *s, int32_t past, int more, clef_error *err)
+/* Waits for the token that the device samples; meanwhile it works on the next one. */
+static clef_status sample_on_device(clef_session *s, int32_t past, int more, clef_error *err)
 {
     const clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
     const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
@@ -519,7 +519,8 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
                                 s->opts.n_context);
     const int32_t past = s->n_past + (g->n_given > 0); /* includes the previous token */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
-    clef_status status = g->on_host ? pick_on_host(s, past, more, err) : pick_on_device(s, past, more, err);
+    clef_status status =
+        g->on_host ? sample_on_host(s, past, more, err) : sample_on_device(s, past, more, err);
     const int32_t token = g->token;
     g->n_ahead = 0;
     if (!status && more)

@@ -25,7 +25,7 @@ typedef struct generation {
     int32_t n_ahead; /* enqueued steps whose tokens were not returned yet */
     int32_t token;   /* target of the pending read */
     sample_options sample; /* sampling options */
-    int32_t on_host;       /* the session's sampler picks from the logits, which are read; no token is */
+    int32_t on_host;       /* the session's sampler samples from the logits, which are read; no token is */
     double mu;             /* of that sampler */
     clef__guide_place place; /* of the session's guide */
     clef__rules_place rules; /* its rules are NULL: none */
@@ -77,7 +77,7 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
                                  clef_error *err);
 /** Feeds the cached tokens again if the recurrent state is ahead of them, because it cannot be rewound. */
 clef_status clef__session_replay(clef_session *s, clef_error *err);
-/** Starts reading the token that the last enqueued step picks, if the device does. */
+/** Starts reading the token that the last enqueued step samples, if the device does. */
 clef_status clef__session_start_read(clef_session *s, clef_error *err);
 /** Runs an encoder-decoder's encoder on a source. */
 clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err);

@@ -215,19 +215,19 @@ clef_status clef_session_save(clef_session *s, const char *path, clef_error *err
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static clef_status check_model(const session_header *came, const session_header *want, const char *path,
+static clef_status check_model(const session_header *got, const session_header *want, const char *path,
                                clef_error *err)
 {
     char hex[2][17];
-    if (memcmp(came->fingerprint, want->fingerprint, sizeof want->fingerprint) == 0)
+    if (memcmp(got->fingerprint, want->fingerprint, sizeof want->fingerprint) == 0)
         return CLEF_OK;
     for (int i = 0; i < 8; i++) {
-        snprintf(hex[0] + 2 * i, 3, "%02x", came->fingerprint[i]);
+        snprintf(hex[0] + 2 * i, 3, "%02x", got->fingerprint[i]);
         snprintf(hex[1] + 2 * i, 3, "%02x", want->fingerprint[i]);
     }
     return clef__fail(err, CLEF_E_ARG,
                       "%s: made with model %s (fingerprint %s), expected %s (fingerprint %s)", path,
-                      came->model, hex[0], want->model, hex[1]);
+                      got->model, hex[0], want->model, hex[1]);
 }
 
 /* The name of an adapter and the start of its digest, from its identity of n bytes. */
@@ -260,12 +260,12 @@ static clef_status check_adapter(const session_view *view, const char *want, con
 static clef_status check_binding(const session_view *view, const session_header *want, const char *adapter,
                                  const char *path, clef_error *err)
 {
-    const session_header *came = &view->head;
-    const clef_status status = check_model(came, want, path, err);
+    const session_header *got = &view->head;
+    const clef_status status = check_model(got, want, path, err);
     if (status)
         return status;
-    if (strcmp(came->kv_type, want->kv_type) != 0)
-        return clef__fail(err, CLEF_E_ARG, "%s: KV type %s, expected %s", path, came->kv_type, want->kv_type);
+    if (strcmp(got->kv_type, want->kv_type) != 0)
+        return clef__fail(err, CLEF_E_ARG, "%s: KV type %s, expected %s", path, got->kv_type, want->kv_type);
     return check_adapter(view, adapter, path, err);
 }
 
@@ -309,18 +309,18 @@ static clef_status check_states(const state_list *l, const session_view *view, c
         return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRIu32 " states, expected %" PRId32, path,
                           view->head.n_states, l->n);
     for (int32_t i = 0; i < l->n; i++) {
-        session_state want, came;
+        session_state want, got;
         const clef_status status = describe_state(&l->states[i], (int32_t)view->head.n_past, &want, err);
         if (status)
             return status;
-        if (!clef__session_find(view, want.name, &came))
+        if (!clef__session_find(view, want.name, &got))
             return clef__fail(err, CLEF_E_FORMAT, "%s: it has no state %s", path, want.name);
-        if (strcmp(came.dtype, want.dtype) != 0 || came.rank != want.rank || came.axis != want.axis ||
-            memcmp(came.dims, want.dims, sizeof want.dims) != 0 || came.n_bytes != want.n_bytes)
+        if (strcmp(got.dtype, want.dtype) != 0 || got.rank != want.rank || got.axis != want.axis ||
+            memcmp(got.dims, want.dims, sizeof want.dims) != 0 || got.n_bytes != want.n_bytes)
             return clef__fail(err, CLEF_E_FORMAT,
                               "%s: state %s: %s of %" PRIu64 " bytes, or a shape, that differ from %s of "
                               "%" PRIu64 " bytes",
-                              path, want.name, came.dtype, came.n_bytes, want.dtype, want.n_bytes);
+                              path, want.name, got.dtype, got.n_bytes, want.dtype, want.n_bytes);
     }
     return CLEF_OK;
 }
@@ -356,7 +356,7 @@ static clef_status restore(clef_session *s, const state_list *l, const session_v
     return CLEF_OK;
 }
 
-/* Restoring again after the device came back: the plan and its states are new. */
+/* Restoring again after the device is back: the plan and its states are new. */
 static clef_status restore_again(clef_session *s, const session_view *view, clef_error *err)
 {
     state_list l;

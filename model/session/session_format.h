@@ -71,7 +71,7 @@ typedef struct session_writer {
 clef_status clef__session_write_head(session_writer *w, const session_header *head, const char *adapters,
                                      uint64_t n_bytes, clef_error *err);
 clef_status clef__session_write_ids(session_writer *w, const int32_t *ids, uint32_t n, clef_error *err);
-/** Writes what stands before a state's data. */
+/** Writes what is before a state's data. */
 clef_status clef__session_write_state(session_writer *w, const session_state *state, clef_error *err);
 clef_status clef__session_write_bytes(session_writer *w, const void *data, size_t n_bytes, clef_error *err);
 /** Writes the checksum. */

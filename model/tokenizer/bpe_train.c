@@ -160,7 +160,7 @@ typedef struct learning {
     clef__bpe_words *words;
     size_t *lengths; /* symbols that each word has left */
     count_table counts;
-    place_list places; /* pairs that came up since the heap was filled */
+    place_list places; /* pairs that were found since the heap was filled */
     heap heap;
     clef__bpe_merge *merges;
     size_t n_merges, room;

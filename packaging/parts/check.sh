@@ -31,9 +31,9 @@ check_debs() {
     'apt-get -y purge clef clef-data libclef0 libclef-dev python3-clef && apt-get -y autoremove --purge'
   files_inside >"$folder/after_ours"
   same "purging leaves no file of clef" "" "$(LC_ALL=C comm -13 "$folder/before" "$folder/after_ours" | grep -i clef || true)"
-  inside dpkg-query --show --showformat '${Package}\n' | LC_ALL=C sort | LC_ALL=C comm -23 - <(LC_ALL=C sort "$folder/packages_before") >"$folder/came"
+  inside dpkg-query --show --showformat '${Package}\n' | LC_ALL=C sort | LC_ALL=C comm -23 - <(LC_ALL=C sort "$folder/packages_before") >"$folder/added"
   # shellcheck disable=SC2046
-  [ ! -s "$folder/came" ] || check "apt-get purge of what else came" apt_inside purge $(cat "$folder/came")
+  [ ! -s "$folder/added" ] || check "apt-get purge of what else was installed" apt_inside purge $(cat "$folder/added")
   files_inside >"$folder/after"
   same "then all files are those from before" "" "$(diff "$folder/before" "$folder/after" || true)"
 }

@@ -1,4 +1,4 @@
-"""The ops of a graph, as methods. Their exact formulas stand in clef/graph.h and clef/gradient.h."""
+"""The ops of a graph, as methods. Their exact formulas are in clef/graph.h and clef/gradient.h."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -50,7 +50,7 @@ class Batch:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
         self._model, self._draft = model, draft
         self._streams: dict[int, Any] = {}
-        self._others: list[Token] = []  # of texts of add(), which came while generate() ran
+        self._others: list[Token] = []  # of texts of add(), made while generate() ran
         options = new_struct("clef_batch_opts *", {
             "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
             "repeatable": int(repeatable), "no_prefix_cache": int(not prefix_cache), "ngram_max": ngram_max,

@@ -1,4 +1,4 @@
-"""How tokens are picked: the options of a text, as C takes them."""
+"""How tokens are sampled: the options of a text, as C takes them."""
 from __future__ import annotations
 
 import operator
@@ -20,7 +20,7 @@ _defaults = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typ
 @dataclass
 class Sampling:
     """The samplers of clef/sampler.h, which gives their formulas. None: what the model's files recommend, else the
-    default of `clef run`: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. A temperature of 0 always picks the
+    default of `clef run`: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. A temperature of 0 always takes the
     likeliest token. Without a seed, every text has another one."""
 
     temperature: float | None = None
@@ -60,7 +60,7 @@ class Sampling:
             value = self._value(model, name, default)
             setattr(options, name, value if isinstance(default, float) else _whole(name, value))
         if model is not None and self.repeat_penalty is None and self.repeat_last_n == 64:
-            options.repeat_last_n = int(self._told(model, "repeat_last_n", 64))  # of the recommended penalty
+            options.repeat_last_n = int(self._recommended(model, "repeat_last_n", 64))  # of the recommended penalty
         options.seed = random.getrandbits(64) if self.seed is None else _seed(self.seed)
         options.biases, options.n_biases = biases, len(self.logit_bias)
         samplers = tuple(self.samplers)
@@ -76,12 +76,12 @@ class Sampling:
             if isinstance(own, (str, bytes)):
                 raise TypeError(f"{name}: expected a number, got {own!r}")
             return float(own)
-        return default if model is None else self._told(model, name, default)
+        return default if model is None else self._recommended(model, name, default)
 
     @staticmethod
-    def _told(model: Any, name: str, default: float) -> float:
-        told = ffi.new("double *")
-        return told[0] if lib.clef_model_sampling(model, c_text(name), told) else default
+    def _recommended(model: Any, name: str, default: float) -> float:
+        reported = ffi.new("double *")
+        return reported[0] if lib.clef_model_sampling(model, c_text(name), reported) else default
 
 
 def _whole(name: str, value: float) -> int:
@@ -108,7 +108,7 @@ def _id(id: Any) -> int:
 
 
 class Sampler:
-    """Picks tokens from logits in a loop of one's own; generate() has one by itself.
+    """Samples tokens from logits in a loop of one's own; generate() has one by itself.
 
         s = clef.Sampler(len(logits), temperature=0.7, seed=1)
         id = s.pick(logits)
@@ -120,7 +120,7 @@ class Sampler:
         out = ffi.new("clef_sampler **")
         call(lib.clef_sampler_create, n_vocab, options, out)
         self.n_vocab = n_vocab
-        self.on_device = bool(lib.clef_sampler_on_device(options))  # whether a session picks so on the device
+        self.on_device = bool(lib.clef_sampler_on_device(options))  # whether a session does so on the device
         self._sampler = ffi.gc(out[0], lib.clef_sampler_destroy)
 
     def accept(self, id: int) -> None:
@@ -155,7 +155,7 @@ class Sampler:
         return found
 
     def explain(self, logits: Any, mask: Any = None) -> dict[str, npt.NDArray[np.float64]]:
-        """The probabilities before and after each sampler, float64 [n_vocab], by its name; the pick draws from the last
+        """The probabilities before and after each sampler, float64 [n_vocab], by its name; the sample draws from the last
         one."""
         numbers, bits, _keep = self._arrays(logits, mask)
         found: dict[str, npt.NDArray[np.float64]] = {}

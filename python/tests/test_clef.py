@@ -189,10 +189,10 @@ def test_closed(device):
 def test_threads(device):
     with clef.Model(device=device) as a, clef.Model(device=device) as b:
         wanted = a.generate("ROMEO:", **GREEDY)
-        came = []
-        threads = [threading.Thread(target=lambda m=m: came.append(m.generate("ROMEO:", **GREEDY))) for m in (a, a)]
+        got = []
+        threads = [threading.Thread(target=lambda m=m: got.append(m.generate("ROMEO:", **GREEDY))) for m in (a, a)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert came == [wanted, wanted] and b.generate("ROMEO:", **GREEDY) == wanted
+        assert got == [wanted, wanted] and b.generate("ROMEO:", **GREEDY) == wanted

@@ -122,7 +122,7 @@ def test_a_batch_names_the_prompt_and_forgets_the_others(demo):
         assert "".join(token.piece for token in tokens) == demo.generate("JULIET:", **greedy)
 
 
-def test_a_failed_text_is_told(demo, monkeypatch):
+def test_a_failed_text_is_reported(demo, monkeypatch):
     """No text can fail without a guide, which a batch has none of here: so the step's answer is made."""
     with clef.Batch(demo) as batch:
         step = batch._step

@@ -292,7 +292,7 @@ def test_langchain_stops_and_roles(demo, needs):
 @pytest.mark.parametrize("choice", [True, "any", "required", "pick"])
 def test_langchain_tools(demo, needs, choice):
     needs("langchain_core")
-    pick = {"type": "function", "function": {"name": "pick", "description": "Picks.", "parameters": {
+    pick = {"type": "function", "function": {"name": "pick", "description": "Chooses.", "parameters": {
         "type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"], "additionalProperties": False}}}
     chat = clef.langchain.ChatModel(model=demo, options={"template": "chatml", "tool_format": "hermes", "seed": 3,
                                                          "parallel_tool_calls": False})

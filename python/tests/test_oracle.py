@@ -16,8 +16,8 @@ def expected_of(family):
     return clef.files.load_file(ORACLE / family / "expected.safetensors")
 
 
-def relative_error(came, wanted, keep):
-    a, b = came.astype(np.float64), wanted.astype(np.float64)
+def relative_error(got, wanted, keep):
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
     assert a.shape == b.shape
     return np.abs(a - b)[keep].max() / np.abs(b)[keep].max()
 
@@ -29,7 +29,7 @@ def test_logits_are_pytorchs(family, device):
     mask = expected.get("attention_mask", np.ones_like(ids))
     taps = [name for name in TAPS if name in expected]
     with clef.Model(ORACLE / family, device=device, exact=True) as model:
-        came = model.evaluate(ids, target=target, attention_mask=mask, taps=taps)
+        got = model.evaluate(ids, target=target, attention_mask=mask, taps=taps)
     for name in ("logits", *taps):
         wanted = expected[name]
         if target is not None and name in ("logits", "cross_attention_0"):
@@ -38,7 +38,7 @@ def test_logits_are_pytorchs(family, device):
             keep = np.broadcast_to(mask[:, None, :, None] != 0, wanted.shape)
         else:
             keep = np.broadcast_to(mask[..., None] != 0, wanted.shape)
-        assert relative_error(came[name], wanted, keep) <= TOLERANCE, name
+        assert relative_error(got[name], wanted, keep) <= TOLERANCE, name
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -69,5 +69,5 @@ def test_ids_are_the_commands(family, device):
         for flags, sampling in zip(options, given):
             wanted = run_command("run", ORACLE / family, "--ids", ",".join(map(str, prompt)), "-n", 16, "--ignore-eos",
                                  "--print-ids", "-q", *(flags or ["--temp", "0"]))
-            came = model.generate_ids(prompt, max_tokens=16, ignore_eos=True, **sampling)
-            assert came.tolist() == json.loads(f"[{wanted}]"), flags
+            got = model.generate_ids(prompt, max_tokens=16, ignore_eos=True, **sampling)
+            assert got.tolist() == json.loads(f"[{wanted}]"), flags

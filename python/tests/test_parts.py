@@ -20,8 +20,8 @@ def test_classify(bert):
     assert {c["label"] for c in classes} == {"bad", "so so", "good"}
     assert abs(sum(c["score"] for c in classes) - 1) < 1e-5
     assert [c["score"] for c in classes] == sorted((c["score"] for c in classes), reverse=True)
-    told = run_command("classify", bert.path, "two dogs")
-    assert classes[0]["label"] in told
+    reported = run_command("classify", bert.path, "two dogs")
+    assert classes[0]["label"] in reported
     assert bert.classify("two dogs", "a cat") != classes
     with pytest.raises(clef.Error):
         bert.classify("word " * 500)
@@ -45,10 +45,10 @@ def test_a_decoder_has_no_classes(demo):
 
 
 def test_quantize(demo, device, tmp_path):
-    told = []
+    reported = []
     assert {"q8_0", "q4_0"} <= set(clef.quantize_types())
     path = tmp_path / "small.gguf"
-    demo.quantize(path, "q8_0", note=told.append, progress=lambda what, done, total: told.append(what) and None)
+    demo.quantize(path, "q8_0", note=reported.append, progress=lambda what, done, total: reported.append(what) and None)
     with clef.Model(path, device=device) as small:
         dtypes = {tensor["dtype"] for tensor in small.tensors().values()}
         assert "q8_0" in dtypes and small.metadata["general.architecture"] == small.hparams["arch"]

@@ -51,18 +51,18 @@ def test_two_models_at_once():
     """Two models on devices of their own, and one that two threads share, give what each gives alone."""
     with clef.Model() as a, clef.Model() as b:
         wanted = a.generate("ROMEO:", **GREEDY)
-        came = []
+        got = []
 
         def work(model):
             for _ in range(3):
-                came.append(model.generate("ROMEO:", **GREEDY))
+                got.append(model.generate("ROMEO:", **GREEDY))
 
         threads = [threading.Thread(target=work, args=(m,)) for m in (a, b, a)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert came == [wanted] * 9
+        assert got == [wanted] * 9
 
 
 def test_a_model_that_the_collector_closes_while_another_runs(device):

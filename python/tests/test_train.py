@@ -163,9 +163,9 @@ def test_trainers_are_closed_in_any_order(device, text, first, ranks):
 
 
 def test_new_model_and_tokenizer(device, text, tmp_path):
-    told = []
+    reported = []
     tokenizer = clef.Tokenizer.train([text], tmp_path / "tokenizer", n_vocab=300, special=["<|endoftext|>", "<|x|>"],
-                                     progress=lambda *what: told.append(what))
+                                     progress=lambda *what: reported.append(what))
     assert len(tokenizer) <= 300 and tokenizer.decode(tokenizer.encode("To be, hé 日")) == "To be, hé 日"
     assert len(tokenizer.encode("To be, or not to be")) < len("To be, or not to be")
     assert tokenizer.is_special(tokenizer.find("<|x|>")) and tokenizer.find("no such token") is None

@@ -32,7 +32,7 @@ typedef struct beat {
 typedef struct peer {
     int32_t rank, patience; /* beats of silence after which it is lost */
     MPI_Request get, put;
-    beat in, out, said; /* `said` is the last beat that came */
+    beat in, out, said; /* `said` is the last beat that was received */
     int32_t silent;     /* beats of this rank since then */
 } peer;
 
@@ -68,10 +68,10 @@ static void expect_beat(clef__mpi_heart *h, peer *p)
 /* Takes all beats that have come. */
 static void listen(clef__mpi_heart *h, peer *p)
 {
-    int came = 1;
-    while (p->get != MPI_REQUEST_NULL && came) {
-        clef__mpi_check(h->m, MPI_Test(&p->get, &came, MPI_STATUS_IGNORE), p->rank);
-        if (!came)
+    int got = 1;
+    while (p->get != MPI_REQUEST_NULL && got) {
+        clef__mpi_check(h->m, MPI_Test(&p->get, &got, MPI_STATUS_IGNORE), p->rank);
+        if (!got)
             return;
         clef__mpi_lock(&h->m->said_locked);
         p->said = p->in;

@@ -4,7 +4,7 @@
  * A rank that has raised round k has read all that it wanted of round k-1. So when every counter is at k or
  * beyond, the slots of round k-1 are free for round k+1: two slots suffice, and no barrier is needed.
  * transport.h states the protocol, because a device may take this rank's part in a round. So the number of
- * the round stands in the segment alone. */
+ * the round is in the segment alone. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -49,7 +49,7 @@ typedef struct clef__state_order {
 /** What a device that leads or follows carries (lead.c). */
 extern const clef__together clef__ranks_together;
 
-/* ---- how a plan is told to the other ranks ---------------------------------------------------- */
+/* ---- how a plan is sent to the other ranks ---------------------------------------------------- */
 
 /** The graph, the options and the names that they need, as one block for free(); NULL: out of memory, or
  *  the graph could not be written. */

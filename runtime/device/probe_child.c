@@ -207,20 +207,20 @@ static void tell_failed(const clef_device *dev, const char *text, const char *th
     static const struct {
         const char *word, *says;
     } ends[] = {{"crashed ", "crashes the driver"}, {"hung ", "does not come back"}};
-    char told[32] = "";
+    char reported[32] = "";
     for (size_t i = 0; i < sizeof ends / sizeof *ends && dev->notice; i++)
         for (const char *at = find_line(text, ends[i].word); at; at = find_line(at + 1, ends[i].word)) {
             char name[32], line[400];
-            if (sscanf(at, "%*s %*s %31s", name) != 1 || strcmp(name, told) == 0)
+            if (sscanf(at, "%*s %*s %31s", name) != 1 || strcmp(name, reported) == 0)
                 continue; /* one line for a kernel that is tried with several constants */
-            strcpy(told, name);
+            strcpy(reported, name);
             snprintf(line, sizeof line, "%s %s on %s%s", name, ends[i].says, dev->info.name, then);
             dev->notice(dev->notice_user, line);
         }
 }
 
 /* Starts children until one comes to the end, each without the probes that ended those before it. Returns
- * what they found; NULL: no child came to the end, and this process runs the probes by itself. */
+ * what they found; NULL: no child reached the end, and this process runs the probes by itself. */
 static char *probe_by_children(const clef_device *dev, const char *path, clef__probes which)
 {
     char *text = NULL, head[64];

@@ -16,15 +16,15 @@ static int read_speed(const char *path, clef_device_speed *out)
     unsigned long long bytes = 0;
     char *text = NULL;
     size_t n = 0;
-    int came = 0;
+    int got = 0;
     if (!path[0] || !clef__os_is_file(path) || clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL))
         return 0;
     if (strncmp(text, head, sizeof head - 1) == 0)
-        came = sscanf(text + sizeof head - 1, "%lf %lf %lf %lf %lf %lf %lf %llu", &x.read_gb_s, &x.copy_gb_s,
-                      &x.mad_gflop_s, &x.dot_gop_s, &x.tile_gop_s, &x.launch_us, &x.round_trip_us, &bytes);
+        got = sscanf(text + sizeof head - 1, "%lf %lf %lf %lf %lf %lf %lf %llu", &x.read_gb_s, &x.copy_gb_s,
+                     &x.mad_gflop_s, &x.dot_gop_s, &x.tile_gop_s, &x.launch_us, &x.round_trip_us, &bytes);
     free(text);
     x.buffer_bytes = bytes;
-    if (came != 8 || !(x.read_gb_s > 0) || !(x.mad_gflop_s > 0))
+    if (got != 8 || !(x.read_gb_s > 0) || !(x.mad_gflop_s > 0))
         return 0;
     *out = x;
     return 1;

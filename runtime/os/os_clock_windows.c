@@ -57,7 +57,7 @@ static double thread_time(DWORD id)
     return is_known ? clef__windows_seconds(kernel) + clef__windows_seconds(user) : 0;
 }
 
-/* Windows does not tell how long a thread was ready without a processor, so `waited` is 0. */
+/* Windows does not say how long a thread was ready without a processor, so `waited` is 0. */
 void clef__os_usage_read(const char *folder, int64_t but, clef__os_usage *out)
 {
     FILETIME began, ended, kernel, user;

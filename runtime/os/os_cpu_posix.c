@@ -1,5 +1,5 @@
-/* Which instructions an Arm processor has: Linux tells each process (getauxval(3)), macOS answers by name
- * (sysctlbyname(3)). */
+/* Which instructions an Arm processor has: Linux says so to each process (getauxval(3)), macOS answers by
+ * name (sysctlbyname(3)). */
 #define _GNU_SOURCE
 #include "runtime/os/os_cpu.h"
 

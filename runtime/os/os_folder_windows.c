@@ -8,7 +8,7 @@
 #include "graph/fail.h"
 #include "runtime/os/os.h"
 
-/* Begins a search for all entries. INVALID_HANDLE_VALUE: GetLastError() tells. */
+/* Begins a search for all entries. INVALID_HANDLE_VALUE: GetLastError() says why. */
 static HANDLE find_first(const char *folder, WIN32_FIND_DATAW *out)
 {
     const size_t n = strlen(folder) + 3;

@@ -120,7 +120,7 @@ static wchar_t *changed_environment(const char *const *changes)
 /* ---- processes ------------------------------------------------------------------------------- */
 
 /* Says that a child inherits this handle and no other: files and sockets that the program has open would else
- * stay open until the child ends. NULL: GetLastError() tells. Free with free_list(). */
+ * stay open until the child ends. NULL: GetLastError() says why. Free with free_list(). */
 static LPPROC_THREAD_ATTRIBUTE_LIST list_of(HANDLE *handle)
 {
     SIZE_T size = 0;

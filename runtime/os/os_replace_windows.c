@@ -88,7 +88,7 @@ static void remove_folder(const char *path)
     free(wide);
 }
 
-/* 0: GetLastError() tells. */
+/* 0: GetLastError() says why. */
 static int rename_folder(const char *from, const char *to)
 {
     wchar_t *a = clef__windows_path(from), *b = clef__windows_path(to);

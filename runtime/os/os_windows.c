@@ -200,7 +200,7 @@ static void file_free(clef_os_file *file)
     free(file);
 }
 
-/* Makes a new file beside `path`. 0: GetLastError() tells. */
+/* Makes a new file beside `path`. 0: GetLastError() says why. */
 static int open_temporary(clef_os_file *file)
 {
     static atomic_uint counter;
@@ -522,7 +522,7 @@ void clef__os_use_cpus(const unsigned char *mask, size_t n_bytes)
 
 int clef__os_is_idle(void)
 {
-    return 0; /* nothing tells how many threads are ready to run */
+    return 0; /* nothing says how many threads are ready to run */
 }
 
 /* ---- large memory ---------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "clef/status.h"
 
 /** A path in UTF-8 as the system wants it: in UTF-16, and behind \\?\ where it is longer than MAX_PATH
- *  allows. The caller frees it with free(). NULL: out of memory, or no UTF-8; then GetLastError() tells. */
+ *  allows. The caller frees it with free(). NULL: out of memory, or no UTF-8; GetLastError() says why. */
 wchar_t *clef__windows_path(const char *path);
 /** A text in UTF-8 as UTF-16, and back. The caller frees it with free(); NULL as above. */
 wchar_t *clef__windows_wide(const char *text);

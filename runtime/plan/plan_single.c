@@ -246,17 +246,17 @@ typedef struct span {
 static int read_span(cl_event event, cl_ulong before, span *out)
 {
     *out = (span){0}; /* some drivers report success and write nothing */
-    const int came =
+    const int got =
         !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, sizeof out->queued, &out->queued,
                                  NULL) &&
         !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof out->start, &out->start, NULL) &&
         !clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof out->end, &out->end, NULL) &&
         out->end > 0 && out->end >= out->start;
-    if (!came)
+    if (!got)
         *out = (span){before, before, before};
     if (out->queued > out->start)
         out->queued = out->start;
-    return came;
+    return got;
 }
 
 static void tell_lost_times(const clef_device *dev, int32_t n_lost, int32_t n)

@@ -15,7 +15,7 @@ static clef_status check_size(const clef_plan *plan, const char *subject, uint64
                             subject, n_bytes, plan->dev->info.name, most);
 }
 
-/* What the driver says of its memory stands beside what it refused, since the two may not agree. */
+/* What the driver says of its memory is beside what it refused, since the two may not agree. */
 static clef_status fail_create(const clef_plan *plan, const char *subject, uint64_t n_bytes, cl_int code,
                                clef_error *err)
 {

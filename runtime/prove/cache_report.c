@@ -80,8 +80,8 @@ typedef struct list {
     const clef_cache_report *report;
     uint64_t *steps; /* fingerprints of the fused steps that have a proof */
     int32_t n_steps, cap;
-    clef_proof told[64]; /* variants that were reported already */
-    int32_t n_told;
+    clef_proof reported[64]; /* variants that were reported already */
+    int32_t n_reported;
 } list;
 
 static void note_step(list *l, uint64_t print)
@@ -98,13 +98,13 @@ static void note_step(list *l, uint64_t print)
 
 /* Returns 1 if the variant was reported already. A variant has many kernels that differ in constants, but it
  * is reported once for each device. */
-static int was_told(list *l, const clef_proof *p)
+static int was_reported(list *l, const clef_proof *p)
 {
-    for (int32_t i = 0; i < l->n_told; i++)
-        if (strcmp(l->told[i].op, p->op) == 0 && strcmp(l->told[i].variant, p->variant) == 0)
+    for (int32_t i = 0; i < l->n_reported; i++)
+        if (strcmp(l->reported[i].op, p->op) == 0 && strcmp(l->reported[i].variant, p->variant) == 0)
             return 1;
-    if (l->n_told < (int32_t)(sizeof l->told / sizeof *l->told))
-        l->told[l->n_told++] = *p;
+    if (l->n_reported < (int32_t)(sizeof l->reported / sizeof *l->reported))
+        l->reported[l->n_reported++] = *p;
     return 0;
 }
 
@@ -113,7 +113,7 @@ static void list_line(void *user, const char *line, line_visit *v)
     list *l = user;
     clef_proof p;
     clef_cache_aside aside;
-    if (read_aside(line, v, &p, &aside) && l->report->aside && !was_told(l, &p))
+    if (read_aside(line, v, &p, &aside) && l->report->aside && !was_reported(l, &p))
         l->report->aside(l->report->user, &aside);
     if (v->kind == CLEF_CACHE_PROOFS && clef__proof_parse(line, &p) && strcmp(p.op, CLEF__FUSED_OP) == 0)
         note_step(l, p.print);
@@ -188,7 +188,7 @@ clef_status clef_cache_list(const char *dir, const clef_cache_report *report, cl
     const clef_status s = clef__cache_scan(dir, &files, err);
     line_visit lines = {.visit = list_line, .user = &l};
     for (int32_t i = 0; i < files.n; i++) {
-        l.n_told = 0;
+        l.n_reported = 0;
         if (files.at[i].kind == CLEF_CACHE_PROOFS || files.at[i].kind == CLEF_CACHE_TUNING)
             visit_lines(&files.at[i], &lines);
     }

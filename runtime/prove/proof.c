@@ -120,7 +120,7 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
     return clef__proofs_find_bad(known, clef__ops[op]->name, variant->name);
 }
 
-/* Stores the unit's verdict for each of its kernels. The user is told about the first bad kernel of a
+/* Stores the unit's verdict for each of its kernels. The user reads of the first bad kernel of a
  * variant, and about a hang only once. */
 static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error *err)
 {
@@ -199,16 +199,16 @@ static const clef_proof *find_charge(const prover *p, const clef_value *n, int32
     return NULL;
 }
 
-/* A suspicion does not stop a plan: if the op has no other kernels, the suspected ones are used. The user is
- * told once. */
+/* A suspicion does not stop a plan: if the op has no other kernels, the suspected ones are used. It is
+ * reported once. */
 static void tell_used_anyway(const prover *p, const clef_proof *charge)
 {
     const clef_device *dev = p->plan->dev;
     char text[400];
     clef_proof *own = &p->known->at[charge - p->known->at];
-    if (own->is_told || !dev->notice)
+    if (own->is_reported || !dev->notice)
         return;
-    own->is_told = 1;
+    own->is_reported = 1;
     snprintf(text, sizeof text,
              "%s has no other kernel than one that %s on %s: it is used all the same (--strict refuses)",
              own->op, clef__proof_says(own->verdict), dev->info.name);

@@ -49,15 +49,15 @@ static int32_t take_results(const clef__trials *t, clef_proof_units *units)
 static clef_status wait_for(clef_plan *plan, clef__trials *t, clef_proof_units *units, clef_error *err)
 {
     clef_status s = CLEF_OK;
-    int32_t n_told = 0;
+    int32_t n_reported = 0;
     while (!s && !clef__trials_are_over(t)) {
         clef__os_sleep(POLL_MS);
         s = clef__trials_poll(t, err);
         const int32_t n = take_results(t, units);
         build_one(plan, units);
-        if (!s && (n != n_told || clef__trials_were_interrupted(t)))
+        if (!s && (n != n_reported || clef__trials_were_interrupted(t)))
             s = clef__plan_progress(plan, "proof", (uint64_t)n, (uint64_t)units->n, err);
-        n_told = n;
+        n_reported = n;
     }
     return s;
 }

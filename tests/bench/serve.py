@@ -20,16 +20,16 @@ What is measured:
   together  the tokens that come while every client receives some / that time: no prompt is part of it, as in
             the figures of `clef bench --batch`
   one       the tokens of all requests / the sum of their E2E: what one client sees
-Tokens are those of usage.completion_tokens; of a server that does not tell them, the events. Failed requests
+Tokens are those of usage.completion_tokens; of a server that does not report them, the events. Failed requests
 count for nothing but the column "failed". The total counts the end of a round too, when some clients have
 nothing left to do: with more requests for each client it matters less. A request on a connection that the
 server has closed after the reply before is sent again on a new one, as HTTP clients do.
 
 Every server and number of clients is warmed up first. Each of the --rounds then runs all of them, every
 second round in the opposite order, so that noise hits all alike. The numbers are those of all rounds
-together; behind a ratio stand the least and the greatest one of a single round.
+together; behind a ratio are the least and the greatest one of a single round.
 
---prefix N sends prompts that begin with the same N ids and end with 8 of their own, by one client, and tells
+--prefix N sends prompts that begin with the same N ids and end with 8 of their own, by one client, and reports
 how much sooner the first token comes once the server has seen the prefix. Each round has another prefix.
 
 The table goes to stdout, progress and errors to stderr. Exit code: 0; 1 if a request failed; 2: wrong usage.
@@ -78,7 +78,7 @@ class Server:
 
 @dataclass
 class Reply:
-    """What came for one request, as it came. It is read when the clock stands still."""
+    """The reply to one request, as it arrived. It is parsed after the measurement."""
     began: float
     ended: float = 0.0
     status: int = 0
@@ -367,8 +367,8 @@ def read_events(reply: Reply, sample: Sample) -> str:
         return "the stream ended without [DONE]"
     if not sample.token_times:
         return "a stream without tokens"
-    told = usage.get("completion_tokens")
-    sample.tokens = len(sample.token_times) if told is None else told
+    reported = usage.get("completion_tokens")
+    sample.tokens = len(sample.token_times) if reported is None else reported
     sample.prompt_tokens = usage.get("prompt_tokens")
     sample.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
     return ""
@@ -489,7 +489,7 @@ def total_of(samples: list[Sample]) -> float:
 
 
 def together_of(samples: list[Sample], clients: int) -> tuple[int, float]:
-    """The tokens that came while all clients received some, and how long that was."""
+    """The tokens that arrived while all clients received some, and how long that was."""
     good = [s for s in samples if not s.problem]
     ends = sorted([(s.token_times[0], 1) for s in good] + [(s.text_end, -1) for s in good])
     tokens, seconds, receiving, since = 0, 0.0, 0, 0.0
@@ -571,8 +571,8 @@ def spread_of(seconds: list[float]) -> dict[str, float | None]:
 
 
 def mean_of(values: list[int | None]) -> float | None:
-    told = [v for v in values if v is not None]
-    return statistics.fmean(told) if told else None
+    reported = [v for v in values if v is not None]
+    return statistics.fmean(reported) if reported else None
 
 
 def ratio(a: float | None, b: float | None) -> float | None:

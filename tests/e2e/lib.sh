@@ -51,10 +51,10 @@ silent() {
 # refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and
 # holds each of the WORDS.
 refused() {
-  local name=$1 code=$2 words=$3 came=0 word
+  local name=$1 code=$2 words=$3 got=0 word
   shift 3
-  "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || came=$?
-  if [ "$came" -ne "$code" ]; then fail "$name: expected exit $code, got $came"; head -n 5 "$tmp/err"; return; fi
+  "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || got=$?
+  if [ "$got" -ne "$code" ]; then fail "$name: expected exit $code, got $got"; head -n 5 "$tmp/err"; return; fi
   if [ -s "$tmp/out" ]; then fail "$name: something on stdout"; return; fi
   if [ "$(wc -l <"$tmp/err")" -ne 1 ]; then fail "$name: expected one line on stderr"; head -n 5 "$tmp/err"; return; fi
   for word in "clef: " $words; do

@@ -3,7 +3,7 @@
 usage: fuzz_serve.py PORT [REQUESTS [SEED]]
 
 Run the server of a build with AddressSanitizer, with `-q --header-timeout 1`. Prints how many were sent, and the
-statuses that came. Exit code 1 when a status 500 came or the server no longer answers."""
+statuses of the replies. Exit code 1 when one is 500 or the server no longer answers."""
 import collections
 import json
 import multiprocessing

@@ -1,5 +1,5 @@
 /* Fuzzes constraints on tool calls: the first two bytes are the format and the choice, and each of the others
- * picks the next byte among those that are allowed. There always is one, or the text may end; and what ends
+ * chooses the next byte among those that are allowed. There always is one, or the text may end; and what ends
  * is read as calls. */
 #include <stdint.h>
 #include <stdlib.h>

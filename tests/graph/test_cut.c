@@ -7,7 +7,7 @@
 #include "tests/check.h"
 
 /* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the
- * end; mask stands in no layer. */
+ * end; mask is in no layer. */
 static const char text[] = "clef-graph 1\n"
                            "symbol T <= 4\n"
                            "input x f32 [T, 8]\n"

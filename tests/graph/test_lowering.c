@@ -36,7 +36,7 @@ static clef_status lower_last(const char *text, int32_t short_loops, clef_error 
     "symbol S <= " keys                                                                                      \
     "\ninput q f32 [1, 1, 1, 64]\ninput k f16 [1, 1, S, 64]\ny = attention(q, k, k) " options "\noutput y\n"
 
-/* A device that ends loops early is told of before it gives wrong numbers. */
+/* A device that ends loops early is reported before it gives wrong numbers. */
 static void short_loops(void **state)
 {
     clef_error err = {0};

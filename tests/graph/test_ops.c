@@ -418,7 +418,7 @@ static size_t make_tests(planned_test *planned, int n, struct CMUnitTest *tests)
     return n_tests;
 }
 
-enum { SKIPPED = 77 }; /* the exit code that CTest is told (SKIP_RETURN_CODE) */
+enum { SKIPPED = 77 }; /* the exit code that CTest is reported (SKIP_RETURN_CODE) */
 
 int main(void)
 {

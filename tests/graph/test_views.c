@@ -51,14 +51,15 @@ static void inputs_of_values(void **state)
 static void check_difference(const json_t *c)
 {
     clef_graph *a = parse(layered), *b = parse(case_text(c, "text"));
-    const int32_t gone = (int32_t)case_number(c, "gone", 0), came = (int32_t)case_number(c, "came", 0),
+    const int32_t removed = (int32_t)case_number(c, "removed", 0),
+                  added = (int32_t)case_number(c, "added", 0),
                   changed = (int32_t)case_number(c, "changed", 0);
     clef_graph_difference d = {-1, -1, -1}, back = {-1, -1, -1};
     ok(clef_graph_write_diff(a, b, NULL, &d, &err), &err);
     ok(clef_graph_write_diff(b, a, NULL, &back, &err), &err);
-    if (d.gone != gone || d.came != came || d.changed != changed || back.gone != came || back.came != gone ||
-        back.changed != changed)
-        fail_case(c, "got %d, %d and %d", (int)d.gone, (int)d.came, (int)d.changed);
+    if (d.removed != removed || d.added != added || d.changed != changed || back.removed != added ||
+        back.added != removed || back.changed != changed)
+        fail_case(c, "got %d, %d and %d", (int)d.removed, (int)d.added, (int)d.changed);
     clef_graph_destroy(a);
     clef_graph_destroy(b);
 }
@@ -122,7 +123,7 @@ static void counts(void **state)
     clef_graph_destroy(g);
 }
 
-/* Two stages of one rank: the message is an arrow, and the receive stands below the send. */
+/* Two stages of one rank: the message is an arrow, and the receive is below the send. */
 static void ranks_dot(void **state)
 {
     (void)state;

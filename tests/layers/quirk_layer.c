@@ -3,7 +3,7 @@
  *   OPENCL_LAYERS=$PWD/quirk_layer.so CLEF_QUIRK=align=4096,group=64 clef run ...
  *
  * CLEF_QUIRK_MET=FILE gets a line with the name of each quirk that a process met. CLEF_QUIRK is a list of
- * these. Behind each stand drivers that show it, with the issue that says so; "reported": it is often said,
+ * these. Behind each are drivers that show it, with the issue that says so; "reported": it is often said,
  * but was traced to no issue. docs/gpus.md has more of them.
  *
  * what the device says, and what it takes

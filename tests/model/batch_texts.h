@@ -24,7 +24,7 @@ typedef struct test_arrival {
     uint64_t seed;
     float temperature;
     int32_t one_by_one;  /* 1: a request is added when the one before it has ended */
-    int32_t no_logprobs; /* 1: the device picks the tokens, and the host does not need their logits */
+    int32_t no_logprobs; /* 1: the device samples the tokens, and the host does not need their logits */
 } test_arrival;
 
 static inline int32_t random_below(uint64_t *random, int32_t n)

@@ -63,25 +63,25 @@ static void texts_are_those_of_a_session(void **state)
         run_alone(s, &requests[i], &want[i]);
     clef_session_destroy(s);
     for (size_t k = 0; k < sizeof sequences / sizeof *sequences; k++) {
-        static test_text came[MOST_REQUESTS];
-        memset(came, 0, sizeof came);
+        static test_text got[MOST_REQUESTS];
+        memset(got, 0, sizeof got);
         clef_batch *b =
             open_batch((clef_batch_opts){.n_context = 256, .max_sequences = sequences[k], .step_tokens = 48});
-        run_requests(b, requests, MOST_REQUESTS, &(test_arrival){.seed = 5 + k}, came);
+        run_requests(b, requests, MOST_REQUESTS, &(test_arrival){.seed = 5 + k}, got);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
-            assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
+            assert_memory_equal(got[i].ids, want[i].ids, sizeof want[i].ids);
             for (int32_t t = 0; t < N_GENERATED; t++)
-                assert_true(fabsf(came[i].logprobs[t] - want[i].logprobs[t]) < 1e-4f);
+                assert_true(fabsf(got[i].logprobs[t] - want[i].logprobs[t]) < 1e-4f);
         }
         clef_batch_destroy(b);
     }
 }
 
 /* The same bits alone, with neighbours, from the prefix cache, and after set-backs; the same tokens if the
- * device picks them. */
+ * device samples them. */
 static void check_repeatable(float temperature)
 {
-    static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
+    static test_text want[MOST_REQUESTS], got[MOST_REQUESTS];
     const test_arrival alone = {.temperature = temperature, .one_by_one = 1};
     memset(want, 0, sizeof want);
     clef_batch *b = open_batch(
@@ -91,7 +91,7 @@ static void check_repeatable(float temperature)
     for (int32_t k = 0; k < 5; k++) {
         const test_arrival many = {
             .temperature = temperature, .seed = 40 + (uint64_t)k, .no_logprobs = k == 4};
-        memset(came, 0, sizeof came);
+        memset(got, 0, sizeof got);
         b = open_batch((clef_batch_opts){.n_context = 256,
                                          .max_sequences = k == 1 ? 3 : 8,
                                          .step_tokens = 40 + 20 * k,
@@ -102,16 +102,16 @@ static void check_repeatable(float temperature)
                                          .spec_max_sequences = 8,
                                          .spec_always = 1,
                                          .repeatable = 1});
-        run_requests(b, requests, MOST_REQUESTS, &many, came);
+        run_requests(b, requests, MOST_REQUESTS, &many, got);
         const clef_batch_stats end = clef_batch_describe(b);
         assert_true(k == 0 || k == 1 || end.n_preemptions > 0);
         assert_true(k == 2 ? end.n_cached == 0 : end.n_cached > 0);
         assert_true(k % 2 ? end.n_drafted == 0 : end.n_drafted > 0);
         assert_int_equal(end.n_pages_running, 0);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
-            assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
+            assert_memory_equal(got[i].ids, want[i].ids, sizeof want[i].ids);
             if (!many.no_logprobs)
-                assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
+                assert_memory_equal(got[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
         }
         clef_batch_destroy(b);
     }
@@ -168,10 +168,10 @@ static void speculation_changes_no_token(void **state)
     static const float temperatures[] = {0, 0.3f, 1};
     (void)state;
     for (size_t i = 0; i < sizeof temperatures / sizeof *temperatures; i++) {
-        int32_t want[LONG_TEXT], came[LONG_TEXT];
+        int32_t want[LONG_TEXT], got[LONG_TEXT];
         const clef_batch_stats plain = repeat_text(0, temperatures[i], want),
-                               with = repeat_text(3, temperatures[i], came);
-        assert_memory_equal(want, came, sizeof want);
+                               with = repeat_text(3, temperatures[i], got);
+        assert_memory_equal(want, got, sizeof want);
         assert_int_equal(plain.n_drafted, 0);
         assert_true(with.n_drafted > 0 && with.n_accepted <= with.n_drafted);
         assert_true(i ||
@@ -300,7 +300,7 @@ static void cancelling_frees_everything(void **state)
     clef_batch_destroy(b);
 }
 
-/* The tokens of a sequence that a step picked, added to out. */
+/* The tokens of a sequence that a step sampled, added to out. */
 static void collect(clef_batch *b, int64_t sequence, int32_t *out, int32_t *n)
 {
     clef_batch_token t;
@@ -347,8 +347,8 @@ static void who_waits_for_room_is_next(void **state)
 static void pauses_change_no_text(void **state)
 {
     clef_error err = {0};
-    int32_t want[N_GENERATED], came[N_GENERATED], other[N_GENERATED], n = 0, n_other = 0, n_rows, n_past,
-                                                                      n_cached;
+    int32_t want[N_GENERATED], got[N_GENERATED], other[N_GENERATED], n = 0, n_other = 0, n_rows, n_past,
+                                                                     n_cached;
     int64_t sequence, beside;
     const clef_request r = {.ids = requests[0].ids,
                             .n = requests[0].n,
@@ -365,7 +365,7 @@ static void pauses_change_no_text(void **state)
     }
     ok(clef_batch_add(b, &r, &sequence, &err), &err);
     ok(clef_batch_add(b, &o, &beside, &err), &err);
-    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, came, &n))
+    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, got, &n))
         ok(clef_batch_step(b, &n_rows, &err), &err);
     ok(clef_batch_pause(b, sequence, &err), &err);
     assert_int_equal(clef_batch_find(b, sequence, &n_past, &n_cached), 0);
@@ -374,9 +374,9 @@ static void pauses_change_no_text(void **state)
     ok(clef_batch_step(b, &n_rows, &err), &err);
     assert_int_equal(n_rows, 0); /* all that is left is paused */
     ok(clef_batch_resume(b, sequence, &err), &err);
-    for (; n < N_GENERATED; collect(b, sequence, came, &n))
+    for (; n < N_GENERATED; collect(b, sequence, got, &n))
         ok(clef_batch_step(b, &n_rows, &err), &err);
-    assert_memory_equal(came, want, sizeof want);
+    assert_memory_equal(got, want, sizeof want);
     assert_int_equal(clef_batch_pause(b, sequence, NULL), CLEF_E_NOT_FOUND);
     assert_int_equal(clef_batch_resume(b, 12345, NULL), CLEF_E_NOT_FOUND);
     clef_batch_destroy(b);
@@ -399,7 +399,7 @@ static void pauses_keep_the_place_in_a_constraint(void **state)
     clef_error err = {0};
     clef_constraint *c = NULL;
     clef_token_trie *trie = NULL;
-    int32_t want[N_GENERATED], came[N_GENERATED], n = 0, n_rows;
+    int32_t want[N_GENERATED], got[N_GENERATED], n = 0, n_rows;
     int64_t sequence, beside;
     (void)state;
     ok(clef_constraint_create(CLEF_CONSTRAIN_REGEX, pattern, sizeof pattern - 1, NULL, &c, NULL, &err), &err);
@@ -416,7 +416,7 @@ static void pauses_keep_the_place_in_a_constraint(void **state)
         ok(clef_batch_step(b, &n_rows, &err), &err);
     ok(clef_batch_add(b, &r, &sequence, &err), &err);
     ok(clef_batch_add(b, &o, &beside, &err), &err);
-    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, came, &n))
+    for (n = 0; n < N_GENERATED / 2; collect(b, sequence, got, &n))
         ok(clef_batch_step(b, &n_rows, &err), &err);
     ok(clef_batch_pause(b, sequence, &err), &err);
     for (int i = 0; i < 3; i++) {
@@ -424,10 +424,10 @@ static void pauses_keep_the_place_in_a_constraint(void **state)
         ok(clef_batch_step(b, &n_rows, &err), &err);
     }
     ok(clef_batch_resume(b, sequence, &err), &err);
-    for (int i = 0; i < 30 && n < N_GENERATED; i++, collect(b, sequence, came, &n))
+    for (int i = 0; i < 30 && n < N_GENERATED; i++, collect(b, sequence, got, &n))
         ok(clef_batch_step(b, &n_rows, &err), &err);
     assert_int_equal(n, N_GENERATED);
-    assert_memory_equal(came, want, sizeof want);
+    assert_memory_equal(got, want, sizeof want);
     clef_batch_destroy(b);
     clef_token_trie_destroy(trie);
     clef_constraint_destroy(c);

@@ -36,18 +36,18 @@ static clef_batch_stats run_batch(clef_batch_opts opts, const test_arrival *arri
     return end;
 }
 
-static void check_texts(const test_text *came, const test_text *want)
+static void check_texts(const test_text *got, const test_text *want)
 {
     for (int32_t i = 0; i < MOST_REQUESTS; i++) {
-        assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
-        assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
+        assert_memory_equal(got[i].ids, want[i].ids, sizeof want[i].ids);
+        assert_memory_equal(got[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
     }
 }
 
 /* Alone and with neighbours, with room and preempted; prompts longer than a step of the draft. */
 static void check_draft(clef_model *draft, float temperature)
 {
-    static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
+    static test_text want[MOST_REQUESTS], got[MOST_REQUESTS];
     const test_arrival alone = {.temperature = temperature, .one_by_one = 1};
     run_batch((clef_batch_opts){.max_sequences = 1, .no_prefix_cache = 1}, &alone, want);
     for (int32_t k = 0; k < 4; k++) {
@@ -60,8 +60,8 @@ static void check_draft(clef_model *draft, float temperature)
                                                                  .spec_always = 1,
                                                                  .draft = draft,
                                                                  .draft_tokens = 1 + 2 * k},
-                                               &many, came);
-        check_texts(came, want);
+                                               &many, got);
+        check_texts(got, want);
         assert_true(end.n_drafted > 0 && end.n_accepted > 0 && end.n_accepted <= end.n_drafted);
         assert_true(end.n_spec_steps > 0 && end.n_spec_steps <= end.n_steps);
         assert_true(k != 2 || end.n_preemptions > 0);
@@ -87,15 +87,15 @@ static void a_rougher_model(void **state)
 /* Without spec_always the times decide, which no test can know; the texts are the same either way. */
 static void chosen_by_the_step(void **state)
 {
-    static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
+    static test_text want[MOST_REQUESTS], got[MOST_REQUESTS];
     const test_arrival many = {.seed = 9};
     (void)state;
     run_batch((clef_batch_opts){.max_sequences = 4}, &many, want);
-    run_batch((clef_batch_opts){.max_sequences = 4, .draft = model}, &many, came);
-    check_texts(came, want);
-    const clef_batch_stats crowded = run_batch(
-        (clef_batch_opts){.max_sequences = 1, .spec_max_sequences = 1, .draft = model}, &many, came);
-    check_texts(came, want);
+    run_batch((clef_batch_opts){.max_sequences = 4, .draft = model}, &many, got);
+    check_texts(got, want);
+    const clef_batch_stats crowded =
+        run_batch((clef_batch_opts){.max_sequences = 1, .spec_max_sequences = 1, .draft = model}, &many, got);
+    check_texts(got, want);
     assert_true(crowded.n_accepted <= crowded.n_drafted);
 }
 

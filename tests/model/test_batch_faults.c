@@ -58,9 +58,9 @@ static clef_status run_all(clef_batch *b, test_text *texts, clef_error *err)
 /* Fails where the n-th call or allocation does; everything else must go on. */
 static clef_status run_with_faults(clef_error *err)
 {
-    static test_text came[N_REQUESTS];
+    static test_text got[N_REQUESTS];
     clef_batch *b;
-    memset(came, 0, sizeof came);
+    memset(got, 0, sizeof got);
     clef_status s = clef_batch_create(dev, model, &opts, &b, err);
     if (s) {
         assert_null(b);
@@ -71,10 +71,10 @@ static clef_status run_with_faults(clef_error *err)
         clef_batch_destroy(b);
         return s;
     }
-    s = run_all(b, came, err);
+    s = run_all(b, got, err);
     for (int32_t i = 0; i < N_REQUESTS; i++) {
-        assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
-        assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
+        assert_memory_equal(got[i].ids, want[i].ids, sizeof want[i].ids);
+        assert_memory_equal(got[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
     }
     assert_int_equal(clef_batch_describe(b).n_pages_running, 0);
     clef_batch_destroy(b);

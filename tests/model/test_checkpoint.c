@@ -229,7 +229,7 @@ static void which_stay(void **state)
     save(50, 1);
     assert_int_equal(look_into(folder()).n, 1);
     save(60, 3);
-    save(55, 3); /* training went back: what came later is no longer its future */
+    save(55, 3); /* training went back: what was later is no longer its future */
     assert_true(clef__os_is_file(file_of(50)) && clef__os_is_file(file_of(55)));
     assert_false(clef__os_is_file(file_of(60)));
 }

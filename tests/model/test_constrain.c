@@ -324,7 +324,7 @@ static void test_generations(void **state)
     clef_constraint_destroy(c);
 }
 
-/* A place is told from one of the same number many generations later. */
+/* A place differs from one of the same number many generations later. */
 static void test_old_places(void **state)
 {
     clef_constraint *c = compile(CLEF_CONSTRAIN_REGEX, "ab", NULL);

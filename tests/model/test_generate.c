@@ -222,7 +222,7 @@ static void batch_with_padding(void **state)
         assert_true(fabsf(both[T * V + i] - alone[i]) < 1e-4f);
 }
 
-/* ---- picking on the device ------------------------------------------------------------------- */
+/* ---- sampling on the device ------------------------------------------------------------------- */
 
 static const clef_logit_bias biases[] = {{5, 2}, {17, -INFINITY}};
 static const clef_sampler_opts ways[] = {
@@ -252,7 +252,7 @@ static const clef_sampler_opts ways[] = {
      .seed = 12},
 };
 
-/* What the host picks, one token fed at a time. */
+/* What the host samples, one token fed at a time. */
 static void host_text(clef_session *session, const clef_sampler_opts *opts, const int32_t *ids, int32_t n,
                       int32_t *out, int32_t n_out)
 {
@@ -273,9 +273,9 @@ static void host_text(clef_session *session, const clef_sampler_opts *opts, cons
     clef_sampler_destroy(sampler);
 }
 
-/* The device picks what the host picks, token for token, whatever the options and however the prompt is
+/* The device samples what the host samples, token for token, whatever the options and however the prompt is
  * cut. */
-static void device_picks_as_the_host(void **state)
+static void device_samples_as_the_host(void **state)
 {
     (void)state;
     enum { N = 9, N_NEW = 100 };
@@ -292,7 +292,7 @@ static void device_picks_as_the_host(void **state)
             for (int32_t i = 0; i < N_NEW; i++) {
                 ok(clef_session_next(session, &id, &err), &err);
                 if (id != want[i])
-                    fail_msg("way %zu, token %d: the device picked %d, the host %d", w, i, id, want[i]);
+                    fail_msg("way %zu, token %d: the device sampled %d, the host %d", w, i, id, want[i]);
                 assert_int_equal(clef_session_n_past(session), N + i);
             }
         }
@@ -347,7 +347,7 @@ static void generation_to_the_end_of_the_context(void **state)
     assert_int_equal(clef_session_generate(session, ids, 0, 0, NULL, &err), CLEF_E_ARG);
     assert_int_equal(clef_session_n_past(session), 0);
     ok(clef_session_generate(session, ids, 3, 0, NULL, &err), &err);
-    for (int i = 0; i < 6; i++) /* five fit behind the prompt, and the last of them picks one more */
+    for (int i = 0; i < 6; i++) /* five fit behind the prompt, and the last of them samples one more */
         ok(clef_session_next(session, &id, &err), &err);
     assert_int_equal(clef_session_n_past(session), 8);
     assert_int_equal(clef_session_next(session, &id, &err), CLEF_E_LIMIT);
@@ -509,7 +509,7 @@ int main(void)
         cmocka_unit_test(prompt_can_be_interrupted),
         cmocka_unit_test(taps),
         cmocka_unit_test(batch_with_padding),
-        cmocka_unit_test(device_picks_as_the_host),
+        cmocka_unit_test(device_samples_as_the_host),
         cmocka_unit_test(stopped_generation),
         cmocka_unit_test(generation_to_the_end_of_the_context),
         cmocka_unit_test(memory_goes_back),

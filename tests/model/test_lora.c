@@ -430,7 +430,7 @@ static void sequences_of_a_batch(void **state)
 {
     enum { N = 15, N_LORAS = 3, N_REQUESTS = 8 };
     static const int32_t adapters[N_REQUESTS] = {1, 0, 2, 3, 3, 2, 0, 1};
-    int32_t want[N_LORAS + 1][N], came[N_REQUESTS][N], n_came[N_REQUESTS] = {0}, n_rows = 1;
+    int32_t want[N_LORAS + 1][N], got[N_REQUESTS][N], n_got[N_REQUESTS] = {0}, n_rows = 1;
     clef_error err = {0};
     clef_lora_set *set;
     clef_batch *b;
@@ -467,12 +467,12 @@ static void sequences_of_a_batch(void **state)
         clef_batch_token t[8];
         ok(clef_batch_step(b, &n_rows, &err), &err);
         for (int32_t i = clef_batch_take(b, t, 8); i-- > 0;) {
-            came[t[i].sequence][n_came[t[i].sequence]++] = t[i].id;
+            got[t[i].sequence][n_got[t[i].sequence]++] = t[i].id;
             assert_int_equal(t[i].n_cached, t[i].sequence < 4 ? 0 : T - 1); /* the last four start later */
         }
     }
     for (int32_t i = 0; i < N_REQUESTS; i++)
-        assert_memory_equal(came[i], want[adapters[i]], sizeof want[0]);
+        assert_memory_equal(got[i], want[adapters[i]], sizeof want[0]);
     const clef_request wrong = {.ids = prompt, .n = T, .lora = N_LORAS + 1};
     int64_t number;
     assert_int_equal(clef_batch_add(b, &wrong, &number, &err), CLEF_E_ARG);

@@ -1,4 +1,4 @@
-/* The sampler on the host, and the device's picks against it. */
+/* The sampler on the host, and the device's samples against it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ static void sampler_greedy(void **state)
     assert_int_equal(pick((clef_sampler_opts){0}, logits), 12); /* of equals the lowest id */
 }
 
-/* -inf is a number that masks write. Nothing is picked from a row with NaN or +inf, or of -inf alone, by what
- * the device does, too, nor by the chain, whatever is allowed. */
+/* -inf is a number that masks write. Nothing is sampled from a row with NaN or +inf, or of -inf alone, by
+ * what the device does, too, nor by the chain, whatever is allowed. */
 static void sampler_not_finite(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static const clef_sampler_opts ways[] = {
     {.temperature = 1, .min_p = 1},
 };
 
-/* One row of n logits a run, each with another draw: the picks are equal, without exception. */
+/* One row of n logits a run, each with another draw: the samples are equal, without exception. */
 static void agree_on(int32_t n, int32_t n_rows)
 {
     enum { TEXT = 400 };
@@ -268,7 +268,7 @@ static void agree_on(int32_t n, int32_t n_rows)
             ok(clef_plan_read(plan, clef_plan_output(plan, "y"), &got, sizeof got, &err), &err);
             const int32_t want = clef__sample_pick(&o, logits, n, NULL, 0, (uint64_t)row, 0, c);
             if (got != want)
-                fail_msg("%d logits, row %d, way %zu: the device picked %d, the host %d", n, row, w, got,
+                fail_msg("%d logits, row %d, way %zu: the device sampled %d, the host %d", n, row, w, got,
                          want);
         }
     }

@@ -1,4 +1,5 @@
-/* Each sampler against numbers computed by hand, draws against the distribution that is told, and masks. */
+/* Each sampler against numbers computed by hand, draws against the distribution that is reported, and masks.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,8 +210,8 @@ static void the_default_order(void **state)
 
 /* ---- draws ----------------------------------------------------------------------------------- */
 
-/* 100,000 draws against the told distribution: chi-square below its 0.999 quantile for the tokens that are
- * left. */
+/* 100,000 draws against the reported distribution: chi-square below its 0.999 quantile for the tokens that
+ * are left. */
 static void draws_follow_the_distribution(void **state)
 {
     (void)state;
@@ -285,7 +286,7 @@ static void mirostat_holds_the_surprise(void **state)
     ok(clef_sampler_create(V, &(clef_sampler_opts){HOT, .mirostat = 2, .mirostat_tau = 3, .seed = 5}, &s,
                            &err),
        &err);
-    for (int i = 0; i < N; i++) { /* of the tokens that were left: the first mu picks of all */
+    for (int i = 0; i < N; i++) { /* of the tokens that were left: the first mu draws of all */
         const int32_t id = clef_sampler_pick(s, logits);
         bits -= log2(p[id] / sum);
     }

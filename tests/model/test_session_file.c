@@ -121,7 +121,7 @@ static int teardown(void **state)
 static void check_round_trip(clef_session *from, clef_session *to, const char *file)
 {
     clef_error err = {0};
-    int32_t want[N_MORE], came[N_MORE], n_source[2];
+    int32_t want[N_MORE], got[N_MORE], n_source[2];
     const int32_t n_past = clef_session_n_past(from);
     ok(clef_session_save(from, temp_path(file), &err), &err);
     assert_int_equal(clef_session_n_past(from), n_past);
@@ -132,8 +132,8 @@ static void check_round_trip(clef_session *from, clef_session *to, const char *f
     clef_session_source(to, &n_source[1]);
     assert_int_equal(n_source[0], n_source[1]);
     go_on(from, want);
-    go_on(to, came);
-    assert_memory_equal(want, came, sizeof want);
+    go_on(to, got);
+    assert_memory_equal(want, got, sizeof want);
 }
 
 /* Another length of the context, other rows in the cache before. */
@@ -204,7 +204,7 @@ static void a_recurrent_model(void **state)
     if (!m)
         skip_without("qwen3.5");
     clef_error err = {0};
-    int32_t want[N_MORE], came[N_MORE], id;
+    int32_t want[N_MORE], got[N_MORE], id;
     clef_session *from = open_session(dev, m, CLEF_F32, 128), *to = open_session(dev, m, CLEF_F32, 200);
     feed(from, N_FED);
     feed(to, 20);
@@ -218,8 +218,8 @@ static void a_recurrent_model(void **state)
     ok(clef_session_load(from, temp_path("recurrent"), &err), &err);
     ok(clef_session_keep(from, 40, &err), &err);
     go_on(to, want);
-    go_on(from, came);
-    assert_memory_equal(want, came, sizeof want);
+    go_on(from, got);
+    assert_memory_equal(want, got, sizeof want);
     clef_session_destroy(from);
     clef_session_destroy(to);
     clef_model_close(m);
@@ -253,7 +253,7 @@ static void keeping(void **state)
 {
     (void)state;
     clef_error err = {0};
-    int32_t want[N_MORE], came[N_MORE];
+    int32_t want[N_MORE], got[N_MORE];
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
     feed(s, 40);
     go_on(s, want);
@@ -264,8 +264,8 @@ static void keeping(void **state)
     assert_int_equal(clef_session_n_past(s), N_FED);
     ok(clef_session_keep(s, 40, &err), &err);
     assert_int_equal(clef_session_n_past(s), 40);
-    go_on(s, came);
-    assert_memory_equal(want, came, sizeof want);
+    go_on(s, got);
+    assert_memory_equal(want, got, sizeof want);
     clef_session_destroy(s);
 }
 
@@ -317,7 +317,7 @@ static void what_differs_is_named(void **state)
                  *halves = open_session(dev, model, CLEF_F16, 128),
                  *small = open_session(dev, model, CLEF_F32, N_FED - 1);
     unsigned char *file = malloc(n_saved + 1);
-    int32_t want[N_MORE], came[N_MORE];
+    int32_t want[N_MORE], got[N_MORE];
     feed(s, 20);
     memcpy(file, saved, n_saved);
     file[8] = 2;
@@ -347,11 +347,11 @@ static void what_differs_is_named(void **state)
     assert_int_equal(clef_session_load(s, temp_path("nosuch"), &err), CLEF_E_IO);
     assert_int_equal(clef_session_load(s, temp_dir, &err), CLEF_E_IO);
     assert_int_equal(clef_session_save(s, temp_path("no/folder"), &err), CLEF_E_IO);
-    go_on(s, came); /* as if nothing had been loaded */
+    go_on(s, got); /* as if nothing had been loaded */
     ok(clef_session_reset(s, &err), &err);
     feed(s, 20);
     go_on(s, want);
-    assert_memory_equal(want, came, sizeof want);
+    assert_memory_equal(want, got, sizeof want);
     free(file);
     clef_session_destroy(small);
     clef_session_destroy(halves);
@@ -613,19 +613,19 @@ static clef_status save_and_load(clef_session *s, clef_error *err)
     return status ? status : clef_session_load(s, temp_path("faults"), err);
 }
 
-/* A call fails: either the session is as good as before, because its device came back, or there is an error
+/* A call fails: either the session is as good as before, because its device is back, or there is an error
  * and a session that works. The file is always whole. */
 static void check_after(clef_session *s, clef_status status, const clef_error *why, const int32_t *want)
 {
     clef_error err = {0};
-    int32_t came[N_MORE];
+    int32_t got[N_MORE];
     int unfinished = 0;
     assert_int_equal(clef__os_list(temp_dir, count_unfinished, &unfinished), CLEF_OK);
     assert_int_equal(unfinished, 0);
     assert_true(!status || (why->status == status && *why->text));
     ok(clef_session_load(s, temp_path("faults"), &err), &err);
-    go_on(s, came);
-    assert_memory_equal(want, came, sizeof came);
+    go_on(s, got);
+    assert_memory_equal(want, got, sizeof got);
     ok(clef_session_load(s, temp_path("faults"), &err), &err);
 }
 

@@ -483,7 +483,8 @@ static void beams_are_pytorchs(void **state)
                 CLEF_E_ARG, "33 beams");
 }
 
-/* A decoder searches, too: with one beam it finds what greedy picking finds, whatever the prompt's length. */
+/* A decoder searches, too: with one beam it finds what greedy decoding finds, whatever the prompt's length.
+ */
 static clef_status stop_at_third(void *user, clef_error *err)
 {
     int *n = user;
@@ -515,14 +516,14 @@ static void beams_of_a_decoder(void **state)
     score = best->score;
     clef_hypotheses_free(best, n_best);
     int n_steps = 0;
-    clef_beam_opts told = three;
-    told.step = stop_at_third;
-    told.step_user = &n_steps;
-    assert_int_equal(clef_session_beams(s, prompt, N, &told, &best, &n_best, &err), CLEF_E_CANCELLED);
+    clef_beam_opts reported = three;
+    reported.step = stop_at_third;
+    reported.step_user = &n_steps;
+    assert_int_equal(clef_session_beams(s, prompt, N, &reported, &best, &n_best, &err), CLEF_E_CANCELLED);
     assert_null(best);
     assert_int_equal(n_steps, 3);
     n_steps = 3; /* never again */
-    ok(clef_session_beams(s, prompt, N, &told, &best, &n_best, &err), &err);
+    ok(clef_session_beams(s, prompt, N, &reported, &best, &n_best, &err), &err);
     assert_int_equal(n_steps, 3 + N_NEW);
     clef_hypotheses_free(best, n_best);
     ok(clef_session_beams(s, prompt, N, &one, &best, &n_best, &err), &err);

@@ -86,13 +86,13 @@ static void read_back(const json_t *c)
     const char *tools = tools_of("constrained_tools"), *text = case_text(c, "text");
     clef_reply_reader *reader = NULL;
     clef_error err = {0};
-    char came[1024] = "", wanted[1024] = "";
+    char got[1024] = "", wanted[1024] = "";
     ok(clef_reply_reader_create(
            &(clef_reply_opts){.format = format_of(c), .tools = tools, .tools_bytes = strlen(tools)}, &reader,
            &err),
        &err);
-    ok(clef_reply_read(reader, text, strlen(text), note_call, came, &err), &err);
-    ok(clef_reply_end(reader, note_call, came, &err), &err);
+    ok(clef_reply_read(reader, text, strlen(text), note_call, got, &err), &err);
+    ok(clef_reply_end(reader, note_call, got, &err), &err);
     clef_reply_reader_destroy(reader);
     for (const char *line = case_text(c, "calls"), *end; *line; line = end + 1) {
         end = strchr(line, '\n');
@@ -103,7 +103,7 @@ static void read_back(const json_t *c)
         add_compact(wanted, one);
         strcat(wanted, "\n");
     }
-    assert_string_equal(came, wanted);
+    assert_string_equal(got, wanted);
 }
 
 static void check_allowed(const json_t *c)

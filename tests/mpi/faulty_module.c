@@ -1,4 +1,5 @@
-/* A module for MPI in which something goes wrong. It opens the real one ($CLEF_TEST_MPI) and stands before it
+/* A module for MPI in which something goes wrong. It opens the real one ($CLEF_TEST_MPI) and is called before
+ * it
  * ($CLEF_MPI names this one).
  *   $CLEF_TEST_SIGNAL     "RANK SIGNAL N CALL": that rank gets the signal (a number) in its Nth call, from 1
  *                         on, of `at` with a text that begins with CALL

@@ -41,7 +41,7 @@ static int teardown(void **state)
     return layer.live && layer.live(NULL) ? 1 : 0;
 }
 
-/* A session, five tokens picked on the device, freed. */
+/* A session, five tokens sampled on the device, freed. */
 static clef_status use(int32_t ids[N_TOKENS], clef_error *err)
 {
     static const int32_t prompt[] = {1, 2, 3};
@@ -64,11 +64,11 @@ static long others_live(void)
 }
 
 static void check_failure(clef_status s, const clef_error *err, long n, long live, const int32_t *want,
-                          const int32_t *came)
+                          const int32_t *got)
 {
     if (s && (err->status != s || !*err->text))
         fail_msg("call %ld failed: status %s without a text", n, clef_status_name(s));
-    if (!s && memcmp(want, came, N_TOKENS * sizeof *want) != 0)
+    if (!s && memcmp(want, got, N_TOKENS * sizeof *want) != 0)
         fail_msg("call %ld failed: no status, and other tokens", n);
     if (others_live() != live)
         fail_msg("call %ld failed: %ld objects are left", n, others_live() - live);

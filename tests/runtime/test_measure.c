@@ -1,4 +1,4 @@
-/* clef_device_measure, and the costs that a plan tells. */
+/* clef_device_measure, and the costs that a plan reports. */
 #include <math.h>
 
 #include "runtime/os/os.h"

@@ -133,7 +133,7 @@ static void rows_alone(void **state)
 }
 
 /* The source hears of a packed weight once, and of one used as it is stored never. */
-static void sources_are_told(void **state)
+static void sources_are_reported(void **state)
 {
     static float y[M * N];
     (void)state;
@@ -196,8 +196,8 @@ static const char layer[] =
     "s = swiglu(gate, up)\nweight wd %s [64, 96]\nd = matmul(s, wd) transpose_b=1\nm = add(d, c)\n"
     "weight w1 %s [64, 64]\nl = matmul(m, w1) transpose_b=1\nt = gelu_tanh(l)\noutput t\n";
 
-/* Weights as small as a trained layer's: with larger ones attention picks one key, and a small error of a
- * product picks another. */
+/* Weights as small as a trained layer's: with larger ones attention sees one key, and a small error of a
+ * product makes it another. */
 static const void *any_source(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     (void)user;
@@ -397,7 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products),
                                        cmocka_unit_test(rows_alone),
-                                       cmocka_unit_test(sources_are_told),
+                                       cmocka_unit_test(sources_are_reported),
                                        cmocka_unit_test(shares),
                                        cmocka_unit_test(fuses),
                                        cmocka_unit_test(layers),

@@ -475,9 +475,9 @@ static int32_t enqueues(int32_t n_launches)
     return clef_device_describe(dev)->caps.is_cpu ? 1 : n_launches;
 }
 
-/* The same with picks on the device: no write at all but the lists, and of all calls that wait one for each
+/* The same with samples on the device: no write at all but the lists, and of all calls that wait one for each
  * token's 4 bytes. */
-static void count_device_picks(clef_session *session, const char *const *makes)
+static void count_device_samples(clef_session *session, const char *const *makes)
 {
     enum { N = 200, PROMPT = 3 };
     static const char *const waits[] = {"clFinish", "clEnqueueMapBuffer", "clGetEventProfilingInfo", NULL};
@@ -556,7 +556,7 @@ static void count_generation(const char *path)
     /* between the steps at which more of the cache comes into sight no argument changes */
     assert_true(layer.count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
     clef_sampler_destroy(sampler);
-    count_device_picks(session, makes);
+    count_device_samples(session, makes);
     clef_session_destroy(session);
     clef_model_close(model);
 }

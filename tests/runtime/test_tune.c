@@ -372,7 +372,7 @@ static void tune_product(clef_device *dev)
     clef_graph_destroy(g);
 }
 
-/* gemv doubles its results, or does not build: it is set aside, the reason stands in the list, gemm serves,
+/* gemv doubles its results, or does not build: it is set aside, the reason is in the list, gemm serves,
  * and the next start knows. */
 static void check_broken(const char *name, const char *find, const char *instead, int is_number)
 {

@@ -1,5 +1,5 @@
 /* Learned tokenizers: the merges are those of the definition, which counts all pairs anew after each merge;
- * what stands in the files; texts and options that are refused; and memory that runs out. */
+ * what is in the files; texts and options that are refused; and memory that runs out. */
 #define TEST_NAME "test-bpe-train"
 #include <jansson.h>
 

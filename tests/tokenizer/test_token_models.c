@@ -121,11 +121,11 @@ typedef struct pair_case {
     int32_t n_cut;
 } pair_case;
 
-static void check_numbers(const char *what, const int32_t *came, int32_t n, const char *wanted)
+static void check_numbers(const char *what, const int32_t *got, int32_t n, const char *wanted)
 {
     char text[256] = "";
     for (int32_t i = 0; i < n; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "", came[i]);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "", got[i]);
     if (strcmp(text, wanted) != 0)
         fail_msg("%s: %s, expected %s", what, text, wanted);
 }

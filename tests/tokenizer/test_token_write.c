@@ -83,15 +83,15 @@ static void comes_back(const char *name, const void *content, size_t n_content, 
     clef_error err = {0};
     clef_tokenizer *folder = NULL, *file = NULL;
     clef_gguf gguf;
-    char came[32];
+    char got[32];
     write_file(temp_path(name), content, n_content);
     if (write_keys(0, &err) != CLEF_OK)
         fail_msg("%s: %s", name, err.text);
     if (lost[0] ? !strstr(note, lost) : strstr(note, "cannot say") != NULL)
         fail_msg("%s: expected a note of \"%s\", got \"%s\"", name, lost, note);
     assert_int_equal(clef__gguf_open(temp_path("tiny.gguf"), &gguf, &err), CLEF_OK);
-    clef__gguf_text(&gguf, "tokenizer.ggml.model", came, sizeof came);
-    assert_string_equal(came, model ? model : "");
+    clef__gguf_text(&gguf, "tokenizer.ggml.model", got, sizeof got);
+    assert_string_equal(got, model ? model : "");
     assert_int_equal(clef__gguf_find(&gguf, "tokenizer.huggingface.json") != NULL, lost[0] != 0);
     clef__gguf_close(&gguf);
     assert_int_equal(clef_tokenizer_open(temp_dir, &folder, &err), CLEF_OK);

@@ -84,7 +84,7 @@ static void takes_every_form(void **state)
               &n_args),
         CLI_GO_ON);
     assert_int_equal(o.number, 7);
-    assert_string_equal(o.text, "--flag"); /* a value is taken as it stands */
+    assert_string_equal(o.text, "--flag"); /* a value is taken as it is */
     assert_int_equal(o.flag, 0);
     assert_int_equal(o.choice, 1);
     assert_string_equal(argv[0], "-f");
@@ -166,14 +166,14 @@ static void escapes_json(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char came[128] = "";
+        char got[128] = "";
         FILE *file = tmpfile();
         assert_non_null(file);
         cli_json_string(file, cases[i].text);
         rewind(file);
-        came[fread(came, 1, sizeof came - 1, file)] = 0;
+        got[fread(got, 1, sizeof got - 1, file)] = 0;
         fclose(file);
-        assert_string_equal(came, cases[i].json);
+        assert_string_equal(got, cases[i].json);
     }
 }
 

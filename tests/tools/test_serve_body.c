@@ -50,10 +50,10 @@ static void check(const char *body, const char *wanted)
     serve_body out;
     serve_error e;
     const int ok = read_body(body, strlen(body), &r, &out, &e);
-    char *came = ok ? json_dumps(json_object_get(out.root, "a"), JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    assert_string_equal(came ? came : "", wanted);
+    char *got = ok ? json_dumps(json_object_get(out.root, "a"), JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    assert_string_equal(got ? got : "", wanted);
     assert_int_equal(ok ? SERVE_OK : SERVE_E_INVALID_JSON, e.id);
-    free(came);
+    free(got);
     json_decref(out.root);
 }
 

@@ -100,7 +100,7 @@ static void one_request_does_not_stop_others(void **state)
     }
 }
 
-/* Two clients share the places, whatever they have: the one that came later gets half. */
+/* Two clients share the places, whatever they have: the later one gets half. */
 static void clients_share(void **state)
 {
     world w = {.n_active = 0};

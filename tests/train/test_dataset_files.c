@@ -243,7 +243,7 @@ static int watch_progress(void *user, const char *what, uint64_t done, uint64_t 
     return w->stop_at && done >= w->stop_at;
 }
 
-static void progress_is_told_and_may_stop(void **state)
+static void progress_is_reported_and_may_stop(void **state)
 {
     (void)state;
     enum { N = 700 << 10 };
@@ -507,7 +507,7 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(other_faults_are_refused),
         cmocka_unit_test(objectives_need_their_tokens),
-        cmocka_unit_test(progress_is_told_and_may_stop),
+        cmocka_unit_test(progress_is_reported_and_may_stop),
         cmocka_unit_test(long_documents_are_whole),
         cmocka_unit_test(tokens_are_cached),
         cmocka_unit_test(without_a_cache_tokens_stay_in_memory),

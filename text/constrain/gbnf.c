@@ -427,7 +427,7 @@ static part parse_sequence(parser *p, int in_group)
 static part parse_either(parser *p, int in_group)
 {
     part whole = parse_sequence(p, in_group);
-    /* a bar may also stand at the start of the next line */
+    /* a bar may also be at the start of the next line */
     for (;;) {
         const size_t at = p->at;
         const int32_t line = p->line;

@@ -1,6 +1,6 @@
 /* Generations of a machine: what no text needs any more is dropped, and what is in use is carried over.
  *
- * Nobody tells a machine which of its configs are in use: they are numbers in places of texts. So those of
+ * A machine does not know which of its configs are in use: they are numbers in places of texts. So those of
  * the generation before are kept, and each is carried over when it is asked for. Older ones are gone. */
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 enum { FIRST, NEXT, COLON, AFTER }; /* after the bracket; after a comma; after a name; after a value */
 
-/* space: what stands between two tokens so far. 0 nothing, 1 a space, 2 and 3 so many newlines less one, then
+/* space: what is between two tokens so far. 0 nothing, 1 a space, 2 and 3 so many newlines less one, then
  * blanks after them up to LAST_BLANK */
 enum { ONE_SPACE = 1, NEWLINE = 2, LAST_NEWLINE = 3, LAST_BLANK = 23 };
 
@@ -22,7 +22,7 @@ static void add(clef__machine *m, const clef__frame *f)
     clef__machine_add(m, clef__frame_of(m, f));
 }
 
-/* Reads white space. Returns 1 if `code` is some; the frame with it is added if it may stand there. */
+/* Reads white space. Returns 1 if `code` is some; the frame with it is added if it may be there. */
 static int take_space(clef__machine *m, const clef__frame *f, uint32_t code)
 {
     clef__frame next = *f;
@@ -299,7 +299,7 @@ void clef__json_follow(clef__machine *m, clef__frame f, uint32_t code)
     }
 }
 
-/* Asked of characters beyond ASCII, of which only a part is known: they stand in strings alone. */
+/* Asked of characters beyond ASCII, of which only a part is known: they are in strings alone. */
 int clef__json_can(clef__machine *m, const clef__frame *f, uint32_t lo, uint32_t hi)
 {
     if (f->op == CLEF__OP_STRING || f->op == CLEF__OP_NAME || f->op == CLEF__OP_OTHER)

@@ -308,7 +308,7 @@ static void read_all_of(clef__schema *s, const json_t *schema, clef__alts *alts)
     }
 }
 
-/* anyOf and oneOf, whose branches must not share a value beside what stands next to it. */
+/* anyOf and oneOf, whose branches must not share a value beside what is next to it. */
 static void read_either(clef__schema *s, const json_t *schema, const char *keyword, int one, clef__alts *alts)
 {
     const size_t n = list_size(s, schema, keyword);
@@ -392,7 +392,7 @@ static void read_ref(clef__schema *s, const json_t *schema, clef__alts *alts)
     if (!target || s->work->status)
         return;
     if (!json_is_object(target) && !json_is_boolean(target)) {
-        expected(s, schema, "$ref", "a place where a schema stands");
+        expected(s, schema, "$ref", "the place of a schema");
         return;
     }
     const clef__alts other = clef__literal_alts(s, clef__literal_of(s, target, 0, 0));

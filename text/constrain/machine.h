@@ -140,14 +140,14 @@ typedef enum clef__op {
     CLEF__OP_SEEN    /* a list: member a was seen */
 } clef__op;
 
-enum { CLEF__NO_SPACE = 255 }; /* space: none may stand here */
+enum { CLEF__NO_SPACE = 255 }; /* space: there may be none here */
 
 uint32_t clef__frame_of(clef__machine *m, const clef__frame *f);
 /** Makes the set that was made a config, 0 if it is empty. */
 uint32_t clef__machine_take(clef__machine *m);
 /** Adds a frame to the set that is made. */
 void clef__machine_add(clef__machine *m, uint32_t frame);
-/** Adds the frames after what stood on `parent` is complete. */
+/** Adds the frames after what was on `parent` is complete. */
 void clef__machine_pop(clef__machine *m, uint32_t parent);
 /** Adds the frames that follow frame `id` by a code point. */
 void clef__machine_follow(clef__machine *m, uint32_t id, uint32_t code);

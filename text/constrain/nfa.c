@@ -254,7 +254,7 @@ const clef__dfa *clef__re_dfa(clef__dfas *dfas, const clef__re *re, int whole)
     clef__set_add(a.work, &all, 0, CLEF__LAST_CODE);
     add(&a, BEGIN, 0, 0, NULL); /* node 0 stands for no way, and marks the first set */
     uint32_t to = add(&a, ACCEPT, 0, 0, NULL);
-    if (!whole) { /* anything may follow, and stand before */
+    if (!whole) { /* anything may follow, and precede */
         const uint32_t loop = add(&a, SPLIT, 0, to, NULL), any = add(&a, SET, loop, 0, &all);
         if (!a.work->status)
             a.nodes[loop].to = any;

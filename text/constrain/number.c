@@ -43,7 +43,7 @@ const clef__dfa *clef__number_short(clef__dfas *dfas)
         clef__draft_edge(&d, s, '0', '9', 3);
     for (uint32_t n = 1; n <= MOST + 1; n++)
         clef__draft_edge(&d, 2 + n, '0', '9', n <= MOST ? 3 + n : many);
-    /* point + n: the point came after n digits; point + MOST + 1 + n: n digits with at least one after it */
+    /* point + n: the point is after n digits; point + MOST + 1 + n: n digits with at least one after it */
     for (uint32_t n = 1; n < MOST; n++) {
         clef__draft_edge(&d, 2 + n, '.', '.', point + n);
         clef__draft_edge(&d, point + n, '0', '9', point + MOST + 2 + n);

@@ -72,7 +72,7 @@ typedef struct clef__expr {
     clef__alts alts;
 } clef__expr;
 
-/** Where a schema stands in the source. */
+/** Where a schema is in the source. */
 typedef struct clef__site {
     const json_t *schema, *resource; /* of `resource`, # is the root */
     const char   *path;              /* "/properties/id" */
@@ -131,7 +131,7 @@ uint32_t clef__expr_never(clef__schema *s);
 const clef__alts *clef__expr_alts(clef__schema *s, uint32_t expr);
 clef__alts clef__literal_alts(clef__schema *s, uint32_t literal);
 
-/** Notes where a schema inside another one stands: its path is the other's with two more steps, of which the
+/** Notes where a schema inside another one is: its path is the other's with two more steps, of which the
  *  second may be NULL. */
 void clef__site_add(clef__schema *s, const json_t *schema, const json_t *outer, const char *step,
                     const char *name);

@@ -279,7 +279,7 @@ typedef enum clef__node_kind {
 /** What a macro's body uses: `op` of its node. */
 enum { CLEF__USES_VARARGS = 1, CLEF__USES_KWARGS = 2, CLEF__USES_CALLER = 4 };
 
-/** What the fields mean stands beside each kind where it is made (parse_*.c). */
+/** What the fields mean is said beside each kind where it is made (parse_*.c). */
 struct clef__node {
     clef__node_kind kind;
     int32_t line, op, n, n_named;

@@ -105,7 +105,7 @@ static clef__list *loop_items(clef__tpl *t, const clef__node *n, clef__value ove
     return t->status ? NULL : some.l;
 }
 
-/* The turns of a loop. `else` is for a loop in which no turn came to its end. */
+/* The turns of a loop. `else` is for a loop in which no turn reached its end. */
 static void run_loop(clef__tpl *t, const clef__node *n, clef__list *items, clef__scope *outside,
                      int32_t depth)
 {

@@ -157,7 +157,7 @@ clef__value clef__filter_xmlattr(clef__tpl *t, clef__value self, const clef__arg
     return clef__out_value(t, &o);
 }
 
-/* Without what stands between two marks. */
+/* Without what is between two marks. */
 static clef__str *without(clef__tpl *t, const clef__str *s, const char *open, const char *close)
 {
     const clef__str from = {.p = open, .n = strlen(open)}, to = {.p = close, .n = strlen(close)};

@@ -32,7 +32,7 @@ static void fill(clef__tpl *t, clef__out *o, const spec *f, int64_t n)
         clef__out_add(t, o, f->fill ? f->fill->p : " ", f->fill ? f->fill->n : 1, 0);
 }
 
-/* A text within its width; `prefix` is a sign or "0x", which stands before the padding of '='. */
+/* A text within its width; `prefix` is a sign or "0x", which is before the padding of '='. */
 static void add_padded(clef__tpl *t, clef__out *o, const spec *f, const char *prefix, const clef__str *text)
 {
     const int64_t pad = f->width - (int64_t)(strlen(prefix) + clef__n_chars(text));

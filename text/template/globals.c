@@ -115,7 +115,7 @@ static clef__value g_strftime_now(clef__tpl *t, clef__value self, const clef__ar
     if (format->n >= sizeof copy - 1)
         return clef__tpl_fail(t, CLEF_E_LIMIT, "strftime_now(): a format of %zu bytes", format->n);
     memcpy(copy, format->p, format->n);
-    memcpy(copy + format->n, ".", 2); /* so that an empty result is told from one that does not fit */
+    memcpy(copy + format->n, ".", 2); /* so that an empty result differs from one that does not fit */
     const size_t n = strftime(text, sizeof text, copy, &parts);
     if (n == 0)
         return clef__tpl_fail(t, CLEF_E_LIMIT, "strftime_now(): the date does not fit %zu bytes",

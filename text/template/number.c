@@ -31,7 +31,7 @@ static char *plain_number(clef__tpl *t, const clef__str *s)
     return out;
 }
 
-/* Drops underscores, which stand between two digits. Returns 0 where one stands elsewhere. */
+/* Drops underscores, which are between two digits. Returns 0 where one is elsewhere. */
 static int drop_underscores(char *text, int after_base)
 {
     char *to = text;

@@ -1,4 +1,4 @@
-/* Statements: what stands between {% and %}, and the text around. */
+/* Statements: what is between {% and %}, and the text around. */
 #include <string.h>
 
 #include "text/template/engine.h"

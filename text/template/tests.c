@@ -1,4 +1,4 @@
-/* Tests: what stands behind `is`. */
+/* Tests: what is behind `is`. */
 #include <string.h>
 
 #include "text/template/engine.h"
@@ -97,7 +97,7 @@ TEST(is_in)
     return clef__bool(clef__contains(t, one_arg(t, args, "in"), v));
 }
 
-/* How a value stands to the argument; fails where they have no order. */
+/* How a value compares with the argument; fails where they have no order. */
 static int order(clef__tpl *t, clef__value v, const clef__args *args)
 {
     const clef__value other = one_arg(t, args, "gt");

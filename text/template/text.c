@@ -174,7 +174,7 @@ static int has_case(int32_t c)
 
 /* ---- case -------------------------------------------------------------------------------------- */
 
-/* Case_Ignorable of Unicode: marks, and what stands within words. */
+/* Case_Ignorable of Unicode: marks, and what is within words. */
 static int is_case_ignorable(int32_t c)
 {
     static const int32_t others[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,  0x5F4,  0x2018, 0x2019,
@@ -195,7 +195,7 @@ static int is_case_ignorable(int32_t c)
     return 0;
 }
 
-/* Whether the sigma at a byte ends a word: a letter stands before it and none behind it. */
+/* Whether the sigma at a byte ends a word: a letter is before it and none behind it. */
 static int is_final_sigma(const clef__str *s, size_t at)
 {
     int32_t c = 0;

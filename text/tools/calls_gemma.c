@@ -1,4 +1,4 @@
-/* Calls as Gemma 4 writes them: call:NAME{key:value,..}, where strings stand between <|"|> and keys are bare.
+/* Calls as Gemma 4 writes them: call:NAME{key:value,..}, where strings are between <|"|> and keys are bare.
  */
 #include <string.h>
 

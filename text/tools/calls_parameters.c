@@ -133,7 +133,7 @@ static int next_parameter(clef__slice *rest, clef__slice *name, clef__slice *val
     return 1;
 }
 
-/* The call in <function=f>..</function>: `body` is what stands between. */
+/* The call in <function=f>..</function>: `body` is what is between. */
 static clef_status add_call(clef__block *b, clef__slice name, clef__slice body, int *is_call, clef_error *err)
 {
     clef__text json = {0}, key = {0}, function = {0};

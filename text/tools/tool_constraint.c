@@ -68,7 +68,7 @@ typedef struct maker {
     int32_t n;
     const clef__alt *root; /* of the schema: document() */
     clef__gemma gemma;
-    const clef__dfa *space;  /* what may stand between two tokens of JSON */
+    const clef__dfa *space;  /* what may be between two tokens of JSON */
     const clef__dfa *blocks; /* texts in which no tag ends a block of Qwen3-Coder's form */
 } maker;
 
@@ -382,8 +382,8 @@ static uint32_t without_strings(maker *m, uint32_t expr)
     return schema->n_exprs++;
 }
 
-/* VALUE\n</parameter>\n: texts stand as they are, other values as JSON, each as the reader takes it; 0: there
- * is no such value. */
+/* VALUE\n</parameter>\n: texts are written as they are, other values as JSON, each as the reader takes it; 0:
+ * there is no such value. */
 static uint32_t parameter_value(maker *m, uint32_t expr, int takes_text, uint32_t to)
 {
     const clef__alts alts = m->c->schema.exprs[expr].alts;
@@ -515,7 +515,7 @@ static uint32_t harmony(maker *m, uint32_t start)
     return loop;
 }
 
-/* Text without the tag of a call, then calls or the end. Special tokens other than the tags may stand in it,
+/* Text without the tag of a call, then calls or the end. Special tokens other than the tags may be in it,
  * such as those around reasoning. */
 static uint32_t text_or(maker *m, uint32_t start)
 {
@@ -602,7 +602,7 @@ clef_status clef_tool_constraint_create(const clef_tool_constraint_opts *opts, c
     static const clef_constraint_opts none = {0};
     maker m = {.o = opts};
     clef_error own = {0};
-    clef__chars told = {0};
+    clef__chars reported = {0};
     json_error_t problem;
     *out = NULL;
     if (warnings)
@@ -618,7 +618,7 @@ clef_status clef_tool_constraint_create(const clef_tool_constraint_opts *opts, c
         s = clef__fail(err, CLEF_E_NOMEM, "tools: out of host memory");
     if (!s) {
         m.work = &m.c->work;
-        s = read_schema(&m, &told, err);
+        s = read_schema(&m, &reported, err);
         if (!s && !m.work->status)
             build(&m);
     }
@@ -627,9 +627,9 @@ clef_status clef_tool_constraint_create(const clef_tool_constraint_opts *opts, c
     else
         s = clef__constraint_seal(m.c, out, NULL, err);
     json_decref(tools);
-    if (!s && warnings && told.n && !clef__chars_append(&told, "", 1, NULL))
-        *warnings = told.at;
+    if (!s && warnings && reported.n && !clef__chars_append(&reported, "", 1, NULL))
+        *warnings = reported.at;
     else
-        clef__chars_finish(&told);
+        clef__chars_finish(&reported);
     return s;
 }

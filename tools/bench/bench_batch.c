@@ -20,7 +20,7 @@ enum {
 typedef struct stream {
     int64_t number;
     int32_t n;   /* tokens so far */
-    double last; /* when the last one came */
+    double last; /* when the last one was made */
 } stream;
 
 /** State of the measurement; finish() accepts it in any state. */
@@ -179,13 +179,13 @@ static clef_status together(work *w, int32_t n, bench_batch_row *out, clef_error
 /* The best of the rounds, after one that does not count. */
 static clef_status measure_row(work *w, bench_batch_row *row, clef_error *err)
 {
-    bench_batch_row came;
-    clef_status status = together(w, row->n_sequences, &came, err);
+    bench_batch_row got;
+    clef_status status = together(w, row->n_sequences, &got, err);
     for (int32_t i = 0; i < w->b->o->n_rounds && status == CLEF_OK; i++) {
         cli_progress_step(&w->b->progress, "batch", (uint64_t)i, (uint64_t)w->b->o->n_rounds);
-        status = together(w, row->n_sequences, &came, err);
-        if (status == CLEF_OK && came.total > row->total)
-            *row = came;
+        status = together(w, row->n_sequences, &got, err);
+        if (status == CLEF_OK && got.total > row->total)
+            *row = got;
     }
     return status;
 }

@@ -241,7 +241,7 @@ static int measure_models(bench *b, report *r, const char *const paths[REPORT_MA
     return rc;
 }
 
-/* What failed was told on stderr, with the driver's words; the report says only that it failed. */
+/* What failed was reported on stderr, with the driver's words; the report says only that it failed. */
 int cli_bench_report(bench *b, const char *given)
 {
     const char *paths[REPORT_MAX_MODELS] = {clef_demo_model(), given};

@@ -40,7 +40,7 @@ static const char story[] =
     "and a "
     "stillness in the evening, yellow at the edges, before which even the gulls went inland.\n";
 static const char story_more[] =
-    "That night the stillness came without any colour at all. He noticed it because the lamp burned straight "
+    "That night the stillness fell without any colour at all. He noticed it because the lamp burned straight "
     "up "
     "and the stairs were quiet, and because a moth, late in the year, sat on the glass and did not move. He "
     "wrote the hour in the book, wound the clock, and saw the corner of the letter. It would be about the "

@@ -36,7 +36,7 @@ static chat_next undo(talk *t, const char *rest)
     return CHAT_NEXT;
 }
 
-/* Removes what came after the user's last message, and asks again. */
+/* Removes what follows the user's last message, and asks again. */
 static chat_next again(talk *t, const char *rest)
 {
     (void)rest;

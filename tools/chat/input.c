@@ -266,7 +266,7 @@ chat_event chat_input_read(chat_input *input, const char *prompt, char **text)
         const int goes_on = !quoted && size > 0 && line[size - 1] == '\\';
         if (ends || goes_on)
             line[size -= ends ? 3 : 1] = '\0';
-        /* the lines of the quotes themselves are not lines of the text, unless something stands beside them
+        /* the lines of the quotes themselves are not lines of the text, unless something is beside them
          */
         const int empty = quoted && !size && (n == 0 || ends);
         const int joined = whole && *whole && !empty;

@@ -16,7 +16,7 @@ clef_status cli_output(const char *path, cli_writer write, void *user, clef_erro
  *  works). */
 clef_status cli_output_check(const char *path, clef_error *err);
 
-/** Writes text for XML and HTML, to stand between tags; a control character becomes a space. */
+/** Writes text for XML and HTML, to be between tags; a control character becomes a space. */
 void cli_xml_text(FILE *to, const char *text);
 
 #endif

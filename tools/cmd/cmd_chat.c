@@ -43,7 +43,7 @@ static const cli_option chat_option_table[] = {
     {.names = "tool-choice", .type = CLI_TEXT, .value = "CHOICE", AT(tool_choice),
      .help = "auto: the model may call tools; required: it must; or the name of the function to call [auto]"},
     {.names = "drop-oldest", .type = CLI_SWITCH, AT(drop_oldest),
-     .help = "when the context is full, drop the oldest turns; each time that is told"},
+     .help = "when the context is full, drop the oldest turns, and say so each time"},
     LORA_OPTION(offsetof(chat_options, loras)),
     {.names = "n-predict,predict", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_predict), .lo = -1,
      .hi = INT32_MAX, .help = "most tokens of an answer; -1: until the model ends it [-1]"},
@@ -79,7 +79,8 @@ static int answer_stdin(talk *t)
         return rc;
     if (n && text[n - 1] == '\n')
         text[n - 1] = '\0';
-    rc = *text ? talk_add(t, "user", text) : cli_fail(CLI_FAILED, "chat: no message came on stdin");
+    rc = *text ? talk_add(t, "user", text)
+               : cli_fail(CLI_FAILED, "chat: expected a message on stdin, got none");
     free(text);
     if (rc == CLI_GO_ON)
         rc = talk_answer(t);
@@ -113,7 +114,7 @@ static int converse(talk *t)
         if (next == CHAT_EXIT)
             return CLI_OK;
         if (next == CHAT_ANSWER)
-            talk_answer(t); /* what went wrong was told, and the conversation goes on */
+            talk_answer(t); /* what went wrong was reported, and the conversation goes on */
     }
 }
 

@@ -93,18 +93,18 @@ static size_t count_of(const clef_tensor_info *t)
 /* Matches the dims of a file's tensor with the graph's shape: numbers must be equal, symbols get their
  * values. */
 static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v,
-                               const clef_tensor_info *came, clef_error *err)
+                               const clef_tensor_info *got, clef_error *err)
 {
     const char *name = v->name;
     const clef_shape *want = &v->shape;
     char dims[96];
-    cli_dims_text(came->rank, came->dims, dims);
-    if (came->rank != want->rank)
+    cli_dims_text(got->rank, got->dims, dims);
+    if (got->rank != want->rank)
         return cli_error(err, CLEF_E_SHAPE, "%s: %s %s: expected %" PRId32 " dims, got %s", e->o->in, kind,
                          name, want->rank, dims);
     for (int32_t i = 0; i < want->rank; i++) {
         const clef_dim d = want->dim[i];
-        const int64_t x = came->dims[i];
+        const int64_t x = got->dims[i];
         if (!d.symbol) {
             if (x != d.n)
                 return cli_error(err, CLEF_E_SHAPE,

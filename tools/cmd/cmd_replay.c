@@ -30,7 +30,7 @@ typedef struct replay {
     clef_tensor_file *tensors;
     clef_device *device;
     clef_plan *plan;
-    value_data came, wanted;
+    value_data got, wanted;
 } replay;
 
 static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
@@ -84,15 +84,15 @@ static clef_status write_inputs(replay *r, clef_error *err)
 static clef_status read_both(replay *r, clef_error *err)
 {
     const int32_t at = clef_tensor_file_find(r->tensors, "expected");
-    const size_t n_bytes = clef_plan_output_bytes(r->plan, 0, &r->came.rank, r->came.dims);
-    clef_graph_output(r->graph, 0, &r->came.name);
-    r->came.n = n_bytes / sizeof(float);
-    r->came.data = malloc(n_bytes + 1);
-    if (!r->came.data)
+    const size_t n_bytes = clef_plan_output_bytes(r->plan, 0, &r->got.rank, r->got.dims);
+    clef_graph_output(r->graph, 0, &r->got.name);
+    r->got.n = n_bytes / sizeof(float);
+    r->got.data = malloc(n_bytes + 1);
+    if (!r->got.data)
         return cli_error(err, CLEF_E_NOMEM, "replay: out of host memory");
     clef_status status = clef_plan_run(r->plan, err);
     if (status == CLEF_OK)
-        status = clef_plan_read(r->plan, 0, r->came.data, n_bytes, err);
+        status = clef_plan_read(r->plan, 0, r->got.data, n_bytes, err);
     if (status != CLEF_OK || at < 0)
         return status;
     const clef_tensor_info t = clef_tensor_file_get(r->tensors, at);
@@ -106,12 +106,12 @@ static clef_status read_both(replay *r, clef_error *err)
 
 static int report_error(const replay *r, float tol)
 {
-    const value_stats s = cli_value_stats(&r->came);
+    const value_stats s = cli_value_stats(&r->got);
     printf("%s: min %.6g, max %.6g, mean %.6g, std %.6g, %" PRId64 " NaN, %" PRId64 " infinities\n",
-           r->came.name, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
+           r->got.name, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
     if (!r->wanted.data)
         return CLI_OK;
-    const double error = cli_value_error(&r->came, &r->wanted);
+    const double error = cli_value_error(&r->got, &r->wanted);
     printf("error %.3g against what was expected: %s\n", error,
            error <= (double)tol ? "within tolerance" : "out of tolerance");
     return error <= (double)tol ? CLI_OK : CLI_FAILED;
@@ -129,7 +129,7 @@ static int replay_run(const void *options, int32_t n_args, char **args)
     if (status == CLEF_OK)
         status = read_both(&r, &err);
     const int rc = status == CLEF_OK ? report_error(&r, o->tol) : cli_report(&err);
-    cli_value_free(&r.came);
+    cli_value_free(&r.got);
     cli_value_free(&r.wanted);
     clef_plan_destroy(r.plan);
     clef_device_close(r.device);

@@ -70,7 +70,7 @@ static const cli_option run_option_table[] = {
      .help = "compute every prompt from its first token"},
     {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
      .help = "draft tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 3]. "
-             "Those that would have been picked are kept, several in one step; the texts stay the same"},
+             "Those that would have been sampled are kept, several in one step; the texts stay the same"},
     SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
     SAMPLING_OPTIONS(run_options, sampling),

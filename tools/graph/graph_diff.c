@@ -47,7 +47,7 @@ typedef struct two_graphs {
 
 static int is_same(const clef_graph_difference *d)
 {
-    return !d->gone && !d->came && !d->changed;
+    return !d->removed && !d->added && !d->changed;
 }
 
 static clef_status write_diff(void *user, FILE *to, clef_error *err)
@@ -55,8 +55,8 @@ static clef_status write_diff(void *user, FILE *to, clef_error *err)
     two_graphs *g = user;
     const clef_status status = clef_graph_write_diff(g->a, g->b, to, &g->d, err);
     if (status == CLEF_OK && !is_same(&g->d))
-        fprintf(to, "# %" PRId32 " removed, %" PRId32 " added, %" PRId32 " changed\n", g->d.gone, g->d.came,
-                g->d.changed);
+        fprintf(to, "# %" PRId32 " removed, %" PRId32 " added, %" PRId32 " changed\n", g->d.removed,
+                g->d.added, g->d.changed);
     return status;
 }
 

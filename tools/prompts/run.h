@@ -62,8 +62,8 @@ typedef struct run {
     double step_began; /* start of the search's current step */
     int32_t n_traced;
     cli_prompt fed_ids;             /* what the session is fed, and what --prompt-cache spared it */
-    int32_t *kept, n_kept, n_start; /* for --tap and --stats: the tokens that were fed, then those that
-                                       came; the number that was fed */
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: the tokens that were fed, then those
+                                       that were made; the number that was fed */
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* the reason why it ended before -n tokens; NULL if it did not */

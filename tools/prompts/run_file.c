@@ -301,7 +301,7 @@ static int cancel(work *w, int64_t sequence)
 static int take_token(work *w, const clef_batch_token *t)
 {
     const int32_t k = place_of(w, t->sequence);
-    if (k < 0) /* a later token of the step in which its stop string came */
+    if (k < 0) /* a later token of the step in which its stop string was found */
         return CLI_GO_ON;
     answer *a = &w->answers.items[w->waiting[k]];
     const int is_text = t->finish == CLEF_FINISH_NONE || t->finish == CLEF_FINISH_LENGTH;

@@ -64,7 +64,7 @@ int32_t serve_local_port(serve_socket s)
                                    : ntohs(((struct sockaddr_in *)&a)->sin_port);
 }
 
-/* An IPv4 address that came over IPv6 is written as the former. "" for other kinds of sockets. */
+/* An IPv4 address that arrived over IPv6 is written as the former. "" for other kinds of sockets. */
 static void text_of(const struct sockaddr *a, char out[64])
 {
     out[0] = '\0';

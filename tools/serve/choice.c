@@ -120,14 +120,14 @@ static int tell_logprob(serve_choice *c, int32_t i)
 /* Tells the tokens that begin within the text that was let through; at the end all that are left. */
 static int tell_logprobs(serve_choice *c, int at_end)
 {
-    for (; c->n_told < c->n_seen; c->n_told++) {
-        const int is_forced = c->n_told < c->n_forced;
-        if (!is_forced && !at_end && c->begins[c->n_told].byte >= c->n_let)
+    for (; c->n_reported < c->n_seen; c->n_reported++) {
+        const int is_forced = c->n_reported < c->n_forced;
+        if (!is_forced && !at_end && c->begins[c->n_reported].byte >= c->n_let)
             return 1;
-        if (!is_forced && at_end && c->stopped && c->begins[c->n_told].byte >= c->n_let)
+        if (!is_forced && at_end && c->stopped && c->begins[c->n_reported].byte >= c->n_let)
             return 1; /* of the stop string, and after it */
         c->n_used++;
-        if (c->logprobs && !tell_logprob(c, c->n_told))
+        if (c->logprobs && !tell_logprob(c, c->n_reported))
             return 0;
     }
     return 1;

@@ -26,7 +26,7 @@ typedef struct serve_connection {
     serve_phase phase;
     double since;       /* when the phase began */
     double begun;       /* when the request began; later by the time that it waited for its turn */
-    size_t n_body;      /* bytes of it that came */
+    size_t n_body;      /* bytes of it received so far */
     double reader_left; /* when a stream was last handed over to the socket; 0: it is being made */
     _Atomic int slow;   /* it was ended since its client reads too slowly */
 } serve_connection;

@@ -22,7 +22,7 @@ typedef struct work {
     const int32_t **sorted; /* [n] */
     int32_t *n_sorted;
     int32_t n, n_dims, max_tokens, is_ready;
-    const char *prompt; /* NULL, or what stands before each text */
+    const char *prompt; /* NULL, or what is before each text */
     int64_t n_tokens;
 } work;
 

@@ -394,7 +394,7 @@ static void begin_runs(serve_engine *e)
     }
 }
 
-/* Clients that left: out of the queue, wherever they stand in it. */
+/* Clients that left: out of the queue, wherever they are in it. */
 static void drop_cancelled(serve_engine *e)
 {
     for (int32_t i = e->n_active - 1; i >= 0; i--)
@@ -535,7 +535,7 @@ static serve_embedding **next_embedding(serve_engine *e)
     return *at ? at : &e->embeddings;
 }
 
-/* Computes a part of one request for embeddings, which then stands behind the others. */
+/* Computes a part of one request for embeddings, which then goes behind the others. */
 static void run_embeddings(serve_engine *e)
 {
     clef_error err = {0};

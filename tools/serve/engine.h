@@ -15,7 +15,7 @@ typedef struct serve_engine serve_engine;
 /** What the runs of a request share. */
 typedef struct serve_group {
     serve_lock lock;
-    serve_condition changed; /* tokens came, a run began or ended */
+    serve_condition changed; /* there are new tokens, a run began or ended */
     uint64_t n_changes;
     double submitted; /* seconds, monotonic */
     uint64_t client;  /* a number that stands for its key, or its address */

@@ -228,7 +228,7 @@ static size_t keep_escapes(void *user, struct MHD_Connection *connection, char *
 
 static const char hidden[] = "a NUL, or a line that goes on in the next one, in the head";
 
-/* The header lines as libmicrohttpd has them: it ends names and values with a NUL where they stand in its
+/* The header lines as libmicrohttpd has them: it ends names and values with a NUL where they are in its
  * buffer, so that one which a client sent hides what follows it. */
 typedef struct head_lines {
     serve_head *head;
@@ -463,7 +463,7 @@ int serve_http_has_tls(void)
 
 serve_http *serve_http_start(serve_server *s, serve_socket listening)
 {
-    /* A limit beyond ours: a connection too many is told so, and one for /health gets through. */
+    /* A limit beyond ours: a connection too many is answered so, and one for /health gets through. */
     const unsigned limit = (unsigned)s->o.max_connections + 128;
     serve_http *http = calloc(1, sizeof *http);
     if (!http)

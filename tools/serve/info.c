@@ -176,7 +176,7 @@ void serve_answer_metrics(serve_request *r)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* The hash of what stands between two tags. */
+/* The hash of what is between two tags. */
 static void hash_between(const char *page, const char *begin, const char *end, char out[64])
 {
     const char *from = strstr(page, begin), *to = from ? strstr(from, end) : NULL;

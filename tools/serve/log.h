@@ -14,7 +14,7 @@ typedef struct serve_log {
 
 typedef struct serve_log_line {
     const char *id, *peer, *method, *path, *reason; /* reason NULL: none */
-    const char *prompt;                             /* NULL: not told */
+    const char *prompt;                             /* NULL: not reported */
     int32_t status;
     double seconds;
     int32_t n_prompt, n_cached, n_generated; /* -1: no tokens */

@@ -164,7 +164,7 @@ static int open_sampling(serve_model *m, const serve_options *o)
     const int rc = cli_sampler_make(&flags, "serve", m->model, &made);
     if (rc == CLI_GO_ON) {
         set_sampling(m, &made);
-        made.told[0] = 0; /* a request's fields say */
+        made.recommended[0] = 0; /* a request's fields say */
         if (!o->quiet)
             cli_sampler_tell(&made, 0);
     }

@@ -1,4 +1,4 @@
-/* How a request's tokens are picked: samplers, biases, stop strings, constraint, adapter. */
+/* How a request's tokens are sampled: samplers, biases, stop strings, constraint, adapter. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

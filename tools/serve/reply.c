@@ -384,7 +384,7 @@ static void put_error(serve_task *t)
         serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_SHUTDOWN);
     snprintf(t->late, sizeof t->late, "%s", r->error.message);
     r->why = t->late;
-    r->error.id = SERVE_OK; /* the log tells it as the reason of a reply that began well */
+    r->error.id = SERVE_OK; /* the log has it as the reason of a reply that began well */
 }
 
 static size_t read_stream(void *user, char *out, size_t room)

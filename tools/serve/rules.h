@@ -13,7 +13,7 @@ typedef struct serve_head {
     serve_socket socket;
     int long_uri, is_full, is_proxy, is_http11;
     const char *wrong; /* NULL, or what of the head is not HTTP */
-    /* what came of it */
+    /* the result */
     uint64_t n_body; /* as the head says; 0: it does not */
     int is_options, origin_allowed;
     const char *allow; /* NULL, or the methods there are */

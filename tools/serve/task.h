@@ -21,7 +21,7 @@ typedef struct serve_prompt {
 
 struct serve_task;
 
-/** What is kept of a token until its log-probability is told. */
+/** What is kept of a token until its log-probability is reported. */
 typedef struct serve_choice {
     struct serve_task *task;
     serve_run *run;
@@ -34,21 +34,21 @@ typedef struct serve_choice {
         size_t byte;             /* of what is generated */
         size_t character;        /* from the prompt's begin */
     } * begins;                  /* [capacity]: where each token begins */
-    int32_t n_seen, n_told;      /* tokens that became text; of these, those whose logprobs were told */
+    int32_t n_seen, n_reported;  /* tokens that became text; of these, those with reported logprobs */
     int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */
     size_t n_text, n_let;        /* bytes that were generated; of these, what stop strings let through */
-    size_t n_before, n_passed, n_characters; /* characters of the prompt; of these, of tokens that were told;
+    size_t n_before, n_passed, n_characters; /* characters of the prompt; of these, of reported tokens;
                                                 of what is generated */
     clef_reply_kind kind;                    /* of the last part */
     serve_buffer content, reasoning;
     size_t n_sent_content, n_sent_reasoning; /* by streams */
     json_t *calls;                           /* OpenAI's tool_calls */
     size_t n_sent_calls;
-    json_t *logprobs;   /* of tokens that were told and not sent yet; NULL: not asked for */
+    json_t *logprobs;   /* of tokens that were reported and not sent yet; NULL: not asked for */
     const char *finish; /* NULL: it goes on */
     int32_t sent_finish, sent_role, stopped;
     int32_t n_sent_ids;
-    int32_t has_first; /* the prompt's first id is to be told, with no log-probability */
+    int32_t has_first; /* the prompt's first id is to be reported, with no log-probability */
 } serve_choice;
 
 typedef struct serve_task {
@@ -75,7 +75,7 @@ typedef struct serve_task {
     /* of streams */
     serve_buffer out;
     size_t n_out;              /* bytes of it that were taken */
-    int32_t ended, n_progress; /* n_progress: what was told last; -1: no more */
+    int32_t ended, n_progress; /* n_progress: what was reported last; -1: no more */
     char late[1024];           /* an error under way */
     double last_sent, next_look;
     uint64_t seen; /* of the group's changes */
@@ -89,9 +89,9 @@ int serve_task_prompt_texts(serve_task *t);
 int serve_task_set_picks(serve_task *t);
 /** Makes the choices, hands them to the engine, and waits until one of them has begun. */
 int serve_task_submit(serve_task *t);
-/** Waits until something new came; 0 when the request is over, with its error set, or the client gone. */
+/** Waits until there is something new; 0 when the request is over, with its error set, or the client gone. */
 int serve_task_wait(serve_task *t);
-/** Turns tokens that came into text. 0: an error. */
+/** Turns new tokens into text. 0: an error. */
 int serve_task_take(serve_task *t);
 int serve_task_done(const serve_task *t);
 /** Ends what still runs, and notes what the request took. */

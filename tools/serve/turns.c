@@ -7,14 +7,14 @@
 #include "tools/serve/os/thread.h"
 
 enum { N_TURNS = 2 };
-/* A turn lasts so long, and longer by what came meanwhile at this rate, in bytes a second. */
+/* A turn lasts so long, and longer by what arrived meanwhile at this rate, in bytes a second. */
 static const double least_seconds = 0.1, rate = 16 << 20;
 static const double look_seconds = 0.05;
 
 typedef struct turn {
     const serve_request *r; /* NULL: nobody has it */
     double since;
-    size_t n;        /* bytes that came since */
+    size_t n;        /* bytes received since */
     int is_complete; /* the body is whole, and parsed soon */
 } turn;
 
@@ -78,7 +78,7 @@ static int goes_on(serve_request *r, double since)
     return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL, "the request waited for %.0f s to be read", waited);
 }
 
-/* Waits behind those that came before; the lock is held. */
+/* Waits behind those that were here before; the lock is held. */
 static turn *wait_for_turn(serve_turns *all, serve_request *r)
 {
     const double since = cli_terminal_seconds();

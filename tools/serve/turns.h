@@ -15,7 +15,7 @@ serve_turns *serve_turns_create(void);
 /** When no request is left. Accepts NULL. */
 void serve_turns_destroy(serve_turns *all);
 /** Waits until the body has a turn, unless it has one. A turn passes to the next body that waits where the
- *  client sends nothing more for long; n_more: bytes that came, 0: the body is complete, and keeps its turn.
+ *  client sends nothing more for long; n_more: bytes received, 0: the body is complete, and keeps its turn.
  *  0, and an error: the request ended while it waited. */
 int serve_turn_take(serve_request *r, size_t n_more);
 /** Gives the turn to the next body. Does nothing where it has none. */

@@ -56,7 +56,7 @@ void train_close(train_run *r);
 int  train_dry_run(train_run *r);
 /** Trains to the end or to Ctrl-C, and saves. An exit code. */
 int  train_loop(train_run *r);
-/** Whether Ctrl-C came, on any rank. All ranks call this at the same time, and get the same. */
+/** Whether Ctrl-C was pressed, on any rank. All ranks call this at the same time, and get the same. */
 int  train_stops(train_run *r);
 
 /* ---- the log: one JSON object a line; of rank 0 --------------------------------------------------- */

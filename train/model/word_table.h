@@ -13,7 +13,7 @@ typedef struct clef__word {
 } clef__word;
 
 typedef struct clef__word_table {
-    clef__word *items;  /* in the order in which they came */
+    clef__word *items;  /* in the order in which they were added */
     size_t      n;
     size_t     *slots;  /* by hash: 0, or the index of an item plus 1 */
     size_t      n_items, n_slots; /* room */

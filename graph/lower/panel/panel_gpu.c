@@ -138,7 +138,7 @@ static uint32_t items_of_tile(const clef_lowering *lo, const clef_panel_matmul_o
     return wg;
 }
 
-/* Local memory of a compute unit, as far as it is known: OpenCL tells what a group may have. NVIDIA's units
+/* Local memory of a compute unit, as far as it is known: OpenCL says what a group may have. NVIDIA's units
  * have 96 KiB and more from compute capability 7.0 on (CUDA C++ Programming Guide, "Technical Specifications
  * per Compute Capability"). */
 static uint64_t local_bytes_of_unit(const clef_caps *caps)

@@ -24,21 +24,21 @@ export CLEF_DEBUG=$CLEF_DEBUG,fused=0
 plain=$(launches)
 CLEF_DEBUG=$CLEF_DEBUG,fused=
 
-came=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
+got=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
 same "while a child builds it, the ids are the same" "$want" "$(cat "$tmp/text")"
-if [ "$came" -gt $((plain / 2)) ]; then ok "of $came launches, as $plain without"; else fail "$came launches, expected some $plain"; fi
+if [ "$got" -gt $((plain / 2)) ]; then ok "of $got launches, as $plain without"; else fail "$got launches, expected some $plain"; fi
 no_child
-came=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
+got=$(CLEF_DEBUG=$CLEF_DEBUG,background=1 launches)
 same "then they are too" "$want" "$(cat "$tmp/text")"
-if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches"; else fail "$came launches, expected far less than $plain"; fi
+if [ "$got" -lt $((plain / 4)) ]; then ok "of $got launches"; else fail "$got launches, expected far less than $plain"; fi
 empty "nothing is said" "$(cat "$tmp/err")"
 empty "its files are gone" "$(ls "$CLEF_CACHE_DIR/proof" | grep step)"
 same "its proof is there" 1 "$(grep -c " fused_step - right " "$CLEF_CACHE_DIR"/proof/*.txt)"
 
 cold
-came=$(launches) # background=0
+got=$(launches) # background=0
 same "who waits for it has the same ids" "$want" "$(cat "$tmp/text")"
-if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches at once"; else fail "$came launches at once, expected far less than $plain"; fi
+if [ "$got" -lt $((plain / 4)) ]; then ok "of $got launches at once"; else fail "$got launches at once, expected far less than $plain"; fi
 
 cold
 for how in fused=wrong fused=crash fused=hang fused.build=wrong fused.build=crash; do
@@ -47,9 +47,9 @@ for how in fused=wrong fused=crash fused=hang fused.build=wrong fused.build=cras
   same "$how: the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
   same "$how: one line says so" "1 1" "$(grep -c "fused step .*set aside" "$tmp/err") $(wc -l <"$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
-  came=$(launches)
+  got=$(launches)
   same "$how: again" "$want" "$(cat "$tmp/text")"
-  same "$how: remembered, launch by launch" "$plain" "$came"
+  same "$how: remembered, launch by launch" "$plain" "$got"
   empty "$how: and said once" "$(cat "$tmp/err")"
   CLEF_DEBUG=$CLEF_DEBUG,break=,proof_seconds=
 done

@@ -1,4 +1,4 @@
-# A device that is lost for a moment: its context is made anew, and the text goes on as if nothing had been. One that stays lost is told.
+# A device that is lost for a moment: its context is made anew, and the text goes on as if nothing had been. One that stays lost is reported.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 layer=$CLEF_BUILD/tests/count_layer.so
@@ -20,7 +20,7 @@ for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "--seed 5 --typical 0.9 --
   OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $how -q >/dev/null
   for back in $backs; do
     same "$how: launch $back before the last, CL_OUT_OF_RESOURCES" "$want" "$(losing clEnqueueNDRangeKernel $back -5 "$how")"
-    if grep -q 'made anew' "$tmp/err"; then ok "it is told"; else fail "it is told: $(cat "$tmp/err")"; fi
+    if grep -q 'made anew' "$tmp/err"; then ok "it is reported"; else fail "it is reported: $(cat "$tmp/err")"; fi
   done
   same "$how: a token's read, CL_DEVICE_NOT_AVAILABLE" "$want" "$(losing clEnqueueReadBuffer 20 -2 "$how")"
   same "$how: a flush, CL_INVALID_COMMAND_QUEUE" "$want" "$(losing clFlush 20 -36 "$how")"

@@ -25,7 +25,7 @@ seen=$(of_unit mfma)
 case $seen in *attention_gpu_flash_mma*) ok "mfma: attention" ;; *) fail "mfma: attention" ;; esac
 q8="$CLEF run $tmp/q8.gguf -p ROMEO:-speak-of-love-and-of-the-night --temp 0 --ignore-eos -n 8 -q --print-ids --no-proof --kv-type f16"
 same "blocks: the text" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu $q8)" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:+mfma $q8)"
-same "told" "matrix units: plain C for mma (bytes, halves, bf16)" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:+mma "$CLEF" devices --variants | sed -n 's/^ *\(matrix units:.*\)/\1/p' | head -n 1)"
+same "reported" "matrix units: plain C for mma (bytes, halves, bf16)" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:+mma "$CLEF" devices --variants | sed -n 's/^ *\(matrix units:.*\)/\1/p' | head -n 1)"
 same "none" "matrix units: none" "$(CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu "$CLEF" devices --variants | sed -n 's/^ *\(matrix units:.*\)/\1/p' | head -n 1)"
 refused "no such unit" 1 "CLEF_DEBUG caps '+mmx' +mma" env CLEF_DEBUG=$CLEF_DEBUG,caps=+mmx "$CLEF" run "$demo" -p A -n 1
 finish

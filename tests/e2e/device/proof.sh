@@ -35,12 +35,12 @@ variant=cached_attention.cpu_decode
 grep -q " cached_attention cpu_decode " "$tmp"/cache/proof/*.txt || variant=$(awk '$3 != "-" { print $2 "." $3; exit }' "$tmp"/cache/proof/*.txt)
 for how in wrong crash; do
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how "$CLEF" run "$demo" $greedy 2>"$tmp/err")
-  same "$how: the ids are the same" "$want" "$came"
+  got=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "$how: the ids are the same" "$want" "$got"
   same "$how: one line says so" 1 "$(grep -c "${variant/./ } .*set aside" "$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
-  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err")
-  same "$how: again, the ids are the same" "$want" "$came"
+  got=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "$how: again, the ids are the same" "$want" "$got"
   if [ -e "$tmp/called" ]; then fail "$how: remembered"; else ok "$how: remembered"; fi
 done
 
@@ -49,24 +49,24 @@ again() { rm -f "$tmp/called"; CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $gree
 called() { if [ -e "$tmp/called" ]; then echo yes; else echo no; fi; }
 for how in hang spin; do
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
-  same "$how: the ids are the same" "$want" "$came"
+  got=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$how,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "$how: the ids are the same" "$want" "$got"
   same "$how: one line says so" 1 "$(grep -c "${variant/./ } does not come back .*set aside" "$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
 done
 proofs=$(echo "$tmp"/cache/proof/*.txt)
 same "noted as of one occasion" 1 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
-came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=hang,proof_seconds=4 again)
-same "a second start tries again" "yes $want" "$(called) $came"
+got=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=hang,proof_seconds=4 again)
+same "a second start tries again" "yes $want" "$(called) $got"
 empty "says nothing" "$(cat "$tmp/err")"
 same "and notes a second occasion" 2 "$(awk '$4 == "hung" { print $6 }' "$proofs" | sort -u)"
 cp "$proofs" "$tmp/proofs"
 sed -i 's/\( hung [^ ]*\) 2 /\1 3 /' "$proofs"
-same "after three it is not tried again" "no $want" "$(came=$(again); echo "$(called) $came")"
+same "after three it is not tried again" "no $want" "$(got=$(again); echo "$(called) $got")"
 sed -i 's/\( hung [^ ]* 3\) .*/\1 1000/' "$proofs"
-same "a week later it is" "yes $want" "$(came=$(again); echo "$(called) $came")"
+same "a week later it is" "yes $want" "$(got=$(again); echo "$(called) $got")"
 sed '1s/ [^ ]*$/ 0.0/; s/\( hung [^ ]*\) 2 /\1 3 /' "$tmp/proofs" >"$proofs"
-same "and by another version of clef" "yes $want" "$(came=$(again); echo "$(called) $came")"
+same "and by another version of clef" "yes $want" "$(got=$(again); echo "$(called) $got")"
 empty "then it is right" "$(others_than right)"
 
 # A prover that is stopped for a while, or ended by somebody else, says nothing of the kernels.
@@ -76,8 +76,8 @@ no_memory="ulimit -v 500000; exec \"$CLEF\" \"\$@\""
 for how in stops dies no_memory; do
   rm -rf "$tmp/cache/proof" "$tmp/once"
   printf '#!/bin/sh\n%s\n' "${!how}" >"$tmp/$how" && chmod +x "$tmp/$how"
-  came=$(CLEF_PROVER=$tmp/$how CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
-  same "a prover that $how: the ids are the same" "$want" "$came"
+  got=$(CLEF_PROVER=$tmp/$how CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "a prover that $how: the ids are the same" "$want" "$got"
   empty "a prover that $how: nothing is said" "$(cat "$tmp/err")"
   empty "a prover that $how: nothing is set aside" "$(others_than "right|untried")"
   same "a prover that $how: the next start" "$want" "$("$CLEF" run "$demo" $greedy 2>&1)"
@@ -87,8 +87,8 @@ done
 rm -rf "$tmp/cache/proof"
 printf '#!/bin/sh\nCLEF_DEBUG=$CLEF_DEBUG,break=gather=hang exec "%s" "$@"\n' "$CLEF" >"$tmp/hangs"
 chmod +x "$tmp/hangs"
-came=$(CLEF_PROVER=$tmp/hangs CLEF_DEBUG=$CLEF_DEBUG,fused=0,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
-same "an op without another kernel hangs: the ids" "$want" "$came"
+got=$(CLEF_PROVER=$tmp/hangs CLEF_DEBUG=$CLEF_DEBUG,fused=0,proof_seconds=4 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+same "an op without another kernel hangs: the ids" "$want" "$got"
 same "one line says so" "1 1" "$(grep -c "gather has no other kernel" "$tmp/err") $(wc -l <"$tmp/err")"
 refused "--strict refuses" 1 "strict gather" env CLEF_PROVER=$tmp/hangs CLEF_DEBUG=$CLEF_DEBUG,proof_seconds=1 "$CLEF" run "$demo" $greedy --strict
 same "and nothing is left when it is right" "$want" "$("$CLEF" run "$demo" $greedy 2>&1)"
@@ -105,6 +105,6 @@ same "a row for it" 1 "$(grep -c "^rope .* ok" "$tmp/table")"
 same "--all has a row for every variant" "$(sed -n 's/^VARIANT(softmax, \(.*\))/\1/p' "$CLEF_SOURCE/graph/lower/variants.def" | grep . || echo -)" \
   "$(awk '$1 == "softmax" { print $2 }' "$tmp/table")"
 if CLEF_DEBUG=$CLEF_DEBUG,break=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
-same "FAILED stands in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
+same "FAILED is in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
 refused "no such op" 1 "nonsense" "$CLEF" selftest --op nonsense -q
 finish

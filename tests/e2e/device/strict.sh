@@ -25,7 +25,7 @@ refused "--strict: it does not fit many" 1 "strict: cached_attention cpu_decode 
 refused "--strict: the device cannot" 1 "strict: cpu_decode the device cannot" \
   env CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu,variant=cached_attention=cpu_decode $run --strict
 
-# every variant stands in the table, with a word on it
+# every variant is in the table, with a word on it
 while IFS='(, )' read -r _ op variant _; do
   if grep -qE "^ +$op $variant(:|$)" "$tmp/devices"; then ok "devices: $op $variant"; else fail "devices: $op $variant"; fi
 done < <(grep '^VARIANT(' "$CLEF_SOURCE/graph/variants.def")

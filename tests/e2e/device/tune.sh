@@ -1,4 +1,4 @@
-# clef tune: it measures, keeps what it found, and the answers stay the same; devices --variants tells; variants can be forced.
+# clef tune: it measures, keeps what it found, and the answers stay the same; devices --variants prints it; variants can be forced.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 export CLEF_CACHE_DIR=$tmp/cache
@@ -20,7 +20,7 @@ check "a second time" "$CLEF" tune "$demo" -q
 same "measures nothing" "$before" "$(cksum "$tmp"/cache/tuning/*.txt)"
 
 "$CLEF" devices --variants >"$tmp/devices"
-if grep -qF "$(grep -m 1 "chosen: " "$tmp/tuned")" "$tmp/devices"; then ok "devices tells it"; else fail "devices: $(cat "$tmp/devices")"; fi
+if grep -qF "$(grep -m 1 "chosen: " "$tmp/tuned")" "$tmp/devices"; then ok "devices prints it"; else fail "devices: $(cat "$tmp/devices")"; fi
 if CLEF_DEBUG=$CLEF_DEBUG,caps=-x86_vnni "$CLEF" devices --variants | grep -q "vnni: needs a CPU with AVX-512 VNNI"; then
   ok "what is missing"
 else

@@ -20,7 +20,7 @@ if "$CLEF" attention -p "$text" -q -o "$tmp/a.svg" 2>"$tmp/err"; then
 else
   if grep -q "without cairo" "$tmp/err"; then ok "svg is refused: $(cat "$tmp/err")"; else fail "svg: $(cat "$tmp/err")"; fi
 fi
-# NaN: null in JSON, and told in the terminal.
+# NaN: null in JSON, and reported in the terminal.
 nan_model "$tmp/nan"
 check "json of a model with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
 same "has no nan" 0 "$(grep -ci 'nan[,] \|nan]' "$tmp/nan.json")"

@@ -33,11 +33,11 @@ END
   ids=5,9,17,33,2,80
   node=$("$CLEF" graph "$models/llama" --after drop | sed -n 's/^\(layer1[^ ]*\) = matmul(.*layers\.1\.mlp\.up_proj\.weight.*/\1/p')
   check "a record of the model" "$CLEF" compare "$models/llama" --ids $ids -q --record "$tmp/llama.safetensors"
-  came=$(cd "$tmp" && compare "$tmp/flip" --ids $ids --reference "$tmp/llama.safetensors")
-  case $came in "$node is the first value out of tolerance"*) ok "a flipped weight: $came" ;; *) fail "a flipped weight: expected $node: $came" ;; esac
+  got=$(cd "$tmp" && compare "$tmp/flip" --ids $ids --reference "$tmp/llama.safetensors")
+  case $got in "$node is the first value out of tolerance"*) ok "a flipped weight: $got" ;; *) fail "a flipped weight: expected $node: $got" ;; esac
   if "$CLEF" replay "$tmp/compare.clef" >"$tmp/replay"; then fail "the case is wrong again"; else ok "the case is wrong again: $(tail -n 1 "$tmp/replay")"; fi
-  came=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/case.clef")
-  case $came in "$node is the first value out of tolerance"*) ok "two models: $came" ;; *) fail "two models: expected $node: $came" ;; esac
+  got=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/case.clef")
+  case $got in "$node is the first value out of tolerance"*) ok "two models: $got" ;; *) fail "two models: expected $node: $got" ;; esac
   # What is right is right again: the sound model's own node, with the sound model's value.
   "$python" - "$tmp" <<'END'
 import sys
@@ -48,10 +48,10 @@ node = [l.split('"')[1] for l in open(tmp + "/case.clef") if l.startswith("outpu
 save_file({**case, "expected": load_file(tmp + "/llama.safetensors")[node]}, tmp + "/case.clef.safetensors")
 END
   check "a case that is right" "$CLEF" replay "$tmp/case.clef"
-  # Attention over the cache, whose inputs stand on states.
+  # Attention over the cache, whose inputs are states.
   "$CLEF" compare "$models/llama" --ids $ids -q --after fuse --model-b "$models/llama" --tol 0 --save "$tmp/none.clef" >"$tmp/log"
-  came=$(compare "$tmp/nan" --ids $ids --stats | tail -n 1)
-  case $came in *"$node (matmul) is the first value with a NaN; its inputs: layer1."*) ok "--stats: $came" ;; *) fail "--stats: expected $node: $came" ;; esac
+  got=$(compare "$tmp/nan" --ids $ids --stats | tail -n 1)
+  case $got in *"$node (matmul) is the first value with a NaN; its inputs: layer1."*) ok "--stats: $got" ;; *) fail "--stats: expected $node: $got" ;; esac
   # An encoder-decoder: the other side takes what the first one's decoder said, and so does a run against a record.
   "$python" - "$models/t5" "$tmp/t5" <<'END'
 import shutil, sys
@@ -69,8 +69,8 @@ END
   for other in "$models/t5 --ids $ids --model-b $tmp/t5" "$tmp/t5 --ids $ids --reference $tmp/t5.safetensors" \
     "$tmp/t5 --reference $tmp/t5.safetensors"; do
     # shellcheck disable=SC2086
-    came=$(compare $other --save "$tmp/t5.clef")
-    case $came in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $came" ;; *) fail "an encoder-decoder: expected $node: $came" ;; esac
+    got=$(compare $other --save "$tmp/t5.clef")
+    case $got in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $got" ;; *) fail "an encoder-decoder: expected $node: $got" ;; esac
   done
   # The mask is of both sides, and of a record.
   "$python" -c 'import sys, numpy as np; from safetensors.numpy import save_file
@@ -81,18 +81,18 @@ save_file({"input_ids": np.array([[5, 6, 7, 1]]), "attention_mask": np.array([[1
     same "a mask: ${other%% *}" "73 values agree, the worst within 0" "$(compare "$models/bert" $other --tol 0)"
   done
   # What cannot be saved is named all the same.
-  came=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/nowhere/x.clef")
-  case $came in
+  got=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/nowhere/x.clef")
+  case $got in
     layer1.*" is the first value out of tolerance: error "*"not saved: "*nowhere*) ok "no place to save" ;;
-    *) fail "no place to save: $came" ;;
+    *) fail "no place to save: $got" ;;
   esac
   check "a record of experts" "$CLEF" compare "$models/mixtral" --ids $ids -q --record "$tmp/experts"
   "$python" -c 'import sys; from safetensors.numpy import load_file, save_file
 w = load_file(sys.argv[1]); save_file({**w, "layer1.mlp.experts.gate": w["layer1.mlp.experts.gate"] * 2}, sys.argv[1])' "$tmp/experts"
-  came=$(compare "$models/mixtral" --reference "$tmp/experts" --save "$tmp/experts.clef")
-  case $came in
+  got=$(compare "$models/mixtral" --reference "$tmp/experts" --save "$tmp/experts.clef")
+  case $got in
     "layer1.mlp.experts.gate is the first value out of tolerance: error 0.5,"*"not saved: "*experts*) ok "experts" ;;
-    *) fail "experts: $came" ;;
+    *) fail "experts: $got" ;;
   esac
   # The other model has the same graph, whatever its weights' names and types.
   "$CLEF" quantize "$models/gpt2" "$tmp/gpt2.gguf" q8_0 --no-tokenizer >"$tmp/log" 2>&1

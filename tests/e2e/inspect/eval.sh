@@ -148,7 +148,7 @@ assert np.abs(run - six).max() < 1e-3 * np.abs(six).max() and np.abs(all - six).
 fi
 said=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --stats 2>"$tmp/stats")
 same "run --stats says what it says without" "$new" "$said"
-if grep -q '^layer0.* softmax .* 0 * 0$' "$tmp/stats"; then ok "and tells of each value"; else fail "and tells of each value: $(head -n 3 "$tmp/stats")"; fi
+if grep -q '^layer0.* softmax .* 0 * 0$' "$tmp/stats"; then ok "and reports each value"; else fail "and reports each value: $(head -n 3 "$tmp/stats")"; fi
 refused "a tap of a run without a file" 2 "--tap-out" "$CLEF" run -p a --tap layer0.out
 refused "several for one .npy" 1 "no.npy 3 folder" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/no.npy" -q
 refused "a folder that cannot be" 1 "nowhere" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/nowhere/x/" -q

@@ -13,7 +13,7 @@ if command -v python3 >/dev/null; then
 fi
 check "dot" "$CLEF" graph --format dot -o "$tmp/graph.dot"
 if command -v dot >/dev/null; then check "dot draws" dot -Tsvg "$tmp/graph.dot" -o "$tmp/graph.svg"; fi
-# -o: a file that stands there is replaced whole or stays as it was; a device is written to, not replaced.
+# -o: a file that is there is replaced whole or stays as it was; a device is written to, not replaced.
 for to in "$tmp/kept/file" "$tmp/new/file"; do
   mkdir "${to%/*}"
 done
@@ -45,9 +45,9 @@ fi
 for pass in build verify fold merge drop fuse; do
   empty "diff of the round trip after $pass" "$("$CLEF" graph diff "@$pass" "$tmp/$pass.clef@build" 2>&1)"
 done
-came=$("$CLEF" graph diff "$tmp/drop.clef@build" "$tmp/fuse.clef@build")
-if echo "$came" | grep -q '^> layer0.attn.heads = cached_attention(' && echo "$came" | grep -q '^- .* = softmax('; then ok "diff of two passes"
-else fail "diff of two passes: $came"; fi
+got=$("$CLEF" graph diff "$tmp/drop.clef@build" "$tmp/fuse.clef@build")
+if echo "$got" | grep -q '^> layer0.attn.heads = cached_attention(' && echo "$got" | grep -q '^- .* = softmax('; then ok "diff of two passes"
+else fail "diff of two passes: $got"; fi
 printf 'symbol T <= 4\ninput x f32 [T, 2]\na = neg(x)\nb = affine(a) scale=2\nc = exp(b)\noutput y = c\n' >"$tmp/a.clef"
 printf 'symbol T <= 4\ninput x f32 [T, 2]\nz = neg(x)\nb = affine(z) scale=3\nc = exp(b)\nd = log(c)\noutput y = d\n' >"$tmp/b.clef"
 same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=3 : f32 [T, 2]|+ d = log(c) : f32 [T, 2]|< output y = c|> output y = d|# 0 removed, 1 added, 2 changed|" \
@@ -115,7 +115,7 @@ check "--expand all" "$CLEF" graph --tp 3 --expand all -o "$tmp/all.dot"
 same "leaves no layer folded" 0 "$(grep -c 'label="layers* [0-9]' "$tmp/all.dot")"
 if command -v dot >/dev/null; then
   for form in ranks one all; do empty "dot draws it without a word: $form" "$(dot -Tsvg "$tmp/$form.dot" -o "$tmp/ranks.svg" 2>&1)"; done
-  same "columns stand in the order of ranks" "r0 r1 r2 r3 " "$(dot -Tplain "$tmp/ranks.dot" | awk '$1 == "node" && $2 ~ /^r[0-9]+$/ { print $3, $2 }' |
+  same "columns are in the order of ranks" "r0 r1 r2 r3 " "$(dot -Tplain "$tmp/ranks.dot" | awk '$1 == "node" && $2 ~ /^r[0-9]+$/ { print $3, $2 }' |
     sort -n | awk '{ printf "%s ", $2 }')"
 fi
 refused "rank 4 of 4" 1 "--rank 4/4 rank 3" "$CLEF" graph --rank 4/4

@@ -16,7 +16,7 @@ same "a curve has a point a token" "$(awk '/tokens scored/ { print $1 }' "$tmp/p
   "$(sed -n 's/.*stroke-width="2" points="\([^"]*\)".*/\1/p' "$tmp/curve.svg" | wc -w | tr -d ' ')"
 nan_model "$tmp/nan"
 check "text of a model with NaN" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.txt"
-same "it is told" "perplexity NaN, NaN bits" "$(grep -o '^perplexity NaN, NaN bits' "$tmp/nan.txt")"
+same "it is reported" "perplexity NaN, NaN bits" "$(grep -o '^perplexity NaN, NaN bits' "$tmp/nan.txt")"
 same "at every token but the first" "$(awk '/tokens scored/ { print $(NF - 2) }' "$tmp/l.txt")" "$(grep -c '^ *[0-9]* *NaN *NaN *NaN  ' "$tmp/nan.txt")"
 check "json of it" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
 if command -v python3 >/dev/null; then

@@ -48,7 +48,7 @@ class Text:
 
 
 def heads(t, name, x, n):
-    """[B, T, n * D] -> [B, n, T, D]; a 4-d input stands so already."""
+    """[B, T, n * D] -> [B, n, T, D]; a 4-d input has this form already."""
     if x.ndim == 4:
         return name, x.shape
     B, T, width = x.shape

@@ -3,7 +3,7 @@
 demo=$CLEF_SOURCE/share/demo
 run="$CLEF run $demo -p ROMEO: --ignore-eos -n 150 -q --print-ids --no-proof"
 why=$("$CLEF" devices --variants | sed -n 's/^ *command buffers: //p')
-if [ -n "$why" ]; then ok "told: $why"; else fail "told"; fi
+if [ -n "$why" ]; then ok "reported: $why"; else fail "reported"; fi
 for how in "--temp 0" "--seed 3" "--temp 0 --kv-type q8_0 -b 2"; do
   same "$how" "$(CLEF_DEBUG=$CLEF_DEBUG,replay=0 $run $how)" "$(CLEF_DEBUG=$CLEF_DEBUG,replay=1 $run $how)"
 done

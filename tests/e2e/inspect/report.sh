@@ -66,7 +66,7 @@ if grep -qi alice "$tmp/home.json"; then fail "the home folder's name is in the 
 check "the bundled model alone" "$CLEF" bench $sizes --report "$tmp/alone.json" -q
 same "which is one" 1 "$(grep -c '"arch":' "$tmp/alone.json")"
 
-# What the device's kernels failed at is told. A report that cannot be finished says so, and so does the exit code.
+# What the device's kernels failed at is reported. A report that cannot be finished says so, and so does the exit code.
 CLEF_CACHE_DIR=$tmp/other-cache CLEF_DEBUG=$CLEF_DEBUG,break=cached_attention.cpu_decode=wrong "$CLEF" bench $sizes --report "$tmp/aside.json" -q 2>"$tmp/err"
 if grep -q 'set aside' "$tmp/err"; then # a device on which that variant serves
   same "a kernel that is set aside" 1 "$(grep -c '"op": "cached_attention", "variant": "cpu_decode", "why": "gives wrong numbers"' "$tmp/aside.json")"

@@ -46,7 +46,7 @@ if command -v python3 >/dev/null; then
   check "json" plan "$shapes/llama-70b.json" --ranks 8 --network 10GB,10us,0ns -c 1024 --format json -o "$tmp/plan.json"
   check "parses" python3 -m json.tool "$tmp/plan.json"
   # An all_reduce of 32 KiB among 8 ranks, directly: 10 us + 7 * 32768 B / 10 GB/s = 32.9 us; scattered: 2 * (10 us + 2.9 us) = 25.7 us.
-  # 8 ranks of a stage are told in 3 steps of 10 us; further stages hear it while the first computes. Llama 70 B has two all_reduces a layer,
+  # 8 ranks of a stage are reported in 3 steps of 10 us; further stages hear it while the first computes. Llama 70 B has two all_reduces a layer,
   # and one of the embeddings.
   check "the network's time is that of the formula" python3 - "$tmp/plan.json" <<'END2'
 import json, sys
@@ -57,8 +57,8 @@ reduce = min(10e-6 + 7 * n / 10e9, 2 * (10e-6 + 7 * n / 8 / 10e9))
 gather = 10e-6 + 7 * 128256 * 4 / 8 / 10e9 # of the logits
 assert one["exchanges"] == 162, one["exchanges"]
 wanted = 161 * reduce + gather + 30e-6
-came = one["decode"]["network_seconds"]
-assert abs(came - wanted) < 0.02 * wanted, (came, wanted)
+got = one["decode"]["network_seconds"]
+assert abs(got - wanted) < 0.02 * wanted, (got, wanted)
 # A decode step reads the rank's weights and its part of the cache; the table of embeddings only in rows.
 whole_head = 128256 * 8192 * 2
 low = (one["weight_bytes"] - whole_head) / 1e12

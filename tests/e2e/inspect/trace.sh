@@ -18,7 +18,7 @@ if awk '
 check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"
 same "a profiled run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --profile 2>"$tmp/run.profile")"
-same "and tells of two steps" "the prompt's last step: the last token's step: " "$(grep -o "^the .* step: " "$tmp/run.profile" | tr -d '\n')"
+same "and reports two steps" "the prompt's last step: the last token's step: " "$(grep -o "^the .* step: " "$tmp/run.profile" | tr -d '\n')"
 same "in ten tables" 10 "$(grep -c ' % limit  *idle ms$' "$tmp/run.profile")"
 refused "--profile of beams" 2 "--profile --beams" "$CLEF" run -p a --beams 2 --profile
 check "of a prompt in parts" "$CLEF" run -p "Once upon a time there was a little girl" -b 4 -n 5 --temp 0 -q --trace "$tmp/parts.json"

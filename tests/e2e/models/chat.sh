@@ -7,27 +7,27 @@ chat() { "$CLEF" chat "$demo" --chat-template chatml --temp 0 "$@"; }
 # ---- without a terminal: stdin is one message, stdout the answer alone
 
 "$CLEF" run "$demo" -f <(printf '<|im_start|>user\nHello\nyou<|im_end|>\n<|im_start|>assistant\n') --temp 0 -n 12 -q >"$tmp/wanted"
-printf 'Hello\nyou\n' | chat -n 12 -q >"$tmp/came"
-same "the answer is what the model writes after the template" "$(cat "$tmp/wanted")" "$(cat "$tmp/came")"
-printf 'Hello' | chat -n 3 >"$tmp/came" 2>"$tmp/err"
+printf 'Hello\nyou\n' | chat -n 12 -q >"$tmp/got"
+same "the answer is what the model writes after the template" "$(cat "$tmp/wanted")" "$(cat "$tmp/got")"
+printf 'Hello' | chat -n 3 >"$tmp/got" 2>"$tmp/err"
 check "statistics on stderr" grep -q "generated 3 tokens; -n ended the answer" "$tmp/err"
-printf 'Hello' | chat -q --choice yes,no >"$tmp/came"
-check "a constraint" grep -qxE "yes|no" "$tmp/came"
+printf 'Hello' | chat -q --choice yes,no >"$tmp/got"
+check "a constraint" grep -qxE "yes|no" "$tmp/got"
 cat >"$tmp/tools.json" <<'END'
 [{"function": {"name": "pick", "parameters": {"type": "object", "properties": {"x": {"enum": [1, 2]}}, "required": ["x"], "additionalProperties": false, "uniqueItems": true}}}]
 END
-echo hi | chat --tools "$tmp/tools.json" --tool-format hermes --tool-choice pick -n 200 >"$tmp/came" 2>"$tmp/err"
-check "a call that must come" grep -qE '^\[.*"name":"pick","arguments":"\{.*x.*[12].*\}"\}\}' "$tmp/came"
+echo hi | chat --tools "$tmp/tools.json" --tool-format hermes --tool-choice pick -n 200 >"$tmp/got" 2>"$tmp/err"
+check "a call that must come" grep -qE '^\[.*"name":"pick","arguments":"\{.*x.*[12].*\}"\}\}' "$tmp/got"
 refused "no such function" 1 "no function other" chat --tools "$tmp/tools.json" --tool-format hermes --tool-choice other
 refused "no message" 1 "no message" chat -q
 refused "no template" 1 "no chat template" "$CLEF" chat "$demo" -q
 refused "no tool format" 1 "--tool-format" "$CLEF" chat "$demo" -q --chat-template chatml --tools <(echo '[]')
 refused "system file" 1 "nowhere" chat -q --system @"$tmp/nowhere"
 long=$(printf 'word %.0s' $(seq 150))
-printf '%s' "$long" | chat -q -c 60 >"$tmp/came" 2>"$tmp/err"
+printf '%s' "$long" | chat -q -c 60 >"$tmp/got" 2>"$tmp/err"
 same "a context that is full: exit 1" 1 $?
 check "it says how full" grep -qE "has [0-9]+ tokens, and the context holds 60" "$tmp/err"
-same "and nothing is answered" 0 "$(wc -c <"$tmp/came")"
+same "and nothing is answered" 0 "$(wc -c <"$tmp/got")"
 
 # ---- in a terminal
 

@@ -27,11 +27,11 @@ demo=$CLEF_SOURCE/share/demo
 comes_back "the demo" "$demo" gpt2 "$demo/tokenizer.json=tokenizer.json"
 rm "$tmp/folder/tokenizer.json"
 "$CLEF" convert "$tmp/folder" "$tmp/m.gguf" 2>"$tmp/err"
-if grep -q "has no tokenizer" "$tmp/err"; then ok "a folder without a tokenizer is told"; else fail "without a tokenizer: $(cat "$tmp/err")"; fi
+if grep -q "has no tokenizer" "$tmp/err"; then ok "a folder without a tokenizer is reported"; else fail "without a tokenizer: $(cat "$tmp/err")"; fi
 echo '{"tokenizer_class":"BertTokenizer"}' >"$tmp/folder/tokenizer_config.json"
 printf '[UNK]\n[CLS]\n[SEP]\n##[a]\n' >"$tmp/folder/vocab.txt"
 "$CLEF" convert "$tmp/folder" "$tmp/m.gguf" 2>"$tmp/err"
-if grep -q 'cannot say token 3, "##\[a\]"' "$tmp/err"; then ok "a token that GGUF cannot write is told"; else fail "##[a]: $(cat "$tmp/err")"; fi
+if grep -q 'cannot say token 3, "##\[a\]"' "$tmp/err"; then ok "a token that GGUF cannot write is reported"; else fail "##[a]: $(cat "$tmp/err")"; fi
 echo '{"tokenizer_class":"PreTrainedTokenizerFast"}' >"$tmp/folder/tokenizer_config.json"
 echo '{"model":{"type":"Mystery"}}' >"$tmp/folder/tokenizer.json"
 refused "an unknown model" 1 "Mystery known --no-tokenizer" "$CLEF" convert "$tmp/folder" "$tmp/x.gguf" -q

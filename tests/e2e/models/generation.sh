@@ -1,4 +1,4 @@
-# generation_config.json: texts are those of transformers' generate(); batches and draft tokens follow the rules, too; what is not applied is told.
+# generation_config.json: texts are those of transformers' generate(); batches and draft tokens follow the rules, too; what is not applied is reported.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof --exact"
@@ -19,11 +19,11 @@ while IFS=$'\t' read -r model beams n ids want json; do
   case $model in demo) path=$demo ;; *) path=$CLEF_SOURCE/tests/fixtures/$model ;; esac
   folder made "$path" "$json"
   case $beams in 1) how="--temp 0" ;; *) how="--beams $beams" ;; esac
-  came=$("$CLEF" run "$tmp/made" --ids "$ids" -n "$n" $how --print-ids -q $plain 2>"$tmp/err")
+  got=$("$CLEF" run "$tmp/made" --ids "$ids" -n "$n" $how --print-ids -q $plain 2>"$tmp/err")
   lines=$((lines + 1))
-  if [ "${came:--}" != "$want" ]; then
+  if [ "${got:--}" != "$want" ]; then
     wrong=$((wrong + 1))
-    echo "$model $ids -n $n $how $json: expected $want, got $came$(cat "$tmp/err")"
+    echo "$model $ids -n $n $how $json: expected $want, got $got$(cat "$tmp/err")"
   fi
 done <"$CLEF_SOURCE/tests/fixtures/generation.txt"
 same "$lines texts are those of transformers" 0 "$wrong"
@@ -37,8 +37,8 @@ free=$("$CLEF" run "$demo" -p "ROMEO:" -n 16 --temp 0 -q --print-ids $plain | se
 if [ "$free" = "$(head -n 1 <<<"$alone")" ]; then fail "the rules change the text"; else ok "the rules change the text"; fi
 ids() { sed -E 's/.*"ids": \[([^]]*)\].*/\1/'; }
 for how in "" "--spec ngram" "--draft $demo"; do
-  came=$("$CLEF" run "$tmp/rules" --file "$tmp/prompts.jsonl" --max-seqs 3 -n 16 --temp 0 -q $how $plain | ids)
-  same "in a batch${how:+, $how}" "$alone" "$came"
+  got=$("$CLEF" run "$tmp/rules" --file "$tmp/prompts.jsonl" --max-seqs 3 -n 16 --temp 0 -q $how $plain | ids)
+  same "in a batch${how:+, $how}" "$alone" "$got"
 done
 check "convert" "$CLEF" convert "$tmp/rules" "$tmp/rules.gguf" -q
 same "a GGUF file keeps the rules" "$(head -n 1 <<<"$alone")" \
@@ -47,17 +47,17 @@ folder config "$demo" ""
 sed -i 's/"vocab_size"/"no_repeat_ngram_size": 2, "bad_words_ids": [[201], [32, 84]], "min_new_tokens": 12, "repetition_penalty": 1.1, "vocab_size"/' "$tmp/config/config.json"
 same "config.json in its place" "$(head -n 1 <<<"$alone")" "$("$CLEF" run "$tmp/config" -p ROMEO: -n 16 --temp 0 -q --print-ids $plain | sed 's/,/, /g')"
 
-# ---- what is told, and refused
-told() {
-  folder told "$demo" "$1"
-  "$CLEF" run "$tmp/told" -p ROMEO: -n 1 --seed 1 $plain ${2:-} 2>&1 >/dev/null | grep -E 'generation_config|recommended' | sed 's/^clef: //'
+# ---- what is reported, and refused
+reported() {
+  folder reported "$demo" "$1"
+  "$CLEF" run "$tmp/reported" -p ROMEO: -n 1 --seed 1 $plain ${2:-} 2>&1 >/dev/null | grep -E 'generation_config|recommended' | sed 's/^clef: //'
 }
-same "what is applied" "generation_config.json: applied: min_length 3, no_repeat_ngram_size 2" "$(told '{"min_length": 3, "no_repeat_ngram_size": 2}')"
+same "what is applied" "generation_config.json: applied: min_length 3, no_repeat_ngram_size 2" "$(reported '{"min_length": 3, "no_repeat_ngram_size": 2}')"
 same "what is not" "generation_config.json: not applied: num_beams 4 (--beams), max_length 50 (-n), epsilon_cutoff 0.1, a_new_key true" \
-  "$(told '{"num_beams": 4, "max_length": 50, "epsilon_cutoff": 0.1, "a_new_key": true, "top_h": null, "diversity_penalty": 0.0, "use_cache": true}')"
-same "beams are applied with --beams" "generation_config.json: not applied: max_length 50 (-n)" "$(told '{"num_beams": 4, "max_length": 50}' "--beams 2")"
-same "recommended options" "recommended by the model: temperature 0.5, top_k 3, repeat_penalty 1.2" "$(told '{"do_sample": true, "temperature": 0.5, "top_k": 3, "repetition_penalty": 1.2}')"
-empty "nothing to tell" "$(told '{"eos_token_id": 0, "num_beams": 1, "suppress_tokens": [], "min_length": 0, "length_penalty": 1.0}')"
+  "$(reported '{"num_beams": 4, "max_length": 50, "epsilon_cutoff": 0.1, "a_new_key": true, "top_h": null, "diversity_penalty": 0.0, "use_cache": true}')"
+same "beams are applied with --beams" "generation_config.json: not applied: max_length 50 (-n)" "$(reported '{"num_beams": 4, "max_length": 50}' "--beams 2")"
+same "recommended options" "recommended by the model: temperature 0.5, top_k 3, repeat_penalty 1.2" "$(reported '{"do_sample": true, "temperature": 0.5, "top_k": 3, "repetition_penalty": 1.2}')"
+empty "nothing to report" "$(reported '{"eos_token_id": 0, "num_beams": 1, "suppress_tokens": [], "min_length": 0, "length_penalty": 1.0}')"
 refuses() {
   folder bad "$demo" "$1"
   refused "$1" 1 "generation_config.json $2" "$CLEF" run "$tmp/bad" -p x -n 1 -q
@@ -77,16 +77,16 @@ done
 folder all "$demo" "{\"suppress_tokens\": [$(seq -s , 0 1023)]}"
 refused "nothing is left" 1 "generation_config.json no token" "$CLEF" run "$tmp/all" -p x -n 1 -q $plain
 
-# ---- what is told
-folder told "$demo" '{"do_sample": true, "temperature": 0.6, "top_k": 7, "repetition_penalty": 1.1, "bad_words_ids": [[201]], "min_new_tokens": 12, "num_beams": 4}'
-sed -i 's/"n_embd"/"zebra": 1, "n_embd"/' "$tmp/told/config.json"
-same "clef info tells what is recommended, applied, and not applied" "temperature 0.6 top_k 7 repeat_penalty 1.1 applied bad_words_ids [[201]], min_new_tokens 12 not_applied num_beams 4 (--beams)" \
-  "$(echo $("$CLEF" info "$tmp/told" 2>/dev/null | sed -n '/^generation$/,/^$/p' | tail -n +2))"
+# ---- what is reported
+folder reported "$demo" '{"do_sample": true, "temperature": 0.6, "top_k": 7, "repetition_penalty": 1.1, "bad_words_ids": [[201]], "min_new_tokens": 12, "num_beams": 4}'
+sed -i 's/"n_embd"/"zebra": 1, "n_embd"/' "$tmp/reported/config.json"
+same "clef info prints what is recommended, applied, and not applied" "temperature 0.6 top_k 7 repeat_penalty 1.1 applied bad_words_ids [[201]], min_new_tokens 12 not_applied num_beams 4 (--beams)" \
+  "$(echo $("$CLEF" info "$tmp/reported" 2>/dev/null | sed -n '/^generation$/,/^$/p' | tail -n +2))"
 same "as JSON, too" '"generation": {"temperature": 0.6, "top_k": 7, "repeat_penalty": 1.1, "applied": "bad_words_ids [[201]], min_new_tokens 12", "not_applied": "num_beams 4 (--beams)"}' \
-  "$("$CLEF" info "$tmp/told" --json 2>/dev/null | grep -o '"generation": {[^}]*}' | sed -E 's/(0\.6|1\.1)0+[0-9]*/\1/g')"
+  "$("$CLEF" info "$tmp/reported" --json 2>/dev/null | grep -o '"generation": {[^}]*}' | sed -E 's/(0\.6|1\.1)0+[0-9]*/\1/g')"
 note="clef: note: keys that are not read: zebra"
-same "clef info tells what is not read" "$note" "$("$CLEF" info "$tmp/told" 2>&1 >/dev/null)"
-same "--verbose, too, and once" "$note" "$("$CLEF" run "$tmp/told" -p a -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
-same "of a file of prompts, too" "$note" "$("$CLEF" run "$tmp/told" --file "$tmp/prompts.jsonl" --max-seqs 2 -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
-empty "without it no" "$("$CLEF" run "$tmp/told" -p a -n 1 2>&1 >/dev/null | grep zebra)"
+same "clef info prints what is not read" "$note" "$("$CLEF" info "$tmp/reported" 2>&1 >/dev/null)"
+same "--verbose, too, and once" "$note" "$("$CLEF" run "$tmp/reported" -p a -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
+same "of a file of prompts, too" "$note" "$("$CLEF" run "$tmp/reported" --file "$tmp/prompts.jsonl" --max-seqs 2 -n 1 --verbose 2>&1 >/dev/null | grep zebra)"
+empty "without it no" "$("$CLEF" run "$tmp/reported" -p a -n 1 2>&1 >/dev/null | grep zebra)"
 finish

@@ -4,10 +4,10 @@ export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 # judged CODE LINES FLAGS...
 judged() {
-  local code=$1 lines=$2 came=0
+  local code=$1 lines=$2 got=0
   shift 2
-  "$CLEF" grammar "$@" >"$tmp/out" 2>"$tmp/err" || came=$?
-  same "grammar ${*:1:3}: exit" "$code" "$came"
+  "$CLEF" grammar "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+  same "grammar ${*:1:3}: exit" "$code" "$got"
   same "grammar ${*:1:3}" "$lines" "$(cat "$tmp/out")"
 }
 schema='{"type": "object", "properties": {"name": {"type": "string", "maxLength": 6}, "age": {"type": "integer", "minimum": 0, "maximum": 120}}, "required": ["age"], "additionalProperties": false}'
@@ -52,9 +52,9 @@ check "times" grep -q "mask: .*p99" <("$CLEF" grammar --cases "$tmp/cases.jsonl"
 # What is generated fits, whatever the seed; a text that was cut is the start of one that does.
 for seed in 1 2 3 4 5 6; do
   "$CLEF" run "$demo" -p "ROMEO:" --json-schema "$tmp/s.json" -n 80 --temp 3 --top-k 0 -s $seed -q >"$tmp/out"
-  came=0
-  "$CLEF" grammar --json-schema "$tmp/s.json" --check -- "$(cat "$tmp/out")" >"$tmp/judged" || came=$?
-  check "seed $seed: $(cat "$tmp/judged")" test $came -ne 1
+  got=0
+  "$CLEF" grammar --json-schema "$tmp/s.json" --check -- "$(cat "$tmp/out")" >"$tmp/judged" || got=$?
+  check "seed $seed: $(cat "$tmp/judged")" test $got -ne 1
 done
 check "one of several" grep -qxE "yes|no" <("$CLEF" run "$demo" -p "ROMEO:" --choice yes,no -q)
 # The constraint begins after a text: first anything, then a number.

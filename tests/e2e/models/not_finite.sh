@@ -1,4 +1,4 @@
-# Numbers that are not finite: quantize, convert and merge refuse them; what is picked, embedded or scored from them ends with an error.
+# Numbers that are not finite: quantize, convert and merge refuse them; what is sampled, embedded or scored from them ends with an error.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 plain="--no-tune --no-proof -q"
@@ -52,8 +52,8 @@ X
 for how in "--temp 0" "--temp 1 --seed 3" "--presence-penalty 0.1 --seed 3" "--temp 0 --spec ngram"; do
   lines() { "$CLEF" run "$1" --file "$tmp/prompts.jsonl" --max-seqs 3 -n 8 $how $plain; }
   lines "$demo" >"$tmp/want"
-  lines "$tmp/late" >"$tmp/came" && fail "$how: exits with 0"
-  same "$how: the others are as they were" "$(sed -n '1p;3p' "$tmp/want")" "$(sed -n '1p;3p' "$tmp/came")"
-  same "$how: one fails" 1 "$(sed -n 2p "$tmp/came" | grep -c '"error": "the logits are not finite')"
+  lines "$tmp/late" >"$tmp/got" && fail "$how: exits with 0"
+  same "$how: the others are as they were" "$(sed -n '1p;3p' "$tmp/want")" "$(sed -n '1p;3p' "$tmp/got")"
+  same "$how: one fails" 1 "$(sed -n 2p "$tmp/got" | grep -c '"error": "the logits are not finite')"
 done
 finish

@@ -1,22 +1,22 @@
 # clef run --prompt-cache: the text with the file is the text without, for each KV type and kind of model; what of the prompt was
-# taken from the file is told; another model's file, or a damaged one, is refused and left as it is.
+# taken from the file is reported; another model's file, or a damaged one, is refused and left as it is.
 . "$(dirname "$0")/../lib.sh"
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0
 demo=$CLEF_SOURCE/share/demo
 oracle=${CLEF_SHARED:-}/oracle/models
 file=$tmp/cache
 
-# without MODEL IDS N FLAGS...: the ids that follow. with: the same with the file; what the file gave goes to $tmp/told.
+# without MODEL IDS N FLAGS...: the ids that follow. with: the same with the file; what the file gave goes to $tmp/reused.
 without() { local model=$1 ids=$2 n=$3; shift 3; "$CLEF" run "$model" --ids "$ids" -n "$n" --print-ids --ignore-eos -q "$@"; }
 with() {
   local model=$1 ids=$2 n=$3
   shift 3
   "$CLEF" run "$model" --ids "$ids" -n "$n" --print-ids --ignore-eos --prompt-cache "$file" "$@" 2>"$tmp/err" || cat "$tmp/err"
-  sed -n 's/^clef: prompt cache: //p' "$tmp/err" >"$tmp/told"
+  sed -n 's/^clef: prompt cache: //p' "$tmp/err" >"$tmp/reused"
 }
 
-# told NAME WANTED
-told() { same "$1, from the file" "$2" "$(cat "$tmp/told")"; }
+# reused NAME WANTED
+reused() { same "$1, from the file" "$2" "$(cat "$tmp/reused")"; }
 
 numbers() { seq -s, "$1" "$2"; }
 
@@ -28,15 +28,15 @@ conversation() {
   rm -f "$file"
   first=$(without "$model" "$prompt" 12 "$@")
   same "$name: a first run" "$first" "$(with "$model" "$prompt" 12 "$@")"
-  told "$name: a first run" "0 of 40 tokens"
+  reused "$name: a first run" "0 of 40 tokens"
   same "$name: the prompt again" "$first" "$(with "$model" "$prompt" 12 "$@")"
-  told "$name: the prompt again" "39 of 40 tokens"
+  reused "$name: the prompt again" "39 of 40 tokens"
   more="$prompt,$first,$(numbers 60 65)"
   same "$name: the text goes on" "$(without "$model" "$more" 8 "$@")" "$(with "$model" "$more" 8 "$@")"
-  told "$name: the text goes on" "51 of 58 tokens"
+  reused "$name: the text goes on" "51 of 58 tokens"
   other="$(numbers 5 30),$(numbers 90 99)"
   same "$name: another end" "$(without "$model" "$other" 8 "$@")" "$(with "$model" "$other" 8 "$@")"
-  told "$name: another end" "26 of 36 tokens"
+  reused "$name: another end" "26 of 36 tokens"
 }
 
 for type in f32 f16 q8_0; do conversation "bundled model, $type" "$demo" --kv-type $type --temp 0; done
@@ -47,9 +47,9 @@ rm -f "$file"
 with "$demo" "$(numbers 5 44)" 0 >"$tmp/none"
 empty "no token: the prompt alone" "$(tr -d '\n' <"$tmp/none")"
 same "after it" "$(without "$demo" "$(numbers 5 45)" 4 --temp 0)" "$(with "$demo" "$(numbers 5 45)" 4 --temp 0)"
-told "after it" "40 of 41 tokens"
+reused "after it" "40 of 41 tokens"
 same "a smaller context" "$(without "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)" "$(with "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)"
-told "a smaller context" "15 of 16 tokens"
+reused "a smaller context" "15 of 16 tokens"
 
 # ---- what is refused -----------------------------------------------------------------------------
 rm -f "$file"
@@ -97,9 +97,9 @@ if [ -d "$oracle/llama" ]; then
     same "recurrent, $type: a first run" "$first" "$(with "$model" "$prompt" 12 --temp 0 --kv-type $type)"
     same "recurrent, $type: the text goes on" "$(without "$model" "$prompt,$first,7,8" 8 --temp 0 --kv-type $type)" \
       "$(with "$model" "$prompt,$first,7,8" 8 --temp 0 --kv-type $type)"
-    told "recurrent, $type: the text goes on" "51 of 54 tokens"
+    reused "recurrent, $type: the text goes on" "51 of 54 tokens"
     same "recurrent, $type: the prompt again" "$first" "$(with "$model" "$prompt" 12 --temp 0 --kv-type $type)"
-    told "recurrent, $type: the prompt again" "0 of 40 tokens"
+    reused "recurrent, $type: the prompt again" "0 of 40 tokens"
   done
 
   # The prompt of an encoder-decoder is its source; what is kept is the beginning of its text.

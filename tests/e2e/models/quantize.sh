@@ -11,12 +11,12 @@ want=$(plainly "$CLEF" run "$demo" $greedy)
 for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4; do
   check "the folder as $type" "$CLEF" quantize "$demo" "$tmp/$type.gguf" $type -q
   case $type in
-    q4_k_m) came=$("$CLEF" run "$tmp/$type.gguf" $greedy) ;;
-    *) came=$(plainly "$CLEF" run "$tmp/$type.gguf" $greedy) ;;
+    q4_k_m) got=$("$CLEF" run "$tmp/$type.gguf" $greedy) ;;
+    *) got=$(plainly "$CLEF" run "$tmp/$type.gguf" $greedy) ;;
   esac
   case $type in
-    f32 | f16) same "$type keeps the ids" "$want" "$came" ;;
-    *) same "$type gives 24 ids" 24 "$(tr , '\n' <<<"$came" | wc -l)" ;;
+    f32 | f16) same "$type keeps the ids" "$want" "$got" ;;
+    *) same "$type gives 24 ids" 24 "$(tr , '\n' <<<"$got" | wc -l)" ;;
   esac
 done
 same "nothing else is left" 15 "$(find "$tmp" -name '*.gguf*' | wc -l)"
@@ -30,7 +30,7 @@ same "vectors and positions stay f32, matrices fill blocks" "position_embd.weigh
   echo $("$CLEF" info "$tmp/q4_k.gguf" | awk '$1 == "position_embd.weight" || $1 == "blk.0.attn_output.weight" || $1 == "blk.0.ffn_down.weight" {
     print ($1 == "position_embd.weight" ? 1 : $1 == "blk.0.ffn_down.weight" ? 2 : 3), $1, $2 }' | sort | cut -d ' ' -f 2-))"
 "$CLEF" quantize "$demo" "$tmp/loud.gguf" q8_0 2>"$tmp/err"
-if grep -q "MiB of weights" "$tmp/err"; then ok "the sizes are told"; else fail "the sizes are told: $(cat "$tmp/err")"; fi
+if grep -q "MiB of weights" "$tmp/err"; then ok "the sizes are reported"; else fail "the sizes are reported: $(cat "$tmp/err")"; fi
 
 refused "an unknown type" 2 "q9_9 q4_k_m" "$CLEF" quantize "$demo" "$tmp/x.gguf" q9_9
 refused "two arguments" 2 "quantize" "$CLEF" quantize "$demo" "$tmp/x.gguf"

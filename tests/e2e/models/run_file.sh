@@ -77,7 +77,7 @@ cp "$tmp/lines.jsonl" "$tmp/lines"
 same "a first line that begins with {" "$(cat "$tmp/answers")" "$(many "$demo" --file "$tmp/lines" --max-seqs 1 --temp 0 -q)"
 printf '{"prompt": "a"}\n{"prompt": "b"}\n' >"$tmp/two.jsonl"
 many "$demo" --file "$tmp/two.jsonl" -n 2 >/dev/null
-same "the seed is told" 1 "$(grep -c 'seed [0-9]* and an index$' "$tmp/err")"
+same "the seed is reported" 1 "$(grep -c 'seed [0-9]* and an index$' "$tmp/err")"
 
 # ---- what is refused, before anything runs ---------------------------------------------------------
 refused_line() { # NAME WORDS LINE
@@ -133,7 +133,7 @@ same "room enough" 0 "$(cat "$tmp/roomy" | sed 's/.*"preemptions": \([0-9]*\).*/
 many "$demo" --file "$tmp/six.jsonl" --ignore-eos --repeatable --kv-tokens 320 --max-seqs 6 >"$tmp/tight"
 if [ "$(sed 's/.*"preemptions": \([0-9]*\).*/\1/' "$tmp/tight" | awk '{ n += $1 } END { print n }')" -gt 0 ]; then ok "a full pool preempts"; else fail "nothing was preempted"; fi
 same "with the same texts" "$(sed 's/, "finish.*//' "$tmp/roomy")" "$(sed 's/, "finish.*//' "$tmp/tight")"
-same "the size of the pool is told" 1 "$(grep -c 'KV cache: 6 sequences of 256 need 1536 positions, 320 fit (--kv-tokens)' "$tmp/err")"
+same "the size of the pool is reported" 1 "$(grep -c 'KV cache: 6 sequences of 256 need 1536 positions, 320 fit (--kv-tokens)' "$tmp/err")"
 prefix="First Citizen: Before we proceed any further, hear me speak. All: Speak, speak."
 printf '{"prompt": "%s one"}\n{"prompt": "%s two"}\n' "$prefix" "$prefix" >"$tmp/shared.jsonl"
 many "$demo" --file "$tmp/shared.jsonl" --max-seqs 1 -n 4 --temp 0 >"$tmp/answers"
@@ -142,7 +142,7 @@ n=$("$CLEF" tokenize "$demo" "$prefix" | tr ',' '\n' | wc -l)
 if [ "$cached" -ge $((n - 1)) ] && [ "$cached" -le $((n + 1)) ]; then ok "the prefix was cached: $cached of $n"; else fail "cached $cached, the prefix has $n"; fi
 many "$demo" --file "$tmp/shared.jsonl" --max-seqs 1 -n 4 --temp 0 --no-prefix-cache >"$tmp/answers"
 same "without the prefix cache" 0 "$(member "$tmp/answers" 2 cached_tokens)"
-same "which is told" 1 "$(grep -c 'prefix cache: off, switched off' "$tmp/err")"
+same "which is reported" 1 "$(grep -c 'prefix cache: off, switched off' "$tmp/err")"
 
 # A chat template of stories260K: the prefix is cached to the token, and the last token is computed in any case.
 stories=${CLEF_SHARED:-}/data/stories260K/stories260K.gguf
@@ -170,11 +170,11 @@ for flags in "--temp 0" "--temp 0.8 --seed 11 --repeat-penalty 1.1"; do
     many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 60 --ignore-eos --repeatable $flags $spec >"$tmp/answers" || fail "$spec: $(cat "$tmp/err")"
     same "$flags $spec changes no text" "$(texts "$tmp/plain")" "$(texts "$tmp/answers")"
     counts=$(sed -n 's/^clef: speculation: \([0-9]*\) draft tokens, \([0-9]*\) accepted (.* %), in \([0-9]*\) of \([0-9]*\) steps; left out in [0-9]* where.*/\1 \2 \3 \4/p' "$tmp/err")
-    if echo "$counts" | awk '{ exit !($1 > 0 && $2 <= $1 && $3 > 0 && $3 <= $4) }'; then ok "which it tells: $counts"; else fail "statistics: $(cat "$tmp/err")"; fi
+    if echo "$counts" | awk '{ exit !($1 > 0 && $2 <= $1 && $3 > 0 && $3 <= $4) }'; then ok "which it reports: $counts"; else fail "statistics: $(cat "$tmp/err")"; fi
   done
 done
 many "$demo" --file "$tmp/prompts.txt" --max-seqs 3 -n 4 >/dev/null
-same "nothing is told without it" 0 "$(grep -c speculation "$tmp/err")"
+same "nothing is reported without it" 0 "$(grep -c speculation "$tmp/err")"
 for value in "" gram ngrams ngram: ngram:0 ngram:3,2 ngram:1,99 ngram:2, ngram:2,3x draft; do
   refused "--spec '$value'" 2 "--spec ngram:MIN,MAX '$value'" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec "$value"
 done

@@ -29,7 +29,7 @@ same "draws of one" "draws 0 0 0 1" "$(last --probs $p --top-k 1 --draws 50)"
 same "draws repeat with a seed" "$(last --probs $p --draws 500 --seed 4)" "$(last --probs $p --draws 500 --seed 4)"
 
 # ---- clef run --------------------------------------------------------------------------------------
-# The host picks from the same logits what the device does: a bias of 0 changes nothing but where it is picked, greedily.
+# The host samples from the same logits what the device does: a bias of 0 changes nothing but where it is sampled, greedily.
 run() { "$CLEF" run "$demo" -p "ROMEO:" -n 40 --ignore-eos -q --print-ids --exact "$@"; }
 same "greedy on the host" "$(run --temp 0)" "$(run --temp 0 --logit-bias 5=0)"
 all="--temp 0.9 --presence-penalty 0.4 --frequency-penalty 0.2 --dry-multiplier 0.8 --xtc-probability 0.3 --typical 0.95 --top-n-sigma 2"

@@ -26,7 +26,7 @@ same "a vocabulary alone is described" "n_tokens 4 [8, 2]" "$(echo $("$CLEF" inf
   sed -n 's/.*\(n_tokens\) *\([0-9]*\)$/\1 \2/p; s/.*head_count_kv = "\(.*\)"$/\1/p'))"
 refused "a vocabulary alone does not run" 1 "vocabulary.gguf no tensors" "$CLEF" run "$tmp/vocabulary.gguf" -p a
 
-# long NAME LIMIT: what stands in $tmp/text comes back from its ids, encoded in LIMIT seconds (sanitizers and loaded machines: no limit).
+# long NAME LIMIT: what is in $tmp/text comes back from its ids, encoded in LIMIT seconds (sanitizers and loaded machines: no limit).
 long() {
   local start=$SECONDS
   "$CLEF" tokenize "$demo" - <"$tmp/text" >"$tmp/ids" || { fail "$1: exited $?"; return; }

@@ -52,7 +52,7 @@ def perplexity(model, ids):
 
 
 def greedy(model, ids):
-    """N tokens and, for each, the logits it was picked of."""
+    """N tokens and, for each, the logits it was sampled from."""
     model.forget()
     out, rows, step = [], [], ids
     for n in range(N):
@@ -104,9 +104,9 @@ far = np.abs(rows - exact).max()
 check(far <= 1e-3 * np.abs(rows).max(), f"logits beside llama.cpp's with f32: {far:.1e} of {np.abs(rows).max():.0f}")
 rounding = np.abs(rounded - exact).max(-1)
 for name, model, most in (("llama.cpp's", quantised, rounding), ("llama.cpp's with f32", same, np.full(N, far))):
-    theirs, picked = greedy(model, prompt)
+    theirs, sampled = greedy(model, prompt)
     n = next((i for i in range(N) if mine[i] != theirs[i]), N)
-    gap = 0 if n == N else picked[n][theirs[n]] - picked[n][mine[n]]
+    gap = 0 if n == N else sampled[n][theirs[n]] - sampled[n][mine[n]]
     check(n == N or gap <= 2 * most[n], f"{n} of {N} greedy tokens as {name}"
           + ("" if n == N else f"; then its two best are {gap:.3f} apart, its rounding is {most[n]:.3f}"))
 sys.exit(failed > 0)

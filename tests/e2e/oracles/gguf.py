@@ -6,7 +6,7 @@ relative error of clef's outputs beside its own for the folder, for
   own      clef's file
   bare     clef's file without clef's own keys
 and whether the four give the same greedy tokens. Where the module llama_cpp is there, also llama.cpp's outputs for clef's file beside
-those for the converter's, and beside clef's (llama). Where a model has GELU, they stand beside transformers' with llama.cpp's GELU, too,
+those for the converter's, and beside clef's (llama). Where a model has GELU, they are compared with transformers' with llama.cpp's GELU, too,
 which is a table from f16 to f16."""
 import json
 import logging
@@ -272,17 +272,17 @@ def greedy(model, ids):
 
 def same_greedy(to, ids, is_decoder):
     """Whether all files give the folder's tokens; those of llama.cpp differ first where its two best logits are as near as it is to clef."""
-    picked = greedy(to, ids)
-    if any(greedy(f"{to}.{kind}.gguf", ids) != picked for kind in ("others", "own", "bare")):
+    sampled = greedy(to, ids)
+    if any(greedy(f"{to}.{kind}.gguf", ids) != sampled for kind in ("others", "own", "bare")):
         return "differs", False
     if not HAS_LLAMA or not is_decoder:
         return "same", True
-    inputs = {"input_ids": np.array([ids + picked[:-1]], np.int32)}
+    inputs = {"input_ids": np.array([ids + sampled[:-1]], np.int32)}
     mine, theirs = (f(to + ".own.gguf", inputs, "logits")[0, len(ids) - 1:] for f in (by_clef, by_llama))
-    n = next((i for i in range(N_GREEDY) if theirs[i].argmax() != picked[i]), N_GREEDY)
+    n = next((i for i in range(N_GREEDY) if theirs[i].argmax() != sampled[i]), N_GREEDY)
     if n == N_GREEDY:
         return "same", True
-    gap, far = theirs[n].max() - theirs[n][picked[n]], np.abs(mine[n] - theirs[n]).max()
+    gap, far = theirs[n].max() - theirs[n][sampled[n]], np.abs(mine[n] - theirs[n]).max()
     return f"{n} as llama.cpp, its next two are {gap:.0e} apart, clef is {far:.0e} away", gap <= 2 * far
 
 

@@ -1,5 +1,5 @@
 # clef run --prompt-cache on ranks: a file that ranks have written is read by one process and by other layouts of ranks, and the other way round.
-# The text is that of a run without the file, and what of the prompt came from the file is told.
+# The text is that of a run without the file, and what of the prompt came from the file is reported.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/lib.sh"
 export CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0

@@ -16,7 +16,7 @@ def run(*args):
 
 
 def text_of(reply):
-    """As run() gives it: a line end at the end of a text cannot be told from that of `clef run`."""
+    """As run() gives it: a line end at the end of a text cannot be distinguished from that of `clef run`."""
     return reply.json["choices"][0]["text"].rstrip("\n")
 
 
@@ -70,12 +70,12 @@ def streams(s):
     r = s.text(prompt, max_tokens=16, temperature=0, stream=True, stream_options={"include_usage": True})
     same("a stream's type", "text/event-stream; charset=utf-8", r.headers["content-type"])
     same("it is not cached", "no-cache", r.headers["cache-control"])
-    came = events(r.text)
-    same("a stream's text", whole, "".join(e["choices"][0]["text"] for e in came if e["choices"]))
+    got = events(r.text)
+    same("a stream's text", whole, "".join(e["choices"][0]["text"] for e in got if e["choices"]))
     check("it ends with [DONE]", r.text.endswith("data: [DONE]\n\n"))
-    same("the last event has no choices", [], came[-1]["choices"])
-    same("and the usage", 16, came[-1]["usage"]["completion_tokens"])
-    check("usage is null before", all(e["usage"] is None for e in came[:-1]))
+    same("the last event has no choices", [], got[-1]["choices"])
+    same("and the usage", 16, got[-1]["usage"]["completion_tokens"])
+    check("usage is null before", all(e["usage"] is None for e in got[:-1]))
     chat = s.chat(max_tokens=12, temperature=0)
     c = events(s.chat(max_tokens=12, temperature=0, stream=True).text)
     same("the first event of a chat", {"role": "assistant", "content": None}, c[0]["choices"][0]["delta"])
@@ -93,7 +93,7 @@ def logprobs(s):
     prompt = "Once upon a time"
     r = s.text(prompt, max_tokens=5, temperature=0, logprobs=3).json["choices"][0]["logprobs"]
     same("tokens of logprobs", 5, len(r["tokens"]))
-    check("the likeliest is the one picked", all(t == max(top, key=top.get) for t, top in zip(r["tokens"], r["top_logprobs"])), r)
+    check("the likeliest is the one sampled", all(t == max(top, key=top.get) for t, top in zip(r["tokens"], r["top_logprobs"])), r)
     check("logprobs are at most 0", all(x <= 0 for x in r["token_logprobs"]))
     whole = s.text(prompt, max_tokens=0, echo=True, logprobs=1)
     e = whole.json["choices"][0]["logprobs"]
@@ -173,7 +173,7 @@ def tokens(s):
     check("continued", c.endswith("Well"), c)
 
 
-def told(s):
+def reported(s):
     m = s.get("/v1/models").json["data"][0]
     same("the model", ("model", "clef"), (m["object"], m["owned_by"]))
     same("by its id", m["id"], s.get("/v1/models/" + m["id"]).json["id"])
@@ -232,7 +232,7 @@ def adapters():
 
 
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
-    for part in (completions, streams, logprobs, formats, embeddings, tokens, told):
+    for part in (completions, streams, logprobs, formats, embeddings, tokens, reported):
         part(server)
     same("it ends with 0", 0, server.stop())
 other_models()

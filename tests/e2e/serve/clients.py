@@ -99,16 +99,16 @@ def slow(s):
     same("and so does a text", 200, s.text("x", max_tokens=2).status)
     last = drips[-1]
     last.settimeout(300)
-    came = b""
+    got = b""
     try:
-        while b"408" not in came:
+        while b"408" not in got:
             piece = last.recv(1000)
             if not piece:
                 break
-            came += piece
+            got += piece
     except OSError:
         pass
-    check("a body that does not come: 408", came.startswith(b"HTTP/1.1 408 ") and b"request_timeout" in came, came[:200])
+    check("a body that does not come: 408", got.startswith(b"HTTP/1.1 408 ") and b"request_timeout" in got, got[:200])
     check("all of them end", s.until(lambda: s.metric("clef_connections") <= 2), s.metric("clef_connections"))
     for c in drips:
         c.close()
@@ -131,12 +131,12 @@ def timeouts():
         r = s.text("x", max_tokens=1)
         check("the queue's time", (r.status, r.code) in ((504, "timeout"), (200, None)), r)
         running.settimeout(300)
-        came = b""
+        got = b""
         while piece := running.recv(65536):
-            came += piece
-            if b"timeout_error" in came or b"[DONE]" in came:
+            got += piece
+            if b"timeout_error" in got or b"[DONE]" in got:
                 break
-        check("a stream's end has a reason", b"timeout_error" in came and b"[DONE]" not in came, came[-300:])
+        check("a stream's end has a reason", b"timeout_error" in got and b"[DONE]" not in got, got[-300:])
         running.close()
         r = s.post("/v1/completions", LONG)
         same("the request's time", (504, "timeout"), (r.status, r.code))
@@ -149,10 +149,10 @@ def drains():
         s.process.send_signal(END)
         time.sleep(0.05)
         running.settimeout(300)
-        came = b""
+        got = b""
         while piece := running.recv(65536):
-            came += piece
-        check("a signal to end: what runs goes on", b"[DONE]" in came, came[-200:])
+            got += piece
+        check("a signal to end: what runs goes on", b"[DONE]" in got, got[-200:])
         same("and it ends with 0", 0, s.process.wait(300))
     with Server("-c", "8192", "--drain-timeout", "0.3", model=MODEL) as s:
         running = s.begin("/v1/completions", LONG | {"stream": True, "max_tokens": 8000})
@@ -167,16 +167,16 @@ def drains():
                 check("new requests get 503", not answer or b" 503 " in answer, answer)
             except OSError:
                 ok("new requests get 503: the server is gone")
-        came = [b"", b""]
+        got = [b"", b""]
         for i, c in enumerate((running, whole)):
             c.settimeout(300)
             try:
                 while piece := c.recv(65536):
-                    came[i] += piece
+                    got[i] += piece
             except OSError:
                 pass
-        check("after the drain: an error event", b"unavailable_error" in came[0], came[0][-300:])
-        check("and a 503", b" 503 " in came[1][:20], came[1][:100])
+        check("after the drain: an error event", b"unavailable_error" in got[0], got[0][-300:])
+        check("and a 503", b" 503 " in got[1][:20], got[1][:100])
         same("it ends with 0, too", 0, s.process.wait(300))
     s = Server("-c", "8192", "--drain-timeout", "1000", model=MODEL)
     running = s.begin("/v1/completions", LONG | {"max_tokens": 8000, "stream": True, "logprobs": 20})

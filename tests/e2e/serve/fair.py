@@ -14,17 +14,17 @@ def is_answered(sockets):
 
 
 def together(n, do):
-    came = [None] * n
+    got = [None] * n
 
     def one(i):
-        came[i] = do(i)
+        got[i] = do(i)
 
     threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    return came
+    return got
 
 
 def texts(s):
@@ -33,10 +33,10 @@ def texts(s):
     hog = s.begin("/v1/completions", {"prompt": [f"x {i}" for i in range(64)], "n": 8, "temperature": 1, "ignore_eos": True})
     check("it has all places", s.until(lambda: s.metric("clef_requests_running") == 8))
     for _ in range(2):
-        came = together(8, lambda i: s.text(f"text {i}", max_tokens=6, temperature=0, ignore_eos=True))
-        same("eight others are answered", [200] * 8, [r.status for r in came])
+        got = together(8, lambda i: s.text(f"text {i}", max_tokens=6, temperature=0, ignore_eos=True))
+        same("eight others are answered", [200] * 8, [r.status for r in got])
     check("while it is not", not is_answered([hog]))
-    wanted = came[3].json["choices"][0]["text"]
+    wanted = got[3].json["choices"][0]["text"]
     check("it goes on", s.until(lambda: s.metric("clef_requests_running") == 8))
     hog.close()
     check("it is gone", s.until(s.idle))
@@ -55,8 +55,8 @@ def embeddings(s):
     s.post("/v1/embeddings", {"input": "warm"})
     hog = s.begin("/v1/embeddings", {"input": ["word " * 30] * 2048})
     check("many inputs run", s.until(lambda: s.metric("clef_requests_running") >= 1))
-    came = [s.post("/v1/embeddings", {"input": f"a text {i}"}).status for i in range(3)]
-    same("another one is answered", [200] * 3, came)
+    got = [s.post("/v1/embeddings", {"input": f"a text {i}"}).status for i in range(3)]
+    same("another one is answered", [200] * 3, got)
     check("before them", not is_answered([hog]))
     hog.close()
     check("they are gone", s.until(s.idle))
@@ -72,10 +72,10 @@ def bodies(s):
     idle = s.metric("process_resident_memory_bytes")
     for name, body, good in (("unknown", b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":[' + b"{}," * 2790000 + b"0]}", 200),
                              ("messages", b'{"messages":[' + b"{}," * 2790000 + b"0]}", 413)):
-        came = together(24, lambda i: s.post("/v1/chat/completions", body))
-        check(f"{name}: each is answered, or refused by its size", all(r.status == good or (r.status, r.code) == (503, "body_memory_full") for r in came), came)
-        check(f"{name}: some are answered", any(r.status == good for r in came))
-        check("a reply 503 says when to come again", all("retry-after" in r.headers for r in came if r.status == 503))
+        got = together(24, lambda i: s.post("/v1/chat/completions", body))
+        check(f"{name}: each is answered, or refused by its size", all(r.status == good or (r.status, r.code) == (503, "body_memory_full") for r in got), got)
+        check(f"{name}: some are answered", any(r.status == good for r in got))
+        check("a reply 503 says when to come again", all("retry-after" in r.headers for r in got if r.status == 503))
     same("one alone", 200, s.post("/v1/chat/completions", b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":[' + b"{}," * 2790000 + b"0]}").status)
     text = s.text("long " * 1000000)
     same("a long text", (400, "context_length_exceeded"), (text.status, text.code))
@@ -89,25 +89,25 @@ def bodies(s):
     with Server("--body-memory", "48", "--chat-template", "chatml", "--queue-timeout", "600") as small:
         body = b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":"' + b"x" * 8000000 + b'"}'
         half = [small.begin("/v1/chat/completions", body, 4000000) for _ in range(3)]
-        came = together(24, lambda i: small.post("/v1/chat/completions", body).status)
-        same("24 bodies are read a few at a time, in the memory of six, and wait for none that stops", [200] * 24, came)
+        got = together(24, lambda i: small.post("/v1/chat/completions", body).status)
+        same("24 bodies are read a few at a time, in the memory of six, and wait for none that stops", [200] * 24, got)
         for c in half:
             c.close()
     with Server("--max-per-address", "24", "--chat-template", "chatml", "--queue-timeout", "600") as full:
-        came, first = [], threading.Event()
+        got, first = [], threading.Event()
 
         def one(i):
             status = full.post("/v1/chat/completions", body).status
             first.set()  # by then the others wait for their turn
             return status
 
-        t = threading.Thread(target=lambda: came.extend(together(24, one)))
+        t = threading.Thread(target=lambda: got.extend(together(24, one)))
         t.start()
         first.wait(60)
         while t.is_alive():
             same("/health beside as many bodies as may be", 200, full.get("/health").status)
             t.join(0.02)
-        check("which end none of them: each is answered, or one too many", len(came) == 24 and set(came) <= {200, 429}, came)
+        check("which end none of them: each is answered, or one too many", len(got) == 24 and set(got) <= {200, 429}, got)
 
 
 def compiles(s):

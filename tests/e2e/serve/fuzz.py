@@ -7,8 +7,8 @@ from serving import Server, check, finish, same
 
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--header-timeout", "1", "-q") as server:
     script = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fuzz", "fuzz_serve.py")
-    came = subprocess.run([sys.executable, script, str(server.port), "6000"], capture_output=True, text=True, check=False)
-    check("6000 requests", came.returncode == 0, came.stdout + came.stderr + server.log[-1000:])
+    got = subprocess.run([sys.executable, script, str(server.port), "6000"], capture_output=True, text=True, check=False)
+    check("6000 requests", got.returncode == 0, got.stdout + got.stderr + server.log[-1000:])
     check("none is left", server.until(server.idle))
     same("it ends with 0", 0, server.stop())
 finish()

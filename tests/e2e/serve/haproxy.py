@@ -71,10 +71,10 @@ class Proxy:
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.socket)
             s.sendall(text.encode() + b"\n")
-            came = b""
+            got = b""
             while piece := s.recv(65536):
-                came += piece
-        return came.decode()
+                got += piece
+        return got.decode()
 
     def rows(self, backend="prefix"):
         head, *lines = self.command("show stat").strip("# \n").split("\n")
@@ -101,7 +101,7 @@ NO_SERVER = '503 {"error": {"message": "no server is ready"'
 
 
 class Sample:
-    """A request and what came of it."""
+    """A request and its result."""
     n_without_server = 0
 
     def __init__(self, port, prefix, question, stream, patient=True):
@@ -139,11 +139,11 @@ class Sample:
         self.text, self.usage = value["choices"][0]["message"]["content"], value["usage"]
 
     def read_stream(self, reply):
-        came = b""
+        got = b""
         while line := reply.readline():
             self.events_at.append(time.monotonic())
-            came += line
-        text = came.decode()
+            got += line
+        text = got.decode()
         if reply.status != 200 or not text.endswith("data: [DONE]\n\n"):
             self.error = f"{reply.status} {text[-300:]}"
             return
@@ -278,7 +278,7 @@ def drained(proxy, servers, wanted):
         load.more(40)
     load.report("a server is drained")
     load.judge("a server is drained", wanted)
-    check("nothing new came while it was drained", not any(s.server == "c" and at + 0.5 < s.began and s.ended < ready for s in load.samples))
+    check("nothing new arrived while it was drained", not any(s.server == "c" and at + 0.5 < s.began and s.ended < ready for s in load.samples))
     check("it has work again after it", any(s.server == "c" and s.began > back for s in load.samples))
 
 
@@ -367,17 +367,17 @@ def one_by_one(proxy, servers, home, wanted):
     proxy.until(lambda: proxy.states()[home[0]] == "DOWN")
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=600) as client:
         client.sendall(long_request(stream=True))
-        came = b""
-        while b"\ndata: " not in came:
-            came += client.recv(1000)
-        second = re.search(rb"x-served-by: ([abc])", came).group(1).decode()
+        got = b""
+        while b"\ndata: " not in got:
+            got += client.recv(1000)
+        second = re.search(rb"x-served-by: ([abc])", got).group(1).decode()
         servers[second].process.kill()
         try:
             while piece := client.recv(65536):
-                came += piece
+                got += piece
         except OSError:
             pass
-    check("killed after the first byte: the stream breaks", b"[DONE]" not in came and not came.endswith(b"\r\n0\r\n\r\n"), came[-300:])
+    check("killed after the first byte: the stream breaks", b"[DONE]" not in got and not got.endswith(b"\r\n0\r\n\r\n"), got[-300:])
     check("and is not sent again", proxy.until(lambda: f"prefix/{second} " in last_line(proxy), 10) and " retries 0 " in last_line(proxy), last_line(proxy))
     for s in servers.values():
         s.process.kill()

@@ -40,7 +40,7 @@ def constraints(s):
 
 
 def refusals(s):
-    """What may change a reply is obeyed or refused by name, known or not; what advises is told."""
+    """What may change a reply is obeyed or refused by name, known or not; what advises is reported."""
     for name, value in {
             "bad_words": ["a"], "guided_whitespace_pattern": "x", "responseFormat": {"type": "json_object"}, "json_mode": True, "stop_regex": "a",
             "options": {"temperature": 0}, "extra_body": {"guided_json": {}}, "parameters": {"stop": ["a"]}, "generationConfig": {}, "n_probs": 3, "suppress_tokens": [1],
@@ -55,7 +55,7 @@ def refusals(s):
     for name, value in {"bad_words": [], "n_probs": 0, "options": {}, "num_beams": 1, "length_penalty": 1.0, "top_a": 0, "echo": False, "dynatemp_range": 0.0, "best_of": 1, "store": False}.items():
         same(f"{name} that changes nothing", 200, chat(s, max_tokens=1, **{name: value}).status)
     r = chat(s, max_tokens=1, user="u", priority=1, metadata={}, cache_prompt=True, zebra=1, nothing=None)
-    same("what advises is told", {"user", "priority", "metadata", "cache_prompt", "zebra"}, set(r.headers["clef-ignored"].split(", ")))
+    same("what advises is reported", {"user", "priority", "metadata", "cache_prompt", "zebra"}, set(r.headers["clef-ignored"].split(", ")))
     same("an embedding's input_type", 400, s.post("/v1/embeddings", {"input": "a", "input_type": "query"}).status)
 
 
@@ -124,7 +124,7 @@ def texts(s):
 
 def limits(s):
     r = s.text("Hi", max_tokens=10 ** 6, stop=["e"])
-    check("max_tokens beyond the context is cut, and told", r.status == 200 and 0 < int(r.headers.get("clef-max-tokens", 0)) < 10 ** 6, r)
+    check("max_tokens beyond the context is cut, and reported", r.status == 200 and 0 < int(r.headers.get("clef-max-tokens", 0)) < 10 ** 6, r)
     check("max_tokens within it is not", "clef-max-tokens" not in s.text("Hi", max_tokens=3).headers)
     same("-1 is not a limit", 200, s.text("Hi", max_tokens=-1, stop=["e"]).status)
     r = s.text(["a"] * 64, n=8, max_tokens=1)
@@ -147,7 +147,7 @@ def echoes(s):
     check("offsets rise", offsets == sorted(offsets) and offsets[0] == 0 and len(offsets) == len(tokens), offsets)
     generated = [i for i, o in enumerate(offsets) if o >= len(prompt)]
     same("and the first generated token's is the prompt's end", (4, len(prompt)), (len(generated), offsets[generated[0]]))
-    same("a token's text stands at its offset", tokens[generated[1]], r["text"][offsets[generated[1]]:][:len(tokens[generated[1]])])
+    same("a token's text is at its offset", tokens[generated[1]], r["text"][offsets[generated[1]]:][:len(tokens[generated[1]])])
     st = events(s.text(prompt, max_tokens=4, temperature=0, echo=True, logprobs=2, stream=True).text)
     same("nor of a stream", plain, "".join(e["choices"][0]["text"] for e in st))
     many = s.text([[5], prompt, [7], "The king"], max_tokens=0, echo=True, logprobs=1, timeout=60)
@@ -160,11 +160,11 @@ def heads(s):
 
     def status(*lines, path=b"/v1/completions", host=b"Host: localhost", length=b"Content-Length: 29"):
         head = [b"POST " + path + b" HTTP/1.1", host, b"Content-Type: application/json", length, *lines, b"Connection: close"]
-        came = s.raw(b"\r\n".join(x for x in head if x) + b"\r\n\r\n" + body, 20)
-        return int(came.split()[1]) if came else 0
+        got = s.raw(b"\r\n".join(x for x in head if x) + b"\r\n\r\n" + body, 20)
+        return int(got.split()[1]) if got else 0
 
-    came = s.raw(b"GET /health HTTP/1.1\r\n\r\n", 20)
-    same("one head for a request without Host", (1, True), (len(re.findall(rb"HTTP/1\.1 \d", came)), came.startswith(b"HTTP/1.1 400 ")))
+    got = s.raw(b"GET /health HTTP/1.1\r\n\r\n", 20)
+    same("one head for a request without Host", (1, True), (len(re.findall(rb"HTTP/1\.1 \d", got)), got.startswith(b"HTTP/1.1 400 ")))
     same("HTTP/1.0 needs none", b"HTTP/1.1 200", s.raw(b"GET /health HTTP/1.0\r\n\r\n", 20)[:12])
     for target, wanted in ((b"http://localhost/v1/completions", 200), (b"HTTP://127.0.0.1:%d/v1/completions?x=1" % s.port, 200), (b"http://evil.example/v1/completions", 403),
                            (b"http://localhost@evil.example/v1/completions", 400), (b"http:///v1/completions", 400)):

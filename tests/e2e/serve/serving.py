@@ -39,8 +39,8 @@ def check(name, condition, why=""):
         fail(name, why)
 
 
-def same(name, wanted, came):
-    check(name, wanted == came, f"expected {wanted!r}, got {came!r}")
+def same(name, wanted, got):
+    check(name, wanted == got, f"expected {wanted!r}, got {got!r}")
 
 
 def finish():
@@ -161,18 +161,18 @@ class Server:
         """Writes bytes and reads to the end, or for some seconds."""
         s = self.open()
         s.settimeout(seconds)
-        came = b""
+        got = b""
         try:
             s.sendall(data)
             while True:
                 piece = s.recv(65536)
                 if not piece:
                     break
-                came += piece
+                got += piece
         except OSError:
             pass
         s.close()
-        return came
+        return got
 
     def metric(self, name, labels=""):
         for line in self.get("/metrics").text.split("\n"):

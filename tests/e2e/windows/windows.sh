@@ -56,10 +56,10 @@ refused "no loader" 1 "no OpenCL loader CLEF_OPENCL" env CLEF_OPENCL="$tmp/none.
 
 # A run with a broken kernel: `how`, and the words of the one line that it says.
 try_broken() {
-  local came
+  local got
   rm -rf "$tmp/cache/proof"
-  came=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$1 win run "$demo" $greedy 2>"$tmp/err")
-  same "$1: the ids are the same" "$want" "$came"
+  got=$(CLEF_DEBUG=$CLEF_DEBUG,break=$variant=$1 win run "$demo" $greedy 2>"$tmp/err")
+  same "$1: the ids are the same" "$want" "$got"
   same "$1: one line says so" 1 "$(grep -c "${variant/./ } .*$2" "$tmp/err")"
 }
 variant=cached_attention.cpu_decode
@@ -76,8 +76,8 @@ fi
 
 if [ "$(POCL_DEVICES="pthread basic" win devices | grep -c '^[0-9]*:[0-9]')" -ge 2 ]; then
   for split in 60,40 1,5; do
-    came=$(CLEF_PROOF=0 POCL_DEVICES="pthread basic" win run "$demo" $greedy -d 0:0,0:1 --split $split 2>&1)
-    same "two devices, $split: the same ids" "$want" "$came"
+    got=$(CLEF_PROOF=0 POCL_DEVICES="pthread basic" win run "$demo" $greedy -d 0:0,0:1 --split $split 2>&1)
+    same "two devices, $split: the same ids" "$want" "$got"
   done
 else
   echo "several devices are not tried: Wine's OpenCL shows one alone"

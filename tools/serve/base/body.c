@@ -28,7 +28,7 @@ typedef struct reader {
     int drops;  /* within a member that is not wanted */
     int32_t depth;
     size_t n_bytes; /* of memory, so far */
-    /* The last string without its escapes: where it stands in the text when values are made, and before as
+    /* The last string without its escapes: where it is in the text when values are made, and before as
      * much as a name has */
     char *string, name[MOST_NAME];
     size_t n_string, room;
@@ -349,7 +349,7 @@ static int read_member(reader *r, json_t *object)
     json_t *value = NULL;
     if (!read_name(r))
         return 0;
-    const char *name = r->string; /* while values are made: it stands in the text */
+    const char *name = r->string; /* while values are made: it is in the text */
     const int leaves = r->depth == 1 && !r->opts->wants(r->opts->user, name);
     r->drops += leaves;
     count(r, MEMBER_BYTES + r->n_string);

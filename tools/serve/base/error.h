@@ -1,4 +1,4 @@
-/* Errors of requests: what a client is told. */
+/* Errors of requests: what a client is sent. */
 #ifndef CLEF_TOOLS_SERVE_BASE_ERROR_H
 #define CLEF_TOOLS_SERVE_BASE_ERROR_H
 

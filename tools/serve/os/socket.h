@@ -32,7 +32,7 @@ int serve_is_address(const char *text);
 int32_t serve_local_port(serve_socket s);
 /** The address of a peer as text, "unix" for a Unix socket. */
 void serve_peer_text(const struct sockaddr *address, char out[64]);
-/** The address that a connection came to, as text without port; "" for a Unix socket. */
+/** The address that a client connected to, as text without port; "" for a Unix socket. */
 void serve_local_text(serve_socket s, char out[64]);
 /** 1 if the peer has closed its side. */
 int serve_socket_gone(serve_socket s);

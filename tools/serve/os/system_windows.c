@@ -97,7 +97,7 @@ int serve_file_is_private(const char *path)
 static HANDLE ends; /* counts those that nobody waited for yet */
 
 /* The system calls it in a thread of its own. It ends the process when the handler of a closed console
- * returns, or after some seconds, so that one does not return. A service is told when any user logs off. */
+ * returns, or after some seconds, so that one does not return. A service hears when any user logs off. */
 static BOOL WINAPI on_control(DWORD event)
 {
     if (event == CTRL_LOGOFF_EVENT)
