@@ -40,7 +40,6 @@ typedef struct clef_caps {
     int32_t fp16, fp64;              /* arithmetic in these types; storing halves needs neither */
     clef_subgroup_support subgroups; /* from extensions */
     int32_t int_dot;                 /* cl_khr_integer_dot_product */
-    int32_t command_buffer;          /* cl_khr_command_buffer */
     /* The fields from here to arm64_bf16 are tested on the device when it is opened: a probe's results were
      * right. In a list of devices they are 0. */
     int32_t subgroup_size;    /* work-items of a subgroup, as reported to a kernel; 0: no subgroups, or
@@ -200,9 +199,6 @@ typedef struct clef_device_speed {
  *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also if the device read other values than were
  *  written). */
 CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
-/** One line that says whether command buffers (cl_khr_command_buffer) are used, and why. Tests them if that
- *  was not done yet. Lives as long as the device. */
-CLEF_API const char *clef_device_command_buffers(clef_device *dev);
 
 /** The last result of clef_device_measure() for this device and driver, from the cache folder.
  *  CLEF_E_NOT_FOUND: not measured yet. */

@@ -163,12 +163,6 @@ class Device:
         """How many plans exist on it: each model's session, embedder or batch has one or more."""
         return int(lib.clef_device_n_plans(self._pointer))
 
-    @property
-    def command_buffers(self) -> str:
-        """One line that says whether command buffers are used, and why."""
-        with self._lock:
-            return text_of(lib.clef_device_command_buffers(self._pointer))
-
     def measure(self, *, known: bool = False) -> dict[str, float]:
         """The device's speed, by the names of clef_device_speed: "read_gb_s", "mad_gflop_s", "launch_us" .. It is
         measured in a few seconds. known=True: the last result that the cache has, else NotFound."""

@@ -120,7 +120,6 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .matrix = has_word(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") ? CLEF_MATRIX_DPAS
                                                                                        : CLEF_MATRIX_NONE,
         .subgroup_demand = has_word(extensions, "cl_intel_required_subgroup_size"),
-        .command_buffer = has_word(extensions, "cl_khr_command_buffer"),
         .opencl_version = parse_version(version),
         .n_units = query_int(id, CL_DEVICE_MAX_COMPUTE_UNITS),
         .max_group = query_int(id, CL_DEVICE_MAX_WORK_GROUP_SIZE),

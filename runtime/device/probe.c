@@ -241,7 +241,6 @@ static const cap_name maskable[] = {
     {"arm_dot", offsetof(clef_caps, arm_dot)},
     {"subgroup_shuffle", offsetof(clef_caps, subgroup_shuffle)},
     {"matrix", offsetof(clef_caps, matrix)},
-    {"command_buffer", offsetof(clef_caps, command_buffer)},
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
     {"x86_avx2", offsetof(clef_caps, x86_avx2)},
@@ -287,7 +286,7 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
                 err, CLEF_E_ARG,
                 "CLEF_DEBUG: caps: '%.*s', expected -NAME[:-NAME...] of cpu unified_memory fp16 fp64 "
                 "subgroups subgroup_shuffle int_dot nv_asm "
-                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx arm64_i8mm "
+                "amd_dot arm_dot matrix x86_vnni x86_avxvnni x86_avx2 x86_amx arm64_i8mm "
                 "arm64_sdot arm64_bf16 x86_amd float_width, or +mma, +wmma, +dpas",
                 (int)n, at);
         if (cap)

@@ -21,14 +21,14 @@ typedef struct clef__executor {
     /** Called while the plan is idle. Sets e->state to NULL. NULL: nothing to do. */
     void (*release)(clef_plan *plan, struct clef__execution *e);
 } clef__executor;
-extern const clef__executor clef__exec_fused, clef__exec_command_buffer, clef__exec_launches;
+extern const clef__executor clef__exec_fused, clef__exec_launches;
 
 /** An executor of a plan, and its state for that plan. */
 typedef struct clef__execution {
     const clef__executor *by;
     void                 *state;
 } clef__execution;
-enum { CLEF_MAX_EXECUTORS = 4 };
+enum { CLEF_MAX_EXECUTORS = 2 };
 
 /** The plan's executor of this kind, NULL if it has none. */
 clef__execution *clef__plan_executor(clef_plan *plan, const clef__executor *by);

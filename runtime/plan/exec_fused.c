@@ -85,13 +85,12 @@ static int has_states(const clef_graph *g)
     return i < g->n_values;
 }
 
-/* CLEF_DEBUG=replay=1 asks for command buffers, which are then preferred. */
 static int can_serve(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
     return plan->hooks && !plan->opts.no_fused_step && !plan->opts.states_of && caps->is_cpu &&
            caps->unified_memory && !plan->dev->profile && !clef__debug_is("fused", "0") &&
-           !clef__debug_is("replay", "1") && has_states(plan->graph);
+           has_states(plan->graph);
 }
 
 uint64_t clef__fused_bytes(const clef_plan *plan)

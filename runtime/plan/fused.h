@@ -16,7 +16,7 @@
  * for it. If no child can be started, the plan's own process builds the program and compares its results with
  * those of the launches.
  *
- * CLEF_DEBUG=fused=0 or replay=1: no fused steps. fused=1: the program is built in this process, and a
+ * CLEF_DEBUG=fused=0: no fused steps. fused=1: the program is built in this process, and a
  * failed build or differing results, which are ignored otherwise, are errors. CLEF_E_CANCELLED. */
 
 /** Bytes of device memory that describe a fused step of the current list; 0 if there will be none. */

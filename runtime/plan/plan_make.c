@@ -128,10 +128,8 @@ static clef_status measure_lists(clef_plan *plan, uint64_t *total, clef_error *e
 
 static clef_status prepare_executors(clef_plan *plan, clef_error *err)
 {
-    static const clef__executor *const by_preference[] = {&clef__exec_fused, &clef__exec_command_buffer};
     clef_status s = CLEF_OK;
-    for (int32_t i = (int32_t)(sizeof by_preference / sizeof *by_preference) - 1; i >= 0; i--)
-        clef__plan_add_executor(plan, by_preference[i]);
+    clef__plan_add_executor(plan, &clef__exec_fused);
     for (int32_t i = 0; i < plan->n_executors && !s; i++)
         if (plan->executors[i].by->prepare)
             s = plan->executors[i].by->prepare(plan, &plan->executors[i], err);

@@ -182,7 +182,6 @@ static int setup(void **state)
     clef_batch *b;
     (void)state;
     set_debug("fused", "0"); /* PoCL compiles a fused step for seconds */
-    set_debug("replay", "0");
     dev = test_device();
     if (!dev || !open_count_layer(&layer))
         return 1;

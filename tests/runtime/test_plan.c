@@ -28,8 +28,6 @@ static clef_device *dev;
 static int setup(void **state)
 {
     (void)state;
-    /* Calls are counted. Whether a command buffer replaces them depends on how fast it was measured to be. */
-    set_debug("replay", "0");
     dev = test_device();
     return !dev || !open_count_layer(&layer);
 }

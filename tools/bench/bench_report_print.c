@@ -36,7 +36,6 @@ static void write_device(FILE *to, const clef_device_info *d)
                            {"arm64_sdot", k->arm64_sdot},
                            {"arm_dot", k->arm_dot},
                            {"base_align", k->base_align},
-                           {"command_buffer", k->command_buffer},
                            {"float_width", k->float_width},
                            {"fp16", k->fp16},
                            {"fp64", k->fp64},

@@ -64,13 +64,13 @@ static void print_device(const clef_device_info *d, int chosen)
            " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n",
            kind_of(k), k->n_units, k->mhz, cli_bytes_text(k->global_bytes, global),
            cli_bytes_text(k->max_alloc_bytes, alloc), cli_bytes_text(k->local_bytes, local), k->max_group);
-    printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width,
+    printf("     float vectors of %" PRId32 "%s%s%s%s%s\n", k->float_width,
            k->unified_memory ? ", memory shared with the host" : "", k->fp16 ? ", fp16" : "",
            k->fp64 ? ", fp64" : "",
            k->subgroups > 1 ? ", subgroups with shuffles"
            : k->subgroups   ? ", subgroups"
                             : "",
-           k->int_dot || k->arm_dot ? ", integer dot" : "", k->command_buffer ? ", command buffers" : "");
+           k->int_dot || k->arm_dot ? ", integer dot" : "");
     if (d->refused[0])
         printf("     refused: %s\n", d->refused);
 }
@@ -156,8 +156,6 @@ static void print_opened(const clef_device_info *d, const devices_options *o)
     if (!s && o->variants)
         printf("     matrix units: %s\n", unit_of(&clef_device_describe(device)->caps, unit));
     if (!s && o->variants)
-        printf("     command buffers: %s\n", clef_device_command_buffers(device));
-    if (!s && o->variants)
         s = cli_variants_print(device, &err);
     clef_device_close(device);
     if (s && err.text[0])
@@ -204,7 +202,6 @@ static void print_json(const clef_device_info *d, int chosen, const devices_opti
         {"subgroups", k->subgroups},
         {"int_dot", k->int_dot},
         {"arm_dot", k->arm_dot},
-        {"command_buffer", k->command_buffer},
         {"opencl_version", k->opencl_version},
         {"n_units", k->n_units},
         {"max_group", k->max_group},
