@@ -22,7 +22,9 @@ clef_value *clef__as_rows(clef_value *x)
     return clef_reshape(x->graph, x, clef_shape_2(clef_n(clef__elements(x, NULL) / N), clef_n(N)));
 }
 
-clef_value *clef__sum_to(clef_value *x, const clef_shape *shape)
+/* The sum of x over all dims in which `shape` has 1 and x has more, in that shape: what undoes a
+ * broadcast. */
+static clef_value *sum_to(clef_value *x, const clef_shape *shape)
 {
     if (!x || clef__shape_equal(&x->shape, shape))
         return x;
@@ -51,7 +53,7 @@ void clef__add_gradient(clef__gradients *gr, clef_value *v, clef_value *d)
 {
     if (!d || !clef__wants_gradient(gr, v))
         return;
-    d = clef__sum_to(d, &v->shape);
+    d = sum_to(d, &v->shape);
     if (d)
         clef__keep_addend(gr, v, (clef__addend){.d = d, .axis = -1});
 }

@@ -20,9 +20,6 @@ void clef__add_gradient(clef__gradients *gr, clef_value *v, clef_value *d);
 void clef__add_gradient_of_part(clef__gradients *gr, clef_value *v, int32_t axis, int32_t start,
                                 clef_value *d);
 
-/** The sum of x over all dims in which `shape` has 1 and x has more, in that shape: what undoes a
- *  broadcast. */
-clef_value *clef__sum_to(clef_value *x, const clef_shape *shape);
 /** x [.., N] as [R, N]. */
 clef_value *clef__as_rows(clef_value *x);
 

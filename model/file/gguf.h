@@ -51,8 +51,6 @@ typedef struct clef_gguf {
 clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err);
 /** clef__gguf_open() for one file, which may be a part. */
 clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *err);
-/** 1 if the file is one of several parts. */
-int         clef__gguf_is_part(const clef_gguf *gguf);
 
 typedef struct clef_gguf_part {
     const char *path; /* in messages */

@@ -28,7 +28,8 @@ static int64_t number_of(const clef_gguf *g, const char *key)
     return clef__gguf_int(g, key, -1);
 }
 
-int clef__gguf_is_part(const clef_gguf *gguf)
+/* 1 if the file is one of several parts. */
+static int gguf_is_part(const clef_gguf *gguf)
 {
     return number_of(gguf, "split.count") > 1;
 }
@@ -197,7 +198,7 @@ static clef_status open_part(const char *path, int32_t no, int32_t count, clef_g
 clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err)
 {
     clef_status status = clef__gguf_open_alone(path, out, err);
-    if (status != CLEF_OK || !clef__gguf_is_part(out))
+    if (status != CLEF_OK || !gguf_is_part(out))
         return status;
     const int32_t count = (int32_t)number_of(out, "split.count");
     status = check_path(path, out, err);

@@ -120,8 +120,6 @@ typedef struct clef_gguf_keys {
 
 /** A key that is looked up is read under its old name too (model/open/gguf_keys.def), and counts as read. */
 int     clef__key_has(clef_gguf_keys *k, const char *key);
-/** Copies a string to out[capacity]; returns 0 and "" if the key is missing or is not a string. */
-int     clef__key_text(clef_gguf_keys *k, const char *key, char *out, size_t capacity);
 /** Reads an array with a number for each layer into bits (hp->sliding_layers). Does nothing if the key is
  *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);

@@ -110,7 +110,8 @@ int clef__key_has(clef_gguf_keys *k, const char *key)
     return find_entry(k, key) != NULL;
 }
 
-int clef__key_text(clef_gguf_keys *k, const char *key, char *out, size_t capacity)
+/* Copies a string to out[capacity]; returns 0 and "" if the key is missing or is not a string. */
+static int key_text(clef_gguf_keys *k, const char *key, char *out, size_t capacity)
 {
     out[0] = 0;
     return find_entry(k, key) && clef__gguf_text(k->gguf, k->key, out, capacity);
@@ -204,7 +205,7 @@ static clef_rope_type scaling_type(clef_gguf_keys *k)
                  {"yarn", CLEF_ROPE_YARN},
                  {"longrope", CLEF_ROPE_LONGROPE}};
     char name[40], shown[40];
-    const int has_type = clef__key_text(k, "rope.scaling.type", name, sizeof name);
+    const int has_type = key_text(k, "rope.scaling.type", name, sizeof name);
     size_t i = 0;
     if (clef__gguf_tensor(k->gguf, "rope_factors_long.weight") ||
         clef__gguf_tensor(k->gguf, "rope_factors_short.weight"))
@@ -394,7 +395,7 @@ static void read_activation(clef_gguf_keys *k, clef_hparams *hp)
     enum { N = sizeof activations / sizeof *activations };
     char name[40], shown[40];
     size_t i = 0;
-    if (!clef__key_text(k, "hidden_activation", name, sizeof name))
+    if (!key_text(k, "hidden_activation", name, sizeof name))
         return;
     while (i < N && strcmp(activations[i].name, name) != 0)
         i++;

@@ -54,7 +54,8 @@ clef_status clef__guide_begin(const clef__guide *g, clef__guide_place *place, cl
     return ops(g)->begin(g->guide.constraint, &place->state, err);
 }
 
-clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err)
+/* Makes g->mask. Statuses of clef_constraint_mask(). */
+static clef_status guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err)
 {
     const clef_token_trie *t = g->guide.trie;
     if (place->begun)
@@ -75,7 +76,9 @@ static size_t match(const char *after, size_t n_matched, char byte)
     return 0;
 }
 
-clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err)
+/* Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
+ * does not allow; another one is to be sampled. */
+static clef_status guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err)
 {
     const clef_token_trie *t = g->guide.trie;
     clef__guide_place next = *place;
@@ -122,11 +125,11 @@ int clef__guide_ends(const clef__guide *g, int32_t id)
 int32_t clef__guide_sample(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,
                            clef__sampler_room *room, const clef__sampler_pick *pick)
 {
-    if (clef__guide_mask(g, place, NULL))
+    if (guide_mask(g, place, NULL))
         return CLEF__PICK_NONE;
     for (;;) {
         const int32_t id = clef__sampler_pick_with(sampler, room, pick);
-        const clef_status s = id < 0 ? CLEF_OK : clef__guide_accept(g, place, id, NULL);
+        const clef_status s = id < 0 ? CLEF_OK : guide_accept(g, place, id, NULL);
         if (s != CLEF_E_ARG)
             return s ? CLEF__PICK_NONE : id;
         g->mask[id / 32] &= ~(1u << id % 32); /* what follows `after` in it is not allowed */

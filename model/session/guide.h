@@ -38,11 +38,6 @@ clef_status clef__guide_set(clef__guide *g, const clef_guide *guide, int32_t n_v
 void        clef__guide_finish(clef__guide *g);
 
 clef_status clef__guide_begin(const clef__guide *g, clef__guide_place *place, clef_error *err);
-/** Makes g->mask. Statuses of clef_constraint_mask(). */
-clef_status clef__guide_mask(const clef__guide *g, const clef__guide_place *place, clef_error *err);
-/** Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
- *  does not allow; another one is to be sampled. */
-clef_status clef__guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err);
 /** Keeps the place of a text that does not run while others do with the same constraint. */
 void clef__guide_keep(const clef__guide *g, clef__guide_place *place);
 /** 1 if the token ends a text. */

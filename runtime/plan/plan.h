@@ -162,8 +162,6 @@ clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const cl
 /** The second half: allocates memory and builds kernels. */
 typedef enum clef__build { CLEF__BUILD_NOW, CLEF__BUILD_AT_USE } clef__build;
 clef_status clef__plan_finish(clef_plan *plan, clef__build when, clef_error *err);
-/** Makes the list of launches for the current symbols, unless there is one. */
-clef_status clef__plan_ready(clef_plan *plan, clef_error *err);
 /** Both halves. Kernels are built by the run that needs them; none is measured or proven first. `tuning`
  *  (NULL: none) moves into the plan and is empty afterwards, on failure too. */
 clef_status clef__plan_make(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,

@@ -177,14 +177,15 @@ static clef_status renew_list(clef_plan *plan, clef_error *err)
     return s;
 }
 
-clef_status clef__plan_ready(clef_plan *plan, clef_error *err)
+/* Makes the list of launches for the current symbols, unless there is one. */
+static clef_status plan_ready(clef_plan *plan, clef_error *err)
 {
     return plan->stale ? renew_list(plan, err) : CLEF_OK;
 }
 
 static clef_status run_plan(clef_plan *plan, clef_error *err)
 {
-    clef_status s = clef__plan_ready(plan, err);
+    clef_status s = plan_ready(plan, err);
     if (!s)
         s = execute_list(plan, err);
     if (s)

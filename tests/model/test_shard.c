@@ -11,7 +11,7 @@
 #include "clef/model.h"
 #include "model/open/arch.h"
 #include "model/open/model.h"
-#include "ranks/shard/side_by_side.h"
+#include "tests/model/side_by_side.h"
 
 enum { MOST_RANKS = 8, TOKENS = 3, POSITIONS = 16 };
 static const double TOLERANCE = 1e-9; /* sums in another order, in double */

@@ -44,31 +44,6 @@ int clef__dfa_has(const clef__dfa *a, const char *text, size_t n)
     return state != CLEF__DEAD && a->ends[state];
 }
 
-uint32_t clef__dfa_count(const clef__dfa *a, uint32_t most)
-{
-    uint32_t count = 0;
-    if (a->n_states > 64)
-        return most;
-    /* texts by length: of so many states, a text longer than that has a loop */
-    uint64_t ways[64] = {1};
-    for (uint32_t length = 0; length <= a->n_states; length++) {
-        uint64_t after[64] = {0};
-        for (uint32_t s = 0; s < a->n_states; s++) {
-            if (!ways[s])
-                continue;
-            if (length == a->n_states || ways[s] > most)
-                return most;
-            count += a->ends[s] ? (uint32_t)ways[s] : 0;
-            if (count >= most)
-                return most;
-            for (uint32_t e = a->first[s]; e < a->first[s + 1]; e++)
-                after[a->edges[e].to] += ways[s] * (a->edges[e].hi - a->edges[e].lo + 1);
-        }
-        memcpy(ways, after, sizeof ways);
-    }
-    return count;
-}
-
 /* ---- joining -------------------------------------------------------------------------------- */
 
 /* Pairs of states, each with the number of its state in the result. */

@@ -70,7 +70,5 @@ uint32_t clef__dfa_step(const clef__dfa *a, uint32_t state, uint32_t code);
 /** 1 if a code point from lo to hi leads on. */
 int clef__dfa_can(const clef__dfa *a, uint32_t state, uint32_t lo, uint32_t hi);
 int clef__dfa_has(const clef__dfa *a, const char *text, size_t n);
-/** The number of texts in the language, at most `most`. */
-uint32_t clef__dfa_count(const clef__dfa *a, uint32_t most);
 
 #endif

@@ -19,11 +19,6 @@ const clef__dfa *clef__number_any(clef__dfas *dfas)
     return of_pattern(dfas, "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
 }
 
-const clef__dfa *clef__number_plain(clef__dfas *dfas)
-{
-    return of_pattern(dfas, "-?(0|[1-9][0-9]*)(\\.[0-9]+)?");
-}
-
 const clef__dfa *clef__number_integer(clef__dfas *dfas, int with_zeros)
 {
     return of_pattern(dfas, with_zeros ? "-?(0|[1-9][0-9]*)(\\.0+)?" : "-?(0|[1-9][0-9]*)");

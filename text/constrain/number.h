@@ -6,8 +6,6 @@
 
 /** All numbers of RFC 8259, with exponents. Every other set here has no exponents, so that digits decide. */
 const clef__dfa *clef__number_any(clef__dfas *dfas);
-/** Numbers without an exponent. */
-const clef__dfa *clef__number_plain(clef__dfas *dfas);
 /** Integers; with_zeros: also with a fraction of zeros, which JSON Schema has called an integer since
  *  draft-06. */
 const clef__dfa *clef__number_integer(clef__dfas *dfas, int with_zeros);

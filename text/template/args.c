@@ -55,8 +55,3 @@ int64_t clef__int_arg(clef__tpl *t, clef__value v, int64_t missing, const char *
     clef__tpl_fail(t, CLEF_E_FORMAT, "%s: expected an integer, got '%s'", what, clef__kind_name(v));
     return missing;
 }
-
-clef__str *clef__str_arg(clef__tpl *t, clef__value v)
-{
-    return v.kind == CLEF__UNDEFINED || v.kind == CLEF__NONE ? NULL : clef__to_str(t, v);
-}

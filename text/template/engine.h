@@ -323,7 +323,6 @@ clef__node *clef__parse_expression(clef__parser *p);
 /** Expressions with commas. parts: what each may be: a whole expression, one without `x if y`, or a name. */
 typedef enum clef__tuple_parts { CLEF__PART_NAME, CLEF__PART_PLAIN, CLEF__PART_ANY } clef__tuple_parts;
 clef__node *clef__parse_tuple(clef__parser *p, clef__tuple_parts parts, int may_be_empty);
-clef__node *clef__parse_call_args(clef__parser *p, clef__node *call); /* from behind the parenthesis */
 clef__node *clef__parse_filters(clef__parser *p, clef__node *of, int without_bar);
 clef__node *clef__parse_primary(clef__parser *p);
 clef__node *clef__new_node(clef__parser *p, clef__node_kind kind);
@@ -353,8 +352,6 @@ void clef__scope_set(clef__tpl *t, clef__scope *scope, clef__str *name, clef__va
 clef__scope *clef__scope_new(clef__tpl *t, clef__scope *parent);
 /** Makes the names that the template sets before it reads them undefined in the present scope: names.c. */
 void clef__own_names(clef__tpl *t, const clef__node *body);
-/** Binds a name, or a tuple of names, in the current scope. */
-void clef__assign(clef__tpl *t, const clef__node *target, clef__value value);
 
 /** Tables by name; NULL: none. */
 clef__builtin *clef__find_filter(const clef__str *name);
@@ -371,7 +368,5 @@ void clef__read_args(clef__tpl *t, const clef__args *args, const char *function,
                      clef__value out[CLEF__TPL_MAX_ARGS]);
 /** An argument as an integer, or `missing`. */
 int64_t clef__int_arg(clef__tpl *t, clef__value v, int64_t missing, const char *what);
-/** An argument as a string: str(v); NULL if it is undefined or None. */
-clef__str *clef__str_arg(clef__tpl *t, clef__value v);
 
 #endif

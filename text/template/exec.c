@@ -35,7 +35,8 @@ void clef__scope_set(clef__tpl *t, clef__scope *s, clef__str *name, clef__value 
     s->names[s->n++] = (clef__name){.name = name, .value = value};
 }
 
-void clef__assign(clef__tpl *t, const clef__node *target, clef__value value)
+/* Binds a name, or a tuple of names, in the current scope. */
+static void assign(clef__tpl *t, const clef__node *target, clef__value value)
 {
     if (t->status)
         return;
@@ -53,7 +54,7 @@ void clef__assign(clef__tpl *t, const clef__node *target, clef__value value)
         if (items && (int64_t)items->n != target->n)
             clef__tpl_fail(t, CLEF_E_FORMAT, "%d names for %zu values", (int)target->n, items->n);
         for (int32_t i = 0; items && i < target->n && !t->status; i++)
-            clef__assign(t, target->list[i], items->at[i]);
+            assign(t, target->list[i], items->at[i]);
     }
 }
 
@@ -97,7 +98,7 @@ static clef__list *loop_items(clef__tpl *t, const clef__node *n, clef__value ove
     clef__value some = clef__list_new(t, CLEF__LIST, 0);
     t->scope = clef__scope_new(t, scope);
     for (size_t i = 0; i < all->n && !t->status; i++) {
-        clef__assign(t, n->a, all->at[i]);
+        assign(t, n->a, all->at[i]);
         if (clef__is_true(clef__eval(t, n->c)))
             clef__list_add(t, some.l, all->at[i]);
     }
@@ -120,7 +121,7 @@ static void run_loop(clef__tpl *t, const clef__node *n, clef__list *items, clef_
     for (; loop->at < items->n && !t->status; loop->at++) {
         t->scope->n = 0; /* what a turn sets is gone after it */
         clef__scope_set(t, t->scope, name, (clef__value){.kind = CLEF__LOOP, .loop = loop});
-        clef__assign(t, n->a, items->at[loop->at]);
+        assign(t, n->a, items->at[loop->at]);
         clef__exec(t, n->d);
         const int leaves = t->leaves;
         t->leaves = 0;
@@ -177,7 +178,7 @@ static void exec_with(clef__tpl *t, const clef__node *n)
     for (int32_t i = 0; i + 1 < n->n && !t->status; i += 2) {
         const clef__value v = clef__eval(t, n->list[i + 1]); /* in the scope outside */
         t->scope = inner;
-        clef__assign(t, n->list[i], v);
+        assign(t, n->list[i], v);
         t->scope = scope;
     }
     t->scope = inner;
@@ -317,10 +318,10 @@ static void exec_one(clef__tpl *t, const clef__node *n)
         exec_if(t, n);
         break;
     case CLEF__N_SET:
-        clef__assign(t, n->a, clef__eval(t, n->b));
+        assign(t, n->a, clef__eval(t, n->b));
         break;
     case CLEF__N_SET_BLOCK:
-        clef__assign(t, n->a, filtered(t, n->b, rendered(t, n->d)));
+        assign(t, n->a, filtered(t, n->b, rendered(t, n->d)));
         break;
     case CLEF__N_MACRO:
         clef__scope_set(t, t->scope, n->name, macro_value(t, n));

@@ -220,7 +220,7 @@ clef__node *clef__parse_tuple(clef__parser *p, clef__tuple_parts parts, int may_
  * ---------------------------------
  */
 
-clef__node *clef__parse_call_args(clef__parser *p, clef__node *call)
+static clef__node *parse_call_args(clef__parser *p, clef__node *call)
 {
     while (!p->t->status && !clef__at_op(p, ")")) {
         if (clef__take_op(p, "**")) {
@@ -279,7 +279,7 @@ static clef__node *parse_call(clef__parser *p, clef__node *callee)
 {
     clef__node *call = clef__new_node(p, CLEF__N_CALL);
     call->a = callee;
-    return clef__parse_call_args(p, call);
+    return parse_call_args(p, call);
 }
 
 static clef__node *parse_postfix(clef__parser *p, clef__node *n)
@@ -328,7 +328,7 @@ static clef__node *parse_filter(clef__parser *p, clef__node *of)
                            n->name->p);
         clef__tpl_fail(p->t, CLEF_E_FORMAT, "no filter '%.*s'", (int)n->name->n, n->name->p);
     }
-    return clef__take_op(p, "(") ? clef__parse_call_args(p, n) : n;
+    return clef__take_op(p, "(") ? parse_call_args(p, n) : n;
 }
 
 static clef__node *parse_test(clef__parser *p, clef__node *of)
@@ -348,7 +348,7 @@ static clef__node *parse_test(clef__parser *p, clef__node *of)
                           (kind == CLEF__T_NAME && !clef__at_word(p, "else") && !clef__at_word(p, "or") &&
                            !clef__at_word(p, "and") && !clef__at_word(p, "if"));
     if (clef__take_op(p, "("))
-        return clef__parse_call_args(p, n);
+        return parse_call_args(p, n);
     if (clef__at_word(p, "is"))
         clef__parse_fail(p, "no second test behind the first: write 'and'");
     else if (takes_one)

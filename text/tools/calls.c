@@ -23,7 +23,8 @@ void clef__calls_cut(clef__calls *calls, int32_t n)
     }
 }
 
-clef_status clef__calls_add(clef__calls *calls, clef__call call, clef_error *err)
+/* Appends a call, and takes over its strings, also on failure. CLEF_E_NOMEM. */
+static clef_status calls_add(clef__calls *calls, clef__call call, clef_error *err)
 {
     if (calls->n == calls->cap) {
         const int32_t cap = 2 * calls->cap + 4;
@@ -192,7 +193,7 @@ clef_status clef__call_from_arguments(clef__slice name, clef__slice id, clef__sl
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a tool call");
     }
     *is_call = 1;
-    return clef__calls_add(calls, call, err);
+    return calls_add(calls, call, err);
 }
 
 static int first_member(clef__slice object, const char *const names[], clef__slice *out)

@@ -18,8 +18,6 @@ typedef struct clef__calls {
 } clef__calls;
 /** Removes the calls from number n on. */
 void clef__calls_cut(clef__calls *calls, int32_t n);
-/** Appends a call, and takes over its strings, also on failure. CLEF_E_NOMEM. */
-clef_status clef__calls_add(clef__calls *calls, clef__call call, clef_error *err);
 
 /** What a block of text turned out to be. */
 typedef enum clef__found {

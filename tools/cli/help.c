@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-int cli_print_wrapped(const char *text, int at, int indent, FILE *to)
+/* Prints the words of `text` from column `at` on, with later lines indented to `indent` and no newline at
+ * the end. Returns the column after the last word. */
+static int print_wrapped(const char *text, int at, int indent, FILE *to)
 {
     for (const char *word = text; *word;) {
         const size_t n = strcspn(word, " \n");
@@ -78,7 +80,7 @@ static void print_option(const cli_option *o, FILE *to)
         at = 0;
     }
     fprintf(to, "%*s", TEXT_COLUMN - at, "");
-    cli_print_wrapped(cli_option_text(o, text, sizeof text), TEXT_COLUMN, TEXT_COLUMN, to);
+    print_wrapped(cli_option_text(o, text, sizeof text), TEXT_COLUMN, TEXT_COLUMN, to);
     fputc('\n', to);
 }
 
@@ -127,7 +129,7 @@ static void print_notes(const char *notes, int is_first, FILE *to)
         if (is_literal)
             fputs(text, to);
         else
-            cli_print_wrapped(text, 0, 0, to);
+            print_wrapped(text, 0, 0, to);
         fputc('\n', to);
         was_literal = is_literal;
     }

@@ -7,10 +7,6 @@
 /** Columns of a help text. */
 enum { CLI_HELP_COLUMNS = 100 };
 
-/** Prints the words of `text` from column `at` on, with later lines indented to `indent` and no newline at
- *  the end. Returns the column after the last word. */
-int cli_print_wrapped(const char *text, int at, int indent, FILE *to);
-
 /** The next paragraph of notes, or NULL at their end. A paragraph is a run of lines up to an empty one. A
  *  line that begins with a blank is a paragraph by itself and is printed unchanged. *n: its bytes; *notes
  *  advances. */

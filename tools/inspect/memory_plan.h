@@ -30,10 +30,6 @@ typedef struct memory_plan {
     const char        *limit;       /* what the size of its pool comes from */
 } memory_plan;
 
-/** What the process allocates for the part: on the device (without weights that are used in the mapped file),
- *  and for staging. */
-uint64_t cli_memory_device(const memory_part *part);
-
 /* The forms of the result; `m` is a memory_plan. */
 clef_status cli_memory_text(void *m, FILE *to, clef_error *err);
 clef_status cli_memory_json(void *m, FILE *to, clef_error *err);

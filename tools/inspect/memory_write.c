@@ -7,7 +7,9 @@
 #include "tools/inspect/memory_plan.h"
 #include "tools/inspect/page.h"
 
-uint64_t cli_memory_device(const memory_part *part)
+/* What the process allocates for the part: on the device (without weights that are used in the mapped file),
+ * and for staging. */
+static uint64_t memory_of_device(const memory_part *part)
 {
     const clef_plan_stats *s = &part->stats;
     return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes +
@@ -39,7 +41,7 @@ static uint64_t total_of(const memory_plan *m)
 {
     uint64_t total = 0;
     for (int32_t i = 0; i < m->n_parts; i++)
-        total += cli_memory_device(&m->parts[i]) + m->parts[i].stats.staging_bytes;
+        total += memory_of_device(&m->parts[i]) + m->parts[i].stats.staging_bytes;
     return total;
 }
 
@@ -157,7 +159,7 @@ clef_status cli_memory_json(void *user, FILE *to, clef_error *err)
         rows_of(p, rows);
         fputs(i ? ",\n {" : "[\n {", to);
         cli_json_member_text(to, &k, "name", p->name);
-        cli_json_member_number(to, &k, "device_bytes", (double)cli_memory_device(p));
+        cli_json_member_number(to, &k, "device_bytes", (double)memory_of_device(p));
         for (int r = 0; r < N_ROWS; r++)
             cli_json_member_number(to, &k, rows[r].key, (double)rows[r].n_bytes);
         cli_json_member_number(to, &k, "packed_bytes", (double)p->stats.packed_bytes);

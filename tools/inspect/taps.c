@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_is_pattern(const char *text)
+static int is_pattern(const char *text)
 {
     return strpbrk(text, "*?") != NULL;
 }
 
-int cli_pattern_fits(const char *pattern, const char *name)
+/* 1 when `name` matches the pattern. */
+static int pattern_fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *from = NULL; /* after the last *, and where to continue in the name if the *
                                               stands for one more character */
@@ -36,7 +37,7 @@ cli_list cli_plain_taps(const cli_list *taps)
 {
     cli_list plain = {0};
     for (int32_t i = 0; i < taps->n; i++)
-        if (!cli_is_pattern(taps->items[i]))
+        if (!is_pattern(taps->items[i]))
             plain.items[plain.n++] = taps->items[i];
     return plain;
 }
@@ -65,13 +66,12 @@ clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cl
 {
     for (int32_t i = 0; i < taps->n; i++) {
         int32_t n = 0;
-        if (!cli_is_pattern(taps->items[i]))
+        if (!is_pattern(taps->items[i]))
             continue;
         for (int32_t k = 0; k < clef_graph_n_values(graph); k++) {
             clef_value *v = clef_graph_value(graph, k);
             const clef_value_info info = clef_value_describe(v);
-            if (info.kind != CLEF_COMPUTED || cli_shows_state(v) ||
-                !cli_pattern_fits(taps->items[i], info.name))
+            if (info.kind != CLEF_COMPUTED || cli_shows_state(v) || !pattern_fits(taps->items[i], info.name))
                 continue;
             n++;
             if (!cli_is_output(graph, info.name))
@@ -88,7 +88,7 @@ clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cl
 static int fits_one(const cli_list *taps, const char *name)
 {
     for (int32_t i = 0; taps && i < taps->n; i++)
-        if (cli_pattern_fits(taps->items[i], name))
+        if (pattern_fits(taps->items[i], name))
             return 1;
     return !taps;
 }

@@ -8,9 +8,6 @@
 int cli_is_output(const clef_graph *graph, const char *name);
 /** 1 when the value is a state, the result of a state update, or a view of either: it changes later. */
 int cli_shows_state(const clef_value *v);
-int cli_is_pattern(const char *text);
-/** 1 when `name` matches the pattern. */
-int cli_pattern_fits(const char *pattern, const char *name);
 /** The taps that are names, not patterns. */
 cli_list cli_plain_taps(const cli_list *taps);
 /** Makes an output of each computed value that a pattern matches, except views of a cache. CLEF_E_NOT_FOUND

@@ -53,7 +53,8 @@ clef_status cli_trace_begin(cli_trace *t, const char *path, const char *model, c
     return CLEF_OK;
 }
 
-void cli_trace_span(cli_trace *t, const char *name, double start, double end)
+/* Adds something that the host did from `start` to `end` (cli_terminal_seconds()). */
+static void add_span(cli_trace *t, const char *name, double start, double end)
 {
     if (!t->events)
         return;
@@ -97,7 +98,7 @@ clef_status cli_trace_step(cli_trace *t, clef_session *session, const char *name
     if (start < 0)
         start = end - (n ? times[n - 1].start_us + times[n - 1].us - times[0].queued_us : 0) * 1e-6;
     const double offset = n ? (start - t->zero) * 1e6 - times[0].queued_us : 0;
-    cli_trace_span(t, name, start, end);
+    add_span(t, name, start, end);
     for (int32_t i = 0; i < n; i++) {
         const double next = i + 1 < n ? times[i + 1].queued_us - times[i].queued_us : 1;
         write_launch(t, &times[i], offset, next > 0 ? next : 0);

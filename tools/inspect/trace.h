@@ -21,8 +21,6 @@ typedef struct cli_trace {
  *  other name gets the events as JSON. The texts are borrowed until the trace ends. */
 clef_status cli_trace_begin(cli_trace *t, const char *path, const char *model, const char *device,
                             clef_error *err);
-/** Adds something that the host did from `start` to `end` (cli_terminal_seconds()). */
-void        cli_trace_span(cli_trace *t, const char *name, double start, double end);
 /** Waits for the session's last step and adds it. `start`: when the host began to enqueue it; negative:
  *  unknown, and computed from its end. */
 clef_status cli_trace_step(cli_trace *t, clef_session *session, const char *name, double start,

@@ -62,7 +62,8 @@ static int has_memory(const char *op)
     return op != NULL;
 }
 
-int cli_value_counts(const clef_value *value)
+/* 1 when `clef compare` looks at the value: it is computed, has memory of its own, and is F32. */
+static int value_counts(const clef_value *value)
 {
     const clef_value_info v = clef_value_describe(value);
     return v.kind == CLEF_COMPUTED && v.dtype == CLEF_F32 && has_memory(v.op);
@@ -88,7 +89,7 @@ int32_t cli_values_next(const clef_graph *graph, int32_t first, const clef_value
     *n = 0;
     for (; i < clef_graph_n_values(graph); i++) {
         const clef_value *v = clef_graph_value(graph, i);
-        if (!cli_value_counts(v))
+        if (!value_counts(v))
             continue;
         const clef_value_info info = clef_value_describe(v);
         sum += bytes_at_bounds(graph, &info);

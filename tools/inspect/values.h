@@ -26,8 +26,6 @@ value_stats cli_value_stats(const value_data *v);
  *  differ. */
 double      cli_value_error(const value_data *a, const value_data *b);
 
-/** 1 when `clef compare` looks at the value: it is computed, has memory of its own, and is F32. */
-int cli_value_counts(const clef_value *value);
 /** Lists the next values from `first` on that fit in memory together, in `list`, which has room for all of
  *  the graph. Returns where to continue. */
 int32_t cli_values_next(const clef_graph *graph, int32_t first, const clef_value **list, int32_t *n);

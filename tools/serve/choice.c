@@ -7,7 +7,7 @@
 #include "tools/serve/keys.h"
 #include "tools/serve/task.h"
 
-size_t serve_n_characters(const char *text, size_t n)
+static size_t count_characters(const char *text, size_t n)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
@@ -30,7 +30,7 @@ int serve_choice_begin(serve_choice *c)
     c->forced = (clef_stream){.tok = s->m.tok};
     c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
     c->format = t->has_tools || s->m.format == CLEF_TOOLS_HARMONY ? s->m.format : CLEF_TOOLS_NONE;
-    c->n_before = serve_n_characters(prompt->text.p, prompt->text.n);
+    c->n_before = count_characters(prompt->text.p, prompt->text.n);
     c->begins = malloc(((size_t)c->run->capacity + 1) * sizeof *c->begins);
     if (!c->begins || (t->p.logprobs && !(c->logprobs = json_array())))
         return no_memory(c);
@@ -87,7 +87,8 @@ static json_t *token_text(const char *bytes, size_t n)
     return json_stringn(out, size);
 }
 
-json_t *serve_token_entry(const serve_model *m, int32_t id, double logprob)
+/* A token as text, or its bytes: an entry of OpenAI's logprobs. */
+static json_t *token_entry(const serve_model *m, int32_t id, double logprob)
 {
     size_t n = 0;
     const char *bytes = clef_tokenizer_bytes(m->tok, id, &n);
@@ -104,10 +105,10 @@ static int tell_logprob(serve_choice *c, int32_t i)
     const serve_task *t = c->task;
     const serve_model *m = &t->r->s->m;
     const serve_token *token = &c->run->tokens[i];
-    json_t *entry = serve_token_entry(m, token->id, (double)token->logprob), *tops = json_array();
+    json_t *entry = token_entry(m, token->id, (double)token->logprob), *tops = json_array();
     for (int32_t k = 0; tops && k < t->p.n_top; k++) {
         const clef_token_logprob *top = &c->run->tops[(size_t)i * (size_t)t->p.n_top + (size_t)k];
-        json_array_append_new(tops, serve_token_entry(m, top->id, (double)top->logprob));
+        json_array_append_new(tops, token_entry(m, top->id, (double)top->logprob));
     }
     if (!entry || !tops)
         return no_memory(c);
@@ -186,7 +187,7 @@ static int take_piece(serve_choice *c, const char *text, size_t n)
     const char *let = NULL;
     size_t n_let = 0;
     c->n_text += n;
-    c->n_characters += serve_n_characters(text, n);
+    c->n_characters += count_characters(text, n);
     if (clef_stop_push(c->stop, text, n, &let, &n_let, &err) != CLEF_OK)
         return no_memory(c);
     return n_let ? take_text(c, let, n_let) : 1;
@@ -213,7 +214,7 @@ static int pass_forced(serve_choice *c, int32_t id)
     clef_error err = {0};
     if (clef_stream_push(&c->forced, id, text, sizeof text, &n, &err) != CLEF_OK)
         return serve_fail_status(&c->task->r->error, &err, SERVE_E_INTERNAL, NULL);
-    c->n_passed += serve_n_characters(text, n);
+    c->n_passed += count_characters(text, n);
     c->n_passed = c->n_passed < c->n_before ? c->n_passed : c->n_before;
     return 1;
 }
@@ -259,7 +260,7 @@ static int take_first_id(serve_choice *c)
 {
     const serve_task *t = c->task;
     const int32_t id = t->prompts[c->prompt].ids[0];
-    json_t *entry = serve_token_entry(&t->r->s->m, id, 0);
+    json_t *entry = token_entry(&t->r->s->m, id, 0);
     if (!entry || json_object_set_new(entry, "logprob", json_null()) != 0 ||
         json_object_set_new(entry, "offset", json_integer(0)) != 0 ||
         json_array_append_new(c->logprobs, entry) != 0)

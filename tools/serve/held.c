@@ -38,7 +38,7 @@ int serve_hold(serve_request *r, size_t n)
     return 1;
 }
 
-void serve_let(serve_request *r, size_t n)
+static void let_go(serve_request *r, size_t n)
 {
     serve_server *s = r->s;
     n = n < r->n_held ? n : r->n_held;
@@ -56,7 +56,7 @@ void serve_let(serve_request *r, size_t n)
 
 void serve_let_all(serve_request *r)
 {
-    serve_let(r, r->n_held);
+    let_go(r, r->n_held);
 }
 
 int serve_grow_body(serve_request *r, size_t n)
@@ -83,6 +83,6 @@ void serve_drop_body(serve_request *r)
     free(r->body);
     r->body = NULL;
     r->room = 0;
-    serve_let(r, room);
+    let_go(r, room);
     serve_turn_give(r);
 }

@@ -55,7 +55,6 @@ typedef struct serve_request {
 
 /** Counts n further bytes of memory for a body or its values. 0: there are no more, and the error is set. */
 int serve_hold(serve_request *r, size_t n);
-void serve_let(serve_request *r, size_t n);
 void serve_let_all(serve_request *r);
 /** Makes room for n more bytes of the body, and a NUL. 0 and an error: there is none. */
 int serve_grow_body(serve_request *r, size_t n);

@@ -319,8 +319,9 @@ static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered
     return 1;
 }
 
-int serve_render(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
-                 clef_rendered *out)
+/* Renders the messages of a request as the prompt's text. Free with clef_rendered_finish(). */
+static int render_messages(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
+                           clef_rendered *out)
 {
     const serve_model *m = &r->s->m;
     clef_error err = {0};
@@ -401,7 +402,7 @@ int serve_task_prompt_chat(serve_task *t)
         t->n_tools = strlen(t->tools);
         t->has_tools = 1;
     }
-    int ok = serve_render(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]);
+    int ok = render_messages(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]);
     if (ok) {
         t->prompts[0].starts_thinking = ends_with_think(&text);
         t->may_think = t->prompts[0].starts_thinking || (r->s->m.has_think_tag && !t->p.continue_final);
@@ -425,7 +426,7 @@ static void read_and_render(void *user)
         (!p.tools || check_tools(r, &p))) {
         if (json_array_size(p.tools))
             tools = json_dumps(p.tools, JSON_COMPACT);
-        if (serve_render(r, &p, tools, tools ? strlen(tools) : 0, &text))
+        if (render_messages(r, &p, tools, tools ? strlen(tools) : 0, &text))
             serve_reply_json(r, json_pack("{s:s%}", "prompt", text.text, text.n_bytes));
     }
     clef_rendered_finish(&text);

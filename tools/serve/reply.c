@@ -44,7 +44,7 @@ static counts count(const serve_task *t)
     return n;
 }
 
-json_t *serve_task_usage(const serve_task *t)
+static json_t *task_usage(const serve_task *t)
 {
     const counts n = count(t);
     return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I, s:I, s:I}}", "prompt_tokens", (json_int_t)n.n_prompt,
@@ -55,7 +55,8 @@ json_t *serve_task_usage(const serve_task *t)
                      "rejected_prediction_tokens", (json_int_t)(n.n_drafted - n.n_accepted));
 }
 
-json_t *serve_task_timings(const serve_task *t)
+/* {"prompt_tokens": ..}, and {"cache_n": ..}. */
+static json_t *task_timings(const serve_task *t)
 {
     const counts n = count(t);
     const double prompt = n.first > n.began ? (n.first - n.began) * 1e3 : 0,
@@ -185,7 +186,7 @@ static json_t *choice_object(serve_choice *c)
     return o;
 }
 
-void serve_task_reply(serve_task *t)
+static void task_reply(serve_task *t)
 {
     serve_request *r = t->r;
     while (!serve_task_done(t))
@@ -196,9 +197,9 @@ void serve_task_reply(serve_task *t)
     for (int32_t i = 0; i < t->n_choices; i++)
         json_array_append_new(choices, choice_object(&t->choices[i]));
     json_object_set_new(root, "choices", choices);
-    json_object_set_new(root, "usage", serve_task_usage(t));
+    json_object_set_new(root, "usage", task_usage(t));
     if (t->p.timings)
-        json_object_set_new(root, "timings", serve_task_timings(t));
+        json_object_set_new(root, "timings", task_timings(t));
     if (t->p.return_ids)
         json_object_set_new(root, "prompt_token_ids", ids_of(t->prompts[0].ids, t->prompts[0].n));
     note_counts(t);
@@ -305,7 +306,7 @@ static int put_choice(serve_choice *c)
     json_t *rest = json_array_size(c->logprobs) ? take_logprobs(c) : json_null();
     json_t *last = chunk_of(c, t->is_chat ? json_object() : json_string(""), rest, c->finish);
     if (t->p.timings && serve_task_done(t) && c->index == t->n_choices - 1)
-        json_object_set_new(last, "timings", serve_task_timings(t));
+        json_object_set_new(last, "timings", task_timings(t));
     return put_event(t, with_ids(c, last));
 }
 
@@ -346,7 +347,7 @@ static int put_end(serve_task *t)
     t->r->tells_usage = 1;
     if (t->p.include_usage) {
         json_t *last = new_chunk(t, json_array());
-        json_object_set_new(last, "usage", serve_task_usage(t));
+        json_object_set_new(last, "usage", task_usage(t));
         if (!put_event(t, last))
             return 0;
     }
@@ -431,7 +432,8 @@ static void finish_stream(void *user)
     serve_task_free(t);
 }
 
-void serve_task_stream(serve_task *t)
+/* The whole reply; the stream. */
+static void task_stream(serve_task *t)
 {
     t->r->stream = (serve_stream){.read = read_stream, .finish = finish_stream, .user = t};
 }
@@ -467,11 +469,11 @@ static void answer(serve_request *r, serve_form form)
     }
     const int ok = p.ok && serve_task_set_picks(t) && serve_task_submit(t);
     if (ok && t->p.stream) {
-        serve_task_stream(t);
+        task_stream(t);
         return;
     }
     if (ok)
-        serve_task_reply(t);
+        task_reply(t);
     if (r->n_prompt < 0 && t->n_choices && r->error.id == SERVE_E_GONE)
         note_counts(t);
     serve_task_free(t);

@@ -99,25 +99,11 @@ void serve_task_end(serve_task *t);
 /** Frees a task that calloc() made, unless the engine still has it. */
 void serve_task_free(serve_task *t);
 
-/** Renders the messages of a request as the prompt's text. Free with clef_rendered_finish(). */
-int serve_render(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
-                 clef_rendered *out);
-
 /** Reads the id of a token. */
 int serve_read_id(serve_request *r, const json_t *value, const char *path, int32_t *out);
 
 int serve_choice_begin(serve_choice *c);
 int serve_choice_take(serve_choice *c);
 void serve_choice_free(serve_choice *c);
-size_t serve_n_characters(const char *text, size_t n);
-/** A token as text, or its bytes: an entry of OpenAI's logprobs. */
-json_t *serve_token_entry(const serve_model *m, int32_t id, double logprob);
-
-/** {"prompt_tokens": ..}, and {"cache_n": ..}. */
-json_t *serve_task_usage(const serve_task *t);
-json_t *serve_task_timings(const serve_task *t);
-/** The whole reply; the stream. */
-void serve_task_reply(serve_task *t);
-void serve_task_stream(serve_task *t);
 
 #endif

@@ -26,12 +26,6 @@ typedef struct plot_log {
     int64_t      n_samples;
 } plot_log;
 
-/** Reads a log. A line that is not a JSON object is an error with its number; unknown events are passed over.
- *  A last line that was cut off is left out. CLEF_E_FORMAT, CLEF_E_NOMEM; CLEF_E_IO after a message, with err
- *  as it was. */
-clef_status plot_read(const char *path, plot_log *out, clef_error *err);
-void        plot_free(plot_log *log);
-
 typedef struct plot_logs {
     plot_log *logs;
     int32_t   n;

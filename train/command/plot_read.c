@@ -71,7 +71,7 @@ static int add_line(plot_log *log, const json_t *line)
     return strcmp(event, "sample") != 0 || !text || add_sample(log, number(line, "step"), text);
 }
 
-clef_status plot_read(const char *path, plot_log *out, clef_error *err)
+static clef_status plot_read(const char *path, plot_log *out, clef_error *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -106,7 +106,10 @@ static void free_series(plot_series *s)
     free(s->value);
 }
 
-void plot_free(plot_log *log)
+/* Reads a log. A line that is not a JSON object is an error with its number; unknown events are passed over.
+ * A last line that was cut off is left out. CLEF_E_FORMAT, CLEF_E_NOMEM; CLEF_E_IO after a message, with err
+ * as it was. */
+static void plot_free(plot_log *log)
 {
     free_series(&log->loss);
     free_series(&log->rate);

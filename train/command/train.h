@@ -56,8 +56,6 @@ void train_close(train_run *r);
 int  train_dry_run(train_run *r);
 /** Trains to the end or to Ctrl-C, and saves. An exit code. */
 int  train_loop(train_run *r);
-/** Whether Ctrl-C was pressed, on any rank. All ranks call this at the same time, and get the same. */
-int  train_stops(train_run *r);
 
 /* ---- the log: one JSON object a line; of rank 0 --------------------------------------------------- */
 
@@ -73,11 +71,5 @@ void train_log_sample(train_run *r, int64_t step, const char *text);
 void train_log_end(train_run *r, int64_t step, const char *reason);
 
 /* ---- on the way ---------------------------------------------------------------------------------- */
-
-/** The mean loss of the validation, and the number of its labels; of at most --eval-rows rows, and of fewer
- *  after Ctrl-C. All ranks call it, and get the same. */
-clef_status train_evaluate(train_run *r, double *loss, int64_t *n_labels, clef_error *err);
-/** Generates from --prompt with the present weights. The caller frees *text. */
-clef_status train_sample(train_run *r, char **text, clef_error *err);
 
 #endif

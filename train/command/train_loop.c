@@ -53,7 +53,8 @@ static void show(const train_run *r, display *d, const clef_train_result *result
 
 /* ---- several ranks ----------------------------------------------------------------------------- */
 
-int train_stops(train_run *r)
+/* Whether Ctrl-C was pressed, on any rank. All ranks call this at the same time, and get the same. */
+static int train_stops(train_run *r)
 {
     double any = cli_terminal_interrupted();
     if (r->ranks && !r->stopped && clef_ranks_sum(r->ranks, &any, 1, NULL) != CLEF_OK)
@@ -70,7 +71,9 @@ static int end_together(int code)
 
 /* ---- evaluation and samples ----------------------------------------------------------------------- */
 
-clef_status train_evaluate(train_run *r, double *loss, int64_t *n_labels, clef_error *err)
+/* The mean loss of the validation, and the number of its labels; of at most --eval-rows rows, and of fewer
+ * after Ctrl-C. All ranks call it, and get the same. */
+static clef_status train_evaluate(train_run *r, double *loss, int64_t *n_labels, clef_error *err)
 {
     const int64_t all = clef_dataset_describe(r->data).splits[CLEF_VALIDATION].n_rows,
                   n = r->o->eval_rows && r->o->eval_rows < all ? r->o->eval_rows : all;
@@ -136,7 +139,8 @@ static clef_status generate(clef_session *session, const clef_tokenizer *tok, in
     return s ? s : append(to, piece, n_bytes, err);
 }
 
-clef_status train_sample(train_run *r, char **text, clef_error *err)
+/* Generates from --prompt with the present weights. The caller frees *text. */
+static clef_status train_sample(train_run *r, char **text, clef_error *err)
 {
     const clef_tokenizer *tok = clef_model_tokenizer(r->model, err);
     const clef_session_opts opts = {.compile = r->o->compile};

@@ -10,7 +10,8 @@
 #include "train/model/checkpoint.h"
 #include "train/model/checkpoint_form.h"
 
-int clef__checkpoint_step(const char *name, uint64_t *step)
+/* The step in a name like ckpt-00000200.clef. Returns 0 for other names. */
+static int checkpoint_step(const char *name, uint64_t *step)
 {
     enum { MOST_DIGITS = 18 };
     static const char begin[] = "ckpt-", end[] = ".clef";
@@ -45,7 +46,7 @@ static clef_status add_file(void *user, const clef__os_file_info *info)
 {
     list *l = user;
     uint64_t step;
-    if (!clef__checkpoint_step(info->name, &step))
+    if (!checkpoint_step(info->name, &step))
         return CLEF_OK;
     file *grown = realloc(l->files, (l->n + 1) * sizeof *grown);
     if (grown)

@@ -12,7 +12,4 @@ static inline uint64_t clef__checkpoint_aligned(uint64_t n)
     return (n + CLEF_CHECKPOINT_ALIGNMENT - 1) / CLEF_CHECKPOINT_ALIGNMENT * CLEF_CHECKPOINT_ALIGNMENT;
 }
 
-/** The step in a name like ckpt-00000200.clef. Returns 0 for other names. */
-int clef__checkpoint_step(const char *name, uint64_t *step);
-
 #endif

@@ -20,7 +20,8 @@ void clef__tokens_close(clef__tokens *t)
 
 /* ---- a file of tokens ------------------------------------------------------------------------ */
 
-int clef__tokens_bind(clef__tokens *t, const char *bytes, size_t n)
+/* Sets the pointers into the bytes of a file of tokens. 0: they are not one (dataset_tokens.c). */
+static int tokens_bind(clef__tokens *t, const char *bytes, size_t n)
 {
     uint32_t numbers[2];
     uint64_t counts[2];
@@ -65,7 +66,7 @@ static int load(const clef__tokens_maker *m, const char *path, const unsigned ch
     const char *bytes = t->file.data;
     const size_t n = t->file.n_bytes;
     if (n > CLEF__TOKENS_HEADER && memcmp(bytes + CLEF__TOKENS_KEY_AT, key, CLEF_SHA256_BYTES) == 0 &&
-        clef__tokens_bind(t, bytes, n) && clef__sha256_is_sealed(bytes, n) &&
+        tokens_bind(t, bytes, n) && clef__sha256_is_sealed(bytes, n) &&
         has_sound_ids(t, clef_tokenizer_n_tokens(m->tok)))
         return 1;
     clef__os_unmap(&t->file);
@@ -144,7 +145,7 @@ static clef_status make(clef__tokens_maker *m, const char *path, const clef_mapp
     }
     st = clef__tokens_write(m, path, text, key, NULL, &memory, err);
     t->memory = memory.at;
-    if (st == CLEF_OK && !clef__tokens_bind(t, memory.at, memory.n))
+    if (st == CLEF_OK && !tokens_bind(t, memory.at, memory.n))
         st = clef__fail(err, CLEF_E_LIMIT, "%s: too many tokens", path);
     return st;
 }

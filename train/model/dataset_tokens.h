@@ -52,9 +52,6 @@ typedef struct clef__tokens_maker {
 clef_status clef__tokens_open(clef__tokens_maker *m, const char *path, clef__tokens *out, clef_error *err);
 void        clef__tokens_close(clef__tokens *t); /* accepts a zeroed one */
 
-/** Sets the pointers into the bytes of a file of tokens. 0: they are not one (dataset_tokens.c). */
-int clef__tokens_bind(clef__tokens *t, const char *bytes, size_t n);
-
 /** Writes the tokens of a mapped text to the file `path`, or, if it is NULL, to *memory, which the caller
  *  frees. A failure of writing has the status CLEF_E_IO (dataset_encode.c). */
 clef_status clef__tokens_write(clef__tokens_maker *m, const char *text_path, const clef_mapping *text,

@@ -38,13 +38,6 @@ struct clef_model_trainer {
     char          fingerprint[CLEF__FINGERPRINT_TEXT]; /* of the model as it was opened */
 };
 
-/** Reads parameter i to t->values. */
-clef_status clef__model_trainer_read(clef_model_trainer *t, int32_t i, clef_train_array which,
-                                     const float **out, clef_error *err);
-/** The present values of the model's weight `name`, with the adapter merged, in t->values; NULL: it is not
- *  trained. */
-clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n, const float **out,
-                                       clef_error *err);
 /** The data of a tensor when the trainer was made, whatever was published since; NULL: of a joined one that
  *  was not read before. */
 const void *clef__model_trainer_begin(const clef_model_trainer *t, const clef_tensor_info *info);

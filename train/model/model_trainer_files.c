@@ -33,8 +33,9 @@ int32_t clef__model_trainer_find(const clef_model_trainer *t, const char *name)
     return -1;
 }
 
-clef_status clef__model_trainer_read(clef_model_trainer *t, int32_t i, clef_train_array which,
-                                     const float **out, clef_error *err)
+/* Reads parameter i to t->values. */
+static clef_status model_trainer_read(clef_model_trainer *t, int32_t i, clef_train_array which,
+                                      const float **out, clef_error *err)
 {
     const int64_t n = clef_trainer_parameter(t->trainer, i).n;
     const clef_status s = grow_values(t, (size_t)n, err);
@@ -90,14 +91,16 @@ const void *clef__model_trainer_begin(const clef_model_trainer *t, const clef_te
     return i < n ? t->publisher.begin[i] : NULL;
 }
 
-clef_status clef__model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n, const float **out,
-                                       clef_error *err)
+/* The present values of the model's weight `name`, with the adapter merged, in t->values; NULL: it is not
+ * trained. */
+static clef_status model_trainer_weight(clef_model_trainer *t, const char *name, uint64_t n,
+                                        const float **out, clef_error *err)
 {
     const int32_t at = clef__model_trainer_find(t, name);
     const clef_tensor_info *stored = clef__model_find(t->model, name);
     *out = NULL;
     if (at >= 0)
-        return clef__model_trainer_read(t, at, CLEF_TRAIN_WEIGHT, out, err);
+        return model_trainer_read(t, at, CLEF_TRAIN_WEIGHT, out, err);
     for (int32_t i = 0; i < t->n_lora; i++)
         if (strcmp(t->lora[i].weight, name) == 0 && stored && clef__model_trainer_begin(t, stored)) {
             clef_status s = grow_values(t, (size_t)n, err);
@@ -126,7 +129,7 @@ static clef_status publish_tensor(clef_model_trainer *t, size_t i, clef_error *e
     const clef_tensor_info *info = clef__tensor_at(t->model, i);
     const uint64_t n = elements(info);
     const float *values;
-    const clef_status s = clef__model_trainer_weight(t, info->name, n, &values, err);
+    const clef_status s = model_trainer_weight(t, info->name, n, &values, err);
     if (s || !values)
         return s;
     if (!clef_dtype_encodes(info->dtype))
@@ -152,7 +155,7 @@ clef_status clef_model_trainer_publish(clef_model_trainer *t, clef_error *err)
 static clef_status read_for_saving(void *user, const char *name, uint64_t n, const float **out,
                                    clef_error *err)
 {
-    return clef__model_trainer_weight(user, name, n, out, err);
+    return model_trainer_weight(user, name, n, out, err);
 }
 
 static clef_lora_save_opts lora_opts(const clef_model_trainer *t, const clef_save_opts *opts)
@@ -260,7 +263,7 @@ static clef_status fetch(void *user, const char *name, const void **out, clef_er
     const fetched *f = user;
     const float *values = NULL;
     (void)name;
-    const clef_status s = clef__model_trainer_read(f->t, f->i, f->which, &values, err);
+    const clef_status s = model_trainer_read(f->t, f->i, f->which, &values, err);
     *out = values;
     ++*f->n_read;
     return s;
@@ -273,7 +276,7 @@ static clef_status read_along(const fetched *each, int32_t n, int32_t n_read, cl
     clef_status s = CLEF_OK;
     for (int32_t i = n_read; i < n && !s; i++)
         if (each[i].which != CLEF_TRAIN_WEIGHT)
-            s = clef__model_trainer_read(each[i].t, each[i].i, each[i].which, &values, err);
+            s = model_trainer_read(each[i].t, each[i].i, each[i].which, &values, err);
     return s;
 }
 

@@ -1,4 +1,4 @@
-#include "ranks/shard/side_by_side.h"
+#include "tests/model/side_by_side.h"
 
 #include <stdlib.h>
 #include <string.h>

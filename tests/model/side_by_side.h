@@ -1,7 +1,7 @@
 /* The reference of a graph that is cut for several ranks: the graphs of all ranks are evaluated side by
-   side. */
-#ifndef CLEF_GRAPH_RANKS_H
-#define CLEF_GRAPH_RANKS_H
+ * side. */
+#ifndef CLEF_TESTS_SIDE_BY_SIDE_H
+#define CLEF_TESTS_SIDE_BY_SIDE_H
 
 #include "graph/cases/oracle.h"
 #include "graph/collective.h"
