@@ -45,7 +45,7 @@ clef_status clef_graph_count(const clef_graph *g, int64_t rows, int64_t keys, cl
             out->state_bytes += (uint64_t)clef__bytes(v, NULL);
         if (v->op == CLEF_OP_NONE || clef__ops[v->op]->view || is_exchange(v))
             continue;
-        const clef_cost cost = clef__ops[v->op]->cost(v, symbols);
+        const clef_cost cost = clef__cost(v, symbols);
         out->n_launches++;
         out->flops += cost.flops;
         out->bytes += cost.bytes;
@@ -64,13 +64,13 @@ static int is_launched(const clef_value *n, const clef_launch *launches, int32_t
 clef_cost clef__launched_cost(const clef_value *n, const clef_launch *launches, int32_t n_launches,
                               const int64_t *symbols)
 {
-    clef_cost sum = clef__ops[n->op]->cost(n, symbols);
+    clef_cost sum = clef__cost(n, symbols);
     for (int32_t i = 0; i < n->n_in; i++) {
         const clef_value *v = n->in[i];
         if (!(clef__ops[n->op]->absorbs >> i & 1) || v->op == CLEF_OP_NONE || !clef__ops[v->op]->lower ||
             is_launched(v, launches, n_launches))
             continue;
-        const clef_cost cost = clef__ops[v->op]->cost(v, symbols);
+        const clef_cost cost = clef__cost(v, symbols);
         sum.flops += cost.flops;
         sum.bytes += cost.bytes;
     }

@@ -126,7 +126,9 @@ typedef struct clef_op_def {
     clef_status (*infer)(clef_value *n, clef_error *err);
     /** Computes n->op's formula in double. in[i].x is NULL for an absent input. */
     void (*ref)(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out);
+    /** NULL: `flops` for each element of the result, and the bytes of inputs and result (clef__cost()). */
     clef_cost (*cost)(const clef_value *n, const int64_t *symbols);
+    float   flops;
     int32_t absorbs; /* bit i: the launch may compute input i itself, which then has none of its own */
     /** Makes the launches for the symbols' current values. NULL: a view, which needs none. Allocates nothing,
      *  because it runs whenever a symbol is bound to a new value. */
@@ -189,7 +191,9 @@ float clef__tolerance(const clef_value *n);
 clef_status clef__infer_same(clef_value *n, clef_error *err);      /* F32, shape of in[0] */
 clef_status clef__infer_gate(clef_value *n, clef_error *err);      /* F32, in[0] and in[1] of one shape */
 clef_status clef__infer_broadcast(clef_value *n, clef_error *err); /* F32, in[0] and in[1] broadcast */
-/** The cost of flops_per_element for each output element, and the bytes of inputs and output. */
+/** The cost of n by its op's definition, and of flops_per_element for each output element with the bytes of
+ *  inputs and output. */
+clef_cost   clef__cost(const clef_value *n, const int64_t *symbols);
 clef_cost   clef__cost_elementwise(const clef_value *n, const int64_t *symbols, double flops_per_element);
 /** Index of (i0..i3) in the dense t; dims of 1 are broadcast. */
 int64_t     clef__ref_at(const clef_ref_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3);

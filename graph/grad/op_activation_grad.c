@@ -37,14 +37,6 @@ static double relu_slope(double x)
         for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++)                          \
             out->x[i] = in[1].x[i] * name_##_slope(in[0].x[i]);                                              \
     }                                                                                                        \
-    static clef_cost name_##_grad_cost(const clef_value *n, const int64_t *symbols)                          \
-    {                                                                                                        \
-        return clef__cost_elementwise(n, symbols, operations);                                               \
-    }                                                                                                        \
-    static clef_status name_##_grad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)           \
-    {                                                                                                        \
-        return clef__lower_elementwise(lo, n, #name_ "_grad", 0, 0, err);                                    \
-    }                                                                                                        \
     const clef_op_def clef__op_##name_##_grad = {                                                            \
         .name = #name_ "_grad",                                                                              \
         .formula = text,                                                                                     \
@@ -53,8 +45,8 @@ static double relu_slope(double x)
         .in = {CLEF_IN_FLOAT, CLEF_IN_F32},                                                                  \
         .infer = clef__infer_gate,                                                                           \
         .ref = name_##_grad_ref,                                                                             \
-        .cost = name_##_grad_cost,                                                                           \
-        .lower = name_##_grad_lower,                                                                         \
+        .flops = operations,                                                                                 \
+        .lower = clef__lower_named,                                                                          \
         .in_place = 3,                                                                                       \
         .cases = "activation_grad",                                                                          \
         .tol = 2e-6f,                                                                                        \

@@ -33,11 +33,6 @@ static void cast_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     }
 }
 
-static clef_cost cast_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
 static clef_status cast_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     enum { SPAN = 8192 };
@@ -66,7 +61,6 @@ const clef_op_def clef__op_cast = {
     .attr_bytes = sizeof(clef_cast_opts),
     .infer = cast_infer,
     .ref = cast_ref,
-    .cost = cast_cost,
     .lower = cast_lower,
     .tol = 0, /* exact */
 };

@@ -277,11 +277,6 @@ static void cross_entropy_grad_ref(const clef_value *n, const clef_ref_tensor *i
     }
 }
 
-static clef_cost cross_entropy_grad_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 3);
-}
-
 static clef_status cross_entropy_grad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     return launch_rows(lo, n, "cross_entropy_grad", n->in[1], n->in[2], n->in[3], err);
@@ -299,7 +294,7 @@ const clef_op_def clef__op_cross_entropy_grad = {
     .attr_bytes = sizeof(cross_entropy_attr),
     .infer = cross_entropy_grad_infer,
     .ref = cross_entropy_grad_ref,
-    .cost = cross_entropy_grad_cost,
+    .flops = 3,
     .lower = cross_entropy_grad_lower,
     .in_place = 1,
     .tol = 2e-6f,

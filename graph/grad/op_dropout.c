@@ -57,11 +57,6 @@ static void dropout_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
     }
 }
 
-static clef_cost dropout_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 16);
-}
-
 static clef_status dropout_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     enum { SPAN = 8192 };
@@ -104,7 +99,7 @@ const clef_op_def clef__op_dropout = {
     .attr_bytes = sizeof(clef_dropout_opts),
     .infer = dropout_infer,
     .ref = dropout_ref,
-    .cost = dropout_cost,
+    .flops = 16,
     .lower = dropout_lower,
     .grad = dropout_grad,
     .in_place = 1,

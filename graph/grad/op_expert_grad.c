@@ -41,11 +41,6 @@ static void gather_elements_grad_ref(const clef_value *n, const clef_ref_tensor 
         }
 }
 
-static clef_cost gather_elements_grad_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
 static clef_status gather_elements_grad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const gather_elements_args args = {.n = clef__size(lo, n),
@@ -77,7 +72,6 @@ const clef_op_def clef__op_gather_elements_grad = {
     .attr_bytes = sizeof(clef__gather_elements_grad_opts),
     .infer = gather_elements_grad_infer,
     .ref = gather_elements_grad_ref,
-    .cost = gather_elements_grad_cost,
     .lower = gather_elements_grad_lower,
     .tol = 1e-6f, /* sums of a few terms */
 };

@@ -55,11 +55,6 @@ static void norm_grad_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
     }
 }
 
-static clef_cost norm_grad_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 12);
-}
-
 static clef_status norm_grad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_norm_opts *o = (const void *)n->attr;
@@ -99,7 +94,7 @@ static clef_status norm_grad_lower(clef_lowering *lo, const clef_value *n, clef_
         .attr_bytes = sizeof(clef_norm_opts),                                                                \
         .infer = norm_grad_infer,                                                                            \
         .ref = norm_grad_ref,                                                                                \
-        .cost = norm_grad_cost,                                                                              \
+        .flops = 12,                                                                                         \
         .lower = norm_grad_lower,                                                                            \
         .in_place = 3,                                                                                       \
         .cases = "norm_grad",                                                                                \

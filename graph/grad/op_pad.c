@@ -51,11 +51,6 @@ static void pad_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_ten
                 }
 }
 
-static clef_cost pad_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
 static clef_status pad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     enum { SPAN = 4096 };
@@ -99,7 +94,6 @@ const clef_op_def clef__op_pad = {
     .attr_bytes = sizeof(clef_pad_opts),
     .infer = pad_infer,
     .ref = pad_ref,
-    .cost = pad_cost,
     .lower = pad_lower,
     .grad = pad_grad,
     .tol = 0, /* exact */

@@ -33,11 +33,6 @@ static void softmax_grad_ref(const clef_value *n, const clef_ref_tensor *in, cle
     }
 }
 
-static clef_cost softmax_grad_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 5);
-}
-
 static clef_status softmax_grad_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef__softmax_grad_opts *o = (const void *)n->attr;
@@ -70,7 +65,7 @@ const clef_op_def clef__op_softmax_grad = {
     .attr_bytes = sizeof(clef__softmax_grad_opts),
     .infer = clef__infer_gate,
     .ref = softmax_grad_ref,
-    .cost = softmax_grad_cost,
+    .flops = 5,
     .lower = softmax_grad_lower,
     .in_place = 3,
     .tol = 5e-6f, /* a sum of up to 1031 terms in groups, exp to 3 ulp */

@@ -99,3 +99,8 @@ clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, cons
     e.out_view = clef__dense_view(e.n);
     return clef__launch_elementwise(lo, &e, err);
 }
+
+clef_status clef__lower_named(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return clef__lower_elementwise(lo, n, clef__ops[n->op]->name, 0, 0, err);
+}

@@ -19,6 +19,8 @@ clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *
 /** Lowers a whole node, whose output is dense and to which in[0] and in[1] broadcast. */
 clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, const char *what, float p,
                                     float q, clef_error *err);
+/** clef__lower_elementwise() for a node whose op has the kernel's name and no parameters. */
+clef_status clef__lower_named(clef_lowering *lo, const clef_value *n, clef_error *err);
 
 /** The view of a dense value with dims n. */
 view_args clef__dense_view(const args_uint n[4]);

@@ -21,11 +21,6 @@ static void affine_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
         out->x[i] = (double)o->scale * in[0].x[i] + (double)o->shift;
 }
 
-static clef_cost affine_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 2);
-}
-
 static clef_status affine_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_affine_opts *o = (const void *)n->attr;
@@ -51,7 +46,7 @@ const clef_op_def clef__op_affine = {
     .way = clef__way_elementwise,
     .sum = clef__sum_affine,
     .ref = affine_ref,
-    .cost = affine_cost,
+    .flops = 2,
     .lower = affine_lower,
     .in_place = 1,
     .grad = affine_rule,

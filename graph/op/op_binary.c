@@ -20,14 +20,6 @@
             out->x[i] = expression;                                                                          \
         }                                                                                                    \
     }                                                                                                        \
-    static clef_cost name_##_cost(const clef_value *n, const int64_t *symbols)                               \
-    {                                                                                                        \
-        return clef__cost_elementwise(n, symbols, 1);                                                        \
-    }                                                                                                        \
-    static clef_status name_##_lower(clef_lowering *lo, const clef_value *n, clef_error *err)                \
-    {                                                                                                        \
-        return clef__lower_elementwise(lo, n, #name_, 0, 0, err);                                            \
-    }                                                                                                        \
     static void name_##_rule(clef__gradients *gr, clef_value *n, clef_value *d)                              \
     {                                                                                                        \
         if (clef__wants_gradient(gr, n->in[0]))                                                              \
@@ -45,8 +37,8 @@
         .way = way_,                                                                                         \
         .sum = sum_,                                                                                         \
         .ref = name_##_ref,                                                                                  \
-        .cost = name_##_cost,                                                                                \
-        .lower = name_##_lower,                                                                              \
+        .flops = 1,                                                                                          \
+        .lower = clef__lower_named,                                                                          \
         .grad = name_##_rule,                                                                                \
         .in_place = 3,                                                                                       \
         .cases = "binary",                                                                                   \

@@ -27,11 +27,6 @@ static void clamped_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
     }
 }
 
-static clef_cost clamped_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 9);
-}
-
 static clef_status clamped_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_clamped_swiglu_opts *o = (const void *)n->attr;
@@ -49,7 +44,7 @@ const clef_op_def clef__op_clamped_swiglu = {
     .infer = clef__infer_gate,
     .way = clef__way_elementwise,
     .ref = clamped_ref,
-    .cost = clamped_cost,
+    .flops = 9,
     .lower = clamped_lower,
     .in_place = 3,
     .tol = 2e-6f, /* alpha g is rounded by 6e-8 of up to 12, exp 3 ulp, quotient 2.5, sum and products 0.5

@@ -24,11 +24,6 @@ static uint64_t bytes_now(const clef_lowering *lo, const clef_value *v)
     return (uint64_t)clef__bytes(v, lo->symbols);
 }
 
-static clef_cost exchange_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 1);
-}
-
 static void copy_tensor(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     (void)n;
@@ -56,7 +51,7 @@ const clef_op_def clef__op_all_reduce = {
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE},
     .infer = clef__infer_same,
     .ref = copy_tensor,
-    .cost = exchange_cost,
+    .flops = 1,
     .lower = reduce_lower,
     .effect = 1,
     .in_place = 1,
@@ -152,7 +147,7 @@ const clef_op_def clef__op_all_gather = {
     .attr_bytes = sizeof(clef__all_gather_opts),
     .infer = gather_infer,
     .ref = gather_ref,
-    .cost = exchange_cost,
+    .flops = 1,
     .lower = gather_lower,
     .effect = 1,
     .proof = CLEF__PROOF_BY_READERS,
@@ -213,7 +208,7 @@ static clef_status peer_lower(clef_lowering *lo, const clef_value *n, clef_error
         .attr_bytes = sizeof(clef__peer_opts),                                                               \
         .infer = peer_infer,                                                                                 \
         .ref = copy_tensor,                                                                                  \
-        .cost = exchange_cost,                                                                               \
+        .flops = 1,                                                                                          \
         .lower = peer_lower,                                                                                 \
         .view = 1,                                                                                           \
         .proof = CLEF__PROOF_BY_READERS,                                                                     \

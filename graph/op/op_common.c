@@ -30,6 +30,12 @@ clef_cost clef__cost_elementwise(const clef_value *n, const int64_t *symbols, do
     return cost;
 }
 
+clef_cost clef__cost(const clef_value *n, const int64_t *symbols)
+{
+    const clef_op_def *def = clef__ops[n->op];
+    return def->cost ? def->cost(n, symbols) : clef__cost_elementwise(n, symbols, (double)def->flops);
+}
+
 int64_t clef__ref_at(const clef_ref_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3)
 {
     i0 = t->n[0] == 1 ? 0 : i0;

@@ -24,16 +24,6 @@ static void copy_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     memcpy(out->x, in[0].x, (size_t)(out->n[0] * out->n[1] * out->n[2] * out->n[3]) * sizeof *out->x);
 }
 
-static clef_cost copy_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
-static clef_status copy_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return clef__lower_elementwise(lo, n, "copy", 0, 0, err);
-}
-
 static void copy_rule(clef__gradients *gr, clef_value *n, clef_value *d)
 {
     clef__add_gradient(gr, n->in[0], d);
@@ -49,8 +39,7 @@ const clef_op_def clef__op_copy = {
     .way = clef__way_elementwise,
     .sum = clef__sum_linear,
     .ref = copy_ref,
-    .cost = copy_cost,
-    .lower = copy_lower,
+    .lower = clef__lower_named,
     .grad = copy_rule,
     .tol = 2e-7f, /* exact; a block's product of scale and number is rounded once */
 };
@@ -153,7 +142,6 @@ const clef_op_def clef__op_concat = {
     .infer = concat_infer,
     .way = clef__way_concat,
     .ref = concat_ref,
-    .cost = copy_cost,
     .lower = concat_lower,
     .at_load = 1, /* joins the biases of weights that are packed together */
     .grad = concat_rule,

@@ -32,11 +32,6 @@ static void positions_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
         out->x[i] = in[0].x[i / out->n[3]] + (double)(i % out->n[3]);
 }
 
-static clef_cost positions_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
 static clef_status positions_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const positions_args args = {
@@ -62,7 +57,6 @@ const clef_op_def clef__op_positions = {
     .attr_bytes = sizeof(clef_positions_opts),
     .infer = positions_infer,
     .ref = positions_ref,
-    .cost = positions_cost,
     .lower = positions_lower,
     .tol = 0, /* integers */
 };

@@ -53,11 +53,6 @@ static void relative_bias_ref(const clef_value *n, const clef_ref_tensor *in, cl
             }
 }
 
-static clef_cost relative_bias_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 0);
-}
-
 static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_relative_bias_opts *o = (const void *)n->attr;
@@ -100,7 +95,6 @@ const clef_op_def clef__op_relative_bias = {
     .infer = relative_bias_infer,
     .way = clef__way_relative_bias,
     .ref = relative_bias_ref,
-    .cost = relative_bias_cost,
     .lower = relative_bias_lower,
     .grad = relative_bias_rule,
     .tol = 0, /* copies */

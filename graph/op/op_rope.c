@@ -110,11 +110,6 @@ static void rope_rule(clef__gradients *gr, clef_value *n, clef_value *d)
     clef__add_gradient(gr, n->in[0], clef_rope(n->graph, d, n->in[1], n->in[2], &back));
 }
 
-static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 3);
-}
-
 /* .defs of the kernel: the places that pairs are read from and written to, and the direction. */
 static int32_t kernel_pairing(clef_rope_pairing pairing, int inverse)
 {
@@ -171,7 +166,7 @@ const clef_op_def clef__op_rope = {
     .infer = rope_infer,
     .way = clef__way_rope,
     .ref = rope_ref,
-    .cost = rope_cost,
+    .flops = 3,
     .lower = rope_lower,
     .grad = rope_rule,
     .fixed = 1 << 1,

@@ -88,11 +88,6 @@ static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
     }
 }
 
-static clef_cost softmax_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 5); /* scale, max, subtract, exp, divide */
-}
-
 static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_softmax_opts *o = (const void *)n->attr;
@@ -180,7 +175,7 @@ const clef_op_def clef__op_softmax = {
     .infer = softmax_infer,
     .way = clef__way_softmax,
     .ref = softmax_ref,
-    .cost = softmax_cost,
+    .flops = 5, /* scale, max, subtract, exp, divide */
     .lower = clef__lower_variant,
     .in_place = 1,
     .grad = softmax_rule,

@@ -27,16 +27,6 @@ static void swiglu_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
         out->x[i] = in[0].x[i] / (1 + exp(-in[0].x[i])) * in[1].x[i];
 }
 
-static clef_cost swiglu_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 5);
-}
-
-static clef_status swiglu_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
-}
-
 static void swiglu_rule(clef__gradients *gr, clef_value *n, clef_value *d)
 {
     clef_graph *g = n->graph;
@@ -57,8 +47,8 @@ const clef_op_def clef__op_swiglu = {
     .infer = clef__infer_gate,
     .way = clef__way_elementwise,
     .ref = swiglu_ref,
-    .cost = swiglu_cost,
-    .lower = swiglu_lower,
+    .flops = 5,
+    .lower = clef__lower_named,
     .in_place = 3,
     .grad = swiglu_rule,
     .tol = 1e-6f, /* exp 3 ulp, quotient 2.5, sum and product 0.5 each (OpenCL 1.2, 7.4), of 6e-8 */

@@ -43,14 +43,6 @@ static clef_value *one_minus(clef_value *x)
             out->x[i] = expression;                                                                          \
         }                                                                                                    \
     }                                                                                                        \
-    static clef_cost name_##_cost(const clef_value *n, const int64_t *symbols)                               \
-    {                                                                                                        \
-        return clef__cost_elementwise(n, symbols, operations);                                               \
-    }                                                                                                        \
-    static clef_status name_##_lower(clef_lowering *lo, const clef_value *n, clef_error *err)                \
-    {                                                                                                        \
-        return clef__lower_elementwise(lo, n, #name_, 0, 0, err);                                            \
-    }                                                                                                        \
     static void name_##_rule(clef__gradients *gr, clef_value *n, clef_value *d)                              \
     {                                                                                                        \
         clef__add_gradient(gr, n->in[0], gradient);                                                          \
@@ -64,8 +56,8 @@ static clef_value *one_minus(clef_value *x)
         .infer = clef__infer_same,                                                                           \
         .way = clef__way_elementwise,                                                                        \
         .ref = name_##_ref,                                                                                  \
-        .cost = name_##_cost,                                                                                \
-        .lower = name_##_lower,                                                                              \
+        .flops = operations,                                                                                 \
+        .lower = clef__lower_named,                                                                          \
         .grad = name_##_rule,                                                                                \
         .in_place = 1,                                                                                       \
         .cases = cases_,                                                                                     \

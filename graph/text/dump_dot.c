@@ -102,7 +102,7 @@ void clef__dot_add(clef__dot_sums *sums, const clef_value *v)
     if (v->op == CLEF_OP_NONE)
         return;
     sums->n_nodes += clef__ops[v->op]->lower != NULL;
-    sums->flops += clef__ops[v->op]->view ? 0 : clef__ops[v->op]->cost(v, NULL).flops;
+    sums->flops += clef__ops[v->op]->view ? 0 : clef__cost(v, NULL).flops;
     for (int32_t k = 0; k < v->n_in; k++)
         if (v->in[k] && v->in[k]->kind == CLEF_WEIGHT)
             sums->elements += (double)clef__elements(v->in[k], NULL);

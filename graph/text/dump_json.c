@@ -62,7 +62,7 @@ static void write_op(FILE *to, const clef_value *n)
             clef__write_attr(to, n, attr, 1);
             sep = ", ";
         }
-    const clef_cost cost = def->view ? (clef_cost){0} : def->cost(n, NULL);
+    const clef_cost cost = def->view ? (clef_cost){0} : clef__cost(n, NULL);
     fprintf(to, "}, \"flops\": %.0f, \"bytes\": %.0f", cost.flops, cost.bytes);
 }
 

@@ -30,9 +30,9 @@ static double worst_seconds(const clef_graph *g, const int64_t *symbols, rates r
     double worst = 0;
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *n = g->values[i];
-        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower || !clef__ops[n->op]->cost)
+        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower)
             continue;
-        const clef_cost cost = clef__ops[n->op]->cost(n, symbols);
+        const clef_cost cost = clef__cost(n, symbols);
         const double seconds = cost.flops / r.flops + cost.bytes / r.bytes;
         worst = seconds > worst ? seconds : worst;
     }

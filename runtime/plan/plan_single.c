@@ -199,9 +199,8 @@ static clef_status run_plan(clef_plan *plan, clef_error *err)
 static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
 {
     const clef_op_def *def = n->op == CLEF_OP_NONE ? NULL : clef__ops[n->op];
-    return def && def->lower && def->cost
-               ? clef__launched_cost(n, plan->launches, plan->n_launches, plan->symbols)
-               : (clef_cost){0};
+    return def && def->lower ? clef__launched_cost(n, plan->launches, plan->n_launches, plan->symbols)
+                             : (clef_cost){0};
 }
 
 static clef_plan_stats describe_plan(const clef_plan *plan)

@@ -263,7 +263,7 @@ static double flops_at_bounds(const clef_graph *g)
         symbols[i] = g->symbols[i].bound;
     for (int32_t i = 0; i < g->n_values; i++)
         if (g->values[i]->op != CLEF_OP_NONE) {
-            const clef_cost cost = clef__ops[g->values[i]->op]->cost(g->values[i], symbols);
+            const clef_cost cost = clef__cost(g->values[i], symbols);
             flops += cost.flops + cost.bytes / 8;
         }
     return flops;

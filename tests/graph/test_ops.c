@@ -228,7 +228,6 @@ static void test_op(void **state)
     const double start = processor_seconds();
     int failed = 0, left = 0;
     assert_non_null(op->ref);
-    assert_non_null(op->cost);
     shard.next = planned->first;
     for (int32_t i = 0; next_variant(op, &i);)
         left++;

@@ -55,11 +55,6 @@ static clef_status infer_update(clef_value *n, clef_error *err)
     return clef__infer_same(n, err);
 }
 
-static clef_cost update_cost(const clef_value *n, const int64_t *symbols)
-{
-    return clef__cost_elementwise(n, symbols, 12);
-}
-
 /* ---- accumulate ------------------------------------------------------------------------------- */
 
 clef_value *clef_accumulate(clef_graph *g, clef_value *state, clef_value *x, clef_value *keep)
@@ -99,7 +94,7 @@ const clef_op_def clef__op_accumulate = {
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_F32 | CLEF_IN_DENSE},
     .infer = accumulate_infer,
     .ref = accumulate_ref,
-    .cost = update_cost,
+    .flops = 12,
     .lower = accumulate_lower,
     .view = 1,
     .writes = 1,
@@ -275,7 +270,7 @@ const clef_op_def clef__op_adamw = {
     .attr_bytes = sizeof(clef_optimizer_opts),
     .infer = step_infer,
     .ref = adamw_ref,
-    .cost = update_cost,
+    .flops = 12,
     .lower = step_lower,
     .view = 1,
     .writes = 1 << 0 | 1 << 2 | 1 << 3,
@@ -295,7 +290,7 @@ const clef_op_def clef__op_sgd = {
     .attr_bytes = sizeof(clef_optimizer_opts),
     .infer = step_infer,
     .ref = sgd_ref,
-    .cost = update_cost,
+    .flops = 12,
     .lower = step_lower,
     .view = 1,
     .writes = 1 << 0 | 1 << 2,
