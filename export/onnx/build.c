@@ -169,6 +169,14 @@ const char *clef__onnx_share(onnx_export *x, const char *key, const char *name)
     return name;
 }
 
+int clef__onnx_is_shared(const onnx_export *x, const char *name)
+{
+    for (size_t i = 0; i < x->shared.n; i++)
+        if (((const onnx_once *)x->shared.items[i])->name == name)
+            return 1;
+    return 0;
+}
+
 void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, const int64_t *dims, int32_t rank,
                             const void *data, size_t n)
 {

@@ -98,6 +98,9 @@ void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, cons
 const char *clef__onnx_shared(onnx_export *x, const char *key);
 const char *clef__onnx_share(onnx_export *x, const char *key, const char *name); /* returns name */
 
+/** 1 when the tensor of that name (the same pointer) was kept for others. */
+int clef__onnx_is_shared(const onnx_export *x, const char *name);
+
 /** An I64 [1] tensor that holds the dim. */
 const char *clef__onnx_dim(onnx_export *x, clef_dim d);
 /** An I64 [n] tensor of them. */

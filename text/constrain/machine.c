@@ -262,7 +262,7 @@ static void follow_added(clef__machine *m, uint32_t begin, uint32_t old_base, ui
     const uint32_t end = m->n_out;
     m->base = end;
     for (uint32_t i = begin; i < end && !m->work.status; i++)
-        machine_follow(m, m->out[i], code);
+        clef__machine_follow(m, m->out[i], code);
     const uint32_t n = m->n_out;
     m->base = old_base;
     m->n_out = begin;
@@ -306,7 +306,7 @@ static void follow_text(clef__machine *m, const clef__frame *f, uint32_t code)
 }
 
 /* Adds the frames that follow frame `id` by a code point. */
-static void machine_follow(clef__machine *m, uint32_t id, uint32_t code)
+void clef__machine_follow(clef__machine *m, uint32_t id, uint32_t code)
 {
     const clef__frame f = m->frames[id];
     if (f.op == CLEF__OP_SET) {
@@ -334,7 +334,7 @@ uint32_t clef__machine_step(clef__machine *m, uint32_t config, uint32_t code)
     if (config == CLEF__NO_CONFIG)
         return CLEF__NO_CONFIG;
     for (uint32_t i = m->first[config]; i < m->first[config + 1] && !m->work.status; i++)
-        machine_follow(m, m->items[i], code);
+        clef__machine_follow(m, m->items[i], code);
     const uint32_t to = clef__machine_take(m);
     if (!m->work.status)
         *step = (clef__step){config, code, to};

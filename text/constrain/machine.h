@@ -149,6 +149,8 @@ uint32_t clef__machine_take(clef__machine *m);
 void clef__machine_add(clef__machine *m, uint32_t frame);
 /** Adds the frames after what was on `parent` is complete. */
 void clef__machine_pop(clef__machine *m, uint32_t parent);
+/** Adds the frames that follow frame `id` by a code point. */
+void clef__machine_follow(clef__machine *m, uint32_t id, uint32_t code);
 /** Pops, and follows what is then on top. */
 void clef__machine_pop_follow(clef__machine *m, uint32_t parent, uint32_t code);
 /** As clef__machine_follow(), for JSON's frames: json_machine.c. */
