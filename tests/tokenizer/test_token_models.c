@@ -2,179 +2,108 @@
  * with them. Also pairs of texts, and their truncation. The expected ids are those of Hugging Face's
  * tokenizers. */
 #define TEST_NAME "test-token-models"
+#include "tests/cases.h"
 #include "tests/tokenizer/tokenizers.h"
 
-#define SPECIAL(id, text) "{\"id\":" id ",\"content\":\"" text "\",\"special\":true}"
+/* ---- cases: tests/fixtures/tokenizer_models.json */
 
-/* ---- WordPiece, WordLevel */
-
-#define WORDS                                                                                                \
-    "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"ab\":3,\"##c\":4,\"##cd\":5,\"d\":6,\".\":7,\"\\u4e2d\":8,\"##." \
-    "\":9,\"abc\":10}"
-#define BERT_MODEL                                                                                           \
-    "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":5,\"vocab\":" WORDS "}"
-#define BERT_POST "{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",1],\"sep\":[\"[SEP]\",2]}"
-#define BERT_JSON                                                                                            \
-    ROOT("{\"type\":\"BertNormalizer\"}", "{\"type\":\"BertPreTokenizer\"}", BERT_MODEL,                     \
-         "{\"type\":\"WordPiece\"}", BERT_POST, "[" SPECIAL("1", "[CLS]") "," SPECIAL("2", "[SEP]") "]")
-
-static void test_wordpiece(void **state)
+static clef_tokenizer *open_case(const json_t *c)
 {
-    (void)state;
-    clef_tokenizer *tok = must_open_json(BERT_JSON);
-    WITH_SPECIAL(tok, "", "1 2");
-    WITH_SPECIAL(tok, "ABC d.", "1 10 6 7 2");
-    IDS(tok, "abcc ABCD abx", "10 4 0 0"); /* the longest piece first, without backtracking */
-    IDS(tok,
-        "ab\xE4\xB8\xAD"
-        "d",
-        "3 8 6");
-    IDS(tok, "abcccc abccc", "0 10 4 4"); /* a word of six characters is too long */
-    IDS(tok,
-        "\xC3\xA1"
-        "b [SEP]d",
-        "3 2 6");
-    TEXT(tok, "abc d.", 1, 10, 6, 7, 2);
-    TEXT(tok, "ab \xE4\xB8\xAD d", 3, 8, 6);
-    assert_int_equal(clef_tokenizer_find(tok, "abc"), 10);
-    assert_int_equal(clef_tokenizer_find(tok, "abcd"), -1);
-    clef_tokenizer_close(tok);
+    char *json = json_dumps(json_object_get(c, "tokenizer"), JSON_REAL_PRECISION(15));
+    clef_tokenizer *tok = must_open_json(json);
+    free(json);
+    return tok;
 }
 
-static void test_wordlevel(void **state)
+static void check_encoding(const clef_tokenizer *tok, const json_t *c, const char *key, clef_special special)
 {
-    (void)state;
-    clef_tokenizer *tok = must_open_json(
-        ROOT("null", "{\"type\":\"WhitespaceSplit\"}",
-             "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"ab\":1,\"c\":2}}", "null",
-             "null", "[]"));
-    IDS(tok, "ab c  x", "1 2 0");
-    IDS(tok, "abc", "0");
-    IDS(tok, "", "");
-    TEXT(tok, "ab c ?", 1, 2, 0);
-    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_UNK), 0);
-    clef_tokenizer_close(tok);
+    const json_t *list = json_object_get(c, key), *row;
+    size_t i;
+    json_array_foreach(list, i, row) {
+        const json_t *text = json_array_get(row, 0);
+        check_ids(tok, json_string_value(text), json_string_length(text), special,
+                  json_string_value(json_array_get(row, 1)));
+    }
 }
 
-/* ---- Unigram */
-
-#define PIECES                                                                                               \
-    "[[\"<unk>\",0.0],[\"" META_SPACE "\",-2.0],[\"a\",-3.0],[\"b\",-3.5],[\"ab\",-4.0],[\"" META_SPACE      \
-    "a\",-3.2],[\"bab\",-5.5],"                                                                              \
-    "[\"<0xC3>\",-9.0],[\"<0xA9>\",-9.0]]"
-#define UNIGRAM(fallback)                                                                                    \
-    "{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":" fallback ",\"vocab\":" PIECES "}"
-#define UNIGRAM_JSON(fallback) ROOT("null", META(""), UNIGRAM(fallback), META(""), "null", "[]")
-
-static void test_unigram(void **state)
+static void check_decoding(const clef_tokenizer *tok, const json_t *c)
 {
-    (void)state;
-    clef_tokenizer *tok = must_open_json(UNIGRAM_JSON("false"));
-    IDS(tok, "ab", "1 4"); /* -2 - 4 is more than -3.2 - 3.5 */
-    IDS(tok, "a bab", "5 1 6");
-    IDS(tok, "abab", "5 6");
-    IDS(tok, "zz a\xC3\xA9", "1 0 5 0"); /* a run of unknown characters is one */
-    IDS(tok, "bb", "1 3 3");
-    IDS(tok, "", "");
-    TEXT(tok, "a bab", 5, 1, 6);
-    clef_tokenizer_close(tok);
-    tok = must_open_json(UNIGRAM_JSON("true"));
-    IDS(tok, "zz a\xC3\xA9", "1 0 5 7 8");
-    clef_tokenizer_close(tok);
+    const json_t *list = json_object_get(c, "texts"), *row;
+    size_t i;
+    json_array_foreach(list, i, row) {
+        int32_t ids[16], n = 0;
+        const char *text = json_string_value(json_array_get(row, 0));
+        char *at = (char *)(uintptr_t)json_string_value(json_array_get(row, 1));
+        for (char *end; n < 16; at = end, n++) {
+            ids[n] = (int32_t)strtol(at, &end, 10);
+            if (end == at)
+                break;
+        }
+        check_text(tok, ids, n, text, strlen(text));
+    }
 }
 
-/* ---- BPE whose symbols know where in a word they are */
-
-#define SUFFIXED                                                                                             \
-    "{\"type\":\"BPE\",\"unk_token\":\"<|e|>\",\"end_of_word_suffix\":\"</"                                  \
-    "w>\",\"vocab\":{\"a\":0,\"b\":1,\"a</w>\":2,\"b</w>\":3,"                                               \
-    "\"ab</w>\":4,\"ab\":5,\"<|e|>\":6},\"merges\":[\"a b</w>\",\"a b\"]}"
-#define PREFIXED                                                                                             \
-    "{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,\"##b\":1,\"ab\":2,\"##a\":"  \
-    "3,\"##ba\":4},"                                                                                         \
-    "\"merges\":[\"##b ##a\",\"a ##b\"]}"
-
-static void test_affixes(void **state)
-{
-    (void)state;
-    clef_tokenizer *tok = must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}", SUFFIXED,
-                                              "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "null", "[]"));
-    IDS(tok, "ab a", "4 2");
-    IDS(tok, "abab b", "5 4 3");
-    IDS(tok, "x ab", "6 4");
-    TEXT(tok, "ab a", 4, 2);
-    TEXT(tok, "abab b", 5, 4, 3);
-    clef_tokenizer_close(tok);
-    tok = must_open_json(ROOT("null", "{\"type\":\"Whitespace\"}", PREFIXED, "null", "null", "[]"));
-    IDS(tok, "ab", "2");
-    IDS(tok, "aba abab", "0 4 0 4 1");
-    IDS(tok, "b", "");
-    clef_tokenizer_close(tok);
-}
-
-/* ---- pairs */
-
-typedef struct pair_case {
-    const char *a, *b; /* b NULL: one text */
-    clef_encode_opts opts;
-    const char *ids, *types;
-    int32_t n_cut;
-} pair_case;
-
-static void check_numbers(const char *what, const int32_t *got, int32_t n, const char *wanted)
+static void check_numbers(const json_t *pair, const char *key, const int32_t *got, int32_t n)
 {
     char text[256] = "";
     for (int32_t i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "", got[i]);
-    if (strcmp(text, wanted) != 0)
-        fail_msg("%s: %s, expected %s", what, text, wanted);
+    if (strcmp(text, case_text(pair, key)) != 0)
+        fail_case(pair, "%s: got %s", key, text);
 }
 
-static void check_pairs(const clef_tokenizer *tok, const pair_case *cases, size_t n)
+static void check_pairs(const clef_tokenizer *tok, const json_t *c)
 {
-    for (size_t i = 0; i < n; i++) {
-        const pair_case *c = &cases[i];
+    const json_t *list = json_object_get(c, "pairs"), *pair;
+    size_t i;
+    json_array_foreach(list, i, pair) {
+        const char *a = case_text(pair, "a"), *b = case_text(pair, "b"),
+                   *truncate = case_text(pair, "truncate");
+        const clef_encode_opts opts = {.special =
+                                           case_text(pair, "special") ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD,
+                                       .max_tokens = (int32_t)case_number(pair, "max_tokens", 0),
+                                       .truncate = !truncate                        ? CLEF_TRUNCATE_LONGEST
+                                                   : strcmp(truncate, "first") == 0 ? CLEF_TRUNCATE_FIRST
+                                                                                    : CLEF_TRUNCATE_SECOND};
         clef_encoded out;
         clef_error err = {0};
-        if (clef_tokenizer_encode_pair(tok, c->a, strlen(c->a), c->b, c->b ? strlen(c->b) : 0, &c->opts, &out,
-                                       &err) != CLEF_OK)
-            fail_msg("case %zu: %s", i, err.text);
-        check_numbers(c->a, out.ids, out.n, c->ids);
-        check_numbers(c->a, out.types, out.n, c->types);
-        assert_int_equal(out.n_cut, c->n_cut);
+        ok(clef_tokenizer_encode_pair(tok, a, strlen(a), b, b ? strlen(b) : 0, &opts, &out, &err), &err);
+        check_numbers(pair, "ids", out.ids, out.n);
+        check_numbers(pair, "types", out.types, out.n);
+        assert_int_equal(out.n_cut, case_number(pair, "n_cut", 0));
         clef_encoded_finish(&out);
     }
 }
 
-static void test_bert_pairs(void **state)
+static void check_model(const json_t *c)
+{
+    clef_tokenizer *tok = open_case(c);
+    check_encoding(tok, c, "ids", CLEF_SPECIAL_NONE);
+    check_encoding(tok, c, "special", CLEF_SPECIAL_ADD);
+    check_decoding(tok, c);
+    check_pairs(tok, c);
+    assert_int_equal(clef_tokenizer_n_tokens(tok), case_number(c, "n_tokens", clef_tokenizer_n_tokens(tok)));
+    assert_int_equal(clef_tokenizer_bos(tok), case_number(c, "bos", clef_tokenizer_bos(tok)));
+    assert_int_equal(clef_tokenizer_eos(tok), case_number(c, "eos", clef_tokenizer_eos(tok)));
+    clef_tokenizer_close(tok);
+}
+
+static void test_models(void **state)
 {
     (void)state;
-    static const pair_case cases[] = {
-        {"ab", "d", {0}, "1 3 2 6 2", "0 0 0 1 1", 0},
-        {"", "d .", {0}, "1 2 6 7 2", "0 0 1 1 1", 0},
-        {"ab", NULL, {0}, "1 3 2", "0 0 0", 0},
-        {"ab", "d", {.special = CLEF_SPECIAL_NONE}, "3 6", "0 1", 0},
-        {"ab d . d", NULL, {.max_tokens = 4}, "1 3 6 2", "0 0 0 0", 2},
-        {"ab d . d", "ab", {.max_tokens = 6}, "1 3 6 2 3 2", "0 0 0 0 1 1", 2},
-        {"ab d . d", "ab d", {.max_tokens = 5}, "1 3 2 3 2", "0 0 0 1 1", 4},
-        {"ab d", "ab d . d", {.max_tokens = 8}, "1 3 6 2 3 6 7 2", "0 0 0 0 1 1 1 1", 1},
-        {"ab d .",
-         "d d",
-         {.max_tokens = 6, .truncate = CLEF_TRUNCATE_FIRST},
-         "1 3 2 6 6 2",
-         "0 0 0 1 1 1",
-         2},
-        {"ab d .",
-         "d d",
-         {.max_tokens = 7, .truncate = CLEF_TRUNCATE_SECOND},
-         "1 3 6 7 2 6 2",
-         "0 0 0 0 0 1 1",
-         1},
-    };
-    clef_tokenizer *tok = must_open_json(BERT_JSON);
+    for_each_case("tokenizer_models.json", "models", check_model);
+}
+
+/* What is asked of the first model, a WordPiece with BERT's pairs, and of the second, a WordLevel. */
+static void test_wordpiece(void **state)
+{
+    (void)state;
+    const json_t *models = case_file("tokenizer_models.json", "models");
+    clef_tokenizer *tok = open_case(json_array_get(models, 0));
     clef_encoded out;
     clef_error err = {0};
-    check_pairs(tok, cases, sizeof cases / sizeof *cases);
+    assert_int_equal(clef_tokenizer_find(tok, "abc"), 10);
+    assert_int_equal(clef_tokenizer_find(tok, "abcd"), -1);
     check_error(
         "no room for the marks",
         clef_tokenizer_encode_pair(tok, "ab", 2, "d", 1, &(clef_encode_opts){.max_tokens = 2}, &out, &err),
@@ -186,51 +115,8 @@ static void test_bert_pairs(void **state)
                 &err, CLEF_E_LIMIT, "text 2 has 3 tokens");
     assert_null(out.ids);
     clef_tokenizer_close(tok);
-}
-
-#define TWO                                                                                                  \
-    "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"[C]\":3,\"[S]\":4}}"
-#define MARK_ITEM(id, type) "{\"SpecialToken\":{\"id\":\"" id "\",\"type_id\":" type "}}"
-#define TEXT_ITEM(id, type) "{\"Sequence\":{\"id\":\"" id "\",\"type_id\":" type "}}"
-#define TURNED                                                                                               \
-    "{\"type\":\"TemplateProcessing\",\"single\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM(                     \
-        "A",                                                                                                 \
-        "0") "," MARK_ITEM("[S]",                                                                            \
-                           "0") "],"                                                                         \
-                                "\"pair\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM("B", "1") "," MARK_ITEM(    \
-                                    "[S]", "1") "," TEXT_ITEM("A",                                           \
-                                                              "2") "],"                                      \
-                                                                   "\"special_tokens\":{\"[C]\":{\"ids\":["  \
-                                                                   "3]},\"[S]\":{\"ids\":[4]}}}"
-
-/* A template may put the second text first and set its own types. */
-static void test_templates(void **state)
-{
-    (void)state;
-    static const pair_case cases[] = {
-        {"a b", NULL, {0}, "3 1 2 4", "0 0 0 0", 0},
-        {"a b", "b", {0}, "3 2 4 1 2", "0 1 1 2 2", 0},
-        {"", "", {0}, "3 4", "0 1", 0},
-        {"a b", "b", {.max_tokens = 4}, "3 2 4 1", "0 1 1 2", 1},
-    };
-    clef_tokenizer *tok = must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null", TURNED,
-                                              "[" SPECIAL("3", "[C]") "," SPECIAL("4", "[S]") "]"));
-    check_pairs(tok, cases, sizeof cases / sizeof *cases);
-    clef_tokenizer_close(tok);
-}
-
-/* RoBERTa puts two special tokens between its texts, all of type 0. */
-static void test_roberta_pairs(void **state)
-{
-    (void)state;
-    static const pair_case cases[] = {
-        {"a", NULL, {0}, "3 1 4", "0 0 0", 0},
-        {"a", "b", {0}, "3 1 4 4 2 4", "0 0 0 0 0 0", 0},
-    };
-    clef_tokenizer *tok = must_open_json(
-        ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null",
-             "{\"type\":\"RobertaProcessing\",\"cls\":[\"[C]\",3],\"sep\":[\"[S]\",4]}", "[]"));
-    check_pairs(tok, cases, sizeof cases / sizeof *cases);
+    tok = open_case(json_array_get(models, 1));
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_UNK), 0);
     clef_tokenizer_close(tok);
 }
 
@@ -302,10 +188,9 @@ static void test_tiktoken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wordpiece),     cmocka_unit_test(test_wordlevel),
-        cmocka_unit_test(test_unigram),       cmocka_unit_test(test_affixes),
-        cmocka_unit_test(test_bert_pairs),    cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_roberta_pairs), cmocka_unit_test(test_vocab_txt),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_wordpiece),
+        cmocka_unit_test(test_vocab_txt),
         cmocka_unit_test(test_tiktoken),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);

@@ -69,8 +69,6 @@
 #define MODEL(vocab, merges)                                                                                 \
     BYTE_ROOT("null", "{\"type\":\"BPE\",\"vocab\":" vocab ",\"merges\":" merges "}", "[]")
 #define NORMAL(normalizer) ROOT(normalizer, "null", BYTE_MODEL, "null", "null", "[]")
-#define DECODE(decoder) ROOT("null", "null", BYTE_MODEL, decoder, "null", "[]")
-#define POST(post) ROOT("null", "null", BYTE_MODEL, "null", post, "[]")
 
 static inline clef_status open_json(const char *text, clef_tokenizer **out, clef_error *err)
 {
