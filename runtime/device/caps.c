@@ -104,6 +104,32 @@ static void limit_addresses(int32_t bits, clef_caps *caps)
         caps->max_alloc_bytes = UINT32_MAX;
 }
 
+/* By cl_khr_pci_bus_info, cl_nv_device_attribute_query or cl_amd_device_attribute_query. */
+void clef__caps_card(cl_device_id id, char out[24])
+{
+    enum { PCI_KHR = 0x410F, BUS_NV = 0x4008, SLOT_NV = 0x4009, DOMAIN_NV = 0x400A, TOPOLOGY_AMD = 0x4037 };
+    cl_uint at[4] = {0}; /* domain, bus, device, function */
+    struct {
+        cl_uint type;
+        unsigned char unused[17], bus, device, function;
+    } amd = {0};
+    out[0] = 0;
+    if (clGetDeviceInfo(id, PCI_KHR, sizeof at, at, NULL) != CL_SUCCESS) {
+        const int is_nv = clGetDeviceInfo(id, BUS_NV, sizeof at[1], &at[1], NULL) == CL_SUCCESS;
+        const int is_amd = !is_nv &&
+                           clGetDeviceInfo(id, TOPOLOGY_AMD, sizeof amd, &amd, NULL) == CL_SUCCESS &&
+                           amd.type == 1;
+        if (!is_nv && !is_amd)
+            return;
+        at[0] = is_nv ? (cl_uint)query_number(id, DOMAIN_NV) : 0;
+        const cl_uint slot = is_nv ? (cl_uint)query_number(id, SLOT_NV) : 0; /* 8 * device + function */
+        at[1] = is_amd ? amd.bus : at[1];
+        at[2] = is_amd ? amd.device : slot / 8;
+        at[3] = is_amd ? amd.function : slot % 8;
+    }
+    snprintf(out, 24, "%04x:%02x:%02x.%x", at[0] & 0xFFFF, at[1] & 0xFF, at[2] & 0x1F, at[3] & 7);
+}
+
 static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
 {
     const uint64_t type = query_number(id, CL_DEVICE_TYPE);

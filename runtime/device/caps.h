@@ -8,5 +8,7 @@
  *  Texts are trimmed, and runs of blanks become one. A query that fails leaves zero or an empty text. The
  *  device is refused if clef needs the answer. */
 void clef__caps_query(cl_platform_id platform, cl_device_id id, clef_device_info *info);
+/** Where the card is on its bus, "0000:01:00.0"; "": the driver does not say. */
+void clef__caps_card(cl_device_id id, char out[24]);
 
 #endif

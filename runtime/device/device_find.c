@@ -32,6 +32,7 @@ static clef_status find_on_platform(cl_platform_id platform, int32_t number, cle
         *f = (clef_found){
             .platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
         clef__caps_query(platform, ids[i], &f->info);
+        clef__caps_card(ids[i], f->card);
         if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
             f->type = 0;
     }
@@ -56,6 +57,58 @@ clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_er
     return status;
 }
 
+/* ---- the best one ----------------------------------------------------------------------------- */
+
+static int class_of(const clef_found *f)
+{
+    return f->type & CL_DEVICE_TYPE_GPU           ? 3
+           : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
+           : f->type & CL_DEVICE_TYPE_CPU         ? 1
+                                                  : 0;
+}
+
+int clef__found_is_better(const clef_found *a, const clef_found *b, const char **why)
+{
+    const clef_caps *ca = &a->info.caps, *cb = &b->info.caps;
+    const int is_one_card = a->card[0] && strcmp(a->card, b->card) == 0;
+    *why = class_of(a) == 3 ? "a GPU" : "the kind of device that is fastest";
+    if (class_of(a) != class_of(b))
+        return class_of(a) > class_of(b);
+    *why = "of the drivers for this card, that with the newest OpenCL";
+    if (is_one_card && ca->opencl_version != cb->opencl_version)
+        return ca->opencl_version > cb->opencl_version;
+    *why = "it has memory of its own";
+    if (!ca->unified_memory != !cb->unified_memory)
+        return !ca->unified_memory;
+    *why = "it has the most memory";
+    return ca->global_bytes > cb->global_bytes;
+}
+
+/* The best usable device other than `except`; NULL: none. */
+static clef_found *find_best(const clef_found_list *list, const clef_found *except)
+{
+    clef_found *best = NULL;
+    const char *why;
+    for (int32_t i = 0; i < list->n; i++) {
+        clef_found *f = &list->at[i];
+        if (!f->info.refused[0] && f != except && (!best || clef__found_is_better(f, best, &why)))
+            best = f;
+    }
+    return best;
+}
+
+/* Says of the best device why it is that. */
+static void say_why(const clef_found_list *list)
+{
+    clef_found *best = find_best(list, NULL);
+    const clef_found *next = best ? find_best(list, best) : NULL;
+    const char *why = "the only one";
+    if (next && !clef__found_is_better(best, next, &why))
+        why = "the first of those that are alike";
+    if (best)
+        snprintf(best->info.chosen, sizeof best->info.chosen, "%s", why);
+}
+
 clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *err)
 {
     clef_found_list list;
@@ -69,6 +122,7 @@ clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *er
         status = clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices", (int)list.n);
         goto out;
     }
+    say_why(&list);
     for (int32_t i = 0; i < list.n; i++)
         (*out)[i] = list.at[i].info;
     *n = list.n;
@@ -130,31 +184,10 @@ static const char *list_text(const clef_found_list *list, const char *part, char
     return out;
 }
 
-static int class_of(const clef_found *f)
-{
-    return f->type & CL_DEVICE_TYPE_GPU           ? 3
-           : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
-           : f->type & CL_DEVICE_TYPE_CPU         ? 1
-                                                  : 0;
-}
-
-static int is_better(const clef_found *a, const clef_found *b)
-{
-    if (class_of(a) != class_of(b))
-        return class_of(a) > class_of(b);
-    const int64_t a_mhz = a->info.caps.mhz > 0 ? a->info.caps.mhz : 1,
-                  b_mhz = b->info.caps.mhz > 0 ? b->info.caps.mhz : 1;
-    return a->info.caps.n_units * a_mhz > b->info.caps.n_units * b_mhz;
-}
-
 static clef_status pick_best(const clef_found_list *list, const clef_found **out, clef_error *err)
 {
     char text[800];
-    for (int32_t i = 0; i < list->n; i++) {
-        const clef_found *f = &list->at[i];
-        if (!f->info.refused[0] && (!*out || is_better(f, *out)))
-            *out = f;
-    }
+    *out = find_best(list, NULL);
     if (!*out)
         return clef__fail(err, CLEF_E_DEVICE, "no usable OpenCL device among %s",
                           list_text(list, NULL, text, sizeof text));

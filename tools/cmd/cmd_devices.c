@@ -25,40 +25,17 @@ static const cli_option devices_option_table[] = {
     {.names = NULL},
 };
 
-/* The best device, which is found by opening it for a moment. */
-typedef struct choice {
-    int32_t platform, index;
-} choice;
-
-static choice find_best(void)
-{
-    clef_error err = {0};
-    clef_device *device = NULL;
-    choice c = {-1, -1};
-    if (clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &device, &err) == CLEF_OK) {
-        const clef_device_info *info = clef_device_describe(device);
-        c = (choice){info->platform, info->index};
-    }
-    clef_device_close(device);
-    return c;
-}
-
-static int is_chosen(const clef_device_info *d, choice c)
-{
-    return d->platform == c.platform && d->index == c.index;
-}
-
 static const char *kind_of(const clef_caps *caps)
 {
     return caps->is_gpu ? "GPU" : caps->is_cpu ? "CPU" : "accelerator";
 }
 
-static void print_device(const clef_device_info *d, int chosen)
+static void print_device(const clef_device_info *d)
 {
     const clef_caps *k = &d->caps;
     char global[24], alloc[24], local[24];
-    printf("%" PRId32 ":%" PRId32 "  %s%s\n", d->platform, d->index, d->name,
-           chosen ? "  (chosen when none is named)" : "");
+    printf("%" PRId32 ":%" PRId32 "  %s%s%s%s\n", d->platform, d->index, d->name,
+           d->chosen[0] ? "  (chosen when none is named: " : "", d->chosen, d->chosen[0] ? ")" : "");
     printf("     %s, %s; %s; driver %s\n", d->vendor, d->platform_name, d->version, d->driver);
     printf("     %s, %" PRId32 " units at %" PRId32
            " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n",
@@ -185,7 +162,7 @@ static void print_opened_json(const clef_device_info *d, const devices_options *
     clef_device_close(device);
 }
 
-static void print_json(const clef_device_info *d, int chosen, const devices_options *o)
+static void print_json(const clef_device_info *d, const devices_options *o)
 {
     const clef_caps *k = &d->caps;
     const struct {
@@ -229,7 +206,8 @@ static void print_json(const clef_device_info *d, int chosen, const devices_opti
     else
         fputs("null", stdout);
     cli_json_member(stdout, &n, "chosen");
-    fputs(chosen ? "true" : "false", stdout);
+    fputs(d->chosen[0] ? "true" : "false", stdout);
+    cli_json_member_text(stdout, &n, "why", d->chosen);
     print_opened_json(d, o, &n);
     putchar('}');
 }
@@ -247,15 +225,14 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     clef_device *none = NULL;
     if (n == 0 && !o->json && clef_device_open("auto", NULL, &none, &err) != CLEF_OK)
         return cli_report(&err); /* it says why there is none */
-    const choice chosen = find_best();
     if (o->json)
         putchar('[');
     for (int32_t i = 0; i < n; i++) {
         if (o->json) {
             fputs(i ? ",\n " : "", stdout);
-            print_json(&list[i], is_chosen(&list[i], chosen), o);
+            print_json(&list[i], o);
         } else {
-            print_device(&list[i], is_chosen(&list[i], chosen));
+            print_device(&list[i]);
             print_opened(&list[i], o);
         }
     }
