@@ -24,8 +24,8 @@ clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_er
  *  CLEF_E_DEVICE lists what exists. */
 clef_status clef__find_one(const clef_found_list *list, const char *which, const clef_found **out,
                            clef_error *err);
-/** 1 when clef takes a before b, and *why says by what: the kind of device; of two drivers for one card the newer
- *  OpenCL; memory of its own; more memory. Else 0. Units and clocks say nothing about different makes. */
+/** 1 when clef takes a before b, and *why says by what: the kind of device; of two drivers for one card the
+ *  newer OpenCL; memory of its own; more memory. Else 0. Units and clocks say nothing about other makes. */
 int         clef__found_is_better(const clef_found *a, const clef_found *b, const char **why);
 /** 1 when the text is a part of a device's or a platform's name. */
 int         clef__found_named(const clef_found_list *list, const char *which);
