@@ -221,7 +221,7 @@ def print_table(names):
     lines = Counter()
     for name in names:
         if name.endswith((".c", ".h", ".cl", ".def", ".py")):
-            lines[name.split("/")[0]] += read(name).count("\n")
+            lines["tests" if name.startswith("python/tests/") else name.split("/")[0]] += read(name).count("\n")
     for room, n in sorted(lines.items()):
         print(f"{room:10} {n:7}")
     print(f"{'product':10} {sum(n for room, n in lines.items() if room not in ('tests', 'lab', 'examples')):7}")
