@@ -164,8 +164,8 @@ static void write_layers(const picture *p, int32_t rank, int32_t number)
     char shape[96];
     fputs("    ", p->to);
     write_id(p, rank, number);
-    fprintf(p->to, " [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%s%slayer%s %" PRId32,
-            part, *part ? " " : "", b->run_length > 1 ? "s" : "", layer);
+    fprintf(p->to, " [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%s%slayer%s %" PRId32, part,
+            *part ? " " : "", b->run_length > 1 ? "s" : "", layer);
     if (b->run_length > 1)
         fprintf(p->to, " to %" PRId32 ", each", layer + b->run_length - 1);
     fprintf(p->to, "\\n%" PRId32 " nodes, %.4g M weights\\n%.4g GFLOP at the bounds", b->sums.n_nodes,

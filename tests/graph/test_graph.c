@@ -303,20 +303,13 @@ static void statuses_have_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builder_error_sticks),
-        cmocka_unit_test(values_of_another_graph),
-        cmocka_unit_test(names_and_scopes),
-        cmocka_unit_test(names_of_texts_say_scopes),
-        cmocka_unit_test(many_values),
-        cmocka_unit_test(made_up_names_give_way),
-        cmocka_unit_test(names_have_a_limit),
-        cmocka_unit_test(symbols_have_bare_names),
-        cmocka_unit_test(views_have_a_limit),
-        cmocka_unit_test(scalars_can_be_permuted),
-        cmocka_unit_test(integers_number_rows),
-        cmocka_unit_test(golden_dumps),
-        cmocka_unit_test(json_is_json),
-        cmocka_unit_test(stream_that_fails),
+        cmocka_unit_test(builder_error_sticks), cmocka_unit_test(values_of_another_graph),
+        cmocka_unit_test(names_and_scopes),     cmocka_unit_test(names_of_texts_say_scopes),
+        cmocka_unit_test(many_values),          cmocka_unit_test(made_up_names_give_way),
+        cmocka_unit_test(names_have_a_limit),   cmocka_unit_test(symbols_have_bare_names),
+        cmocka_unit_test(views_have_a_limit),   cmocka_unit_test(scalars_can_be_permuted),
+        cmocka_unit_test(integers_number_rows), cmocka_unit_test(golden_dumps),
+        cmocka_unit_test(json_is_json),         cmocka_unit_test(stream_that_fails),
         cmocka_unit_test(statuses_have_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
