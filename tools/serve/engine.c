@@ -1,44 +1,17 @@
 /* The engine's thread. */
-#include "tools/serve/engine.h"
+#include "tools/serve/engine_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/progress.h"
 #include "tools/cli/terminal.h"
-#include "tools/serve/http.h"
-#include "tools/serve/queue.h"
 
 /* Embeddings yield to each other after so many tokens, and to texts; a step that fails is tried so often. */
 enum { EMBED_TOKENS = 1024, EMBED_TOKENS_BESIDE = 256, MOST_TRIES = 2 };
 static const double reopen_seconds = 2;
 /* How often a thread that waits for the engine looks whether the server has given up. */
 static const double look_seconds = 0.1;
-
-struct serve_engine {
-    serve_server *s;
-    serve_thread thread;
-    int started;
-    _Atomic int given_up;
-    clef_device *device;
-    clef_batch *batch; /* NULL: none, or lost */
-    clef_embedder *embedder;
-    cli_progress progress;
-    serve_run **active; /* [max_seqs] */
-    int32_t n_active, max_seqs, n_failures;
-    double tried;         /* when the batch was last made anew */
-    uint64_t last_client; /* of embeddings */
-    clef_batch_stats before;
-    /* under the lock */
-    serve_lock lock;
-    serve_condition work;
-    serve_queue queue;
-    serve_embedding *embeddings, *current; /* current: of which a part is computed */
-    int32_t ends, failed;
-    const char *fail_all; /* NULL, or why all runs are to end */
-    serve_engine_stats stats;
-};
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
@@ -174,153 +147,6 @@ static void fail_queue(serve_engine *e, const serve_error *error)
             return;
         finish_embedding(w, error);
     }
-}
-
-/* ---- loading --------------------------------------------------------------------------------- */
-
-static int load_step(void *user, const char *what, uint64_t done, uint64_t total)
-{
-    serve_engine *e = user;
-    cli_progress_step(&e->progress, what, done, total);
-    return atomic_load(&e->s->state) >= SERVE_DRAINING;
-}
-
-static clef_status open_batch(serve_engine *e, clef_error *err)
-{
-    const serve_options *o = &e->s->o;
-    const serve_model *m = &e->s->m;
-    clef_batch_opts opts = {
-        .n_context = m->n_context,
-        .max_sequences = e->max_seqs,
-        .step_tokens = o->step_tokens,
-        .kv_tokens = o->kv_tokens,
-        .n_source = m->n_source,
-        .kv_type = cli_kv_type(m->model, o->kv_type, o->compile.exact),
-        .loras = m->adapters.set,
-        .no_prefix_cache = o->no_prefix_cache,
-        .repeatable = o->repeatable,
-        .draft = m->draft,
-        .compile = o->compile,
-    };
-    cli_speculation_parse(&o->speculation, "serve", 1, &opts); /* it was right before */
-    opts.compile.progress = load_step;
-    opts.compile.progress_user = e;
-    e->before = (clef_batch_stats){0};
-    return clef_batch_create(e->device, m->model, &opts, &e->batch, err);
-}
-
-static clef_status open_embedder(serve_engine *e, clef_error *err)
-{
-    clef_embed_opts opts = {.compile = e->s->o.compile};
-    opts.compile.progress = load_step;
-    opts.compile.progress_user = e;
-    return clef_embedder_create(e->device, e->s->m.model, &opts, &e->embedder, err);
-}
-
-/* 1 if a list of words, with a blank between two, has this one. */
-static int has_word(const char *list, const char *word)
-{
-    const size_t size = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += size)
-        if ((at == list || at[-1] == ' ') && (!at[size] || at[size] == ' '))
-            return 1;
-    return 0;
-}
-
-/* Which kernels the steps use, each once. */
-static void describe_kernels(serve_engine *e, char *out, size_t room)
-{
-    const clef_plan *plan = e->batch ? clef_batch_plan(e->batch, 0) : NULL;
-    size_t n = 0;
-    out[0] = '\0';
-    const int32_t n_launches = plan ? clef_plan_launches(plan, NULL, 0) : 0;
-    clef_launch_info *launches = calloc((size_t)n_launches + 1, sizeof *launches);
-    if (launches && plan)
-        clef_plan_launches(plan, launches, n_launches);
-    for (int32_t i = 0; launches && i < n_launches; i++) {
-        const char *name = launches[i].kernel;
-        if (name && *name && !has_word(out, name) && n + strlen(name) + 2 <= room)
-            n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", name);
-    }
-    free(launches);
-}
-
-static void publish(serve_engine *e)
-{
-    serve_lock_take(&e->lock);
-    if (e->batch)
-        e->stats.batch = clef_batch_describe(e->batch);
-    e->stats.n_running = e->n_active;
-    serve_lock_release(&e->lock);
-}
-
-static void describe_all(serve_engine *e)
-{
-    serve_engine_stats s = {0};
-    const clef_device_info *d = clef_device_describe(clef_device_part(e->device, 0));
-    snprintf(s.device, sizeof s.device, "%s", d->name);
-    snprintf(s.driver, sizeof s.driver, "%s %s", d->platform_name, d->driver);
-    serve_clean_text(s.device);
-    serve_clean_text(s.driver);
-    describe_kernels(e, s.kernels, sizeof s.kernels);
-    if (e->batch) {
-        s.no_prefix_cache = clef_batch_no_prefix_cache(e->batch);
-        s.no_speculation = clef_batch_no_speculation(e->batch);
-    }
-    if (e->embedder) {
-        s.n_dims = clef_embedder_describe(e->embedder).n_dims;
-        s.max_tokens = clef_embedder_describe(e->embedder).max_tokens;
-        s.prompt = clef_embedder_describe(e->embedder).prompt;
-    }
-    serve_lock_take(&e->lock);
-    e->stats = s;
-    serve_lock_release(&e->lock);
-    publish(e);
-}
-
-static void close_all(serve_engine *e)
-{
-    clef_batch_destroy(e->batch);
-    clef_embedder_destroy(e->embedder);
-    clef_device_close(e->device);
-    e->batch = NULL;
-    e->embedder = NULL;
-    e->device = NULL;
-    cli_progress_finish(&e->progress);
-}
-
-static clef_status open_all(serve_engine *e, clef_error *err)
-{
-    const serve_server *s = e->s;
-    const clef_device_opts device = {.notice = cli_say_notice,
-                                     .n_threads = s->o.n_threads,
-                                     .pin = (clef_pin)s->o.pin,
-                                     .progress = load_step,
-                                     .progress_user = e};
-    clef_status status = cli_devices_open(s->o.device, &s->o.split, &device, &e->device, err);
-    if (!status && s->m.trie)
-        status = open_batch(e, err);
-    if (!status) {
-        status = open_embedder(e, s->m.trie ? NULL : err);
-        status = s->m.trie ? CLEF_OK : status; /* it generates, and may have no embeddings */
-    }
-    cli_progress_finish(&e->progress);
-    return status;
-}
-
-static int load(serve_engine *e)
-{
-    clef_error err = {0};
-    cli_progress_init(&e->progress, e->s->o.quiet);
-    const clef_status status = open_all(e, &err);
-    if (status && atomic_load(&e->s->state) < SERVE_DRAINING)
-        cli_report(&err);
-    if (status)
-        return 0;
-    if (!e->s->o.quiet)
-        cli_say_device(e->device);
-    describe_all(e);
-    return 1;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -475,7 +301,7 @@ static void after_failure(serve_engine *e, const clef_error *err)
     serve_log_say(&e->s->log, "%s", text);
     const serve_error error = error_of(SERVE_E_UNAVAILABLE, text);
     fail_active(e, &error);
-    close_all(e);
+    serve_engine_close(e);
     e->n_failures = 0;
     e->tried = cli_terminal_seconds();
     serve_lock_take(&e->lock);
@@ -490,12 +316,12 @@ static void reopen(serve_engine *e)
     if (e->device || now < e->tried + reopen_seconds)
         return;
     e->tried = now;
-    if (open_all(e, &err) == CLEF_OK) {
-        describe_all(e);
+    if (serve_engine_open(e, &err) == CLEF_OK) {
+        serve_engine_publish_all(e);
         serve_log_say(&e->s->log, "the device is back");
     } else {
         serve_log_say(&e->s->log, "the device is not back: %s", err.text);
-        close_all(e);
+        serve_engine_close(e);
     }
 }
 
@@ -603,7 +429,7 @@ static int wait_for_work(serve_engine *e)
 static void run_engine(void *user)
 {
     serve_engine *e = user;
-    int ready = load(e), expected = SERVE_LOADING;
+    int ready = serve_engine_load(e), expected = SERVE_LOADING;
     if (!ready) {
         serve_lock_take(&e->lock);
         e->failed = 1;
@@ -616,12 +442,12 @@ static void run_engine(void *user)
         begin_runs(e);
         run_step(e);
         run_embeddings(e);
-        publish(e);
+        serve_engine_publish(e);
     }
     const serve_error error = error_of(SERVE_E_UNAVAILABLE, "the server ends");
     fail_active(e, &error);
     fail_queue(e, &error);
-    close_all(e);
+    serve_engine_close(e);
 }
 
 int serve_engine_start(serve_server *server, serve_engine **out)

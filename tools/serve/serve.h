@@ -12,7 +12,7 @@
 #include "tools/speculation.h"
 #include "tools/serve/constraints.h"
 #include "tools/serve/keys.h"
-#include "tools/serve/log.h"
+#include "tools/serve/base/log.h"
 #include "tools/serve/metrics.h"
 
 typedef struct serve_options {

@@ -1,5 +1,5 @@
 /* The server's log. */
-#include "tools/serve/log.h"
+#include "tools/serve/base/log.h"
 
 #include <jansson.h>
 #include <math.h>
