@@ -1,4 +1,4 @@
-/* For tests that call the library: a status that is not CLEF_OK fails the test with its message. */
+/* What tests share: how they are declared and run, and a status that fails a test with its message. */
 #ifndef CLEF_TESTS_CHECK_H
 #define CLEF_TESTS_CHECK_H
 
@@ -10,6 +10,24 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
+
+/** A test: TEST(name) { .. }. What the group's setup has put into *state is there as `state`. */
+#define TEST(name)                                                                                           \
+    static void name(void **state);                                                                          \
+    static void __attribute__((constructor)) add_##name(void)                                                \
+    {                                                                                                        \
+        add_test(#name, name, __LINE__);                                                                     \
+    }                                                                                                        \
+    static void name(void **state __attribute__((unused)))
+/** The program: runs its tests in the order of their lines, between setup() and teardown(). Either may be
+ *  NULL. */
+#define TESTS(setup, teardown)                                                                               \
+    int main(void)                                                                                           \
+    {                                                                                                        \
+        return run_all_tests(setup, teardown);                                                               \
+    }
+void add_test(const char *name, CMUnitTestFunction test, int line);
+int  run_all_tests(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 static inline void ok(clef_status s, const clef_error *err)
 {

@@ -39,12 +39,11 @@ static clef_graph *parse(void)
     return g;
 }
 
-static void layers_and_places(void **state)
+TEST(layers_and_places)
 {
     clef_graph *g = parse();
     clef_cut cut;
     clef_error err = {0};
-    (void)state;
     assert_int_equal(clef__cut_init(&cut, g, &err), CLEF_OK);
     assert_int_equal(cut.n_layers, 4);
     assert_true(cut.may_begin[1]);
@@ -75,7 +74,7 @@ static void layers_and_places(void **state)
 }
 
 /* Ten layers of 10 bytes. */
-static void shares_by_speed(void **state)
+TEST(shares_by_speed)
 {
     double bytes[10];
     const clef_cut cut = {.n_layers = 10, .bytes = bytes};
@@ -93,7 +92,6 @@ static void shares_by_speed(void **state)
          {1e-3, 10},
          2}, /* not even a layer fits: it gets one all the same, and its plan says so */
     };
-    (void)state;
     for (int i = 0; i < 10; i++)
         bytes[i] = 10;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -106,12 +104,11 @@ static void shares_by_speed(void **state)
     }
 }
 
-static void forced_apart(void **state)
+TEST(forced_apart)
 {
     clef_graph *g = parse();
     clef_cut cut;
     clef_error err = {0};
-    (void)state;
     assert_int_equal(clef__cut_init(&cut, g, &err), CLEF_OK);
     assert_int_equal(clef__cut_at(&cut, (int32_t[]){0, 2}, 2, &err), CLEF_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "layer1.cache"));
@@ -129,12 +126,11 @@ static const clef_value *need(const clef_graph *g, const char *name, clef_value_
     return v;
 }
 
-static void stages(void **state)
+TEST(stages)
 {
     clef_graph *g = parse(), *stage[3];
     clef_cut cut;
     clef_error err = {0};
-    (void)state;
     assert_int_equal(clef__cut_init(&cut, g, &err), CLEF_OK);
     assert_int_equal(clef__cut_at(&cut, (int32_t[]){0, 1, 3}, 3, &err), CLEF_OK);
     for (int32_t s = 0; s < 3; s++) {
@@ -174,9 +170,4 @@ static void stages(void **state)
     clef_graph_destroy(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_and_places), cmocka_unit_test(shares_by_speed),
-                                       cmocka_unit_test(forced_apart), cmocka_unit_test(stages)};
-    return cmocka_run_group_tests_name("cut", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

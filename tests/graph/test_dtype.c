@@ -24,9 +24,8 @@ static uint16_t encode_16(clef_dtype dtype, float x)
     return h;
 }
 
-static void every_half_comes_back(void **state)
+TEST(every_half_comes_back)
 {
-    (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         const float a = decode_16(CLEF_F16, (uint16_t)h), b = decode_16(CLEF_BF16, (uint16_t)h);
         assert_true(isnan(a) ? isnan(decode_16(CLEF_F16, encode_16(CLEF_F16, a)))
@@ -36,9 +35,8 @@ static void every_half_comes_back(void **state)
     }
 }
 
-static void halves_are_ieee(void **state)
+TEST(halves_are_ieee)
 {
-    (void)state;
     assert_true(decode_16(CLEF_F16, 0x3c00) == 1 && decode_16(CLEF_F16, 0xc000) == -2 &&
                 decode_16(CLEF_F16, 0x7bff) == 65504);
     assert_true(decode_16(CLEF_F16, 1) == 0x1p-24f && decode_16(CLEF_F16, 0x8400) == -0x1p-14f);
@@ -46,9 +44,8 @@ static void halves_are_ieee(void **state)
     assert_true(decode_16(CLEF_BF16, 0x3f80) == 1 && decode_16(CLEF_BF16, 0xff80) == -INFINITY);
 }
 
-static void halves_round_to_even(void **state)
+TEST(halves_round_to_even)
 {
-    (void)state;
     static const struct {
         float x;
         uint16_t f16;
@@ -64,9 +61,8 @@ static void halves_round_to_even(void **state)
 }
 
 /* d = 127 / 127 = 1: the numbers are their own codes, halves away from 0. */
-static void q8_0_by_hand(void **state)
+TEST(q8_0_by_hand)
 {
-    (void)state;
     float x[32] = {127, -127, 0.5f, -0.5f, 1.49f, 0}, back[32];
     uint8_t block[34];
     clef_dtype_encode(CLEF_Q8_0, x, 32, block);
@@ -77,9 +73,8 @@ static void q8_0_by_hand(void **state)
 }
 
 /* The largest, -8, is code 0: d = 1; low nibbles first. */
-static void q4_0_by_hand(void **state)
+TEST(q4_0_by_hand)
 {
-    (void)state;
     float x[32] = {-8, 7, 0, 1.4f}, back[32];
     x[16] = 3;
     x[17] = 8; /* beyond 7 d: cut */
@@ -91,9 +86,8 @@ static void q4_0_by_hand(void **state)
     assert_true(back[0] == -8 && back[1] == 7 && back[16] == 3 && back[17] == 7 && back[31] == 0);
 }
 
-static void odd_numbers_do_no_harm(void **state)
+TEST(odd_numbers_do_no_harm)
 {
-    (void)state;
     static const float odd[] = {0, INFINITY, NAN, 3e38f, 1e-45f};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         float x[256] = {odd[i], -odd[i]}, back[256];
@@ -128,7 +122,7 @@ static size_t read_file(const char *folder, const char *name, void *data, size_t
 }
 
 /* $CLEF_SHARED: blocks that ggml made of the same numbers. */
-static void blocks_are_ggmls(void **state)
+TEST(blocks_are_ggmls)
 {
     static const struct {
         clef_dtype dtype;
@@ -140,7 +134,6 @@ static void blocks_are_ggmls(void **state)
                  {CLEF_Q5_1, "q5_1_64_noim_input.bin", "q5_1_64_noim_expected.bin"}};
     const char *folder = getenv("CLEF_SHARED");
     int n_seen = 0;
-    (void)state;
     for (size_t i = 0; folder && i < sizeof files / sizeof *files; i++) {
         float x[256];
         uint8_t wanted[1024], blocks[1024];
@@ -166,7 +159,7 @@ static uint32_t random_byte(void)
 }
 
 /* tests/fixtures/blocks.txt says how each format decodes random blocks (blocks.py made it). */
-static void blocks_decode_as_gguf_says(void **state)
+TEST(blocks_decode_as_gguf_says)
 {
     enum { N_BLOCKS = 64 };
     static uint8_t blocks[N_BLOCKS * 210];
@@ -176,7 +169,6 @@ static void blocks_decode_as_gguf_says(void **state)
     uint64_t wanted;
     int n_formats = 0;
     FILE *f = fopen(CLEF_SOURCE_DIR "/tests/fixtures/blocks.txt", "r");
-    (void)state;
     assert_non_null(f);
     while (fscanf(f, "%15s %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx64, name, &first[0],
                   &first[1], &first[2], &first[3], &wanted) == 6) {
@@ -207,7 +199,7 @@ static void blocks_decode_as_gguf_says(void **state)
 }
 
 /* The root of the mean squared error on a bell curve of width 1. */
-static void encoding_is_close(void **state)
+TEST(encoding_is_close)
 {
     static const struct {
         clef_dtype dtype;
@@ -218,7 +210,6 @@ static void encoding_is_close(void **state)
     enum { N = 256 * 64 };
     static float x[N], back[N];
     static uint8_t blocks[N * 2];
-    (void)state;
     random_state = 7;
     for (size_t i = 0; i < N; i++) {
         x[i] = 0;
@@ -244,9 +235,8 @@ static void encoding_is_close(void **state)
         }
 }
 
-static void names_and_sizes(void **state)
+TEST(names_and_sizes)
 {
-    (void)state;
     assert_string_equal(clef_dtype_name(CLEF_Q4_0), "q4_0");
     assert_string_equal(clef_dtype_name(CLEF_N_DTYPES), "?");
     assert_int_equal(clef_dtype_block_elems(CLEF_Q8_0), 32);
@@ -254,14 +244,4 @@ static void names_and_sizes(void **state)
     assert_int_equal(clef_dtype_block_bytes(CLEF_BF16), 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_half_comes_back), cmocka_unit_test(halves_are_ieee),
-        cmocka_unit_test(halves_round_to_even),  cmocka_unit_test(q8_0_by_hand),
-        cmocka_unit_test(q4_0_by_hand),          cmocka_unit_test(odd_numbers_do_no_harm),
-        cmocka_unit_test(blocks_are_ggmls),      cmocka_unit_test(blocks_decode_as_gguf_says),
-        cmocka_unit_test(encoding_is_close),     cmocka_unit_test(names_and_sizes),
-    };
-    return cmocka_run_group_tests_name("dtype", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

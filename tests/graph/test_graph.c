@@ -11,9 +11,8 @@
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
-static void builder_error_sticks(void **state)
+TEST(builder_error_sticks)
 {
-    (void)state;
     clef_graph *g = clef_graph_create();
     clef_value *a = clef_input(g, "a", CLEF_F32, clef_shape_2(clef_n(4), clef_n(7)));
     clef_value *b = clef_input(g, "b", CLEF_F32, clef_shape_2(clef_n(4), clef_n(8)));
@@ -29,9 +28,8 @@ static void builder_error_sticks(void **state)
     clef_graph_destroy(g);
 }
 
-static void values_of_another_graph(void **state)
+TEST(values_of_another_graph)
 {
-    (void)state;
     clef_graph *g = clef_graph_create(), *h = clef_graph_create();
     clef_value *a = clef_input(g, "a", CLEF_F32, clef_shape_1(clef_n(4)));
     assert_null(clef_gelu(h, a));
@@ -40,9 +38,8 @@ static void values_of_another_graph(void **state)
     clef_graph_destroy(h);
 }
 
-static void names_and_scopes(void **state)
+TEST(names_and_scopes)
 {
-    (void)state;
     clef_graph *g = clef_graph_create();
     clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_1(clef_n(4)));
     clef_scope_push(g, "layer%d", 3);
@@ -62,7 +59,7 @@ static void names_and_scopes(void **state)
     clef_graph_destroy(g);
 }
 
-static void names_of_texts_say_scopes(void **state)
+TEST(names_of_texts_say_scopes)
 {
     static const struct {
         const char *name, *layer;
@@ -78,14 +75,12 @@ static void names_of_texts_say_scopes(void **state)
                  {"layer 1.act", ""},
                  {"of.layer1.act", ""}};
     char layer[CLEF__LAYER_BYTES];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(clef__layer_name(clef__scope_of_name(cases[i].name), layer), cases[i].layer);
 }
 
-static void many_values(void **state)
+TEST(many_values)
 {
-    (void)state;
     clef_graph *g = clef_graph_create();
     clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_1(clef_n(4)));
     for (int i = 0; i < 5000; i++)
@@ -99,9 +94,8 @@ static void many_values(void **state)
 }
 
 /* Names that the graph made up give way to those that the text gives. */
-static void made_up_names_give_way(void **state)
+TEST(made_up_names_give_way)
 {
-    (void)state;
     clef_graph *g = parse("input x f32 [2, 3]\np = permute(x) axes=[1, 0]\ny = softmax(p)\ncopy_0 = "
                           "gelu(x)\ncopy_1 = softmax(p)\n"
                           "output y\noutput copy_0\noutput copy_1\n");
@@ -124,10 +118,9 @@ static void made_up_names_give_way(void **state)
 }
 
 /* One limit for all names, however they come about. */
-static void names_have_a_limit(void **state)
+TEST(names_have_a_limit)
 {
     char name[302];
-    (void)state;
     memset(name, 'n', sizeof name);
     for (size_t n = CLEF_NAME_BYTES - 1; n <= CLEF_NAME_BYTES; n++) {
         const clef_status want = n < CLEF_NAME_BYTES ? CLEF_OK : CLEF_E_LIMIT;
@@ -151,10 +144,9 @@ static void names_have_a_limit(void **state)
     clef_graph_destroy(g);
 }
 
-static void symbols_have_bare_names(void **state)
+TEST(symbols_have_bare_names)
 {
     static const char *const bad[] = {"", "_", "2T", "a b", "\"", "T*2", "\xc3\xa4"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         clef_graph *g = clef_graph_create();
         clef_symbol(g, bad[i], 4);
@@ -164,9 +156,8 @@ static void symbols_have_bare_names(void **state)
 }
 
 /* Lowering walks views, so that their number is bounded; of folded copies, too. */
-static void views_have_a_limit(void **state)
+TEST(views_have_a_limit)
 {
-    (void)state;
     for (int with_copies = 0; with_copies < 2; with_copies++) {
         clef_graph *g = clef_graph_create();
         clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_1(clef_n(1000)));
@@ -186,9 +177,8 @@ static void views_have_a_limit(void **state)
     }
 }
 
-static void scalars_can_be_permuted(void **state)
+TEST(scalars_can_be_permuted)
 {
-    (void)state;
     clef_graph *g = parse("input x f32 []\nv = permute(x)\nw = permute(v)\ny = gelu(w)\noutput y\n");
     assert_true(clef__rows_dense(clef_graph_find(g, "w")));
     optimize(g);
@@ -196,9 +186,8 @@ static void scalars_can_be_permuted(void **state)
 }
 
 /* What integers number: rows from `first` on, of a dim that may be a symbol; several at once in a cache. */
-static void integers_number_rows(void **state)
+TEST(integers_number_rows)
 {
-    (void)state;
     clef_graph *g = parse("symbol T <= 4\ninput x f32 [T, 3]\ninput i i32 [2]\nstate k f32 [2, 1, 9, 3]\n"
                           "a = gather(x, i) first=5\nr = reshape(x) : f32 [1, 1, T, 3]\n"
                           "p = slice(i) size=1\nw = cache_write(k, r, p)\noutput a\n");
@@ -246,9 +235,8 @@ static void golden(const char *name, char *text)
     free(text);
 }
 
-static void golden_dumps(void **state)
+TEST(golden_dumps)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     golden("layer.dot", text_of(g, clef_graph_write_dot));
     golden("layer.json", text_of(g, clef_graph_write_json));
@@ -258,9 +246,8 @@ static void golden_dumps(void **state)
     clef_graph_destroy(g);
 }
 
-static void json_is_json(void **state)
+TEST(json_is_json)
 {
-    (void)state;
     clef_graph *g = parse("input \"a \\\"b\\\\\\u0001\" f32 [2]\nconst c f32 [2] = inf, 2\ny = add(\"a "
                           "\\\"b\\\\\\u0001\", c)\noutput y\n");
     char *text = text_of(g, clef_graph_write_json);
@@ -276,9 +263,8 @@ static void json_is_json(void **state)
     clef_graph_destroy(g);
 }
 
-static void stream_that_fails(void **state)
+TEST(stream_that_fails)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     clef_error err;
     FILE *full = fopen("/dev/full", "r+");
@@ -289,9 +275,8 @@ static void stream_that_fails(void **state)
     clef_graph_destroy(g);
 }
 
-static void statuses_have_texts(void **state)
+TEST(statuses_have_texts)
 {
-    (void)state;
     for (int i = 0; i < CLEF_N_STATUSES; i++)
         for (int j = 0; j < i; j++) {
             assert_string_not_equal(clef_status_name((clef_status)i), clef_status_name((clef_status)j));
@@ -300,17 +285,4 @@ static void statuses_have_texts(void **state)
     assert_string_equal(clef_status_name((clef_status)999), "?");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builder_error_sticks), cmocka_unit_test(values_of_another_graph),
-        cmocka_unit_test(names_and_scopes),     cmocka_unit_test(names_of_texts_say_scopes),
-        cmocka_unit_test(many_values),          cmocka_unit_test(made_up_names_give_way),
-        cmocka_unit_test(names_have_a_limit),   cmocka_unit_test(symbols_have_bare_names),
-        cmocka_unit_test(views_have_a_limit),   cmocka_unit_test(scalars_can_be_permuted),
-        cmocka_unit_test(integers_number_rows), cmocka_unit_test(golden_dumps),
-        cmocka_unit_test(json_is_json),         cmocka_unit_test(stream_that_fails),
-        cmocka_unit_test(statuses_have_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

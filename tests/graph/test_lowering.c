@@ -37,10 +37,9 @@ static clef_status lower_last(const char *text, int32_t short_loops, clef_error 
     "\ninput q f32 [1, 1, 1, 64]\ninput k f16 [1, 1, S, 64]\ny = attention(q, k, k) " options "\noutput y\n"
 
 /* A device that ends loops early is reported before it gives wrong numbers. */
-static void short_loops(void **state)
+TEST(short_loops)
 {
     clef_error err = {0};
-    (void)state;
     assert_int_equal(lower_last(ATTENTION("40000", "scale=1"), 1, &err), CLEF_OK);
     assert_int_equal(lower_last(ATTENTION("70000", "scale=1"), 0, &err), CLEF_OK);
     assert_int_equal(lower_last(ATTENTION("70000", "scale=1 causal=1 window=4096"), 1, &err), CLEF_OK);
@@ -100,9 +99,8 @@ static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
     " [300, 256]\np = pack(w)\ny = panel_matmul(x, p) n=300 k=256 dtype=" dtype " " options "\noutput y\n"
 
 /* Units for matrices take many rows of what they multiply, where a group and its memory suffice. */
-static void matrix_units(void **state)
+TEST(matrix_units)
 {
-    (void)state;
     for (int32_t unit = CLEF_MATRIX_MMA; unit < CLEF_N_MATRICES; unit++) {
         const clef_caps all = {.is_gpu = 1,
                                .max_group = 256,
@@ -149,7 +147,7 @@ static int32_t rounds(clef_caps caps, int64_t rows)
 }
 
 /* Units decode blocks to bf16 where that is as fast as bytes are, for more rows than a few. */
-static void units_decode_blocks(void **state)
+TEST(units_decode_blocks)
 {
     enum { BYTES = 1, BF16 = 4 };
     clef_caps caps = {.is_gpu = 1,
@@ -160,7 +158,6 @@ static void units_decode_blocks(void **state)
                       .nv_asm = 1,
                       .matrix = CLEF_MATRIX_MMA,
                       .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
-    (void)state;
     assert_int_equal(rounds(caps, 16), BYTES);
     assert_int_equal(rounds(caps, 17), BF16);
     assert_int_equal(rounds(caps, 512), BF16);
@@ -217,7 +214,7 @@ static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, i
         assert_true(seen <= 2048 * (int64_t)f->a.splits);
 }
 
-static void flash_records(void **state)
+TEST(flash_records)
 {
     static const char *const graphs[] = {
         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 14, T, 64]\ninput k f16 [1, 2, S, 64]\ny = "
@@ -229,7 +226,6 @@ static void flash_records(void **state)
         "attention(q, k, k) window=2047\noutput y\n"};
     static const int32_t units[] = {1, 2, 16, 132};
     static const int64_t T[] = {1, 2, 5, 33, 512}, S[] = {1, 64, 127, 4096, 32768};
-    (void)state;
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
         for (int32_t j = 0; j < 8; j++) {
             const clef_caps caps = {.is_gpu = 1,
@@ -251,7 +247,7 @@ static void flash_records(void **state)
 
 /* One launch makes the heads of a step and computes their attention where no group of it reads what another
  * one writes. Scratch memory is the same for all lengths that these kernels share. */
-static void heads_of_step(void **state)
+TEST(heads_of_step)
 {
     static const char
         *const one = "symbol T <= 16\nstate k f16 [2, 1, 256, 64]\nstate v f16 [2, 1, 256, 64]\n"
@@ -269,7 +265,6 @@ static void heads_of_step(void **state)
     } cases[] = {{one, 1, 1}, {one, 2, 1}, {one, 3, 0}, {one, 16, 0}, {paged, 2, 1}, {paged, 3, 0}};
     const clef_caps gpu = {
         .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 64 << 10};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static lowered first, l;
         clef_graph *g = parse(cases[i].graph);
@@ -289,7 +284,7 @@ static void heads_of_step(void **state)
 
 /* Units multiply halves of attention for many queries, where they fit; AMD's WMMA only where it is measured.
  */
-static void attention_units(void **state)
+TEST(attention_units)
 {
     const clef_caps caps = {.is_gpu = 1,
                             .max_group = 256,
@@ -299,7 +294,6 @@ static void attention_units(void **state)
                             .matrix = CLEF_MATRIX_MFMA,
                             .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
     clef_caps other = caps;
-    (void)state;
     assert_string_equal(multiplies(HALVES("128", "128", ""), caps, 512), "attention_gpu_flash_mma");
     assert_string_equal(multiplies(HALVES("64", "16", ""), caps, 9), "attention_gpu_flash_mma");
     assert_string_equal(multiplies(HALVES("64", "64", ""), caps, 8), "attention_gpu_decode");
@@ -328,12 +322,11 @@ static void attention_units(void **state)
 
 /* Experts share what is read of them where they have a few rows each, on GPUs with memory for it, and unless
  * results must not depend on other rows. */
-static void expert_groups(void **state)
+TEST(expert_groups)
 {
     const clef_caps gpu = {
         .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
     clef_caps less = gpu;
-    (void)state;
     assert_string_equal(multiplies(EXPERTS(""), gpu, 16), "expert_tiles");
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 512), "expert_tiles");
     assert_string_equal(multiplies(EXPERTS("int8=1"), gpu, 15), "expert_few");
@@ -374,11 +367,10 @@ static int prepares_x(const char *text, clef_caps caps)
 
 /* x is rounded to 8 bits only where there is an instruction for products of bytes: a matrix unit does not
  * count. */
-static void expert_bytes(void **state)
+TEST(expert_bytes)
 {
     clef_caps gpu = {
         .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
-    (void)state;
     assert_false(prepares_x(EXPERTS("int8=1"), gpu));
     gpu.matrix = CLEF_MATRIX_DPAS;
     gpu.matrix_types = CLEF_MATRIX_BYTES;
@@ -398,7 +390,7 @@ static void expert_bytes(void **state)
 
 /* What surrounds products with experts becomes two ops on GPUs. With few pairs these compute the products,
  * which have no launch then. */
-static void expert_fusion(void **state)
+TEST(expert_fusion)
 {
     static const struct {
         int is_cpu, fused;
@@ -409,7 +401,6 @@ static void expert_fusion(void **state)
                   " topk_rows expert_order expert_tiles expert_order expert_tiles elementwise expert_order "
                   "expert_tiles expert_sum"},
                  {1, 0, 1, NULL}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const clef_caps caps = {.is_gpu = !cases[i].is_cpu,
                                 .is_cpu = cases[i].is_cpu,
@@ -448,14 +439,13 @@ static void expert_fusion(void **state)
     "transpose_b=1\ny = expert_gated(g, u, x, v, w, i)\n" more "output y\n"
 
 /* A launch computes a product only for the one node that reads it. */
-static void expert_readers(void **state)
+TEST(expert_readers)
 {
     const clef_caps gpu = {
         .is_gpu = 1, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4, .local_bytes = 32 << 10};
     clef_graph *g = parse(GATED("z = silu(g)\n")), *copy;
     clef_error err = {0};
     static lowered l;
-    (void)state;
     lower_output(g, &gpu, 1, &l);
     assert_string_equal(l.launches[0].kernel, "elementwise");
     assert_int_equal(clef__pass_drop(g, &err), CLEF_OK); /* drops the silu */
@@ -471,7 +461,7 @@ static void expert_readers(void **state)
 
 /* Scratch memory is taken for the longest step, so that a shorter one, whose tiles have fewer rows, must not
  * need more; and it holds what the kernels write. */
-static void expert_scratch(void **state)
+TEST(expert_scratch)
 {
     static const struct {
         const char *graph;
@@ -480,7 +470,6 @@ static void expert_scratch(void **state)
     } cases[] = {{EXPERTS(""), CLEF_MATRIX_NONE, 0},
                  {EXPERTS("int8=1"), CLEF_MATRIX_NONE, 256 / 32 * 11},
                  {EXPERTS("int8=1"), CLEF_MATRIX_MMA, 256 / 2 + 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const clef_caps gpu = {.is_gpu = 1,
                                .max_group = 256,
@@ -510,12 +499,11 @@ static void expert_scratch(void **state)
 }
 
 /* The message lists all names that could have been meant. */
-static void unknown_variants(void **state)
+TEST(unknown_variants)
 {
     const clef_variant *forced[CLEF_N_OPS];
     clef_error ops = {0};
     char text[100], word[100];
-    (void)state;
     assert_int_equal(clef__variants_force("nonsense=own", forced, &ops), CLEF_E_ARG);
 #define VARIANT(op, name) {CLEF_OP_##op, #name},
     static const struct {
@@ -538,14 +526,4 @@ static void unknown_variants(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_loops),         cmocka_unit_test(matrix_units),
-        cmocka_unit_test(units_decode_blocks), cmocka_unit_test(attention_units),
-        cmocka_unit_test(flash_records),       cmocka_unit_test(heads_of_step),
-        cmocka_unit_test(expert_groups),       cmocka_unit_test(expert_bytes),
-        cmocka_unit_test(expert_scratch),      cmocka_unit_test(expert_fusion),
-        cmocka_unit_test(expert_readers),      cmocka_unit_test(unknown_variants)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

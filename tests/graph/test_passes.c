@@ -7,9 +7,8 @@
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static void fuses_attention(void **state)
+TEST(fuses_attention)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     optimize(g);
     assert_int_equal(count_op(g, "attention"), 1);
@@ -21,9 +20,8 @@ static void fuses_attention(void **state)
     clef_graph_destroy(g);
 }
 
-static void tapped_weights_are_not_fused(void **state)
+TEST(tapped_weights_are_not_fused)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     clef_output(g, "attention_0", clef_graph_find(g, "layer0.attention"));
     optimize(g);
@@ -46,15 +44,13 @@ static void check_counts(const json_t *c)
     clef_graph_destroy(g);
 }
 
-static void counts_of_ops(void **state)
+TEST(counts_of_ops)
 {
-    (void)state;
     for_each_case("graph_texts.json", "passes", check_counts);
 }
 
-static void folds_constants(void **state)
+TEST(folds_constants)
 {
-    (void)state;
     clef_graph *g = parse("input x f32 [3]\nconst a f32 [3] = 1, 2, 3\nconst b f32 [3] = 10, 20, 30\nc = "
                           "mul(a, b)\nd = affine(c) scale=2 shift=1\n"
                           "e = affine(x) scale=1\nf = reshape(e) : f32 [3]\ny = add(f, d)\noutput y\n");
@@ -68,9 +64,8 @@ static void folds_constants(void **state)
     clef_graph_destroy(g);
 }
 
-static void merges_and_drops(void **state)
+TEST(merges_and_drops)
 {
-    (void)state;
     clef_graph *g = parse("input x f32 [3]\ninput unused f32 [3]\nweight w f32 [9]\na = gelu(x)\nb = "
                           "gelu(x)\nc = relu(x)\ndead = exp(a)\n"
                           "y = add(a, b)\nz = mul(y, c)\noutput z\n");
@@ -85,9 +80,8 @@ static void merges_and_drops(void **state)
     clef_graph_destroy(g);
 }
 
-static void unknown_pass(void **state)
+TEST(unknown_pass)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     clef_error err;
     assert_int_equal(clef_graph_optimize(g, "nosuch", &err), CLEF_E_NOT_FOUND);
@@ -97,9 +91,8 @@ static void unknown_pass(void **state)
     clef_graph_destroy(g);
 }
 
-static void verify_sees_damage(void **state)
+TEST(verify_sees_damage)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     clef_error err;
     clef_graph_find(g, "layer0.q")->shape.dim[2].n = 31;
@@ -139,9 +132,8 @@ static void check_places(const clef_graph *g, const clef_memory *m, uint64_t chu
     }
 }
 
-static void memory_is_reused(void **state)
+TEST(memory_is_reused)
 {
-    (void)state;
     clef_graph *g =
         parse("input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = relu(b)\nd = add(c, x)\noutput d\n");
     clef_memory m;
@@ -154,9 +146,8 @@ static void memory_is_reused(void **state)
     clef_graph_destroy(g);
 }
 
-static void memory_keeps_what_is_needed(void **state)
+TEST(memory_keeps_what_is_needed)
 {
-    (void)state;
     /* a is read again after b: b may not take its memory; outputs live to the end */
     clef_graph *g = parse(
         "input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = mul(a, b)\nd = relu(c)\noutput b\noutput d\n");
@@ -172,9 +163,8 @@ static void memory_keeps_what_is_needed(void **state)
     clef_graph_destroy(g);
 }
 
-static void memory_of_a_layer(void **state)
+TEST(memory_of_a_layer)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     clef_memory m;
     clef_error err;
@@ -186,19 +176,4 @@ static void memory_of_a_layer(void **state)
     clef_graph_destroy(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fuses_attention),
-        cmocka_unit_test(tapped_weights_are_not_fused),
-        cmocka_unit_test(counts_of_ops),
-        cmocka_unit_test(folds_constants),
-        cmocka_unit_test(merges_and_drops),
-        cmocka_unit_test(unknown_pass),
-        cmocka_unit_test(verify_sees_damage),
-        cmocka_unit_test(memory_is_reused),
-        cmocka_unit_test(memory_keeps_what_is_needed),
-        cmocka_unit_test(memory_of_a_layer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -17,9 +17,8 @@ static const struct {
      {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
 };
 
-static void known_answers(void **state)
+TEST(known_answers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const clef__philox_words got = clef__philox(known[i].counter, known[i].key[0], known[i].key[1]);
         for (int w = 0; w < 4; w++)
@@ -27,8 +26,4 @@ static void known_answers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_answers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -8,9 +8,8 @@
 #include "graph_text.h"
 #include "tests/cases.h"
 
-static void text_round_trip(void **state)
+TEST(text_round_trip)
 {
-    (void)state;
     clef_graph *g = parse(layer_text);
     char *once = text_of(g, clef_graph_write_text);
     assert_string_equal(once, layer_text);
@@ -32,9 +31,8 @@ static void text_round_trip(void **state)
 }
 
 /* Each op's own cases, printed and parsed. */
-static void text_round_trip_of_cases(void **state)
+TEST(text_round_trip_of_cases)
 {
-    (void)state;
     for (int32_t op = 0; op < CLEF_N_OPS; op++) {
         clef_op_case *cases = NULL;
         clef_error err = {0};
@@ -63,14 +61,13 @@ static void refuse_cases(const json_t *c)
     assert_null(cases);
 }
 
-static void cases_text(void **state)
+TEST(cases_text)
 {
     static const char good[] =
         "# A comment.\n\n# for n more in 3 \"\"\n#   4 \" scale=2\"\n# ints -1 $n\n# tol 1e-3\n"
         "input x f32 [$n]\ny = $op(x)$more\noutput y\n\n# spread 2\noutput z\n";
     clef_op_case *c = NULL;
     clef_error err = {0};
-    (void)state;
     assert_int_equal(clef__cases_parse(good, "good", "affine", &c, &err), CLEF_OK);
     assert_string_equal(c[0].graph, "input x f32 [3]\ny = affine(x)\noutput y\n");
     assert_string_equal(c[1].graph, "input x f32 [4]\ny = affine(x) scale=2\noutput y\n");
@@ -90,18 +87,16 @@ static void refuse_text(const json_t *c)
         fail_case(c, "expected bad.clef: in %s", err.text);
 }
 
-static void text_refuses(void **state)
+TEST(text_refuses)
 {
-    (void)state;
     for_each_case("graph_texts.json", "refused", refuse_text);
 }
 
 /* The text is the same in a locale with a decimal comma, if there is one here. */
-static void text_in_a_comma_locale(void **state)
+TEST(text_in_a_comma_locale)
 {
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8",  "fr_FR.UTF-8",
                                          "fr_FR.utf8",  "ru_RU.UTF-8", "nl_NL.UTF-8"};
-    (void)state;
     size_t i = 0;
     while (i < sizeof commas / sizeof *commas && !setlocale(LC_NUMERIC, commas[i]))
         i++;
@@ -126,7 +121,7 @@ static void refuse_number(const json_t *c)
         fail_case(c, "it is read as a number");
 }
 
-static void numbers_read_as_written(void **state)
+TEST(numbers_read_as_written)
 {
     static const struct {
         const char *text;
@@ -143,7 +138,6 @@ static void numbers_read_as_written(void **state)
                 {"-inf", -INFINITY},
                 {"3.4028235e38", 3.4028235e38f}};
     float x;
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (clef__read_float(good[i].text, &x) != 1 || x != good[i].x)
             fail_msg("'%s' is read as %g", good[i].text, (double)x);
@@ -155,9 +149,8 @@ static void numbers_read_as_written(void **state)
 }
 
 /* Cut anywhere, the text is refused or read, never more. */
-static void text_cut_anywhere(void **state)
+TEST(text_cut_anywhere)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof layer_text - 1; n++) {
         char *cut = malloc(n + 1); /* exactly as long as it is: a read beyond it shows under ASan */
         memcpy(cut, layer_text, n);
@@ -169,16 +162,4 @@ static void text_cut_anywhere(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_round_trip),
-        cmocka_unit_test(text_round_trip_of_cases),
-        cmocka_unit_test(cases_text),
-        cmocka_unit_test(text_refuses),
-        cmocka_unit_test(text_in_a_comma_locale),
-        cmocka_unit_test(numbers_read_as_written),
-        cmocka_unit_test(text_cut_anywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

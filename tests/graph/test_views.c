@@ -18,9 +18,8 @@ static clef_graph *parse(const char *text)
 static const char layered[] = "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = "
                               "softmax(b)\nd = add(c, b)\noutput y = d\n";
 
-static void bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     clef_graph *g = parse(layered);
     int64_t bound = 0;
     assert_int_equal(clef_graph_set_bound(g, "T", 8, &err), CLEF_OK);
@@ -33,9 +32,8 @@ static void bounds(void **state)
     clef_graph_destroy(g);
 }
 
-static void inputs_of_values(void **state)
+TEST(inputs_of_values)
 {
-    (void)state;
     clef_graph *g = parse(layered);
     const clef_value *b = clef_graph_find(g, "b");
     int32_t n = 0;
@@ -64,15 +62,13 @@ static void check_difference(const json_t *c)
     clef_graph_destroy(b);
 }
 
-static void differences(void **state)
+TEST(differences)
 {
-    (void)state;
     for_each_case("graph_texts.json", "differences", check_difference);
 }
 
-static void folded_dot(void **state)
+TEST(folded_dot)
 {
-    (void)state;
     clef_graph *g = parse("input x f32 [2]\nlayer0.a = neg(x)\nlayer0.b = exp(layer0.a)\nlayer1.a = "
                           "neg(layer0.b)\nlayer1.b = exp(layer1.a)\n"
                           "output y = layer1.b\n");
@@ -98,9 +94,8 @@ static const char rank_text[] =
     "layer0.a = matmul(x, w)\nlayer0.b = all_reduce(layer0.a)\n"
     "layer0.c = send(layer0.b) rank=1\noutput y = layer0.b\n";
 
-static void counts(void **state)
+TEST(counts)
 {
-    (void)state;
     clef_graph *g = parse(rank_text);
     clef_graph_counts c;
     clef_exchange_info all[4];
@@ -124,9 +119,8 @@ static void counts(void **state)
 }
 
 /* Two stages of one rank: the message is an arrow, and the receive is below the send. */
-static void ranks_dot(void **state)
+TEST(ranks_dot)
 {
-    (void)state;
     clef_graph *graphs[] = {parse(rank_text), parse("symbol T <= 8\ninput x f32 [T, 32]\n"
                                                     "layer1.r = receive(x) rank=0\nlayer1.a = neg(layer1.r)\n"
                                                     "output y = layer1.a\n")};
@@ -149,7 +143,7 @@ static void ranks_dot(void **state)
     clef_graph_destroy(graphs[1]);
 }
 
-static void described_plans(void **state)
+TEST(described_plans)
 {
     clef_device *dev = *state;
     clef_graph *g = parse(layered);
@@ -175,7 +169,7 @@ static void described_plans(void **state)
     clef_graph_destroy(g);
 }
 
-static void launches_and_tensors(void **state)
+TEST(launches_and_tensors)
 {
     clef_device *dev = *state;
     clef_graph *g = parse(layered);
@@ -216,13 +210,4 @@ static int close_device(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds),          cmocka_unit_test(inputs_of_values),
-        cmocka_unit_test(differences),     cmocka_unit_test(folded_dot),
-        cmocka_unit_test(counts),          cmocka_unit_test(ranks_dot),
-        cmocka_unit_test(described_plans), cmocka_unit_test(launches_and_tensors),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TESTS(open_device, close_device)

@@ -48,9 +48,8 @@ static void near(const float *got, const float *want, size_t n, float tolerance,
             fail_msg("%s[%zu]: %g, printed %g", what, i, (double)got[i], (double)want[i]);
 }
 
-static void projection(void **state)
+TEST(projection)
 {
-    (void)state;
     float x[MAX], w[MAX], q[MAX], got[MAX];
     field("self_attention_4x4", "X", x);
     field("self_attention_4x4", "Wq", w);
@@ -68,9 +67,8 @@ static void projection(void **state)
     }
 }
 
-static void scores(void **state)
+TEST(scores)
 {
-    (void)state;
     float q[MAX], k[MAX], want[MAX], got[MAX];
     field("self_attention_4x4", "Q", q);
     field("self_attention_4x4", "K", k);
@@ -84,9 +82,8 @@ static void scores(void **state)
     near(got, want, 16, 0.0051f, "scores");
 }
 
-static void weights(void **state)
+TEST(weights)
 {
-    (void)state;
     float s[MAX], want[MAX], got[MAX];
     field("self_attention_4x4", "scores_printed", s);
     field("self_attention_4x4", "weights_printed", want);
@@ -95,9 +92,8 @@ static void weights(void **state)
     near(got, want, 16, 0.0006f, "weights");
 }
 
-static void output_rows(void **state)
+TEST(output_rows)
 {
-    (void)state;
     float p[MAX], v[MAX], want[MAX], got[MAX];
     field("self_attention_4x4", "weights_printed", p);
     field("self_attention_4x4", "V", v);
@@ -108,9 +104,8 @@ static void output_rows(void **state)
 }
 
 /* The stages as one graph, unfused and fused into attention: the same numbers. */
-static void whole_attention(void **state)
+TEST(whole_attention)
 {
-    (void)state;
     static const char text[] =
         "input q f32 [1, 1, 4, 2]\ninput k f32 [1, 1, 4, 2]\ninput v f32 [1, 1, 4, 2]\n"
         "s = matmul(q, k) transpose_b=1 alpha=0.707106769\np = softmax(s) causal=1\no = matmul(p, v)\noutput "
@@ -126,9 +121,8 @@ static void whole_attention(void **state)
     near(fused, v, 2, 1e-6f, "the first row sees only itself");
 }
 
-static void one_row(void **state)
+TEST(one_row)
 {
-    (void)state;
     float s[MAX], want[MAX], v[MAX], got[MAX];
     const float tolerance = 0.006f;
     field("self_attention_row", "scores_printed", s);
@@ -147,9 +141,8 @@ static void one_row(void **state)
     near(got, want, 2, tolerance, "output");
 }
 
-static void masked_row_gives_zeros(void **state)
+TEST(masked_row_gives_zeros)
 {
-    (void)state;
     float s[MAX], want[MAX], got[MAX];
     field("causal_mask", "scores", s);
     test_run(dev, "input s f32 [4, 4]\np = softmax(s)\noutput p\n", 1, CLEF_GEMM_OWN,
@@ -167,9 +160,8 @@ static void masked_row_gives_zeros(void **state)
 }
 
 /* The printed causal weights are what softmax makes of their own logarithms under the causal rule. */
-static void causal_rows(void **state)
+TEST(causal_rows)
 {
-    (void)state;
     const json_t *rows = json_object_get(json_object_get(examples, "causal_rows_printed"), "weights");
     float s[MAX], want[MAX] = {0}, got[MAX];
     for (int i = 0; i < MAX; i++)
@@ -201,13 +193,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(projection),      cmocka_unit_test(scores),
-        cmocka_unit_test(weights),         cmocka_unit_test(output_rows),
-        cmocka_unit_test(whole_attention), cmocka_unit_test(one_row),
-        cmocka_unit_test(causal_rows),     cmocka_unit_test(masked_row_gives_zeros),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

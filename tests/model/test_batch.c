@@ -50,14 +50,13 @@ static void run_alone(clef_session *s, const test_request *r, test_text *out)
     clef_sampler_destroy(greedy);
 }
 
-static void texts_are_those_of_a_session(void **state)
+TEST(texts_are_those_of_a_session)
 {
     const clef_session_opts alone = {.n_context = 256, .compile = {.no_tune = 1, .no_proof = 1}};
     static const int32_t sequences[] = {1, 3, 8};
     static test_text want[MOST_REQUESTS];
     clef_error err = {0};
     clef_session *s;
-    (void)state;
     ok(clef_session_create(dev, model, &alone, &s, &err), &err);
     for (int32_t i = 0; i < MOST_REQUESTS; i++)
         run_alone(s, &requests[i], &want[i]);
@@ -117,15 +116,13 @@ static void check_repeatable(float temperature)
     }
 }
 
-static void repeatable_greedy(void **state)
+TEST(repeatable_greedy)
 {
-    (void)state;
     check_repeatable(0);
 }
 
-static void repeatable_draws(void **state)
+TEST(repeatable_draws)
 {
-    (void)state;
     check_repeatable(0.8f);
 }
 
@@ -163,10 +160,9 @@ static clef_batch_stats repeat_text(int32_t ngram_max, float temperature, int32_
     return stats;
 }
 
-static void speculation_changes_no_token(void **state)
+TEST(speculation_changes_no_token)
 {
     static const float temperatures[] = {0, 0.3f, 1};
-    (void)state;
     for (size_t i = 0; i < sizeof temperatures / sizeof *temperatures; i++) {
         int32_t want[LONG_TEXT], got[LONG_TEXT];
         const clef_batch_stats plain = repeat_text(0, temperatures[i], want),
@@ -198,10 +194,9 @@ static int32_t cached_of(clef_batch *b, const int32_t *ids, int32_t n, uint64_t 
     return n_cached;
 }
 
-static void prefixes_are_exact_to_the_token(void **state)
+TEST(prefixes_are_exact_to_the_token)
 {
     int32_t ids[150];
-    (void)state;
     for (int32_t i = 0; i < 150; i++)
         ids[i] = 3 + i * 7 % 300;
     clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2});
@@ -220,12 +215,11 @@ static void prefixes_are_exact_to_the_token(void **state)
 }
 
 /* Sequences that come at the same time hold their common prefix once. */
-static void a_common_prefix_is_held_once(void **state)
+TEST(a_common_prefix_is_held_once)
 {
     enum { N = 8, COMMON = 130 };
     int32_t ids[COMMON + 3], n_rows;
     clef_error err = {0};
-    (void)state;
     for (int32_t i = 0; i < COMMON; i++)
         ids[i] = 3 + i * 5 % 300;
     clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = N, .step_tokens = 64});
@@ -246,12 +240,11 @@ static void a_common_prefix_is_held_once(void **state)
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static void what_cannot_fit_is_refused(void **state)
+TEST(what_cannot_fit_is_refused)
 {
     const int32_t ids[200] = {1}, wrong[] = {1, 2, 1 << 20};
     clef_error err = {0};
     int64_t number;
-    (void)state;
     clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2, .kv_tokens = 128});
     const struct {
         clef_request r;
@@ -274,13 +267,12 @@ static void what_cannot_fit_is_refused(void **state)
     clef_batch_destroy(b);
 }
 
-static void cancelling_frees_everything(void **state)
+TEST(cancelling_frees_everything)
 {
     int32_t ids[100] = {1}, n_rows;
     int64_t first, second;
     clef_error err = {0};
     clef_batch_token t[8];
-    (void)state;
     clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2});
     const clef_request r = {.ids = ids, .n = 100, .n_max = 20, .ignore_eos = 1};
     ok(clef_batch_add(b, &r, &first, &err), &err);
@@ -310,14 +302,13 @@ static void collect(clef_batch *b, int64_t sequence, int32_t *out, int32_t *n)
 }
 
 /* A long prompt that waits for pages is not passed by short ones that come later. */
-static void who_waits_for_room_is_next(void **state)
+TEST(who_waits_for_room_is_next)
 {
     enum { PAGE = CLEF_KV_PAGE };
     clef_error err = {0};
     static int32_t ids[4 * PAGE];
     int64_t first, later, short_one[8];
     int32_t n_rows, n_past, n_cached;
-    (void)state;
     clef_batch *b =
         open_batch((clef_batch_opts){.n_context = 4 * PAGE, .max_sequences = 8, .kv_tokens = 4 * PAGE});
     for (int32_t i = 0; i < 4 * PAGE; i++)
@@ -344,7 +335,7 @@ static void who_waits_for_room_is_next(void **state)
 }
 
 /* A text that was paused goes on as if it had not been, and others run meanwhile. */
-static void pauses_change_no_text(void **state)
+TEST(pauses_change_no_text)
 {
     clef_error err = {0};
     int32_t want[N_GENERATED], got[N_GENERATED], other[N_GENERATED], n = 0, n_other = 0, n_rows, n_past,
@@ -356,7 +347,6 @@ static void pauses_change_no_text(void **state)
                             .ignore_eos = 1},
                        o = {
                            .ids = requests[1].ids, .n = requests[1].n, .n_max = N_GENERATED, .ignore_eos = 1};
-    (void)state;
     clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 1, .repeatable = 1});
     ok(clef_batch_add(b, &r, &sequence, &err), &err);
     while (n < N_GENERATED) {
@@ -392,7 +382,7 @@ static void begin_generation(clef_constraint *c)
 }
 
 /* A text with a constraint goes on after a pause, although others have needed much memory meanwhile. */
-static void pauses_keep_the_place_in_a_constraint(void **state)
+TEST(pauses_keep_the_place_in_a_constraint)
 {
     static const char pattern[] = "[a-z ]{400}";
     const int32_t end = clef_model_hparams(model)->eos;
@@ -401,7 +391,6 @@ static void pauses_keep_the_place_in_a_constraint(void **state)
     clef_token_trie *trie = NULL;
     int32_t want[N_GENERATED], got[N_GENERATED], n = 0, n_rows;
     int64_t sequence, beside;
-    (void)state;
     ok(clef_constraint_create(CLEF_CONSTRAIN_REGEX, pattern, sizeof pattern - 1, NULL, &c, NULL, &err), &err);
     ok(clef_token_trie_create(clef_model_tokenizer(model, &err), &end, 1, &trie, &err), &err);
     const clef_guide guide = {.constraint = c, .trie = trie};
@@ -433,14 +422,13 @@ static void pauses_keep_the_place_in_a_constraint(void **state)
     clef_constraint_destroy(c);
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
     static const clef_batch_opts wrong[] = {{.n_context = 1 << 30},
                                             {.max_sequences = -1},
                                             {.max_sequences = 8, .step_tokens = 4},
                                             {.kv_tokens = -5},
                                             {.kv_tokens = INT64_MAX / 2}};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         clef_error err = {0};
         clef_batch *b;
@@ -470,21 +458,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_those_of_a_session),
-        cmocka_unit_test(repeatable_greedy),
-        cmocka_unit_test(repeatable_draws),
-        cmocka_unit_test(prefixes_are_exact_to_the_token),
-        cmocka_unit_test(a_common_prefix_is_held_once),
-        cmocka_unit_test(what_cannot_fit_is_refused),
-        cmocka_unit_test(cancelling_frees_everything),
-        cmocka_unit_test(who_waits_for_room_is_next),
-        cmocka_unit_test(pauses_change_no_text),
-        cmocka_unit_test(pauses_keep_the_place_in_a_constraint),
-        cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(speculation_changes_no_token),
-    };
-    return cmocka_run_group_tests_name("batch", tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -70,26 +70,23 @@ static void check_draft(clef_model *draft, float temperature)
     }
 }
 
-static void the_model_itself(void **state)
+TEST(the_model_itself)
 {
-    (void)state;
     check_draft(model, 0);
     check_draft(model, 0.8f);
 }
 
-static void a_rougher_model(void **state)
+TEST(a_rougher_model)
 {
-    (void)state;
     check_draft(rough, 0);
     check_draft(rough, 0.8f);
 }
 
 /* Without spec_always the times decide, which no test can know; the texts are the same either way. */
-static void chosen_by_the_step(void **state)
+TEST(chosen_by_the_step)
 {
     static test_text want[MOST_REQUESTS], got[MOST_REQUESTS];
     const test_arrival many = {.seed = 9};
-    (void)state;
     run_batch((clef_batch_opts){.max_sequences = 4}, &many, want);
     run_batch((clef_batch_opts){.max_sequences = 4, .draft = model}, &many, got);
     check_texts(got, want);
@@ -100,11 +97,10 @@ static void chosen_by_the_step(void **state)
 }
 
 /* While more than spec_max_sequences run, nothing is drafted. */
-static void off_while_many_run(void **state)
+TEST(off_while_many_run)
 {
     clef_error err = {0};
     int32_t n_rows;
-    (void)state;
     clef_batch *b = open_batch(
         (clef_batch_opts){.max_sequences = 4, .spec_max_sequences = 2, .spec_always = 1, .draft = model});
     for (int32_t i = 0; i < 3; i++) {
@@ -127,13 +123,12 @@ static void off_while_many_run(void **state)
     clef_batch_destroy(b);
 }
 
-static void a_forced_text(void **state)
+TEST(a_forced_text)
 {
     const int32_t prompt[] = {5, 6, 7}, forced[] = {40, 41, 42, 43, 44, 45}, wrong[] = {1 << 20};
     clef_error err = {0};
     int64_t number;
     int32_t n_rows = 1, n = 0;
-    (void)state;
     clef_batch *b = open_batch((clef_batch_opts){.max_sequences = 1, .spec_always = 1, .ngram_max = 2});
     clef_request r = {.ids = prompt, .n = 3, .n_max = 8, .ignore_eos = 1, .forced = forced, .n_forced = 6};
     ok(clef_batch_add(b, &r, &number, &err), &err);
@@ -153,13 +148,12 @@ static void a_forced_text(void **state)
     clef_batch_destroy(b);
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
     const clef_batch_opts wrong[] = {{.draft = model, .draft_tokens = 9},
                                      {.draft = model, .draft_tokens = -1},
                                      {.draft = model, .ngram_max = 3},
                                      {.draft = model, .spec_max_sequences = -1}};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         clef_error err = {0};
         clef_batch *b;
@@ -195,12 +189,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_itself),   cmocka_unit_test(a_rougher_model),
-        cmocka_unit_test(chosen_by_the_step), cmocka_unit_test(off_while_many_run),
-        cmocka_unit_test(a_forced_text),      cmocka_unit_test(wrong_options_are_refused),
-    };
-    return cmocka_run_group_tests_name("batch_draft", tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -78,9 +78,8 @@ static void check_choices(const json_t *c)
     check_texts(c, CLEF_CONSTRAIN_CHOICES);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     for_each_case("constraints.json", "schemas", check_schema);
     for_each_case("constraints.json", "grammars", check_grammar);
     for_each_case("constraints.json", "regexes", check_regex);
@@ -90,9 +89,8 @@ static void test_texts(void **state)
     clef_constraint_destroy(c);
 }
 
-static void test_any_order(void **state)
+TEST(test_any_order)
 {
-    (void)state;
     clef_constraint *c =
         compile(CLEF_CONSTRAIN_SCHEMA,
                 "{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{}},\"required\":[\"a\"]}",
@@ -135,21 +133,19 @@ static void refuse_regex(const json_t *c)
     refuse(c, CLEF_CONSTRAIN_REGEX, NULL, NULL);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     for_each_case("constraints.json", "refused_schemas", refuse_schema);
     for_each_case("constraints.json", "refused_grammars", refuse_grammar);
     for_each_case("constraints.json", "refused_regexes", refuse_regex);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
     enum { DEEP = 300 };
     char deep[2 * DEEP * 16], *at = deep;
     clef_constraint *c = NULL;
     clef_error err = {0};
-    (void)state;
     for (int i = 0; i < DEEP; i++)
         at += sprintf(at, "{\"items\":");
     at += sprintf(at, "true");
@@ -168,13 +164,12 @@ static void test_limits(void **state)
     free(large);
 }
 
-static void test_deep_grammar(void **state)
+TEST(test_deep_grammar)
 {
     enum { DEPTH = 60000 };
     char *text = malloc(2 * DEPTH + 32);
     clef_constraint *c = NULL;
     clef_error err = {0};
-    (void)state;
     assert_non_null(text);
     memcpy(text, "root ::= ", 9);
     memset(text + 9, '(', DEPTH);
@@ -251,12 +246,11 @@ static void walk(const json_t *of)
     clef_constraint_destroy(c);
 }
 
-static void test_masks(void **state)
+TEST(test_masks)
 {
     vocabulary *v = &words;
     const int32_t end = END_ID;
     clef_error err = {0};
-    (void)state;
     ok(clef_tokenizer_open(CLEF_SOURCE_DIR "/share/demo", &v->tok, &err), &err);
     ok(clef_token_trie_create(v->tok, &end, 1, &v->trie, &err), &err);
     v->mask = malloc((size_t)clef_token_trie_mask_words(v->trie) * sizeof *v->mask);
@@ -281,7 +275,7 @@ static void read_all(clef_constraint *c, clef_constraint_state *state, const cha
 /* Texts in which every place is a state of its own need more memory than a constraint may have: what is
  * behind them is dropped. A place that is asked for goes on, one that nobody asks for is gone, and that is
  * its own error alone. */
-static void test_generations(void **state)
+TEST(test_generations)
 {
     enum { N_LETTERS = 8000, N_TEXTS = 150 };
     static const char begin[] = "{\"b\":1,\"list\":[\"x\"", end[] = "],\"a\":true}", twice[] = "],\"b\":1}";
@@ -295,7 +289,6 @@ static void test_generations(void **state)
     clef_error err = {0};
     char *text = malloc(N_LETTERS + 4);
     size_t n = 0;
-    (void)state;
     assert_non_null(text);
     memset(text, 'a', N_LETTERS + 3);
     memcpy(text, ",\"", 2);
@@ -325,13 +318,12 @@ static void test_generations(void **state)
 }
 
 /* A place differs from one of the same number many generations later. */
-static void test_old_places(void **state)
+TEST(test_old_places)
 {
     clef_constraint *c = compile(CLEF_CONSTRAIN_REGEX, "ab", NULL);
     clef_constraint_state place, old;
     clef_error err = {0};
     size_t n = 0;
-    (void)state;
     ok(clef_constraint_begin(c, &place, &err), &err);
     c->machine.generation += 1024;
     ok(clef_constraint_begin(c, &old, &err), &err);
@@ -342,11 +334,10 @@ static void test_old_places(void **state)
     clef_constraint_destroy(c);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
     clef_constraint *c = NULL;
     clef_error err = {0};
-    (void)state;
     assert_int_equal(clef_constraint_create((clef_constraint_kind)9, "x", 1, NULL, &c, NULL, &err),
                      CLEF_E_ARG);
     assert_int_equal(clef_constraint_create(CLEF_CONSTRAIN_CHOICES, "[]", 2, NULL, &c, NULL, &err),
@@ -364,12 +355,11 @@ static void test_arguments(void **state)
     clef_constraint_destroy(c);
 }
 
-static void test_cache(void **state)
+TEST(test_cache)
 {
     clef_constraint_cache *cache = NULL;
     clef_constraint *made[3];
     clef_error err = {0};
-    (void)state;
     for (int i = 0; i < 3; i++)
         ok(clef_constraint_create(CLEF_CONSTRAIN_REGEX, "a+", 2, NULL, &made[i], NULL, &err), &err);
     ok(clef_constraint_cache_create(1, &cache, &err), &err); /* nothing is kept that nobody uses */
@@ -388,14 +378,4 @@ static void test_cache(void **state)
     clef_constraint_cache_destroy(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),        cmocka_unit_test(test_any_order),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_deep_grammar), cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_generations),  cmocka_unit_test(test_old_places),
-        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -47,9 +47,8 @@ static void check_ends(const char *tokens, int32_t eos, int32_t more, const char
     clef__gguf_close(&gguf);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     check_ends("a b c", 1, -1, NULL, 0, "1");
     check_ends("a <|eot_id|> c", 2, -1, NULL, 0, "2 1");
     check_ends("a <|eot_id|> <|im_end|> <|im_start|>", 0, 1, NULL, 0, "0 1 2");
@@ -58,9 +57,8 @@ static void test_texts(void **state)
     check_ends("<|im_end|>x x<|im_end|>", -1, -1, NULL, 0, "");
 }
 
-static void test_exceptions(void **state)
+TEST(test_exceptions)
 {
-    (void)state;
     check_ends("<|end|> <|return|> x", 2, -1, NULL, 0, "2 0 1");
     check_ends("<|end|> <|return|> <|call|>", 1, -1, NULL, 0,
                "1 2"); /* gpt-oss ends a message with <|end|> */
@@ -71,17 +69,11 @@ static void test_exceptions(void **state)
 }
 
 /* A token between files ends a text. Its key counts before its usual texts. */
-static void test_between_files(void **state)
+TEST(test_between_files)
 {
-    (void)state;
     check_ends("<|file_sep|> <|fim_pad|> <|repo_name|> x", 3, -1, NULL, 0, "3 1 2 0");
     check_ends("x <|fim_pad|> y z", 2, -1, "tokenizer.ggml.fim_pad_token_id", 3, "2 3");
     check_ends("x y", 1, -1, "tokenizer.ggml.fim_sep_token_id", 7, "1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_exceptions),
-                                       cmocka_unit_test(test_between_files)};
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -22,9 +22,8 @@ static void check_gguf(const json_t *c)
     free(data);
 }
 
-static void gguf_malformed(void **state)
+TEST(gguf_malformed)
 {
-    (void)state;
     for_each_case("model_files.json", "gguf", check_gguf);
 }
 
@@ -51,9 +50,8 @@ static uint64_t gguf_touch(const clef_gguf *g)
     return sum;
 }
 
-static void gguf_good(void **state)
+TEST(gguf_good)
 {
-    (void)state;
     blob b = {.n = 0};
     assemble_good(&b);
     void *data = exact(b.p, b.n);
@@ -101,9 +99,8 @@ static void gguf_good(void **state)
     free(data);
 }
 
-static void gguf_cut_and_changed(void **state)
+TEST(gguf_cut_and_changed)
 {
-    (void)state;
     blob b = {.n = 0};
     assemble_good(&b);
     clef_gguf g;
@@ -147,9 +144,8 @@ static void write_parts(const json_t *specs)
     }
 }
 
-static void gguf_parts(void **state)
+TEST(gguf_parts)
 {
-    (void)state;
     write_parts(case_file("model_files.json", "good_parts"));
     for (int i = 0; i < 3; i++) { /* from any part */
         clef_gguf g;
@@ -175,9 +171,8 @@ static void check_parts(const json_t *c)
     assert_true(!g.entries && !g.tensors && !g.more);
 }
 
-static void gguf_parts_refused(void **state)
+TEST(gguf_parts_refused)
 {
-    (void)state;
     for_each_case("model_files.json", "parts", check_parts);
     write_parts(NULL);
 }
@@ -212,9 +207,8 @@ static void check_safetensors(const json_t *c)
     free(data);
 }
 
-static void safetensors_malformed(void **state)
+TEST(safetensors_malformed)
 {
-    (void)state;
     for_each_case("model_files.json", "raw_safetensors", check_safetensors);
     for_each_case("model_files.json", "safetensors", check_safetensors);
     clef_safetensors st;
@@ -227,9 +221,8 @@ static void safetensors_malformed(void **state)
                 "nest deeper than 64");
 }
 
-static void safetensors_cut_and_changed(void **state)
+TEST(safetensors_cut_and_changed)
 {
-    (void)state;
     blob b = {.n = 0};
     put_safetensors(&b,
                     "{\"__metadata__\":{\"format\":\"pt\"}," T("w", "F32", "[2,2]", "[0,16]") "," T(
@@ -260,9 +253,8 @@ static void safetensors_cut_and_changed(void **state)
     free(data);
 }
 
-static void tensor_file_round_trip(void **state)
+TEST(tensor_file_round_trip)
 {
-    (void)state;
     const float f[6] = {0, 1, -2, 0.5f, 3e38f, -0.0f};
     const int8_t i8[3] = {-128, 0, 127};
     const int32_t i32[2] = {INT32_MIN, INT32_MAX};
@@ -328,9 +320,8 @@ static void tensor_file_round_trip(void **state)
     clef__os_remove(path);
 }
 
-static void tensor_file_other_dtypes(void **state)
+TEST(tensor_file_other_dtypes)
 {
-    (void)state;
     blob b = {.n = 0};
     const char *header = "{" T("i", "I64", "[3]", "[0,24]") "," T("d", "F64", "[1]", "[24,32]") "," T(
         "u", "U8", "[2]", "[32,34]") "," T("n", "BOOL", "[1]",
@@ -370,9 +361,8 @@ static void tensor_file_other_dtypes(void **state)
     clef__os_remove(path);
 }
 
-static void tensor_file_write_refuses(void **state)
+TEST(tensor_file_write_refuses)
 {
-    (void)state;
     const float f[2] = {1, 2};
     const clef_tensor_info good = {
         .name = "a", .dtype = CLEF_F32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = f};
@@ -406,9 +396,8 @@ static void tensor_file_write_refuses(void **state)
 
 /* ---- errors and the system ------------------------------------------------------------------- */
 
-static void errors(void **state)
+TEST(errors)
 {
-    (void)state;
     assert_string_equal(clef_status_name(CLEF_E_SHAPE), "E_SHAPE");
     assert_string_equal(clef_status_text(CLEF_E_CANCELLED), "interrupted by the caller");
     assert_string_equal(clef_status_name((clef_status)-1), "?");
@@ -442,9 +431,8 @@ static void errors(void **state)
     }
 }
 
-static void os_files(void **state)
+TEST(os_files)
 {
-    (void)state;
     clef_error err = {0};
     clef_mapping map;
     char *text = NULL;
@@ -496,9 +484,8 @@ static void os_files(void **state)
     assert_int_equal(remove(temp_path("deep")), 0);
 }
 
-static void os_process(void **state)
+TEST(os_process)
 {
-    (void)state;
     char dir[300], tiny[4];
     const double t = clef__os_seconds();
     assert_true(clef__os_seconds() >= t);
@@ -510,22 +497,4 @@ static void os_process(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gguf_malformed),
-        cmocka_unit_test(gguf_good),
-        cmocka_unit_test(gguf_cut_and_changed),
-        cmocka_unit_test(gguf_parts),
-        cmocka_unit_test(gguf_parts_refused),
-        cmocka_unit_test(safetensors_malformed),
-        cmocka_unit_test(safetensors_cut_and_changed),
-        cmocka_unit_test(tensor_file_round_trip),
-        cmocka_unit_test(tensor_file_other_dtypes),
-        cmocka_unit_test(tensor_file_write_refuses),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(os_files),
-        cmocka_unit_test(os_process),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

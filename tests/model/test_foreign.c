@@ -13,7 +13,7 @@ static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid s
                              "\"max_position_embeddings\":256,\"vocab_size\":100,\"rms_norm_eps\":1e-6,"
                              "\"hidden_act\":\"silu\",\"bos_token_id\":1,\"eos_token_id\":2}";
 
-static void kinds(void **state)
+TEST(kinds)
 {
     static const struct {
         const char *begin;
@@ -36,7 +36,6 @@ static void kinds(void **state)
         {"{{ bos_token }}<html>", 21, NULL},
         {"", 0, NULL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_error err = {0};
         void *data = exact(rows[i].begin, rows[i].n);
@@ -61,7 +60,7 @@ static void refused(const char *config_text, const char *file, const char *text,
     clef__os_remove(temp_path(file));
 }
 
-static void folders(void **state)
+TEST(folders)
 {
     static const struct {
         const char *file, *piece;
@@ -75,7 +74,6 @@ static void folders(void **state)
         {"training_args.bin", "index.json, expected a Hugging Face folder or a GGUF file"},
         {"notes.txt", "index.json, expected a Hugging Face folder or a GGUF file"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         refused(config, weights[i].file, "x", CLEF_E_NOT_FOUND, weights[i].piece);
     write_text(temp_path("b.bin"), "x");
@@ -96,11 +94,10 @@ static void folders(void **state)
     refused(pointer, "notes.txt", "x", CLEF_E_FORMAT, "config.json: expected JSON, got a Git LFS pointer");
 }
 
-static void files(void **state)
+TEST(files)
 {
     clef_error err = {0};
     clef_model *m = NULL;
-    (void)state;
     write_text(temp_path("m.gguf"), pointer);
     check_error("m.gguf", clef_model_open(temp_path("m.gguf"), &m, &err), &err, CLEF_E_FORMAT,
                 "m.gguf: expected a GGUF file, got a Git LFS pointer");
@@ -111,10 +108,9 @@ static void files(void **state)
 }
 
 /* A file lists the names of its own format alone. */
-static void names(void **state)
+TEST(names)
 {
     clef_error folder = {0}, gguf = {0};
-    (void)state;
     assert_int_equal(clef__arch_unknown("x", 0, "f", &folder), CLEF_E_UNSUPPORTED);
     assert_int_equal(clef__arch_unknown("x", 1, "f", &gguf), CLEF_E_UNSUPPORTED);
     assert_non_null(strstr(folder.text, " gpt_neox "));
@@ -125,13 +121,4 @@ static void names(void **state)
     assert_non_null(strstr(gguf.text, " t5"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),
-        cmocka_unit_test(folders),
-        cmocka_unit_test(files),
-        cmocka_unit_test(names),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -58,30 +58,26 @@ static void greedy_is_pytorchs(clef_gemm gemm, int32_t n_batch)
     clef_session_destroy(session);
 }
 
-static void greedy_own(void **state)
+TEST(greedy_own)
 {
-    (void)state;
     greedy_is_pytorchs(CLEF_GEMM_OWN, 0);
 }
 
-static void greedy_clblast(void **state)
+TEST(greedy_clblast)
 {
-    (void)state;
 #if !defined(CLEF_HAVE_CLBLAST)
     skip(); /* this build has none */
 #endif
     greedy_is_pytorchs(CLEF_GEMM_CLBLAST, 0);
 }
 
-static void prompt_in_chunks(void **state)
+TEST(prompt_in_chunks)
 {
-    (void)state;
     greedy_is_pytorchs(CLEF_GEMM_OWN, 3);
 }
 
-static void wrong_feeds(void **state)
+TEST(wrong_feeds)
 {
-    (void)state;
     clef_error err = {0};
     clef_session *session;
     const float *logits;
@@ -116,9 +112,8 @@ static int stop(void *user, const char *what, uint64_t done, uint64_t total)
     return strcmp(what, "prompt") == 0 && ++*(int *)user == 2;
 }
 
-static void prompt_can_be_interrupted(void **state)
+TEST(prompt_can_be_interrupted)
 {
-    (void)state;
     clef_error err = {0};
     clef_session *session;
     const float *logits;
@@ -135,9 +130,8 @@ static void prompt_can_be_interrupted(void **state)
 }
 
 /* The model's graph with taps gives the same logits fused and not, and attention weights that are weights. */
-static void taps(void **state)
+TEST(taps)
 {
-    (void)state;
     enum { T = 11, V = 1024, H = 6 };
     static const char *const names[] = {"attention_0", "hidden_last", "layer1.out"};
     static float logits[2][T * V], p[H * T * T];
@@ -184,9 +178,8 @@ static void taps(void **state)
 }
 
 /* Rows of a batch do not see each other, and a padded row gives what it gives alone. */
-static void batch_with_padding(void **state)
+TEST(batch_with_padding)
 {
-    (void)state;
     enum { T = 7, V = 1024 };
     static float both[2 * T * V], alone[4 * V];
     const int32_t ids[2 * T] = {5, 900, 17, 3, 3, 44, 260, 261, 1023, 0, 8, 1, 1, 1}, pos[2] = {0, 0};
@@ -275,9 +268,8 @@ static void host_text(clef_session *session, const clef_sampler_opts *opts, cons
 
 /* The device samples what the host samples, token for token, whatever the options and however the prompt is
  * cut. */
-static void device_samples_as_the_host(void **state)
+TEST(device_samples_as_the_host)
 {
-    (void)state;
     enum { N = 9, N_NEW = 100 };
     const int32_t ids[N] = {5, 900, 17, 3, 3, 44, 260, 261, 8};
     clef_error err = {0};
@@ -301,9 +293,8 @@ static void device_samples_as_the_host(void **state)
 }
 
 /* Whoever stops early goes on as if nobody had run ahead. */
-static void stopped_generation(void **state)
+TEST(stopped_generation)
 {
-    (void)state;
     const int32_t ids[] = {5, 900, 17}, more[] = {44, 45};
     clef_error err = {0};
     clef_session *session;
@@ -332,9 +323,8 @@ static void stopped_generation(void **state)
     assert_memory_equal(want[0], want[1], sizeof want[0]);
 }
 
-static void generation_to_the_end_of_the_context(void **state)
+TEST(generation_to_the_end_of_the_context)
 {
-    (void)state;
     const int32_t ids[] = {5, 900, 17};
     clef_error err = {0};
     clef_session *session;
@@ -399,9 +389,8 @@ static void assert_near(const float *a, const float *b)
 
 /* Neither the step ahead of a generation that is stopped nor the steps of an interrupted prompt stay in the
  * memory. */
-static void memory_goes_back(void **state)
+TEST(memory_goes_back)
 {
-    (void)state;
     clef_error err = {0};
     clef_session *session;
     clef_model *m = memory_model();
@@ -440,9 +429,8 @@ static void memory_goes_back(void **state)
 
 /* A beam's score is what its tokens have when they are fed one by one: each beam has the memory of its own
  * text. */
-static void memory_goes_with_the_beams(void **state)
+TEST(memory_goes_with_the_beams)
 {
-    (void)state;
     enum { N = 8, BEAMS = 3 };
     clef_error err = {0};
     clef_session *session;
@@ -499,21 +487,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(greedy_own),
-        cmocka_unit_test(greedy_clblast),
-        cmocka_unit_test(prompt_in_chunks),
-        cmocka_unit_test(wrong_feeds),
-        cmocka_unit_test(prompt_can_be_interrupted),
-        cmocka_unit_test(taps),
-        cmocka_unit_test(batch_with_padding),
-        cmocka_unit_test(device_samples_as_the_host),
-        cmocka_unit_test(stopped_generation),
-        cmocka_unit_test(generation_to_the_end_of_the_context),
-        cmocka_unit_test(memory_goes_back),
-        cmocka_unit_test(memory_goes_with_the_beams),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

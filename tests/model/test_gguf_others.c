@@ -118,9 +118,8 @@ static clef_model *opened(const char *path)
     return m;
 }
 
-static void without_own_keys(void **state)
+TEST(without_own_keys)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         convert(folders[i], temp_path("own.gguf"));
         rewrite(temp_path("own.gguf"), temp_path("bare.gguf"), &(change){0});
@@ -159,9 +158,8 @@ static void same_bytes(const char *a, const char *b)
 }
 
 /* Files of before, whose own keys begin with "clef.", are read, and written with the prefix of now. */
-static void with_old_keys(void **state)
+TEST(with_old_keys)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         clef_error err = {0};
         convert(folders[i], temp_path("own.gguf"));
@@ -183,9 +181,8 @@ static void with_old_keys(void **state)
 }
 
 /* A decision model of llama.cpp, whose architecture has the name of this program. */
-static void of_a_namesake(void **state)
+TEST(of_a_namesake)
 {
-    (void)state;
     clef_model *m = NULL;
     clef_error err = {0};
     convert(folders[0], temp_path("own.gguf"));
@@ -195,9 +192,8 @@ static void of_a_namesake(void **state)
                 "general.architecture is clef, a decision model of llama.cpp");
 }
 
-static void in_parts(void **state)
+TEST(in_parts)
 {
-    (void)state;
     enum { PARTS = 3 };
     const char *const names[PARTS] = {"p-00001-of-00003.gguf", "p-00002-of-00003.gguf",
                                       "p-00003-of-00003.gguf"};
@@ -228,9 +224,8 @@ static void in_parts(void **state)
     clef_model_close(own);
 }
 
-static void with_more(void **state)
+TEST(with_more)
 {
-    (void)state;
     static const struct {
         const char *key, *tensor;
         clef_status status;
@@ -271,11 +266,4 @@ static int remove_files(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_own_keys), cmocka_unit_test(with_old_keys), cmocka_unit_test(of_a_namesake),
-        cmocka_unit_test(in_parts),         cmocka_unit_test(with_more),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_files);
-}
+TESTS(make_temp_dir, remove_files)

@@ -51,9 +51,8 @@ static clef_tensor_info tensor(const char *name, clef_dtype dtype, int32_t rank,
 #define EXPERTS "model.layers.0.mlp.experts."
 #define W1 "model.layers.0.block_sparse_moe.experts."
 
-static void stack(void **state)
+TEST(stack)
 {
-    (void)state;
     const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {7, 8, 9, 10, 11, 12},
                 all[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     const clef_tensor_info tensors[] = {TENSOR(W1 "1.w1.weight", CLEF_F32, b, 2, 3),
@@ -79,9 +78,8 @@ static void stack(void **state)
     clef_model_close(m);
 }
 
-static void stack_refused(void **state)
+TEST(stack_refused)
 {
-    (void)state;
     const float x[8] = {0};
     const clef_tensor_info shapes[] = {TENSOR(W1 "0.w1.weight", CLEF_F32, x, 2, 3),
                                        TENSOR(W1 "1.w1.weight", CLEF_F32, x, 3, 2)};
@@ -99,9 +97,8 @@ static void stack_refused(void **state)
 }
 
 /* Each element of a row is its number 0 .. 15, or 15 - that: row r of expert e begins with element r + e. */
-static void mxfp4(void **state)
+TEST(mxfp4)
 {
-    (void)state;
     enum { EXPERTS_N = 2, ROWS = 4, CODES = 16, K = 32 };
     static const float numbers[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     unsigned char blocks[EXPERTS_N][ROWS][CODES], scales[EXPERTS_N][ROWS];
@@ -143,9 +140,8 @@ static void mxfp4(void **state)
                 "gate_up_proj_blocks with ");
 }
 
-static void columns(void **state)
+TEST(columns)
 {
-    (void)state;
     const float w[2][3][4] = {{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}},
                               {{12, 13, 14, 15}, {16, 17, 18, 19}, {20, 21, 22, 23}}};
     const float up[2][2][3] = {{{1, 5, 9}, {3, 7, 11}}, {{13, 17, 21}, {15, 19, 23}}},
@@ -165,9 +161,8 @@ static void columns(void **state)
                 "experts.gate_up_proj has a shape");
 }
 
-static void rates(void **state)
+TEST(rates)
 {
-    (void)state;
     const float logs[] = {0, 1, -2.5f};
     const clef_tensor_info tensors[] = {TENSOR("model.layers.0.linear_attn.A_log", CLEF_F32, logs, 3)};
     clef_error err = {0};
@@ -187,11 +182,4 @@ static int remove_all(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stack),   cmocka_unit_test(stack_refused), cmocka_unit_test(mxfp4),
-        cmocka_unit_test(columns), cmocka_unit_test(rates),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_all);
-}
+TESTS(make_temp_dir, remove_all)

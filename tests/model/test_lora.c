@@ -326,11 +326,10 @@ static clef_model *model_of(const family *f, int is_gguf)
 static const char plain[] = "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 6, \"bias\": \"none\"}";
 
 /* Two adapters and none in one batch: each row gives what the merged model gives. */
-static void three_in_a_batch(void **state)
+TEST(three_in_a_batch)
 {
     static float all[3 * T * V], base[T * V], one[T * V], two[T * V];
     static const int32_t order[] = {1, 0, 2};
-    (void)state;
     for (int i = 0; i < 2 * N_FAMILIES; i++) {
         const family *f = &families[i / 2];
         clef_error err = {0};
@@ -361,11 +360,10 @@ static void three_in_a_batch(void **state)
 }
 
 /* A PEFT folder and a GGUF adapter with the same numbers do the same, on folders and on GGUF models. */
-static void both_formats(void **state)
+TEST(both_formats)
 {
     static float all[2][T * V];
     static const int32_t first = 1;
-    (void)state;
     for (int i = 0; i < 2 * N_FAMILIES; i++) {
         const family *f = &families[i / 2];
         clef_error err = {0};
@@ -387,13 +385,12 @@ static void both_formats(void **state)
 }
 
 /* A session generates what one of the merged model generates. */
-static void session_with_adapter(void **state)
+TEST(session_with_adapter)
 {
     enum { N = 20 };
     int32_t texts[3][N];
     clef_error err = {0};
     clef_lora_set *set;
-    (void)state;
     clef_model *m = model_of(&families[0], 1);
     seed = 100;
     clef_lora *lora = open_lora(write_peft(&families[0], "a", 4, plain), m, 1);
@@ -426,7 +423,7 @@ static void session_with_adapter(void **state)
 
 /* Sequences with different adapters, or none, share the steps of a batch. Each gives what a session gives; no
  * prompt is found in the cache of another adapter, or of the same one at another scale. */
-static void sequences_of_a_batch(void **state)
+TEST(sequences_of_a_batch)
 {
     enum { N = 15, N_LORAS = 3, N_REQUESTS = 8 };
     static const int32_t adapters[N_REQUESTS] = {1, 0, 2, 3, 3, 2, 0, 1};
@@ -434,7 +431,6 @@ static void sequences_of_a_batch(void **state)
     clef_error err = {0};
     clef_lora_set *set;
     clef_batch *b;
-    (void)state;
     clef_model *m = model_of(&families[0], 0);
     seed = 100;
     clef_lora *loras[N_LORAS] = {open_lora(write_peft(&families[0], "a", 4, plain), m, 6), NULL};
@@ -526,9 +522,8 @@ static void check_config(const json_t *c)
     assert_null(lora);
 }
 
-static void wrong_configs(void **state)
+TEST(wrong_configs)
 {
-    (void)state;
     open_pair();
     for_each_case("adapters.json", "configs", check_config);
     close_pair();
@@ -553,9 +548,8 @@ static void check_pattern(const json_t *c)
 }
 
 /* What PEFT 0.21 finds for model.layers.0.self_attn.q_proj: re.match(rf"(.*\.)?({key})$", name). */
-static void patterns(void **state)
+TEST(patterns)
 {
-    (void)state;
     open_pair();
     for_each_case("adapters.json", "patterns", check_pattern);
     close_pair();
@@ -582,9 +576,8 @@ static void check_tensors(const json_t *c)
     finish_list(&l);
 }
 
-static void wrong_tensors(void **state)
+TEST(wrong_tensors)
 {
-    (void)state;
     for (int gguf = 0; gguf < 2; gguf++) {
         clef_model *m = base = model_of(&families[0], gguf);
         for_each_case("adapters.json", "tensors", check_tensors);
@@ -605,12 +598,11 @@ static void wrong_tensors(void **state)
 
 /* A GGUF adapter for another architecture, a model in place of an adapter, and files that are cut
  * anywhere. */
-static void wrong_files(void **state)
+TEST(wrong_files)
 {
     clef_error err = {0};
     clef_lora *lora;
     clef_mapping whole;
-    (void)state;
     clef_model *m = model_of(&families[0], 1);
     put_gguf(&families[1], 4, 6, temp_path("other.gguf"));
     check_error("other", clef_lora_open(temp_path("other.gguf"), m, 1, &lora, &err), &err, CLEF_E_UNSUPPORTED,
@@ -649,13 +641,4 @@ static int teardown(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_in_a_batch),     cmocka_unit_test(both_formats),
-        cmocka_unit_test(session_with_adapter), cmocka_unit_test(sequences_of_a_batch),
-        cmocka_unit_test(wrong_configs),        cmocka_unit_test(patterns),
-        cmocka_unit_test(wrong_tensors),        cmocka_unit_test(wrong_files),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -158,9 +158,8 @@ static void check_config(const json_t *c)
         check_hparams(c, &hp);
 }
 
-static void config_refused(void **state)
+TEST(config_refused)
 {
-    (void)state;
     for_each_case("models.json", "refused", check_config);
     clef_hparams hp;
     clef_error err = {0};
@@ -170,9 +169,8 @@ static void config_refused(void **state)
     json_decref(array);
 }
 
-static void config_read(void **state)
+TEST(config_read)
 {
-    (void)state;
     for_each_case("models.json", "read", check_config);
 }
 
@@ -183,9 +181,8 @@ static void add_key(void *user, const char *key)
 }
 
 /* Keys that are neither read nor known to change nothing. */
-static void config_unread(void **state)
+TEST(config_unread)
 {
-    (void)state;
     char names[256] = "";
     json_t *config = base_config("llama");
     json_object_set_new(config, "clip_qkv", json_real(8));
@@ -197,9 +194,8 @@ static void config_unread(void **state)
 }
 
 /* RoBERTa's positions count all tokens but padding. */
-static void padding_ids(void **state)
+TEST(padding_ids)
 {
-    (void)state;
     clef_error err;
     static const char *const types[] = {"roberta", "xlm-roberta", "mpnet", "bert"};
     static const int32_t ids[] = {5, 3, 6};
@@ -289,9 +285,8 @@ static void check_gguf(const json_t *c)
         check_hparams(c, &hp);
 }
 
-static void gguf_config(void **state)
+TEST(gguf_config)
 {
-    (void)state;
     for_each_case("models.json", "gguf_refused", check_gguf);
     for_each_case("models.json", "gguf_read", check_gguf);
 }
@@ -339,9 +334,8 @@ static void check_shards(const json_t *c)
     assert_null(m);
 }
 
-static void folder_refused(void **state)
+TEST(folder_refused)
 {
-    (void)state;
     empty_folder();
     refused("empty folder", CLEF_E_NOT_FOUND, "has no config.json");
     write_text(temp_path("config.json"), "{\"model_type\":\"llama\",");
@@ -377,9 +371,8 @@ static void count_entries(void *user, const char *key, const char *value)
     ++*n;
 }
 
-static void folder_shards(void **state)
+TEST(folder_shards)
 {
-    (void)state;
     clef_error err = {0};
     clef_model *m = NULL;
     empty_folder();
@@ -437,9 +430,8 @@ static void folder_shards(void **state)
     empty_folder();
 }
 
-static void gguf_model(void **state)
+TEST(gguf_model)
 {
-    (void)state;
     blob b = {.n = 0};
     clef_error err = {0};
     clef_model *m = NULL;
@@ -491,9 +483,8 @@ static void check_real(const json_t *c)
     clef_model_close(m);
 }
 
-static void real_models(void **state)
+TEST(real_models)
 {
-    (void)state;
     if (clef__os_env("CLEF_SHARED"))
         for_each_case("models.json", "real", check_real);
     if (n_real == 0)
@@ -501,9 +492,8 @@ static void real_models(void **state)
 }
 
 /* The same model in both formats has the same embedding, and the vocabularies open without tensors. */
-static void real_gguf(void **state)
+TEST(real_gguf)
 {
-    (void)state;
     static const char *const vocabularies[] = {"llama-bpe", "gpt-2", "llama-spm", "qwen2", "bert-bge"};
     const char *shared = clef__os_env("CLEF_SHARED");
     char path[512];
@@ -532,9 +522,8 @@ static void real_gguf(void **state)
 
 /* The metadata of llama.cpp's file of the 26 B Gemma 4: heads, windows and rotary positions that differ
  * between two kinds of layers, and experts beside a dense feed-forward. */
-static void gemma4_config(void **state)
+TEST(gemma4_config)
 {
-    (void)state;
     enum { N_LAYERS = 30, N_KEYS = 23 };
     blob b = {.n = 0};
     clef_error err = {0};
@@ -565,13 +554,4 @@ static void gemma4_config(void **state)
     clef__gguf_close(&g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(padding_ids),   cmocka_unit_test(config_refused), cmocka_unit_test(config_read),
-        cmocka_unit_test(config_unread), cmocka_unit_test(gguf_config),    cmocka_unit_test(folder_refused),
-        cmocka_unit_test(folder_shards), cmocka_unit_test(gguf_model),     cmocka_unit_test(real_models),
-        cmocka_unit_test(real_gguf),     cmocka_unit_test(gemma4_config),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -103,9 +103,8 @@ static void check_values(const clef_tensor_info *t, int32_t *n_biases)
         fail_msg("%s: mean %g, deviation %g", t->name, sum / (double)n, deviation);
 }
 
-static void every_family(void **state)
+TEST(every_family)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         clef_model *m = open_new(families[i].config, families[i].tokenizer, "new", 7);
         clef_graph *g = NULL;
@@ -145,9 +144,8 @@ static void near(double x, double wanted, double n)
         fail_msg("deviation %g, expected %g", x, wanted);
 }
 
-static void ranges(void **state)
+TEST(ranges)
 {
-    (void)state;
     clef_model *m = open_new("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
                              "\"n_positions\": 64, \"initializer_range\": 0.05}",
                              DEMO, "new", 1);
@@ -170,9 +168,8 @@ static void ranges(void **state)
 }
 
 /* A weight's numbers depend on the seed and its name, not on what else the model has. */
-static void seeds(void **state)
+TEST(seeds)
 {
-    (void)state;
     static const char name[] = "model.layers.1.mlp.up_proj.weight";
     static const char deeper[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": "
@@ -200,9 +197,8 @@ static void seeds(void **state)
     }
 }
 
-static void wrong_configs(void **state)
+TEST(wrong_configs)
 {
-    (void)state;
     static const struct {
         const char *config, *tokenizer;
         clef_status status;
@@ -231,9 +227,8 @@ static void wrong_configs(void **state)
 }
 
 /* A tokenizer.json alone gets a tokenizer_config.json with its special tokens. */
-static void one_file(void **state)
+TEST(one_file)
 {
-    (void)state;
     clef_model *m = open_new(llama_config, DEMO "/tokenizer.json", "new", 1);
     char *text = NULL;
     size_t n;
@@ -246,11 +241,4 @@ static void one_file(void **state)
     remove_tree(temp_path("new"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family),  cmocka_unit_test(ranges),   cmocka_unit_test(seeds),
-        cmocka_unit_test(wrong_configs), cmocka_unit_test(one_file),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_tree);
-}
+TESTS(make_temp_dir, remove_temp_tree)

@@ -174,21 +174,19 @@ static void run_world(int32_t window, int32_t hash_bits)
     free(w);
 }
 
-static void test_random_trees(void **state)
+TEST(test_random_trees)
 {
-    (void)state;
     run_world(0, 4);
     run_world(0, 0);
 }
 
-static void test_random_trees_with_a_window(void **state)
+TEST(test_random_trees_with_a_window)
 {
-    (void)state;
     run_world(WINDOW, 4);
 }
 
 /* With room for everything the longest common prefix is found, exact to the token. */
-static void test_longest_prefix(void **state)
+TEST(test_longest_prefix)
 {
     enum { N = 30, LENGTH = 200, ROOM = N * 8 };
     static int32_t tokens[N][LENGTH], blocks[ROOM];
@@ -198,7 +196,6 @@ static void test_longest_prefix(void **state)
     clef_error err = {0};
     uint64_t random = 5;
     int32_t mark;
-    (void)state;
     ok(clef__pages_create(&opts, &pages, &err), &err);
     for (int32_t k = 0; k < N; k++) {
         const int32_t like = (int32_t)(clef__random_uniform(&random) * k),
@@ -228,7 +225,7 @@ static void test_longest_prefix(void **state)
 }
 
 /* A mark is found where its tokens are, and goes with its block. */
-static void test_marks(void **state)
+TEST(test_marks)
 {
     const clef__pages_opts opts = {.n_blocks = 6, .n_chains = 1, .n_marks = 2, .keeps = 1};
     int32_t tokens[300], blocks[6], mark;
@@ -236,7 +233,6 @@ static void test_marks(void **state)
     clef__page_copy copy;
     clef__pages *pages;
     clef_error err = {0};
-    (void)state;
     for (int32_t i = 0; i < 300; i++)
         tokens[i] = i;
     ok(clef__pages_create(&opts, &pages, &err), &err);
@@ -265,9 +261,8 @@ static void test_marks(void **state)
 }
 
 /* Trees come and go, each with a salt of its own; a prefix is found by its own key alone. */
-static void test_many_trees(void **state)
+TEST(test_many_trees)
 {
-    (void)state;
     const clef__pages_opts opts = {.n_blocks = N_BLOCKS, .n_chains = N_CHAINS, .keeps = 1, .hash_bits = 2};
     int32_t tokens[KV_BLOCK + 1], blocks[2], mark;
     clef__pages *p;
@@ -294,11 +289,4 @@ static void test_many_trees(void **state)
     clef__pages_destroy(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_trees),
-                                       cmocka_unit_test(test_random_trees_with_a_window),
-                                       cmocka_unit_test(test_longest_prefix), cmocka_unit_test(test_marks),
-                                       cmocka_unit_test(test_many_trees)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -33,9 +33,8 @@ static void random_logits(float *logits)
     logits[78] = 8.5f;
 }
 
-static void sampler_greedy(void **state)
+TEST(sampler_greedy)
 {
-    (void)state;
     float logits[N_VOCAB];
     random_logits(logits);
     assert_int_equal(pick((clef_sampler_opts){0}, logits), 77);
@@ -45,9 +44,8 @@ static void sampler_greedy(void **state)
 
 /* -inf is a number that masks write. Nothing is sampled from a row with NaN or +inf, or of -inf alone, by
  * what the device does, too, nor by the chain, whatever is allowed. */
-static void sampler_not_finite(void **state)
+TEST(sampler_not_finite)
 {
-    (void)state;
     static const clef_sampler_opts ways[] = {
         {0}, {.temperature = 1}, {.temperature = 0.8f, .top_k = 5, .top_p = 0.9f}, {.presence_penalty = 1}};
     const float bad[] = {NAN, INFINITY, -NAN};
@@ -75,9 +73,8 @@ static void sampler_not_finite(void **state)
 }
 
 /* Each limit, strict enough, leaves the best alone, whatever the draw. */
-static void sampler_limits(void **state)
+TEST(sampler_limits)
 {
-    (void)state;
     float logits[N_VOCAB];
     random_logits(logits);
     for (uint64_t seed = 0; seed < 50; seed++) {
@@ -91,9 +88,8 @@ static void sampler_limits(void **state)
     }
 }
 
-static void sampler_draws_by_probability(void **state)
+TEST(sampler_draws_by_probability)
 {
-    (void)state;
     float logits[N_VOCAB];
     clef_error err = {0};
     clef_sampler *a, *b;
@@ -116,9 +112,8 @@ static void sampler_draws_by_probability(void **state)
     clef_sampler_destroy(b);
 }
 
-static void sampler_repeat_penalty(void **state)
+TEST(sampler_repeat_penalty)
 {
-    (void)state;
     float logits[N_VOCAB] = {0};
     clef_error err = {0};
     clef_sampler *s;
@@ -140,9 +135,8 @@ static void sampler_repeat_penalty(void **state)
     clef_sampler_destroy(s);
 }
 
-static void sampler_refuses(void **state)
+TEST(sampler_refuses)
 {
-    (void)state;
     static const struct {
         clef_sampler_opts opts;
         const char *says;
@@ -166,9 +160,8 @@ static void sampler_refuses(void **state)
 
 /* Draws come as the formula in double says: chi-square over what a chain of limits leaves, p < 0.001 at 27.9
  * for 9 degrees of freedom. */
-static void sampler_follows_the_formula(void **state)
+TEST(sampler_follows_the_formula)
 {
-    (void)state;
     enum { KEPT = 10, N_DRAWS = 40000 };
     float logits[N_VOCAB];
     clef_error err = {0};
@@ -278,32 +271,16 @@ static void agree_on(int32_t n, int32_t n_rows)
     free(c);
 }
 
-static void device_agrees_on_small_vocabularies(void **state)
+TEST(device_agrees_on_small_vocabularies)
 {
-    (void)state;
     agree_on(3, 30);
     agree_on(1000, 60);
 }
 
-static void device_agrees_on_large_vocabularies(void **state)
+TEST(device_agrees_on_large_vocabularies)
 {
-    (void)state;
     agree_on(20011, 12);
     agree_on(151936, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sampler_greedy),
-        cmocka_unit_test(sampler_not_finite),
-        cmocka_unit_test(sampler_limits),
-        cmocka_unit_test(sampler_draws_by_probability),
-        cmocka_unit_test(sampler_repeat_penalty),
-        cmocka_unit_test(sampler_refuses),
-        cmocka_unit_test(sampler_follows_the_formula),
-        cmocka_unit_test(device_agrees_on_small_vocabularies),
-        cmocka_unit_test(device_agrees_on_large_vocabularies),
-    };
-    return cmocka_run_group_tests(tests, open_shared_device, close_shared_device);
-}
+TESTS(open_shared_device, close_shared_device)

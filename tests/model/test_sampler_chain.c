@@ -171,15 +171,13 @@ static void check_vector(const json_t *c)
     }
 }
 
-static void samplers_by_hand(void **state)
+TEST(samplers_by_hand)
 {
-    (void)state;
     for_each_case("samplers.json", "vectors", check_vector);
 }
 
-static void the_default_order(void **state)
+TEST(the_default_order)
 {
-    (void)state;
     static const char *const names[] = {"logits",  "logit_bias", "penalties", "dry", "top_n_sigma", "top_k",
                                         "typical", "top_p",      "min_p",     "xtc", "temperature"};
     const clef_sampler_opts opts = {.temperature = 0.9f,
@@ -212,9 +210,8 @@ static void the_default_order(void **state)
 
 /* 100,000 draws against the reported distribution: chi-square below its 0.999 quantile for the tokens that
  * are left. */
-static void draws_follow_the_distribution(void **state)
+TEST(draws_follow_the_distribution)
 {
-    (void)state;
     static const double quantile[MOST] = {0, 10.828, 13.816, 16.266, 18.467, 20.515};
     static const clef_sampler_opts ways[] = {
         {HOT, .seed = 1},
@@ -254,9 +251,8 @@ static void draws_follow_the_distribution(void **state)
 }
 
 /* XTC acts with its chance: 3 of 10 draws are of a distribution without the likely tokens. */
-static void xtc_by_chance(void **state)
+TEST(xtc_by_chance)
 {
-    (void)state;
     enum { N = 100000 };
     const double p[3] = {.5, .45, .05};
     float logits[3];
@@ -270,9 +266,8 @@ static void xtc_by_chance(void **state)
 }
 
 /* The mean surprise comes to tau. */
-static void mirostat_holds_the_surprise(void **state)
+TEST(mirostat_holds_the_surprise)
 {
-    (void)state;
     enum { V = 400, N = 20000 };
     static float logits[V];
     static double p[V];
@@ -297,9 +292,8 @@ static void mirostat_holds_the_surprise(void **state)
 
 /* ---- masks, texts ---------------------------------------------------------------------------- */
 
-static void masks(void **state)
+TEST(masks)
 {
-    (void)state;
     enum { V = 70 };
     static const clef_sampler_opts ways[] = {{0},
                                              {HOT, .seed = 1},
@@ -331,9 +325,8 @@ static void masks(void **state)
 }
 
 /* DRY over a text that grows beyond the first room, against a short one that ends alike. */
-static void long_texts(void **state)
+TEST(long_texts)
 {
-    (void)state;
     const double p[4] = {.1, .2, .4, .3};
     float logits[4];
     const clef_sampler_opts opts = {HOT, .dry_multiplier = 1, .dry_breakers = breaker_3, .n_dry_breakers = 2};
@@ -350,9 +343,8 @@ static void long_texts(void **state)
     assert_true(fabs(all.p[1][2] - .147152 / .747152) < 1e-5);
 }
 
-static void infinite_logits(void **state)
+TEST(infinite_logits)
 {
-    (void)state;
     const clef_sampler_opts opts = {HOT, .typical = 0.5f};
     clef_error err = {0};
     lines all = {0};
@@ -379,9 +371,8 @@ static void check_refused(const json_t *c)
     assert_null(s);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     for_each_case("samplers.json", "refused", check_refused);
 }
 
@@ -393,26 +384,10 @@ static void check_place(const json_t *c)
         fail_case(c, "got the other answer");
 }
 
-static void on_device(void **state)
+TEST(on_device)
 {
-    (void)state;
     assert_int_equal(clef_sampler_on_device(NULL), 1);
     for_each_case("samplers.json", "places", check_place);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samplers_by_hand),
-        cmocka_unit_test(the_default_order),
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(xtc_by_chance),
-        cmocka_unit_test(mirostat_holds_the_surprise),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(long_texts),
-        cmocka_unit_test(infinite_logits),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(on_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

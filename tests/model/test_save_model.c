@@ -105,9 +105,8 @@ static int has_text(const char *path, const char *text)
     return found;
 }
 
-static void folders(void **state)
+TEST(folders)
 {
-    (void)state;
     clef_model *demo = open_model(DEMO);
     training t = {.model = demo, .name = TRAINED, .scale = 2};
     const clef_weight_values values = {read_trained, &t};
@@ -137,9 +136,8 @@ static void folders(void **state)
 }
 
 /* A folder can be claimed before there is a model. */
-static void claims(void **state)
+TEST(claims)
 {
-    (void)state;
     clef_model *demo = open_model(DEMO);
     ok(clef_train_check_folder(temp_path("a/b"), &err), &err);
     ok(clef_train_claim_folder(temp_path("a/b"), &err), &err);
@@ -164,9 +162,8 @@ static void claims(void **state)
     remove(temp_path("file"));
 }
 
-static void failures(void **state)
+TEST(failures)
 {
-    (void)state;
     clef_model *demo = open_model(DEMO);
     int32_t n = 0;
     training t = {.model = demo, .name = TRAINED, .scale = 1, .first = INFINITY};
@@ -200,9 +197,8 @@ static void failures(void **state)
 }
 
 /* Folders of writers that were killed are removed, others not. */
-static void leftovers(void **state)
+TEST(leftovers)
 {
-    (void)state;
     clef_os_folder *living = NULL;
     clef_model *demo = open_model(DEMO);
     ok(clef__os_make_dirs(temp_path("out.4194304-7.tmp"), &err), &err);
@@ -223,9 +219,8 @@ static void leftovers(void **state)
 }
 
 /* A folder that is replaced is as it was after a failure. */
-static void failed_replacement(void **state)
+TEST(failed_replacement)
 {
-    (void)state;
     clef_model *demo = open_model(DEMO);
     training t = {.model = demo, .name = TRAINED, .scale = 2};
     const clef_weight_values values = {read_trained, &t};
@@ -242,9 +237,8 @@ static void failed_replacement(void **state)
 }
 
 /* A folder as GGUF, and that GGUF trained further. */
-static void gguf_files(void **state)
+TEST(gguf_files)
 {
-    (void)state;
     clef_model *demo = open_model(DEMO);
     training t = {.model = demo, .name = TRAINED, .scale = 2},
              u = {.name = "blk.1.ffn_up.weight", .scale = 0.5f};
@@ -343,9 +337,8 @@ static void check_adapter(const char *path, const clef_model *model, const clef_
 
 static const clef_lora_save_opts lora_opts = {.rank = RANK, .alpha = 2 * RANK};
 
-static void adapters_of_gpt2(void **state)
+TEST(adapters_of_gpt2)
 {
-    (void)state;
     static const char *const names[] = {"transformer.h.0.attn.c_attn.weight",
                                         "transformer.h.5.mlp.c_proj.weight",
                                         "transformer.h.1.attn.c_attn.weight"};
@@ -384,9 +377,8 @@ static void adapters_of_gpt2(void **state)
 
 /* Llama's rows of q and k are in another order in GGUF: the adapter of a GGUF model works with the folder
  * too. */
-static void adapters_of_llama(void **state)
+TEST(adapters_of_llama)
 {
-    (void)state;
     static const char config[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": "
         "1, "
@@ -421,13 +413,4 @@ static void adapters_of_llama(void **state)
     remove(temp_path("config.json"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders),          cmocka_unit_test(claims),
-        cmocka_unit_test(failures),         cmocka_unit_test(failed_replacement),
-        cmocka_unit_test(leftovers),        cmocka_unit_test(gguf_files),
-        cmocka_unit_test(adapters_of_gpt2), cmocka_unit_test(adapters_of_llama),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_tree);
-}
+TESTS(make_temp_dir, remove_temp_tree)

@@ -136,10 +136,9 @@ static void check_round_trip(clef_session *from, clef_session *to, const char *f
 }
 
 /* Another length of the context, other rows in the cache before. */
-static void each_kv_type(void **state)
+TEST(each_kv_type)
 {
     static const clef_dtype types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         clef_session *from = open_session(dev, model, types[i], 128),
                      *to = open_session(dev, model, types[i], 200);
@@ -152,9 +151,8 @@ static void each_kv_type(void **state)
     }
 }
 
-static void an_empty_session(void **state)
+TEST(an_empty_session)
 {
-    (void)state;
     clef_session *from = open_session(dev, model, CLEF_F32, 128),
                  *to = open_session(dev, model, CLEF_F32, 64);
     feed(to, 20);
@@ -163,13 +161,12 @@ static void an_empty_session(void **state)
     clef_session_destroy(to);
 }
 
-static void several_devices(void **state)
+TEST(several_devices)
 {
     const clef_device_info *info = clef_device_describe(dev);
     clef_error err = {0};
     clef_device *both;
     char twice[64];
-    (void)state;
     snprintf(twice, sizeof twice, "%d:%d,%d:%d", info->platform, info->index, info->platform, info->index);
     const clef_device_opts opts = {.several = 1, .shares = (float[]){1, 1}, .n_shares = 2};
     ok(clef_device_open(twice, &opts, &both, &err), &err);
@@ -196,10 +193,9 @@ static clef_model *oracle_model(const char *name)
 }
 
 /* The step that runs ahead has changed the recurrent state: it is brought back before it is saved. */
-static void a_recurrent_model(void **state)
+TEST(a_recurrent_model)
 {
     clef_model *m = oracle_model("qwen3.5");
-    (void)state;
     if (!m)
         skip_without("qwen3.5");
     clef_error err = {0};
@@ -224,10 +220,9 @@ static void a_recurrent_model(void **state)
     clef_model_close(m);
 }
 
-static void an_encoder_decoder(void **state)
+TEST(an_encoder_decoder)
 {
     static const char *const names[] = {"t5", "bart"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         clef_model *m = oracle_model(names[i]);
         if (!m)
@@ -248,9 +243,8 @@ static void an_encoder_decoder(void **state)
     }
 }
 
-static void keeping(void **state)
+TEST(keeping)
 {
-    (void)state;
     clef_error err = {0};
     int32_t want[N_MORE], got[N_MORE];
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
@@ -308,9 +302,8 @@ static void check_alone(const clef_model *m, clef_dtype kv_type, clef_status wan
         fail_msg("expected '%s': %s", words, err.text);
 }
 
-static void what_differs_is_named(void **state)
+TEST(what_differs_is_named)
 {
-    (void)state;
     clef_error err = {0};
     clef_session *s = open_session(dev, model, CLEF_F32, 128),
                  *halves = open_session(dev, model, CLEF_F16, 128),
@@ -357,10 +350,9 @@ static void what_differs_is_named(void **state)
     clef_session_destroy(s);
 }
 
-static void another_model(void **state)
+TEST(another_model)
 {
     clef_model *m = oracle_model("gpt2");
-    (void)state;
     if (!m)
         skip_without("gpt2");
     clef_session *s = open_session(dev, m, CLEF_F32, 128);
@@ -369,9 +361,8 @@ static void another_model(void **state)
     clef_model_close(m);
 }
 
-static void wrong_sessions(void **state)
+TEST(wrong_sessions)
 {
-    (void)state;
     clef_error err = {0};
     clef_session *s;
     clef_session_opts opts = {.n_context = 32, .n_beams = 2, .compile = {.no_tune = 1, .no_proof = 1}};
@@ -474,11 +465,10 @@ static void refuse_adapter(clef_session *s, clef_lora_set *set, int32_t session,
             fail_msg("expected '%s' and '%s': %s", made, expected, errs[i].text);
 }
 
-static void adapters_of_a_file(void **state)
+TEST(adapters_of_a_file)
 {
     static const char *const files[N_WITH] = {"with-0", "with-1", "with-2", "with-3"};
     clef_error err = {0};
-    (void)state;
     write_adapter(temp_path("first.gguf"), 0);
     write_adapter(temp_path("second.gguf"), 0.5f);
     clef_lora_set *set = make_set(0), *reversed = make_set(1);
@@ -503,7 +493,7 @@ static void adapters_of_a_file(void **state)
 }
 
 /* The file of setup() with a text of the adapters that someone made up. */
-static void made_up_adapters(void **state)
+TEST(made_up_adapters)
 {
     static const struct {
         const char *text, *words;
@@ -513,7 +503,6 @@ static void made_up_adapters(void **state)
         {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef \n\x1b[2Jx\x7f",
          "made with adapter ??[2Jx? [01234567], expected no adapter"},
     };
-    (void)state;
     clef_session *s = open_adapted(NULL, 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const size_t n = strlen(rows[i].text), length = n_saved + n;
@@ -535,9 +524,8 @@ static void made_up_adapters(void **state)
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 /* Any bit that differs, and any length but the right one, is an error. */
-static void damaged_files(void **state)
+TEST(damaged_files)
 {
-    (void)state;
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
     unsigned char *file = malloc(n_saved);
     feed(s, 20);
@@ -560,10 +548,9 @@ static void damaged_files(void **state)
 
 /* Files that someone made up, with a right checksum: numbers of the header and of the first states become
  * others, and lengths too. Each is refused, or loaded where only names of models or data differ. */
-static void made_up_files(void **state)
+TEST(made_up_files)
 {
     static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
-    (void)state;
     clef_error err = {0};
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
     unsigned char *file = malloc(n_saved);
@@ -628,9 +615,8 @@ static void check_after(clef_session *s, clef_status status, const clef_error *w
     ok(clef_session_load(s, temp_path("faults"), &err), &err);
 }
 
-static void every_opencl_call_may_fail(void **state)
+TEST(every_opencl_call_may_fail)
 {
-    (void)state;
     clef_error err = {0};
     int32_t want[N_MORE];
     clef_session *s = open_session(dev, model, CLEF_F32, 128),
@@ -664,9 +650,8 @@ static void every_opencl_call_may_fail(void **state)
     clef_session_destroy(s);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     clef_error err = {0};
     int32_t want[N_MORE];
     clef_session *s = open_session(dev, model, CLEF_F32, 128);
@@ -689,24 +674,4 @@ static void every_allocation_may_fail(void **state)
     clef_session_destroy(s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kv_type),
-        cmocka_unit_test(an_empty_session),
-        cmocka_unit_test(several_devices),
-        cmocka_unit_test(a_recurrent_model),
-        cmocka_unit_test(an_encoder_decoder),
-        cmocka_unit_test(keeping),
-        cmocka_unit_test(what_differs_is_named),
-        cmocka_unit_test(another_model),
-        cmocka_unit_test(wrong_sessions),
-        cmocka_unit_test(adapters_of_a_file),
-        cmocka_unit_test(made_up_adapters),
-        cmocka_unit_test(damaged_files),
-        cmocka_unit_test(made_up_files),
-        cmocka_unit_test(every_opencl_call_may_fail),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests_name("session_file", tests, setup, teardown);
-}
+TESTS(setup, teardown)

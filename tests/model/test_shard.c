@@ -171,10 +171,9 @@ static void check_family(const char *folder, const char *family)
     clef_model_close(model);
 }
 
-static void families(void **state)
+TEST(families)
 {
     char folder[4096];
-    (void)state;
     const char *shared = getenv("CLEF_SHARED"), *only = getenv("CLEF_TEST_FAMILY");
     snprintf(folder, sizeof folder, "%s/oracle/models", shared ? shared : "");
     DIR *d = shared ? opendir(folder) : NULL;
@@ -188,8 +187,4 @@ static void families(void **state)
     closedir(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(families)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -75,9 +75,8 @@ static void every_cut(const char *const *stops, int32_t n_stops, const char *tex
     clef_stop_destroy(stop);
 }
 
-static void every_cut_of_three(void **state)
+TEST(every_cut_of_three)
 {
-    (void)state;
     every_cut(three, 3, "ABCDEFGHIJKLM", "ABC", 0);
     every_cut(three, 3, "ABCDEFGHI", "ABCDEFGHI", -1); /* held back, then given */
     every_cut(three, 3, "DEFDEFGHIJ", "DEF", 0);
@@ -90,9 +89,8 @@ static void every_cut_of_three(void **state)
     every_cut(three, 3, "a\xc3\xa9\xf0\x9f\x99\x82 Alice:", "a\xc3\xa9\xf0\x9f\x99\x82 ", 2);
 }
 
-static void every_cut_of_overlapping(void **state)
+TEST(every_cut_of_overlapping)
 {
-    (void)state;
     static const char *const nested[] = {"cd", "abcde", "bcd"}, *const repeated[] = {"aabaaa", "bb"},
                              *const euro[] = {"\xe2\x82\xac", "x\xe2\x82\xad"},
                              *const bad[] = {"\xef\xbf\xbd."};
@@ -130,9 +128,8 @@ static uint32_t next_random(uint64_t *state)
 }
 
 /* Random texts of the stop strings' letters, cut at random. */
-static void random_texts(void **state)
+TEST(random_texts)
 {
-    (void)state;
     static const char letters[] = "DEFGHIJ\nAlice:";
     clef_stop *stop = stop_of(three, 3);
     uint64_t random = 7;
@@ -160,9 +157,8 @@ static void random_texts(void **state)
 }
 
 /* Text comes out as soon as it begins no stop string. */
-static void gives_early(void **state)
+TEST(gives_early)
 {
-    (void)state;
     clef_error err = {0};
     clef_stop *stop = stop_of(three, 3);
     const char *text;
@@ -183,9 +179,8 @@ static void gives_early(void **state)
     clef_stop_destroy(stop);
 }
 
-static void wrong_texts(void **state)
+TEST(wrong_texts)
 {
-    (void)state;
     static const char *const empty[] = {"a", ""}, *const bad[] = {"\xff"};
     static const char *many[CLEF_MOST_STOPS + 1];
     clef_error err = {0};
@@ -206,12 +201,4 @@ static void wrong_texts(void **state)
     clef_stop_destroy(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut_of_three), cmocka_unit_test(every_cut_of_overlapping),
-        cmocka_unit_test(random_texts),       cmocka_unit_test(gives_early),
-        cmocka_unit_test(wrong_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

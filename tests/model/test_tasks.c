@@ -65,12 +65,11 @@ static void embed(const clef_embed_opts *opts, const clef_span *what, int32_t n,
     clef_embedder_destroy(e);
 }
 
-static void embeddings_are_pytorchs(void **state)
+TEST(embeddings_are_pytorchs)
 {
     static const char *const names[] = {"mean", "cls", "mean",
                                         "last"}; /* by clef_pooling; the folder says mean */
     static float rows[MOST_TEXTS * D];
-    (void)state;
     for (int32_t pooling = 0; pooling <= CLEF_POOL_LAST; pooling++)
         for (int32_t unit = 0; unit < 3; unit++) {
             embed(&(clef_embed_opts){.pooling = (clef_pooling)pooling, .normalize = (clef_normalize)unit},
@@ -93,11 +92,10 @@ static void embeddings_are_pytorchs(void **state)
 }
 
 /* Each row of a batch is to the bit what it is alone, texts of one token and more. */
-static void batches_change_nothing(void **state)
+TEST(batches_change_nothing)
 {
     static float alone[MOST_TEXTS * D], together[MOST_TEXTS * D];
     clef_span many[MOST_TEXTS];
-    (void)state;
     assert_true(n_texts >= 4);
     for (int32_t i = 0; i < MOST_TEXTS; i++)
         many[i] =
@@ -137,12 +135,11 @@ static void hidden(const int32_t *ids, const int32_t *mask, int32_t B, int32_t T
 }
 
 /* A batch with padding, as `clef eval` takes it. */
-static void padding_changes_nothing(void **state)
+TEST(padding_changes_nothing)
 {
     enum { B = 4, T = 20 };
     static float together[B * T * D], alone[T * D];
     int32_t ids[B * T] = {0}, mask[B * T] = {0}, n[B];
-    (void)state;
     set_debug("variant", "attention=cpu_prefill"); /* which of them serves is a matter of the length */
     for (int32_t b = 0; b < B; b++) {
         clef_encoded enc = encode(b ? texts[b].text : "a", NULL);
@@ -161,14 +158,13 @@ static void padding_changes_nothing(void **state)
     set_debug("variant", NULL);
 }
 
-static void wrong_texts(void **state)
+TEST(wrong_texts)
 {
     static float rows[2 * D], whole[D];
     char longer[400] = "";
     clef_error err = {0};
     clef_embedder *e;
     int64_t n_tokens = 0;
-    (void)state;
     for (int i = 0; i < 40; i++)
         strcat(longer, i % 3 ? "the " : "sea ");
     const clef_span two[2] = {{"a cat", 5}, {longer, strlen(longer)}};
@@ -252,10 +248,9 @@ static void check_embedder(const json_t *c)
     clef_model_close(m);
 }
 
-static void embedding_files(void **state)
+TEST(embedding_files)
 {
     clef_error err = {0};
-    (void)state;
     copy_file("config.json");
     copy_file("model.safetensors");
     ok(clef__os_make_dirs(temp_path("p"), &err), &err);
@@ -290,9 +285,8 @@ static void check_classes(clef_classifier *c, const clef_encoded *enc, int32_t r
         assert_true(fabs((double)p[i] - number(want, i)) < 1e-5);
 }
 
-static void classes_are_pytorchs(void **state)
+TEST(classes_are_pytorchs)
 {
-    (void)state;
     clef_classifier *c = classifier(bert, CLEF_HEAD_CLASSES);
     assert_int_equal(clef_classifier_describe(c).per_token, 0);
     assert_string_equal(clef_classifier_label(c, 1), "so so");
@@ -320,7 +314,7 @@ static void classes_are_pytorchs(void **state)
                 "t5 is not an encoder");
 }
 
-static void classes_of_tokens(void **state)
+TEST(classes_of_tokens)
 {
     static const char config[] =
         "{\"model_type\":\"bert\",\"architectures\":[\"BertForTokenClassification\"],\"vocab_size\":43,"
@@ -329,7 +323,6 @@ static void classes_of_tokens(void **state)
     char text[sizeof config + 64];
     clef_error err = {0};
     clef_model *m;
-    (void)state;
     copy_file("model.safetensors");
     snprintf(text, sizeof text, config, "single_label_classification");
     write_text(temp_path("config.json"), text);
@@ -354,11 +347,10 @@ static void classes_of_tokens(void **state)
     clef__os_remove(temp_path("model.safetensors"));
 }
 
-static void kinds_of_probabilities(void **state)
+TEST(kinds_of_probabilities)
 {
     const float x[3] = {0, 800, -800};
     float p[3];
-    (void)state;
     clef_class_probabilities(CLEF_CLASS_SOFTMAX, x, 3, p);
     assert_true(p[0] == 0 && p[1] == 1 && p[2] == 0);
     clef_class_probabilities(CLEF_CLASS_SIGMOID, x, 3, p);
@@ -367,11 +359,10 @@ static void kinds_of_probabilities(void **state)
     assert_memory_equal(p, x, sizeof x);
 }
 
-static void masked_places(void **state)
+TEST(masked_places)
 {
     clef_error err = {0};
     const float *logits;
-    (void)state;
     clef_classifier *c = classifier(bert, CLEF_HEAD_MASKED);
     clef_encoded enc = encode("the cat [MASK] in the sea", NULL);
     const int32_t V = clef_classifier_describe(c).n_classes;
@@ -392,12 +383,11 @@ static void masked_places(void **state)
 
 /* ---- encoder-decoders ------------------------------------------------------------------------ */
 
-static void greedy_is_pytorchs(void **state)
+TEST(greedy_is_pytorchs)
 {
     int32_t source[LONGEST], want[LONGEST], start[2], id;
     clef_error err = {0};
     clef_session *s;
-    (void)state;
     const int32_t n_source = ids_of(wanted("source"), source, LONGEST),
                   n = ids_of(wanted("greedy"), want, LONGEST);
     ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST}, &s, &err),
@@ -451,13 +441,12 @@ static void check_beams(clef_session *s, const json_t *want)
     clef_hypotheses_free(best, n_best);
 }
 
-static void beams_are_pytorchs(void **state)
+TEST(beams_are_pytorchs)
 {
     int32_t source[LONGEST], n_best;
     clef_error err = {0};
     clef_session *s;
     clef_hypothesis *best;
-    (void)state;
     const int32_t n_source = ids_of(wanted("source"), source, LONGEST);
     ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST, .n_beams = 5},
                            &s, &err),
@@ -492,7 +481,7 @@ static clef_status stop_at_third(void *user, clef_error *err)
     return ++*n == 3 ? CLEF_E_CANCELLED : CLEF_OK;
 }
 
-static void beams_of_a_decoder(void **state)
+TEST(beams_of_a_decoder)
 {
     enum { N = 9, N_NEW = 12 };
     const int32_t prompt[N] = {48, 45, 43, 35, 45, 26, 198, 7, 300};
@@ -501,7 +490,6 @@ static void beams_of_a_decoder(void **state)
     clef_session *s;
     clef_hypothesis *best;
     int32_t n_best, id, start[2];
-    (void)state;
     ok(clef_model_open(CLEF_SOURCE_DIR "/share/demo", &demo, &err), &err);
     ok(clef_session_create(dev, demo, &(clef_session_opts){.n_context = 64, .n_batch = 4, .n_beams = 3}, &s,
                            &err),
@@ -567,15 +555,4 @@ static int teardown(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(embeddings_are_pytorchs), cmocka_unit_test(batches_change_nothing),
-        cmocka_unit_test(padding_changes_nothing), cmocka_unit_test(wrong_texts),
-        cmocka_unit_test(embedding_files),         cmocka_unit_test(classes_are_pytorchs),
-        cmocka_unit_test(classes_of_tokens),       cmocka_unit_test(kinds_of_probabilities),
-        cmocka_unit_test(masked_places),           cmocka_unit_test(greedy_is_pytorchs),
-        cmocka_unit_test(beams_are_pytorchs),      cmocka_unit_test(beams_of_a_decoder),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -62,9 +62,8 @@ static void check_source(const json_t *c)
     clef_rendered_finish(&text);
 }
 
-static void test_sources(void **state)
+TEST(test_sources)
 {
-    (void)state;
     for_each_case("template_cases.json", NULL, check_source);
 }
 
@@ -93,15 +92,13 @@ static void check_marks(const json_t *c)
         fail_case(c, "got %s", got);
 }
 
-static void test_marks(void **state)
+TEST(test_marks)
 {
-    (void)state;
     for_each_case("templates.json", "marks", check_marks);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
 #if defined(_WIN32)
     skip(); /* there the C library is part of the program, and its printf() would run out of memory too */
 #endif
@@ -135,9 +132,8 @@ static void check_refused(const json_t *c)
         fail_case(c, "got '%s%s'", text.text ? text.text : "", err.text);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     for_each_case("templates.json", "refused", check_refused);
 }
 
@@ -169,9 +165,8 @@ static void check_special_tokens(const json_t *c)
     clef__os_remove(temp_path("special_tokens_map.json"));
 }
 
-static void test_special_tokens(void **state)
+TEST(test_special_tokens)
 {
-    (void)state;
     for_each_case("templates.json", "special_tokens", check_special_tokens);
 }
 
@@ -191,9 +186,8 @@ static void check_arguments(const json_t *c)
     clef_template_destroy(tpl);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
-    (void)state;
     clef_error err;
     clef_template *tpl;
     for_each_case("templates.json", "refused_arguments", check_arguments);
@@ -203,11 +197,4 @@ static void test_errors(void **state)
     clef_template_destroy(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sources), cmocka_unit_test(test_marks),          cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_special_tokens), cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests(tests, read_talk, remove_temp_dir);
-}
+TESTS(read_talk, remove_temp_dir)

@@ -120,9 +120,8 @@ static void check_allowed(const json_t *c)
     read_back(c);
 }
 
-static void test_allowed(void **state)
+TEST(test_allowed)
 {
-    (void)state;
     for_each_case("tools.json", "constrained", check_allowed);
 }
 
@@ -138,10 +137,9 @@ static void check_rejected(const json_t *of)
     clef_constraint_destroy(c);
 }
 
-static void test_rejected(void **state)
+TEST(test_rejected)
 {
     int ends;
-    (void)state;
     for_each_case("tools.json", "constrained", check_rejected);
     clef_constraint *c = make(CLEF_TOOLS_HERMES, CLEF_TOOL_CHOICE_NAMED, "noop");
     assert_int_equal(read_text(c, "<tool_call>\n{\"name\": \"weather", &ends), 22);
@@ -168,7 +166,7 @@ static clef_status try(clef_tool_format format, const char *list, const char *na
     return s;
 }
 
-static void test_strict(void **state)
+TEST(test_strict)
 {
     static const char loose[] =
         "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":{\"uniqueItems\":"
@@ -178,7 +176,6 @@ static void test_strict(void **state)
         "\"uniqueItems\":true}}}}}]";
     char *warnings = NULL;
     clef_error err = {0};
-    (void)state;
     ok(try(CLEF_TOOLS_JSON, loose, NULL, &warnings, &err), &err);
     assert_non_null(warnings);
     assert_non_null(strstr(warnings, "tool f: json schema: /properties/a/uniqueItems: not supported"));
@@ -196,7 +193,7 @@ static void test_strict(void **state)
 }
 
 /* References of a function's schema are its own. */
-static void test_references(void **state)
+TEST(test_references)
 {
     const char *list = tools_of("referring_tools");
     clef_constraint *c = NULL;
@@ -206,7 +203,6 @@ static void test_references(void **state)
                                             .tools = list,
                                             .tools_bytes = strlen(list),
                                             .choice = CLEF_TOOL_CHOICE_REQUIRED};
-    (void)state;
     ok(clef_tool_constraint_create(&opts, &c, NULL, &err), &err);
     read_text(c, "{\"name\": \"f\", \"parameters\": {\"x\": 1}}", &ends);
     assert_true(ends);
@@ -237,17 +233,9 @@ static void check_gemma(const json_t *of)
     clef_constraint_destroy(c);
 }
 
-static void test_gemma(void **state)
+TEST(test_gemma)
 {
-    (void)state;
     for_each_case("tools.json", "gemma", check_gemma);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allowed),    cmocka_unit_test(test_rejected), cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_references), cmocka_unit_test(test_gemma),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

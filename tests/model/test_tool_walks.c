@@ -266,25 +266,16 @@ static void walk_all(const char *path)
     close_vocabulary(&v);
 }
 
-static void test_trained(void **state)
+TEST(test_trained)
 {
-    (void)state;
     walk_all(CLEF_SOURCE_DIR "/share/demo");
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     write_bytes(temp_path("tokenizer.json"));
     walk_all(temp_path("tokenizer.json"));
     clef__os_remove(temp_path("tokenizer.json"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trained),
-        cmocka_unit_test(test_bytes),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -115,17 +115,15 @@ static void check_reply(const json_t *c)
     }
 }
 
-static void test_replies(void **state)
+TEST(test_replies)
 {
-    (void)state;
     for_each_case("tools.json", "replies", check_reply);
 }
 
 /* Damaged texts: whatever they are taken for, it does not depend on the cuts, and arguments are JSON objects.
  */
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
-    (void)state;
     clef_error err;
     message whole, cut;
     char text[1024];
@@ -172,9 +170,8 @@ static void check_memory(const json_t *c)
     check(c, &m, 0, 5);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
 #if defined(_WIN32)
     skip(); /* there the C library is part of the program, and its printf() would run out of memory too */
 #endif
@@ -191,15 +188,13 @@ static void check_template(const json_t *c)
         fail_case(c, "got %s", clef_tool_format_name(format));
 }
 
-static void test_templates(void **state)
+TEST(test_templates)
 {
-    (void)state;
     for_each_case("tools.json", "templates", check_template);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     clef_error err;
     clef_tool_format format = CLEF_TOOLS_NONE;
     clef_reply_reader *r;
@@ -230,18 +225,10 @@ static void check_tag(const json_t *c)
         fail_case(c, "got the other answer");
 }
 
-static void test_tags(void **state)
+TEST(test_tags)
 {
-    (void)state;
     for_each_case("tools.json", "tags", check_tag);
     assert_int_equal(clef_tool_format_has_tag(CLEF_TOOLS_HERMES, "", 0), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replies),   cmocka_unit_test(test_damaged), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_templates), cmocka_unit_test(test_names),   cmocka_unit_test(test_tags),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

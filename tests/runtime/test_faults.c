@@ -98,20 +98,14 @@ static void walk(int sticky, long step)
     assert_memory_equal(want, ids, sizeof want);
 }
 
-static void each_call(void **state)
+TEST(each_call)
 {
-    (void)state;
     walk(0, 1);
 }
 
-static void a_lost_device(void **state)
+TEST(a_lost_device)
 {
-    (void)state;
     walk(1, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call), cmocka_unit_test(a_lost_device)};
-    return cmocka_run_group_tests_name("faults", tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -96,10 +96,9 @@ static int teardown(void **state)
     return left;
 }
 
-static void taken_over(void **state)
+TEST(taken_over)
 {
     int32_t want[N], ids[N];
-    (void)state;
     clef_device *dev = open_device();
     if (!clef_device_describe(dev)->caps.is_cpu) {
         clef_device_close(dev);
@@ -139,8 +138,4 @@ static void taken_over(void **state)
     assert_string_equal(notice, "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(taken_over)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

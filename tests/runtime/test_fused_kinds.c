@@ -169,10 +169,9 @@ static void put(char text[MOST_TEXT], const char *format, ...)
 }
 
 /* A chain of products with panels, one of each format. */
-static void test_products(void **state)
+TEST(test_products)
 {
     char text[MOST_TEXT] = "", from[16] = "x";
-    (void)state;
     put(text, "%s", head);
     for (int i = 0; i < N_FORMATS; i++)
         if (formats[i].has_panels) {
@@ -186,10 +185,9 @@ static void test_products(void **state)
 
 /* Rows of embeddings in each format without panels, whose sum is kept. Gathering decodes all formats in the
  * same way, by cl/blocks.h. */
-static void test_embeddings(void **state)
+TEST(test_embeddings)
 {
     char text[MOST_TEXT] = "", sum[16] = "x";
-    (void)state;
     put(text, "%s", head);
     for (int i = 0; i < N_FORMATS; i++)
         if (!formats[i].has_panels) {
@@ -233,9 +231,8 @@ static const char step[] =
     "id = sample(logits, history, i, p, greedy)\nother = sample_rows(row, r, draw)\n"
     "output logits\noutput kept\noutput id\noutput other\n";
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-    (void)state;
     compare(step, 4000, 4090);
     const int has_parts = dev->info.caps.n_units > 1;
     for (int i = 0; i < N_ROWS; i++)
@@ -260,12 +257,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_kinds),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

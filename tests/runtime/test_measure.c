@@ -19,9 +19,8 @@ static clef_device *open_device(int32_t profile)
     return dev;
 }
 
-static void test_measure(void **state)
+TEST(test_measure)
 {
-    (void)state;
     clef_device *dev = open_device(0);
     clef_device_speed speed;
     clef_error err = {0};
@@ -42,9 +41,8 @@ static void test_measure(void **state)
 
 /* The launches' costs of a profiled run add up to what the plan says of itself, and to the formula: 2 M N
  * K. */
-static void test_costs(void **state)
+TEST(test_costs)
 {
-    (void)state;
     enum { M = 8, K = 64, N = 32, CAPACITY = 64 };
     clef_device *dev = open_device(1);
     clef_error err = {0};
@@ -83,9 +81,8 @@ static void test_costs(void **state)
     clef_device_close(dev);
 }
 
-static void test_pages(void **state)
+TEST(test_pages)
 {
-    (void)state;
     const size_t n = ((size_t)4 << 20) + 1;
     unsigned char *pages = clef__os_alloc_large(n);
     assert_non_null(pages);
@@ -98,12 +95,4 @@ static void test_pages(void **state)
     assert_string_equal(clef__os_env("CLEF_TEST_ENV"), "here");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_measure),
-        cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -90,14 +90,13 @@ static double worst_row(const float *y, int32_t m)
     return worst;
 }
 
-static void products(void **state)
+TEST(products)
 {
     static const clef_dtype dtypes[] = {CLEF_F32,  CLEF_F16,    CLEF_BF16, CLEF_Q8_0, CLEF_Q4_0,
                                         CLEF_Q4_1, CLEF_Q5_0,   CLEF_Q5_1, CLEF_Q4_K, CLEF_Q5_K,
                                         CLEF_Q6_K, CLEF_IQ4_NL, CLEF_MXFP4};
     static const int32_t ms[] = {13, 1, 2, 7, 12, 29};
     static float y[M * N];
-    (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         fill(dtypes[d]);
         const int quantised = clef_dtype_block_elems(dtypes[d]) > 1;
@@ -115,13 +114,12 @@ static void products(void **state)
 }
 
 /* With batch_invariant, each row of x has the same result to the bit, however many other rows there are. */
-static void rows_alone(void **state)
+TEST(rows_alone)
 {
     static const clef_dtype types[] = {CLEF_Q8_0, CLEF_Q4_0, CLEF_Q4_K, CLEF_Q6_K};
     static const int32_t counts[] = {1, 2, 3, 5, 8, 9, 12, 13, 16, 17, 20};
     static float all[M * N], some[M * N];
     const clef_plan_opts opts = {.batch_invariant = 1, .weights = source};
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         fill(types[t]);
         product(types[t], &opts, M, all);
@@ -133,10 +131,9 @@ static void rows_alone(void **state)
 }
 
 /* The source hears of a packed weight once, and of one used as it is stored never. */
-static void sources_are_reported(void **state)
+TEST(sources_are_reported)
 {
     static float y[M * N];
-    (void)state;
     fill(CLEF_F16);
     n_released = 0;
     product(CLEF_F16, &(clef_plan_opts){.as_stored = 1, .weights = source, .release = released}, 1, y);
@@ -156,7 +153,7 @@ static int count(const clef_graph *g, const char *op)
 }
 
 /* Products with one weight share its panels; an embedding keeps the stored rows. */
-static void shares(void **state)
+TEST(shares)
 {
     static const char text[] =
         "input i i32 [2]\nweight e q8_0 [64, 32]\nweight w q4_0 [32, 32]\nx = gather(e, i)\na = matmul(x, w) "
@@ -165,7 +162,6 @@ static void shares(void **state)
     static const clef_caps cpu = {.is_cpu = 1}, gpu = {.is_gpu = 1};
     clef_error err = {0};
     clef_graph *g;
-    (void)state;
     for (int gpu_too = 0; gpu_too < 2; gpu_too++) {
         assert_int_equal(clef_graph_parse(text, sizeof text - 1, "shares", &g, &err), CLEF_OK);
         assert_int_equal(clef__pass_choose(g, gpu_too ? &gpu : &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
@@ -260,12 +256,11 @@ static double difference(const float *a, const float *b, int32_t n)
 }
 
 /* Fused, a layer is four products and gives what it gave. */
-static void layers(void **state)
+TEST(layers)
 {
     static const char *const dtypes[] = {"f32", "bf16", "q8_0", "q4_0"};
     static const int32_t ms[] = {1, 3, 9};
     float plain[9 * 64], fused[9 * 64];
-    (void)state;
     fill(CLEF_F32);
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
@@ -280,7 +275,7 @@ static void layers(void **state)
 }
 
 /* What becomes part of a product, and what stays because somebody looks at it. */
-static void fuses(void **state)
+TEST(fuses)
 {
     static const struct {
         const char *more;
@@ -293,7 +288,6 @@ static void fuses(void **state)
                  {"z = affine(i) scale=2\noutput z\n", 5, 1, 0, 0, 0, 3}};
     static const clef_caps cpu = {.is_cpu = 1, .max_alloc_bytes = 1u << 30};
     clef_error err = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         clef_graph *g = layer_of("q8_0", cases[i].more);
         assert_int_equal(clef__pass_choose(g, &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
@@ -328,7 +322,7 @@ static clef_graph *adapted_of(const char *dtype, const char *sum)
 }
 
 /* The residual becomes part of the product, unless somebody looks at what is between them. */
-static void fuses_before_adapters(void **state)
+TEST(fuses_before_adapters)
 {
     static const struct {
         const char *sum;
@@ -343,7 +337,6 @@ static void fuses_before_adapters(void **state)
                  {"weight b f32 [64]\nm = add(l, b)", 1}};
     static const clef_caps cpu = {.is_cpu = 1, .max_alloc_bytes = 1u << 30};
     clef_error err = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         clef_graph *g = adapted_of("q8_0", cases[i].sum);
         assert_int_equal(clef__pass_choose(g, &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
@@ -371,12 +364,11 @@ static void run_adapted(const char *sum, int32_t id, const clef_plan_opts *opts,
     clef_graph_destroy(g);
 }
 
-static void adapters(void **state)
+TEST(adapters)
 {
     static const char *const sums[] = {"m = add(x, l)", "m = add(l, x)"};
     static const int32_t ms[] = {1, 3, 9};
     float plain[9 * 64], fused[9 * 64], none[9 * 64];
-    (void)state;
     fill(CLEF_F32);
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
@@ -393,15 +385,4 @@ static void adapters(void **state)
             }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products),
-                                       cmocka_unit_test(rows_alone),
-                                       cmocka_unit_test(sources_are_reported),
-                                       cmocka_unit_test(shares),
-                                       cmocka_unit_test(fuses),
-                                       cmocka_unit_test(layers),
-                                       cmocka_unit_test(fuses_before_adapters),
-                                       cmocka_unit_test(adapters)};
-    return cmocka_run_group_tests(tests, open_shared_device, close_shared_device);
-}
+TESTS(open_shared_device, close_shared_device)

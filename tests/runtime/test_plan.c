@@ -91,9 +91,8 @@ static clef_status run_once(clef_plan *plan, int32_t T, float *y, clef_error *er
     return s ? s : clef_plan_read(plan, clef_plan_output(plan, "y"), y, (size_t)T * 12, err);
 }
 
-static void lengths(void **state)
+TEST(lengths)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan;
     float y[300], v[300], x0[3];
@@ -121,11 +120,10 @@ static void lengths(void **state)
 }
 
 /* An argument that could not be set counts as never set: the next run at the same length sets it again. */
-static void arguments_that_fail(void **state)
+TEST(arguments_that_fail)
 {
     static const char text[] = "symbol T <= 100\ninput x f32 [2, T]\ny = softmax(x)\noutput y\n";
     static const float x[18] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    (void)state;
     clef_error err = {0};
     clef_plan *plan;
     clef_graph *g;
@@ -152,9 +150,8 @@ static void arguments_that_fail(void **state)
     clef_plan_destroy(plan);
 }
 
-static void states_live_and_reset(void **state)
+TEST(states_live_and_reset)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan;
     float y[300], seen[12];
@@ -173,9 +170,8 @@ static void states_live_and_reset(void **state)
     clef_plan_destroy(plan);
 }
 
-static void wrong_use(void **state)
+TEST(wrong_use)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan;
     float y[300];
@@ -196,9 +192,8 @@ static void wrong_use(void **state)
     clef_plan_destroy(NULL);
 }
 
-static void missing_weight(void **state)
+TEST(missing_weight)
 {
-    (void)state;
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan;
@@ -228,9 +223,8 @@ static int stop_in(void *user, const char *what, uint64_t done, uint64_t total)
     return ++s->seen == s->after;
 }
 
-static void progress_of_kernels(void **state)
+TEST(progress_of_kernels)
 {
-    (void)state;
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan;
@@ -255,9 +249,8 @@ static void progress_of_kernels(void **state)
 }
 
 /* A plan keeps what it built: the next device with the same cache folder builds nothing. */
-static void programs_are_kept(void **state)
+TEST(programs_are_kept)
 {
-    (void)state;
     char dir[] = "/tmp/clef-plan-XXXXXX", command[64];
     clef_error err = {0};
     clef_device *keep = dev;
@@ -280,9 +273,8 @@ static void programs_are_kept(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static void profile(void **state)
+TEST(profile)
 {
-    (void)state;
     enum { MOST = 64 };
     clef_error err = {0};
     clef_device *keep = dev;
@@ -319,9 +311,8 @@ static void profile(void **state)
     assert_true(flops == stats.run_flops);
 }
 
-static void profile_without_asking(void **state)
+TEST(profile_without_asking)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan;
     clef_launch_time times[4];
@@ -338,9 +329,8 @@ static int stop_at_once(void *user, const char *what, uint64_t done, uint64_t to
     return ++*(int *)user >= 1;
 }
 
-static void cancelled(void **state)
+TEST(cancelled)
 {
-    (void)state;
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan;
@@ -353,9 +343,8 @@ static void cancelled(void **state)
     clef_graph_destroy(g);
 }
 
-static void too_large_for_the_device(void **state)
+TEST(too_large_for_the_device)
 {
-    (void)state;
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan;
@@ -389,9 +378,8 @@ static clef_status whole_use(clef_error *err)
     return s;
 }
 
-static void every_opencl_call_may_fail(void **state)
+TEST(every_opencl_call_may_fail)
 {
-    (void)state;
     const long live = layer.live(NULL);
     long n = 1;
     for (int done = 0; !done; n++) {
@@ -410,9 +398,8 @@ static void every_opencl_call_may_fail(void **state)
     assert_true(n > 20);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     const long live = layer.live(NULL);
     long n = 1;
     for (int done = 0; !done; n++) {
@@ -571,9 +558,8 @@ static int stop_between_steps(void *user, const char *what, uint64_t done, uint6
 }
 
 /* A prompt that stops midway leaves the session where it was, and able to go on. */
-static void failed_feed(void **state)
+TEST(failed_feed)
 {
-    (void)state;
     clef_error err = {0};
     clef_model *model;
     clef_session *session, *other;
@@ -626,15 +612,13 @@ static void failed_feed(void **state)
     clef_model_close(model);
 }
 
-static void warm_generation_of_the_bundled_model(void **state)
+TEST(warm_generation_of_the_bundled_model)
 {
-    (void)state;
     count_generation(CLEF_SOURCE_DIR "/share/demo");
 }
 
-static void warm_generation_of_stories260k(void **state)
+TEST(warm_generation_of_stories260k)
 {
-    (void)state;
     char path[512];
     const char *shared = getenv("CLEF_SHARED");
     snprintf(path, sizeof path, "%s/data/stories260K/stories260K.gguf",
@@ -646,25 +630,4 @@ static void warm_generation_of_stories260k(void **state)
     count_generation(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(arguments_that_fail),
-        cmocka_unit_test(states_live_and_reset),
-        cmocka_unit_test(wrong_use),
-        cmocka_unit_test(missing_weight),
-        cmocka_unit_test(cancelled),
-        cmocka_unit_test(progress_of_kernels),
-        cmocka_unit_test(programs_are_kept),
-        cmocka_unit_test(profile),
-        cmocka_unit_test(profile_without_asking),
-        cmocka_unit_test(too_large_for_the_device),
-        cmocka_unit_test(failed_feed),
-        cmocka_unit_test(every_opencl_call_may_fail),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(warm_generation_of_the_bundled_model),
-        cmocka_unit_test(warm_generation_of_stories260k),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -101,17 +101,15 @@ static void check_plan(clef_plan *plan)
                     (i / WIDTH % POSITIONS == 4 ? x[i / (POSITIONS * WIDTH) * WIDTH + i % WIDTH] : 0));
 }
 
-static void one_device(void **state)
+TEST(one_device)
 {
-    (void)state;
     clef_plan *plan = make(dev, 0);
     check_plan(plan);
     clef_plan_destroy(plan);
 }
 
-static void several_devices(void **state)
+TEST(several_devices)
 {
-    (void)state;
     const clef_device_info *info = clef_device_describe(dev);
     char twice[64];
     clef_error err = {0};
@@ -130,9 +128,8 @@ static void several_devices(void **state)
 }
 
 /* The first and the last positions of each head. */
-static void rows_of_heads(void **state)
+TEST(rows_of_heads)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan = make(dev, 0);
     clef__plan_state s;
@@ -163,9 +160,8 @@ static void rows_of_heads(void **state)
 }
 
 /* A copy comes after the run before it, and before the run behind it. */
-static void copies(void **state)
+TEST(copies)
 {
-    (void)state;
     clef_error err = {0};
     clef_plan *plan = make(dev, 0);
     clef__plan_state s;
@@ -186,9 +182,8 @@ static void copies(void **state)
     clef_plan_destroy(plan);
 }
 
-static void wrong_ranges(void **state)
+TEST(wrong_ranges)
 {
-    (void)state;
     static const clef__state_rows wrong[] = {
         {.n_rows = 1, .n_bytes = N * 4 + 1},
         {.offset = 1, .n_rows = 1, .n_bytes = N * 4},
@@ -236,9 +231,8 @@ static clef_status use(const clef__plan_state *s, clef_error *err)
     return status ? status : clef__plan_state_read(s, &whole, all, err);
 }
 
-static void every_call_may_fail(void **state)
+TEST(every_call_may_fail)
 {
-    (void)state;
     clef_plan *plan = make(dev, 0);
     clef__plan_state s;
     clef__plan_states(plan, &s, 1);
@@ -258,12 +252,4 @@ static void every_call_may_fail(void **state)
     clef_plan_destroy(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device),    cmocka_unit_test(several_devices),
-        cmocka_unit_test(rows_of_heads), cmocka_unit_test(copies),
-        cmocka_unit_test(wrong_ranges),  cmocka_unit_test(every_call_may_fail),
-    };
-    return cmocka_run_group_tests_name("plan_state", tests, setup, teardown);
-}
+TESTS(setup, teardown)

@@ -28,9 +28,8 @@ static void assert_near(double got, double expected)
         fail_msg("expected %g, got %g", expected, got);
 }
 
-static void test_clock(void **state)
+TEST(test_clock)
 {
-    (void)state;
     const clef__os_usage runs = {.n_ready = 1}, sleeps = {0}, stopped = {.n_stopped = 1},
                          reads = {.n_on_disk = 1};
     assert_near(counts(0.25, 0, runs, CPU), 0.25);         /* an idle machine: all of it */
@@ -60,9 +59,8 @@ static void write_file(const char *path, const char *text)
 }
 
 /* A folder as /proc/self is, of three threads. */
-static void test_readings(void **state)
+TEST(test_readings)
 {
-    (void)state;
     static const char *const stats[] = {"7 (a) b) R 1 2\n", "8 (pool) S 1\n", "9 (x) D 1\n"};
     char root[64], path[128];
     clef__os_usage u;
@@ -105,9 +103,8 @@ static void hang(clef_proofs *p)
     p->at[0].is_new = 0;
 }
 
-static void test_suspicion(void **state)
+TEST(test_suspicion)
 {
-    (void)state;
     clef_proofs *p = calloc(1, sizeof *p);
     const clef_proof right = {.print = 5, .op = "softmax", .variant = "groups"};
     assert_non_null(p);
@@ -135,9 +132,8 @@ static void test_suspicion(void **state)
 }
 
 /* A group that was refused limits all kernels; what lacked resources in larger groups is tried again. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     clef_proofs *p = calloc(1, sizeof *p);
     clef_proof large = {.print = 7,
                         .op = "gather",
@@ -181,9 +177,8 @@ static void test_groups(void **state)
     assert_false(clef__proof_parse("7 gather - refused 0 0", &parsed));
 }
 
-static void test_journal(void **state)
+TEST(test_journal)
 {
-    (void)state;
     static const char text[] =
         "begin 0\n\ndone 0 right 0.5\nbegin 1\n...\ndone 1 killed 0\nbegin 2\n\ndone 2 hung 0\nbegin 3\n\n"
         "done 3 refused 0 -54\nbegin 4\n..";
@@ -201,11 +196,4 @@ static void test_journal(void **state)
     assert_int_equal(clef__trial_read_journal(path, 0).is_known, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock),  cmocka_unit_test(test_readings), cmocka_unit_test(test_suspicion),
-        cmocka_unit_test(test_groups), cmocka_unit_test(test_journal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -67,9 +67,8 @@ static int same_results(const clef_tune_db *a, const clef_tune_db *b)
     return same;
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     const clef_device_info info = {.name = "a device", .driver = "1.0"};
     clef_tune_db db = {0}, back = {0};
     clef_error err = {0};
@@ -86,9 +85,8 @@ static void test_round_trip(void **state)
 }
 
 /* Any byte changed costs its own line and no other. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     const clef_device_info info = {.name = "d", .driver = "1"};
     clef_tune_db db = {0};
     clef_error err = {0};
@@ -129,9 +127,8 @@ static uint32_t fnv(const char *text)
 }
 
 /* Lines with a right sum that say what cannot be. */
-static void test_lies(void **state)
+TEST(test_lies)
 {
-    (void)state;
     static const char *const lines[] = {
         "measured matmul q4_0 4864 896 one 1 nosuch 100 1",
         "measured nosuch q4_0 4864 896 one 1 gemv 100 1",
@@ -190,9 +187,8 @@ static const char *chosen(const chooser *c)
     return clef__variant_of(&c->lo, c->n, NULL)->name;
 }
 
-static void test_choice(void **state)
+TEST(test_choice)
 {
-    (void)state;
     clef_tune_db db = {0};
     clef_tuning tuning;
     clef_error err = {0};
@@ -229,9 +225,8 @@ static void test_choice(void **state)
     clef_graph_destroy(c.g);
 }
 
-static void test_unknown_variant(void **state)
+TEST(test_unknown_variant)
 {
-    (void)state;
     const clef_variant *forced[CLEF_N_OPS];
     clef_error err = {0};
     /* what is wrong, and a name that the message lists */
@@ -386,22 +381,19 @@ static void check_broken(const char *name, const char *find, const char *instead
     set_debug("cl_dir", NULL);
 }
 
-static void test_wrong_kernel(void **state)
+TEST(test_wrong_kernel)
 {
-    (void)state;
     check_broken("wrong", "p.alpha *", "2 * p.alpha *", 1);
 }
 
-static void test_kernel_that_does_not_build(void **state)
+TEST(test_kernel_that_does_not_build)
 {
-    (void)state;
     check_broken("unbuilt", "p.alpha *", "p.nosuch *", 0);
 }
 
 /* A damaged line is measured again and the file written whole; what is whole is not measured again. */
-static void test_file(void **state)
+TEST(test_file)
 {
-    (void)state;
     clef_error err = {0};
     clef_device *dev = open_with_cache("file");
     tune_product(dev);
@@ -467,9 +459,8 @@ static clef_status plan_of(clef_device *dev, const char *text, clef_plan_opts op
 
 /* The short tune: once for a weight of some size, never for a small one, never where it is not wanted; it can
  * be stopped. */
-static void test_at_load(void **state)
+TEST(test_at_load)
 {
-    (void)state;
     static const char large[] =
         "input x f32 [1, 512]\nweight w f32 [1024, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n";
     clef_error err = {0};
@@ -520,18 +511,4 @@ static int remove_scratch(void **state)
     return nftw(scratch, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_unknown_variant),
-        cmocka_unit_test(test_wrong_kernel),
-        cmocka_unit_test(test_kernel_that_does_not_build),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_at_load),
-    };
-    return cmocka_run_group_tests_name("tune", tests, make_scratch, remove_scratch);
-}
+TESTS(make_scratch, remove_scratch)

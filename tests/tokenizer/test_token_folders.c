@@ -60,9 +60,8 @@ static void check_case(const char *what, const clef_tokenizer *tok, const json_t
     }
 }
 
-static void test_folders(void **state)
+TEST(test_folders)
 {
-    (void)state;
     json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/token_folders.json", 0, NULL), *folder;
     size_t i, k, n_cases = 0;
     json_array_foreach(root, i, folder) {
@@ -94,9 +93,8 @@ static void refuse(const char *config, clef_status status, const char *why)
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     write_text(temp_path("tokenizer.json"), BYTE_JSON);
     refuse("{\"split_special_tokens\":true}", CLEF_E_UNSUPPORTED, "split_special_tokens");
     refuse("{\"fix_mistral_regex\":true}", CLEF_E_UNSUPPORTED, "fix_mistral_regex");
@@ -132,9 +130,8 @@ static void test_refusals(void **state)
 }
 
 /* The token of tokenizer.json's padding is special, unless another one is the pad_token. */
-static void test_padding(void **state)
+TEST(test_padding)
 {
-    (void)state;
     static const char *const configs[] = {"{}", "{\"pad_token\":\"a\"}"};
     char json[4096];
     snprintf(json, sizeof json, "{\"padding\":{\"pad_token\":\"b\"},%s", BYTE_JSON + 1);
@@ -153,9 +150,8 @@ static void test_padding(void **state)
 
 /* The texts are those of Python's replacements. A stream gives what is held back at its end, and the whole
  * text is the same however it is cut. */
-static void test_cleaning(void **state)
+TEST(test_cleaning)
 {
-    (void)state;
     static const char *const texts[][2] = {{"do n't , it 's . ' a ' ?", "don't, it's.'a '?"},
                                            {"  .  ,   !", " . ,  !"},
                                            {"a ' 's b 've c 'ver n't n' t '", "a''s b've c'vern't n' t '"},
@@ -181,9 +177,4 @@ static void test_cleaning(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_folders), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_padding), cmocka_unit_test(test_cleaning)};
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

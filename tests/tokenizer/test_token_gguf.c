@@ -31,9 +31,8 @@ static clef_status open_gguf(const char *spec, clef_tokenizer **out, clef_error 
     return st;
 }
 
-static void test_gguf(void **state)
+TEST(test_gguf)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     const char *gpt2 =
@@ -60,9 +59,8 @@ static void test_gguf(void **state)
 }
 
 /* User-defined pieces, which llama.cpp's converter writes with spaces, are found before any merge. */
-static void test_gguf_spaces(void **state)
+TEST(test_gguf_spaces)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     const char *gemma = GGUF_HEAD("6")
@@ -85,9 +83,8 @@ static void test_gguf_spaces(void **state)
     "4:1 "
 
 /* Pieces that begin a word have U+2581 before them; the others have lost their "##". */
-static void test_gguf_bert(void **state)
+TEST(test_gguf_bert)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     const char *bert = GGUF_HEAD("6") GGUF_BERT GGUF_ID("unknown_token_id", "0") GGUF_ID("cls_token_id", "1")
@@ -106,9 +103,8 @@ static void test_gguf_bert(void **state)
     "s:" T "tokens 4:9 4:8 8:6 s:<pad> s:</s> s:<unk> s:" META_SPACE " s:a s:" META_SPACE "a s:" T           \
     "scores 4:9 4:6 8:6 f:0 f:0 f:0 f:-3 f:-2 f:-4 s:" T "token_type 4:9 4:5 8:6 4:3 4:3 4:2 4:1 4:1 4:1 "
 
-static void test_gguf_t5(void **state)
+TEST(test_gguf_t5)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     const char *t5 = GGUF_HEAD("5") GGUF_T5
@@ -126,9 +122,8 @@ static void test_gguf_t5(void **state)
 
 /* Opens a vocabulary for every name that a refusal lists, and checks that no letter, digit or space is
  * lost. */
-static void test_gguf_names(void **state)
+TEST(test_gguf_names)
 {
-    (void)state;
     clef_error err = {0};
     const clef__gguf_pre *pre = NULL;
     char names[sizeof err.text];
@@ -169,9 +164,8 @@ static void test_gguf_names(void **state)
 
 /* Without tokenizer.ggml.pre, Gemma 4's model cuts at line ends and escapes spaces, and GPT-2's
  * architecture cuts as GPT-2 does. */
-static void test_gguf_without_pre(void **state)
+TEST(test_gguf_without_pre)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     const char *gemma =
@@ -195,19 +189,9 @@ static void check_refusal(const json_t *c)
     assert_null(tok);
 }
 
-static void test_gguf_refusals(void **state)
+TEST(test_gguf_refusals)
 {
-    (void)state;
     for_each_case("tokenizer_parts.json", "refused_gguf", check_refusal);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf),          cmocka_unit_test(test_gguf_spaces),
-        cmocka_unit_test(test_gguf_bert),     cmocka_unit_test(test_gguf_t5),
-        cmocka_unit_test(test_gguf_names),    cmocka_unit_test(test_gguf_without_pre),
-        cmocka_unit_test(test_gguf_refusals),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -31,9 +31,8 @@ static void check_stage(const json_t *c)
     clef_tokenizer_close(tok);
 }
 
-static void test_stages(void **state)
+TEST(test_stages)
 {
-    (void)state;
     for_each_case("tokenizer_parts.json", "stages", check_stage);
 }
 
@@ -53,9 +52,8 @@ static void check_decoder(const json_t *c)
     clef_tokenizer_close(tok);
 }
 
-static void test_decoders(void **state)
+TEST(test_decoders)
 {
-    (void)state;
     for_each_case("tokenizer_parts.json", "decoders", check_decoder);
 }
 
@@ -76,9 +74,8 @@ static void check_metaspace(const json_t *c)
     clef_tokenizer_close(tok);
 }
 
-static void test_metaspace(void **state)
+TEST(test_metaspace)
 {
-    (void)state;
     for_each_case("tokenizer_parts.json", "metaspaces", check_metaspace);
     clef_tokenizer *tok = open_metaspace(json_array_get(case_file("tokenizer_parts.json", "metaspaces"), 0));
     TEXT(tok, "a b", 6, 3, 5);
@@ -133,13 +130,12 @@ static clef_tokenizer *open_jais(const char *more)
 
 /* Counting spaces gives the same ids as the regex. The second regex has one more branch, which never
  * matches, so it is run as a regex. */
-static void test_many_spaces(void **state)
+TEST(test_many_spaces)
 {
     static const size_t runs[] = {1, 2, 3, 510, 511, 512, 513, 1023, 1024, 1025, 2600};
     static const char *const ends[] = {"", "a", "\n", "\na", "a\n", "\n \n   a"};
     clef_tokenizer *counted = open_jais(""), *plain = open_jais("|a");
     char text[8192];
-    (void)state;
     for (size_t i = 0; i < 11; i++)
         for (size_t k = 0; k < 6 * 6; k++) {
             clef_error err = {0};
@@ -167,17 +163,9 @@ static void check_refusal(const json_t *c)
     assert_null(tok);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     for_each_case("tokenizer_parts.json", "refused", check_refusal);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages),      cmocka_unit_test(test_decoders), cmocka_unit_test(test_metaspace),
-        cmocka_unit_test(test_many_spaces), cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

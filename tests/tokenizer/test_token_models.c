@@ -88,16 +88,14 @@ static void check_model(const json_t *c)
     clef_tokenizer_close(tok);
 }
 
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     for_each_case("tokenizer_models.json", "models", check_model);
 }
 
 /* What is asked of the first model, a WordPiece with BERT's pairs, and of the second, a WordLevel. */
-static void test_wordpiece(void **state)
+TEST(test_wordpiece)
 {
-    (void)state;
     const json_t *models = case_file("tokenizer_models.json", "models");
     clef_tokenizer *tok = open_case(json_array_get(models, 0));
     clef_encoded out;
@@ -122,9 +120,8 @@ static void test_wordpiece(void **state)
 
 /* ---- files of lines: vocab.txt, tiktoken */
 
-static void test_vocab_txt(void **state)
+TEST(test_vocab_txt)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     write_text(temp_path("vocab.txt"), "[PAD]\n[UNK]\r\n[CLS]\n[SEP]\n[MASK]\nab\n##c\nd\n");
@@ -149,9 +146,8 @@ static void test_vocab_txt(void **state)
     clef__os_remove(temp_path("vocab.txt"));
 }
 
-static void test_tiktoken(void **state)
+TEST(test_tiktoken)
 {
-    (void)state;
     static const struct {
         const char *file, *text;
         clef_status status;
@@ -185,13 +181,4 @@ static void test_tiktoken(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_wordpiece),
-        cmocka_unit_test(test_vocab_txt),
-        cmocka_unit_test(test_tiktoken),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -36,9 +36,8 @@ static void check_folder(const char *folder)
     json_decref(root);
 }
 
-static void test_demo(void **state)
+TEST(test_demo)
 {
-    (void)state;
     check_folder(CLEF_SOURCE_DIR "/share/demo");
 }
 
@@ -111,9 +110,8 @@ static void check_vocab(const char *name, int n_cases)
     free(ids);
 }
 
-static void test_vocabs(void **state)
+TEST(test_vocabs)
 {
-    (void)state;
     if (!is_shared())
         skip_without("vocabularies");
     check_vocab("vocab/ggml-vocab-bert-bge.gguf", 47);
@@ -127,9 +125,8 @@ static void test_vocabs(void **state)
 
 /* Checks 500 texts with the ids of Hugging Face's tokenizers and sentencepiece (oracle_tokenizers.py
  * --fixture). A case has a third item if its ids decode to another text. */
-static void test_fixture(void **state)
+TEST(test_fixture)
 {
-    (void)state;
     json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/tokenizers.json", JSON_ALLOW_NUL, NULL),
            *cases;
     size_t n_cases = 0;
@@ -155,9 +152,8 @@ static void test_fixture(void **state)
         skip_without("vocabularies");
 }
 
-static void test_llama2(void **state)
+TEST(test_llama2)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     if (!is_shared())
@@ -173,9 +169,8 @@ static void test_llama2(void **state)
     clef_tokenizer_close(tok);
 }
 
-static void test_real_refusals(void **state)
+TEST(test_real_refusals)
 {
-    (void)state;
     static const struct {
         const char *path;
         clef_status status;
@@ -195,11 +190,4 @@ static void test_real_refusals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),   cmocka_unit_test(test_vocabs),        cmocka_unit_test(test_fixture),
-        cmocka_unit_test(test_llama2), cmocka_unit_test(test_real_refusals),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -61,9 +61,8 @@ static clef_status open_spm(const blob *b, clef_tokenizer **out, clef_error *err
     return st;
 }
 
-static void test_spm(void **state)
+TEST(test_spm)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     blob b = make_spm(SPM_BPE SPM_FALLBACK, SPM_KEEP);
@@ -97,9 +96,8 @@ static void test_spm(void **state)
  * the replacement. */
 #define SPM_CHARSMAP "1:18 1:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0"
 
-static void test_spm_unigram(void **state)
+TEST(test_spm_unigram)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     blob b = make_spm("1:0x98 1:2 1:1", SPM_CHARSMAP); /* model type 1 is the default */
@@ -117,9 +115,8 @@ static void test_spm_unigram(void **state)
     clef_tokenizer_close(tok);
 }
 
-static void test_spm_refusals(void **state)
+TEST(test_spm_refusals)
 {
-    (void)state;
     static const struct {
         const char *trainer, *normalizer;
         clef_status status;
@@ -158,12 +155,4 @@ static void test_spm_refusals(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spm),
-        cmocka_unit_test(test_spm_unigram),
-        cmocka_unit_test(test_spm_refusals),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

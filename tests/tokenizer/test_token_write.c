@@ -117,9 +117,8 @@ static void json_comes_back(const char *json, const char *model, const char *los
     comes_back("tokenizer.json", json, strlen(json), model, lost);
 }
 
-static void test_byte_level(void **state)
+TEST(test_byte_level)
 {
-    (void)state;
     json_comes_back(BYTE_JSON, "gpt2", "");
     json_comes_back(ROOT("{\"type\":\"NFC\"}", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED),
                     "gpt2", "normalizer NFC");
@@ -142,9 +141,8 @@ static void test_byte_level(void **state)
                     "gpt2", "");
 }
 
-static void test_sentencepiece_json(void **state)
+TEST(test_sentencepiece_json)
 {
-    (void)state;
     json_comes_back(SPACE_JSON, "llama", "merges");
     json_comes_back(ROOT("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Strip\"}]}",
                          META(""),
@@ -170,9 +168,8 @@ static void test_sentencepiece_json(void **state)
 #define WORD_ROOT(normal, added)                                                                             \
     ROOT(normal, "{\"type\":\"BertPreTokenizer\"}", WORDPIECE, "{\"type\":\"WordPiece\"}", WORD_POST, added)
 
-static void test_wordpiece(void **state)
+TEST(test_wordpiece)
 {
-    (void)state;
     json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\"}", WORD_ADDED("")), "bert", "");
     json_comes_back(
         WORD_ROOT("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"handle_chinese_chars\":false}",
@@ -197,9 +194,8 @@ static void test_wordpiece(void **state)
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
 
-static void test_pair(void **state)
+TEST(test_pair)
 {
-    (void)state;
     const char *plain = "{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"<|endoftext|>\":4,\"\\u0120a\":5}",
                *roberta = "{\"<s>\":0,\"<pad>\":1,\"</"
                           "s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"ab\":6,\"\\u0120\":7,\"<mask>\":8}";
@@ -259,9 +255,8 @@ static void spm_comes_back(const char *trainer, const char *normalizer, const ch
 #define SPM_NO_ESCAPE "1:40 1:0 "
 #define SPM_CHARSMAP "1:18 1:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0 " /* A becomes a */
 
-static void test_sentencepiece(void **state)
+TEST(test_sentencepiece)
 {
-    (void)state;
     spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama", "merges");
     spm_comes_back(SPM_BPE, SPM_CHARSMAP SPM_NO_PREFIX, "llama", "merges");
     spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_ESCAPE, "llama", "merges");
@@ -275,10 +270,9 @@ static void test_sentencepiece(void **state)
 
 /* ---- what is refused */
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     clef_error err = {0};
-    (void)state;
     assert_int_equal(write_keys(0, &err), CLEF_OK);
     assert_non_null(strstr(note, "no tokenizer"));
     write_text(temp_path("vocab.txt"), "[UNK]\n[CLS]\n[SEP]\n##[a]\n");
@@ -298,12 +292,4 @@ static void test_refused(void **state)
     clef__os_remove(temp_path("tiny.gguf"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_level),    cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_wordpiece),     cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

@@ -2,17 +2,15 @@
 #define TEST_NAME "test-tokenizer"
 #include "tests/tokenizer/tokenizers.h"
 
-static void test_invalid_bytes(void **state)
+TEST(test_invalid_bytes)
 {
-    (void)state;
     clef_tokenizer *tok = must_open_json(SPACE_JSON);
     IDS(tok, "\xFF", "3 0"); /* U+FFFD */
     clef_tokenizer_close(tok);
 }
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     clef_tokenizer *tok = must_open_json(BYTE_JSON);
     clef_stream stream = {.tok = tok};
     clef_error err = {0};
@@ -40,9 +38,8 @@ static void test_stream(void **state)
     clef_tokenizer_close(tok);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     clef_tokenizer *tok = must_open_json(BYTE_JSON), *none = tok;
     int32_t *ids = NULL, n = 0;
     char *text = NULL;
@@ -64,9 +61,8 @@ static void test_arguments(void **state)
 }
 
 /* A token's text fits a stream's output, or the file is refused. */
-static void test_long_token(void **state)
+TEST(test_long_token)
 {
-    (void)state;
     char text[6000], json[8000];
     for (int i = 0; i < 2; i++) {
         const size_t n = i ? 5000 : 1021;
@@ -80,9 +76,8 @@ static void test_long_token(void **state)
     }
 }
 
-static void test_regex_limit(void **state)
+TEST(test_regex_limit)
 {
-    (void)state;
     clef_tokenizer *tok =
         must_open_json(BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?:a+)+[bc]\"", "Isolated", "")), BYTE_MODEL, "[]"));
     char text[64];
@@ -98,9 +93,8 @@ static void test_regex_limit(void **state)
 
 /* ---- files and folders */
 
-static void test_folder(void **state)
+TEST(test_folder)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     check_error("no folder", clef_tokenizer_open(temp_path("nothing"), &tok, &err), &err, CLEF_E_IO,
@@ -124,9 +118,8 @@ static void test_folder(void **state)
     clef__os_remove(temp_path("merges.txt"));
 }
 
-static void test_config(void **state)
+TEST(test_config)
 {
-    (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
     write_text(temp_path("tokenizer.json"), BYTE_JSON);
@@ -154,9 +147,8 @@ static void test_config(void **state)
 
 /* A word of 256 bytes or more is cut between characters that no token has side by side. The ids are those
  * of its parts. */
-static void test_long_words(void **state)
+TEST(test_long_words)
 {
-    (void)state;
     enum { N = 200 };
     clef_tokenizer *tok = must_open_json(SPACE_JSON);
     char text[5 * N + 1] = "", wanted[16 * N] = "";
@@ -174,9 +166,8 @@ static void test_long_words(void **state)
 
 /* ---- time: a megabyte of the same must not be quadratic (ctest's limit would stop it) */
 
-static void test_long_runs(void **state)
+TEST(test_long_runs)
 {
-    (void)state;
     enum { N = 1 << 20 };
     static const char *const jsons[] = {BYTE_JSON, SPACE_JSON, NORMAL("{\"type\":\"NFC\"}")};
     static const char *const units[] = {"a", "ab", " ", "\n ", "\xCC\x81\xCC\xA3", "\xFF", "<|end|", "zz"};
@@ -196,14 +187,4 @@ static void test_long_runs(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invalid_bytes), cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_long_token),
-        cmocka_unit_test(test_regex_limit),   cmocka_unit_test(test_folder),
-        cmocka_unit_test(test_config),        cmocka_unit_test(test_long_words),
-        cmocka_unit_test(test_long_runs),
-    };
-    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
-}
+TESTS(make_temp_dir, remove_temp_dir)

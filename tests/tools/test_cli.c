@@ -65,12 +65,11 @@ static int code_of(const char *word, const char *value)
     return parse((const char *const[]){word, value, NULL}, &o, argv, &n_args);
 }
 
-static void takes_every_form(void **state)
+TEST(takes_every_form)
 {
     options o;
     char *argv[MAX_ARGS];
     int32_t n_args;
-    (void)state;
     assert_int_equal(
         parse((const char *const[]){"-n", "-1", "--text=", "rest", "-f", NULL}, &o, argv, &n_args),
         CLI_GO_ON);
@@ -96,12 +95,11 @@ static void takes_every_form(void **state)
     assert_int_equal(o.number, 5);
 }
 
-static void reads_seeds(void **state)
+TEST(reads_seeds)
 {
     options o;
     char *argv[MAX_ARGS];
     int32_t n_args;
-    (void)state;
     assert_int_equal(parse((const char *const[]){"--seed", "18446744073709551615", NULL}, &o, argv, &n_args),
                      CLI_GO_ON);
     assert_true(o.seed.given && o.seed.value == UINT64_MAX);
@@ -111,9 +109,8 @@ static void reads_seeds(void **state)
     assert_int_equal(code_of("--seed", "18446744073709551616"), CLI_USAGE);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     assert_int_equal(code_of("--number", "11"), CLI_USAGE);
     assert_int_equal(code_of("--number", "1x"), CLI_USAGE);
     assert_int_equal(code_of("--number", "99999999999999999999"), CLI_USAGE);
@@ -128,12 +125,11 @@ static void refuses(void **state)
     assert_int_equal(code_of("one", "two"), CLI_USAGE);
 }
 
-static void reads_the_environment(void **state)
+TEST(reads_the_environment)
 {
     options o;
     char *argv[MAX_ARGS];
     int32_t n_args;
-    (void)state;
     assert_int_equal(setenv("CLEF_TEST_CLI_TEXT", "from outside", 1), 0);
     assert_int_equal(parse((const char *const[]){NULL}, &o, argv, &n_args), CLI_GO_ON);
     assert_string_equal(o.text, "from outside");
@@ -142,10 +138,9 @@ static void reads_the_environment(void **state)
     unsetenv("CLEF_TEST_CLI_TEXT");
 }
 
-static void suggests(void **state)
+TEST(suggests)
 {
     char near_name[64];
-    (void)state;
     assert_string_equal(cli_nearest("txet", &table->names, sizeof *table, near_name), "text");
     assert_string_equal(cli_nearest("wrods", &table->names, sizeof *table, near_name), "words");
     assert_string_equal(cli_nearest("fractoin", &table->names, sizeof *table, near_name), "fraction");
@@ -153,7 +148,7 @@ static void suggests(void **state)
     assert_null(cli_nearest("x", &table->names, sizeof *table, near_name));
 }
 
-static void escapes_json(void **state)
+TEST(escapes_json)
 {
     static const struct {
         const char *text, *json;
@@ -164,7 +159,6 @@ static void escapes_json(void **state)
         {"\xff \xc3", "\"\\ufffd \\ufffd\""},
         {"\xc0\x80 \xed\xa0\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\""}, /* overlong; a surrogate */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char got[128] = "";
         FILE *file = tmpfile();
@@ -177,12 +171,4 @@ static void escapes_json(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_every_form), cmocka_unit_test(reads_seeds),
-        cmocka_unit_test(refuses),          cmocka_unit_test(reads_the_environment),
-        cmocka_unit_test(suggests),         cmocka_unit_test(escapes_json),
-    };
-    return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -57,9 +57,8 @@ static void check(const char *body, const char *wanted)
     json_decref(out.root);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     check("{\"a\": [1, -0, 2.5e3, true, null, {\"b\": \"\"}]}", "[1,0,2500.0,true,null,{\"b\":\"\"}]");
     check("{\"a\":\"\\ud83d\\ude00\"}", "\"\xF0\x9F\x98\x80\"");
     check("{\"a\":\"\\ud83d\"}", "\"\xEF\xBF\xBD\"");
@@ -91,9 +90,8 @@ static void test_values(void **state)
         check(bad[i], "");
 }
 
-static void test_large_integers(void **state)
+TEST(test_large_integers)
 {
-    (void)state;
     const char *const body = "{\"a\": 18446744073709551615, \"b\": {\"c\": 9223372036854775808}}";
     reading r = {.n_held = 0};
     serve_body out;
@@ -105,9 +103,8 @@ static void test_large_integers(void **state)
 }
 
 /* What is not wanted is checked, and neither made nor counted; what is too much is never made. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     enum { N = 3000 };
     static char body[3 * N + 64];
     reading r = {.n_held = 0};
@@ -134,9 +131,8 @@ static void test_limits(void **state)
 }
 
 /* Bodies that are nearly right. jansson refuses half pairs, and integers that are too large. */
-static void test_beside_jansson(void **state)
+TEST(test_beside_jansson)
 {
-    (void)state;
     static const char seed[] = "{\"a\":[1,-2.5e-3,\"x\\u00e9\\n\",{\"b\":null,\"c\":[true,false,{}]}],\"d\":"
                                "\"\xC3\xA9\",\"e\":12345678901234567}";
     static const char letters[] = "{}[]\",:\\u0d8e+-. \t\n\x01\xC3\xA9";
@@ -173,9 +169,4 @@ static void test_beside_jansson(void **state)
     assert_true(n_good > 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_large_integers),
-                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_beside_jansson)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

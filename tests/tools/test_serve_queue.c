@@ -72,7 +72,7 @@ static int32_t count(const world *w, const serve_group *g)
 
 /* One request of many texts has all places while it is alone. Each other one begins at once, or after a step,
  * whether it comes from another client or not. Then the first goes on where it was. */
-static void one_request_does_not_stop_others(void **state)
+TEST(one_request_does_not_stop_others)
 {
     for (int others_are_one = 0; others_are_one <= 1; others_are_one++) {
         world w = {.n_active = 0};
@@ -101,12 +101,11 @@ static void one_request_does_not_stop_others(void **state)
 }
 
 /* Two clients share the places, whatever they have: the later one gets half. */
-static void clients_share(void **state)
+TEST(clients_share)
 {
     world w = {.n_active = 0};
     serve_group a, b, c;
     serve_run *runs[3] = {make_request(&w, &a, 1, 100)};
-    (void)state;
     begin(&w);
     runs[1] = make_request(&w, &b, 1, 100); /* the same client */
     begin(&w);
@@ -122,12 +121,11 @@ static void clients_share(void **state)
 }
 
 /* Requests of one text each are not paused for each other: the oldest is next. */
-static void equals_wait_in_order(void **state)
+TEST(equals_wait_in_order)
 {
     world w = {.n_active = 0};
     serve_group groups[MOST_ACTIVE + 3];
     serve_run *runs[MOST_ACTIVE + 3];
-    (void)state;
     for (int32_t i = 0; i < MOST_ACTIVE + 3; i++)
         runs[i] = make_request(&w, &groups[i], (uint64_t)i % 3, 1);
     for (int i = 0; i < 100; i++)
@@ -141,10 +139,4 @@ static void equals_wait_in_order(void **state)
         free(runs[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_request_does_not_stop_others),
-                                       cmocka_unit_test(clients_share),
-                                       cmocka_unit_test(equals_wait_in_order)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -96,18 +96,16 @@ static serve_error_id wait_with(serve_run_state first, serve_run_state second)
     return r.error.id;
 }
 
-static void test_goes_on(void **state)
+TEST(test_goes_on)
 {
-    (void)state;
     now = 1;
     assert_int_equal(wait_with(SERVE_RUN_WAITING, SERVE_RUN_WAITING), SERVE_OK);
     assert_int_equal(wait_with(SERVE_RUN_DONE, SERVE_RUN_RUNNING), SERVE_OK);
 }
 
 /* The ranks are lost: an answer that is complete is given, and others get the error. */
-static void test_given_up(void **state)
+TEST(test_given_up)
 {
-    (void)state;
     now = 1;
     has_given_up = 1;
     assert_int_equal(wait_with(SERVE_RUN_DONE, SERVE_RUN_DONE), SERVE_OK);
@@ -117,9 +115,8 @@ static void test_given_up(void **state)
     has_given_up = 0;
 }
 
-static void test_late(void **state)
+TEST(test_late)
 {
-    (void)state;
     now = 61;
     assert_int_equal(wait_with(SERVE_RUN_WAITING, SERVE_RUN_WAITING), SERVE_E_TIMEOUT);
     assert_int_equal(wait_with(SERVE_RUN_WAITING, SERVE_RUN_RUNNING), SERVE_OK);
@@ -128,22 +125,12 @@ static void test_late(void **state)
     assert_int_equal(wait_with(SERVE_RUN_DONE, SERVE_RUN_DONE), SERVE_OK);
 }
 
-static void test_gone(void **state)
+TEST(test_gone)
 {
-    (void)state;
     now = 1;
     is_gone = 1;
     assert_int_equal(wait_with(SERVE_RUN_RUNNING, SERVE_RUN_RUNNING), SERVE_E_GONE);
     is_gone = 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goes_on),
-        cmocka_unit_test(test_given_up),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_gone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL)

@@ -164,9 +164,8 @@ static const clef__plan_state *find(const clef__plan_state *states, int32_t n, c
     return NULL;
 }
 
-static void completed_by(void **state)
+TEST(completed_by)
 {
-    (void)state;
     enum { MOST = 16 };
     clef_error err = {0};
     clef_trainer *t;
@@ -267,9 +266,8 @@ static void sums_are_right(const way *w, int n_steps)
     assert_int_equal(layer.live(NULL), layer.live("event"));
 }
 
-static void each_way(void **state)
+TEST(each_way)
 {
-    (void)state;
     const way ways[] = {
         {"0", NULL, 0, 1, CLEF__WIRE_F32},
         {"1", NULL, 0, 1, CLEF__WIRE_F16},
@@ -283,15 +281,13 @@ static void each_way(void **state)
 }
 
 /* Each of the first steps goes one way or the other, until there is a choice. */
-static void chosen(void **state)
+TEST(chosen)
 {
-    (void)state;
     sums_are_right(&(way){NULL, NULL, 0, 1, CLEF__WIRE_F32}, 10);
 }
 
-static void wrong_variable(void **state)
+TEST(wrong_variable)
 {
-    (void)state;
     clef_error err = {0};
     clef_trainer *t;
     const long n_live = layer.live(NULL);
@@ -307,9 +303,8 @@ static void wrong_variable(void **state)
 /* ---- failures --------------------------------------------------------------------------------- */
 
 /* A sum that fails: its reason is reported, nothing stays mapped, and a step later works. */
-static void sum_fails(void **state)
+TEST(sum_fails)
 {
-    (void)state;
     for (int unified = 0; unified < 2; unified++)
         for (int k = 0; k < N_BUCKETS; k++) {
             clef_error err = {0};
@@ -333,9 +328,8 @@ static void sum_fails(void **state)
 }
 
 /* Each OpenCL call of a step fails once. */
-static void every_call_may_fail(void **state)
+TEST(every_call_may_fail)
 {
-    (void)state;
     clef_error err = {0};
     clef_trainer *t;
     long n = 1;
@@ -368,11 +362,4 @@ static int setup(void **state)
     return !has_layer;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completed_by),   cmocka_unit_test(each_way),  cmocka_unit_test(chosen),
-        cmocka_unit_test(wrong_variable), cmocka_unit_test(sum_fails), cmocka_unit_test(every_call_may_fail),
-    };
-    return cmocka_run_group_tests_name("buckets", tests, setup, NULL);
-}
+TESTS(setup, NULL)

@@ -34,9 +34,8 @@ static clef_rows read_rows(const clef_dataset *ds, clef_split split, int64_t beg
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-static void orders_are_permutations(void **state)
+TEST(orders_are_permutations)
 {
-    (void)state;
     static const uint64_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 64, 100, 255, 256, 257, 1000, 4097};
     static uint8_t seen[5000];
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -50,9 +49,8 @@ static void orders_are_permutations(void **state)
 }
 
 /* Over many epochs each row comes first about equally often. */
-static void orders_are_even(void **state)
+TEST(orders_are_even)
 {
-    (void)state;
     int n[6] = {0};
     for (uint32_t epoch = 0; epoch < 6000; epoch++)
         n[clef__draw_order(1, CLEF_DRAW_ROWS, epoch, 6, 0)]++;
@@ -97,9 +95,8 @@ static int64_t check_rows(const corpus *c, const clef_rows *r, int64_t n_rows, i
     return n_padding;
 }
 
-static void stream_has_each_token_once(void **state)
+TEST(stream_has_each_token_once)
 {
-    (void)state;
     enum { T = 32 };
     corpus c;
     make_corpus(&c, 90, 75);
@@ -128,9 +125,8 @@ static void stream_has_each_token_once(void **state)
     clef__os_remove(temp_path("words.txt"));
 }
 
-static void one_text_is_cut_into_windows(void **state)
+TEST(one_text_is_cut_into_windows)
 {
-    (void)state;
     enum { T = 64 };
     corpus c;
     make_corpus(&c, 1, 1);
@@ -162,9 +158,8 @@ static void one_text_is_cut_into_windows(void **state)
 }
 
 /* A document's own special tokens; a short corpus that fits into one row. */
-static void templates_frame_documents(void **state)
+TEST(templates_frame_documents)
 {
-    (void)state;
     static const int32_t ids[] = {BEGIN, 0, 1, 2, STOP, PAD, PAD, PAD},
                          labels[] = {0, 1, 2, STOP, -1, -1, -1, -1}, first[] = {0, 0, 0, 0, 0, 5, 6, 7};
     write_text(temp_path("words.txt"), "w0 w1 w2");
@@ -180,9 +175,8 @@ static void templates_frame_documents(void **state)
     clef__os_remove(temp_path("words.txt"));
 }
 
-static void whole_documents_are_not_cut(void **state)
+TEST(whole_documents_are_not_cut)
 {
-    (void)state;
     enum { T = 48 };
     corpus c;
     make_corpus(&c, 120, 110);
@@ -212,9 +206,8 @@ static void whole_documents_are_not_cut(void **state)
     clef__os_remove(temp_path("words.txt"));
 }
 
-static void rows_do_not_depend_on_earlier_calls(void **state)
+TEST(rows_do_not_depend_on_earlier_calls)
 {
-    (void)state;
     enum { T = 16, N = 200 };
     corpus c;
     make_corpus(&c, 60, 40);
@@ -247,9 +240,8 @@ static void rows_do_not_depend_on_earlier_calls(void **state)
 
 /* ---- splits ---------------------------------------------------------------------------------- */
 
-static void splits_share_nothing(void **state)
+TEST(splits_share_nothing)
 {
-    (void)state;
     enum { T = 32 };
     corpus c;
     static int32_t first_seed[N_IDS];
@@ -281,9 +273,8 @@ static void splits_share_nothing(void **state)
     clef__os_remove(temp_path("words.txt"));
 }
 
-static void validation_files_are_apart(void **state)
+TEST(validation_files_are_apart)
 {
-    (void)state;
     const char *const train[] = {temp_path("a.txt"), temp_path("b.txt")}, *const valid[] = {
                                                                               temp_path("c.txt")};
     write_text(train[0], "w0 w1 w2 w3");
@@ -313,9 +304,8 @@ static void validation_files_are_apart(void **state)
 
 /* ---- masked tokens --------------------------------------------------------------------------- */
 
-static void masked_tokens_are_in_proportion(void **state)
+TEST(masked_tokens_are_in_proportion)
 {
-    (void)state;
     enum { T = 50, N = 300 };
     corpus c;
     make_corpus(&c, 100, 150);
@@ -370,9 +360,8 @@ static void masked_tokens_are_in_proportion(void **state)
     clef__os_remove(temp_path("words.txt"));
 }
 
-static void masks_change_with_the_epoch(void **state)
+TEST(masks_change_with_the_epoch)
 {
-    (void)state;
     enum { T = 200 };
     corpus c;
     make_corpus(&c, 1, 1);
@@ -397,9 +386,8 @@ static void masks_change_with_the_epoch(void **state)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-static void pairs_are_shifted(void **state)
+TEST(pairs_are_shifted)
 {
-    (void)state;
     enum { T = 6, U = 5 };
     const char *const files[] = {temp_path("pairs.jsonl")};
     static const struct {
@@ -443,9 +431,8 @@ static void pairs_are_shifted(void **state)
 
 /* ---- a real text ----------------------------------------------------------------------------- */
 
-static void real_text_is_whole(void **state)
+TEST(real_text_is_whole)
 {
-    (void)state;
     enum { T = 256 };
     char path[700];
     const char *shared = clef__os_env("CLEF_SHARED");
@@ -505,22 +492,4 @@ static int close_tokenizers(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_permutations),
-        cmocka_unit_test(orders_are_even),
-        cmocka_unit_test(stream_has_each_token_once),
-        cmocka_unit_test(one_text_is_cut_into_windows),
-        cmocka_unit_test(templates_frame_documents),
-        cmocka_unit_test(whole_documents_are_not_cut),
-        cmocka_unit_test(rows_do_not_depend_on_earlier_calls),
-        cmocka_unit_test(splits_share_nothing),
-        cmocka_unit_test(validation_files_are_apart),
-        cmocka_unit_test(masked_tokens_are_in_proportion),
-        cmocka_unit_test(masks_change_with_the_epoch),
-        cmocka_unit_test(pairs_are_shifted),
-        cmocka_unit_test(real_text_is_whole),
-    };
-    return cmocka_run_group_tests(tests, open_tokenizers, close_tokenizers);
-}
+TESTS(open_tokenizers, close_tokenizers)

@@ -40,9 +40,8 @@ static void fail_each(clef_dataset_opts opts, int n_least)
     clef_dataset_close(ds);
 }
 
-static void failures_are_reported(void **state)
+TEST(failures_are_reported)
 {
-    (void)state;
     char text[300], pairs[300];
     corpus c;
     snprintf(text, sizeof text, "%s", temp_path("words.txt"));
@@ -80,8 +79,4 @@ static int close_tokenizer(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failures_are_reported)};
-    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
-}
+TESTS(open_tokenizer, close_tokenizer)

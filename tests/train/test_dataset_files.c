@@ -72,9 +72,8 @@ static void write_documents(const clef_dataset *ds, char *out)
     }
 }
 
-static void files_are_cut_into_documents(void **state)
+TEST(files_are_cut_into_documents)
 {
-    (void)state;
     char other[300];
     snprintf(other, sizeof other, "%s", temp_path("other.txt"));
     write_text(other, "w100 w101");
@@ -149,9 +148,8 @@ static const struct {
     {"a.txt", "w0", {.packing = (clef_packing)2}, CLEF_E_ARG, "packing"},
 };
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const char *path = temp_path(refused[i].name);
         clef_error err = {0};
@@ -165,9 +163,8 @@ static void wrong_files_are_refused(void **state)
     }
 }
 
-static void other_faults_are_refused(void **state)
+TEST(other_faults_are_refused)
 {
-    (void)state;
     const char *const twice[] = {temp_path("a.txt"), temp_path("b.txt")};
     clef_error err = {0};
     clef_dataset *ds;
@@ -203,9 +200,8 @@ static void other_faults_are_refused(void **state)
     clef__os_remove(twice[1]);
 }
 
-static void objectives_need_their_tokens(void **state)
+TEST(objectives_need_their_tokens)
 {
-    (void)state;
     const char *path = temp_path("a.txt"), *files[] = {path};
     clef_dataset_opts opts = {
         .files = files, .n_files = 1, .n_tokens = 2, .objective = CLEF_MASKED_TOKENS, .cache_dir = ""};
@@ -243,9 +239,8 @@ static int watch_progress(void *user, const char *what, uint64_t done, uint64_t 
     return w->stop_at && done >= w->stop_at;
 }
 
-static void progress_is_reported_and_may_stop(void **state)
+TEST(progress_is_reported_and_may_stop)
 {
-    (void)state;
     enum { N = 700 << 10 };
     static char text[N + 1];
     const char *path = temp_path("long.txt");
@@ -268,9 +263,8 @@ static void progress_is_reported_and_may_stop(void **state)
 }
 
 /* The tokenizer gets a long document in parts, which neither lose nor cut a word. */
-static void long_documents_are_whole(void **state)
+TEST(long_documents_are_whole)
 {
-    (void)state;
     enum { N = 17 << 20 };
     static char text[N + 1];
     static const char *const words[] = {"w12 w34\n", "w12 w345 "}; /* with line ends, and with spaces alone */
@@ -385,9 +379,8 @@ static void check_report(const char *cache, int wanted_damaged)
     assert_int_equal(n_damaged, wanted_damaged);
 }
 
-static void tokens_are_cached(void **state)
+TEST(tokens_are_cached)
 {
-    (void)state;
     char path[300], cache[300];
     static const struct {
         size_t at, n_cut;
@@ -442,9 +435,8 @@ static void take_note(void *user, const char *text)
 }
 
 /* The cache's folder is a file. */
-static void without_a_cache_tokens_stay_in_memory(void **state)
+TEST(without_a_cache_tokens_stay_in_memory)
 {
-    (void)state;
     char path[300], cache[300];
     int n_notes = 0;
     snprintf(path, sizeof path, "%s", temp_path("text.txt"));
@@ -461,9 +453,8 @@ static void without_a_cache_tokens_stay_in_memory(void **state)
 }
 
 /* A stopped run leaves nothing in the cache. */
-static void stopping_leaves_no_file(void **state)
+TEST(stopping_leaves_no_file)
 {
-    (void)state;
     char path[300], cache[300], folder[320];
     watch w = {.stop_at = 1};
     clef_error err = {0};
@@ -500,18 +491,4 @@ static int close_tokenizer(void **state)
     return remove_temp_dir(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_cut_into_documents),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(other_faults_are_refused),
-        cmocka_unit_test(objectives_need_their_tokens),
-        cmocka_unit_test(progress_is_reported_and_may_stop),
-        cmocka_unit_test(long_documents_are_whole),
-        cmocka_unit_test(tokens_are_cached),
-        cmocka_unit_test(without_a_cache_tokens_stay_in_memory),
-        cmocka_unit_test(stopping_leaves_no_file),
-    };
-    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
-}
+TESTS(open_tokenizer, close_tokenizer)

@@ -1,0 +1,24 @@
+/* Runs the tests of a program. */
+#include "tests/check.h"
+
+enum { MOST_TESTS = 64 };
+static struct CMUnitTest tests[MOST_TESTS];
+static int lines[MOST_TESTS];
+static size_t n_tests;
+
+void add_test(const char *name, CMUnitTestFunction test, int line)
+{
+    size_t i = n_tests++;
+    assert_true(n_tests <= MOST_TESTS);
+    for (; i > 0 && lines[i - 1] > line; i--) { /* systems call constructors in either order */
+        tests[i] = tests[i - 1];
+        lines[i] = lines[i - 1];
+    }
+    tests[i] = (struct CMUnitTest){.name = name, .test_func = test};
+    lines[i] = line;
+}
+
+int run_all_tests(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    return _cmocka_run_group_tests("tests", tests, n_tests, setup, teardown);
+}
