@@ -120,6 +120,14 @@ cl_mem clef__plan_buffer_of(const clef_plan *plan, const clef_value *v)
     return v == CLEF__SCRATCH ? plan->scratch : v ? clef__plan_mem(plan, v) : NULL;
 }
 
+/* The buffer of an argument. One that the kernel does not read is the output: some drivers refuse NULL
+ * (docs/gpus.md). */
+static cl_mem argument(const clef_plan *plan, const clef_launch *l, uint32_t i)
+{
+    const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[i]);
+    return mem ? mem : clef__plan_buffer_of(plan, l->bufs[0]);
+}
+
 /* Sets the arguments that have changed since they were last set. Those that fail count as never set. */
 static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_launch *l, clef_error *err)
 {
@@ -131,10 +139,10 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
     }
     uint32_t n_set = 0;
     for (; n_set < l->n_bufs && !code; n_set += !code) {
-        const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[n_set]);
+        const cl_mem mem = argument(plan, l, n_set);
         if (n_set < b->n_bufs && b->bufs[n_set] == mem)
             continue;
-        code = clSetKernelArg(b->object, n_set + 1, sizeof mem, mem ? &mem : NULL);
+        code = clSetKernelArg(b->object, n_set + 1, sizeof mem, &mem);
         b->bufs[n_set] = mem;
     }
     b->n_bufs = n_set;

@@ -29,6 +29,8 @@
  *   extension=NAME  the device lists an extension that it does not have: reported of Adreno (llama.cpp#25343)
  *   sticky=KERNEL   once the kernel was launched, every later command of the process fails with
  *                   CL_OUT_OF_RESOURCES: NVIDIA, after an access that is out of bounds (PPSTM#77, cuml#7906)
+ *   null_arg        a buffer argument that is NULL fails with CL_INVALID_ARG_VALUE, although the standard
+ *                   allows it: clvk, once
  *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat,
  *                   the comment in its function that sets buffers to zero)
  * the compiler
@@ -128,6 +130,15 @@ static cl_int CL_API_CALL release_program(cl_program program)
         n == 1)
         forget_program(program);
     return next->clReleaseProgram(program);
+}
+
+static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint i, size_t n, const void *value)
+{
+    if (!value && n == sizeof(cl_mem) && has_quirk("null_arg", NULL)) {
+        meet("null_arg");
+        return CL_INVALID_ARG_VALUE;
+    }
+    return next->clSetKernelArg(kernel, i, n, value);
 }
 
 static void sleep_ms(long ms)
@@ -431,6 +442,7 @@ static void take_over(void)
     ours.clReleaseProgram = release_program;
     ours.clBuildProgram = build;
     ours.clCreateKernel = create_kernel;
+    ours.clSetKernelArg = set_arg;
     ours.clGetDeviceInfo = device_info;
     ours.clGetKernelWorkGroupInfo = kernel_group_info;
     ours.clCreateBuffer = create_buffer;

@@ -87,6 +87,9 @@ long() { "$CLEF" run "$demo" -p "$prompt" --temp 0 --ignore-eos -n 8 -q --print-
 rm -rf "$tmp/cache"
 export CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:-x86_amx
 after=$(long)
+rm -rf "$tmp/cache"
+same "null_arg: no buffer argument is NULL" "$after" "$(with null_arg long 2>"$tmp/err")"
+empty "null_arg: nothing to say" "$(cat "$tmp/err")"
 for kernel in panel_gpu_gemv:"panel_matmul groups" panel_gpu_gemm:"panel_matmul groups" attention_gpu_decode:"cached_attention gpu_decode" \
   attention_gpu_flash:"cached_attention gpu_flash"; do
   quirk=sticky=${kernel%%:*}
