@@ -87,7 +87,7 @@ typedef struct clef_device_info {
     char name[128], vendor[128], platform_name[128], version[128], driver[128];
     clef_caps caps;
     char refused[160]; /* empty, or why clef cannot use the device ("OpenCL 1.1, expected 1.2") */
-    char chosen[80];   /* empty, or why clef uses it where none is named. Set in lists */
+    char chosen[80];   /* empty, or why clef uses it where none is named */
 } clef_device_info;
 
 /** Lists the devices of all platforms, in the loader's order. *out is an array of *n; free it with

@@ -11,52 +11,6 @@
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* larger counts from a driver are treated as errors */
 
-/* ---- finding --------------------------------------------------------------------------------- */
-
-/* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
-static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list,
-                                    clef_error *err)
-{
-    cl_device_id ids[MAX_DEVICES];
-    cl_uint n = 0;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n) != CL_SUCCESS || n == 0)
-        return CLEF_OK;
-    n = n < MAX_DEVICES ? n : MAX_DEVICES;
-    clef_found *at = realloc(list->at, ((size_t)list->n + n) * sizeof *at);
-    if (!at)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices",
-                          (int)list->n + (int)n);
-    list->at = at;
-    for (cl_uint i = 0; i < n; i++) {
-        clef_found *f = &list->at[list->n++];
-        *f = (clef_found){
-            .platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
-        clef__caps_query(platform, ids[i], &f->info);
-        clef__caps_card(ids[i], f->card);
-        if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
-            f->type = 0;
-    }
-    return CLEF_OK;
-}
-
-clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err)
-{
-    cl_platform_id platforms[MAX_PLATFORMS];
-    cl_uint n = 0;
-    *list = (clef_found_list){0};
-    clef__driver_cache_find(cache_dir);
-    const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-    if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): the loader found no driver */
-        return CLEF_OK;
-    if (code != CL_SUCCESS)
-        return clef__cl_fail(err, "clGetPlatformIDs", "all", code);
-    list->n_platforms = (int32_t)(n < MAX_PLATFORMS ? n : MAX_PLATFORMS);
-    clef_status status = CLEF_OK;
-    for (int32_t i = 0; i < list->n_platforms && status == CLEF_OK; i++)
-        status = find_on_platform(platforms[i], i, list, err);
-    return status;
-}
-
 /* ---- the best one ----------------------------------------------------------------------------- */
 
 static int class_of(const clef_found *f)
@@ -109,6 +63,53 @@ static void say_why(const clef_found_list *list)
         snprintf(best->info.chosen, sizeof best->info.chosen, "%s", why);
 }
 
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
+static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list,
+                                    clef_error *err)
+{
+    cl_device_id ids[MAX_DEVICES];
+    cl_uint n = 0;
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n) != CL_SUCCESS || n == 0)
+        return CLEF_OK;
+    n = n < MAX_DEVICES ? n : MAX_DEVICES;
+    clef_found *at = realloc(list->at, ((size_t)list->n + n) * sizeof *at);
+    if (!at)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices",
+                          (int)list->n + (int)n);
+    list->at = at;
+    for (cl_uint i = 0; i < n; i++) {
+        clef_found *f = &list->at[list->n++];
+        *f = (clef_found){
+            .platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
+        clef__caps_query(platform, ids[i], &f->info);
+        clef__caps_card(ids[i], f->card);
+        if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
+            f->type = 0;
+    }
+    return CLEF_OK;
+}
+
+clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err)
+{
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+    *list = (clef_found_list){0};
+    clef__driver_cache_find(cache_dir);
+    const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
+    if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): the loader found no driver */
+        return CLEF_OK;
+    if (code != CL_SUCCESS)
+        return clef__cl_fail(err, "clGetPlatformIDs", "all", code);
+    list->n_platforms = (int32_t)(n < MAX_PLATFORMS ? n : MAX_PLATFORMS);
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < list->n_platforms && status == CLEF_OK; i++)
+        status = find_on_platform(platforms[i], i, list, err);
+    say_why(list);
+    return status;
+}
+
 clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *err)
 {
     clef_found_list list;
@@ -122,7 +123,6 @@ clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *er
         status = clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices", (int)list.n);
         goto out;
     }
-    say_why(&list);
     for (int32_t i = 0; i < list.n; i++)
         (*out)[i] = list.at[i].info;
     *n = list.n;

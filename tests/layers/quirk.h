@@ -60,7 +60,8 @@ static inline void check_names(void)
     static const char *const names[] = {
         "group",        "kernel_group", "resources",   "local",        "align",     "alloc",
         "alloc_silent", "memory",       "memory_late", "address_bits", "extension", "no_fill",
-        "denormals",    "fast_math",    "compiler",    "binaries",     "times",        "sticky",       "null_arg"};
+        "denormals",    "fast_math",    "compiler",    "binaries",     "times",
+        "sticky",       "null_arg"};
     for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
         const size_t n = strcspn(at, ",");
         size_t i = 0;
