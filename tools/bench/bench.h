@@ -10,10 +10,10 @@
 #include "tools/cli/progress.h"
 #include "tools/speculation.h"
 
-enum { BENCH_MAX_ROUNDS = 100 };
+enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device, *trace, *batch, *report;
+    const char *model, *device, *product, *trace, *batch, *report;
     cli_split split;
     int32_t n_prompt, n_gen; /* -1: depends on the model */
     int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
@@ -83,6 +83,21 @@ void cli_bench_print_json(const bench *b);
 double cli_bench_limit(const bench *b, const clef_device_speed *speed);
 void cli_bench_print_table(const bench *b, const clef_device_speed *speed);
 void cli_bench_print_speed(const bench *b, const clef_device_speed *speed);
+
+/** A product [M, K] x [N, K]^T by each contestant: the form of its second factor (NULL: not asked for),
+ *  kernel, GFLOP/s. */
+typedef struct bench_product {
+    int32_t m, n, k;
+    struct {
+        const char *form;
+        char kernel[64];
+        bench_rate rate;
+    } runs[BENCH_N_PRODUCTS];
+} bench_product;
+/** Measures the products of --product on the device, alternately, and prints them with their share of its
+ *  multiply-adds. Returns an exit code. */
+int cli_bench_product(bench *b);
+void cli_bench_print_product(const bench *b, const bench_product *p, double limit);
 
 enum { BENCH_MAX_BATCH = 32 };
 /** A number of sequences that generate at once: the best of the rounds. */

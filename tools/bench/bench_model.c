@@ -15,7 +15,7 @@ int cli_bench_open_device(bench *b)
     clef_error err = {0};
     const clef_device_opts opts = {.notice = cli_say_notice,
                                    .no_background = 1,
-                                   .profile = b->o->profile || b->is_profiled,
+                                   .profile = b->o->profile || b->o->product || b->is_profiled,
                                    .n_threads = b->o->n_threads,
                                    .pin = (clef_pin)b->o->pin,
                                    .progress = cli_progress_step,
@@ -24,6 +24,7 @@ int cli_bench_open_device(bench *b)
         return cli_report(&err);
     const char *alone = b->o->profile     ? "--profile"
                         : b->o->of_device ? "--device"
+                        : b->o->product   ? "--product"
                         : b->o->report    ? "--report"
                                           : NULL;
     const int rc = alone ? cli_one_device(b->device, "bench", alone) : CLI_GO_ON;

@@ -212,6 +212,32 @@ void cli_bench_print_speed(const bench *b, const clef_device_speed *speed)
     }
 }
 
+void cli_bench_print_product(const bench *b, const bench_product *p, double limit)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%" PRId32 "x%" PRId32 "x%" PRId32, p->m, p->n, p->k);
+    for (int i = 0; i < BENCH_N_PRODUCTS; i++) {
+        if (!p->runs[i].form)
+            continue;
+        const bench_summary s = cli_bench_summary(&p->runs[i].rate);
+        const double share = limit > 0 ? 100 * s.best / limit : 0;
+        if (b->o->json) {
+            int32_t n = begin_line(b, what, s.best, "GFLOP/s");
+            cli_json_member_text(stdout, &n, "form", p->runs[i].form);
+            cli_json_member_text(stdout, &n, "kernel", p->runs[i].kernel);
+            cli_json_member_number(stdout, &n, "mean", round_digits(s.mean));
+            cli_json_member_number(stdout, &n, "stddev", round_digits(s.stddev));
+            cli_json_member_number(stdout, &n, "limit", round_digits(limit));
+            end_line();
+        } else {
+            printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n"
+                            : "%-16s %-11s %-14s %8.1f GFLOP/s %8.1f ± %-6.1f %4.0f %% of %.1f\n",
+                   what, p->runs[i].form, p->runs[i].kernel, s.best, s.mean, s.stddev, share, limit);
+        }
+    }
+    fflush(stdout);
+}
+
 /* ---- many sequences -------------------------------------------------------------------------- */
 
 static void print_batch_json(const bench *b, const bench_batch *batch)

@@ -52,6 +52,8 @@ static const cli_option bench_option_table[] = {
     {.names = "network", .type = CLI_SWITCH, AT(network),
      .help = "under mpirun: measure only what exchanges between the ranks take, by size; clef plan --network "
              "reads the table"},
+    {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
+     .help = "measure only matrix products of these sizes, with all kernels that can do them or with --gemm"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device),
      .env = "CLEF_DEVICE",
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "
@@ -92,6 +94,12 @@ static int bench_speculation(bench *b, const char *path)
     return rc == CLI_GO_ON ? cli_bench_spec(b, path) : rc;
 }
 
+static int bench_products(bench *b)
+{
+    const int rc = cli_bench_open_device(b);
+    return rc == CLI_GO_ON ? cli_bench_product(b) : rc;
+}
+
 static int bench_model(bench *b, const char *path)
 {
     clef_error err = {0};
@@ -124,10 +132,10 @@ static int measures_speculation(const bench_options *o)
 
 static int check_report(const bench_options *o)
 {
-    if (o->report &&
-        (o->json || o->md || o->profile || o->of_device || o->network || o->batch || measures_speculation(o)))
+    if (o->report && (o->json || o->md || o->profile || o->of_device || o->network || o->product ||
+                      o->batch || measures_speculation(o)))
         return cli_fail(CLI_USAGE, "bench: --report excludes --json, --md, --profile, --device, --network, "
-                                   "--batch and --spec");
+                                   "--product, --batch and --spec");
     return CLI_GO_ON;
 }
 
@@ -136,10 +144,11 @@ static int check_batch(const bench_options *o)
     if (!o->batch && !measures_speculation(o) && (o->repeatable || o->step_tokens))
         return cli_fail(CLI_USAGE, "bench: %s needs --batch or --spec",
                         o->repeatable ? "--repeatable" : "--step-tokens");
-    if (o->batch && (o->profile || o->of_device || o->depth))
-        return cli_fail(CLI_USAGE, "bench: --batch excludes --profile, --device and --depth");
-    if (measures_speculation(o) && (o->batch || o->profile || o->of_device || o->depth))
-        return cli_fail(CLI_USAGE, "bench: --spec excludes --batch, --profile, --device and --depth");
+    if (o->batch && (o->profile || o->of_device || o->product || o->depth))
+        return cli_fail(CLI_USAGE, "bench: --batch excludes --profile, --device, --product and --depth");
+    if (measures_speculation(o) && (o->batch || o->profile || o->of_device || o->product || o->depth))
+        return cli_fail(CLI_USAGE,
+                        "bench: --spec excludes --batch, --profile, --device, --product and --depth");
     return CLI_GO_ON;
 }
 
@@ -160,10 +169,13 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     if (o->of_device && (n_args || o->model || o->profile))
         return cli_fail(CLI_USAGE, "bench: --device measures the device alone and excludes MODEL and "
                                    "--profile; -d names a device");
-    if (o->network && (o->of_device || o->batch || o->md || n_args || o->model || o->profile))
+    if (o->network && (o->of_device || o->product || o->batch || o->md || n_args || o->model || o->profile))
         return cli_fail(CLI_USAGE, "bench: --network measures the network alone, and takes only --json");
     if (o->network)
         return cli_bench_network(&b);
+    if (o->product && (o->of_device || n_args || o->model || o->profile))
+        return cli_fail(
+            CLI_USAGE, "bench: --product measures products alone and excludes MODEL, --device and --profile");
     int fits = check_batch(o);
     if (fits == CLI_GO_ON)
         fits = check_report(o);
@@ -171,13 +183,15 @@ static int bench_run(const void *options, int32_t n_args, char **args)
         fits = cli_speculation_parse(&o->speculation, "bench", 1, &with_batch.spec_opts);
     if (fits != CLI_GO_ON)
         return fits;
+    const int alone = o->of_device || o->product;
     const int none_given = o->report && !n_args && !o->model; /* then only the bundled model */
-    const char *path = o->of_device || none_given ? NULL : cli_model_path("bench", n_args, args, o->model);
-    if (!path && !o->of_device && !none_given)
+    const char *path = alone || none_given ? NULL : cli_model_path("bench", n_args, args, o->model);
+    if (!path && !alone && !none_given)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(&b.progress, o->quiet);
     const int rc = o->report                 ? cli_bench_report(&b, path)
+                   : o->product              ? bench_products(&b)
                    : o->of_device            ? bench_device(&b)
                    : o->batch                ? bench_batches(&b, path)
                    : measures_speculation(o) ? bench_speculation(&b, path)
@@ -190,7 +204,7 @@ static int bench_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_bench = {
     .name = "bench",
-    .usage = "[MODEL] [FLAGS] | --device | --network",
+    .usage = "[MODEL] [FLAGS] | --device | --network | --product MxNxK",
     .summary = "Measure how fast a model runs and what the device allows",
     .notes =
         "prefill: a prompt into an empty cache, up to the logits of its last token. decode: greedy "
@@ -209,7 +223,7 @@ const cli_command cli_command_bench = {
         "write; draft: the model's own text after the same prompts.\n",
     .options = bench_option_table,
     .first = "model prompt gen depth rounds batch-size batch draft threads kv-type json md profile "
-             "report device use-device quiet",
+             "report device product use-device quiet",
     .max_args = 1,
     .defaults = &bench_defaults,
     .options_bytes = sizeof bench_defaults,
