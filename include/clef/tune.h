@@ -30,6 +30,20 @@ typedef struct clef_tune_opts {
 CLEF_API clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
                                const clef_tune_opts *opts, clef_error *err);
 
+typedef struct clef_clblast_report {
+    double  gflops_before, gflops_after; /* f32, 1024 x 1024 x 1024: with CLBlast's own parameters, and with
+                                            those used from now on */
+    int32_t n_tried, n_wrong;
+    char    params[320];                 /* "Xgemm GEMMK=0 .."; empty: no set was better */
+} clef_clblast_report;
+
+/** Tries parameters of CLBlast's GEMM kernels with CLBlastOverrideParameters(). Each set is first compared
+ *  with a product in double, at sizes that need padding and one that does not, then timed. The best set is
+ *  used and kept in the database; if none is both right and faster, CLBlast keeps its own. On PoCL each set
+ *  takes 5 to 10 s to compile. CLEF_E_UNSUPPORTED (no CLBlast), else as clef_tune(). */
+CLEF_API clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef_clblast_report *out,
+                                       clef_error *err);
+
 typedef enum clef_variant_state {
     CLEF_VARIANT_CHOSEN,    /* used at this key: the fastest that was measured */
     CLEF_VARIANT_SLOWER,

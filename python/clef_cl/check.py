@@ -60,6 +60,17 @@ def tune(device: Device, graph: Graph | None = None, *, seconds: float = 0, agai
         call(lib.clef_tune, device._pointer, graph._graph if graph else ffi.NULL, ffi.NULL, options)
 
 
+def tune_clblast(device: Device, *, seconds: float = 0, progress: Progress | None = None) -> dict[str, Any]:
+    """Tries parameters of CLBlast's kernels; returns gflops_before, gflops_after, params .."""
+    handle = ffi.new_handle(progress)
+    options = new_struct("clef_tune_opts *", {"seconds": seconds, "progress": lib.clef_py_progress,
+                                           "progress_user": handle})
+    out = ffi.new("clef_clblast_report *")
+    with device._lock:
+        call(lib.clef_tune_clblast, device._pointer, options, out)
+    return fields_of(out[0])
+
+
 def variants(device: Device) -> list[dict[str, Any]]:
     """Each variant with its state on the device: op, variant, state, key, values, us, best_us, why."""
     out, n = ffi.new("clef_variant_info **"), ffi.new("int32_t *")

@@ -1,7 +1,7 @@
 /* The matrix product through CLBlast. */
 #include <stdio.h>
 
-#include "runtime/device/device.h"
+#include "runtime/device/clblast.h"
 
 static clef_status refuse(clef_error *err)
 {
@@ -10,6 +10,32 @@ static clef_status refuse(clef_error *err)
 
 #ifdef CLEF_HAVE_CLBLAST
 #    include "runtime/device/clblast_loader.h"
+
+static clef_status override_kernel(clef_device *dev, const clef_clblast_kernel *k, clef_error *err)
+{
+    const char *names[CLEF_MAX_CLBLAST_PARAMS];
+    size_t values[CLEF_MAX_CLBLAST_PARAMS];
+    for (int32_t i = 0; i < k->n; i++) {
+        names[i] = k->names[i];
+        values[i] = (size_t)k->values[i];
+    }
+    const clef__clblast *lib = clef__clblast_functions();
+    if (!lib)
+        return refuse(err);
+    const CLBlastStatusCode code =
+        lib->CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
+    return code == CLBlastSuccess ? CLEF_OK
+                                  : clef__cl_fail(err, "CLBlastOverrideParameters", k->name, (int32_t)code);
+}
+
+clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
+                                clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int i = 0; i < CLEF_MAX_CLBLAST_KERNELS && kernels[i].name[0] && !s; i++)
+        s = override_kernel(dev, &kernels[i], err);
+    return s;
+}
 
 clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
                                cl_event *event, clef_error *err)
@@ -20,6 +46,10 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
     CLBlastStatusCode code;
     if (!lib)
         return refuse(err);
+    void (*before)(clef_device *) = dev->before_clblast;
+    dev->before_clblast = NULL;
+    if (before)
+        before(dev);
     dev->used_clblast = 1;
     if (call->batch == 1)
         code = lib->CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a,
@@ -55,6 +85,13 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
                                cl_event *event, clef_error *err)
 {
     (void)dev, (void)call, (void)c, (void)a, (void)b, (void)event;
+    return refuse(err);
+}
+
+clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
+                                clef_error *err)
+{
+    (void)dev, (void)kernels;
     return refuse(err);
 }
 

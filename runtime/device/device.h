@@ -46,6 +46,7 @@ struct clef_device {
     clef__cache_policy cache_policy;
     int32_t slow_to_serialize; /* the driver takes long to return a program's binary */
     int32_t used_clblast;
+    void (*before_clblast)(clef_device *dev); /* NULL, or called once before CLBlast's next use */
     struct {
         const clef__attachment *slot;
         void *data;

@@ -6,7 +6,7 @@
 #include "clef/tune.h"
 #include "graph/lower/variant.h"
 #include "runtime/device/cache.h"
-#include "runtime/device/device.h"
+#include "runtime/device/clblast.h"
 #include "runtime/plan/plan.h"
 
 /* ---- the database: runtime/tune/tune_db.c, its text: runtime/tune/tune_text.c ---------------- */
@@ -33,9 +33,15 @@ typedef struct clef_tune_result {
 enum { CLEF_TUNE_GAIN_PERCENT = 3 };
 #define CLEF_TUNE_NO_NUMBER INT64_C(1000000000000000) /* an error: NaN, or no result at all */
 
+typedef struct clef_clblast_tuning {
+    clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS];
+    int64_t             mflops_before, mflops_after; /* of f32 1024^3; 0: not measured */
+} clef_clblast_tuning;
+
 typedef struct clef_tune_db {
     clef_tune_result   *results;
     int32_t             n, cap;
+    clef_clblast_tuning clblast;
     int32_t             n_damaged; /* lines of the file that were skipped */
 } clef_tune_db;
 

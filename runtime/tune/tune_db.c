@@ -89,6 +89,15 @@ static void release_db(clef_device *dev, void *db)
 }
 static const clef__attachment db_slot = {.release = release_db};
 
+/* Makes CLBlast use the tuned parameters. A failure is ignored: parameters that CLBlast refuses change
+ * nothing, and are not needed. */
+static void apply_clblast(clef_device *dev)
+{
+    const clef_tune_db *db = clef__device_attached(dev, &db_slot);
+    if (db)
+        clef__clblast_apply(dev, db->clblast.kernels, NULL);
+}
+
 clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error *err)
 {
     char path[CLEF_CACHE_PATH_BYTES];
@@ -106,6 +115,7 @@ clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error 
         return s;
     }
     clef__device_attach(dev, &db_slot, *out = db);
+    dev->before_clblast = apply_clblast;
     return CLEF_OK;
 }
 

@@ -6,6 +6,8 @@
  *   SUM measured OP DTYPE N K ROWS FORM VARIANT NS ERROR [TUNABLE=VALUE ..]
  *   SUM failed   OP DTYPE N K ROWS FORM VARIANT NS ERROR
  *   SUM passed   OP DTYPE N K ROWS FORM VARIANT NS ERROR
+ *   SUM clblast-speed MFLOPS_BEFORE MFLOPS_AFTER
+ *   SUM clblast KERNEL [PARAMETER=VALUE ..]
  *
  * SUM: FNV-1a (32 bits, hexadecimal) of the rest of its line. ROWS: one, few, many. NS: nanoseconds of a
  * product. ERROR: error of the check, in millionths of the allowed error. Lines of another form are skipped,
@@ -88,6 +90,22 @@ static void add_result(out_text *o, const clef_tune_result *r)
     add_line(o, line);
 }
 
+static void add_clblast(out_text *o, const clef_clblast_tuning *t)
+{
+    char line[MAX_LINE];
+    if (!t->mflops_before)
+        return;
+    snprintf(line, sizeof line, "clblast-speed %" PRId64 " %" PRId64, t->mflops_before, t->mflops_after);
+    add_line(o, line);
+    for (int i = 0; i < CLEF_MAX_CLBLAST_KERNELS && t->kernels[i].name[0]; i++) {
+        const clef_clblast_kernel *k = &t->kernels[i];
+        int at = snprintf(line, sizeof line, "clblast %s", k->name);
+        for (int32_t p = 0; p < k->n; p++)
+            at = append_text(line, at, k->names[p], k->values[p]);
+        add_line(o, line);
+    }
+}
+
 char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
 {
     out_text o = {0};
@@ -99,6 +117,7 @@ char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
     add(&o, "\n");
     for (int32_t i = 0; i < db->n; i++)
         add_result(&o, &db->results[i]);
+    add_clblast(&o, &db->clblast);
     if (o.failed) {
         free(o.text);
         return NULL;
@@ -218,8 +237,36 @@ static int read_result(char **words, int n, clef_tune_result *r)
     return r->state != CLEF_TUNE_MEASURED || r->ns > 0;
 }
 
+static int read_clblast_kernel(clef_clblast_tuning *t, char **words, int n)
+{
+    clef_clblast_kernel k = {.n = n - 2};
+    int at = 0;
+    while (at < CLEF_MAX_CLBLAST_KERNELS && t->kernels[at].name[0])
+        at++;
+    if (at == CLEF_MAX_CLBLAST_KERNELS || n < 3 || k.n > CLEF_MAX_CLBLAST_PARAMS ||
+        strlen(words[1]) >= sizeof k.name)
+        return 0;
+    strcpy(k.name, words[1]);
+    for (int32_t i = 0; i < k.n; i++) {
+        if (!parse_assignment(words[i + 2], &k.values[i]) || strlen(words[i + 2]) >= sizeof k.names[i])
+            return 0;
+        strcpy(k.names[i], words[i + 2]);
+    }
+    t->kernels[at] = k;
+    return 1;
+}
+
+static int read_clblast(clef_clblast_tuning *t, char **words, int n)
+{
+    if (strcmp(words[0], "clblast") == 0)
+        return read_clblast_kernel(t, words, n);
+    return n == 3 && parse_number(words[1], 1, INT64_MAX, &t->mflops_before) &&
+           parse_number(words[2], 1, INT64_MAX, &t->mflops_after);
+}
+
 /* Returns 1 when the line is valid. */
-static int read_line(clef_tune_db *db, const char *from, size_t n, clef_status *status, clef_error *err)
+static int read_line(clef_tune_db *db, clef_clblast_tuning *clblast, const char *from, size_t n,
+                     clef_status *status, clef_error *err)
 {
     char line[MAX_LINE], sum[16], *words[MAX_WORDS];
     if (n < 10 || n >= sizeof line)
@@ -231,6 +278,8 @@ static int read_line(clef_tune_db *db, const char *from, size_t n, clef_status *
         return 0;
     const int n_words = split_words(line + 9, words);
     clef_tune_result r;
+    if (n_words > 0 && strncmp(words[0], "clblast", 7) == 0)
+        return read_clblast(clblast, words, n_words);
     if (n_words < 0 || !read_result(words, n_words, &r))
         return 0;
     if (!clef__tune_db_find(db, &r.key, r.row))
@@ -241,6 +290,7 @@ static int read_line(clef_tune_db *db, const char *from, size_t n, clef_status *
 clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err)
 {
     clef_status s = CLEF_OK;
+    clef_clblast_tuning clblast = {0};
     const size_t first = strcspn(text, "\n");
     if (first != sizeof head - 1 || memcmp(text, head, first) != 0) {
         db->n_damaged += *text != 0;
@@ -250,9 +300,11 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
         p += *p == '\n';
         const size_t n = strcspn(p, "\n");
         if (n && *p != '#')
-            db->n_damaged += !read_line(db, p, n, &s, err);
+            db->n_damaged += !read_line(db, &clblast, p, n, &s, err);
         p += n;
     }
+    if (!db->clblast.mflops_before && clblast.mflops_before)
+        db->clblast = clblast;
     return s;
 }
 

@@ -54,6 +54,10 @@ static void fill(clef_tune_db *db)
     put_result(db, &key_a, CLEF_VARIANT_matmul_gemm, CLEF_TUNE_MEASURED, 4000, 0);
     put_result(db, &key_b, CLEF_VARIANT_panel_matmul_vnni, CLEF_TUNE_PASSED, 0, 0);
     put_result(db, &key_b, CLEF_VARIANT_panel_matmul_portable, CLEF_TUNE_MEASURED, 900000, 4);
+    db->clblast.mflops_before = 4000;
+    db->clblast.mflops_after = 40000;
+    db->clblast.kernels[0] =
+        (clef_clblast_kernel){.name = "Xgemm", .n = 2, .names = {"MWG", "SA"}, .values = {64, 0}};
 }
 
 static int same_results(const clef_tune_db *a, const clef_tune_db *b)
@@ -79,6 +83,10 @@ TEST(test_round_trip)
     assert_int_equal(clef__tune_parse(&back, text, &err), CLEF_OK);
     assert_int_equal(back.n_damaged, 0);
     assert_true(same_results(&db, &back));
+    assert_int_equal(back.clblast.mflops_after, 40000);
+    assert_string_equal(back.clblast.kernels[0].name, "Xgemm");
+    assert_string_equal(back.clblast.kernels[0].names[1], "SA");
+    assert_int_equal(back.clblast.kernels[0].values[0], 64);
     free(text);
     free(db.results);
     free(back.results);
@@ -143,6 +151,13 @@ TEST(test_lies)
         "measured panel_matmul q4_0 4864 896 one 1 vnni 100 1 nosuch=4",
         "measured panel_matmul q4_0 4864 896 one 1 vnni 100 1 groups",
         "guessed matmul q4_0 4864 896 one 1 gemv 100 1",
+        "clblast Xgemm",
+        "clblast Xgemm MWG=-1",
+        "clblast AKernelWithANameOfManyBytes MWG=1",
+        "clblast Xgemm AParameterWithANameOfManyBytes=1",
+        "clblast Xgemm a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1 r=1 s=1 t=1 u=1",
+        "clblast-speed 0 1",
+        "clblast-speed 1 2 3",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         clef_tune_db db = {0};
@@ -150,7 +165,7 @@ TEST(test_lies)
         char text[400];
         snprintf(text, sizeof text, "clef-tuning 1\n%08x %s\n", (unsigned)fnv(lines[i]), lines[i]);
         assert_int_equal(clef__tune_parse(&db, text, &err), CLEF_OK);
-        if (db.n_damaged != 1 || db.n != 0)
+        if (db.n_damaged != 1 || db.n != 0 || db.clblast.mflops_before)
             fail_msg("believed: %s", lines[i]);
         free(db.results);
     }

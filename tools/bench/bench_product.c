@@ -217,7 +217,7 @@ int cli_bench_product(bench *b)
             return cli_fail(CLI_USAGE, "bench: --product %s: expected MxNxK[,MxNxK..], sides of 1 to %d",
                             b->o->product, MAX_SIDE);
     if (!p.m)
-        return cli_fail(CLI_USAGE, "bench: --product wants MxNxK[,MxNxK..]");
+        return cli_fail(CLI_USAGE, "bench: --product needs MxNxK[,MxNxK..]");
     if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)
         return cli_report(&err);
     int rc = CLI_OK;

@@ -7,11 +7,13 @@
 
 typedef struct tune_options {
     const char *device, *model;
-    int32_t again, quiet;
+    int32_t what, again, quiet;
     clef_compile_opts compile;
 } tune_options;
 
-static const tune_options tune_defaults = {0};
+enum { WHAT_AUTO, WHAT_VARIANTS, WHAT_CLBLAST, WHAT_ALL };
+static const char *const what_names[] = {"auto", "variants", "clblast", "all", NULL};
+static const tune_options tune_defaults = {.what = WHAT_AUTO};
 
 /* clang-format off */
 static const cli_option tune_option_table[] = {
@@ -19,6 +21,8 @@ static const cli_option tune_option_table[] = {
     MODEL_OPTION(tune_options),
     GEMM_OPTION(tune_options),
     EXACT_OPTION(tune_options),
+    {.names = "what", .type = CLI_CHOICE, .value = "WHAT", .offset = offsetof(tune_options, what),
+     .choices = what_names, .help = "what to measure [with MODEL variants, else all]"},
     {.names = "again", .type = CLI_SWITCH, .offset = offsetof(tune_options, again),
      .help = "measure again what is already known"},
     QUIET_OPTION(tune_options),
@@ -52,12 +56,32 @@ static clef_status tune_variants(const tune_options *o, const char *path, clef_d
     return s;
 }
 
+static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts, clef_clblast_report *report,
+                                clef_error *err)
+{
+    const clef_status s = clef_tune_clblast(device, opts, report, err);
+    if (s == CLEF_E_UNSUPPORTED && err)
+        *err = (clef_error){0}; /* without CLBlast there is nothing to tune there */
+    return s == CLEF_E_UNSUPPORTED ? CLEF_OK : s;
+}
+
+static void print_clblast(const clef_clblast_report *r)
+{
+    if (r->gflops_before > 0)
+        printf("CLBlast f32 1024 x 1024 x 1024: %.1f GFLOP/s untuned, %.1f tuned: %.2f x; %" PRId32
+               " sets of parameters tried, %" PRId32 " wrong\n%s%s%s",
+               r->gflops_before, r->gflops_after, r->gflops_after / r->gflops_before, r->n_tried, r->n_wrong,
+               r->params[0] ? "     " : "", r->params, r->params[0] ? "\n" : "");
+}
+
 static int tune_run(const void *options, int32_t n_args, char **args)
 {
     const tune_options *o = options;
     const char *path = n_args > 0 ? args[0] : o->model;
+    const int32_t what = o->what != WHAT_AUTO ? o->what : path ? WHAT_VARIANTS : WHAT_ALL;
     clef_error err = {0};
     clef_device *device = NULL;
+    clef_clblast_report report = {0};
     cli_progress progress;
     cli_progress_init(&progress, o->quiet);
     const clef_tune_opts opts = {
@@ -65,21 +89,26 @@ static int tune_run(const void *options, int32_t n_args, char **args)
     clef_status s = clef_device_open(o->device, &(clef_device_opts){.notice = cli_say_notice}, &device, &err);
     if (!s && !o->quiet)
         cli_say_device(device);
-    if (!s)
+    if (!s && what != WHAT_CLBLAST)
         s = tune_variants(o, path, device, &opts, &err);
+    if (!s && what != WHAT_VARIANTS)
+        s = tune_clblast(device, &opts, &report, &err);
     cli_progress_finish(&progress);
-    if (!s)
+    if (!s && what != WHAT_CLBLAST)
         s = cli_variants_print(device, &err);
+    if (!s)
+        print_clblast(&report);
     clef_device_close(device);
     return s ? cli_report(&err) : CLI_OK;
 }
 
 const cli_command cli_command_tune = {
     .name = "tune",
-    .usage = "[MODEL] [FLAGS]",
+    .usage = "[MODEL] [--what variants|clblast|all]",
     .summary = "Measure which kernels are fastest on a device, and save the results",
     .notes = "Each variant is checked against a reference before it is timed. With MODEL, clef measures the "
-             "model's own shapes, without it common ones. `clef devices --variants` shows the results.\n",
+             "model's own shapes. Without it, clef measures common shapes and searches parameters for "
+             "CLBlast, which takes about a minute. `clef devices --variants` shows the results.\n",
     .options = tune_option_table,
     .max_args = 1,
     .defaults = &tune_defaults,

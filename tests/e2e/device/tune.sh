@@ -36,6 +36,7 @@ for variant in portable vnni; do
   same "forced $variant, where it fits" "$want" "$(CLEF_DEBUG=$CLEF_DEBUG,variant=panel_matmul=$variant "$CLEF" run "$demo" $greedy)"
 done
 refused "an unknown variant" 1 "nosuch portable" env CLEF_DEBUG=$CLEF_DEBUG,variant=panel_matmul=nosuch "$CLEF" run "$demo" $greedy
+refused "an unknown part" 2 "what" "$CLEF" tune --what nothing
 refused "no model" 1 "nowhere" "$CLEF" tune "$tmp/nowhere" -q
 check "no tuning on request" "$CLEF" run "$demo" --no-tune $greedy
 finish
