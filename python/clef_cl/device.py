@@ -18,7 +18,8 @@ Progress = Callable[[str, int, int], Any]
 @dataclass(frozen=True)
 class DeviceInfo:
     """A device as `clef devices` lists it. `number` ("0:1") names it for Device() and Model(). `refused` says why
-    clef cannot use it; it is empty for the others. `caps` has the fields of clef_caps."""
+    clef cannot use it, `chosen` why it is taken where none is named; they are empty for the others. `caps` has
+    the fields of clef_caps."""
 
     number: str
     name: str
@@ -32,6 +33,7 @@ class DeviceInfo:
     global_bytes: int
     max_alloc_bytes: int
     refused: str
+    chosen: str
     caps: dict[str, int]
 
 
@@ -40,7 +42,7 @@ def _info_of(info: Any) -> DeviceInfo:
     return DeviceInfo(f"{info.platform}:{info.index}", text_of(info.name), text_of(info.vendor),
                       text_of(info.platform_name), text_of(info.version), text_of(info.driver), bool(caps.is_cpu),
                       bool(caps.is_gpu), caps.n_units, caps.global_bytes, caps.max_alloc_bytes,
-                      text_of(info.refused), fields_of(caps))
+                      text_of(info.refused), text_of(info.chosen), fields_of(caps))
 
 
 def devices() -> list[DeviceInfo]:

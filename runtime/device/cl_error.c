@@ -28,7 +28,7 @@
     X(CL_INVALID_COMPILER_OPTIONS, -66) X(CL_INVALID_LINKER_OPTIONS, -67) \
     X(CL_INVALID_DEVICE_PARTITION_COUNT, -68) X(CL_INVALID_PIPE_SIZE, -69) \
     X(CL_INVALID_DEVICE_QUEUE, -70) X(CL_INVALID_SPEC_ID, -71) X(CL_MAX_SIZE_RESTRICTION_EXCEEDED, -72) \
-    X(CL_PLATFORM_NOT_FOUND_KHR, -1001) X(NVIDIA_ILLEGAL_BUFFER_ACCESS, CLEF__NVIDIA_FAULT) \
+    X(CL_PLATFORM_NOT_FOUND_KHR, -1001) \
     X(CLBlastNotImplemented, -1024) X(CLBlastInvalidMatrixA, -1022) \
     X(CLBlastInvalidMatrixB, -1021) X(CLBlastInvalidMatrixC, -1020) X(CLBlastInvalidVectorX, -1019) \
     X(CLBlastInvalidVectorY, -1018) X(CLBlastInvalidDimension, -1017) X(CLBlastInvalidLeadDimA, -1016) \
@@ -47,6 +47,8 @@ const char *clef__cl_name(int32_t code)
 {
     if (code == 0)
         return "CL_SUCCESS";
+    if (code == CLEF__NVIDIA_FAULT)
+        return "NVIDIA's illegal access";
     static const struct {
         int32_t code;
         const char *name;

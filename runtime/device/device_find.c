@@ -21,44 +21,59 @@ static int class_of(const clef_found *f)
                                                   : 0;
 }
 
-int clef__found_is_better(const clef_found *a, const clef_found *b, const char **why)
+/* > 0 when clef takes a before b, 0 when they are equal. Units and clocks say nothing about other makes.
+ * *why: what decides. */
+static int compare(const clef_found *a, const clef_found *b, const char **why)
 {
     const clef_caps *ca = &a->info.caps, *cb = &b->info.caps;
-    const int is_one_card = a->card[0] && strcmp(a->card, b->card) == 0;
-    *why = class_of(a) == 3 ? "a GPU" : "the kind of device that is fastest";
+    *why = class_of(a) == 3 ? "the only GPU" : class_of(a) == 2 ? "an accelerator" : "a CPU";
     if (class_of(a) != class_of(b))
-        return class_of(a) > class_of(b);
-    *why = "of the drivers for this card, that with the newest OpenCL";
-    if (is_one_card && ca->opencl_version != cb->opencl_version)
-        return ca->opencl_version > cb->opencl_version;
-    *why = "it has memory of its own";
+        return class_of(a) - class_of(b);
+    *why = "memory of its own";
     if (!ca->unified_memory != !cb->unified_memory)
-        return !ca->unified_memory;
-    *why = "it has the most memory";
-    return ca->global_bytes > cb->global_bytes;
+        return ca->unified_memory ? -1 : 1;
+    *why = "the most memory";
+    return ca->global_bytes == cb->global_bytes ? 0 : ca->global_bytes > cb->global_bytes ? 1 : -1;
 }
 
-/* The best usable device other than `except`; NULL: none. */
+/* The same device, by two drivers. A machine's CPUs are one device. */
+static int is_same_card(const clef_found *a, const clef_found *b)
+{
+    return class_of(a) == class_of(b) && (a->card[0] ? strcmp(a->card, b->card) == 0 : class_of(a) == 1);
+}
+
+static int is_newer(const clef_found *a, const clef_found *b)
+{
+    return is_same_card(a, b) && a->info.caps.opencl_version > b->info.caps.opencl_version;
+}
+
+/* The best of the usable devices other than `except`, by its newest driver; NULL: none. */
 static clef_found *find_best(const clef_found_list *list, const clef_found *except)
 {
     clef_found *best = NULL;
     const char *why;
     for (int32_t i = 0; i < list->n; i++) {
         clef_found *f = &list->at[i];
-        if (!f->info.refused[0] && f != except && (!best || clef__found_is_better(f, best, &why)))
+        if (!f->info.refused[0] && f != except && (!best || compare(f, best, &why) > 0))
+            best = f;
+    }
+    for (int32_t i = 0; best && i < list->n; i++) {
+        clef_found *f = &list->at[i];
+        if (!f->info.refused[0] && f != except && is_newer(f, best))
             best = f;
     }
     return best;
 }
 
-/* Says of the best device why it is that. */
-static void say_why(const clef_found_list *list)
+void clef__find_choice(const clef_found_list *list)
 {
     clef_found *best = find_best(list, NULL);
     const clef_found *next = best ? find_best(list, best) : NULL;
     const char *why = "the only one";
-    if (next && !clef__found_is_better(best, next, &why))
-        why = "the first of those that are alike";
+    if (next && is_newer(best, next))
+        why = "the newest OpenCL for it";
+    else if (next && compare(best, next, &why) == 0)
+        why = "the first of equals";
     if (best)
         snprintf(best->info.chosen, sizeof best->info.chosen, "%s", why);
 }
@@ -106,7 +121,7 @@ clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_er
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < list->n_platforms && status == CLEF_OK; i++)
         status = find_on_platform(platforms[i], i, list, err);
-    say_why(list);
+    clef__find_choice(list);
     return status;
 }
 

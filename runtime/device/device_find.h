@@ -20,13 +20,14 @@ typedef struct clef_found_list {
 /** Lists every device of every platform, after clef__driver_cache_find(cache_dir). The caller frees list->at,
  *  on failure too. CLEF_E_NOMEM, CLEF_E_CL. */
 clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err);
+/** Notes why a device is taken where none is named: what sets it before the next best. A GPU goes before
+ *  other devices, own memory before the host's, then more memory; of one device's drivers that with the
+ *  newest OpenCL is taken. Units and clocks say nothing about other makes. */
+void        clef__find_choice(const clef_found_list *list);
 /** The device that `which` names (as in clef_device_open(), but one alone); it stays in the list.
  *  CLEF_E_DEVICE lists what exists. */
 clef_status clef__find_one(const clef_found_list *list, const char *which, const clef_found **out,
                            clef_error *err);
-/** 1 when clef takes a before b, and *why says by what: the kind of device; of two drivers for one card the
- *  newer OpenCL; memory of its own; more memory. Else 0. Units and clocks say nothing about other makes. */
-int         clef__found_is_better(const clef_found *a, const clef_found *b, const char **why);
 /** 1 when the text is a part of a device's or a platform's name. */
 int         clef__found_named(const clef_found_list *list, const char *which);
 

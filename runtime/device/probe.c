@@ -177,17 +177,18 @@ static int amx_works(clef_device *dev)
 }
 
 enum { ROUNDS = 200000 };
+static const clef_launch loop = {.source = "probe", .kernel = "probe_loop"};
 
 /* Runs a loop of n rounds in one work-item. Returns 1 when it ran, and sets *right to 1 where it made all of
  * them. */
-static int run_loop(clef_device *dev, const clef_launch *launch, cl_uint n, int *right)
+static int run_loop(clef_device *dev, cl_uint n, int *right)
 {
     const size_t one = 1;
     cl_uint got[2] = {0}, want = 1;
     cl_kernel kernel = NULL;
     cl_int code;
     int ran = 0;
-    if (clef__kernel_create(dev, launch, &kernel, NULL))
+    if (clef__kernel_create(dev, &loop, &kernel, NULL))
         return 0;
     cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
     if (out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof n, &n) &&
@@ -203,12 +204,10 @@ static int run_loop(clef_device *dev, const clef_launch *launch, cl_uint n, int 
     return ran;
 }
 
-static const clef_launch loop = {.source = "probe", .kernel = "probe_loop"};
-
 int clef__device_works(clef_device *dev)
 {
     int right = 0;
-    return run_loop(dev, &loop, 8, &right) && right;
+    return run_loop(dev, 8, &right) && right;
 }
 
 /* 1 when a long loop ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds in
@@ -218,7 +217,7 @@ static int probe_loops(clef_device *dev)
     int right = 0;
     if (!clef__probe_begin(dev, &loop))
         return 0;
-    const int ran = run_loop(dev, &loop, ROUNDS, &right);
+    const int ran = run_loop(dev, ROUNDS, &right);
     clef__probe_end();
     return ran && !right;
 }

@@ -126,6 +126,15 @@ static int has_kernel(cl_program program, const char *name)
     return kernel != NULL;
 }
 
+/* Also of a binary: NVIDIA's is a text for an assembler. */
+static cl_int compile(clef_device *dev, clef_program *p)
+{
+    clef__os_guard_build_begins();
+    const cl_int code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
+    clef__os_guard_build_ends();
+    return code;
+}
+
 /* Returns 1 when the disk cache has a binary and the driver accepts it. */
 static int load_binary(clef_device *dev, clef_program *p, const char *kernel)
 {
@@ -137,8 +146,7 @@ static int load_binary(clef_device *dev, clef_program *p, const char *kernel)
     const unsigned char *bytes = binary;
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
-    if (p->program && binary_code == CL_SUCCESS &&
-        clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS &&
+    if (p->program && binary_code == CL_SUCCESS && compile(dev, p) == CL_SUCCESS &&
         has_kernel(p->program, kernel)) {
         p->stored = 1;
         return 1;
@@ -195,9 +203,7 @@ static clef_status build_program(clef_device *dev, clef_program *p, const clef_l
         return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
     const int lock = clef__cache_lock(dev, &p->key);
     const double start = clef__os_seconds();
-    clef__os_guard_builds(1);
-    code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
-    clef__os_guard_builds(0);
+    code = compile(dev, p);
     p->seconds = clef__os_seconds() - start;
     clef__os_unlock(lock);
     if (code == CL_SUCCESS)

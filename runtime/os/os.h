@@ -176,7 +176,8 @@ void        clef__os_guard_allow(double seconds); /* sets how long a step may ta
 /** A compiler begins to work, or has ended, which starts the time anew. On a GPU's driver it may take
  *  CLEF_OS_BUILD_SHARE times as long as a step: Adreno's needs minutes for a kernel (docs/drivers.md). */
 enum { CLEF_OS_BUILD_SHARE = 5 };
-void        clef__os_guard_builds(int builds);
+void        clef__os_guard_build_begins(void);
+void        clef__os_guard_build_ends(void);
 void        clef__os_guard_end(void);
 /** 1 when this process cannot get 256 MiB more. */
 int         clef__os_memory_is_short(void);

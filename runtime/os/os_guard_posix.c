@@ -205,7 +205,7 @@ void clef__os_guard_allow(double seconds)
     pthread_mutex_unlock(&lock);
 }
 
-void clef__os_guard_builds(int builds)
+static void set_building(int builds)
 {
     if (device_is_cpu) /* whose compilers are as fast as its kernels */
         return;
@@ -213,6 +213,16 @@ void clef__os_guard_builds(int builds)
     is_building = builds;
     counted = 0;
     pthread_mutex_unlock(&lock);
+}
+
+void clef__os_guard_build_begins(void)
+{
+    set_building(1);
+}
+
+void clef__os_guard_build_ends(void)
+{
+    set_building(0);
 }
 
 void clef__os_guard_end(void)

@@ -120,12 +120,14 @@ cl_mem clef__plan_buffer_of(const clef_plan *plan, const clef_value *v)
     return v == CLEF__SCRATCH ? plan->scratch : v ? clef__plan_mem(plan, v) : NULL;
 }
 
-/* The buffer of an argument. One that the kernel does not read is the output: some drivers refuse NULL
- * (docs/gpus.md). */
+/* The buffer of an argument. One that the kernel does not use is the first that it does: some drivers refuse
+ * NULL (docs/gpus.md). */
 static cl_mem argument(const clef_plan *plan, const clef_launch *l, uint32_t i)
 {
-    const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[i]);
-    return mem ? mem : clef__plan_buffer_of(plan, l->bufs[0]);
+    cl_mem mem = clef__plan_buffer_of(plan, l->bufs[i]);
+    for (uint32_t k = 0; !mem && k < l->n_bufs; k++)
+        mem = clef__plan_buffer_of(plan, l->bufs[k]);
+    return mem;
 }
 
 /* Sets the arguments that have changed since they were last set. Those that fail count as never set. */

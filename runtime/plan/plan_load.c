@@ -95,9 +95,8 @@ static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source,
     cl_int code = clSetKernelArg(kernel, 0, l->args_bytes, l->args);
     for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
         const clef_value *v = l->bufs[i];
-        const cl_mem mem = !v                       ? plan->mem[l->bufs[0]->id] /* as in plan_bind.c */
-                           : v->kind == CLEF_WEIGHT ? source
-                                                    : plan->mem[v->id];
+        const cl_mem mem =
+            v && v->kind == CLEF_WEIGHT ? source : plan->mem[v ? v->id : l->node->id]; /* as in plan_bind.c */
         code = clSetKernelArg(kernel, i + 1, sizeof mem, &mem);
     }
     const size_t local[3] = {l->local[0], l->local[1], l->local[2]},

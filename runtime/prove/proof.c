@@ -120,8 +120,8 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
     return clef__proofs_find_bad(known, clef__ops[op]->name, variant->name);
 }
 
-/* Stores the unit's verdict for each of its kernels. The user reads of the first bad kernel of a
- * variant, and about a hang only once. */
+/* Stores the unit's verdict for each of its kernels. The user is notified of the first bad kernel of a
+ * variant, and of a hang only once. */
 static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;

@@ -67,7 +67,7 @@ typedef struct clef_proof {
     int64_t when;            /* when it was found, in seconds since 1970 */
     int32_t cl_code;         /* why a kernel was refused, or faulted; 0: none, or by clef itself */
     int32_t items;           /* work-items in the largest group that was launched */
-    int32_t is_new, is_reported; /* 1: this process found it; 1: the user has read of it. Not on disk */
+    int32_t is_new, is_reported; /* 1: this process found it; 1: the user was notified. Not on disk */
 } clef_proof;
 typedef struct clef_proofs {
     clef_proof *at;

@@ -1,7 +1,6 @@
 /* Has a plan's units proven in child processes. There is one for each processor, up to MAX_CHILDREN
- * (trial_watch.c), because drivers compile one kernel at a time in a process; on a GPU there are two, since a
- * context takes up to 500 MB of its memory. Meanwhile the plan builds the
- * kernels that are proven already. */
+ * (trial_watch.c), because drivers compile one kernel at a time in a process. On a GPU there are two, since a
+ * context takes up to 500 MB of its memory. Meanwhile the plan builds the kernels that are proven already. */
 #include <stdio.h>
 
 #include "runtime/os/os.h"

@@ -77,8 +77,12 @@ static int makes_suspect(clef_status s, const clef_error *why)
 
 static clef_status note_works(clef_device *dev, clef_error *err)
 {
-    if (!clef__device_works(dev))
-        return clef__fail(err, CLEF_E_DEVICE, "%s: a small kernel fails after another one", dev->info.name);
+    clef__os_guard(clef__trial_seconds(0), "", "");
+    const int works = clef__device_works(dev);
+    clef__os_guard_end();
+    if (!works)
+        return clef__fail(err, CLEF_E_DEVICE, "%s: not even a small kernel runs in a new process",
+                          dev->info.name);
     clef__os_journal_write("works\n");
     return CLEF_OK;
 }
@@ -92,9 +96,11 @@ static int gets_fresh_context(clef_device *dev)
 /* 1 when a buffer cannot be used that is larger than those of a case. */
 static int device_memory_is_short(clef_device *dev)
 {
+    const uint64_t most = dev->info.caps.max_alloc_bytes;
+    const size_t n = most < LARGE_BYTES ? (size_t)most : LARGE_BYTES;
     cl_int code;
-    cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, LARGE_BYTES, NULL, &code);
-    const int works = mem && !clef__device_fill(dev, mem, 0, LARGE_BYTES) && clef__device_works(dev);
+    cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, n, NULL, &code);
+    const int works = mem && !clef__device_fill(dev, mem, 0, n) && clef__device_works(dev);
     if (mem)
         clReleaseMemObject(mem);
     return !works;
@@ -126,7 +132,8 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     if (makes_suspect(s, &why) && gets_fresh_context(dev))
         s = run_entry(dev, &e, &worst, &why);
     if (makes_suspect(s, &why) && !clef__device_works(dev)) {
-        note_end(number, clef__verdict_names[CLEF_PROOF_FAULTED], worst, why.cl_code);
+        note_end(number, clef__os_memory_is_short() ? "killed" : clef__verdict_names[CLEF_PROOF_FAULTED],
+                 worst, why.cl_code);
         return clef__fail_cl(err, CLEF_E_CL, why.cl_code, "case %d: %s", (int)number, why.text);
     }
     if (makes_suspect(s, &why) && device_memory_is_short(dev)) /* NVIDIA has one code for both */

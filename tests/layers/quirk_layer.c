@@ -134,7 +134,7 @@ static cl_int CL_API_CALL release_program(cl_program program)
 
 static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint i, size_t n, const void *value)
 {
-    if (!value && n == sizeof(cl_mem) && has_quirk("null_arg", NULL)) {
+    if (i > 0 && n == sizeof(cl_mem) && (!value || !*(const cl_mem *)value) && has_quirk("null_arg", NULL)) {
         meet("null_arg");
         return CL_INVALID_ARG_VALUE;
     }

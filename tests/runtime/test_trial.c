@@ -196,4 +196,24 @@ TEST(test_journal)
     assert_int_equal(clef__trial_read_journal(path, 0).is_known, 0);
 }
 
+/* A fault counts once a later child of the same journal has shown that the device works. */
+TEST(test_faults)
+{
+    static const char fault[] = "begin 0\n\ndone 0 right 0.5 0\nbegin 1\n\ndone 1 faulted 0 -5\n";
+    char path[64], text[200];
+    snprintf(path, sizeof path, "faults-%d", (int)getpid());
+    write_file(path, fault);
+    assert_int_equal(clef__trial_read_journal(path, 1).is_known, 0);
+    snprintf(text, sizeof text, "works\n%s", fault); /* an earlier child's word says nothing */
+    write_file(path, text);
+    assert_int_equal(clef__trial_read_journal(path, 1).is_known, 0);
+    snprintf(text, sizeof text, "%sworks\n", fault);
+    write_file(path, text);
+    assert_int_equal(clef__trial_read_journal(path, 0).verdict, CLEF_PROOF_RIGHT);
+    assert_int_equal(clef__trial_read_journal(path, 1).is_known, 1);
+    assert_int_equal(clef__trial_read_journal(path, 1).verdict, CLEF_PROOF_FAULTED);
+    assert_int_equal(clef__trial_read_journal(path, 1).cl_code, -5);
+    clef__os_remove(path);
+}
+
 TESTS(NULL, NULL)

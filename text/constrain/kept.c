@@ -138,7 +138,7 @@ void clef_constraint_cache_give(clef_constraint_cache *cache, const clef_constra
     clef__mutex_take(cache->mutex);
     for (int32_t i = 0; i < cache->n; i++) {
         entry *e = &cache->at[i];
-        if (e->constraint == constraint && --e->n_users == 0)
+        if (e->constraint == constraint && e->n_users > 0 && --e->n_users == 0)
             e->n_bytes = e->n_key + clef_constraint_bytes(constraint);
     }
     make_room(cache);

@@ -207,7 +207,8 @@ static void print_json(const clef_device_info *d, const devices_options *o)
         fputs("null", stdout);
     cli_json_member(stdout, &n, "chosen");
     fputs(d->chosen[0] ? "true" : "false", stdout);
-    cli_json_member_text(stdout, &n, "why", d->chosen);
+    if (d->chosen[0])
+        cli_json_member_text(stdout, &n, "why", d->chosen);
     print_opened_json(d, o, &n);
     putchar('}');
 }

@@ -1,4 +1,4 @@
-/* Constraints of requests. They are compiled a few at once, so that slow ones delay nobody else. */
+/* Constraints of requests. One thread compiles them, and clients take turns (lane.h). */
 #include "tools/serve/constraints.h"
 
 #include <stdio.h>
