@@ -40,7 +40,7 @@ int clef__batch_generates(const batch_sequence *s)
     return s->slot != NO_SLOT && s->n_tokens - s->n_past == 1;
 }
 
-/* The rows whose logits sample a token: the last one of the text, and the drafted ones. */
+/* How many rows a token is sampled from: the last one of the text, and the drafted ones. */
 static int32_t n_samples(const batch_sequence *s)
 {
     return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
@@ -170,7 +170,7 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
     return s ? s : clef_plan_run(b->plan, err);
 }
 
-/* ---- samples ------------------------------------------------------------------------------------- */
+/* ---- samples ---------------------------------------------------------------------------------- */
 
 /* The device can sample the tokens of s: their logits are not needed. */
 static int is_sampled_there(const batch_sequence *s)

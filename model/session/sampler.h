@@ -13,7 +13,7 @@
 clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out,
                                   clef_error *err);
 
-/** Memory of samples, which several samplers may share. Zeroed: none. */
+/** Memory for sampling, which several samplers may share. Zeroed: none. */
 typedef struct clef__sampler_room {
     int32_t             n_vocab, n_lengths;
     clef__sampler_token *tokens; /* these of a chain */
