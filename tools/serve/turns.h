@@ -1,4 +1,4 @@
-/* Large bodies are read a few at a time: they take no more memory than that, and leave the cores to others.
+/* Large bodies are read one at a time: they take no more memory than that, and leave the cores to others.
  */
 #ifndef CLEF_TOOLS_SERVE_TURNS_H
 #define CLEF_TOOLS_SERVE_TURNS_H
