@@ -9,12 +9,14 @@
 #include "tests/check.h"
 
 /** Calls check() with each case of a list of tests/fixtures/FILE (NULL: the file is the list). There has to
- *  be one at least. */
+ *  be one at least. A member of a case that check() read from none of them fails the test: its name is
+ *  probably misspelt, and what it says would go unchecked. `name` and `why` describe the case. */
 void for_each_case(const char *file, const char *list, void (*check)(const json_t *c));
 /** A member of the file, or all of it (NULL). It lives as long as the program. */
 const json_t *case_file(const char *file, const char *member);
 
-/** Members of a case: a text, and the number of its bytes; NULL, 0 or the given number where it has none. */
+/** Members of a case: any (NULL where it has none), a text, and the number of its bytes; NULL, 0 or the given number where it has none. */
+json_t     *case_value(const json_t *c, const char *key);
 const char *case_text(const json_t *c, const char *key);
 double      case_number(const json_t *c, const char *key, double otherwise);
 /** Items of a list of texts; NULL behind the last. */

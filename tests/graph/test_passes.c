@@ -37,7 +37,7 @@ static void check_counts(const json_t *c)
     json_t *n;
     clef_graph *g = parse(case_text(c, "text"));
     optimize(g);
-    json_object_foreach(json_object_get(c, "counts"), op, n) {
+    json_object_foreach(case_value(c, "counts"), op, n) {
         if (count_op(g, op) != json_integer_value(n))
             fail_case(c, "%s: got %d", op, (int)count_op(g, op));
     }

@@ -38,7 +38,7 @@ static verdict judge(clef_constraint *c, const char *text)
 static const char *source_of(const json_t *c)
 {
     static char *text;
-    const json_t *schema = json_object_get(c, "schema");
+    const json_t *schema = case_value(c, "schema");
     if (!schema)
         return case_text(c, "source");
     free(text);

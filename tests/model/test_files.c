@@ -166,7 +166,7 @@ static void check_parts(const json_t *c)
 {
     clef_gguf g;
     clef_error err = {0};
-    write_parts(json_object_get(c, "parts"));
+    write_parts(case_value(c, "parts"));
     check_case(c, clef__gguf_open(temp_path(part_names[(int)case_number(c, "opened", 0)]), &g, &err), &err);
     assert_true(!g.entries && !g.tensors && !g.more);
 }

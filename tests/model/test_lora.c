@@ -535,7 +535,7 @@ static void check_pattern(const json_t *c)
 {
     clef_error err = {0};
     clef_lora *lora;
-    char *config = json_dumps(json_object_get(c, "config"), 0);
+    char *config = json_dumps(case_value(c, "config"), 0);
     const char *path =
         write_folder("good", "adapter_model.safetensors", &pair, "adapter_config.json", config);
     free(config);
@@ -557,7 +557,7 @@ TEST(patterns)
 
 static int32_t dim_of(const json_t *c, const char *key, size_t i)
 {
-    return (int32_t)json_integer_value(json_array_get(json_object_get(c, key), i));
+    return (int32_t)json_integer_value(json_array_get(case_value(c, key), i));
 }
 
 static void check_tensors(const json_t *c)

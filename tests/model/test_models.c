@@ -48,8 +48,7 @@ static clef_status read_config(const char *base, json_t *patch, const json_t *ge
 
 static clef_status read_case(const json_t *c, clef_hparams *hp, clef_error *err)
 {
-    return read_config(case_text(c, "base"), json_object_get(c, "patch"), json_object_get(c, "generation"),
-                       hp, err);
+    return read_config(case_text(c, "base"), case_value(c, "patch"), case_value(c, "generation"), hp, err);
 }
 
 /* ---- what was read ------------------------------------------------------------------------------ */
@@ -133,7 +132,7 @@ static void check_hparams(const json_t *c, const clef_hparams *hp)
     const char *name;
     json_t *wanted;
     int32_t first = 0;
-    json_object_foreach(json_object_get(c, "hparams"), name, wanted) {
+    json_object_foreach(case_value(c, "hparams"), name, wanted) {
         double got = 0;
         if (!is_field(hp, name, wanted, &got))
             fail_case(c, "%s is %.17g", name, got);
@@ -276,7 +275,7 @@ static void check_gguf(const json_t *c)
 {
     clef_hparams hp;
     clef_error err = {0};
-    const char *tensor = json_object_get(c, "tensor") ? case_text(c, "tensor") : "token_embd.weight";
+    const char *tensor = case_value(c, "tensor") ? case_text(c, "tensor") : "token_embd.weight";
     const clef_status status = read_gguf_config(case_text(c, "drop"), case_text(c, "add"), tensor, &hp, &err);
     check_case(c, status, &err);
     if (status)

@@ -125,7 +125,7 @@ static void read_opts(case_opts *o, const json_t *c)
                   FIELD(dry_base)},
       ints[] = {FIELD(top_k), FIELD(repeat_last_n), FIELD(dry_allowed_length), FIELD(dry_last_n),
                 FIELD(mirostat)};
-    const json_t *opts = json_object_get(c, "opts");
+    const json_t *opts = case_value(c, "opts");
     const char *key;
     json_t *value;
     size_t n_read = 0;
@@ -149,15 +149,15 @@ static void check_vector(const json_t *c)
     double p[4];
     float logits[4];
     int32_t text[16];
-    const size_t n_text = json_array_size(json_object_get(c, "text"));
+    const size_t n_text = json_array_size(case_value(c, "text"));
     clef_error err = {0};
     lines all = {0};
     case_opts o;
     read_opts(&o, c);
     for (size_t i = 0; i < n_text; i++)
-        text[i] = (int32_t)json_integer_value(json_array_get(json_object_get(c, "text"), i));
+        text[i] = (int32_t)json_integer_value(json_array_get(case_value(c, "text"), i));
     for (size_t i = 0; i < 4; i++)
-        p[i] = json_number_value(json_array_get(json_object_get(c, "in"), i));
+        p[i] = json_number_value(json_array_get(case_value(c, "in"), i));
     logits_of(p, 4, logits);
     clef_sampler *s = sampler_of(&o.opts, 4, text, (int32_t)n_text);
     ok(clef_sampler_explain(s, logits, NULL, keep_line, &all, &err), &err);
@@ -165,7 +165,7 @@ static void check_vector(const json_t *c)
     assert_string_equal(all.name[0], "logits");
     assert_string_equal(all.name[all.n - 1], case_text(c, "last"));
     for (size_t k = 0; k < 4; k++) {
-        const double want = json_number_value(json_array_get(json_object_get(c, "out"), k));
+        const double want = json_number_value(json_array_get(case_value(c, "out"), k));
         if (!(fabs(all.p[all.n - 1][k] - want) < 1e-5))
             fail_case(c, "token %zu: %.7f", k, all.p[all.n - 1][k]);
     }

@@ -242,7 +242,7 @@ static void check_embedder(const json_t *c)
     const clef_status status = clef__embed_config(m, &info, &err);
     check_case(c, status, &err);
     if (!status)
-        check_info(json_object_get(c, "info"), &info);
+        check_info(case_value(c, "info"), &info);
     for (int k = 0; k < N_EMBEDDER_FILES; k++)
         clef__os_remove(temp_path(embedder_files[k][1]));
     clef_model_close(m);

@@ -139,7 +139,7 @@ TEST(test_refused)
 
 static void write_member(const json_t *c, const char *key, const char *file)
 {
-    const json_t *value = json_object_get(c, key);
+    const json_t *value = case_value(c, key);
     if (!value)
         return;
     char *text = json_dumps(value, 0);

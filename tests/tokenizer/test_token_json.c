@@ -14,7 +14,7 @@ static const char *json_of(const json_t *c, const char *key)
     static int turn;
     turn = !turn;
     free(texts[turn]);
-    texts[turn] = json_dumps(json_object_get(c, key), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    texts[turn] = json_dumps(case_value(c, key), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     assert_non_null(texts[turn]);
     return texts[turn];
 }

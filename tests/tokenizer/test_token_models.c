@@ -9,7 +9,7 @@
 
 static clef_tokenizer *open_case(const json_t *c)
 {
-    char *json = json_dumps(json_object_get(c, "tokenizer"), JSON_REAL_PRECISION(15));
+    char *json = json_dumps(case_value(c, "tokenizer"), JSON_REAL_PRECISION(15));
     clef_tokenizer *tok = must_open_json(json);
     free(json);
     return tok;
@@ -17,7 +17,7 @@ static clef_tokenizer *open_case(const json_t *c)
 
 static void check_encoding(const clef_tokenizer *tok, const json_t *c, const char *key, clef_special special)
 {
-    const json_t *list = json_object_get(c, key), *row;
+    const json_t *list = case_value(c, key), *row;
     size_t i;
     json_array_foreach(list, i, row) {
         const json_t *text = json_array_get(row, 0);
@@ -28,7 +28,7 @@ static void check_encoding(const clef_tokenizer *tok, const json_t *c, const cha
 
 static void check_decoding(const clef_tokenizer *tok, const json_t *c)
 {
-    const json_t *list = json_object_get(c, "texts"), *row;
+    const json_t *list = case_value(c, "texts"), *row;
     size_t i;
     json_array_foreach(list, i, row) {
         int32_t ids[16], n = 0;
@@ -54,7 +54,7 @@ static void check_numbers(const json_t *pair, const char *key, const int32_t *go
 
 static void check_pairs(const clef_tokenizer *tok, const json_t *c)
 {
-    const json_t *list = json_object_get(c, "pairs"), *pair;
+    const json_t *list = case_value(c, "pairs"), *pair;
     size_t i;
     json_array_foreach(list, i, pair) {
         const char *a = case_text(pair, "a"), *b = case_text(pair, "b"),
