@@ -83,6 +83,23 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
     return code ? clef__cl_fail(err, "clFinish", "the first run of the kernels", code) : s;
 }
 
+/* A GPU's driver may keep commands until the queue is flushed. So the first launches are flushed while the
+ * host sets up the rest, and then each quarter of the rest. A run ends with a flush of its own. */
+static int is_flushed_after(const clef_plan *plan, int32_t n_enqueued)
+{
+    enum { FIRST = 16, PARTS = 4 };
+    const int32_t rest = plan->n_launches - FIRST,
+                  part = rest > FIRST * PARTS ? (rest + PARTS - 1) / PARTS : FIRST;
+    return !plan->dev->info.caps.is_cpu && n_enqueued >= FIRST && n_enqueued < plan->n_launches &&
+           (n_enqueued - FIRST) % part == 0;
+}
+
+static clef_status flush(const clef_plan *plan, clef_error *err)
+{
+    const cl_int code = clFlush(plan->dev->queue);
+    return code ? clef__cl_fail(err, "clFlush", "the first launches", code) : CLEF_OK;
+}
+
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
@@ -104,6 +121,8 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
         plan->n_events += profile && !s;
         if (is_marked && !s)
             s = clef__plan_mark(plan, mark++, event ? *event : ended, event != NULL, err);
+        if (!s && is_flushed_after(plan, i + 1))
+            s = flush(plan, err);
     }
     return s;
 }

@@ -10,6 +10,7 @@ typedef struct count_layer {
     long (*count)(const char *api);
     long (*live)(const char *kind);
     void (*fail_at)(const char *api, long n, int sticky);
+    long (*flushed)(long i);
     void (*reset)(void);
 } count_layer;
 
@@ -26,9 +27,10 @@ static inline int open_count_layer(count_layer *out)
         *(void **)&out->count = dlsym(library, "clef_layer_count");
         *(void **)&out->live = dlsym(library, "clef_layer_live");
         *(void **)&out->fail_at = dlsym(library, "clef_layer_fail");
+        *(void **)&out->flushed = dlsym(library, "clef_layer_flushed");
         *(void **)&out->reset = dlsym(library, "clef_layer_reset");
     }
-    if (out->count && out->live && out->fail_at && out->reset)
+    if (out->count && out->live && out->fail_at && out->flushed && out->reset)
         return 1;
     fprintf(stderr, "needs OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
     *out = (count_layer){0};

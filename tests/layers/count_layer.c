@@ -34,6 +34,9 @@
  * void clef_layer_fail(const char *api, long n, int sticky): resets the counts and makes call n of `api`
  * (NULL: of all) from now on fail (sticky: and all later ones); 0: none.
  *
+ * long clef_layer_flushed(long i): the number of launches enqueued before flush i (from 0), since the last reset; -1:
+ * there was no such flush, or it was beyond the first 64.
+ *
  * void clef_layer_reset(void): sets the call counts to 0; live counts stay. */
 #define _POSIX_C_SOURCE 200809L /* unsetenv, strdup */
 
@@ -76,6 +79,7 @@ enum {
 #undef ID
         N_KINDS
 };
+enum { MOST_FLUSHES = 64 };
 #define TEXT(name) #name,
 static const char *const api_names[N_APIS] = {APIS(TEXT)};
 static const char *const kind_names[N_KINDS] = {KINDS(TEXT)};
@@ -195,7 +199,16 @@ PLAIN(clBuildProgram,
       (x, n, devs, options, done, user))
 PLAIN(clSetKernelArg, (cl_kernel x, cl_uint i, size_t n, const void *value), (x, i, n, value))
 PLAIN(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
-PLAIN(clFlush, (cl_command_queue x), (x))
+
+static atomic_long n_flushes, flushed[MOST_FLUSHES];
+
+static cl_int CL_API_CALL my_clFlush(cl_command_queue x)
+{
+    const long i = atomic_fetch_add(&n_flushes, 1);
+    if (i < MOST_FLUSHES)
+        atomic_store(&flushed[i], atomic_load(&n_calls[API_clEnqueueNDRangeKernel]));
+    return fails(API_clFlush) ? fail_code : next->clFlush(x);
+}
 
 /* One that fails has waited all the same: a device that is lost runs nothing any more, and memory may be
  * freed. */
@@ -318,6 +331,7 @@ static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, c
 EXPORTED long clef_layer_count(const char *api);
 EXPORTED long clef_layer_live(const char *kind);
 EXPORTED void clef_layer_fail(const char *api, long n, int sticky);
+EXPORTED long clef_layer_flushed(long i);
 EXPORTED void clef_layer_reset(void);
 
 static int find_name(const char *const *names, int n, const char *name)
@@ -345,11 +359,17 @@ long clef_layer_live(const char *kind)
     return sum;
 }
 
+long clef_layer_flushed(long i)
+{
+    return i >= 0 && i < MOST_FLUSHES && i < atomic_load(&n_flushes) ? atomic_load(&flushed[i]) : -1;
+}
+
 void clef_layer_reset(void)
 {
     for (int i = 0; i < N_APIS; i++)
         atomic_store(&n_calls[i], 0);
     atomic_store(&n_numbered, 0);
+    atomic_store(&n_flushes, 0);
 }
 
 void clef_layer_fail(const char *api, long n, int sticky)

@@ -417,6 +417,61 @@ TEST(every_allocation_may_fail)
     assert_true(n > 20);
 }
 
+/* ---- flushes --------------------------------------------------------------------------------- */
+
+/* A chain of `n` launches, run once; the number of launches before each of its flushes. */
+static void run_chain(int32_t n, long flushed[8], clef_error *err)
+{
+    char text[8192] = "input x f32 [1, 4]\ny0 = softmax(x)\n";
+    size_t used = strlen(text);
+    static const float x[4] = {1, 2, 3, 4};
+    clef_graph *g;
+    clef_plan *plan;
+    for (int32_t i = 1; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "y%d = softmax(y%d)\n", i, i - 1);
+    used += (size_t)snprintf(text + used, sizeof text - used, "output y%d\n", n - 1);
+    ok(clef_graph_parse(text, used, "chain.clef", &g, err), err);
+    ok(clef_plan_create(dev, g, NULL, &plan, err), err);
+    clef_graph_destroy(g);
+    ok(clef_plan_write(plan, clef_plan_input(plan, "x"), x, sizeof x, err), err);
+    layer.reset();
+    ok(clef_plan_run(plan, err), err);
+    for (int i = 0; i < 8; i++)
+        flushed[i] = layer.flushed(i);
+    assert_int_equal(layer.count("clEnqueueNDRangeKernel"), n);
+    clef_plan_destroy(plan);
+}
+
+/* A GPU begins with the first launches of a step while the host enqueues the others. */
+TEST(flushes)
+{
+    static const struct {
+        int32_t n;
+        long gpu[8];
+    } chains[] = {{15, {15, -1, -1, -1, -1, -1, -1, -1}},
+                  {16, {16, -1, -1, -1, -1, -1, -1, -1}},
+                  {40, {16, 32, 40, -1, -1, -1, -1, -1}},
+                  {96, {16, 36, 56, 76, 96, -1, -1, -1}},
+                  {218, {16, 67, 118, 169, 218, -1, -1, -1}}};
+    clef_device *keep = dev;
+    clef_error err = {0};
+    for (int as_gpu = 0; as_gpu < 2; as_gpu++) {
+        set_debug("caps", as_gpu ? "-cpu" : NULL);
+        ok(clef_device_open(getenv("CLEF_TEST_DEVICE"), NULL, &dev, &err), &err);
+        set_debug("caps", NULL);
+        for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+            long flushed[8];
+            run_chain(chains[i].n, flushed, &err);
+            for (int k = 0; k < 8; k++)
+                assert_int_equal(flushed[k], !clef_device_describe(dev)->caps.is_cpu ? chains[i].gpu[k]
+                                             : k == 0                                ? chains[i].n
+                                                                                     : -1);
+        }
+        clef_device_close(dev);
+    }
+    dev = keep;
+}
+
 /* ---- a warm generation ----------------------------------------------------------------------- */
 
 static long count_all(const char *const *apis)
