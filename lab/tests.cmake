@@ -12,6 +12,8 @@ foreach(name list_kernels list_launches)
 endforeach()
 clef_add_test(list_kernels COMMAND bash -c "rm -rf kernels && mkdir kernels && ./list_kernels kernels")
 clef_add_test(e2e_offline COMMAND bash "${PROJECT_SOURCE_DIR}/lab/tests/offline.sh")
+clef_add_test(e2e_gpu_kit ENVIRONMENT "CLEF_PYTHON=${CLEF_PYTHON3}"
+  COMMAND bash "${PROJECT_SOURCE_DIR}/lab/tests/kit.sh")
 if(CLEF_PYTHON3)
   execute_process(COMMAND "${CLEF_PYTHON3}" -c "import tomllib" RESULT_VARIABLE no_tomllib OUTPUT_QUIET ERROR_QUIET)
   if(no_tomllib EQUAL 0)

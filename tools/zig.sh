@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tools/wheel and tools/ports: clang as zig packs it on PyPI, with the C libraries of other systems. The caller sets:
+# Sourced by tools/wheel, tools/gpu-kit and tools/ports: clang as zig packs it on PyPI, with the C libraries of other systems. The caller sets:
 #   root, log  the root of the tree; a file for the output
 zig_version=0.14.1
 
@@ -34,4 +34,17 @@ zig_toolchain() {
   toolchain=-DCMAKE_TOOLCHAIN_FILE=$root/cmake/zig.cmake
   target_cc=$folder/bin/cc
   target_ar=$folder/bin/ar
+}
+
+# portable_clef: builds clef into $folder/install, with every library in it but those that it opens when they are needed: OpenCL's
+# loader and CLBlast. It needs zig_toolchain() and tools/dependencies.sh.
+portable_clef() {
+  local library
+  for library in opencl_headers clblast_header jansson utf8proc pcre2 protobuf_c; do once $library; done
+  logged "$log" configuring cmake -S . -B "$folder/clef" -G Ninja "$toolchain" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_LIBDIR=lib -DCLEF_DLOPEN_OPENCL=ON -DCLEF_MPI=OFF \
+    -DCMAKE_C_FLAGS="-DPCRE2_STATIC -DUTF8PROC_STATIC"
+  logged "$log" building cmake --build "$folder/clef"
+  rm -rf "$folder/install"
+  logged "$log" installing cmake --install "$folder/clef" --prefix "$folder/install" --strip
 }
