@@ -62,13 +62,21 @@ typedef struct clef_rope_params {
 } clef_rope_params;
 
 /** The feed-forward's function. */
-typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
+typedef enum clef_activation {
+    CLEF_SILU,
+    CLEF_GELU,
+    CLEF_GELU_TANH,
+    CLEF_RELU,
+    CLEF_RELU2 /* the square of RELU */
+} clef_activation;
 
 /** How the weight of a chosen expert is computed. */
 typedef enum clef_router {
     CLEF_ROUTER_ALL,    /* its probability by the softmax over all experts */
     CLEF_ROUTER_NORMED, /* that probability, divided by the sum over the token's experts */
-    CLEF_ROUTER_CHOSEN  /* a softmax over the token's experts only */
+    CLEF_ROUTER_CHOSEN, /* a softmax over the token's experts only */
+    CLEF_ROUTER_SIGMOID, /* the sigmoid of its logit */
+    CLEF_ROUTER_SIGMOID_NORMED /* that, divided by the sum over the token's experts */
 } clef_router;
 
 /** Most layers a model may have. */
@@ -93,6 +101,9 @@ typedef struct clef_hparams {
     uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* layers with the sliding window */
     float    attention_scale;      /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float    attention_softcap;    /* x -> cap tanh(x / cap); 0: none */
+    float    attention_beta;       /* queries at position p are multiplied by 1 + beta log(1 + floor((p + */
+    int32_t  attention_beta_first, attention_beta_length; /* first) / length)); 0: not */
+    float    clip_qkv;             /* q, k and v are within -clip .. clip; 0: all values */
     int32_t  v_head_dim;           /* width of a head of v; 0: head_dim */
     int32_t  full_head_dim, full_n_kv_heads; /* of layers with full attention; 0: head_dim, n_kv_heads */
     int32_t  full_values; /* in layers with full attention, by which projection: 1: that of keys; -1: their
@@ -114,6 +125,7 @@ typedef struct clef_hparams {
     int32_t n_experts, n_experts_used;  /* all experts; the experts that a token uses */
     int32_t d_ff_expert, d_ff_shared;   /* width in each expert; in the expert of all tokens, 0: none */
     clef_router router;
+    int32_t n_expert_groups, n_groups_used; /* a token's experts are in the best of these groups; 0, 1: all */
     float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   glu_alpha, glu_limit;  /* of clef_clamped_swiglu() */
 
@@ -161,6 +173,10 @@ CLEF_API const char *clef_model_generation(const clef_model *model, int32_t appl
  *  neither reads nor knows to change nothing: another program may read it, and compute something else. */
 CLEF_API void clef_model_unread(const clef_model *model, void (*entry)(void *user, const char *key),
                                 void *user);
+/** Calls `entry` with each part of the model's files that is left out because it is not of the text model, by
+ *  the beginning of its tensors' names: "model.visual", "vision_tower", "mtp", "blk.46". */
+CLEF_API void clef_model_left_out(const clef_model *model, void (*entry)(void *user, const char *part),
+                                  void *user);
 /** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
  *  n_decoder_layers.) */
 CLEF_API int32_t clef_model_is_encoder(const clef_model *model);

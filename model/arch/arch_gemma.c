@@ -20,15 +20,6 @@ static const char *const gemma2_weights[CLEF_N_ROLES] = {
     [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
     [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
-/* Norms before and after each block. */
-static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
-{
-    clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
-    x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
-    y = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
-    return clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
-}
-
 static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 {
     return clef__sequential_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
@@ -142,5 +133,5 @@ const clef_arch clef__arch_gemma2 = {
     .read_json = read_json,
     .read_gguf = read_gguf,
     .gguf_activation = CLEF_GELU_TANH,
-    .layer = gemma2_layer,
+    .layer = gemma_layer,
 };

@@ -1,7 +1,6 @@
 /* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and models like it: RMS norm, rotary positions,
- * grouped-query attention, SwiGLU. Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671)
- * biases of q, k and v, Qwen3 (arXiv:2505.09388) norms of each head's q and k. Mixtral (arXiv:2401.04088) and
- * larger Qwen3 models add experts. What a file has decides. */
+ * grouped-query attention, SwiGLU. Mistral (arXiv:2310.06825) adds a sliding window, Mixtral
+ * (arXiv:2401.04088) experts. What a file has decides. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,17 +14,7 @@ static const clef_arch_alias llama_names[] = {
 static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2},
                                                 {NULL, NULL, 0, 0}}; /* GGUF's llama */
 
-/* GGUF does not reorder the halves of Qwen's heads. */
-static const clef_arch_alias qwen_names[] = {
-    {"qwen2", "qwen2", -1, -1},
-    {"qwen3", "qwen3", -1, -1},
-    {"qwen3_moe", "qwen3moe", -1, -1},
-    {NULL, NULL, 0, 0},
-};
-
-/* Granite (IBM 2024) scales embeddings, scores, the blocks' results, and logits. SmolLM3 (Hugging Face 2025)
- * has no positions in every fourth layer. */
-static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
+/* SmolLM3 (Hugging Face 2025) has no positions in every fourth layer. */
 static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
 
 const char *const clef__llama_weights[CLEF_N_ROLES] = {
@@ -48,22 +37,12 @@ static const char *const mixtral_weights[CLEF_N_ROLES] = {
     [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.experts.*.w3",
     [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.experts.*.w2"};
 
-static clef_value *llama_layer(clef_builder *b, clef_value *x)
+clef_value *clef__llama_layer(clef_builder *b, clef_value *x)
 {
     return clef__sequential_layer(b, x, clef__layer_attention, clef__experts_or_gated);
 }
 
-/* Qwen 2 and 3: a switch, and the first layer with the window unless the file lists the types of layers. */
-static void qwen_read_window(clef_json_fields *f, clef_hparams *hp)
-{
-    const int32_t first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
-    if (clef__json_bool(f, "use_sliding_window", 0))
-        clef__json_window(f, hp, 4096);
-    if (!clef__json_layer_types(f, hp, NULL) && hp->sliding_window > 0)
-        clef__slide_layers(hp, first, 1);
-}
-
-static void read_common(clef_json_fields *f, clef_hparams *hp, double theta)
+void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta)
 {
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
@@ -74,7 +53,7 @@ static void read_common(clef_json_fields *f, clef_hparams *hp, double theta)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    read_common(f, hp, 10000);
+    clef__json_llama(f, hp, 10000);
     if (strcmp(hp->arch, "mistral") != 0)
         return;
     clef__json_layer_types(f, hp, NULL);
@@ -85,27 +64,9 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_window_everywhere(f, hp, 4096);
 }
 
-static void qwen_read_json(clef_json_fields *f, clef_hparams *hp)
-{
-    read_common(f, hp, 10000);
-    if (strcmp(hp->arch, "qwen3_moe") != 0) {
-        qwen_read_window(f, hp);
-        return;
-    }
-    if (clef__json_bool(f, "use_sliding_window", 0))
-        clef__json_window_everywhere(f, hp, 4096);
-    clef__json_experts(f, hp, "num_experts", 128, 8);
-    hp->d_ff_expert = (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, 768);
-    hp->router = clef__json_bool(f, "norm_topk_prob", 0) ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
-    if (clef__json_int(f, "decoder_sparse_step", 1, CLEF_MAX_LAYERS, 1) != 1)
-        clef__json_refuse(f, "decoder_sparse_step other than 1 is not supported");
-    if (json_array_size(clef__json_get(f, "mlp_only_layers")) > 0)
-        clef__json_refuse(f, "mlp_only_layers is not supported");
-}
-
 static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    read_common(f, hp, 1000000);
+    clef__json_llama(f, hp, 1000000);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     clef__json_window_everywhere(f, hp, 0);
     clef__json_experts(f, hp, "num_local_experts", 8, 2);
@@ -114,7 +75,7 @@ static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
 }
 
 /* A llama file with experts is a Mixtral; Qwen's experts are weighted in the same way. */
-static void llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+void clef__llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
     hp->router = CLEF_ROUTER_NORMED;
@@ -127,8 +88,8 @@ const clef_arch clef__arch_llama = {
     .hf_prefix = "model.",
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = read_json,
-    .read_gguf = llama_read_gguf,
-    .layer = llama_layer,
+    .read_gguf = clef__llama_read_gguf,
+    .layer = clef__llama_layer,
 };
 
 const clef_arch clef__arch_mixtral = {
@@ -138,44 +99,7 @@ const clef_arch clef__arch_mixtral = {
     .weights = {.hf = mixtral_weights},
     .hf_prefix = "model.",
     .read_json = mixtral_read_json,
-    .layer = llama_layer,
-};
-
-const clef_arch clef__arch_qwen = {
-    .names = qwen_names,
-    .weights = {.hf = clef__llama_weights},
-    .hf_prefix = "model.",
-    .read_json = qwen_read_json,
-    .read_gguf = llama_read_gguf,
-    .layer = llama_layer,
-};
-
-static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
-{
-    const double least = 1e-9, most = 1e9;
-    read_common(f, hp, 10000);
-    hp->embed_scale = (float)clef__json_double(f, "embedding_multiplier", least, most, 1);
-    hp->residual_scale = (float)clef__json_double(f, "residual_multiplier", least, most, 1);
-    hp->attention_scale = (float)clef__json_double(f, "attention_multiplier", least, most, 1);
-    hp->logit_scale = (float)(1 / clef__json_double(f, "logits_scaling", least, most, 1));
-}
-
-static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    if (!clef__key_int(k, "rope.scaling.finetuned", 0, 1, 1)) /* Granite's switch for RoPE */
-        hp->rope.dims = 0;
-    if (hp->logit_scale > 0) /* Granite's divides */
-        hp->logit_scale = 1 / hp->logit_scale;
-}
-
-const clef_arch clef__arch_granite = {
-    .names = granite_names,
-    .weights = {.hf = clef__llama_weights},
-    .hf_prefix = "model.",
-    .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
-    .read_json = granite_read_json,
-    .read_gguf = granite_read_gguf,
-    .layer = llama_layer,
+    .layer = clef__llama_layer,
 };
 
 enum { NO_ROPE_STEP = 4 };
@@ -212,7 +136,7 @@ static void read_rope_layers(clef_json_fields *f, clef_hparams *hp)
 /* Unless the file lists types of layers, those without RoPE have the window. */
 static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    read_common(f, hp, 2000000);
+    clef__json_llama(f, hp, 2000000);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     read_rope_layers(f, hp);
     clef__json_window(f, hp, 0);
@@ -235,5 +159,5 @@ const clef_arch clef__arch_smollm3 = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = smollm3_read_json,
     .read_gguf = smollm3_read_gguf,
-    .layer = llama_layer,
+    .layer = clef__llama_layer,
 };

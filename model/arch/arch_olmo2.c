@@ -12,23 +12,9 @@ static const char *const olmo2_weights[CLEF_N_ROLES] = {
     [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
     [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model, D = b->hp->head_dim, H = b->hp->n_heads, Hk = b->hp->n_kv_heads;
-    clef_value *q = clef__norm(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, H * D), CLEF_W_ATTN_Q_NORM);
-    clef_value *k = clef__norm(b, clef__linear(b, x, CLEF_W_ATTN_K, d, Hk * D), CLEF_W_ATTN_K_NORM);
-    clef_value *v = clef__linear(b, x, CLEF_W_ATTN_V, d, Hk * D);
-    q = clef__layer_rope(b, clef__split_heads(b, q, H, D), "attn.q_rope");
-    k = clef__layer_rope(b, clef__split_heads(b, k, Hk, D), "attn.k_rope");
-    x = clef__self_attention(b, q, k, clef__split_heads(b, v, Hk, D));
-    return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, d);
-}
-
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    x = clef__add_residual(b, x, clef__norm(b, attention(b, x), CLEF_W_ATTN_POST_NORM), "attn_residual");
-    clef_value *y = clef__norm(b, clef__gated_feed_forward(b, x), CLEF_W_FFN_POST_NORM);
-    return clef__add_residual(b, x, y, "mlp_residual");
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -55,6 +41,7 @@ const clef_arch clef__arch_olmo2 = {
     .names = olmo2_names,
     .weights = {.hf = olmo2_weights},
     .hf_prefix = "model.",
+    .qk_norms = CLEF_QK_NORM_ALL,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .layer = layer,

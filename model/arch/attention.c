@@ -196,11 +196,29 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }
 
+/* The norm of q or k, where the family has it at this place and the file has its weight. */
+static clef_value *norm_at(clef_builder *b, clef_value *x, clef_role norm, clef_qk_norms place)
+{
+    const int is_here = norm != CLEF_N_ROLES && b->arch->qk_norms == place;
+    return is_here && clef__has_weight(b, norm, "weight") ? clef__norm(b, x, norm) : x;
+}
+
+/* x within -most .. most; 0: x. */
+static clef_value *clipped(clef_builder *b, clef_value *x, float most)
+{
+    clef_graph *g = b->g;
+    if (most == 0)
+        return x;
+    const clef_affine_opts up = {1, most}, from = {-1, 2 * most}, down = {-1, most};
+    return clef_affine(g, clef_relu(g, clef_affine(g, clef_relu(g, clef_affine(g, x, &up)), &from)), &down);
+}
+
 clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n)
 {
     const int32_t D = b->hp->head_dim;
-    x = clef__split_heads(b, clef__linear(b, x, projection, b->hp->d_model, n * D), n, D);
-    return norm != CLEF_N_ROLES && clef__has_weight(b, norm, "weight") ? clef__norm(b, x, norm) : x;
+    x = clef__linear(b, x, projection, b->hp->d_model, n * D);
+    x = clipped(b, norm_at(b, x, norm, CLEF_QK_NORM_ALL), b->hp->clip_qkv);
+    return norm_at(b, clef__split_heads(b, x, n, D), norm, CLEF_QK_NORM_HEADS);
 }
 
 /* Heads first .. first + n - 1 of x [.., heads, D]. */
@@ -240,10 +258,13 @@ static qkv split_qkv(clef_builder *b, clef_value *x)
     const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;
     if (!x)
         return (qkv){NULL, NULL, NULL};
-    const qkv h = is_grouped ? split_groups(b, x) : split_parts(b, x);
+    x = clipped(b, x, b->hp->clip_qkv);
+    qkv h = is_grouped ? split_groups(b, x) : split_parts(b, x);
     clef__name_value(b, h.q, "attn.q");
     clef__name_value(b, h.k, "attn.k");
     clef__name_value(b, h.v, "attn.v");
+    h.q = norm_at(b, h.q, CLEF_W_ATTN_Q_NORM, CLEF_QK_NORM_HEADS);
+    h.k = norm_at(b, h.k, CLEF_W_ATTN_K_NORM, CLEF_QK_NORM_HEADS);
     return h;
 }
 
@@ -258,10 +279,27 @@ static qkv project_qkv(clef_builder *b, clef_value *x)
                  clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
 }
 
+/* q or k [B, T, heads, D] after RoPE. */
+static clef_value *rotated(clef_builder *b, clef_value *x, clef_role norm, const char *name)
+{
+    return norm_at(b, clef__layer_rope(b, x, name), norm, CLEF_QK_NORM_ROTATED);
+}
+
+/* The heads' outputs, times the sigmoid of their gate in families that have one. x: attention's input. */
+static clef_value *gated_heads(clef_builder *b, clef_value *heads, clef_value *x)
+{
+    const int32_t n = b->hp->n_heads * b->hp->head_dim;
+    if (!b->weights->hf[CLEF_W_ATTN_GATE])
+        return heads;
+    clef_value *gate = clef__linear(b, x, CLEF_W_ATTN_GATE, b->hp->d_model, n);
+    return clef__name_value(b, clef_mul(b->g, heads, clef_sigmoid(b->g, gate)), "attn.gated");
+}
+
 clef_value *clef__layer_attention(clef_builder *b, clef_value *x)
 {
     const qkv h = project_qkv(b, x);
-    clef_value *q = clef__layer_rope(b, h.q, "attn.q_rope"), *k = clef__layer_rope(b, h.k, "attn.k_rope");
-    x = clef__self_attention(b, q, k, h.v);
-    return clef__linear(b, x, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
+    clef_value *q = clef__scaled_queries(b, rotated(b, h.q, CLEF_W_ATTN_Q_NORM, "attn.q_rope"));
+    clef_value *k = rotated(b, h.k, CLEF_W_ATTN_K_NORM, "attn.k_rope");
+    clef_value *y = gated_heads(b, clef__self_attention(b, q, k, h.v), x);
+    return clef__linear(b, y, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
 }

@@ -26,16 +26,65 @@ static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *i
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, k));
 }
 
-/* The weight of each chosen expert [B, T, k], from the router's logits. */
-static clef_value *weights_of(clef_builder *b, clef_value *logits, clef_value *ids)
+/* The score of each expert [B, T, experts], of which those of the chosen ones become their weights. */
+static clef_value *scores_of(clef_builder *b, clef_value *logits)
+{
+    const clef_router router = b->hp->router;
+    if (router == CLEF_ROUTER_SIGMOID || router == CLEF_ROUTER_SIGMOID_NORMED)
+        return clef_sigmoid(b->g, logits);
+    return router == CLEF_ROUTER_CHOSEN ? logits : clef_softmax(b->g, logits, NULL, NULL, NULL);
+}
+
+/* 0 for the groups of experts with the best scores [B, T, groups], else less than any score. */
+static clef_value *group_penalties(clef_builder *b, clef_value *scores)
 {
     clef_graph *g = b->g;
-    clef_value *x;
-    if (b->hp->router == CLEF_ROUTER_CHOSEN)
-        x = clef_softmax(g, clef_gather_elements(g, logits, ids), NULL, NULL, NULL);
-    else
-        x = clef_gather_elements(g, clef_softmax(g, logits, NULL, NULL, NULL), ids);
-    if (b->hp->router == CLEF_ROUTER_NORMED)
+    const int32_t k = b->hp->n_groups_used;
+    clef_value *best = clef_gather_elements(g, scores, clef_topk(g, scores, &(clef_topk_opts){.k = k}));
+    clef_value *least = clef_slice(g, best, &(clef_slice_opts){.axis = 2, .start = k - 1, .size = clef_n(1)});
+    return clef_affine(g, clef_relu(g, clef_sub(g, least, scores)), &(clef_affine_opts){.scale = -1e30f});
+}
+
+/* Scores without the experts of all but the best groups. A group has the score of its best expert; where
+ * scores are sigmoids, of its best two (DeepSeek-V3). */
+static clef_value *best_groups(clef_builder *b, clef_value *scores)
+{
+    clef_graph *g = b->g;
+    const int32_t n = b->hp->n_expert_groups, each = b->hp->n_experts / n;
+    const int two = b->hp->router == CLEF_ROUTER_SIGMOID || b->hp->router == CLEF_ROUTER_SIGMOID_NORMED;
+    scores = clef_reshape(g, scores, clef_shape_4(b->B, b->T, clef_n(n), clef_n(each)));
+    clef_value *top = clef_topk(g, scores, &(clef_topk_opts){.k = two && each > 1 ? 2 : 1});
+    clef_value *of_groups =
+        clef_reduce(g, clef_gather_elements(g, scores, top), &(clef_reduce_opts){.kind = CLEF_REDUCE_SUM});
+    of_groups = clef_reshape(g, of_groups, clef_shape_3(b->B, b->T, clef_n(n)));
+    clef_value *penalties =
+        clef_reshape(g, group_penalties(b, of_groups), clef_shape_4(b->B, b->T, clef_n(n), clef_n(1)));
+    return clef_reshape(g, clef_add(g, scores, penalties),
+                        clef_shape_3(b->B, b->T, clef_n(b->hp->n_experts)));
+}
+
+/* The experts that a token uses [B, T, k], by their scores and the bias of each. */
+static clef_value *chosen(clef_builder *b, clef_value *logits, clef_value *scores)
+{
+    const clef_dim experts = clef_n(b->hp->n_experts);
+    const int has_groups = b->hp->n_expert_groups > 1 && b->hp->n_groups_used < b->hp->n_expert_groups;
+    clef_value *bias = clef__role_weight_optional(b, CLEF_W_ROUTER_BIAS, clef__bare_suffix(b));
+    if (bias) /* some folders have it as a row */
+        logits = clef_add(b->g, scores, clef_reshape(b->g, bias, clef_shape_1(experts)));
+    if (has_groups)
+        logits = best_groups(b, bias ? logits : scores);
+    return clef_topk(b->g, logits, &(clef_topk_opts){.k = b->hp->n_experts_used});
+}
+
+/* The weight of each chosen expert [B, T, k]. */
+static clef_value *weights_of(clef_builder *b, clef_value *scores, clef_value *ids)
+{
+    clef_graph *g = b->g;
+    const clef_router router = b->hp->router;
+    clef_value *x = clef_gather_elements(g, scores, ids);
+    if (router == CLEF_ROUTER_CHOSEN)
+        x = clef_softmax(g, x, NULL, NULL, NULL);
+    if (router == CLEF_ROUTER_NORMED || router == CLEF_ROUTER_SIGMOID_NORMED)
         x = clef_div(g, x, clef_reduce(g, x, &(clef_reduce_opts){.kind = CLEF_REDUCE_SUM}));
     clef_value *scales = clef__role_weight_optional(b, CLEF_W_EXPERT_SCALE, clef__bare_suffix(b));
     if (scales) /* a factor of each expert: [experts] -> [B, T, k] */
@@ -68,14 +117,23 @@ clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
 {
     clef_graph *g = b->g;
     const int32_t d = b->hp->d_model, n = b->hp->d_ff_expert, k = b->hp->n_experts_used;
-    clef_value *ids = clef_topk(g, logits, &(clef_topk_opts){.k = k}); /* [B, T, k] */
-    clef__name_value(b, ids, "mlp.experts.chosen");
-    clef_value *weights = clef__name_value(b, weights_of(b, logits, ids), "mlp.experts.weights");
+    clef_value *scores = scores_of(b, logits);
+    clef_value *ids = clef__name_value(b, chosen(b, logits, scores), "mlp.experts.chosen");
+    clef_value *weights = clef__name_value(b, weights_of(b, scores, ids), "mlp.experts.weights");
     clef_value *y = gated_chosen(b, x, ids, gated);
     y = multiply_chosen(b, y, ids, CLEF_W_EXPERT_DOWN, n, d); /* [B, T, k, d] */
     y = clef_matmul(g, clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(1), clef_n(k))), y, NULL,
                     NULL);
     return clef__name_value(b, clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(d))), "mlp.experts.out");
+}
+
+/* What the output of the expert of all tokens is multiplied by [B, T, 1]. */
+static clef_value *shared_share(clef_builder *b, clef_value *x)
+{
+    clef_value *w = clef__role_weight(b, CLEF_W_SHARED_ROUTER, "weight"); /* [1, d]; [d] in GGUF */
+    w = clef_reshape(b->g, w, clef_shape_2(clef_n(1), clef_n(b->hp->d_model)));
+    x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
+    return clef__name_value(b, clef_sigmoid(b->g, x), "mlp.shared.share");
 }
 
 static clef_value *sum_with_shared(clef_builder *b, clef_value *x)
@@ -88,6 +146,8 @@ static clef_value *sum_with_shared(clef_builder *b, clef_value *x)
     clef_value *shared = gate_values(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n),
                                      clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
     shared = clef__linear(b, clef__name_value(b, shared, "mlp.shared.act"), CLEF_W_SHARED_DOWN, n, d);
+    if (clef__has_weight(b, CLEF_W_SHARED_ROUTER, "weight"))
+        shared = clef_mul(b->g, shared, shared_share(b, x));
     return clef__name_value(b, clef_add(b->g, y, shared), "mlp.out");
 }
 

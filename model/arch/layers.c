@@ -239,13 +239,21 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     return name_by_role(b, add_adapters(b, y, x, w), role);
 }
 
+/* The weight of a norm; a folder of some families stores it less one. */
+static clef_value *norm_weight(clef_builder *b, clef_role role, const clef_shape *shape)
+{
+    clef_value *w = needed_weight(b, role, "weight", shape);
+    return b->arch->hf_norm_offset && !b->model->is_gguf
+               ? clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1})
+               : w;
+}
+
 static clef_value *layer_norm(clef_builder *b, clef_value *x, clef_role role)
 {
     if (!x)
         return NULL;
     const clef_shape shape = clef_shape_1(clef__dim_right(&x->shape, 0));
-    clef_value *w = needed_weight(b, role, "weight", &shape),
-               *bias = optional_weight(b, role, "bias", &shape);
+    clef_value *w = norm_weight(b, role, &shape), *bias = optional_weight(b, role, "bias", &shape);
     return clef_layer_norm(b->g, x, w, bias, &(clef_norm_opts){.eps = b->hp->norm_eps});
 }
 
@@ -254,10 +262,7 @@ static clef_value *rms_norm(clef_builder *b, clef_value *x, clef_role role)
     if (!x)
         return NULL;
     const clef_shape shape = clef_shape_1(clef__dim_right(&x->shape, 0));
-    clef_value *w = needed_weight(b, role, "weight", &shape);
-    if (b->arch->hf_norm_offset && !b->model->is_gguf)
-        w = clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1});
-    return clef_rms_norm(b->g, x, w, &(clef_norm_opts){.eps = b->hp->norm_eps});
+    return clef_rms_norm(b->g, x, norm_weight(b, role, &shape), &(clef_norm_opts){.eps = b->hp->norm_eps});
 }
 
 clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role)
@@ -304,6 +309,8 @@ clef_value *clef__activated(clef_builder *b, clef_value *x, clef_activation acti
         return clef_gelu_tanh(b->g, x);
     case CLEF_RELU:
         return clef_relu(b->g, x);
+    case CLEF_RELU2:
+        return clef_square(b->g, clef_relu(b->g, x));
     default:
         return clef_silu(b->g, x);
     }
@@ -428,10 +435,18 @@ clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x)
 
 /* ---- whole layers ---------------------------------------------------------------------------- */
 
+/* The norm of a role, in families that have it. */
+static clef_value *norm_if_any(clef_builder *b, clef_value *x, clef_role role)
+{
+    return b->weights->hf[role] ? clef__norm(b, x, role) : x;
+}
+
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp)
 {
-    x = clef__add_residual(b, x, attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM)), "attn_residual");
-    return clef__add_residual(b, x, mlp(b, clef__norm(b, x, CLEF_W_FFN_NORM)), "mlp_residual");
+    clef_value *y = attention(b, norm_if_any(b, x, CLEF_W_ATTN_NORM));
+    x = clef__add_residual(b, x, norm_if_any(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
+    y = mlp(b, norm_if_any(b, x, CLEF_W_FFN_NORM));
+    return clef__add_residual(b, x, norm_if_any(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
 }
 
 clef_value *clef__plain_layer(clef_builder *b, clef_value *x)

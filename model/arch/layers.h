@@ -93,6 +93,8 @@ clef_value *clef__learned_positions(clef_builder *b);
 /** Relative position bias (T5): b->bias [H, T, S] from the role's table [buckets, heads]. bidirectional: keys
  *  after the query have buckets of their own. */
 void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
+/** q [B, T, H, D] times the factor of each token's position (hparams' attention_beta); q if there is none. */
+clef_value *clef__scaled_queries(clef_builder *b, clef_value *q);
 /** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position. (The paper uses
  *  the distance; softmax removes the difference, which is equal in a whole row.) */
 void clef__alibi(clef_builder *b);
@@ -110,7 +112,8 @@ clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x);
 /** A block of a layer: attention or feed-forward, [B, T, d] -> [B, T, d]. */
 typedef clef_value *clef_block(clef_builder *b, clef_value *x);
 
-/** Pre-norm: y = x + attention(norm(x)), y + mlp(norm(y)) (GPT-2, Llama). */
+/** y = x + attention(norm(x)), y + mlp(norm(y)) (GPT-2, Llama). Families whose tables have names for them
+ *  have norms of the blocks' results, too (Gemma 2), or only these (OLMo 2). */
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
 /** That of clef__layer_attention and clef__feed_forward. */
 clef_value *clef__plain_layer(clef_builder *b, clef_value *x);
@@ -119,6 +122,8 @@ clef_value *clef__parallel_layer(clef_builder *b, clef_value *x, clef_block *att
 /** Post-norm: y = norm(x + attention(x)), norm(y + mlp(y)) (BERT). */
 clef_value *clef__post_norm_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
 
+/** Llama's: clef__sequential_layer() of clef__layer_attention and clef__experts_or_gated. */
+clef_value *clef__llama_layer(clef_builder *b, clef_value *x);
 /** x [B, T, d] through n layers, each in a scope "layerL"; layer(b, x) builds b->layer. */
 clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *layer);
 /** A decoder's layers and last norm, then the logits of the requested positions. */

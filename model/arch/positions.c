@@ -62,6 +62,37 @@ clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
     return clef__name_value(b, x, "embed.positions");
 }
 
+/* The factors of all positions [n_context, 1]. */
+static clef_value *query_factors(clef_builder *b)
+{
+    const clef_hparams *hp = b->hp;
+    const int32_t n = b->n_context;
+    float *table = malloc((size_t)n * sizeof *table);
+    if (!table)
+        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions",
+                                clef_model_path(b->model), n);
+    for (int32_t i = 0; i < n; i++)
+        table[i] = (float)(1 + hp->attention_beta * log(1 + floor(((double)i + hp->attention_beta_first) /
+                                                                  hp->attention_beta_length)));
+    clef_value *x = clef_constant(b->g, "query.factors", CLEF_F32, clef_shape_2(clef_n(n), clef_n(1)), table);
+    free(table);
+    return x;
+}
+
+clef_value *clef__scaled_queries(clef_builder *b, clef_value *q)
+{
+    if (!q || b->hp->attention_beta == 0)
+        return q;
+    if (!b->query_scales)
+        b->query_scales = query_factors(b);
+    const int is_placed = b->pos || b->positions;
+    const clef_shape shape = clef_shape_4(is_placed ? b->B : clef_n(1), b->T, clef_n(1), clef_n(1));
+    clef_value *factors =
+        is_placed ? clef_gather(b->g, b->query_scales, token_positions(b), NULL)
+                  : clef_slice(b->g, b->query_scales, &(clef_slice_opts){.axis = 0, .size = b->T});
+    return clef__name_value(b, clef_mul(b->g, q, clef_reshape(b->g, factors, shape)), "attn.q_scaled");
+}
+
 /* Slopes of n heads: 2^(-8 i / n) for a power of two. Else those of the next smaller power, then every second
  * of the next larger. */
 static void alibi_slopes(int32_t n, float *out)

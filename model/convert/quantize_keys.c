@@ -149,6 +149,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     if (arch->kind == CLEF_ENCODER)
         clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
     put_window(k, hp, arch->kind == CLEF_ENCODER);
+    if (hp->clip_qkv > 0)
+        put_float(k, "attention.clamp_kqv", (double)hp->clip_qkv);
 }
 
 /* Sets to 0 what the graph does not read, so that it does not count as a difference. */
@@ -208,6 +210,30 @@ static int32_t n_dense_layers(const clef__quantize_plan *plan, int32_t n_layers)
     return first;
 }
 
+/* How experts are chosen, of families in which files differ. */
+static void put_router(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
+{
+    const int by_sigmoid = hp->router == CLEF_ROUTER_SIGMOID || hp->router == CLEF_ROUTER_SIGMOID_NORMED;
+    if (hp->n_experts == 0 || !clef__weight_in_gguf(&arch->weights, CLEF_W_ROUTER_BIAS))
+        return;
+    put_int(k, "expert_gating_func", by_sigmoid ? 2 : 1);
+    clef__gguf_put_bool(k->w, key_of(k, "expert_weights_norm"),
+                        hp->router == CLEF_ROUTER_NORMED || hp->router == CLEF_ROUTER_SIGMOID_NORMED);
+}
+
+/* The parts of the RoPE of models that see pictures, which llama.cpp needs. */
+static void put_sections(clef_gguf_writer *w, const clef_model *m)
+{
+    arch_keys k = {.w = w, .arch = clef__quantize_arch(&m->hparams)};
+    const char *name;
+    const json_t *list = json_object_get(clef__rope_object(m->config, &name), "mrope_section");
+    if (json_array_size(list) != 3)
+        return;
+    clef__gguf_put_array(w, key_of(&k, "rope.dimension_sections"), CLEF_GGUF_I32, 4);
+    for (size_t i = 0; i < 4; i++) /* past the end: 0 */
+        clef__gguf_add_i32(w, (int32_t)json_integer_value(json_array_get(list, i)));
+}
+
 static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
                                const char *file, clef_error *err)
 {
@@ -230,6 +256,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     if (strcmp(k.arch, "gemma4") == 0 && hp->logit_softcap == 0) /* without it llama.cpp caps at 30 */
         put_float(&k, "final_logit_softcapping", 0);
     put_rope(&k, &written);
+    put_router(&k, hp, arch);
     if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
         put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));
     if (hp->d_ff_shared > 0)
@@ -323,6 +350,7 @@ static clef_status put_folder_keys(const clef_model *m, const clef__quantize_pla
     put_special_tokens(w, hp);
     put_generation(w, m);
     note_head(opts, plan);
+    put_sections(w, m);
     clef_status status = put_hparams(w, hp, plan, m->path, err);
     if (status == CLEF_OK)
         status = put_embedding(m, w, err);

@@ -10,7 +10,7 @@
 #include "model/file/json.h"
 #include "model/file/tensor_index.h"
 
-enum { MAX_HEADER_BYTES = 100000000 }; /* the reference implementation's MAX_HEADER_SIZE */
+enum { MOST_DIMS = 8, MAX_HEADER_BYTES = 100000000 }; /* the reference implementation's MAX_HEADER_SIZE */
 
 static const struct {
     const char *name;
@@ -58,6 +58,17 @@ static clef_status read_dtype(const parse *p, const json_t *tensor, row *r)
                       p->name, r->info.name, json_string_value(dtype));
 }
 
+/* Dims beyond the last that clef has, as kernels of video convolutions have, are one with it. */
+static clef_status fold_dim(const parse *p, row *r, int64_t dim)
+{
+    int64_t *last = &r->info.dims[CLEF_MAX_DIMS - 1];
+    if (dim > 0 && *last > INT64_MAX / dim)
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: the product of its dims is too large",
+                          p->name, r->info.name);
+    *last *= dim;
+    return CLEF_OK;
+}
+
 static clef_status read_shape(const parse *p, const json_t *tensor, row *r)
 {
     const json_t *shape = json_object_get(tensor, "shape");
@@ -65,19 +76,23 @@ static clef_status read_shape(const parse *p, const json_t *tensor, row *r)
         return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: shape is %s, expected an array", p->name,
                           r->info.name, clef__json_kind(shape));
     const size_t rank = json_array_size(shape);
-    if (rank > CLEF_MAX_DIMS)
+    if (rank > MOST_DIMS)
         return clef__fail(p->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has %zu dims, expected at most %d",
-                          p->name, r->info.name, rank, CLEF_MAX_DIMS);
-    r->info.rank = (int32_t)rank;
+                          p->name, r->info.name, rank, MOST_DIMS);
+    clef_status status = CLEF_OK;
+    r->info.rank = (int32_t)(rank < CLEF_MAX_DIMS ? rank : CLEF_MAX_DIMS);
     for (size_t i = 0; i < rank; i++) {
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
             return clef__fail(p->err, CLEF_E_FORMAT,
                               "%s: tensor %s: dim %zu is %s, expected an integer of at least 0", p->name,
                               r->info.name, i, json_is_integer(dim) ? "negative" : clef__json_kind(dim));
-        r->info.dims[i] = json_integer_value(dim);
+        if (i < CLEF_MAX_DIMS)
+            r->info.dims[i] = json_integer_value(dim);
+        else if (!status)
+            status = fold_dim(p, r, json_integer_value(dim));
     }
-    return CLEF_OK;
+    return status;
 }
 
 static clef_status read_offsets(const parse *p, const json_t *tensor, row *r)

@@ -97,6 +97,7 @@ typedef struct clef_builder {
     clef_value           *freqs[2]; /* RoPE's frequencies in full and in sliding layers, made at first use */
     clef_value           *no_freqs; /* frequencies of 0, made at first use */
     clef_value           *zeros;    /* DeepSeek: F32 [H, R], made at first use */
+    clef_value           *query_scales; /* F32 [n_context, 1], made at first use: see attention_beta */
     clef_value           *layer_embed; /* Gemma 4: NULL, or the per-layer embedding [B, T, layers, p] */
 } clef_builder;
 
@@ -114,6 +115,13 @@ typedef struct clef_arch_alias {
     int32_t bos, eos;
 } clef_arch_alias;
 
+/** Where the norms of q and k are, in families that have them. */
+typedef enum clef_qk_norms {
+    CLEF_QK_NORM_HEADS, /* of each head, before RoPE */
+    CLEF_QK_NORM_ALL,   /* of all heads together, before RoPE */
+    CLEF_QK_NORM_ROTATED /* of each head, after RoPE */
+} clef_qk_norms;
+
 struct clef_arch {
     const clef_arch_alias  *names;   /* ends with two NULL */
     clef_arch_kind          kind;
@@ -123,9 +131,10 @@ struct clef_arch {
     /* 1: a folder's joint q, k and v are in groups: for each head of k its heads of q, then k, then v */
     int32_t                 hf_grouped;
     int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms */
+    clef_qk_norms           qk_norms;
     /* the general.architecture of a converted folder, if its name has none in GGUF */
     const char             *written_as;
-    int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
+    int32_t                 hf_norm_offset; /* 1: a folder's norms multiply by 1 + weight (Gemma) */
     /* pairing of GGUF's weights: INTERLEAVED_TO_HALVES if a folder has halves */
     clef_rope_pairing       gguf_pairing;
     /** Reads the family's keys of a config.json into hp (bos, eos and n_vocab are read by the caller). NULL:
@@ -151,8 +160,11 @@ struct clef_arch {
     clef_value *(*decode)(clef_builder *b);
 };
 
-/** Llama's names, which many families use. */
+/** Llama's names, keys of config.json (theta: of an absent rope_theta) and reader of GGUF's keys, which many
+ *  families use. The last one says that the weights of a token's experts are normed. */
 extern const char *const clef__llama_weights[CLEF_N_ROLES];
+void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta);
+void clef__llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp);
 
 enum { CLEF_WEIGHT_NAME_BYTES = 192 };
 /** Writes the full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias"

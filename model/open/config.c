@@ -167,7 +167,7 @@ static const struct {
     {"distilbert", "num_attention_heads", "n_heads"},
     {"distilbert", "num_hidden_layers", "n_layers"},
     {"mixtral gpt_oss", "num_experts", "num_local_experts"},
-    {"qwen3_moe", "num_local_experts", "num_experts"},
+    {"qwen3_moe qwen3_vl_moe_text", "num_local_experts", "num_experts"},
     {"deepseek_v2", "num_experts", "n_routed_experts"},
 };
 

@@ -123,6 +123,8 @@ int     clef__key_has(clef_gguf_keys *k, const char *key);
 /** Reads an array with a number for each layer into bits (hp->sliding_layers). Does nothing if the key is
  *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
+/** How experts are chosen: expert_gating_func and expert_weights_norm; `missing` of absent keys. */
+clef_router clef__key_router(clef_gguf_keys *k, clef_router missing);
 /** Finds the layers with the sliding window: attention.sliding_window_pattern is an array with an item for
  *  each layer, or the step of clef__slide_but(). */
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);

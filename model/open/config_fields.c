@@ -42,10 +42,16 @@ static const struct {
     int32_t n_kv_heads, head_dim;
     int null_heads; /* 1: null is as many heads of k and v as of q */
 } class_sizes[] = {
-    {"mistral", 8, 0, 0},       {"mixtral", 8, 0, 0},        {"qwen2", 32, 0, 1},   {"qwen3", 32, 128, 1},
-    {"qwen3_moe", 4, 0, 0},     {"qwen3_5_text", 4, 256, 0}, {"gpt_oss", 8, 64, 0}, {"smollm3", 4, 0, 1},
-    {"stablelm", 32, 0, 0},     {"starcoder2", 2, 0, 0},     {"gemma", 16, 256, 0}, {"gemma2", 4, 256, 0},
-    {"gemma3_text", 4, 256, 0}, {"gemma4_text", 4, 256, 0},
+    {"mistral", 8, 0, 0},          {"mixtral", 8, 0, 0},
+    {"qwen2", 32, 0, 1},           {"qwen3", 32, 128, 1},
+    {"qwen3_moe", 4, 0, 0},        {"qwen3_5_text", 4, 256, 0},
+    {"gpt_oss", 8, 64, 0},         {"smollm3", 4, 0, 1},
+    {"stablelm", 32, 0, 0},        {"starcoder2", 2, 0, 0},
+    {"gemma", 16, 256, 0},         {"gemma2", 4, 256, 0},
+    {"gemma3_text", 4, 256, 0},    {"gemma4_text", 4, 256, 0},
+    {"qwen2_vl_text", 8, 0, 1},    {"qwen2_5_vl_text", 8, 0, 1},
+    {"qwen2_vl", 8, 0, 1},         {"qwen2_5_vl", 8, 0, 1},
+    {"qwen3_vl_text", 32, 128, 1}, {"qwen3_vl_moe_text", 16, 0, 0},
 };
 
 /* An integer; null is an error unless null_is is 1, and then `missing` as well. */
@@ -111,7 +117,7 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
     } names[] = {
         {"silu", CLEF_SILU},          {"swish", CLEF_SILU},          {"gelu", CLEF_GELU},
         {"gelu_new", CLEF_GELU_TANH}, {"gelu_fast", CLEF_GELU_TANH}, {"gelu_pytorch_tanh", CLEF_GELU_TANH},
-        {"relu", CLEF_RELU},
+        {"relu", CLEF_RELU},          {"relu2", CLEF_RELU2},
     };
     const char *value = clef__json_string(f, key, missing);
     if (has_failed(f))
@@ -121,9 +127,9 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
             hp->activation = names[i].is;
             return;
         }
-    f->status =
-        clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                   "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key, value);
+    f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                           "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu relu2", f->file,
+                           key, value);
 }
 
 static int find_listed(const char *const *names, const char *name)

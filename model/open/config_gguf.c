@@ -307,6 +307,19 @@ static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
         hp->d_ff_expert = hp->d_ff;
 }
 
+clef_router clef__key_router(clef_gguf_keys *k, clef_router missing)
+{
+    const int is_sigmoid = missing == CLEF_ROUTER_SIGMOID || missing == CLEF_ROUTER_SIGMOID_NORMED,
+              is_normed = missing == CLEF_ROUTER_NORMED || missing == CLEF_ROUTER_SIGMOID_NORMED;
+    const int32_t function = clef__key_int(k, "expert_gating_func", 0, 3, 0),
+                  normed = clef__key_int(k, "expert_weights_norm", 0, 1, is_normed);
+    if (function == 3)
+        return CLEF_ROUTER_CHOSEN;
+    if (function ? function == 2 : is_sigmoid)
+        return normed ? CLEF_ROUTER_SIGMOID_NORMED : CLEF_ROUTER_SIGMOID;
+    return normed ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
+}
+
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
     if (hp->n_kv_heads == 0)
@@ -379,7 +392,8 @@ static const struct {
                    {"gelu_tanh", CLEF_GELU_TANH}, {"relu", CLEF_RELU},
                    {"swiglu", CLEF_SILU},         {"geglu", CLEF_GELU},
                    {"swish", CLEF_SILU},          {"gelu_pytorch_tanh", CLEF_GELU_TANH},
-                   {"gelu_new", CLEF_GELU_TANH}};
+                   {"gelu_new", CLEF_GELU_TANH},  {"relu2", CLEF_RELU2},
+                   {"relu_sqr", CLEF_RELU2}};
 
 const char *clef__gguf_activation(clef_activation activation)
 {
@@ -404,8 +418,8 @@ static void read_activation(clef_gguf_keys *k, clef_hparams *hp)
         hp->activation = activations[i].activation;
     else if (k->status == CLEF_OK)
         k->status =
-            clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %s, known are: silu gelu gelu_tanh relu",
-                       k->file, k->key, shown);
+            clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                       "%s: key %s is %s, known are: silu gelu gelu_tanh relu relu2", k->file, k->key, shown);
 }
 
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)

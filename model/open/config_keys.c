@@ -204,7 +204,7 @@ void clef__gguf_unread(const clef_gguf *gguf, const char *arch, void (*entry)(vo
 /* ---- clef's own keys -------------------------------------------------------------------------- */
 
 static const key_row keys[] = {
-    {"activation", INT, AT(activation), CLEF_SILU, CLEF_RELU, CLEF_N_ROLES},
+    {"activation", INT, AT(activation), CLEF_SILU, CLEF_RELU2, CLEF_N_ROLES},
     {"parallel_residual", INT, AT(parallel_residual), 0, 1, CLEF_N_ROLES},
     {"tied_embeddings", INT, AT(tied_embeddings), 0, 1, CLEF_N_ROLES},
     {"d_embed", INT, AT(d_embed), 0, CLEF_MAX_WIDTH, CLEF_N_ROLES},
@@ -218,7 +218,13 @@ static const key_row keys[] = {
     {"forced_bos", INT, AT(forced_bos), -1, CLEF_MAX_VOCAB, CLEF_N_ROLES},
     {"pad", INT, AT(pad), -1, CLEF_MAX_VOCAB, CLEF_N_ROLES},
     {"sliding_window", INT, AT(sliding_window), 0, CLEF_MAX_CONTEXT, CLEF_N_ROLES},
-    {"router", INT, AT(router), CLEF_ROUTER_ALL, CLEF_ROUTER_CHOSEN, CLEF_N_ROLES},
+    {"router", INT, AT(router), CLEF_ROUTER_ALL, CLEF_ROUTER_SIGMOID_NORMED, CLEF_N_ROLES},
+    {"n_expert_groups", INT, AT(n_expert_groups), 0, CLEF_MAX_EXPERTS, CLEF_N_ROLES},
+    {"n_groups_used", INT, AT(n_groups_used), 0, CLEF_MAX_EXPERTS_USED, CLEF_N_ROLES},
+    {"attention_beta", FLOAT, AT(attention_beta), 0, most, CLEF_N_ROLES},
+    {"attention_beta_first", INT, AT(attention_beta_first), 0, CLEF_MAX_CONTEXT, CLEF_N_ROLES},
+    {"attention_beta_length", INT, AT(attention_beta_length), 0, CLEF_MAX_CONTEXT, CLEF_N_ROLES},
+    {"clip_qkv", FLOAT, AT(clip_qkv), 0, most, CLEF_N_ROLES},
     {"d_ff_shared", INT, AT(d_ff_shared), 0, CLEF_MAX_WIDTH, CLEF_N_ROLES},
     {"full_head_dim", INT, AT(full_head_dim), 0, CLEF_MAX_HEAD_DIM, CLEF_N_ROLES},
     {"full_n_kv_heads", INT, AT(full_n_kv_heads), 0, CLEF_MAX_HEADS, CLEF_N_ROLES},

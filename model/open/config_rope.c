@@ -14,6 +14,7 @@ static const struct {
     {"dynamic", CLEF_ROPE_DYNAMIC}, {"llama3", CLEF_ROPE_LLAMA3},
     {"yarn", CLEF_ROPE_YARN},       {"longrope", CLEF_ROPE_LONGROPE},
     {"su", CLEF_ROPE_LONGROPE},     {"proportional", CLEF_ROPE_PROPORTIONAL},
+    {"mrope", CLEF_ROPE_DEFAULT},
 };
 
 /* What is outside of the object with the parameters, or is the class's default. */
@@ -23,15 +24,17 @@ typedef struct rope_defaults {
     int is_nested;         /* the object is that of one type of layer */
 } rope_defaults;
 
-static void set_type(clef_json_fields *f, const char *type, int is_phi3, clef_rope_params *r)
+static void set_type(clef_json_fields *f, const char *type, const char *arch, clef_rope_params *r)
 {
     if (f->status != CLEF_OK)
         return;
     size_t i = 0;
     while (i < sizeof types / sizeof *types && strcmp(type, types[i].name) != 0)
         i++;
-    const int is_su = strcmp(type, "su") == 0; /* the name in the first files of Phi-3 */
-    if (i < sizeof types / sizeof *types && (!is_su || is_phi3))
+    const int is_su = strcmp(type, "su") == 0,    /* the name in the first files of Phi-3 */
+        is_of_parts = strcmp(type, "mrope") == 0; /* in those of Qwen2-VL */
+    if (i < sizeof types / sizeof *types && (!is_su || strcmp(arch, "phi3") == 0) &&
+        (!is_of_parts || (strncmp(arch, "qwen2_", 6) == 0 && strstr(arch, "_vl"))))
         r->type = types[i].type;
     else
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
@@ -41,14 +44,14 @@ static void set_type(clef_json_fields *f, const char *type, int is_phi3, clef_ro
 }
 
 /* rope_type, or `type` before transformers 4.43. */
-static void read_type(clef_json_fields *f, int is_phi3, clef_rope_params *r)
+static void read_type(clef_json_fields *f, const char *arch, clef_rope_params *r)
 {
     const char *key = clef__json_get(f, "rope_type") ? "rope_type" : "type";
     const char *type = clef__json_string(f, key, clef__json_get(f, key) ? NULL : "default");
     if (!type && f->status == CLEF_OK)
         f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s.%s is null, expected a string", f->file,
                                f->within, key);
-    set_type(f, type, is_phi3, r);
+    set_type(f, type, arch, r);
 }
 
 /* Reads the fields of a type of scaling. n_context: max_position_embeddings. */
@@ -120,7 +123,7 @@ static void read_params(clef_json_fields *f, const json_t *object, const char *w
         r->theta = clef__json_need_double(&inner, "rope_theta", 1, 1e12);
     else
         r->theta = d->theta;
-    read_type(&inner, strcmp(hp->arch, "phi3") == 0, r);
+    read_type(&inner, hp->arch, r);
     read_scaling(&inner, r, d, hp->n_context);
     const double partial = read_partial(&inner, d, r->type);
     r->dims = (int32_t)(hp->head_dim * partial);

@@ -67,6 +67,68 @@ static void elements_fill(const clef_tensor_info *of, const clef_tensor_info *wi
         memcpy(to, from + (size_t)n * size, size);
 }
 
+/* 1: rows are outputs; -1: rows are inputs; 0: neither. Files have rows of inputs where both fit. */
+static int expert_order(const clef_tensor_info *gate_up, const clef_tensor_info *down)
+{
+    const int64_t *a = gate_up->dims, *b = down->dims;
+    if (gate_up->rank != 3 || down->rank != 3 || a[0] != b[0] || gate_up->dtype != down->dtype ||
+        clef_dtype_block_elems(gate_up->dtype) != 1)
+        return 0;
+    return a[1] == b[2] && a[2] == 2 * b[1] ? -1 : a[2] == b[1] && a[1] == 2 * b[2] ? 1 : 0;
+}
+
+/* Copies rows first .. first + n - 1 of matrix i of t; where rows are inputs, the same columns as rows. */
+static void copy_outputs(const clef_tensor_info *t, int order, int64_t i, int64_t first, int64_t n,
+                         unsigned char *to)
+{
+    const int64_t rows = t->dims[1], columns = t->dims[2];
+    const size_t size = (size_t)clef_dtype_block_bytes(t->dtype);
+    const unsigned char *from = (const unsigned char *)t->data + (size_t)(i * rows * columns) * size;
+    if (order > 0)
+        memcpy(to, from + (size_t)(first * columns) * size, (size_t)(n * columns) * size);
+    for (int64_t r = first; order < 0 && r < first + n; r++)
+        for (int64_t k = 0; k < rows; k++, to += size)
+            memcpy(to, from + (size_t)(k * columns + r) * size, size);
+}
+
+static int half_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                      clef_tensor_info *out)
+{
+    const int order = expert_order(of, with);
+    const int64_t outputs = of->dims[order < 0 ? 2 : 1], inputs = of->dims[order < 0 ? 1 : 2];
+    *out = (clef_tensor_info){.dtype = of->dtype, .rank = 3, .dims = {of->dims[0], outputs / step, inputs}};
+    return order != 0;
+}
+
+static void half_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                      int64_t i, unsigned char *to)
+{
+    const int order = expert_order(of, with);
+    const int64_t n = of->dims[order < 0 ? 2 : 1] / step;
+    copy_outputs(of, order, i, first * n, n, to);
+}
+
+static int down_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                      clef_tensor_info *out)
+{
+    const int order = expert_order(with, of);
+    (void)step;
+    *out =
+        (clef_tensor_info){.dtype = of->dtype,
+                           .rank = 3,
+                           .dims = {of->dims[0], of->dims[order < 0 ? 2 : 1], of->dims[order < 0 ? 1 : 2]}};
+    return order != 0;
+}
+
+static void down_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                      int64_t i, unsigned char *to)
+{
+    const int order = expert_order(with, of);
+    (void)first;
+    (void)step;
+    copy_outputs(of, order, i, 0, of->dims[order < 0 ? 2 : 1], to);
+}
+
 enum { MXFP4_ELEMS = 32, MXFP4_CODES = MXFP4_ELEMS / 2 };
 
 static int mxfp4_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
@@ -160,6 +222,8 @@ static void latent_fill(const clef_tensor_info *of, const clef_tensor_info *with
     }
 }
 
+const clef_join clef__join_half = {half_shape, half_fill, 0};
+const clef_join clef__join_down = {down_shape, down_fill, 0};
 const clef_join clef__join_rates = {rates_shape, rates_fill, 0};
 const clef_join clef__join_columns = {columns_shape, columns_fill, 0};
 const clef_join clef__join_elements = {elements_shape, elements_fill, 0};

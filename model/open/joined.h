@@ -28,6 +28,12 @@ extern const clef_join clef__join_elements;
  *  step, ... A byte holds elements (2i, 2i + 1) there, and (i, i + 16) in a block of ggml's. */
 extern const clef_join clef__join_mxfp4;
 
+/** Experts' gate and up in one tensor [E, 2 N, K] with down [E, K, N], or both with rows and columns
+ *  exchanged -> [E, N, K]: part `first` of gate (0) and up (1). */
+extern const clef_join clef__join_half;
+/** The same down, with that tensor -> [E, K, N]. */
+extern const clef_join clef__join_down;
+
 /** K^T [H, R, N] with V [H, M, R] -> [H (N + M), R]: the rows of each head's K, then those of its V. In F32,
  *  or in F16 if they are stored with fewer bits. */
 extern const clef_join clef__join_latent;

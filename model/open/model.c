@@ -15,6 +15,7 @@
 #include "model/open/no_weights.h"
 #include "model/open/published.h"
 #include "model/open/unread.h"
+#include "model/open/wrapper.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -254,6 +255,8 @@ static clef_status open_configs(clef_model *m, clef_error *err)
         status = clef__no_weights(m->path, "has no config.json", err);
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
+    if (status == CLEF_OK)
+        status = clef__unwrap_config(&m->config, config, err);
     if (status == CLEF_OK && clef__os_is_file(beside))
         status = clef__json_load(beside, MAX_CONFIG_BYTES, &m->generation, err);
     if (status == CLEF_OK)
@@ -279,7 +282,10 @@ static const clef_tensor_info *find_exactly(const clef_model *m, const char *nam
 static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
 {
     static const char *const prefixes[] = {"transformer.", "model.", "nomic_bert."};
+    char wrapped[CLEF_WEIGHT_NAME_BYTES + 32];
     const clef_tensor_info *t = find_exactly(m, name);
+    if (!t && clef__text_name(m, name, wrapped, sizeof wrapped))
+        t = find_exactly(m, wrapped);
     for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);
         if (strncmp(name, prefixes[i], n) == 0)
@@ -358,6 +364,8 @@ static clef_status open_model(clef_model *m, clef_error *err)
         return no_memory(m->path, err);
     if (twice)
         return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", m->path, twice->name);
+    if (!m->is_gguf)
+        clef__find_text_prefix(m);
     status = clef__joined_find(m, err);
     if (status == CLEF_OK && !m->is_gguf)
         status = settle_head(m, err);

@@ -24,7 +24,8 @@ struct clef_model {
     clef_gguf         gguf;   /* is_gguf */
     clef_safetensors *shards; /* else */
     size_t            n_shards;
-    json_t           *config; /* config.json */
+    json_t           *config; /* config.json, or the text model's part of it */
+    const char       *text_prefix; /* NULL, or that of the text model's tensors (model/open/wrapper.h) */
 
     clef_tensor_info        *tensors; /* of all files; names and data are borrowed from the files */
     int32_t                  n_tensors;

@@ -8,6 +8,7 @@
 #include "model/open/declared.h"
 #include "model/open/families.h"
 #include "model/open/model.h"
+#include "model/open/wrapper.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
@@ -43,6 +44,8 @@ static clef_status read_config(clef_model *m, clef_error *err)
     clef_status s = clef__json_load(path, MAX_CONFIG_BYTES, &m->config, err);
     if (!s && !json_is_object(m->config))
         s = clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an object", path, clef__json_kind(m->config));
+    if (!s)
+        s = clef__unwrap_config(&m->config, path, err);
     if (!s)
         s = clef__config_from_json(m->config, NULL, path, &m->hparams, err);
     free(path);

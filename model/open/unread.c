@@ -11,10 +11,17 @@
 #include "model/open/arch.h"
 #include "model/open/joined.h"
 #include "model/open/model.h"
+#include "model/open/wrapper.h"
 
-/* Beginnings of names, with or without a prefix of the family: heads, and parts for pictures, sound and
- * several tokens at once. */
-static const char *const other_parts[] = {
+/* Beginnings of names, with or without a prefix of the family: parts for pictures, sound and several tokens
+ * at once. */
+static const char *const other_models[] = {
+    "mtp.",         "vision_tower.",          "vision_model.", "connector.",
+    "visual.",      "multi_modal_projector.", "audio_tower.",  "embed_vision.",
+    "embed_audio.", "vision_embed_tokens.",   "patch_merger.", NULL};
+
+/* Heads. */
+static const char *const heads[] = {
     "lm_head.",
     "cls.",
     "classifier",
@@ -34,18 +41,12 @@ static const char *const other_parts[] = {
     "pre_classifier.",
     "sop_classifier",
     "v_head.",
-    "mtp.",
-    "vision_tower.",
-    "visual.",
-    "multi_modal_projector.",
-    "audio_tower.",
-    "embed_vision.",
-    "embed_audio.",
     "sequence_summary.",
     "projection.",
     "summary.",
     "seq_relationship.",
     "qa_output.",
+    NULL,
 };
 
 /* Ends of names: what PyTorch's modules compute and some versions store. */
@@ -83,19 +84,23 @@ static int begins_with(const char *name, const char *start)
     return strncmp(name, start, strlen(start)) == 0;
 }
 
+static int is_among(const clef_arch *arch, const char *const *starts, const char *name)
+{
+    const char *const prefixes[] = {"", arch->hf_prefix, "model.", "transformer.", "language_model."};
+    for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
+        for (size_t i = 0; begins_with(name, prefixes[p]) && starts[i]; i++)
+            if (begins_with(name + strlen(prefixes[p]), starts[i]))
+                return 1;
+    return 0;
+}
+
 static int is_other(const clef_arch *arch, const char *name)
 {
-    const char *const prefixes[] = {"", arch->hf_prefix, "model.", "transformer."};
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (n >= strlen(buffers[i]) && strcmp(name + n - strlen(buffers[i]), buffers[i]) == 0)
             return 1;
-    for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
-        for (size_t i = 0; begins_with(name, prefixes[p]) && i < sizeof other_parts / sizeof *other_parts;
-             i++)
-            if (begins_with(name + strlen(prefixes[p]), other_parts[i]))
-                return 1;
-    return 0;
+    return is_among(arch, heads, name) || is_among(arch, other_models, name);
 }
 
 /* The same for GGUF; also layers behind the model's own, which predict further tokens, and the rotations that
@@ -112,6 +117,40 @@ static int is_other_gguf(const clef_model *m, const char *name)
         m->hparams.n_kv_shared_layers > 0 && layer >= m->hparams.n_layers - m->hparams.n_kv_shared_layers;
     return layer >= m->hparams.n_layers || begins_with(name + n, "attn_rot_embd.") ||
            (shares && (begins_with(name + n, "attn_k") || begins_with(name + n, "attn_v")));
+}
+
+/* ---- parts that are left out ----------------------------------------------------------------- */
+
+static int is_of_other_model(const clef_model *m, const char *name)
+{
+    int layer = -1;
+    if (!m->is_gguf)
+        return clef__is_left_out(m, name) ||
+               is_among(clef__arch_find(m->hparams.arch, 0), other_models, name);
+    return begins_with(name, "v.") || begins_with(name, "a.") || begins_with(name, "mm.") ||
+           (sscanf(name, "blk.%d.", &layer) == 1 && layer >= m->hparams.n_layers);
+}
+
+/* The length of the part's name within that of its tensor. */
+static size_t part_length(const char *name)
+{
+    const size_t first = strcspn(name, "."), more = name[first] ? strcspn(name + first + 1, ".") : 0;
+    return begins_with(name, "model.") || begins_with(name, "blk.") ? first + 1 + more : first;
+}
+
+void clef_model_left_out(const clef_model *m, void (*entry)(void *user, const char *part), void *user)
+{
+    char part[CLEF_WEIGHT_NAME_BYTES], last[CLEF_WEIGHT_NAME_BYTES] = "";
+    for (int32_t i = 0; i < m->n_tensors; i++) {
+        const char *name = m->tensors[i].name;
+        const size_t n = part_length(name);
+        if (!is_of_other_model(m, name) || n >= sizeof part || (strlen(last) == n && begins_with(name, last)))
+            continue;
+        memcpy(part, name, n);
+        part[n] = 0;
+        entry(user, part);
+        memcpy(last, part, n + 1);
+    }
 }
 
 /* ---- what the graph reads -------------------------------------------------------------------- */
@@ -182,8 +221,8 @@ static int is_known(const clef_model *m, const clef_arch *arch, const clef_tenso
 {
     if (m->is_gguf)
         return is_other_gguf(m, t->name);
-    return is_other(arch, t->name) || is_second_embedding(m, arch, t) || is_shared_layer(m, t->name) ||
-           (strcmp(m->hparams.arch, "marian") == 0 && are_sinusoids(t));
+    return clef__is_left_out(m, t->name) || is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
+           is_shared_layer(m, t->name) || (strcmp(m->hparams.arch, "marian") == 0 && are_sinusoids(t));
 }
 
 clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)

@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "clef_batch_pause": "a Batch has one caller, who has nobody to give the turn to", "clef_batch_resume": "as above",
     "clef_tool_format_has_tag": "answers are read whole, with the tags of calls",
     "clef_model_generation": "`clef info` prints what generation_config.json asks for", "clef_model_unread": "as above",
+    "clef_model_left_out": "as above",
     "clef_model_padding": "`clef eval` looks for padding in its inputs",
     "clef_stop_reset": "each text has stop strings of its own",
 }

@@ -68,18 +68,31 @@ void cli_say_notice(void *user, const char *text)
     fprintf(stderr, "clef: %s\n", text);
 }
 
-static void say_key(void *user, const char *key)
+typedef struct said {
+    const char *title;
+    int n;
+} said;
+
+static void say_item(void *user, const char *item)
 {
-    int *n = user;
-    fprintf(stderr, "%s%s", *n == 0 ? "clef: note: keys that are not read: " : ", ", key);
-    ++*n;
+    said *s = user;
+    fprintf(stderr, "%s%s", s->n == 0 ? s->title : ", ", item);
+    s->n++;
 }
 
 void cli_say_unread(const clef_model *model)
 {
-    int n = 0;
-    clef_model_unread(model, say_key, &n);
-    if (n > 0)
+    said s = {"clef: note: keys that are not read: ", 0};
+    clef_model_unread(model, say_item, &s);
+    if (s.n > 0)
+        fputc('\n', stderr);
+}
+
+void cli_say_left_out(const clef_model *model)
+{
+    said s = {"clef: note: parts that are left out: ", 0};
+    clef_model_left_out(model, say_item, &s);
+    if (s.n > 0)
         fputc('\n', stderr);
 }
 

@@ -124,6 +124,8 @@ clef_status cli_graph_file_open(const char *path, clef_graph **out, clef_error *
 void cli_say_notice(void *user, const char *text);
 /** Prints a line on stderr with the keys of the model's files that clef does not read and others may. */
 void cli_say_unread(const clef_model *model);
+/** The same for parts of the files that are not of the text model. */
+void cli_say_left_out(const clef_model *model);
 /** Prints a line on stderr for each device, with its name. */
 void cli_say_device(clef_device *device);
 /** Returns CLI_GO_ON if it is a single device. Else says that `what` needs one device, and returns an exit

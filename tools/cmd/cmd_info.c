@@ -288,6 +288,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
     else
         print_text(model);
     cli_say_unread(model);
+    cli_say_left_out(model);
     clef_model_close(model);
     return CLI_OK;
 }

@@ -229,6 +229,8 @@ static int run_prepare(run *r, const char *path)
         return cli_report(&err);
     if (o->verbose)
         cli_say_unread(r->model);
+    if (!o->quiet)
+        cli_say_left_out(r->model);
     r->hparams = clef_model_hparams(r->model);
     if (cli_adapters_open(&o->loras, r->model, &r->loras, &err) != CLEF_OK)
         return cli_report(&err);

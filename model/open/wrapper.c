@@ -1,0 +1,80 @@
+#include "model/open/wrapper.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/fail.h"
+
+/* Outer classes that tie the output matrix to the embedding where neither level has the key. */
+static const char *const tied[] = {"gemma3", "gemma3n", "gemma4", "mistral3", NULL};
+
+/* Outer keys that hold for the text model. */
+static const char *const outer_keys[] = {
+    "architectures", "quantization_config", "dtype",    "torch_dtype", "bos_token_id",
+    "eos_token_id",  "pad_token_id",        "id2label", "problem_type"};
+
+static int is_listed(const char *const *list, const char *name)
+{
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
+}
+
+/* Either level may say that the matrices are tied. A stored output matrix counts in any case. */
+static int is_tied(const json_t *outer, const json_t *inner)
+{
+    static const char key[] = "tie_word_embeddings";
+    const char *type = json_string_value(json_object_get(outer, "model_type"));
+    const json_t *out = json_object_get(outer, key), *in = json_object_get(inner, key);
+    return out || in ? json_is_true(out) || json_is_true(in) : type && is_listed(tied, type);
+}
+
+clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *err)
+{
+    const json_t *inner = json_object_get(*config, "text_config");
+    if (!json_is_object(inner) || !json_string_value(json_object_get(inner, "model_type")))
+        return CLEF_OK;
+    json_t *text = json_copy((json_t *)(uintptr_t)inner);
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", file);
+    for (size_t i = 0; i < sizeof outer_keys / sizeof *outer_keys; i++) {
+        json_t *value = json_object_get(*config, outer_keys[i]);
+        if (value && !json_is_null(value))
+            json_object_set(text, outer_keys[i], value);
+    }
+    json_object_set_new(text, "tie_word_embeddings", json_boolean(is_tied(*config, inner)));
+    json_decref(*config);
+    *config = text;
+    return CLEF_OK;
+}
+
+void clef__find_text_prefix(clef_model *m)
+{
+    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
+                                           "model.text_model.", "language_model.", "text_model."};
+    for (int32_t t = 0; t < m->n_tensors; t++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+            const size_t n = strlen(prefixes[i]);
+            if (strncmp(m->tensors[t].name, prefixes[i], n) == 0 &&
+                strcmp(m->tensors[t].name + n, "embed_tokens.weight") == 0)
+                m->text_prefix = prefixes[i];
+        }
+}
+
+int clef__text_name(const clef_model *m, const char *name, char *out, size_t capacity)
+{
+    static const char model[] = "model.", head[] = "lm_head.";
+    int n = -1;
+    if (m->text_prefix && strncmp(name, model, strlen(model)) == 0)
+        n = snprintf(out, capacity, "%s%s", m->text_prefix, name + strlen(model));
+    else if (m->text_prefix && strncmp(name, head, strlen(head)) == 0)
+        n = snprintf(out, capacity, "language_model.%s", name);
+    return n > 0 && (size_t)n < capacity;
+}
+
+int clef__is_left_out(const clef_model *m, const char *name)
+{
+    return m->text_prefix && strncmp(name, m->text_prefix, strlen(m->text_prefix)) != 0 &&
+           strncmp(name, "lm_head.", strlen("lm_head.")) != 0 &&
+           strncmp(name, "language_model.lm_head.", strlen("language_model.lm_head.")) != 0;
+}
