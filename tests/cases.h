@@ -15,7 +15,8 @@ void for_each_case(const char *file, const char *list, void (*check)(const json_
 /** A member of the file, or all of it (NULL). It lives as long as the program. */
 const json_t *case_file(const char *file, const char *member);
 
-/** Members of a case: any (NULL where it has none), a text, and the number of its bytes; NULL, 0 or the given number where it has none. */
+/** Members of a case: any (NULL where it has none), a text, and the number of its bytes; NULL, 0 or the
+ *  given number where it has none. */
 json_t     *case_value(const json_t *c, const char *key);
 const char *case_text(const json_t *c, const char *key);
 double      case_number(const json_t *c, const char *key, double otherwise);

@@ -17,6 +17,7 @@
 #include "clef/onnx.h"
 #include "clef/plan.h"
 #include "clef/ranks.h"
+#include "clef/rerank.h"
 #include "clef/sampler.h"
 #include "clef/selftest.h"
 #include "clef/status.h"

@@ -21,7 +21,7 @@ typedef struct clef_embed_opts {
     clef_normalize    normalize; /* CLEF_NORMALIZE_MODEL: as the model's files say */
     int32_t           n_batch;   /* most texts of a run; 0: 32 */
     int32_t           no_prompt; /* 1: texts as they are, without the prompt of the model's files */
-    clef_compile_opts compile;   /* its progress is called between runs too: ("embed", texts done, texts) */
+    clef_compile_opts compile;   /* its progress is called between runs too: ("embedding", done, texts) */
 } clef_embed_opts;
 
 typedef struct clef_embedder_info {

@@ -55,10 +55,13 @@ static const class_form class_forms[] = {
 static const clef_gguf_name class_names[] = {
     {CLEF_W_HEAD_DENSE, "cls"}, {CLEF_W_HEAD_NORM, "cls.norm"}, {CLEF_W_OUT, "cls.output"}, {0, NULL}};
 
+/* By the model_type of the folder, which a GGUF file of clef's has, too; else by the architecture. */
 static const class_form *form_of(const clef_model *m)
 {
+    const char *type = json_string_value(json_object_get(m->classifier, "model_type"));
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
     const class_form *f = class_forms;
-    while (f->arch && strcmp(f->arch, m->hparams.arch) != 0)
+    while (f->arch && (type ? strcmp(f->arch, type) != 0 : clef__arch_find(f->arch, 0) != arch))
         f++;
     return f;
 }
@@ -67,19 +70,25 @@ clef_activation clef__classifier_activation(clef_builder *b)
 {
     clef_error err = {0};
     clef_hparams own = {.activation = CLEF_GELU};
-    clef_json_fields f = {.object = b->model->config, .file = "config.json", .err = &err};
-    if (!b->model->is_gguf)
+    clef_json_fields f = {.object = b->model->classifier, .file = "config.json", .err = &err};
+    if (b->model->classifier)
         clef__json_activation(&f, &own, "classifier_activation", "gelu");
     if (f.status != CLEF_OK)
         clef__graph_fail(b->g, f.status, "%s/%s", clef_model_path(b->model), err.text);
     return own.activation;
 }
 
+/* 1 if the file's class ends so. */
+static int is_class(const clef_model *model, const char *end)
+{
+    const json_t *list = json_object_get(model->classifier, "architectures");
+    const char *name = json_string_value(json_array_get(list, 0));
+    return name && strstr(name, end) != NULL;
+}
+
 int clef__labels_tokens(const clef_model *model)
 {
-    const json_t *list = json_object_get(model->config, "architectures");
-    const char *name = json_string_value(json_array_get(list, 0));
-    return name && strstr(name, "ForTokenClassification") != NULL;
+    return is_class(model, "ForTokenClassification");
 }
 
 /* The part of x [B, T, d] that the classifier reads: the first token (or the mean, if the file says so); for
@@ -87,7 +96,7 @@ int clef__labels_tokens(const clef_model *model)
 static clef_value *class_token(clef_builder *b, clef_value *x, const class_form *f)
 {
     const char *pooling =
-        json_string_value(json_object_get(b->model->config, "classifier_pooling")); /* ModernBERT's */
+        json_string_value(json_object_get(b->model->classifier, "classifier_pooling")); /* ModernBERT's */
     if (f->arch && pooling && strcmp(pooling, "mean") == 0)
         return clef__pooled(b, x, CLEF_POOL_MEAN, 0);
     return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST, 0);
@@ -105,24 +114,40 @@ static clef_value *class_logits(clef_builder *b, clef_value *x)
     return bias ? clef_add(b->g, x, bias) : x;
 }
 
+int clef__has_classifier(const clef_model *model)
+{
+    return is_class(model, "ForSequenceClassification") || is_class(model, "ForTokenClassification");
+}
+
+clef_weight_names clef__class_names(const clef_model *model, const char *hf[CLEF_N_ROLES])
+{
+    const class_form *f = form_of(model);
+    const int per_token = clef__labels_tokens(model);
+    memset(hf, 0, CLEF_N_ROLES * sizeof *hf);
+    if (!per_token || f->dense_for_tokens) {
+        hf[CLEF_W_HEAD_DENSE] = f->dense;
+        hf[CLEF_W_HEAD_NORM] = f->norm;
+    }
+    hf[CLEF_W_OUT] = per_token ? "classifier" : f->out;
+    return (clef_weight_names){.hf = hf, .gguf = class_names};
+}
+
 clef_value *clef__classified(clef_builder *b, clef_value *x)
 {
     const class_form *f = form_of(b->model);
     const int per_token = clef__labels_tokens(b->model);
     const int32_t d = b->hp->d_model;
-    const char *const hf[CLEF_N_ROLES] = {[CLEF_W_HEAD_DENSE] = f->dense,
-                                          [CLEF_W_HEAD_NORM] = f->norm,
-                                          [CLEF_W_OUT] = per_token ? "classifier" : f->out};
-    const clef_weight_names names = {.hf = hf, .gguf = class_names};
+    const char *hf[CLEF_N_ROLES];
+    const clef_weight_names names = clef__class_names(b->model, hf);
     const clef_weight_names *before = b->weights;
     b->weights = &names;
     if (!per_token)
         x = class_token(b, x, f);
-    if (f->dense && (!per_token || f->dense_for_tokens)) {
+    if (hf[CLEF_W_HEAD_DENSE]) {
         x = clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d);
         x = f->act ? f->act(b->g, x) : clef__activated(b, x, clef__classifier_activation(b));
     }
-    if (f->norm && (!per_token || f->dense_for_tokens))
+    if (hf[CLEF_W_HEAD_NORM])
         x = clef__norm(b, x, CLEF_W_HEAD_NORM);
     x = class_logits(b, x);
     b->weights = before;

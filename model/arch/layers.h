@@ -140,6 +140,10 @@ clef_activation clef__classifier_activation(clef_builder *b);
  *  config.json. */
 clef_value *clef__classified(clef_builder *b, clef_value *x);
 int         clef__labels_tokens(const clef_model *model);
+/** 1 if the file's class is one of classification; and the names of its classifier's weights, in hf and for
+ *  GGUF. */
+int               clef__has_classifier(const clef_model *model);
+clef_weight_names clef__class_names(const clef_model *model, const char *hf[CLEF_N_ROLES]);
 
 /** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers'
  *  modeling_rope_utils.py (stated in model/arch/rope.c). factors: NULL, or [dims / 2] divisors from the file

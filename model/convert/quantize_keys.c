@@ -10,6 +10,7 @@
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
 #include "model/open/embed_config.h"
+#include "model/open/rank_config.h"
 
 enum { QUANTIZATION_VERSION = 2 };
 
@@ -296,6 +297,46 @@ static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_add_i32(w, hp->eos_more[i]);
 }
 
+static int64_t n_labels_of(const clef__quantize_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (strcmp(plan->items[i].name, "cls.output.weight") == 0)
+            return plan->items[i].to.dims[0];
+    return 0;
+}
+
+/* What classifiers read back. */
+static clef_status put_classifier(const clef_model *m, clef_gguf_writer *w, clef_error *err)
+{
+    static const char *const keys[] = {"model_type",   "architectures",      "id2label",
+                                       "problem_type", "classifier_pooling", "classifier_activation"};
+    json_t *root = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(root, keys[i], json_object_get(m->config, keys[i]));
+    char *text = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its labels", m->path);
+    clef__gguf_put_text(w, CLEF_KEY_CLASSIFIER, text);
+    free(text);
+    return CLEF_OK;
+}
+
+/* What rankers read back, and llama.cpp's name of them. */
+static clef_status put_ranker(const clef_model *m, clef_gguf_writer *w, clef_error *err)
+{
+    clef__rank_config rank;
+    char key[96];
+    const clef_status status = clef__rank_config_read(m, &rank, err);
+    if (status != CLEF_OK)
+        return status;
+    snprintf(key, sizeof key, "%s.pooling_type", clef__quantize_arch(&m->hparams));
+    clef__gguf_put_u32(w, key, CLEF_GGUF_POOLING_RANK);
+    clef__gguf_put_i32(w, CLEF_KEY_RANK_TOKENS, rank.info.max_tokens);
+    clef__gguf_put_bool(w, CLEF_KEY_RANK_RAW, !rank.info.is_bounded);
+    return CLEF_OK;
+}
+
 /* Writes what clef__embed_config() reads back. If the folder names no pooling, the architecture's default
  * holds. */
 static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_error *err)
@@ -352,8 +393,11 @@ static clef_status put_folder_keys(const clef_model *m, const clef__quantize_pla
     note_head(opts, plan);
     put_sections(w, m);
     clef_status status = put_hparams(w, hp, plan, m->path, err);
+    const int64_t n_labels = n_labels_of(plan);
     if (status == CLEF_OK)
-        status = put_embedding(m, w, err);
+        status = n_labels == 1 && !clef__labels_tokens(m) ? put_ranker(m, w, err) : put_embedding(m, w, err);
+    if (status == CLEF_OK && n_labels)
+        status = put_classifier(m, w, err);
     return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 

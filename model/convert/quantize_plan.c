@@ -183,6 +183,11 @@ static int is_planned(const clef__quantize_plan *plan, const char *name)
     return 0;
 }
 
+static int is_of_arch(const clef_arch *arch, const clef_weight_names *table)
+{
+    return table == &arch->weights || table == &arch->decoder_weights;
+}
+
 /* Adds the tensors of a role in one layer (-1: outside the layers): weight, bias, or a name without either,
  * which GGUF calls a weight. */
 static clef_status add_role(const clef_model *m, const clef__quantize_type *type,
@@ -192,7 +197,8 @@ static clef_status add_role(const clef_model *m, const clef__quantize_type *type
     static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     const size_t n_prefix = strlen(arch->hf_prefix);
-    for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
+    const int is_tied = role == CLEF_W_OUT && m->hparams.tied_embeddings && is_of_arch(arch, table);
+    for (int i = is_tied; i < 3; i++) {
         char stored[CLEF_WEIGHT_NAME_BYTES];
         clef__quantize_item item = {.order = CLEF_ROWS_SAME};
         clef__weight_name(arch, table, role, 0, layer, suffixes[i][0], stored);
@@ -298,7 +304,8 @@ static clef_status add_table(const clef_model *m, const clef__quantize_type *typ
                              const clef_weight_names *table, int32_t n_layers, clef__quantize_plan *plan,
                              clef_error *err)
 {
-    const int no_head = clef_model_is_encoder(m) && is_embedder(m);
+    const int no_head = is_of_arch(clef__arch_find(m->hparams.arch, 0), table) &&
+                        ((clef_model_is_encoder(m) && is_embedder(m)) || clef__has_classifier(m));
     clef_status status = CLEF_OK;
     for (int32_t layer = -1; layer < n_layers && status == CLEF_OK; layer++)
         for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++)
@@ -329,18 +336,28 @@ static clef_status check_complete(const clef_model *m, const clef_graph *g, cons
     return CLEF_OK;
 }
 
+static clef_status add_classifier(const clef_model *m, const clef__quantize_type *type,
+                                  clef__quantize_plan *plan, clef_error *err)
+{
+    const char *hf[CLEF_N_ROLES];
+    const clef_weight_names names = clef__class_names(m, hf);
+    return clef__has_classifier(m) ? add_table(m, type, &names, 0, plan, err) : CLEF_OK;
+}
+
 static clef_status plan_folder(const clef_model *m, const clef__quantize_type *type,
                                clef__quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     clef_graph *g =
         NULL; /* a folder without a complete model is refused: the message names the missing weight */
-    clef_status status =
-        clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
+    const clef_build_opts opts = {.no_head = arch->kind == CLEF_ENCODER, .classify = clef__has_classifier(m)};
+    clef_status status = clef_model_build(m, &opts, &g, err);
     if (status == CLEF_OK)
         status = add_table(m, type, &arch->weights, m->hparams.n_layers, plan, err);
     if (status == CLEF_OK && arch->decoder_weights.hf)
         status = add_table(m, type, &arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
+    if (status == CLEF_OK)
+        status = add_classifier(m, type, plan, err);
     if (status == CLEF_OK)
         status = add_rope(m, type, plan, err);
     if (status == CLEF_OK)

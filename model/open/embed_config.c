@@ -7,15 +7,14 @@
 #include "model/open/arch.h"
 #include "model/open/embed_config.h"
 #include "model/open/model.h"
+#include "model/open/rank_config.h"
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* Opens FOLDER/part/file; part may be "". If it does not exist, *out is NULL and the status CLEF_OK. The
- * caller frees *path in any case. */
-static clef_status load_beside(const clef_model *m, const char *part, const char *file, char **path,
-                               json_t **out, clef_error *err)
+clef_status clef__load_part(const clef_model *m, const char *part, const char *file, char **path,
+                            json_t **out, clef_error *err)
 {
     const size_t n = strlen(m->path) + strlen(part) + strlen(file) + 3;
     *out = NULL;
@@ -26,8 +25,7 @@ static clef_status load_beside(const clef_model *m, const char *part, const char
     return clef__os_is_file(*path) ? clef__json_load(*path, MAX_FILE_BYTES, out, err) : CLEF_OK;
 }
 
-/* A module's folder is inside the model's: the list must not lead elsewhere. */
-static int is_plain_folder(const char *name)
+int clef__is_plain_folder(const char *name)
 {
     return name && name[0] != '.' && !strpbrk(name, "/\\:");
 }
@@ -82,7 +80,7 @@ static clef_status read_pooling(const clef_model *m, const char *part, clef_embe
 {
     char *path;
     json_t *root;
-    clef_status status = load_beside(m, part, "config.json", &path, &root, err);
+    clef_status status = clef__load_part(m, part, "config.json", &path, &root, err);
     if (status == CLEF_OK && !json_is_object(root))
         status = clef__fail(err, root ? CLEF_E_FORMAT : CLEF_E_NOT_FOUND, "%s: %s", path,
                             root ? "is not an object" : "is missing");
@@ -117,7 +115,7 @@ static clef_status load_transformer(const clef_model *m, const char *part, char 
         char name[64];
         snprintf(name, sizeof name, "sentence_%s_config.json", kinds[i]);
         free(*path);
-        status = load_beside(m, part, name, path, out, err);
+        status = clef__load_part(m, part, name, path, out, err);
     }
     return status;
 }
@@ -164,9 +162,8 @@ static void check_transformer(clef_json_fields *f, const json_t *tokenizer)
             clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: do_lower_case true is not supported", f->file);
 }
 
-/* Reads the length of the longest text; sentence-transformers cuts there. */
-static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out,
-                                    clef_error *err)
+clef_status clef__read_longest(const clef_model *m, const char *part, int of_vectors, int32_t *max_tokens,
+                               clef_error *err)
 {
     char *path = NULL;
     json_t *root = NULL, *tokenizer;
@@ -182,17 +179,24 @@ static clef_status read_transformer(const clef_model *m, const char *part, clef_
         most = longest_of(kwargs ? kwargs : json_object_get(root, "tokenizer_args"), INT32_MAX);
         if (most == INT32_MAX) /* else it is the first's */
             most = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, 0);
-        check_transformer(&f, tokenizer);
+        if (of_vectors)
+            check_transformer(&f, tokenizer);
         status = f.status;
     }
     if (status == CLEF_OK && !most) /* the tokenizer's own limit */
-        out->max_tokens = longest_of(tokenizer, out->max_tokens);
+        *max_tokens = longest_of(tokenizer, *max_tokens);
     else if (most)
-        out->max_tokens = most < out->max_tokens ? most : out->max_tokens;
+        *max_tokens = most < *max_tokens ? most : *max_tokens;
     json_decref(tokenizer);
     json_decref(root);
     free(path);
     return status;
+}
+
+static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out,
+                                    clef_error *err)
+{
+    return clef__read_longest(m, part, 1, &out->max_tokens, err);
 }
 
 static clef_status read_nothing(const clef_model *m, const char *part, clef_embedder_info *out,
@@ -233,7 +237,7 @@ static clef_status read_module(const clef_model *m, const char *file, const json
     const char *type = clef__json_string(&f, "type", ""), *part = clef__json_string(&f, "path", "");
     if (f.status != CLEF_OK)
         return f.status;
-    if (!is_plain_folder(part))
+    if (!clef__is_plain_folder(part))
         return clef__fail(err, CLEF_E_FORMAT, "%s: path %.80s, expected the name of a folder beside it", file,
                           part);
     const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : type;
@@ -251,7 +255,7 @@ static clef_status read_prompt(clef_model *m, clef_embedder_info *out, clef_erro
     char *path = NULL;
     clef_status status = CLEF_OK;
     if (!m->embedding)
-        status = load_beside(m, "", "config_sentence_transformers.json", &path, &m->embedding, err);
+        status = clef__load_part(m, "", "config_sentence_transformers.json", &path, &m->embedding, err);
     clef_json_fields f = {
         .object = m->embedding, .file = path ? path : "config_sentence_transformers.json", .err = err};
     const char *name = m->embedding ? clef__json_string(&f, "default_prompt_name", NULL) : NULL;
@@ -279,7 +283,7 @@ clef_status clef__embed_read_folder(const clef_model *model, clef_embedder_info 
     clef_model *m = (clef_model *)(uintptr_t)model; /* it keeps the prompt */
     clef_status status = read_prompt(m, out, err);
     if (status == CLEF_OK)
-        status = load_beside(m, "", "modules.json", &path, &root, err);
+        status = clef__load_part(m, "", "modules.json", &path, &root, err);
     if (status == CLEF_OK && !root) /* as sentence-transformers: the transformer alone */
         status = read_transformer(m, "", out, err);
     if (status == CLEF_OK && root && !json_is_array(root))
@@ -301,6 +305,11 @@ static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error 
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
     const int64_t n = clef__gguf_int(&m->gguf, key, 0);
+    if (n == CLEF_GGUF_POOLING_RANK)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: expected a model for embeddings, got one for rankings "
+                          "(clef rerank)",
+                          m->path);
     if (n < 0 || n >= CLEF_N_GGUF_POOLINGS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
                           key, (long long)n);

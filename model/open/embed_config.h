@@ -2,6 +2,8 @@
 #ifndef CLEF_MODEL_EMBED_CONFIG_H
 #define CLEF_MODEL_EMBED_CONFIG_H
 
+#include <jansson.h>
+
 #include "clef/embed.h"
 
 /** Reads it as clef_embedder_create() describes. n_dims is the model's width. CLEF_E_IO, CLEF_E_FORMAT,
@@ -10,6 +12,17 @@ clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out,
 
 /** Reads a folder's modules.json. Fields of `out` that it does not mention keep their values. */
 clef_status clef__embed_read_folder(const clef_model *model, clef_embedder_info *out, clef_error *err);
+
+/** Parts of it, which rankers read too. Opens FOLDER/part/file; part may be "". If there is no such file,
+ *  *out is NULL and the status CLEF_OK. The caller frees *path in any case. */
+clef_status clef__load_part(const clef_model *m, const char *part, const char *file, char **path,
+                            json_t **out, clef_error *err);
+/** Lowers *max_tokens to the length at which sentence-transformers cuts texts. of_vectors: settings that give
+ *  other vectors are refused. */
+clef_status clef__read_longest(const clef_model *m, const char *part, int of_vectors, int32_t *max_tokens,
+                               clef_error *err);
+/** A module's folder is inside the model's: the list must not lead elsewhere. */
+int         clef__is_plain_folder(const char *name);
 
 /** The poolings in the order of llama.cpp's enum llama_pooling_type, as stored in GGUF's
  *  ARCH.pooling_type. */

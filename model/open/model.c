@@ -85,6 +85,8 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
         return clef__fail(err, CLEF_E_LIMIT, "%s: has %" PRIu64 " tensors", m->path, m->gguf.n_tensors);
     clef__sampling_from_gguf(m);
     status = open_generation(m, err);
+    if (status == CLEF_OK)
+        status = clef__classifier_of_gguf(m, err);
     if (status != CLEF_OK)
         return status;
     const size_t n = (size_t)m->gguf.n_tensors;
@@ -257,6 +259,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
     if (status == CLEF_OK)
         status = clef__unwrap_config(&m->config, config, err);
+    m->classifier = json_incref(m->config);
     if (status == CLEF_OK && clef__os_is_file(beside))
         status = clef__json_load(beside, MAX_CONFIG_BYTES, &m->generation, err);
     if (status == CLEF_OK)
@@ -413,6 +416,7 @@ void clef_model_close(clef_model *model)
         clef__safetensors_close(&model->shards[i]);
     free(model->shards);
     json_decref(model->config);
+    json_decref(model->classifier);
     json_decref(model->generation);
     json_decref(model->embedding);
     clef__rules_finish(&model->rules);

@@ -17,6 +17,7 @@ struct clef_model {
     double       sampling[CLEF_N_SAMPLING];
     clef__rules  rules;      /* of generation_config.json */
     json_t      *embedding;  /* config_sentence_transformers.json, once an embedder has asked; else NULL */
+    json_t      *classifier; /* config.json, or what a GGUF file says of a classifier in its form; or NULL */
     json_t      *generation; /* that file, or what config.json says in its place; NULL: neither */
     int32_t      is_gguf; /* 1: GGUF tensor names and order; 0: a Hugging Face folder's */
     char        *path;
@@ -51,6 +52,9 @@ void clef__sampling_from_gguf(clef_model *model);
  *  lm_head.weight and the reverse. Weights that are stored in parts are found by their joint name; they have
  *  no data until clef_model_weight() was called. */
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name);
+
+/** What the files say of a classifier, of a GGUF file: reads it into model->classifier. */
+clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
 
 /** 1 if both tensors have the same dtype and bytes. Reads the bytes. */
 int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);

@@ -10,8 +10,7 @@
 
 #include "model/arch/layers.h"
 #include "model/open/model.h"
-#include "model/session/sampler.h"
-#include "model/session/sequence_plan.h"
+#include "model/session/sequences.h"
 
 enum { LABEL_BYTES = 96 };
 
@@ -21,27 +20,11 @@ struct clef_classifier {
     clef_head head;
     clef_sequence_plan plan;
     char (*labels)[LABEL_BYTES]; /* [n_classes]; NULL of CLEF_HEAD_MASKED */
-    int32_t *types;              /* [max_T]: zeros, for callers without token types */
-    float *logits;               /* [max_T or 1, n_classes] */
+    float *logits;               /* [capacity, n_classes] */
     int32_t capacity;            /* rows of logits */
 };
 
 /* ---- the files' settings ---------------------------------------------------------------------- */
-
-/* The number of labels is the classifier's width, which the graph knows. */
-static clef_status count_classes(clef_classifier *c, clef_error *err)
-{
-    clef_graph *graph;
-    clef_build_opts opts = c->plan.build;
-    opts.n_context = opts.n_batch = 1;
-    const clef_status status = clef_model_build(c->model, &opts, &graph, err);
-    if (status != CLEF_OK)
-        return status;
-    const clef_value_info v = clef_value_describe(clef_graph_output(graph, 0, NULL));
-    c->info.n_classes = (int32_t)v.shape.dim[v.shape.rank - 1].n;
-    clef_graph_destroy(graph);
-    return CLEF_OK;
-}
 
 static clef_status read_kind(clef_classifier *c, clef_error *err)
 {
@@ -51,8 +34,8 @@ static clef_status read_kind(clef_classifier *c, clef_error *err)
     } kinds[] = {{"single_label_classification", CLEF_CLASS_SOFTMAX},
                  {"multi_label_classification", CLEF_CLASS_SIGMOID},
                  {"regression", CLEF_CLASS_REGRESSION}};
-    clef_json_fields f = {.object = c->model->config, .file = "config.json", .err = err};
-    const char *type = c->model->config ? clef__json_string(&f, "problem_type", NULL) : NULL;
+    clef_json_fields f = {.object = c->model->classifier, .file = "config.json", .err = err};
+    const char *type = c->model->classifier ? clef__json_string(&f, "problem_type", NULL) : NULL;
     if (f.status != CLEF_OK)
         return f.status;
     c->info.kind = c->info.n_classes == 1 && !c->info.per_token ? CLEF_CLASS_SIGMOID : CLEF_CLASS_SOFTMAX;
@@ -69,7 +52,7 @@ static clef_status read_kind(clef_classifier *c, clef_error *err)
 /* id2label is an object whose keys are numbers as texts. */
 static clef_status read_labels(clef_classifier *c, clef_error *err)
 {
-    const json_t *map = json_object_get(c->model->config, "id2label");
+    const json_t *map = json_object_get(c->model->classifier, "id2label");
     c->labels = calloc((size_t)c->info.n_classes, sizeof *c->labels);
     if (!c->labels)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " labels", c->info.n_classes);
@@ -95,7 +78,7 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
                           hp->arch, c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");
     c->info.per_token = c->head == CLEF_HEAD_MASKED || clef__labels_tokens(c->model);
     c->plan.build.token_types = hp->n_token_types > 1;
-    clef_status status = count_classes(c, err);
+    clef_status status = clef__sequence_plan_width(&c->plan, &c->info.n_classes, err);
     if (status == CLEF_OK && c->head == CLEF_HEAD_CLASSES)
         status = read_kind(c, err);
     if (status == CLEF_OK && c->head == CLEF_HEAD_CLASSES)
@@ -135,7 +118,6 @@ void clef_classifier_destroy(clef_classifier *c)
         return;
     clef__sequence_plan_finish(&c->plan);
     free(c->labels);
-    free(c->types);
     free(c->logits);
     free(c);
 }
@@ -152,63 +134,31 @@ const char *clef_classifier_label(const clef_classifier *c, int32_t i)
 
 /* ---- a text ---------------------------------------------------------------------------------- */
 
-static clef_status check_text(const clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n,
-                              clef_error *err)
+/* Makes room for n rows of logits. */
+static clef_status make_room(clef_classifier *c, int32_t n, clef_error *err)
 {
-    const clef_hparams *hp = clef_model_hparams(c->model);
-    if (n < 1)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens, expected at least 1", n);
-    if (n > c->info.max_tokens)
-        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s accepts at most %" PRId32,
-                          n, clef_model_path(c->model), c->info.max_tokens);
-    for (int32_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= hp->n_vocab)
-            return clef__fail(err, CLEF_E_ARG,
-                              "token %" PRId32 " is %" PRId32 ", the vocabulary has 0 to %" PRId32, i, ids[i],
-                              hp->n_vocab - 1);
-    for (int32_t i = 0; types && c->plan.build.token_types && i < n; i++)
-        if (types[i] < 0 || types[i] >= hp->n_token_types)
-            return clef__fail(err, CLEF_E_ARG,
-                              "token %" PRId32 " is of type %" PRId32 ", the model has 0 to %" PRId32, i,
-                              types[i], hp->n_token_types - 1);
-    return clef__check_padding(c->model, ids, n, err);
-}
-
-/* Makes room for the results of a plan of max_T tokens. */
-static clef_status make_room(clef_classifier *c, clef_error *err)
-{
-    const int32_t T = c->plan.max_T;
-    if (T <= c->capacity)
+    if (n <= c->capacity)
         return CLEF_OK;
-    free(c->types);
     free(c->logits);
     c->capacity = 0;
-    c->types = calloc((size_t)T, sizeof *c->types);
-    c->logits = malloc((size_t)(c->info.per_token ? T : 1) * (size_t)c->info.n_classes * sizeof *c->logits);
-    if (!c->types || !c->logits)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens of %" PRId32 " classes", T,
+    c->logits = malloc((size_t)n * (size_t)c->info.n_classes * sizeof *c->logits);
+    if (!c->logits)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens of %" PRId32 " classes", n,
                           c->info.n_classes);
-    c->capacity = T;
+    c->capacity = n;
     return CLEF_OK;
 }
 
 clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n,
                           const float **logits, clef_error *err)
 {
+    const clef__sequences s = {.ids = &ids, .types = types ? &types : NULL, .n_ids = &n, .n = 1};
+    const int32_t n_rows = c->info.per_token && n > 1 && n <= c->info.max_tokens ? n : 1;
     *logits = NULL;
-    clef_status status = check_text(c, ids, types, n, err);
+    clef_status status = make_room(c, n_rows, err);
     if (status == CLEF_OK)
-        status = clef__sequence_plan_for(&c->plan, n, err);
-    if (status == CLEF_OK)
-        status = make_room(c, err);
-    if (status != CLEF_OK)
-        return status;
-    const size_t n_bytes =
-        (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
-    status = clef__sequence_plan_run(&c->plan, ids, types ? types : c->types, 1, n, c->logits, n_bytes, err);
-    for (int32_t i = 0; status == CLEF_OK && i < (c->info.per_token ? n : 1); i++)
-        if (!clef__logits_finite(c->logits + (size_t)i * (size_t)c->info.n_classes, c->info.n_classes))
-            status = clef__fail_not_finite(n, err);
+        status = clef__sequences_run(&c->plan, &s, "logits", (size_t)n_rows * (size_t)c->info.n_classes,
+                                     c->logits, err);
     if (status == CLEF_OK)
         *logits = c->logits;
     return status;

@@ -26,12 +26,30 @@ static clef_status bound_batch(clef_sequence_plan *p, clef_graph *graph, clef_er
     return status;
 }
 
+static int has_columns(const clef_sequence_plan *p)
+{
+    return p->columns[0] != p->columns[1];
+}
+
+/* A second output: two columns of the first. */
+static void add_columns(const clef_sequence_plan *p, clef_graph *graph)
+{
+    clef_value *all = clef_graph_output(graph, 0, NULL), *parts[2];
+    const int32_t axis = clef_value_describe(all).shape.rank - 1;
+    for (int i = 0; i < 2; i++)
+        parts[i] = clef_slice(graph, all,
+                              &(clef_slice_opts){.axis = axis, .start = p->columns[i], .size = clef_n(1)});
+    clef_output(graph, "columns", clef_concat(graph, parts[0], parts[1], &(clef_concat_opts){.axis = axis}));
+}
+
 static clef_status compile_plan(clef_sequence_plan *p, clef_error *err)
 {
     clef_graph *graph;
     clef_status status = clef_model_build(p->model, &p->build, &graph, err);
     if (status != CLEF_OK)
         return status;
+    if (has_columns(p))
+        add_columns(p, graph);
     status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
         status = bound_batch(p, graph, err);
@@ -77,6 +95,20 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     return CLEF_OK;
 }
 
+clef_status clef__sequence_plan_width(const clef_sequence_plan *p, int32_t *width, clef_error *err)
+{
+    clef_graph *graph;
+    clef_build_opts opts = p->build;
+    opts.n_context = opts.n_batch = 1;
+    const clef_status status = clef_model_build(p->model, &opts, &graph, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_value_info v = clef_value_describe(clef_graph_output(graph, 0, NULL));
+    *width = (int32_t)v.shape.dim[v.shape.rank - 1].n;
+    clef_graph_destroy(graph);
+    return CLEF_OK;
+}
+
 static clef_status run_once(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B,
                             int32_t T, float *out, size_t n_bytes, clef_error *err)
 {
@@ -94,7 +126,7 @@ static clef_status run_once(clef_sequence_plan *p, const int32_t *ids, const int
         status = clef_plan_write(p->plan, p->io.pos, p->zeros, (size_t)B * sizeof *p->zeros, err);
     if (status == CLEF_OK)
         status = clef_plan_run(p->plan, err);
-    return status == CLEF_OK ? clef_plan_read(p->plan, 0, out, n_bytes, err) : status;
+    return status == CLEF_OK ? clef_plan_read(p->plan, has_columns(p), out, n_bytes, err) : status;
 }
 
 clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types,

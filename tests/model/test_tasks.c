@@ -300,7 +300,7 @@ TEST(classes_are_pytorchs)
     pair.types[0] = 2;
     check_error("type", clef_classify(c, pair.ids, pair.types, pair.n, &logits, &err), &err, CLEF_E_ARG,
                 "token 0 is of type 2");
-    check_error("none", clef_classify(c, pair.ids, NULL, 0, &logits, &err), &err, CLEF_E_ARG, "0 tokens");
+    check_error("none", clef_classify(c, pair.ids, NULL, 0, &logits, &err), &err, CLEF_E_ARG, "no tokens");
     pair.ids[2] = -1;
     check_error("id", clef_classify(c, pair.ids, NULL, pair.n, &logits, &err), &err, CLEF_E_ARG,
                 "token 2 is -1");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/cli/json.h"
+#include "tools/cli/lines.h"
 #include "tools/cli/terminal.h"
 #include "tools/embedding.h"
 #include "tools/inspect/npy.h"
@@ -34,52 +35,6 @@ static const cli_option embed_option_table[] = {
     {.names = NULL},
 };
 /* clang-format on */
-
-/** The texts of the command line, and the lines of a file, whose bytes are kept here. */
-typedef struct texts {
-    clef_span *spans;
-    int32_t n;
-    char *file;
-} texts;
-
-/* Lines end with \n or \r\n; the last one may have no end. */
-static int add_lines(texts *t, size_t n_bytes)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        n += t->file[i] == '\n';
-    if (n > INT32_MAX / 2)
-        return cli_fail(CLI_FAILED, "embed: %zu lines are too many", n);
-    clef_span *more = realloc(t->spans, ((size_t)t->n + n + 1) * sizeof *more);
-    if (!more)
-        return cli_fail(CLI_FAILED, "embed: out of host memory");
-    t->spans = more;
-    for (size_t at = 0; at < n_bytes;) {
-        const char *end = memchr(t->file + at, '\n', n_bytes - at);
-        const size_t length = end ? (size_t)(end - t->file) - at : n_bytes - at;
-        const size_t cr = length > 0 && t->file[at + length - 1] == '\r';
-        t->spans[t->n++] = (clef_span){t->file + at, length - cr};
-        at += length + 1;
-    }
-    return CLI_GO_ON;
-}
-
-static int collect_texts(texts *t, const embed_options *o, int32_t n_args, char **args)
-{
-    t->spans = malloc(((size_t)n_args + 1) * sizeof *t->spans);
-    if (!t->spans)
-        return cli_fail(CLI_FAILED, "embed: out of host memory");
-    for (int32_t i = 0; i < n_args; i++)
-        t->spans[t->n++] = (clef_span){args[i], strlen(args[i])};
-    size_t n_bytes = 0;
-    int rc = o->file ? cli_read_file(o->file, &t->file, &n_bytes) : CLI_GO_ON;
-    if (rc == CLI_GO_ON && o->file)
-        rc = add_lines(t, n_bytes);
-    if (rc == CLI_GO_ON && t->n == 0)
-        rc = cli_fail(o->file ? CLI_FAILED : CLI_USAGE, "embed: %s",
-                      o->file ? "the file holds no line" : "expected a TEXT or --file FILE");
-    return rc;
-}
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
@@ -128,7 +83,7 @@ static int write_result(const embed_options *o, const char *model, const float *
 }
 
 /* Measures the speed once kernels and plans are made; tokenising is included. */
-static int measure_rate(cli_embedding *e, const embed_options *o, const texts *t)
+static int measure_rate(cli_embedding *e, const embed_options *o, const cli_lines *t)
 {
     double best = 0;
     for (int32_t i = 0; i < o->n_repeats; i++) {
@@ -153,14 +108,14 @@ static int embed_run(const void *options, int32_t n_args, char **args)
 {
     const embed_options *o = options;
     cli_embedding e = {0};
-    texts t = {0};
+    cli_lines t = {0};
     float *rows = NULL;
     int64_t n_tokens = 0;
     if (o->json && o->npy)
         return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
     if (o->npy && !o->out && cli_terminal_stdout())
         return cli_fail(CLI_USAGE, "embed: --npy is binary; use --out FILE, or redirect stdout to a file");
-    int rc = collect_texts(&t, o, n_args - 1, args + 1);
+    int rc = cli_lines_collect(&t, "TEXT", n_args - 1, args + 1, o->file);
     if (rc == CLI_GO_ON)
         rc = cli_embedding_open(&e, &o->common, args[0]);
     const double begin = cli_terminal_seconds();
@@ -179,8 +134,7 @@ static int embed_run(const void *options, int32_t n_args, char **args)
                           clef_embedder_describe(e.embedder).n_dims, n_tokens);
     cli_embedding_finish(&e);
     free(rows);
-    free(t.spans);
-    free(t.file);
+    cli_lines_finish(&t);
     return rc;
 }
 

@@ -57,6 +57,60 @@ same "labels, the likeliest first" "$(list classes | tr ' ' '\n' | grep . | past
 near "the first one's probability" "$(list classes | tr ' ' '\n' | sort -rg | head -1)" "$(head -1 "$tmp/classes" | cut -f 2)"
 near "a pair of texts" "$(list pair_classes | tr ' ' '\n' | sort -rg | head -1)" "$("$CLEF" classify "$bert" "$text" "he loves it ." -q | head -1 | cut -f 2)"
 if "$CLEF" classify "$bert" "$text" --json -q | grep -qE '^\[\{"label": "[a-z ]+", "score": 0\.[0-9]+\}, .*\}\]$'; then ok "as JSON"; else fail "as JSON"; fi
+
+# ---- rerank ---------------------------------------------------------------------------------------------------------------------------
+# one_label NAME: the model with the first of its labels alone, as a cross-encoder.
+one_label() {
+  folder "$1"
+  rm "$tmp/$1/modules.json"
+  python3 - "$tmp/$1" <<'END' || fail "a model of one label"
+import json, struct, sys
+path = sys.argv[1] + "/model.safetensors"
+data = open(path, "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, data, all = json.loads(data[8 : 8 + n]), data[8 + n :], b""
+for name, t in header.items():
+    if name != "__metadata__":
+        begin, end = t["data_offsets"]
+        if name in ("classifier.weight", "classifier.bias"):
+            end, t["shape"][0] = begin + (end - begin) // t["shape"][0], 1
+        t["data_offsets"] = [len(all), len(all) + end - begin]
+        all += data[begin:end]
+text = json.dumps(header).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + all)
+config = json.load(open(sys.argv[1] + "/config.json"))
+config.update(architectures=["BertForSequenceClassification"], id2label={"0": "good"})
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+END
+}
+documents=("he loves it ." "the cat sleeps" "the sea")
+one_label ranker
+"$CLEF" convert "$tmp/ranker" "$tmp/ranker.gguf" -q || fail "a ranker as GGUF"
+for model in "$tmp/ranker" "$tmp/ranker.gguf"; do
+  "$CLEF" rerank "$model" "a cat" "${documents[@]}" -q >"$tmp/ranks" || fail "rerank"
+  same "the best document first" "1 0 2 the sea" "$(cut -f 2 "$tmp/ranks" | tr '\n' ' ')$(tail -1 "$tmp/ranks" | cut -f 3)"
+  near "its score" "$(list first_label | tr ' ' '\n' | grep . | sed -n 2p)" "$(head -1 "$tmp/ranks" | cut -f 1)"
+done
+printf 'the cat sleeps\nthe sea\n' >"$tmp/lines"
+same "documents of a file, the best one" "$(head -1 "$tmp/ranks")" "$("$CLEF" rerank "$tmp/ranker" "a cat" "${documents[0]}" --file "$tmp/lines" --top 1 -q)"
+if "$CLEF" rerank "$tmp/ranker" "a cat" "${documents[@]}" --json -q |
+  grep -qE '"usage": \{"prompt_tokens": 24, "total_tokens": 24\}, "results": \[\{"index": 1, "relevance_score": 0\.68820'; then ok "rankings as JSON"; else fail "rankings as JSON"; fi
+"$CLEF" rerank "$tmp/ranker" "a cat" "the sea" "$long" >"$tmp/ranks" 2>"$tmp/err" || fail "a long document"
+if grep -q "1 of 2 documents were cut to the model's 20 tokens" "$tmp/err"; then ok "a cut document is told"; else fail "a cut document is told: $(cat "$tmp/err")"; fi
+refused "a long document with --no-truncate" 1 "document 1 35 20" "$CLEF" rerank "$tmp/ranker" "a cat" "the sea" "$long" --no-truncate -q
+cp -r "$tmp/ranker" "$tmp/logits"
+echo '{"activation_fn": "torch.nn.modules.linear.Identity", "model_type": "CrossEncoder"}' >"$tmp/logits/config_sentence_transformers.json"
+same "logits are the scores where the files say so" "$("$CLEF" rerank "$tmp/ranker" "a cat" "the sea" --raw -q)" "$("$CLEF" rerank "$tmp/logits" "a cat" "the sea" -q)"
+sed -i 's/linear.Identity/activation.Tanh/' "$tmp/logits/config_sentence_transformers.json"
+refused "another activation" 1 "Tanh Sigmoid Identity" "$CLEF" rerank "$tmp/logits" "a cat" "the sea" -q
+refused "modules for vectors" 1 "Pooling Transformer" "$CLEF" rerank "$bert" "a cat" "the sea" -q
+folder three
+rm "$tmp/three/modules.json"
+refused "a model of three labels" 1 "one label 3 classify" "$CLEF" rerank "$tmp/three" "a cat" "the sea" -q
+refused "a model for rankings gives no vectors" 1 "rerank" "$CLEF" embed "$tmp/ranker.gguf" "a cat" -q
+refused "no document" 2 "DOCUMENT --file" "$CLEF" rerank "$tmp/ranker" "a cat" -q
+
+# ---- labels of tokens -----------------------------------------------------------------------------------------------------------------
 folder tokens
 sed -i 's/BertForMaskedLM/BertForTokenClassification/' "$tmp/tokens/config.json"
 same "a line a token" "a dog walks in the old house ." "$("$CLEF" classify "$tmp/tokens" "$text" -q | cut -f 1 | paste -sd ' ')"

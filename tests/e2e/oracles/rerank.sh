@@ -1,0 +1,5 @@
+# Rankings beside sentence-transformers' and transformers'.
+. "$(dirname "$0")/../lib.sh"
+python=$(oracle transformers) || skip "no transformers here (tools/oracles transformers)"
+HF_HUB_DISABLE_PROGRESS_BARS=1 "$python" "$CLEF_SOURCE/tests/e2e/oracles/rerank.py" "$CLEF" 1 2>"$tmp/err" || { fail "rankings"; tail -n 5 "$tmp/err"; }
+finish
