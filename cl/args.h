@@ -177,7 +177,8 @@ typedef struct conv_args {
 /* delta.cl: n = {B, T, H, E}. */
 #define DELTA_MAX_KEY 256
 typedef struct delta_args {
-    args_uint  n[4], group; /* heads of v for each head of k */
+    args_uint  n[4];
+    args_uint  group, n_k; /* head h of v reads head h / group % n_k of q and k */
     view_args  q, k, v, a, b; /* the dims of a and b are shifted right by one */
     args_uint  rates, bias, state, pos; /* offsets */
     args_uint  runs;                    /* offset; n[0] runs, if there are any */

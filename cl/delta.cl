@@ -1,5 +1,5 @@
-/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H, E]
- * and a, b [B, T, H], with n = {B, T, H, E}. For each head, token after token, with k' = k / |k| and q' = q /
+/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, n_k, D], v [B, T, H, E] and
+ * a, b [B, T, H], with n = {B, T, H, E}. For each head, token after token, with k' = k / |k| and q' = q /
  * |q| / sqrt(D):
  *   S = exp(rates softplus(a + bias)) S
  *   S += k' (v - k'^T S) sigmoid(b)
@@ -87,7 +87,7 @@ void gated_delta(const delta_args a, global float *out, global const float *q, g
     const uint e = (block * WG + get_local_id(0)) * COLUMNS;
     if (e >= E)
         return;
-    const uint n = E - e;
+    const uint n = E - e, of_k = h / a.group % a.n_k;
     const float rate = LOAD(RATE_TYPE, rates, a.rates + h), shift = LOAD(BIAS_TYPE, bias, a.bias + h);
 #if RUNS
     runs += a.runs + b * RUN_WORDS;
@@ -106,7 +106,7 @@ void gated_delta(const delta_args a, global float *out, global const float *q, g
         s[d] = is_kept ? load(state + d * (size_t)E, n) : (column)0.0f;
     for (uint step = 0; step < T; step++) {
         const uint row = RUNS ? first + step : b, t = RUNS ? 0 : step;
-        global const float *qt = q + at(&a.q, row, t, h / a.group), *kt = k + at(&a.k, row, t, h / a.group);
+        global const float *qt = q + at(&a.q, row, t, of_k), *kt = k + at(&a.k, row, t, of_k);
         const float scale_q = inverse_norm(qt, a.eps) / sqrt((float)D), scale_k = inverse_norm(kt, a.eps);
         const float x = number(by_a, &a.a, row, t, h) + shift,
                     decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));

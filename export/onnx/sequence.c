@@ -58,16 +58,18 @@ EMIT(causal_conv)
 /* ---- gated delta ----------------------------------------------------------------------------- */
 
 /* in / sqrt(|in|^2 + eps), each head standing for the H / Hk of v that share it: [B, T, H, D]. */
-static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_value *v, float eps)
+static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_value *v,
+                              const clef_gated_delta_opts *o)
 {
     const clef_dim *d = in->shape.dim, H = v->shape.dim[2], group = clef_n(H.n / d[2].n);
     const char *name = clef__onnx_value(x, in);
     const char *sum = ONNX(x, "ReduceSum", ONNX(x, "Mul", name, name), ONNX_I64S(x, -1));
-    const char *unit = ONNX(x, "Div", name, ONNX(x, "Sqrt", ONNX(x, "Add", sum, clef__onnx_f32(x, eps))));
+    const char *unit = ONNX(x, "Div", name, ONNX(x, "Sqrt", ONNX(x, "Add", sum, clef__onnx_f32(x, o->eps))));
     if (group.n == 1)
         return unit;
-    const clef_dim wide[] = {d[0], d[1], d[2], group, d[3]}, joined[] = {d[0], d[1], H, d[3]};
-    unit = ONNX(x, "Expand", clef__onnx_unsqueeze(x, unit, 3), clef__onnx_dims(x, wide, 5));
+    const clef_dim wide[] = {d[0], d[1], o->tiled ? group : d[2], o->tiled ? d[2] : group, d[3]},
+                   joined[] = {d[0], d[1], H, d[3]};
+    unit = ONNX(x, "Expand", clef__onnx_unsqueeze(x, unit, o->tiled ? 2 : 3), clef__onnx_dims(x, wide, 5));
     return clef__onnx_reshape(x, unit, &in->shape, joined, 4);
 }
 
@@ -116,7 +118,7 @@ EMIT(gated_delta)
     const clef_gated_delta_opts *o = (const void *)n->attr;
     const clef_value *const *in = (const clef_value *const *)n->in;
     const clef_dim n_sequences = n->shape.dim[0];
-    const char *q = unit_heads(x, in[Q], in[V], o->eps), *k = unit_heads(x, in[K], in[V], o->eps);
+    const char *q = unit_heads(x, in[Q], in[V], o), *k = unit_heads(x, in[K], in[V], o);
     q = ONNX(x, "Div", q, ONNX(x, "Sqrt", clef__onnx_f32(x, (float)in[Q]->shape.dim[3].n)));
     const char *pace =
         ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[A]), clef__onnx_value(x, in[BIAS])));

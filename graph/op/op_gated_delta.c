@@ -10,6 +10,7 @@ enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, RUNS, N_IN };
 
 static const clef_attr_def delta_attrs[] = {
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_gated_delta_opts, eps), NULL},
+    {"tiled", CLEF_ATTR_INT, offsetof(clef_gated_delta_opts, tiled), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -89,7 +90,7 @@ static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_
     for (int64_t d = 0; d < D; d++)
         s[d] = is_kept ? in[STATE].x[((run.sequence * H + h) * D + d) * E + e] : 0;
     for (int64_t t = run.first; t < run.first + run.rows; t++) {
-        const int64_t head = t * H + h, row = (t * Hk + h / (H / Hk)) * D;
+        const int64_t head = t * H + h, row = (t * Hk + (o->tiled ? h % Hk : h / (H / Hk))) * D;
         const double *q = in[Q].x + row, *k = in[K].x + row, a = in[A].x[head] + in[BIAS].x[h];
         const double by_q = inverse_norm(q, D, (double)o->eps) / sqrt((double)D),
                      by_k = inverse_norm(k, D, (double)o->eps);
@@ -133,7 +134,8 @@ static clef_status delta_lower(clef_lowering *lo, const clef_value *n, clef_erro
     uint32_t wg = clef__fit_local(lo, clef__n(lo, n, 0));
     wg = wg < GPU_ITEMS ? wg : GPU_ITEMS;
     const uint32_t columns = wg == 1 ? CPU_COLUMNS : wg;
-    delta_args args = {.group = clef__n(lo, n, 1) / clef__n(lo, in[Q], 1),
+    delta_args args = {.group = o->tiled ? 1 : clef__n(lo, n, 1) / clef__n(lo, in[Q], 1),
+                       .n_k = clef__n(lo, in[Q], 1),
                        .q = clef__view(lo, in[Q]),
                        .k = clef__view(lo, in[K]),
                        .v = clef__view(lo, in[V]),

@@ -344,7 +344,10 @@ typedef struct clef_gated_delta_in {
     clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos;
     clef_value *runs; /* NULL, or T is 1 and the rows are of several sequences: clef_causal_conv_of_runs() */
 } clef_gated_delta_in;
-typedef struct clef_gated_delta_opts { float eps; } clef_gated_delta_opts;
+typedef struct clef_gated_delta_opts {
+    float   eps;
+    int32_t tiled; /* 1: head h of v reads head h % Hk of q and k; 0: head h / (H / Hk) */
+} clef_gated_delta_opts;
 CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in,
                                       const clef_gated_delta_opts *opts);
 

@@ -87,6 +87,19 @@ clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
 /** x + residual_scale y: adds the result of a block to the residual stream. `name` names the sum:
  *  "attn_residual". */
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y, const char *name);
+/** Elements start .. start + size - 1 of an axis. */
+clef_value *clef__part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size);
+/** A state [n, rows, columns] for each sequence, in f32 whatever the cache's type. Beam search reorders it
+ *  like the cache. */
+clef_value *clef__memory(clef_builder *b, clef__state_role role, int32_t n, int32_t rows, int32_t columns);
+/** Each of the n channels of x [B, T, n] mixed with its last hp->linear_taps positions, by the role's weight
+ *  [n, taps] (and bias, if there is one). */
+clef_value *clef__short_conv(clef_builder *b, clef_value *x, clef_role role, int32_t n);
+/** 1 when a layer has a memory instead of a cache; marks it as such. */
+int  clef__layer_is_linear(const clef_hparams *hp, int32_t layer);
+void clef__set_linear(clef_hparams *hp, int32_t layer);
+/** 1 and an error if the graph has a padding mask, which a memory does not know. */
+int clef__refuses_padding(clef_builder *b);
 /** Learned position embeddings [T, d] of this step. The row of position 0 is number position_offset of the
  *  table. */
 clef_value *clef__learned_positions(clef_builder *b);

@@ -54,6 +54,8 @@ size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
     const size_t dim = (size_t)item->head_dim;
     if (item->order == CLEF_ROWS_FROM)
         return row + (size_t)item->first;
+    if (item->order == CLEF_ROWS_MAPPED)
+        return (size_t)item->map->source(item->hp, (int64_t)row);
     if (item->order == CLEF_ROWS_UNGROUPED)
         return ungrouped_row(item, row / dim) * dim + row % dim;
     if (item->order != CLEF_ROWS_PAIRED)
@@ -66,6 +68,8 @@ static size_t source_index(const clef__quantize_item *item, size_t i, size_t wid
 {
     if (item->order == CLEF_ROWS_TRANSPOSED)
         return i % width * (size_t)item->from->dims[1] + i / width;
+    if (item->order == CLEF_COLUMNS_MAPPED)
+        return i / width * width + (size_t)item->map->source(item->hp, (int64_t)(i % width));
     return clef__quantize_source_row(item, i / width) * width + i % width;
 }
 
@@ -73,24 +77,37 @@ static size_t source_index(const clef__quantize_item *item, size_t i, size_t wid
  * columns. */
 static void merge_rows(const clef__quantize_item *item, size_t first, size_t n, size_t width, float *x)
 {
-    for (int32_t i = 0; i < item->n_loras; i++)
+    for (int32_t i = 0; i < item->n_loras && item->order != CLEF_COLUMNS_MAPPED; i++)
         for (size_t r = 0; r < n; r++)
             clef__lora_add_row(item->loras[i], (int64_t)clef__quantize_source_row(item, first + r),
                                x + r * width);
 }
 
-/* Reads rows first .. first + n - 1 of the new tensor as floats. `whole` is the old tensor as floats, for
- * TRANSPOSED. */
+/* 1 where rows of the new tensor are made of the whole old one. */
+static int needs_whole(const clef__quantize_item *item)
+{
+    return item->order == CLEF_ROWS_TRANSPOSED || item->order == CLEF_COLUMNS_MAPPED;
+}
+
+/* The old tensor as floats. Adapters that change columns in another order are merged here. */
+static void decode_whole(const clef__quantize_item *item, size_t n_rows, size_t width, float *whole)
+{
+    clef_dtype_decode(item->from->dtype, item->data, n_rows * width, whole);
+    for (int32_t i = 0; i < item->n_loras && item->order == CLEF_COLUMNS_MAPPED; i++)
+        for (size_t r = 0; r < n_rows; r++)
+            clef__lora_add_row(item->loras[i], (int64_t)r, whole + r * width);
+}
+
+/* Reads rows first .. first + n - 1 of the new tensor as floats. `whole` is the old tensor as floats, if
+ * needs_whole(). */
 static void decode_rows(const clef__quantize_item *item, const float *whole, size_t first, size_t n,
                         size_t width, float *x)
 {
     const clef_tensor_info *from = item->from;
     const unsigned char *data = item->data;
-    if (item->order == CLEF_ROWS_TRANSPOSED) {
-        const size_t n_columns = (size_t)from->dims[1];
-        for (size_t r = 0; r < n; r++)
-            for (size_t c = 0; c < width; c++)
-                x[r * width + c] = whole[c * n_columns + first + r];
+    if (whole) {
+        for (size_t i = 0; i < n * width; i++)
+            x[i] = whole[source_index(item, first * width + i, width)];
         return;
     }
     for (size_t r = 0; r < n; r++)
@@ -120,7 +137,7 @@ typedef struct fault {
  * `blocks`. */
 typedef struct wave {
     const clef__quantize_item *item;
-    const float *whole; /* TRANSPOSED: the old tensor; else NULL */
+    const float *whole; /* the old tensor, if needs_whole(); else NULL */
     size_t width, first, rows, n_rows;
     float *x;
     unsigned char *blocks;
@@ -175,19 +192,19 @@ static clef_status code_rows(coding *c, const clef__quantize_item *item, size_t 
     const size_t pieces = (n_rows + w.rows - 1) / w.rows,
                  at_once = pieces < c->n_threads ? pieces : c->n_threads;
     const size_t room = at_once * w.rows < n_rows ? at_once * w.rows : n_rows;
-    float *whole = item->order == CLEF_ROWS_TRANSPOSED ? malloc(n_elements * sizeof *whole) : NULL;
+    float *whole = needs_whole(item) ? malloc(n_elements * sizeof *whole) : NULL;
     clef_status status = CLEF_OK;
     w.x = malloc(room * width * sizeof *w.x);
     w.blocks = malloc(room * out_row);
     const int checks = !c->keeps || item->n_loras; /* else nothing is narrowed */
     w.faults = checks ? calloc(at_once, sizeof *w.faults) : NULL;
     w.whole = whole;
-    if (!w.x || !w.blocks || (checks && !w.faults) || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
+    if (!w.x || !w.blocks || (checks && !w.faults) || (needs_whole(item) && !whole)) {
         status = clef__fail(c->err, CLEF_E_NOMEM, "no memory to code tensor %s", item->to.name);
         goto out;
     }
     if (whole)
-        clef_dtype_decode(item->from->dtype, item->data, n_elements, whole);
+        decode_whole(item, n_rows, width, whole);
     for (; w.first < n_rows && status == CLEF_OK; w.first += room) {
         const size_t n = n_rows - w.first < room ? n_rows - w.first : room,
                      n_parts = (n + w.rows - 1) / w.rows;
@@ -234,7 +251,8 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
     const size_t n_elements = blocks * (size_t)clef_dtype_block_elems(to->dtype);
     const int is_column =
-        to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
+        to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED ||
+                          item->order == CLEF_ROWS_MAPPED); /* a bias */
     clef_status status = CLEF_OK;
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
         item->n_loras == 0) {

@@ -25,6 +25,8 @@ typedef enum clef__row_order {
     CLEF_ROWS_UNGROUPED,  /* the old tensor has groups of some heads of q with their k and their v; the new
                              one has all rows of q, then all of k, then all of v */
     CLEF_ROWS_FROM,       /* row `first` and all later rows */
+    CLEF_ROWS_MAPPED,     /* by the family's map */
+    CLEF_COLUMNS_MAPPED,
     CLEF_ROWS_TRANSPOSED  /* the columns of the old tensor */
 } clef__row_order;
 
@@ -40,6 +42,8 @@ typedef struct clef__quantize_item {
     int32_t                 head_dim; /* PAIRED, UNGROUPED */
     int32_t                 n_heads, n_kv_heads; /* UNGROUPED */
     int32_t                 first;    /* FROM */
+    const clef_row_map     *map;      /* MAPPED */
+    const clef_hparams     *hp;       /* MAPPED */
     float                   shift;    /* added to every element */
     const clef_lora_target_info *loras[CLEF_QUANTIZE_LORAS]; /* what adapters add to `from` */
     int32_t                 n_loras;
@@ -80,9 +84,11 @@ clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantiz
 /** 1 if the file's positions begin at 0 and the rows before the first position are left out, as llama.cpp
  *  does for RoBERTa. */
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp);
-/** How GGUF orders the rows of a role's matrix: SAME, PAIRED or UNGROUPED. */
-clef__row_order clef__quantize_row_order(const clef_arch *arch, clef_role role);
-/** The row of the old tensor for row `row` of the new one; `item` gives order, head_dim and heads. */
+/** Sets how GGUF orders the rows of a role's matrix: SAME, PAIRED, UNGROUPED or MAPPED, with what that order
+ *  needs. */
+void clef__quantize_set_rows(const clef_model *model, const clef_arch *arch, clef_role role,
+                             clef__quantize_item *item);
+/** The row of the old tensor for row `row` of the new one; `item` gives the order. */
 size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row);
 /** GGUF's name for a folder's architecture. */
 const char *clef__quantize_arch(const clef_hparams *hp);

@@ -68,8 +68,8 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
     static const char *const kept[] = {
-        "position_embd.weight", "token_types.weight", "_norm.weight", "ffn_gate_inp.weight",
-        "attn_rel_b.weight",    "ssm_conv1d.weight",  ".bias"};
+        "position_embd.weight",      "token_types.weight", "_norm.weight",      "ffn_gate_inp.weight",
+        "ffn_gate_inp_shexp.weight", "attn_rel_b.weight",  "ssm_conv1d.weight", ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
@@ -98,6 +98,8 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
     }
     if (item.order == CLEF_ROWS_FROM)
         item.to.dims[0] -= item.first;
+    if (item.order == CLEF_ROWS_MAPPED && item.map->wanted)
+        item.to.dims[0] = item.map->wanted(item.hp);
     item.to.dtype = choose_dtype(m, type, &item);
     const int64_t elems = clef_dtype_block_elems(item.to.dtype),
                   bytes = clef_dtype_block_bytes(item.to.dtype);
@@ -129,14 +131,38 @@ static clef_status check_rows(const clef_model *m, const clef__quantize_item *it
                       wanted);
 }
 
-clef__row_order clef__quantize_row_order(const clef_arch *arch, clef_role role)
+void clef__quantize_set_rows(const clef_model *m, const clef_arch *arch, clef_role role,
+                             clef__quantize_item *item)
 {
+    item->hp = &m->hparams;
+    item->head_dim = m->hparams.head_dim;
+    item->n_heads = m->hparams.n_heads;
+    item->n_kv_heads = m->hparams.n_kv_heads;
+    for (item->map = arch->gguf_rows; item->map && item->map->source; item->map++)
+        if (item->map->role == role) {
+            item->order = item->map->of_columns ? CLEF_COLUMNS_MAPPED : CLEF_ROWS_MAPPED;
+            return;
+        }
+    item->map = NULL;
     if (role == CLEF_W_ATTN_QKV && arch->hf_grouped)
-        return CLEF_ROWS_UNGROUPED;
-    return (role == CLEF_W_ATTN_Q || role == CLEF_W_ATTN_K) &&
-                   arch->gguf_pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES
-               ? CLEF_ROWS_PAIRED
-               : CLEF_ROWS_SAME;
+        item->order = CLEF_ROWS_UNGROUPED;
+    else if ((role == CLEF_W_ATTN_Q || role == CLEF_W_ATTN_K) &&
+             arch->gguf_pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES)
+        item->order = CLEF_ROWS_PAIRED;
+    else
+        item->order = CLEF_ROWS_SAME;
+}
+
+static clef_status check_mapped(const clef_model *m, const clef__quantize_item *item, clef_error *err)
+{
+    const clef_tensor_info *t = item->from;
+    const int64_t wanted = item->map->stored(item->hp);
+    if (item->order == CLEF_ROWS_MAPPED)
+        return check_rows(m, item, wanted, err);
+    if (t->rank == 2 && t->dims[1] == wanted)
+        return CLEF_OK;
+    return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId64 " columns, expected %" PRId64,
+                      clef_model_path(m), t->name, t->rank == 2 ? t->dims[1] : 0, wanted);
 }
 
 /* What differs between GGUF and a folder in a tensor's layout. */
@@ -145,29 +171,23 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
 {
     const clef_hparams *hp = &m->hparams;
     const int64_t n_heads = role == CLEF_W_ATTN_Q ? hp->n_heads : hp->n_kv_heads, D = hp->head_dim;
-    item->head_dim = hp->head_dim;
-    item->n_heads = hp->n_heads;
-    item->n_kv_heads = hp->n_kv_heads;
+    clef__quantize_set_rows(m, arch, role, item);
     if (arch->hf_conv1d && item->from->rank == 2 &&
         (role == CLEF_W_ATTN_QKV || role == CLEF_W_ATTN_OUT || role == CLEF_W_FFN_UP ||
          role == CLEF_W_FFN_DOWN))
         item->order = CLEF_ROWS_TRANSPOSED;
     if (arch->hf_norm_offset && ends_with(item->name, "norm.weight") && role != CLEF_W_LINEAR_NORM)
         item->shift = 1;
-    const clef__row_order order = clef__quantize_row_order(arch, role);
-    if (order == CLEF_ROWS_UNGROUPED) {
-        item->order = order;
+    if (item->order == CLEF_ROWS_MAPPED || item->order == CLEF_COLUMNS_MAPPED)
+        return check_mapped(m, item, err);
+    if (item->order == CLEF_ROWS_UNGROUPED)
         return check_rows(m, item, (hp->n_heads + 2 * hp->n_kv_heads) * D, err);
-    }
     if (role == CLEF_W_POSITIONS && clef__quantize_cuts_positions(arch, hp)) {
         item->order = CLEF_ROWS_FROM;
         item->first = hp->position_offset;
         return check_rows(m, item, (int64_t)hp->n_context + hp->position_offset, err);
     }
-    if (order != CLEF_ROWS_PAIRED)
-        return CLEF_OK;
-    item->order = order;
-    return check_rows(m, item, n_heads * D, err);
+    return item->order == CLEF_ROWS_PAIRED ? check_rows(m, item, n_heads * D, err) : CLEF_OK;
 }
 
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp)

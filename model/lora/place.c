@@ -41,15 +41,6 @@ static const clef_tensor_info *find_in_model(const clef_model *m, const clef_arc
     return clef__model_find(m, longer);
 }
 
-/* Sets how GGUF orders the rows of a role's matrix. */
-static void set_rows(const clef_model *m, const clef_arch *arch, clef_role role, clef__quantize_item *rows)
-{
-    rows->order = clef__quantize_row_order(arch, role);
-    rows->head_dim = m->hparams.head_dim;
-    rows->n_heads = m->hparams.n_heads;
-    rows->n_kv_heads = m->hparams.n_kv_heads;
-}
-
 /* Finds the weight through its role, whose names in both formats are known. */
 static const clef_tensor_info *find_by_role(const clef_model *m, const clef_arch *arch, int32_t from_gguf,
                                             const char *module, clef__quantize_item *rows)
@@ -64,7 +55,7 @@ static const clef_tensor_info *find_by_role(const clef_model *m, const clef_arch
                 continue;
             clef__weight_name(arch, tables[k], (clef_role)role, m->is_gguf, layer, "weight", name);
             const clef_tensor_info *t = name[0] ? find_in_model(m, arch, name) : NULL;
-            set_rows(m, arch, (clef_role)role, rows);
+            clef__quantize_set_rows(m, arch, (clef_role)role, rows);
             if (t)
                 return t;
         }
@@ -89,6 +80,14 @@ static clef_status check_shape(const clef_model *m, const clef__lora_file *f, co
             (long long)n_in, (long long)n_out, t->name);
     out->n_in = (int32_t)n_in;
     out->n_out = (int32_t)n_out;
+    if (out->rows.order == CLEF_COLUMNS_MAPPED ||
+        (out->rows.order == CLEF_ROWS_MAPPED && n_out != out->rows.map->stored(out->rows.hp)))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: %.*s: GGUF has the numbers of %s in another order: expected an adapter in the "
+                          "model's own format",
+                          f->path, p->n_module, p->module, t->name);
+    if (out->rows.order == CLEF_ROWS_MAPPED)
+        return CLEF_OK;
     const int64_t heads =
         out->rows.order == CLEF_ROWS_PAIRED ? 1 : out->rows.n_heads + 2 * out->rows.n_kv_heads;
     if (out->rows.order != CLEF_ROWS_SAME &&

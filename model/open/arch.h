@@ -101,6 +101,16 @@ typedef struct clef_builder {
     clef_value           *layer_embed; /* Gemma 4: NULL, or the per-layer embedding [B, T, layers, p] */
 } clef_builder;
 
+/** The rows (or columns) of a role's matrix, where GGUF has them in another order than a folder, or only some
+ *  of them. A list ends with a NULL source. */
+typedef struct clef_row_map {
+    clef_role role;
+    int32_t   of_columns;
+    int64_t (*source)(const clef_hparams *hp, int64_t i); /* the folder's row for row i of GGUF's */
+    int64_t (*stored)(const clef_hparams *hp);            /* how many a folder has */
+    int64_t (*wanted)(const clef_hparams *hp);            /* how many GGUF has; NULL: all */
+} clef_row_map;
+
 /** How the tokens of an architecture see each other. */
 typedef enum clef_arch_kind {
     CLEF_DECODER, /* each token sees the tokens before it, through a cache */
@@ -149,6 +159,7 @@ struct clef_arch {
                                        read */
     /* NULL, or weights that a folder stores in another form; ends with a NULL join */
     const clef_join_rule *joins;
+    const clef_row_map     *gguf_rows; /* NULL, or the matrices that GGUF has in another order */
     clef_weight_names       decoder_weights; /* encoder-decoders: the decoder's names (weights has the
                                                 encoder's); else zero */
     /** Builds b->layer of a decoder that is embeddings, these layers and the head. NULL: `build` says all. */

@@ -54,6 +54,8 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 /** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model /
  *  n_heads. */
 void clef__json_sizes(clef_json_fields *f, clef_hparams *hp);
+/** The same without the feed-forward. */
+void clef__json_widths(clef_json_fields *f, clef_hparams *hp);
 /** The same under GPT-2's keys; head_dim is d_model / n_heads. */
 void clef__json_gpt2_sizes(clef_json_fields *f, clef_hparams *hp);
 /** Sets head_dim = d_model / n_heads; fails if there is a remainder. */

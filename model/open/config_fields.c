@@ -80,8 +80,13 @@ static void read_heads(clef_json_fields *f, clef_hparams *hp)
 
 void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
 {
-    hp->d_model = (int32_t)clef__json_need_int(f, "hidden_size", 1, CLEF_MAX_WIDTH);
+    clef__json_widths(f, hp);
     hp->d_ff = (int32_t)clef__json_need_int(f, "intermediate_size", 1, CLEF_MAX_WIDTH);
+}
+
+void clef__json_widths(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "hidden_size", 1, CLEF_MAX_WIDTH);
     hp->n_layers = (int32_t)clef__json_need_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS);
     hp->n_heads = (int32_t)clef__json_need_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS);
     hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);

@@ -122,7 +122,9 @@ void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint
     const clef_gguf_entry *e = find_entry(k, key);
     if (k->status != CLEF_OK || !e)
         return;
-    if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
+    const int32_t n_more = clef__key_int(k, "nextn_predict_layers", 0, CLEF_MAX_LAYERS, 0);
+    if (e->type == CLEF_GGUF_STRING || !e->is_array ||
+        (e->n != (uint64_t)n_layers && e->n != (uint64_t)(n_layers + n_more))) {
         k->status = clef__fail(k->err, CLEF_E_FORMAT,
                                "%s: key %s is not a list with a number for each of %" PRId32 " layers",
                                k->file, k->key, n_layers);

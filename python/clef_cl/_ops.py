@@ -173,12 +173,13 @@ class Ops:
 
     def gated_delta(self, q: Operand, k: Operand, v: Operand, a: Operand, b: Operand, rates: Operand, bias: Operand,
                     state: Operand, pos: Operand | None = None, runs: Operand | None = None, *,
-                    eps: float = 1e-6) -> Value:
-        """Linear attention by the gated delta rule (arXiv:2412.06464)."""
+                    eps: float = 1e-6, tiled: bool = False) -> Value:
+        """Linear attention by the gated delta rule (arXiv:2412.06464). tiled: head h of v reads head h % Hk of q and
+        k."""
         values = {"q": q, "k": k, "v": v, "a": a, "b": b, "rates": rates, "bias": bias, "state": state, "pos": pos,
                   "runs": runs}
         return self._op_of_struct(lib.clef_gated_delta, "clef_gated_delta_in", values, "clef_gated_delta_opts",
-                                  eps=eps)
+                                  eps=eps, tiled=int(tiled))
 
     # ---- norms ---------------------------------------------------------------------------------------------
 

@@ -224,6 +224,9 @@ static clef_status write_reordered(const adapter *a, const clef_tensor_info *t,
 {
     const size_t n = (size_t)t->dims[0], r = (size_t)t->dims[1];
     const clef_hparams *hp = &a->model->hparams;
+    if (rows->map)
+        return clef__fail(a->err, CLEF_E_UNSUPPORTED,
+                          "%s: GGUF has its numbers in another order: expected a model in a folder", t->name);
     const int64_t heads = rows->order == CLEF_ROWS_PAIRED ? 1 : hp->n_heads + 2 * hp->n_kv_heads;
     if (rows->head_dim % 2 != 0 || t->dims[0] % (heads * rows->head_dim) != 0)
         return clef__fail(a->err, CLEF_E_SHAPE, "%s: %lld rows are not whole heads of %d", t->name,
@@ -243,12 +246,8 @@ static clef_status write_tensor(void *user, const clef_tensor_info *t, clef_os_f
     const adapter *a = user;
     const int32_t i = (int32_t)(t - a->tensors);
     const clef_lora_matrices *m = &a->matrices[i / 2];
-    const clef_hparams *hp = &a->model->hparams;
-    const clef__quantize_item rows = {.order =
-                                          clef__quantize_row_order(a->arch, a->modules[a->of[i / 2]].role),
-                                      .head_dim = hp->head_dim,
-                                      .n_heads = hp->n_heads,
-                                      .n_kv_heads = hp->n_kv_heads};
+    clef__quantize_item rows = {.order = CLEF_ROWS_SAME};
+    clef__quantize_set_rows(a->model, a->arch, a->modules[a->of[i / 2]].role, &rows);
     if (i % 2 && a->model->is_gguf && rows.order != CLEF_ROWS_SAME)
         return write_reordered(a, t, &rows, m->b, file);
     return clef__write_floats(file, t->name, t->dtype, i % 2 ? m->b : m->a,

@@ -24,6 +24,9 @@ GROUPED = dict(WIDE, num_key_value_heads=2, max_position_embeddings=128)
 STACKS = dict(vocab_size=V, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
               encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=1, decoder_start_token_id=2,
               eos_token_id=2, forced_eos_token_id=None)
+LINEAR = dict(head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2,
+              linear_num_value_heads=4)
+GATED_MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
 YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
 FAMILIES = {  # the class's name, and what its configuration is made of
     "gpt2": ("GPT2", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4)),
@@ -54,8 +57,9 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "gemma4": ("Gemma4Text", dict(GROUPED, head_dim=8, global_head_dim=16, sliding_window=8, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "full_attention"], vocab_size_per_layer_input=V, hidden_size_per_layer_input=8,
         num_kv_shared_layers=0, enable_moe_block=False)),
-    "qwen3_5": ("Qwen3_5Text", dict(GROUPED, head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8,
-                                    linear_num_key_heads=2, linear_num_value_heads=4)),
+    "qwen3_next": ("Qwen3Next", dict(GROUPED, **LINEAR, **GATED_MOE)),
+    "qwen3_5": ("Qwen3_5Text", dict(GROUPED, **LINEAR)),
+    "qwen3_5_moe": ("Qwen3_5MoeText", dict(GROUPED, **LINEAR, **GATED_MOE)),
     "falcon": ("Falcon", dict(vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
                               new_decoder_architecture=True, alibi=False)),
     "deepseek_v2": ("DeepseekV2", dict(WIDE, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=1,

@@ -56,6 +56,8 @@ def rope(kind, **more):
 T5 = {"vocab_size": V, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
       "decoder_start_token_id": 0}
 MOE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
+LINEAR = {"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 16,
+          "linear_value_head_dim": 16, "shared_expert_intermediate_size": 40}
 # name: (class, configuration, tokenizer)
 FAMILIES = {
     "gpt2": ("GPT2LMHead", {"vocab_size": V, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_ctx": 128}, "bpe"),
@@ -71,6 +73,9 @@ FAMILIES = {
     "qwen3": ("Qwen3ForCausalLM", sizes(head_dim=32), "bpe"),
     "qwen3-yarn": ("Qwen3ForCausalLM", sizes(head_dim=16, rope_parameters=YARN), "bpe"),
     "qwen3moe": ("Qwen3MoeForCausalLM", sizes(head_dim=16, norm_topk_prob=True, **MOE), "bpe"),
+    "qwen3next": ("Qwen3NextForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
+    "qwen35": ("Qwen3_5ForCausalLM", sizes(**LINEAR), "bpe"),
+    "qwen35moe": ("Qwen3_5MoeForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
     "gpt-oss": ("GptOssForCausalLM", sizes(head_dim=16, sliding_window=16, num_hidden_layers=4,
                                            rope_parameters={**YARN, "truncate": False}, **MOE), "bpe"),
     "deepseek2": ("DeepseekV2ForCausalLM", sizes(
@@ -198,6 +203,7 @@ def convert_as_others(name, to, config):
                                                                                                   "use_parallel_residual")}}
     out = f"{to}.others.gguf"
     cls = conversion.get_model_class(hp["architectures"][0])
+    cls.no_mtp = True  # the models have no layers that predict further tokens
     with torch.inference_mode():
         cls(Path(to), gguf.LlamaFileType.ALL_F32, Path(out), use_temp_file=False, eager=True, hparams=hp).write()
     return out
