@@ -7,6 +7,8 @@
 #include <string.h>
 
 static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, NULL, 0, 0}};
+/* VaultGemma (arXiv:2510.15001): Gemma 2 without the norms of the blocks' results. */
+static const clef_arch_alias vault_names[] = {{"vaultgemma", "vaultgemma", 2, 1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias gemma2_names[] = {
     {"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
 
@@ -20,6 +22,11 @@ static const char *const gemma2_weights[CLEF_N_ROLES] = {
     [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
     [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
+static const char *const vault_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD, CLEF_HF_ATTENTION,
+    CLEF_HF_GATED_MLP, [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm"};
+
 static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 {
     return clef__sequential_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
@@ -28,7 +35,7 @@ static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 /* Gemma 2 has the window in even layers, Gemma 3 in all but every sixth. */
 static void default_windows(clef_hparams *hp)
 {
-    if (strcmp(hp->arch, "gemma2") == 0)
+    if (strcmp(hp->arch, "gemma3_text") != 0)
         clef__slide_layers(hp, 0, 2);
     else
         clef__slide_but(hp, -1, 6);
@@ -65,7 +72,7 @@ static void gemma3_read_layers(clef_json_fields *f, clef_hparams *hp)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    const int is_2 = strcmp(hp->arch, "gemma2") == 0;
+    const int is_2 = strcmp(hp->arch, "gemma3_text") != 0;
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
@@ -128,6 +135,17 @@ const clef_arch clef__arch_gemma = {
 const clef_arch clef__arch_gemma2 = {
     .names = gemma2_names,
     .weights = {.hf = gemma2_weights},
+    .hf_prefix = "model.",
+    .hf_norm_offset = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = gemma_layer,
+};
+
+const clef_arch clef__arch_vaultgemma = {
+    .names = vault_names,
+    .weights = {.hf = vault_weights},
     .hf_prefix = "model.",
     .hf_norm_offset = 1,
     .read_json = read_json,

@@ -1,6 +1,10 @@
 /* Granite (IBM 2024) scales embeddings, scores, the blocks' results, and logits. */
+#include <string.h>
+
 #include "model/arch/layers.h"
 
+static const clef_arch_alias granite_moe_names[] = {
+    {"granitemoe", "granitemoe", 1, 2}, {"granitemoeshared", NULL, 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
 
 static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
@@ -28,5 +32,57 @@ const clef_arch clef__arch_granite = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = granite_read_json,
     .read_gguf = granite_read_gguf,
+    .layer = clef__llama_layer,
+};
+
+/* ---- with experts ---------------------------------------------------------------------------- */
+
+static const char *const granite_moe_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.router.layer",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.gate_linear",
+    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.up_linear",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.output_linear",
+    [CLEF_W_SHARED_GATE] = "layers.%d.shared_mlp.gate_linear",
+    [CLEF_W_SHARED_UP] = "layers.%d.shared_mlp.up_linear",
+    [CLEF_W_SHARED_DOWN] = "layers.%d.shared_mlp.output_linear"};
+
+#define IN "block_sparse_moe.input_linear.weight"
+#define OUT "block_sparse_moe.output_linear.weight"
+static const clef_join_rule granite_moe_joins[] = {
+    {&clef__join_half, IN, OUT, "block_sparse_moe.gate_linear.weight", 0, 2},
+    {&clef__join_half, IN, OUT, "block_sparse_moe.up_linear.weight", 1, 2},
+    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.gate_linear.weight", 0, 2},
+    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.up_linear.weight", 1, 2},
+    {NULL, NULL, NULL, NULL, 0, 0}};
+
+static void granite_moe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    granite_read_json(f, hp);
+    clef__json_experts(f, hp, "num_local_experts", 8, 2);
+    hp->d_ff_expert = hp->d_ff;
+    hp->d_ff_shared = (int32_t)clef__json_int(f, "shared_intermediate_size", 0, CLEF_MAX_WIDTH, 0);
+    hp->router = CLEF_ROUTER_CHOSEN;
+    if (strcmp(hp->arch, "granitemoe") == 0)
+        hp->d_ff_shared = 0;
+}
+
+static void granite_moe_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    granite_read_gguf(k, hp);
+    hp->router = CLEF_ROUTER_CHOSEN;
+    hp->d_ff_shared = clef__key_int(k, "expert_shared_feed_forward_length", 0, CLEF_MAX_WIDTH, 0);
+}
+
+const clef_arch clef__arch_granite_moe = {
+    .names = granite_moe_names,
+    .weights = {.hf = granite_moe_weights},
+    .hf_prefix = "model.",
+    .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
+    .joins = granite_moe_joins,
+    .read_json = granite_moe_read_json,
+    .read_gguf = granite_moe_read_gguf,
     .layer = clef__llama_layer,
 };

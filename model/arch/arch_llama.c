@@ -42,13 +42,21 @@ clef_value *clef__llama_layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, clef__experts_or_gated);
 }
 
-void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta)
+void clef__json_llama_with(clef_json_fields *f, clef_hparams *hp, double theta, double eps, double partial)
 {
     clef__json_sizes(f, hp);
-    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, eps);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    clef__json_rope(f, hp, theta);
+    if (partial > 0)
+        clef__json_partial_rope(f, hp, theta, partial);
+    else
+        clef__json_rope(f, hp, theta);
+}
+
+void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta)
+{
+    clef__json_llama_with(f, hp, theta, 1e-6, 0);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -12,6 +12,9 @@ static const clef_arch_alias qwen_names[] = {
     {NULL, NULL, 0, 0},
 };
 
+/* An expert of all tokens, with a weight of its own. */
+static const clef_arch_alias qwen2_moe_names[] = {{"qwen2_moe", "qwen2moe", -1, -1}, {NULL, NULL, 0, 0}};
+
 /* The text models of those that see pictures. In texts all parts of their RoPE have the token's position. */
 static const clef_arch_alias qwen2_vl_names[] = {
     {"qwen2_vl_text", "qwen2vl", 151643, 151645},
@@ -23,6 +26,20 @@ static const clef_arch_alias qwen2_vl_names[] = {
 static const clef_arch_alias qwen3_vl_names[] = {{"qwen3_vl_text", "qwen3vl", -1, -1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias qwen3_vl_moe_names[] = {{"qwen3_vl_moe_text", "qwen3vlmoe", -1, -1},
                                                      {NULL, NULL, 0, 0}};
+
+static const char *const qwen2_moe_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
+    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj",
+    [CLEF_W_SHARED_ROUTER] = "layers.%d.mlp.shared_expert_gate",
+    [CLEF_W_SHARED_GATE] = "layers.%d.mlp.shared_expert.gate_proj",
+    [CLEF_W_SHARED_UP] = "layers.%d.mlp.shared_expert.up_proj",
+    [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_expert.down_proj"};
 
 static const char *const qwen3_vl_moe_weights[CLEF_N_ROLES] = {
     CLEF_HF_EMBED_AND_HEAD,
@@ -129,5 +146,38 @@ const clef_arch clef__arch_qwen3_vl_moe = {
     .joins = qwen3_vl_moe_joins,
     .read_json = qwen3_vl_moe_read_json,
     .read_gguf = clef__llama_read_gguf,
+    .layer = clef__llama_layer,
+};
+
+/* Unless the file lists the types of layers, every second one of the first has the window. */
+static void qwen2_moe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const int32_t first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
+    const int slides = clef__json_bool(f, "use_sliding_window", 0);
+    clef__json_llama(f, hp, 10000);
+    if (slides)
+        clef__json_window(f, hp, 4096);
+    if (!clef__json_layer_types(f, hp, NULL))
+        for (int32_t i = 0; slides && i < hp->n_layers && i < first; i += 2)
+            hp->sliding_layers[i / 32] |= 1u << (i % 32);
+    clef__json_experts(f, hp, "num_experts", 60, 4);
+    hp->d_ff_expert = (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, 1408);
+    hp->d_ff_shared = (int32_t)clef__json_int(f, "shared_expert_intermediate_size", 1, CLEF_MAX_WIDTH, 5632);
+    hp->router = clef__json_bool(f, "norm_topk_prob", 0) ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
+    refuse_dense_layers(f);
+}
+
+static void qwen2_moe_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->router = clef__key_router(k, CLEF_ROUTER_ALL);
+    hp->d_ff_shared = clef__key_int(k, "expert_shared_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
+}
+
+const clef_arch clef__arch_qwen2_moe = {
+    .names = qwen2_moe_names,
+    .weights = {.hf = qwen2_moe_weights},
+    .hf_prefix = "model.",
+    .read_json = qwen2_moe_read_json,
+    .read_gguf = qwen2_moe_read_gguf,
     .layer = clef__llama_layer,
 };

@@ -150,6 +150,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     if (arch->kind == CLEF_ENCODER)
         clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
     put_window(k, hp, arch->kind == CLEF_ENCODER);
+    if (hp->attention_beta > 0)
+        put_float(k, "attention.temperature_scale", (double)hp->attention_beta);
     if (hp->clip_qkv > 0)
         put_float(k, "attention.clamp_kqv", (double)hp->clip_qkv);
 }
@@ -251,7 +253,8 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         written.position_offset = 0;
     leave_out_unused(&written);
     stated = written;
-    if (strcmp(k.arch, "granite") == 0 && hp->logit_scale > 0) /* its logit_scale divides */
+    const int is_granite = strncmp(k.arch, "granite", strlen("granite")) == 0;
+    if (is_granite && hp->logit_scale > 0) /* its logit_scale divides */
         stated.logit_scale = 1 / hp->logit_scale;
     if (arch->kind != CLEF_SEQ2SEQ)
         stated.n_decoder_layers = 0;
@@ -266,7 +269,8 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     put_router(&k, hp, arch);
     if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
         put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));
-    if (clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER))
+    if (hp->d_ff_shared > 0 &&
+        (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
         put_int(&k, "expert_shared_feed_forward_length", hp->d_ff_shared);
     else if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);

@@ -171,10 +171,18 @@ struct clef_arch {
     clef_value *(*decode)(clef_builder *b);
 };
 
+/** EXAONE 4's windows and RoPE, by config.json and by GGUF's keys. */
+void clef__json_exaone4(clef_json_fields *f, clef_hparams *hp);
+void clef__exaone4_read_gguf(clef_gguf_keys *k, clef_hparams *hp);
+/** Hunyuan's keys of config.json. */
+void clef__json_hunyuan(clef_json_fields *f, clef_hparams *hp);
 /** Llama's names, keys of config.json (theta: of an absent rope_theta) and reader of GGUF's keys, which many
  *  families use. The last one says that the weights of a token's experts are normed. */
 extern const char *const clef__llama_weights[CLEF_N_ROLES];
 void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta);
+/** The same with another default of rms_norm_eps, and RoPE of a part of each head (partial: by default; 0: of
+ *  whole heads). */
+void clef__json_llama_with(clef_json_fields *f, clef_hparams *hp, double theta, double eps, double partial);
 void clef__llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp);
 
 enum { CLEF_WEIGHT_NAME_BYTES = 192 };

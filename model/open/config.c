@@ -78,6 +78,14 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
+void clef__rope_in_windows(clef_hparams *hp)
+{
+    memset(hp->no_rope_layers, 0, sizeof hp->no_rope_layers);
+    for (int32_t i = 0; hp->sliding_window > 0 && i < hp->n_layers; i++)
+        if (!clef__layer_slides(hp, i))
+            hp->no_rope_layers[i / 32] |= 1u << (i % 32);
+}
+
 /* ---- token ids ------------------------------------------------------------------------------- */
 
 static int has_failed(const clef_json_fields *f)
@@ -169,6 +177,7 @@ static const struct {
     {"mixtral gpt_oss", "num_experts", "num_local_experts"},
     {"qwen3_moe qwen3_vl_moe_text", "num_local_experts", "num_experts"},
     {"deepseek_v2", "num_experts", "n_routed_experts"},
+    {"olmoe", "num_local_experts", "num_experts"},
 };
 
 static int is_among(const char *list, const char *word)

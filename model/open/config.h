@@ -95,6 +95,8 @@ void clef__json_window_everywhere(clef_json_fields *f, clef_hparams *hp, int32_t
 /** Reads hp->n_experts from `key` and n_experts_used from num_experts_per_tok, with the class's defaults. */
 void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
                         int32_t missing_used);
+/** Leaves RoPE out of the layers without a sliding window, in models that have one. */
+void clef__rope_in_windows(clef_hparams *hp);
 /** Refuses keys that are null, were asked for and are not listed as NULLABLE. f->seen is set. */
 void clef__json_check_nulls(clef_json_fields *f);
 /** The same, and refuses keys that no reader asked for and that may only have another value

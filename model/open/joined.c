@@ -158,6 +158,22 @@ static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with,
         }
 }
 
+static int rows_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                      clef_tensor_info *out)
+{
+    (void)with;
+    *out = (clef_tensor_info){.dtype = of->dtype, .rank = 2, .dims = {of->dims[0] / step, of->dims[1]}};
+    return of->rank == 2 && clef_dtype_block_elems(of->dtype) == 1 && of->dims[0] % step == 0;
+}
+
+static void rows_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                      int64_t i, unsigned char *to)
+{
+    const size_t n = (size_t)(of->dims[1] * clef_dtype_block_bytes(of->dtype));
+    (void)with;
+    memcpy(to, (const unsigned char *)of->data + (size_t)(first * (of->dims[0] / step) + i) * n, n);
+}
+
 static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
                        clef_tensor_info *out)
 {
@@ -223,6 +239,7 @@ static void latent_fill(const clef_tensor_info *of, const clef_tensor_info *with
 }
 
 const clef_join clef__join_half = {half_shape, half_fill, 0};
+const clef_join clef__join_rows = {rows_shape, rows_fill, 0};
 const clef_join clef__join_down = {down_shape, down_fill, 0};
 const clef_join clef__join_rates = {rates_shape, rates_fill, 0};
 const clef_join clef__join_columns = {columns_shape, columns_fill, 0};

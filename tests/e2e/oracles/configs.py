@@ -28,6 +28,18 @@ LINEAR = dict(head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_va
               linear_num_value_heads=4)
 GATED_MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
 YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
+VISION = {"Qwen2VL": dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, patch_size=4),
+          "Qwen3": dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4, out_hidden_size=32,
+                        num_position_embeddings=16, deepstack_visual_indexes=[0]),
+          "Mistral3": dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                           head_dim=8, image_size=16, patch_size=8)}
+
+
+def wrapped(**text):
+    """A text model within one that also sees pictures."""
+    return {"text_config": dict(GROUPED, **text)}
+
+
 FAMILIES = {  # the class's name, and what its configuration is made of
     "gpt2": ("GPT2", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4)),
     "gptj": ("GPTJ", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
@@ -65,6 +77,31 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "deepseek_v2": ("DeepseekV2", dict(WIDE, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=1,
                                        moe_intermediate_size=16, n_shared_experts=1, kv_lora_rank=16, q_lora_rank=None, v_head_dim=8,
                                        qk_nope_head_dim=8, qk_rope_head_dim=8, first_k_dense_replace=1, topk_group=1)),
+    "qwen2_moe": ("Qwen2Moe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                   shared_expert_intermediate_size=24)),
+    "arcee": ("Arcee", dict(GROUPED)),
+    "nemotron": ("Nemotron", dict(GROUPED)),
+    "seed_oss": ("SeedOss", dict(GROUPED, head_dim=16)),
+    "ernie4_5": ("Ernie4_5", dict(GROUPED, head_dim=16)),
+    "helium": ("Helium", dict(GROUPED, head_dim=8)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", dict(GROUPED, head_dim=16)),
+    "glm": ("Glm", dict(GROUPED, head_dim=16, pad_token_id=0)),
+    "glm4": ("Glm4", dict(GROUPED, head_dim=16, pad_token_id=0)),
+    "exaone4": ("Exaone4", dict(GROUPED, head_dim=16, num_hidden_layers=4, sliding_window=8)),
+    "granitemoe": ("GraniteMoe", dict(GROUPED, logits_scaling=2.0, attention_multiplier=0.1, num_local_experts=4)),
+    "granitemoeshared": ("GraniteMoeShared", dict(GROUPED, num_local_experts=4, shared_intermediate_size=24)),
+    "vaultgemma": ("VaultGemma", dict(GROUPED, head_dim=8, sliding_window=8)),
+    "olmo": ("Olmo", dict(GROUPED, clip_qkv=1.0, pad_token_id=0)),
+    "olmo3": ("Olmo3", dict(GROUPED, sliding_window=8, num_hidden_layers=4, pad_token_id=0)),
+    "olmoe": ("Olmoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, pad_token_id=0)),
+    "cohere2": ("Cohere2", dict(GROUPED, sliding_window=8, num_hidden_layers=4)),
+    "ministral3": ("Mistral3", wrapped(model_type="ministral3", head_dim=8, rope_parameters=dict(
+        YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1, max_position_embeddings=128))),
+    "qwen2_vl": ("Qwen2VL", wrapped(rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[2, 1, 1]))),
+    "qwen3_vl": ("Qwen3VL", wrapped(head_dim=16, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[4, 2, 2]))),
+    "qwen3_vl_moe": ("Qwen3VLMoe", wrapped(
+        head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[4, 2, 2]))),
     "bert": ("Bert", dict(WIDE, max_position_embeddings=64)),
     "roberta": ("Roberta", dict(WIDE, max_position_embeddings=66)),
     "electra": ("Electra", dict(WIDE, max_position_embeddings=64, embedding_size=16)),
@@ -77,7 +114,8 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "t5": ("T5", dict(vocab_size=V, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)),
 }
 KINDS = {"Bert": "MaskedLM", "Bart": "Seq2SeqLM", "M2M100": "Seq2SeqLM", "T5": "Seq2SeqLM", "Roberta": "MaskedLM",
-         "Electra": "MaskedLM", "MPNet": "MaskedLM", "Albert": "MaskedLM", "ModernBert": "MaskedLM", "MBart": "Seq2SeqLM"}
+         "Electra": "MaskedLM", "MPNet": "MaskedLM", "Albert": "MaskedLM", "ModernBert": "MaskedLM", "MBart": "Seq2SeqLM",
+         "Mistral3": "ImageTextToText", "Qwen2VL": "ImageTextToText", "Qwen3VL": "ImageTextToText", "Qwen3VLMoe": "ImageTextToText"}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "quick_gelu"]
 SCALINGS = [dict(factor=2.0, rope_type="linear"), dict(factor=2.0, rope_type="dynamic"), YARN, dict(YARN, truncate=False),
             dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16),
@@ -113,6 +151,9 @@ def others(value):
 def mutate(config, foreign, rnd):
     """A changed copy, and how it was changed."""
     c = copy.deepcopy(config)
+    if "text_config" in c:
+        c["text_config"], change = mutate(c["text_config"], foreign, rnd)
+        return c, change
     how, rope = rnd.randrange(6), c.get("rope_parameters")
     key = rnd.choice([k for k in c if k not in ("model_type", "architectures")])
     if how == 0:
@@ -168,6 +209,9 @@ def check_family(clef, name, n, seed, foreign, root):
     model_class, sizes = FAMILIES[name]
     auto = getattr(hf, "AutoModelFor" + KINDS.get(model_class, "CausalLM"))
     torch.manual_seed(seed)
+    if "text_config" in sizes:
+        vision = next(v for k, v in VISION.items() if model_class.startswith(k))
+        sizes = dict(sizes, vision_config=vision, tie_word_embeddings=False)
     rnd, folder, bad, same = random.Random(f"{name}{seed}"), os.path.join(root, name), [], 0
     spread(auto.from_config(getattr(hf, model_class + "Config")(**sizes))).save_pretrained(folder)
     numbers = np.random.default_rng(seed)
@@ -209,6 +253,8 @@ def main():
     foreign = {"clip_qkv": 2.0, "logit_scale": 0.5, "is_causal": False, "attention_bias": True, "mlp_bias": True, "head_dim": 16,
                "partial_rotary_factor": 0.5, "use_bidirectional_attention": True, "scale_attn_weights": False, "zzz": 1}
     for model_class, sizes in FAMILIES.values():
+        if "text_config" in sizes:
+            continue
         foreign.update({k: v for k, v in getattr(hf, model_class + "Config")(**sizes).to_dict().items() if v is not None})
     for key in ("model_type", "architectures", "transformers_version", "dtype", "rope_parameters", "vocab_size"):
         foreign.pop(key, None)
