@@ -12,10 +12,7 @@
 #include "model/open/declared.h"
 #include "model/open/end_tokens.h"
 #include "model/open/joined.h"
-#include "model/open/no_weights.h"
 #include "model/open/published.h"
-#include "model/open/unread.h"
-#include "model/open/wrapper.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };

@@ -26,7 +26,7 @@ struct clef_model {
     clef_safetensors *shards; /* else */
     size_t            n_shards;
     json_t           *config; /* config.json, or the text model's part of it */
-    const char       *text_prefix; /* NULL, or that of the text model's tensors (model/open/wrapper.h) */
+    const char       *text_prefix; /* NULL, or that of the text model's tensors (clef__find_text_prefix) */
 
     clef_tensor_info        *tensors; /* of all files; names and data are borrowed from the files */
     int32_t                  n_tensors;
@@ -55,6 +55,29 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 
 /** What the files say of a classifier, of a GGUF file: reads it into model->classifier. */
 clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
+
+/* ---- folders of models that also read pictures or sound (model/open/wrapper.c) ---- */
+
+/** Replaces a config.json that has a text_config by the configuration of its text model, with the outer keys
+ *  that hold for it. Leaves any other as it is. CLEF_OK, CLEF_E_NOMEM. */
+clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *err);
+/** Sets m->text_prefix, which is before the names of the text model's tensors in place of "model.". */
+void clef__find_text_prefix(clef_model *m);
+/** Writes the stored name of the text model's tensor `name` to `out`. Returns 0 if it is the same. */
+int clef__text_name(const clef_model *m, const char *name, char *out, size_t capacity);
+/** 1 for a tensor that is not of the text model. */
+int clef__is_left_out(const clef_model *m, const char *name);
+
+/** Fails with CLEF_E_UNSUPPORTED if an opened model has a tensor that its graph does not read and that is not
+ *  known to change nothing: buffers, heads, other modalities. A model whose graph cannot be built is not
+ *  checked; building it says why. CLEF_E_NOMEM. */
+clef_status clef__check_unread_tensors(const clef_model *model, clef_error *err);
+
+/** Fails with CLEF_E_NOT_FOUND and "folder: lacks", then the files there that hold weights in another way,
+ *  and what to do with them.
+ *
+ *  lacks  "has no config.json" */
+clef_status clef__no_weights(const char *folder, const char *lacks, clef_error *err);
 
 /** 1 if both tensors have the same dtype and bytes. Reads the bytes. */
 int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);

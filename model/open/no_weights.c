@@ -1,4 +1,4 @@
-#include "model/open/no_weights.h"
+#include "model/open/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

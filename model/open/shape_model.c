@@ -8,7 +8,6 @@
 #include "model/open/declared.h"
 #include "model/open/families.h"
 #include "model/open/model.h"
-#include "model/open/wrapper.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };

@@ -1,5 +1,5 @@
 /* Stored tensors that nothing reads (model/open/unread.h). */
-#include "model/open/unread.h"
+#include "model/open/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include "model/open/arch.h"
 #include "model/open/joined.h"
 #include "model/open/model.h"
-#include "model/open/wrapper.h"
 
 /* Beginnings of names, with or without a prefix of the family: parts for pictures, sound and several tokens
  * at once. */

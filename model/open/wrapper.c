@@ -1,4 +1,6 @@
-#include "model/open/wrapper.h"
+/* Folders of models that also read pictures or sound ("Gemma3ForConditionalGeneration"): the text model in
+ * them is opened, the other parts are left out. */
+#include "model/open/model.h"
 
 #include <stdio.h>
 #include <string.h>
