@@ -194,12 +194,6 @@ static clef_status read_back(const clef_gguf_writer *w, const clef__quantize_pla
 static void put_linear(arch_keys *k, const clef_hparams *hp)
 {
     put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
-    if (strncmp(k->arch, "qwen35", strlen("qwen35")) == 0) { /* llama.cpp needs them, also for text */
-        static const int32_t sections[] = {11, 11, 10, 0};
-        clef__gguf_put_array(k->w, key_of(k, "rope.dimension_sections"), CLEF_GGUF_I32, 4);
-        for (int i = 0; i < 4; i++)
-            clef__gguf_add_i32(k->w, sections[i]);
-    }
     clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
                          (uint64_t)hp->n_layers);
     for (int32_t i = 0; i < hp->n_layers; i++) {
@@ -233,14 +227,17 @@ static void put_router(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
 /* The parts of the RoPE of models that see pictures, which llama.cpp needs. */
 static void put_sections(clef_gguf_writer *w, const clef_model *m)
 {
+    static const int32_t qwen35[] = {11, 11, 10, 0}; /* also of its text models */
     arch_keys k = {.w = w, .arch = clef__quantize_arch(&m->hparams)};
     const char *name;
     const json_t *list = json_object_get(clef__rope_object(m->config, &name), "mrope_section");
-    if (json_array_size(list) != 3)
+    const int is_qwen35 = strncmp(k.arch, "qwen35", strlen("qwen35")) == 0,
+              is_listed = json_array_size(list) == 3;
+    if (!is_listed && !is_qwen35)
         return;
     clef__gguf_put_array(w, key_of(&k, "rope.dimension_sections"), CLEF_GGUF_I32, 4);
     for (size_t i = 0; i < 4; i++) /* past the end: 0 */
-        clef__gguf_add_i32(w, (int32_t)json_integer_value(json_array_get(list, i)));
+        clef__gguf_add_i32(w, is_listed ? (int32_t)json_integer_value(json_array_get(list, i)) : qwen35[i]);
 }
 
 static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
@@ -269,8 +266,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     put_router(&k, hp, arch);
     if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
         put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));
-    if (hp->d_ff_shared > 0 &&
-        (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
+    if (hp->d_ff_shared > 0 && (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
         put_int(&k, "expert_shared_feed_forward_length", hp->d_ff_shared);
     else if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);

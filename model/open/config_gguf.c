@@ -119,10 +119,10 @@ static int key_text(clef_gguf_keys *k, const char *key, char *out, size_t capaci
 
 void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
 {
+    const int32_t n_more = clef__key_int(k, "nextn_predict_layers", 0, CLEF_MAX_LAYERS, 0);
     const clef_gguf_entry *e = find_entry(k, key);
     if (k->status != CLEF_OK || !e)
         return;
-    const int32_t n_more = clef__key_int(k, "nextn_predict_layers", 0, CLEF_MAX_LAYERS, 0);
     if (e->type == CLEF_GGUF_STRING || !e->is_array ||
         (e->n != (uint64_t)n_layers && e->n != (uint64_t)(n_layers + n_more))) {
         k->status = clef__fail(k->err, CLEF_E_FORMAT,

@@ -1,3 +1,4 @@
+/* Folders without what clef reads: what they have instead. */
 #include "model/open/model.h"
 
 #include <stdio.h>

@@ -1,6 +1,4 @@
-/* Stored tensors that nothing reads (model/open/unread.h). */
-#include "model/open/model.h"
-
+/* Stored tensors that nothing reads, and parts that are left out. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
