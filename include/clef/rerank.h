@@ -21,13 +21,17 @@ typedef struct clef_ranker_opts {
 /** What a model's files say of its rankings. The texts are borrowed from the model. */
 typedef struct clef_ranker_info {
     int32_t     max_tokens; /* of a pair, with special tokens */
-    int32_t     is_bounded; /* 1: scores are from 0 to 1 */
+    int32_t     is_bounded; /* 1: scores are from 0 to 1, unless `raw` is set */
     clef_span   question;   /* {0}: the model reads pairs; else the text in which {query} and {document} are
                                replaced, and which a decoder answers by yes or no */
     int32_t     is_assumed; /* 1: the files say nothing of rankings; the question is Qwen3-Reranker's */
 } clef_ranker_info;
 
 typedef struct clef_ranker clef_ranker;
+
+/** 1 if a model's files are for rankings: a classifier of texts with one label, or what they say themselves.
+ *  Any other decoder ranks only by the question of Qwen3-Reranker. */
+CLEF_API int32_t clef_model_is_ranker(const clef_model *model);
 
 /** Makes a ranker. dev and model are borrowed and must outlive it. What it can use:
  *  - a ...ForSequenceClassification model with one label l: the score is 1 / (1 + exp(-l)), or l where the

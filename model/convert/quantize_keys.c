@@ -9,8 +9,8 @@
 #include "model/convert/quantize.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
-#include "model/open/embed_config.h"
-#include "model/open/rank_config.h"
+#include "model/tasks/embed_config.h"
+#include "model/tasks/rank_config.h"
 
 enum { QUANTIZATION_VERSION = 2 };
 

@@ -53,7 +53,9 @@ void clef__sampling_from_gguf(clef_model *model);
  *  no data until clef_model_weight() was called. */
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name);
 
-/** What the files say of a classifier, of a GGUF file: reads it into model->classifier. */
+/** Own key of GGUF files: what config.json says of a classifier, as JSON. */
+#define CLEF_KEY_CLASSIFIER "libclef.classifier"
+/** Reads what a GGUF file says of a classifier into model->classifier. */
 clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
 
 /* ---- folders of models that also read pictures or sound (model/open/wrapper.c) ---- */

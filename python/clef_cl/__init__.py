@@ -17,7 +17,7 @@
     clef.train(m, ["plays.txt"], lora_rank=8, out="adapter")
 
 Models      Model, Batch, Sampling, from_pretrained
-Interfaces  openai(m), SentenceTransformer, langchain
+Interfaces  openai(m), SentenceTransformer, CrossEncoder, langchain
 Graphs      Graph, Value, Plan, sym
 Training    train, Trainer, ModelTrainer, Dataset, Optimizer
 Parts       Tokenizer, Template, Constraint, Sampler, Adapter, files
@@ -48,6 +48,7 @@ from .graph import Graph, Plan, Symbol, Value, decode, encode, ops, passes, sym
 from .model import Model, Shape, architectures, quantize_types
 from .ranks import Ranks, ranks_started
 from .sampling import Sampler, Sampling, sampler_names
+from .cross_encoder import CrossEncoder
 from .sentence import SentenceTransformer
 from .tokenizer import Tokenizer
 from .train import (ModelTrainer, Optimizer, Trainer, claim_folder, has_checkpoint, new_model, new_model_types, train,
@@ -74,6 +75,7 @@ def __getattr__(name: str) -> _Any:
 
 __all__ = [
     "Adapter", "ArgumentError", "Attention", "Batch", "BuildError", "Cancelled", "ClosedError", "Constraint",
+    "CrossEncoder",
     "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
     "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFinite", "NotFound", "OpenCLError", "Optimizer",
     "Plan", "Profile", "Ranks", "Sampler", "Sampling", "SentenceTransformer", "Shape", "ShapeError", "Symbol",

@@ -628,6 +628,47 @@ class Model(_Described):
         with self._working():
             return int(lib.clef_embedder_describe(self._embedder()).max_tokens)
 
+    def _ranker(self, raw: bool) -> Any:
+        def make() -> Any:
+            out = ffi.new("clef_ranker **")
+            options = new_struct("clef_ranker_opts *", {"raw": int(raw), "compile": self._compile()})
+            call(lib.clef_ranker_create, self.device._pointer, self._model, options, out)
+            return self._own(out[0], lib.clef_ranker_destroy)
+        return self._part(f"ranker {raw}", make)
+
+    def _encode_ranked(self, info: Any, query: str, document: str, truncate: bool) -> tuple[Ids, Ids]:
+        a, b = ffi.from_buffer(utf8(query)), ffi.from_buffer(utf8(document))
+        out = ffi.new("clef_encoded *")
+        try:
+            call(lib.clef_rank_encode, self._tokenizer(), info, {"text": a, "n_bytes": len(a)},
+                 {"text": b, "n_bytes": len(b)}, int(truncate), out)
+            return (np.frombuffer(ffi.buffer(out.ids, 4 * out.n), np.int32).copy(),
+                    np.frombuffer(ffi.buffer(out.types, 4 * out.n), np.int32).copy())
+        finally:
+            lib.clef_encoded_finish(out)
+
+    def rank(self, pairs: Sequence[tuple[str, str]], *, truncate: bool = True, raw: bool = False) -> Floats:
+        """How well the second text of each pair answers the first, float32 [n], by a cross-encoder or a decoder that
+        answers yes or no: from 0 to 1, unless the model's files say that its logits are the scores.
+
+        truncate   pairs that are too long lose their ends; else they raise LimitError
+        raw        the model's logits
+        """
+        many = [tuple(pair) for pair in pairs]
+        for i, pair in enumerate(many):
+            if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise TypeError(f"rank: expected pairs of texts, got {pair!r} as number {i}")
+        out = np.empty(len(many), np.float32)
+        with self._working():
+            ranker = self._ranker(raw)
+            info = ffi.new("clef_ranker_info *", lib.clef_ranker_describe(ranker))
+            rows = [self._encode_ranked(info, query, document, truncate) for query, document in many]
+            ids, types = ([_as_ids(row[k]) for row in rows] for k in (0, 1))
+            pointers = [ffi.new("int32_t *[]", [ffi.cast("int32_t *", one[0]) for one in part]) for part in (ids, types)]
+            call(lib.clef_rank_ids, ranker, pointers[0], pointers[1], [one[1] for one in ids], len(many),
+                 ffi.cast("float *", ffi.from_buffer(out)))
+        return out
+
     def _classifier(self, head: str) -> Any:
         def make() -> Any:
             out = ffi.new("clef_classifier **")

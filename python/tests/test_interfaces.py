@@ -2,6 +2,8 @@
 import base64
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -193,6 +195,31 @@ def test_sentences_without_the_package(bert):
     assert similarity.shape == (3, 3) and np.abs(np.diag(similarity) - 1).max() < 1e-6
     assert np.allclose(s.similarity_pairwise(many, many[::-1]), np.diag(s.similarity(many, many[::-1])), atol=1e-6)
     assert s.encode(["word " * 5000]).shape[0] == 1  # too long: its end is cut
+
+
+def test_rankings(bert, device, tmp_path):
+    wanted = json.loads((ROOT / "tests/fixtures/tiny.json").read_text())["first_label"]
+    documents = ["he loves it .", "the cat sleeps", "the sea"]
+    subprocess.run([sys.executable, ROOT / "tests/fixtures/one_label.py", tmp_path / "ranker"], check=True)
+    c = clef.CrossEncoder(tmp_path / "ranker", device=device)
+    scores = c.predict([("a cat", document) for document in documents])
+    assert scores.dtype == np.float32 and np.allclose(scores, wanted, atol=1e-6)
+    assert np.isclose(c.predict(("a cat", "the sea")), wanted[2], atol=1e-6)
+    assert [r["corpus_id"] for r in c.rank("a cat", documents)] == [1, 0, 2]
+    assert c.rank("a cat", documents, top_k=1, return_documents=True)[0]["text"] == "the cat sleeps"
+    assert c.rank("a cat", []) == []
+    model = clef.Model(tmp_path / "ranker", device=device)
+    raw = model.rank([("a cat", "the sea")], raw=True)
+    assert np.allclose(1 / (1 + np.exp(-raw)), wanted[2], atol=1e-6)
+    with pytest.raises(clef.LimitError, match="tokens"):
+        model.rank([("a cat", "sea " * 100)], truncate=False)
+    assert model.rank([("a cat", "sea " * 100)]).shape == (1,)
+    with pytest.raises(TypeError, match="pairs of texts"):
+        model.rank(["a cat"])
+    with pytest.raises(TypeError, match="apply_softmax"):
+        c.predict([("a", "b")], apply_softmax=True)
+    with pytest.raises(clef.Unsupported):
+        bert.rank([("a cat", "the sea")])
 
 
 def test_sentences_are_sentence_transformers(device, needs):

@@ -34,8 +34,8 @@
  * void clef_layer_fail(const char *api, long n, int sticky): resets the counts and makes call n of `api`
  * (NULL: of all) from now on fail (sticky: and all later ones); 0: none.
  *
- * long clef_layer_flushed(long i): the number of launches enqueued before flush i (from 0), since the last reset; -1:
- * there was no such flush, or it was beyond the first 64.
+ * long clef_layer_flushed(long i): the number of launches enqueued before flush i (from 0), since the last
+ * reset; -1: there was no such flush, or it was beyond the first 64.
  *
  * void clef_layer_reset(void): sets the call counts to 0; live counts stay. */
 #define _POSIX_C_SOURCE 200809L /* unsetenv, strdup */

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "model/open/embed_config.h"
+#include "model/tasks/embed_config.h"
 #include "run_graph.h"
 
 #ifndef CLEF_SOURCE_DIR

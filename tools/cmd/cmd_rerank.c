@@ -169,7 +169,7 @@ const cli_command cli_command_rerank = {
         "answers yes or no, such as Qwen3-Reranker: a Hugging Face folder or a GGUF file. Scores are from 0 "
         "to "
         "1, unless the model's files say that its logits are the scores. A document that is too long is cut, "
-        "which is told.\n",
+        "which is reported.\n",
     .options = rerank_option_table,
     .first = "file top json raw no-truncate batch-size threads device quiet",
     .min_args = 2,

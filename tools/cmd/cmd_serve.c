@@ -60,6 +60,8 @@ static const cli_option serve_option_table[] = {
     {.names = "", .type = CLI_HEADING, .help = "The model"},
     {.names = "alias", .type = CLI_TEXT, .value = "NAME", AT(alias),
      .help = "the model's id [its file's name]"},
+    {.names = "rerank,reranking", .type = CLI_SWITCH, AT(rerank),
+     .help = "also answer /v1/rerank with a decoder whose files say nothing of rankings"},
     {.names = "strict-model", .type = CLI_SWITCH, AT(strict_model),
      .help = "answer 404 to requests for another model; so it is with adapters"},
     {.names = "chat-template,template", .type = CLI_TEXT, .value = "NAME|FILE", AT(template),

@@ -3,43 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/terminal.h"
 #include "tools/serve/lane.h"
+#include "tools/serve/rows.h"
 #include "tools/serve/task.h"
 
 enum { MOST_INPUTS = 2048 };
-static const double look_seconds = 0.1;
-
-typedef struct work {
-    serve_request *r;
-    serve_params p;
-    serve_group group;
-    serve_embedding run;
-    int32_t is_held;        /* 1: the engine may use it until the process ends */
-    int32_t **ids;          /* [n] */
-    int32_t *n_ids;         /* [n] */
-    int32_t *order;         /* [n]: the shortest first */
-    const int32_t **sorted; /* [n] */
-    int32_t *n_sorted;
-    int32_t n, n_dims, max_tokens, is_ready;
-    const char *prompt; /* NULL, or what is before each text */
-    int64_t n_tokens;
-} work;
-
-static int bad(serve_request *r, const char *path, const json_t *value, const char *wanted)
-{
-    return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
-                      serve_kind_of(value));
-}
-
-static int no_memory(serve_request *r)
-{
-    return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-}
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static int read_text(work *w, int32_t i, const json_t *text, const char *path)
+static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *path)
 {
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
@@ -48,7 +20,7 @@ static int read_text(work *w, int32_t i, const json_t *text, const char *path)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
     char *whole = malloc(n_prompt + n_text);
     if (!whole)
-        return no_memory(w->r);
+        return serve_rows_no_memory(w->r);
     if (n_prompt)
         memcpy(whole, w->prompt, n_prompt);
     memcpy(whole + n_prompt, json_string_value(text), n_text);
@@ -62,16 +34,16 @@ static int read_text(work *w, int32_t i, const json_t *text, const char *path)
         memcpy(w->ids[i], ids, (size_t)n * sizeof *ids);
     w->n_ids[i] = n;
     clef_tokens_free(ids);
-    return w->ids[i] ? 1 : no_memory(w->r);
+    return w->ids[i] ? 1 : serve_rows_no_memory(w->r);
 }
 
-static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
+static int read_ids(serve_rows *w, int32_t i, const json_t *list, const char *path)
 {
     json_t *one;
     size_t k;
     w->ids[i] = malloc((json_array_size(list) + 1) * sizeof *w->ids[i]);
     if (!w->ids[i])
-        return no_memory(w->r);
+        return serve_rows_no_memory(w->r);
     json_array_foreach(list, k, one) {
         char at[128];
         if (!serve_read_id(w->r, one, serve_path(at, "%s[%zu]", path, k), &w->ids[i][w->n_ids[i]++]))
@@ -80,43 +52,19 @@ static int read_ids(work *w, int32_t i, const json_t *list, const char *path)
     return w->n_ids[i] ? 1 : serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
 }
 
-static int check_length(work *w, int32_t i, const char *path)
-{
-    serve_error *e = &w->r->error;
-    w->n_tokens += w->n_ids[i];
-    if (w->n_ids[i] < 1)
-        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: it has no tokens", path);
-    if (w->n_ids[i] <= w->max_tokens)
-        return 1;
-    e->n_prompt = w->n_ids[i];
-    e->n_ctx = w->max_tokens;
-    e->max_tokens = -1;
-    return serve_fail(
-        e, SERVE_E_CONTEXT, path,
-        "This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. "
-        "Please reduce the length of the input.",
-        (int)w->max_tokens, path, (int)w->n_ids[i]);
-}
-
-static int read_input(work *w)
+static int read_input(serve_rows *w)
 {
     json_t *input = w->p.input;
     const int is_one =
         json_is_string(input) || (json_is_array(input) && json_is_number(json_array_get(input, 0)));
     const size_t n = is_one ? 1 : json_array_size(input);
     if (!is_one && !json_is_array(input))
-        return bad(w->r, "input", input, "a string, ids, or a list of either");
+        return serve_rows_bad(w->r, "input", input, "a string, ids, or a list of either");
     if (n < 1 || n > MOST_INPUTS)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "input", "input: expected 1 to %d, got %zu",
                           MOST_INPUTS, n);
-    w->ids = calloc(n, sizeof(int32_t *));
-    w->n_ids = calloc(n, sizeof *w->n_ids);
-    w->order = calloc(n, sizeof *w->order);
-    w->sorted = calloc(n, sizeof(int32_t *));
-    w->n_sorted = calloc(n, sizeof *w->n_sorted);
-    if (!w->ids || !w->n_ids || !w->order || !w->sorted || !w->n_sorted)
-        return no_memory(w->r);
-    w->n = (int32_t)n;
+    if (!serve_rows_room(w, n))
+        return 0;
     for (int32_t i = 0; i < w->n; i++) {
         char path[128] = "input";
         const json_t *one = is_one ? input : json_array_get(input, (size_t)i);
@@ -124,14 +72,14 @@ static int read_input(work *w)
             serve_path(path, "input[%d]", (int)i);
         const int ok = json_is_string(one)  ? read_text(w, i, one, path)
                        : json_is_array(one) ? read_ids(w, i, one, path)
-                                            : bad(w->r, path, one, "a string or ids");
-        if (!ok || !check_length(w, i, path))
+                                            : serve_rows_bad(w->r, path, one, "a string or ids");
+        if (!ok || !serve_rows_check(w, i, path))
             return 0;
     }
     return 1;
 }
 
-static int check_form(work *w)
+static int check_form(serve_rows *w)
 {
     const char *form = w->p.encoding_format;
     const serve_model *m = &w->r->s->m;
@@ -149,75 +97,6 @@ static int check_form(work *w)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "dimensions",
                           "dimensions: expected 1 to %d, got %d", (int)w->n_dims, (int)w->p.dimensions);
     return 1;
-}
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-static void sort_by_length(work *w)
-{
-    /* counted by length: lengths are at most max_tokens */
-    int32_t *first = calloc((size_t)w->max_tokens + 2, sizeof *first);
-    for (int32_t i = 0; i < w->n; i++)
-        w->order[i] = i;
-    if (first) {
-        for (int32_t i = 0; i < w->n; i++)
-            first[w->n_ids[i] + 1]++;
-        for (int32_t k = 1; k <= w->max_tokens + 1; k++)
-            first[k] += first[k - 1];
-        for (int32_t i = 0; i < w->n; i++)
-            w->order[first[w->n_ids[i]]++] = i;
-    }
-    free(first);
-    for (int32_t k = 0; k < w->n; k++) {
-        w->sorted[k] = w->ids[w->order[k]];
-        w->n_sorted[k] = w->n_ids[w->order[k]];
-    }
-}
-
-/* Waits for the engine, and looks for the client. */
-static int wait_for(work *w)
-{
-    serve_request *r = w->r;
-    for (;;) {
-        serve_lock_take(&w->group.lock);
-        const uint64_t seen = w->group.n_changes;
-        if (w->run.state != SERVE_RUN_DONE)
-            serve_group_wait(&w->group, seen, look_seconds);
-        const int done = w->run.state == SERVE_RUN_DONE;
-        serve_lock_release(&w->group.lock);
-        if (done)
-            break;
-        if (serve_engine_gave_up(r->s->engine, &r->error)) {
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
-            return 0;
-        }
-        if (serve_client_gone(r)) {
-            r->gone = 1;
-            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
-            return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
-        }
-        if (cli_terminal_seconds() - r->began > (double)r->s->o.request_timeout) {
-            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
-            return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
-                              "the request took more than %.0f s (--request-timeout)",
-                              (double)r->s->o.request_timeout);
-        }
-    }
-    if (w->run.error.id)
-        r->error = w->run.error;
-    return !w->run.error.id;
-}
-
-static int compute(work *w)
-{
-    sort_by_length(w);
-    w->run = (serve_embedding){.group = &w->group, .ids = w->sorted, .n_ids = w->n_sorted, .n = w->n};
-    w->run.out = malloc((size_t)w->n * (size_t)w->n_dims * sizeof *w->run.out);
-    if (!w->run.out)
-        return no_memory(w->r);
-    return serve_engine_embed(w->r->s->engine, &w->run, &w->r->error) && wait_for(w);
 }
 
 /* ---- the reply ------------------------------------------------------------------------------- */
@@ -251,7 +130,7 @@ static json_t *base64(const float *x, int32_t n)
 }
 
 /* Fewer dimensions: the first ones, brought to length 1 again. */
-static json_t *vector(const work *w, float *x)
+static json_t *vector(const serve_rows *w, float *x)
 {
     const int32_t n = w->p.dimensions > 0 ? w->p.dimensions : w->n_dims;
     double sum = 0;
@@ -267,10 +146,9 @@ static json_t *vector(const work *w, float *x)
     return list;
 }
 
-static void reply(work *w)
+static void reply(serve_rows *w)
 {
-    serve_request *r = w->r;
-    const serve_model *m = &r->s->m;
+    const serve_model *m = &w->r->s->m;
     json_t *data = json_array(), **rows = calloc((size_t)w->n, sizeof *rows);
     for (int32_t k = 0; rows && k < w->n; k++)
         rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
@@ -278,44 +156,15 @@ static void reply(work *w)
         json_array_append_new(
             data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", rows[i]));
     free(rows);
-    r->n_prompt = (int32_t)w->n_tokens;
-    r->n_cached = r->n_generated = 0;
-    r->tells_usage = 1;
-    char *text = NULL;
-    json_t *root =
-        json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", m->id, "usage",
-                  "prompt_tokens", (json_int_t)w->n_tokens, "total_tokens", (json_int_t)w->n_tokens);
-    text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL; /* all digits of an f32 */
-    json_decref(root);
-    if (!text) {
-        no_memory(r);
-        return;
-    }
-    r->reply = text;
-    r->n_reply = strlen(text);
-}
-
-static void free_work(work *w)
-{
-    if (w->is_held)
-        return;
-    for (int32_t i = 0; i < w->n; i++)
-        free(w->ids[i]);
-    free(w->ids);
-    free(w->n_ids);
-    free(w->order);
-    free(w->sorted);
-    free(w->n_sorted);
-    free(w->run.out);
-    serve_params_finish(&w->p);
-    serve_group_finish(&w->group);
-    free(w);
+    serve_rows_reply(w, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",
+                                  m->id, "usage", "prompt_tokens", (json_int_t)w->n_tokens, "total_tokens",
+                                  (json_int_t)w->n_tokens));
 }
 
 /* From the body to the ids. */
 static void prepare(void *user)
 {
-    work *w = user;
+    serve_rows *w = user;
     serve_request *r = w->r;
     w->is_ready = serve_params_read(r, SERVE_FORM_EMBED, &w->p) &&
                   (w->n_dims ||
@@ -331,21 +180,16 @@ static void prepare(void *user)
 
 void serve_answer_embeddings(serve_request *r)
 {
-    work *w = calloc(1, sizeof *w);
     const serve_engine_stats s = serve_engine_describe(r->s->engine);
-    if (!w) {
-        no_memory(r);
+    serve_rows *w = serve_rows_new(r);
+    if (!w)
         return;
-    }
-    w->r = r;
-    serve_group_init(&w->group);
-    w->group.client = serve_client_of(r);
     w->n_dims = s.n_dims;
     w->prompt = s.prompt;
     w->max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
                         ? s.max_tokens
                         : r->s->m.hparams->n_context;
-    if (serve_prepare(r, prepare, w) && w->is_ready && compute(w))
+    if (serve_prepare(r, prepare, w) && w->is_ready && serve_rows_compute(w, w->n_dims))
         reply(w);
-    free_work(w);
+    serve_rows_free(w);
 }

@@ -361,6 +361,16 @@ static serve_embedding **next_embedding(serve_engine *e)
     return *at ? at : &e->embeddings;
 }
 
+static clef_status compute_rows(serve_engine *e, const serve_embedding *w, int32_t first, int32_t n,
+                                clef_error *err)
+{
+    if (w->types)
+        return clef_rank_ids(e->ranker, w->ids + first, w->types + first, w->n_ids + first, n, w->out + first,
+                             err);
+    const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;
+    return clef_embed_ids(e->embedder, w->ids + first, w->n_ids + first, n, w->out + (size_t)first * d, err);
+}
+
 /* Computes a part of one request for embeddings, which then goes behind the others. */
 static void run_embeddings(serve_engine *e)
 {
@@ -380,15 +390,13 @@ static void run_embeddings(serve_engine *e)
     while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= most))
         n_tokens += w->n_ids[end++];
     serve_error error = {.id = SERVE_OK};
-    if (!e->embedder)
+    if (w->types ? !e->ranker : !e->embedder)
         serve_fail(&error, SERVE_E_UNAVAILABLE, NULL, "the device was lost, and is not yet back");
     else if (!atomic_load(&w->cancelled)) {
-        const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;
-        const clef_status s = clef_embed_ids(e->embedder, w->ids + w->n_done, w->n_ids + w->n_done,
-                                             end - w->n_done, w->out + (size_t)w->n_done * d, &err);
+        const clef_status s = compute_rows(e, w, w->n_done, end - w->n_done, &err);
         if (s)
             serve_fail_status(&error, &err, s == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,
-                              "input");
+                              w->types ? "documents" : "input");
         cli_progress_finish(&e->progress);
         w->n_done = end;
     }

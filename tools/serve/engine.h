@@ -56,13 +56,14 @@ typedef struct serve_run {
     struct serve_run *next;
 } serve_run;
 
-/** Texts that are embedded. */
+/** Texts that are embedded, or pairs that are ranked. */
 typedef struct serve_embedding {
     serve_group *group;
-    const int32_t *const *ids; /* [n], the shortest first */
+    const int32_t *const *ids;   /* [n], the shortest first */
+    const int32_t *const *types; /* of pairs; NULL: texts */
     const int32_t *n_ids;
     int32_t n;
-    float *out; /* [n, n_dims] */
+    float *out; /* [n, n_dims]; of pairs their logits [n] */
     _Atomic int cancelled;
     serve_run_state state; /* under the group's lock */
     serve_error error;
@@ -103,6 +104,8 @@ typedef struct serve_engine_stats {
     int32_t is_lost;              /* the device, and it is not yet back */
     int32_t n_dims, max_tokens;   /* of embeddings; 0: not known yet */
     const char *prompt;           /* before each text of embeddings; NULL: none. The model's */
+    int32_t ranks;                /* 1: it ranks, as `ranking` says */
+    clef_ranker_info ranking;
     char device[160], driver[288], kernels[512];
     const char *no_prefix_cache, *no_speculation; /* NULL: they work */
 } serve_engine_stats;

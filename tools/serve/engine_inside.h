@@ -15,6 +15,7 @@ struct serve_engine {
     clef_device *device;
     clef_batch *batch; /* NULL: none, or lost */
     clef_embedder *embedder;
+    clef_ranker *ranker; /* NULL: it is none */
     cli_progress progress;
     serve_run **active; /* [max_seqs] */
     int32_t n_active, max_seqs, n_failures;

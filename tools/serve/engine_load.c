@@ -44,6 +44,16 @@ static clef_status open_embedder(serve_engine *e, clef_error *err)
     return clef_embedder_create(e->device, e->s->m.model, &opts, &e->embedder, err);
 }
 
+static clef_status open_ranker(serve_engine *e, clef_error *err)
+{
+    clef_ranker_opts opts = {.raw = 1, .compile = e->s->o.compile};
+    opts.compile.progress = load_step;
+    opts.compile.progress_user = e;
+    return e->s->m.is_ranker || e->s->o.rerank
+               ? clef_ranker_create(e->device, e->s->m.model, &opts, &e->ranker, err)
+               : CLEF_OK;
+}
+
 /* 1 if a list of words, with a blank between two, has this one. */
 static int has_word(const char *list, const char *word)
 {
@@ -99,6 +109,10 @@ void serve_engine_publish_all(serve_engine *e)
         s.max_tokens = clef_embedder_describe(e->embedder).max_tokens;
         s.prompt = clef_embedder_describe(e->embedder).prompt;
     }
+    if (e->ranker) {
+        s.ranks = 1;
+        s.ranking = clef_ranker_describe(e->ranker);
+    }
     serve_lock_take(&e->lock);
     e->stats = s;
     serve_lock_release(&e->lock);
@@ -109,9 +123,11 @@ void serve_engine_close(serve_engine *e)
 {
     clef_batch_destroy(e->batch);
     clef_embedder_destroy(e->embedder);
+    clef_ranker_destroy(e->ranker);
     clef_device_close(e->device);
     e->batch = NULL;
     e->embedder = NULL;
+    e->ranker = NULL;
     e->device = NULL;
     cli_progress_finish(&e->progress);
 }
@@ -127,9 +143,12 @@ clef_status serve_engine_open(serve_engine *e, clef_error *err)
     clef_status status = cli_devices_open(s->o.device, &s->o.split, &device, &e->device, err);
     if (!status && s->m.trie)
         status = open_batch(e, err);
+    if (!status)
+        status = open_ranker(e, err);
     if (!status) {
-        status = open_embedder(e, s->m.trie ? NULL : err);
-        status = s->m.trie ? CLEF_OK : status; /* it generates, and may have no embeddings */
+        const int has_other = s->m.trie || e->ranker; /* it may have no embeddings */
+        status = open_embedder(e, has_other ? NULL : err);
+        status = has_other ? CLEF_OK : status;
     }
     cli_progress_finish(&e->progress);
     return status;

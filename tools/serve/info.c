@@ -113,13 +113,13 @@ void serve_answer_props(serve_request *r)
     json_t *o =
         json_pack("{s:s, s:s, s:o, s:o}", "model", m->id, "clef_version", clef_version(), "limits",
                   limits(&srv->o, m, &s), "chat_template", source ? json_stringn(source, n) : json_null());
-    json_object_set_new(o, "capabilities",
-                        json_pack("{s:b, s:b, s:s, s:b, s:b, s:b, s:b, s:b}", "chat",
-                                  m->template && m->trie && !m->is_seq2seq, "tools",
-                                  m->format != CLEF_TOOLS_NONE, "tool_format",
-                                  clef_tool_format_name(m->format), "completions", m->trie != NULL,
-                                  "embeddings", s.n_dims > 0, "prefix_cache", m->trie && !s.no_prefix_cache,
-                                  "speculation", speculates, "repeatable", (int)srv->o.repeatable));
+    json_object_set_new(
+        o, "capabilities",
+        json_pack(
+            "{s:b, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b}", "chat", m->template && m->trie && !m->is_seq2seq,
+            "tools", m->format != CLEF_TOOLS_NONE, "tool_format", clef_tool_format_name(m->format),
+            "completions", m->trie != NULL, "embeddings", s.n_dims > 0, "rerank", s.ranks, "prefix_cache",
+            m->trie && !s.no_prefix_cache, "speculation", speculates, "repeatable", (int)srv->o.repeatable));
     json_object_set_new(
         o, "device",
         json_pack("{s:s, s:s, s:s}", "name", s.device, "driver", s.driver, "kernels", s.kernels));

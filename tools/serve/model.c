@@ -123,6 +123,7 @@ static void set_limits(serve_model *m, const serve_options *o)
     const int32_t own = hp->n_context, asked = o->n_context;
     m->is_encoder = clef_model_is_encoder(m->model);
     m->is_seq2seq = hp->n_decoder_layers > 0;
+    m->is_ranker = clef_model_is_ranker(m->model);
     m->n_context = asked > 0                                          ? asked
                    : own > 0 && (own < MAX_DEFAULT_CONTEXT || !asked) ? own
                                                                       : MAX_DEFAULT_CONTEXT;
@@ -209,14 +210,16 @@ int serve_model_open(serve_model *m, const serve_options *o, const char *path)
     count_weights(m);
     set_limits(m, o);
     int rc = open_adapters(m, o);
-    if (rc == CLI_GO_ON && !m->is_encoder && !m->is_seq2seq)
+    if (rc == CLI_GO_ON && !m->is_encoder && !m->is_seq2seq && !m->is_ranker)
         rc = open_templates(m, o);
     else if (rc == CLI_GO_ON)
         snprintf(m->no_template, sizeof m->no_template, "%s does not chat: it is %s", m->id,
-                 m->is_encoder ? "an encoder" : "an encoder-decoder, which /v1/completions serves");
+                 m->is_ranker    ? "a model for rankings, which /v1/rerank serves"
+                 : m->is_encoder ? "an encoder"
+                                 : "an encoder-decoder, which /v1/completions serves");
     if (rc == CLI_GO_ON)
         rc = open_sampling(m, o);
-    if (rc != CLI_GO_ON || m->is_encoder)
+    if (rc != CLI_GO_ON || m->is_encoder || m->is_ranker)
         return rc;
     m->n_ends = cli_end_tokens(m->model, m->ends);
     const clef_status s = clef_token_trie_create(m->tok, m->ends, m->n_ends, &m->trie, &err);

@@ -15,7 +15,8 @@ typedef enum serve_form {
     SERVE_FORM_EMBED = 4,
     SERVE_FORM_TOKENS = 8,
     SERVE_FORM_BACK = 16,
-    SERVE_FORM_RENDER = 32
+    SERVE_FORM_RENDER = 32,
+    SERVE_FORM_RANK = 64
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -35,7 +36,8 @@ typedef struct serve_params {
         *logit_bias, *allowed_ids;
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
-    json_t *content, *tokens;
+    json_t *content, *tokens, *query, *documents, *texts;
+    int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */
 } serve_params;
 
 /** Reads the body of a request; 0, and its error is set. Free with serve_params_finish() in either case. */

@@ -25,7 +25,7 @@ typedef struct serve_options {
     int32_t strict_model, special_in_content;
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
-    int32_t n_threads, pin, kv_type;
+    int32_t n_threads, pin, kv_type, rerank;
     cli_speculation speculation;
     clef_compile_opts compile;
 } serve_options;
@@ -52,6 +52,7 @@ typedef struct serve_model {
     clef_sampler_opts sampling; /* of requests that say nothing else */
     int32_t n_context, n_source, is_encoder, is_seq2seq, has_think_tag;
     int32_t start[2], n_start; /* what an encoder-decoder's text begins with */
+    int32_t is_ranker;         /* its files are for rankings: it generates no text */
     int32_t can_cut;           /* embeddings may be cut to fewer dimensions */
     int64_t created;           /* seconds since 1970 */
     uint64_t n_params, n_bytes;

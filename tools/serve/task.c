@@ -21,8 +21,8 @@ static int check_model(serve_task *t)
         return serve_fail(e, SERVE_E_MODEL, "model", "model: '%.100s' is not here; this server has '%s'",
                           t->p.model, m->id);
     if (!m->trie)
-        return serve_fail(e, SERVE_E_UNSUPPORTED, "model", "%s does not generate text; it has /v1/embeddings",
-                          m->id);
+        return serve_fail(e, SERVE_E_UNSUPPORTED, "model", "%s does not generate text; it has %s", m->id,
+                          m->is_ranker ? "/v1/rerank" : "/v1/embeddings");
     snprintf(t->model, sizeof t->model, "%s", t->lora ? m->adapters.names[t->lora - 1] : m->id);
     return 1;
 }

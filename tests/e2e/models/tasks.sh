@@ -59,30 +59,7 @@ near "a pair of texts" "$(list pair_classes | tr ' ' '\n' | sort -rg | head -1)"
 if "$CLEF" classify "$bert" "$text" --json -q | grep -qE '^\[\{"label": "[a-z ]+", "score": 0\.[0-9]+\}, .*\}\]$'; then ok "as JSON"; else fail "as JSON"; fi
 
 # ---- rerank ---------------------------------------------------------------------------------------------------------------------------
-# one_label NAME: the model with the first of its labels alone, as a cross-encoder.
-one_label() {
-  folder "$1"
-  rm "$tmp/$1/modules.json"
-  python3 - "$tmp/$1" <<'END' || fail "a model of one label"
-import json, struct, sys
-path = sys.argv[1] + "/model.safetensors"
-data = open(path, "rb").read()
-n = struct.unpack("<Q", data[:8])[0]
-header, data, all = json.loads(data[8 : 8 + n]), data[8 + n :], b""
-for name, t in header.items():
-    if name != "__metadata__":
-        begin, end = t["data_offsets"]
-        if name in ("classifier.weight", "classifier.bias"):
-            end, t["shape"][0] = begin + (end - begin) // t["shape"][0], 1
-        t["data_offsets"] = [len(all), len(all) + end - begin]
-        all += data[begin:end]
-text = json.dumps(header).encode()
-open(path, "wb").write(struct.pack("<Q", len(text)) + text + all)
-config = json.load(open(sys.argv[1] + "/config.json"))
-config.update(architectures=["BertForSequenceClassification"], id2label={"0": "good"})
-json.dump(config, open(sys.argv[1] + "/config.json", "w"))
-END
-}
+one_label() { python3 "$CLEF_SOURCE/tests/fixtures/one_label.py" "$tmp/$1" || fail "a model of one label"; }
 documents=("he loves it ." "the cat sleeps" "the sea")
 one_label ranker
 "$CLEF" convert "$tmp/ranker" "$tmp/ranker.gguf" -q || fail "a ranker as GGUF"

@@ -5,9 +5,12 @@ import math
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 
 from serving import COMMAND, Server, check, events, finish, same
+
+FIXTURES = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fixtures")
 
 
 def run(*args):
@@ -192,8 +195,7 @@ def reported(s):
 
 
 def other_models():
-    fixtures = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fixtures")
-    t5, bert = os.path.join(fixtures, "tiny-t5"), os.path.join(fixtures, "tiny-bert")
+    t5, bert = os.path.join(FIXTURES, "tiny-t5"), os.path.join(FIXTURES, "tiny-bert")
     with Server(model=t5) as s:
         r = s.text("translate: hello", max_tokens=10, temperature=0)
         same("an encoder-decoder's text", run("run", t5, "-p", "translate: hello", "-n", "10", "--temp", "0", "-q").rstrip("\n"),
@@ -206,6 +208,36 @@ def other_models():
                                                               for a, b in zip(vector, r.json["data"][1]["embedding"])), r)
         same("it writes no text", (400, "unsupported_parameter"), (s.text().status, s.text().code))
         same("nor does it chat", 400, s.chat().status)
+        same("nor does it rank", "unsupported_parameter", s.post("/v1/rerank", {"query": "a", "documents": ["b"]}).code)
+
+
+def rankings():
+    wanted = json.load(open(os.path.join(FIXTURES, "tiny.json")))["first_label"]
+    documents = ["he loves it .", "the cat sleeps", {"text": "the sea"}]
+    with tempfile.TemporaryDirectory() as folder:
+        ranker = os.path.join(folder, "ranker")
+        subprocess.run([sys.executable, os.path.join(FIXTURES, "one_label.py"), ranker], check=True)
+        with Server(model=ranker) as s:
+            for path in ("/v1/rerank", "/v1/reranking", "/v2/rerank", "/rerank", "/reranking"):
+                r = s.post(path, {"model": "ranker", "query": "a cat", "documents": documents}).json
+                same(f"{path}: the best first", [1, 0, 2], [one["index"] for one in r["results"]])
+            check("scores", all(math.isclose(one["relevance_score"], wanted[one["index"]], abs_tol=1e-6) for one in r["results"]), r)
+            same("the tokens of all pairs are counted", {"prompt_tokens": 24, "total_tokens": 24}, r["usage"])
+            r = s.post("/v1/rerank", {"query": "a cat", "documents": documents, "top_n": 1, "return_documents": True}).json["results"]
+            same("the best one, with its text", [(1, {"text": "the cat sleeps"})], [(one["index"], one["document"]) for one in r])
+            r = s.post("/rerank", {"query": "a cat", "texts": ["the sea", "the cat sleeps"], "return_text": True, "raw_scores": True}).json
+            same("as text-embeddings-inference", [(1, "the cat sleeps"), (0, "the sea")], [(one["index"], one["text"]) for one in r])
+            check("logits", all(math.isclose(1 / (1 + math.exp(-one["score"])), wanted[2 - one["index"]], abs_tol=1e-6) for one in r), r)
+            long = "sea " * 100
+            r = s.post("/v1/rerank", {"query": "a cat", "documents": ["the sea", long]}).json
+            same("a cut document is reported", ["1 of 2 documents were cut to 20 tokens"], r["meta"].get("warnings"))
+            same("or refused", "context_length_exceeded", s.post("/v1/rerank", {"query": "a", "documents": [long], "truncate": False}).code)
+            for wrong in ({"documents": []}, {"documents": None}, {"documents": 123}, {"documents": [1, 2]}, {"documents": [{"image": "x"}]},
+                          {"documents": ["a"], "texts": ["a"]}, {"documents": ["a"], "query": ""}, {"documents": ["a"], "query": None},
+                          {"documents": ["a"], "top_n": 0}, {"documents": ["a"], "rank_fields": ["b"]}):
+                same(f"refused: {wrong}", 400, s.post("/v1/rerank", {"query": "a cat", **wrong}).status)
+            same("it writes no text", "unsupported_parameter", s.text().code)
+            same("it gives rankings", True, s.get("/props").json["capabilities"]["rerank"])
 
 
 def adapters():
@@ -236,5 +268,6 @@ with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
         part(server)
     same("it ends with 0", 0, server.stop())
 other_models()
+rankings()
 adapters()
 finish()

@@ -1,4 +1,4 @@
-#include "model/session/sequence_plan.h"
+#include "model/tasks/sequence_plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

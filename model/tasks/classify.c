@@ -10,7 +10,7 @@
 
 #include "model/arch/layers.h"
 #include "model/open/model.h"
-#include "model/session/sequences.h"
+#include "model/tasks/sequences.h"
 
 enum { LABEL_BYTES = 96 };
 

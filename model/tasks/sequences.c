@@ -1,4 +1,4 @@
-#include "model/session/sequences.h"
+#include "model/tasks/sequences.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -24,7 +24,6 @@ const char *clef__find_in(clef_span text, const char *word);
 enum { CLEF_GGUF_POOLING_RANK = 4 };
 /** Own keys of GGUF files. */
 #define CLEF_KEY_RANK_TOKENS "libclef.rerank.max_tokens"
-#define CLEF_KEY_CLASSIFIER "libclef.classifier" /* what config.json says of it, as JSON */
 #define CLEF_KEY_RANK_RAW "libclef.rerank.raw"
 
 #endif

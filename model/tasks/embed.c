@@ -1,6 +1,6 @@
 /* An embedder: batches of texts of equal length through a plan that ends in a pooling. */
-#include "model/open/embed_config.h"
 #include "model/open/model.h"
+#include "model/tasks/embed_config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
-#include "model/session/sequences.h"
+#include "model/tasks/sequences.h"
 
 enum { DEFAULT_BATCH = 32, MAX_BATCH = 4096 };
 

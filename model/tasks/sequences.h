@@ -2,7 +2,7 @@
 #ifndef CLEF_MODEL_SEQUENCES_H
 #define CLEF_MODEL_SEQUENCES_H
 
-#include "model/session/sequence_plan.h"
+#include "model/tasks/sequence_plan.h"
 
 /** ids[i] [n_ids[i]], and the types of these tokens. */
 typedef struct clef__sequences {

@@ -10,8 +10,8 @@
 #include "graph/fail.h"
 #include "model/open/arch.h"
 #include "model/open/model.h"
-#include "model/open/rank_config.h"
-#include "model/session/sequences.h"
+#include "model/tasks/rank_config.h"
+#include "model/tasks/sequences.h"
 
 enum { DEFAULT_BATCH = 32, MAX_BATCH = 4096 };
 
@@ -81,7 +81,6 @@ static clef_status set_up(clef_ranker *r, clef_error *err)
     else if (err)
         *err = why;
     r->plan.max_tokens = r->config.info.max_tokens;
-    r->config.info.is_bounded = r->config.info.is_bounded && !r->opts.raw;
     return status;
 }
 
@@ -245,7 +244,7 @@ clef_status clef_rank_encode(const clef_tokenizer *tok, const clef_ranker_info *
 static float score_of(const clef_ranker *r, const float *row)
 {
     const double x = r->width == 1 ? (double)row[0] : (double)row[0] - (double)row[1]; /* yes, no */
-    return (float)(r->config.info.is_bounded ? 1 / (1 + exp(-x)) : x);
+    return (float)(r->config.info.is_bounded && !r->opts.raw ? 1 / (1 + exp(-x)) : x);
 }
 
 clef_status clef_rank_ids(clef_ranker *r, const int32_t *const *ids, const int32_t *const *types,

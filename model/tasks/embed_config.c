@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "model/open/arch.h"
-#include "model/open/embed_config.h"
 #include "model/open/model.h"
-#include "model/open/rank_config.h"
+#include "model/tasks/embed_config.h"
+#include "model/tasks/rank_config.h"
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 

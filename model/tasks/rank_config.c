@@ -1,13 +1,13 @@
 /* Reads the form of rankings: sentence-transformers' files of a CrossEncoder, or GGUF's labels and template.
  */
-#include "model/open/rank_config.h"
+#include "model/tasks/rank_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/open/embed_config.h"
 #include "model/open/model.h"
+#include "model/tasks/embed_config.h"
 
 /* The question of Qwen3-Reranker's model card, with its instruction for web searches. */
 static const char question_text[] =
@@ -32,6 +32,11 @@ static int ends_in(const char *text, const char *end)
 {
     const size_t n = text ? strlen(text) : 0, n_end = strlen(end);
     return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+static int has_class(const clef_model *m, const char *end)
+{
+    return ends_in(json_string_value(json_array_get(json_object_get(m->config, "architectures"), 0)), end);
 }
 
 /* ---- folders */
@@ -136,8 +141,7 @@ static clef_status read_folder(const clef_model *m, clef__rank_config *out, clef
         status = clef__fail(err, CLEF_E_FORMAT, "%s: expected an array, got %s", path, clef__json_kind(root));
     for (size_t i = 0; status == CLEF_OK && i < json_array_size(root); i++)
         status = read_module(m, path, json_array_get(root, i), out, err);
-    const char *class = json_string_value(json_array_get(json_object_get(m->config, "architectures"), 0));
-    if (ends_in(class, "ForCausalLM") || out->yes >= 0) {
+    if (has_class(m, "ForCausalLM") || out->yes >= 0) {
         out->info.question = clef__qwen3_question;
         out->info.is_assumed = 1;
     }
@@ -147,31 +151,6 @@ static clef_status read_folder(const clef_model *m, clef__rank_config *out, clef
 }
 
 /* ---- GGUF */
-
-/* llama.cpp's list of labels, as an id2label. */
-static json_t *labels_of(const clef_gguf *gguf, const char *arch)
-{
-    char key[96], number[16];
-    snprintf(key, sizeof key, "%s.classifier.output_labels", arch);
-    const clef_gguf_entry *e = clef__gguf_find(gguf, key);
-    json_t *map = e && e->is_array && e->type == CLEF_GGUF_STRING ? json_object() : NULL;
-    for (uint64_t i = 0; map && i < e->n; i++) {
-        snprintf(number, sizeof number, "%u", (unsigned)i);
-        json_object_set_new(map, number, json_stringn(e->strings[i].text, e->strings[i].n_bytes));
-    }
-    return map;
-}
-
-clef_status clef__classifier_of_gguf(clef_model *m, clef_error *err)
-{
-    const clef_gguf_entry *own = clef__gguf_find(&m->gguf, CLEF_KEY_CLASSIFIER);
-    if (own && !own->is_array && own->type == CLEF_GGUF_STRING)
-        return clef__json_parse(own->strings->text, own->strings->n_bytes, CLEF_KEY_CLASSIFIER,
-                                &m->classifier, err);
-    json_t *labels = labels_of(&m->gguf, m->hparams.arch);
-    m->classifier = labels ? json_pack("{s:o}", "id2label", labels) : NULL;
-    return CLEF_OK;
-}
 
 static clef_status read_gguf(const clef_model *m, clef__rank_config *out, clef_error *err)
 {
@@ -186,6 +165,21 @@ static clef_status read_gguf(const clef_model *m, clef__rank_config *out, clef_e
     if (question && !question->is_array && question->type == CLEF_GGUF_STRING)
         out->info.question = (clef_span){question->strings->text, question->strings->n_bytes};
     return CLEF_OK;
+}
+
+int32_t clef_model_is_ranker(const clef_model *m)
+{
+    clef__rank_config config;
+    const clef_tensor_info *labels = clef__model_find(m, "cls.output.weight");
+    char key[96];
+    if (!m->is_gguf) {
+        const json_t *map = json_object_get(m->config, "id2label");
+        return clef__is_cross_encoder(m) ||
+               (has_class(m, "ForSequenceClassification") && json_object_size(map) == 1) ||
+               (clef__rank_config_read(m, &config, NULL) == CLEF_OK && config.yes >= 0);
+    }
+    snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
+    return clef__gguf_int(&m->gguf, key, 0) == CLEF_GGUF_POOLING_RANK || (labels && labels->dims[0] == 1);
 }
 
 clef_status clef__rank_config_read(const clef_model *m, clef__rank_config *out, clef_error *err)
