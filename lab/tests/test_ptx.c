@@ -36,6 +36,7 @@ typedef struct job {
     size_t n_in;                    /* bytes of the second buffer; 0: all */
     uint32_t in[WORDS], out[WORDS]; /* the second buffer, and the first */
     uint64_t seed;
+    int finds_races;
     char why[PTX_MESSAGE];
 } job;
 
@@ -57,7 +58,8 @@ static int run(job *j)
                                .items = {j->items ? j->items : 64, 1, 1},
                                .resident_warps = 48,
                                .seed = j->seed,
-                               .workers = 2};
+                               .workers = 2,
+                               .finds_races = j->finds_races};
     ptx_count count = {0};
     const int failed = ptx_run_launch(&launch, &count, j->why);
     ptx_module_destroy(m);
@@ -252,6 +254,7 @@ typedef struct fault {
     const char *name, *faulty, *healthy, *words;
     uint32_t items;
     size_t n_in;
+    uint32_t groups;
 } fault;
 
 static const fault faults[] = {
@@ -260,57 +263,68 @@ static const fault faults[] = {
      "mov.u64 %rd6, words; add.s64 %rd6, %rd6, %rd9; ld.shared.u32 %r3, [%rd6];",
      "st.shared.u32 [%rd5], %r1; xor.b32 %r2, %r1, 63; mul.wide.u32 %rd9, %r2, 4; bar.sync 0;"
      "mov.u64 %rd6, words; add.s64 %rd6, %rd6, %rd9; ld.shared.u32 %r3, [%rd6];",
-     "", 64, 0},
+     "", 64, 0, 1},
     {"a race of two writers", "st.shared.u32 [words], %r1;",
      "setp.ne.s32 %p1, %r1, 0; @%p1 bra END; st.shared.u32 [words], %r1;\nEND:",
-     "race: writes byte 0 of words", 64, 0},
+     "race: writes byte 0 of words", 64, 0, 1},
     {"a write over what others read",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words];"
      "st.shared.u32 [%rd5], %r2;",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words]; bar.sync 0; st.shared.u32 [%rd5], "
      "%r2;",
-     "race: ", 64, 0},
+     "race: ", 64, 0, 1},
     {"a read of local memory that nobody wrote", "ld.shared.u32 %r2, [words+300];",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words+252];",
-     "byte 300 of words, which nobody wrote", 64, 0},
+     "byte 300 of words, which nobody wrote", 64, 0, 1},
     {"a write behind an array in local memory",
      "setp.ne.s32 %p1, %r1, 3; @%p1 bra END;"
      "st.shared.u32 [words+512], %r1;\nEND:",
-     "setp.ne.s32 %p1, %r1, 3; @%p1 bra END; st.shared.u32 [words+508], %r1;\nEND:", "work-item 3,0,0", 64,
-     0},
+     "setp.ne.s32 %p1, %r1, 3; @%p1 bra END; st.shared.u32 [words+508], %r1;\nEND:", "work-item 3,0,0", 64, 0,
+     1},
     {"a read behind a buffer", "ld.global.u32 %r2, [%rd4+4];", "ld.global.u32 %r2, [%rd4];",
-     "read of 4 bytes at byte 256 of argument 1, which has 256 bytes", 64, 256},
+     "read of 4 bytes at byte 256 of argument 1, which has 256 bytes", 64, 256, 1},
     {"a read before a buffer", "ld.global.u32 %r2, [%rd4+-4];", "ld.global.u32 %r2, [%rd4];",
-     "read of 4 bytes at byte -4 of argument 1", 64, 0},
+     "read of 4 bytes at byte -4 of argument 1", 64, 0, 1},
     {"a write to address 0", "mov.u64 %rd6, 0; st.global.u32 [%rd6], %r1;", "st.global.u32 [%rd1], %r1;",
-     "which is in no buffer", 1, 0},
+     "which is in no buffer", 1, 0, 1},
     {"a misaligned read", "ld.global.u32 %r2, [%rd4+2];", "ld.global.u32 %r2, [%rd4+4];",
-     "misaligned read of 4 bytes at byte", 64, 0},
+     "misaligned read of 4 bytes at byte", 64, 0, 1},
     {"a misaligned vector", "ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd2+8];",
      "ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd2+16];",
-     "misaligned read of 16 bytes at byte 8 of argument 1", 64, 0},
+     "misaligned read of 16 bytes at byte 8 of argument 1", 64, 0, 1},
     {"a vector in an array of words", "st.shared.v4.u32 [words], {%r1, %r1, %r1, %r1};",
      "st.shared.v4.u32 [quads], {%r1, %r1, %r1, %r1};", "misaligned write of 16 bytes at byte 0 of words", 1,
-     0},
+     0, 1},
     {"a barrier that a warp does not reach", "setp.lt.u32 %p1, %r1, 32; @%p1 bra END; bar.sync 0;\nEND:",
-     "setp.lt.u32 %p1, %r1, 64; @!%p1 bra END; bar.sync 0;\nEND:", "barrier in divergent flow", 64, 0},
+     "setp.lt.u32 %p1, %r1, 64; @!%p1 bra END; bar.sync 0;\nEND:", "barrier in divergent flow", 64, 0, 1},
     {"a barrier in divergent flow",
      "setp.lt.u32 %p1, %r1, 5; @%p1 bra OTHER; bar.sync 0; bra.uni END;\n"
      "OTHER: bar.sync 0;\nEND:",
      "setp.lt.u32 %p1, %r1, 5; @%p1 bra OTHER; mov.u32 %r2, 1; bra.uni END;\nOTHER: mov.u32 %r2, 2;\nEND: "
      "bar.sync 0;",
-     "barrier in divergent flow", 32, 0},
+     "barrier in divergent flow", 32, 0, 1},
     {"a barrier after work-items have returned", "setp.ge.u32 %p1, %r1, 40; @%p1 bra END; bar.sync 0;\nEND:",
-     "bar.sync 0; setp.ge.u32 %p1, %r1, 40; @%p1 bra END;\nEND:", "has returned", 64, 0},
+     "bar.sync 0; setp.ge.u32 %p1, %r1, 40; @%p1 bra END;\nEND:", "has returned", 64, 0, 1},
     {"a shuffle of some lanes",
      "setp.eq.s32 %p1, %r1, 9; @%p1 bra END; shfl.sync.bfly.b32 %r2, %r1, 1, 0x1f, "
      "0xffffffff;\nEND:",
      "shfl.sync.bfly.b32 %r2, %r1, 1, 0x1f, 0xffffffff;",
-     "lanes 0xffffffff take part, and 0xfffffdff are here", 64, 0},
+     "lanes 0xffffffff take part, and 0xfffffdff are here", 64, 0, 1},
     {"a product of matrices by a part of a warp",
      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%r16, %r17, %r18, "
      "%r19}, {%r10, %r11}, {%r14}, {%r16, %r17, %r18, %r19};",
-     "bar.sync 0;", "takes all lanes, and 0x00ffffff are here", 24, 0},
+     "bar.sync 0;", "takes all lanes, and 0x00ffffff are here", 24, 0, 1},
+    {"two writers in global memory", "st.global.u32 [%rd1], %r1;", "st.global.u32 [%rd3], %r1;",
+     "race in global memory: writes what work-item ", 64, 0, 1},
+    {"a group that reads what another writes",
+     "mov.u32 %r2, %ctaid.x; setp.eq.s32 %p1, %r2, 0; @%p1 bra END; ld.global.u32 %r3, [%rd1];\nEND:"
+     "mul.wide.u32 %rd6, %r2, 256; add.s64 %rd6, %rd6, %rd3; st.global.u32 [%rd6], %r1;",
+     "mov.u32 %r2, %ctaid.x; setp.eq.s32 %p1, %r2, 0; @%p1 bra END; ld.global.u32 %r3, [%rd1+1024];\nEND:"
+     "mul.wide.u32 %rd6, %r2, 256; add.s64 %rd6, %rd6, %rd3; st.global.u32 [%rd6], %r1;",
+     "another group", 64, 0, 2},
+    {"a work-item that reads what another of its group writes",
+     "st.global.u32 [%rd3], %r1; ld.global.u32 %r2, [%rd1+16];",
+     "st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.u32 %r2, [%rd1+16];", "its group", 64, 0, 1},
 };
 
 static void faults_are_found_and_healthy_kernels_pass(void **state)
@@ -320,12 +334,22 @@ static void faults_are_found_and_healthy_kernels_pass(void **state)
         for (uint64_t seed = 0; seed < 5; seed++) {
             const fault *f = &faults[i];
             static job j;
-            j = (job){.body = f->faulty, .items = f->items, .n_in = f->n_in, .seed = seed};
+            j = (job){.body = f->faulty,
+                      .items = f->items,
+                      .n_in = f->n_in,
+                      .groups = f->groups,
+                      .seed = seed,
+                      .finds_races = 1};
             if (!run(&j))
                 fail_msg("%s: not found", f->name);
-            if (!strstr(j.why, f->words) || !strstr(j.why, "kernel kern, group 0,0,0, work-item "))
+            if (!strstr(j.why, f->words) || !strstr(j.why, "kernel kern, group "))
                 fail_msg("%s: expected '%s', got: %s", f->name, f->words, j.why);
-            j = (job){.body = f->healthy, .items = f->items, .n_in = f->n_in, .seed = seed};
+            j = (job){.body = f->healthy,
+                      .items = f->items,
+                      .n_in = f->n_in,
+                      .groups = f->groups,
+                      .seed = seed,
+                      .finds_races = 1};
             if (run(&j))
                 fail_msg("the twin without %s: %s", f->name, j.why);
         }

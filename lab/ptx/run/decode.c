@@ -186,7 +186,7 @@ static void kernel(ptx_decoder *d)
         ptx_scan_fail(&d->scan, "no memory");
     m->kernels = more;
     d->kernel = &more[m->n_kernels++];
-    *d->kernel = (ptx_kernel){.module = m, .file_bytes = PTX_AT_FIRST, .granule = 4};
+    *d->kernel = (ptx_kernel){.module = m, .file_bytes = PTX_AT_FIRST, .granule = 4, .global_granule = 4};
     d->n_classes = 0;
     d->n_labels = d->n_uses = d->max_code = d->max_constants = d->max_locals = 0;
     d->local_end = 0;

@@ -29,6 +29,7 @@ struct ptx_group {
     uint32_t epoch, first_epoch;
     uint64_t random;
     ptx_warp *warps;
+    struct ptx_races *races; /* NULL: not asked for */
     ptx_count count;
     unsigned char spare[64]; /* what lanes access that do not take part */
     jmp_buf failed;

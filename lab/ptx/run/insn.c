@@ -222,6 +222,8 @@ static void note_granule(ptx_kernel *k, const ptx_insn *i)
 {
     if ((i->space == PTX_SHARED || i->space == PTX_GENERIC) && i->bytes < k->granule)
         k->granule = i->bytes;
+    if ((i->space == PTX_GLOBAL || i->space == PTX_GENERIC) && i->bytes < k->global_granule)
+        k->global_granule = i->bytes;
 }
 
 static void take_values(ptx_decoder *d, ptx_insn *i)

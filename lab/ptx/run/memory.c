@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "lab/ptx/run/group.h"
+#include "lab/ptx/run/races.h"
+
+enum { ATOMIC = 2 }; /* a kind of store */
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
@@ -33,6 +36,8 @@ static unsigned char *global_place(ptx_warp *w, int lane, uint64_t address, unsi
     if (offset & (n - 1))
         ptx_fault(w, lane, "misaligned %s of %u bytes at %s", is_store ? "write" : "read", n,
                   name_place(w->group, address, place));
+    if (w->group->races && is_store != ATOMIC)
+        ptx_races_note(w->group->races, w, lane, in->memory + offset, n, is_store);
     return in->memory + offset;
 }
 
@@ -256,7 +261,7 @@ void ptx_exchange(ptx_warp *w, const ptx_insn *i)
     unsigned char *places[PTX_LANES];
     uint32_t *d = AT(uint32_t, 0);
     const uint32_t *s = AT(uint32_t, 2);
-    ptx_places(w, i, i->at[1], 1, places);
+    ptx_places(w, i, i->at[1], ATOMIC, places);
     LANES if (ptx_is_on(w, l)) d[l] =
         __atomic_exchange_n((uint32_t *)(void *)places[l], s[l], __ATOMIC_SEQ_CST);
 }

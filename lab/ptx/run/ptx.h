@@ -50,6 +50,7 @@ typedef struct ptx_launch {
     uint32_t resident_warps; /* what %nwarpid says */
     uint64_t seed;           /* the order of groups and warps */
     int workers;             /* threads */
+    int finds_races;         /* in global memory, too; by one thread */
 } ptx_launch;
 
 typedef struct ptx_count {

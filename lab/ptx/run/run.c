@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lab/ptx/run/group.h"
+#include "lab/ptx/run/races.h"
 
 enum { GOES_ON, AT_BARRIER, ENDED };
 enum { NOWHERE = 0xFFFFFFFF };
@@ -347,6 +348,7 @@ static void free_group(ptx_group *g)
     free(g->local);
     free(g->privates);
     free(g->shadow);
+    ptx_races_destroy(g->races);
     free(g);
 }
 
@@ -367,7 +369,9 @@ static ptx_group *make_group(work *job)
     g->local = aligned_alloc(64, (job->local_bytes + 64) / 64 * 64);
     g->shadow = calloc(job->local_bytes + 1, sizeof *g->shadow);
     g->privates = malloc(launch->kernel->private_bytes * g->n_warps * PTX_LANES + 1);
-    int whole = g->warps && g->local && g->shadow && g->privates;
+    if (launch->finds_races)
+        g->races = ptx_races_create(launch->kernel->global_granule);
+    int whole = g->warps && g->local && g->shadow && g->privates && (g->races || !launch->finds_races);
     for (uint32_t k = 0; whole && k < g->n_warps; k++) {
         g->warps[k].file = aligned_alloc(64, (launch->kernel->file_bytes + 63) / 64 * 64);
         whole = g->warps[k].file != NULL;
@@ -474,8 +478,8 @@ int ptx_run_launch(const ptx_launch *launch, ptx_count *count, char why[PTX_MESS
     job.n_groups = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
     job.step = step_of(job.n_groups, launch->seed);
     if (lay_out(&job)) {
-        while (n + 1 < launch->workers && n < MOST_WORKERS && (uint64_t)n + 1 < job.n_groups &&
-               pthread_create(&threads[n], NULL, work_on, &job) == 0)
+        while (!launch->finds_races && n + 1 < launch->workers && n < MOST_WORKERS &&
+               (uint64_t)n + 1 < job.n_groups && pthread_create(&threads[n], NULL, work_on, &job) == 0)
             n++;
         work_on(&job);
         while (n)
