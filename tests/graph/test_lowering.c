@@ -245,6 +245,58 @@ TEST(flash_records)
         }
 }
 
+/* Checks the launches of cached_attention of `rows` rows with pages: the records of the parts fit the scratch
+ * that is stated. Returns the parts. */
+static uint32_t check_parts(const clef_graph *g, const clef_caps *caps, int64_t rows)
+{
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    clef_launch launches[8];
+    clef_error err = {0};
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {rows};
+    const clef_value *n = g->outputs[0].value;
+    clef_lowering lo = {.graph = g,
+                        .caps = caps,
+                        .symbols = symbols,
+                        .node = n,
+                        .launches = launches,
+                        .cap = 8,
+                        .args = args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    int32_t at = 0;
+    while (strcmp(launches[at].kernel, "attention_gpu_decode") != 0 &&
+           strcmp(launches[at].kernel, "attention_gpu_flash") != 0)
+        assert_true(++at < lo.n);
+    const attention_flash_args *f = (const void *)launches[at].args;
+    const uint64_t record = 4 + 64;
+    if (f->a.splits > 1)
+        assert_true(4 * (f->parts + (uint64_t)rows * f->a.n[1] * f->a.splits * record) <=
+                    launches[at].scratch_bytes);
+    return f->a.splits;
+}
+
+/* A mask may have more columns than the pages of a sequence have positions. */
+TEST(masks_wider_than_pages)
+{
+    static const char text[] =
+        "symbol B <= 33\nstate k f16 [60, 2, 64, 64]\nstate v f16 [60, 2, 64, 64]\n"
+        "input x f32 [B, 1, 4, 64]\ninput y f32 [B, 1, 2, 64]\ninput p i32 [B]\n"
+        "input r i32 [4, 3]\ninput g i32 [4, 4]\ninput s f32 [4, 1, 1152]\n"
+        "o = cached_attention(x, y, y, k, v, p, _, s, _, _, r, g) causal=1\noutput o\n";
+    clef_graph *g = NULL;
+    clef_error err = {0};
+    ok(clef_graph_parse(text, strlen(text), "test", &g, &err), &err);
+    for (int32_t units = 4; units <= 256; units *= 2) {
+        const clef_caps caps = {.is_gpu = 1,
+                                .max_group = 1024,
+                                .max_items = {1024, 1024, 1024},
+                                .n_units = units,
+                                .local_bytes = 48 << 10};
+        for (int64_t rows = 1; rows <= 33; rows += 8)
+            assert_in_range(check_parts(g, &caps, rows), 1, 2); /* of 128 keys */
+    }
+    clef_graph_destroy(g);
+}
+
 /* One launch makes the heads of a step and computes their attention where no group of it reads what another
  * one writes. Scratch memory is the same for all lengths that these kernels share. */
 TEST(heads_of_step)

@@ -24,12 +24,14 @@ clef__candidate clef__attention_candidate(uint32_t items, uint64_t local_bytes, 
                              .time = rows + OF_KEYS + OF_CHUNKS / keys};
 }
 
-/* The number of parts of the keys. */
-static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_t groups, uint32_t wanted)
+/* The number of parts of the keys. most_keys: of a sequence; a mask may be wider than its pages. */
+static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_t most_keys, uint32_t groups,
+                         uint32_t wanted)
 {
     const uint64_t seen =
         (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* positions times the width of the window */
-    const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3];
+    const uint32_t all = a->n[3] < most_keys ? a->n[3] : most_keys,
+                   keys = a->window > 0 && seen < all ? (uint32_t)seen : all;
     /* Some groups too few leave less idle than some too many, which would wait for the others to end. */
     const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS), most = clef__ceil_div(wanted, groups),
                    of_units = most > 4 ? wanted / groups : most;
@@ -73,7 +75,7 @@ clef_status clef__attention_parts_launch(clef_lowering *lo, const clef_attention
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4
                                   : 0;
     const uint64_t record = 4 + 4 * (uint64_t)clef__ceil_div(E, 4);
-    a->splits = call->batch_invariant ? 1 : parts_of(lo->caps, a, groups, wanted);
+    a->splits = call->batch_invariant ? 1 : parts_of(lo->caps, a, clef__most_keys(lo, call), groups, wanted);
     args.parts = (uint32_t)q_floats;
     launch->args = &args;
     launch->args_bytes = sizeof args;
