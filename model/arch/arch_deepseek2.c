@@ -1,6 +1,6 @@
-/* DeepSeek-V2 (arXiv:2405.04434): keys and values come from a narrow latent (MLA); positions are in a part of
- * each head, which all heads of k share. After a dense first layer there are experts, and one expert that
- * every token uses. */
+/* DeepSeek-V2 (arXiv:2405.04434), V3 (arXiv:2412.19437), GLM-4.7-Flash and MiniCPM3: keys and values come
+ * from a narrow latent (MLA); positions are in a part of each head, which all heads of k share. After a dense
+ * first layer there are experts, and one expert that every token uses. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,27 +8,35 @@
 #include "model/arch/layers.h"
 
 static const clef_arch_alias deepseek2_names[] = {{"deepseek_v2", "deepseek2", 100000, 100001},
+                                                  {"deepseek_v3", NULL, 0, 1},
+                                                  {"glm4_moe_lite", NULL, 0, 1},
                                                   {NULL, NULL, 0, 0}};
+/* No experts; embeddings, blocks and logits are scaled. */
+static const clef_arch_alias minicpm3_names[] = {{"minicpm3", "minicpm3", 1, 2}, {NULL, NULL, 0, 0}};
+
+#define LATENT_NAMES                                                                                         \
+    [CLEF_W_ATTN_Q_A] = "layers.%d.self_attn.q_a_proj",                                                      \
+    [CLEF_W_ATTN_Q_A_NORM] = "layers.%d.self_attn.q_a_layernorm",                                            \
+    [CLEF_W_ATTN_Q_B] = "layers.%d.self_attn.q_b_proj",                                                      \
+    [CLEF_W_ATTN_KV_A] = "layers.%d.self_attn.kv_a_proj_with_mqa",                                           \
+    [CLEF_W_ATTN_KV_A_NORM] = "layers.%d.self_attn.kv_a_layernorm",                                          \
+    [CLEF_W_ATTN_KV_B] = "layers.%d.self_attn.kv_b_proj", [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj"
 
 static const char *const deepseek2_weights[CLEF_N_ROLES] = {
     CLEF_HF_EMBED_AND_HEAD,
     CLEF_HF_NORMS,
     CLEF_HF_GATED_MLP,
     [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
-    [CLEF_W_ATTN_Q_A] = "layers.%d.self_attn.q_a_proj",
-    [CLEF_W_ATTN_Q_A_NORM] = "layers.%d.self_attn.q_a_layernorm",
-    [CLEF_W_ATTN_Q_B] = "layers.%d.self_attn.q_b_proj",
-    [CLEF_W_ATTN_KV_A] = "layers.%d.self_attn.kv_a_proj_with_mqa",
-    [CLEF_W_ATTN_KV_A_NORM] = "layers.%d.self_attn.kv_a_layernorm",
-    [CLEF_W_ATTN_KV_B] = "layers.%d.self_attn.kv_b_proj",
-    [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj",
+    LATENT_NAMES,
     [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
-    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
-    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
-    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj",
-    [CLEF_W_SHARED_GATE] = "layers.%d.mlp.shared_experts.gate_proj",
-    [CLEF_W_SHARED_UP] = "layers.%d.mlp.shared_experts.up_proj",
-    [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_experts.down_proj",
+    [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.gate.e_score_correction_bias",
+    CLEF_HF_EXPERTS,
+    CLEF_HF_SHARED_EXPERT("shared_experts"),
+};
+
+static const char *const minicpm3_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD, CLEF_HF_NORMS, CLEF_HF_GATED_MLP, [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
+    LATENT_NAMES,
 };
 
 /* llama.cpp's form: k's and v's part of the projection apart, k's transposed. */
@@ -120,41 +128,87 @@ static void set_scale(clef_hparams *hp)
     hp->attention_scale = (float)(m * m / sqrt(hp->head_dim));
 }
 
-static void read_attention(clef_json_fields *f, clef_hparams *hp)
+/* The widths of heads and latents, where the file does not state them. */
+typedef struct widths {
+    int32_t plain, rotated, values, kv_rank, q_rank;
+} widths;
+
+static void read_attention(clef_json_fields *f, clef_hparams *hp, const widths *w)
 {
-    const int32_t plain = (int32_t)clef__json_int(f, "qk_nope_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
-    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
+    const int32_t plain = (int32_t)clef__json_int(f, "qk_nope_head_dim", 1, CLEF_MAX_HEAD_DIM, w->plain);
     hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM,
-                                           64); /* the width that rope's dims are a part of */
+                                           w->rotated); /* the width that rope's dims are a part of */
     clef__json_rope(f, hp, 10000);
     hp->head_dim += plain;
     hp->n_kv_heads = hp->n_heads;
-    hp->v_head_dim = (int32_t)clef__json_int(f, "v_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
-    hp->kv_lora_rank = (int32_t)clef__json_int(f, "kv_lora_rank", 1, CLEF_MAX_WIDTH, 512);
+    hp->v_head_dim = (int32_t)clef__json_int(f, "v_head_dim", 1, CLEF_MAX_HEAD_DIM, w->values);
+    hp->kv_lora_rank = (int32_t)clef__json_int(f, "kv_lora_rank", 1, CLEF_MAX_WIDTH, w->kv_rank);
     hp->q_lora_rank = (int32_t)clef__json_int(f, "q_lora_rank", 1, CLEF_MAX_WIDTH,
-                                              clef__json_get(f, "q_lora_rank") ? 0 : 1536);
+                                              clef__json_get(f, "q_lora_rank") ? 0 : w->q_rank);
     set_scale(hp);
+}
+
+/* DeepSeek-V2's experts are chosen by a softmax. */
+static void read_v2_experts(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {
+        .n_experts = 64, .n_used = 6, .n_shared = 2, .d_ff_expert = 1407, .expert_scale = 1, .is_normed = 0};
+    const char *method = clef__json_string(f, "topk_method", "greedy");
+    const int32_t n = (int32_t)clef__json_int(f, "n_group", 1, CLEF_MAX_EXPERTS, 1),
+                  used = (int32_t)clef__json_int(f, "topk_group", 1, CLEF_MAX_EXPERTS_USED, 1);
+    clef__json_refuse_flag(f, "norm_topk_prob", 0, 0);
+    clef__json_routed(f, hp, &keys);
+    hp->router = CLEF_ROUTER_ALL;
+    if (!method || strcmp(method, "greedy") == 0 || n == 1)
+        return;
+    if (strcmp(method, "group_limited_greedy") != 0)
+        clef__json_refuse(f, "topk_method other than greedy and group_limited_greedy is not supported");
+    if (hp->n_experts % n != 0 || used > n)
+        clef__json_refuse(f, "n_group: expected a divisor of n_routed_experts, and not less than topk_group");
+    hp->n_expert_groups = n;
+    hp->n_groups_used = used;
+}
+
+static void read_experts(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys v3 = {.n_experts = 256,
+                                        .n_used = 8,
+                                        .n_shared = 1,
+                                        .d_ff_expert = 2048,
+                                        .expert_scale = 2.5,
+                                        .is_normed = 1,
+                                        .n_groups = 8,
+                                        .n_groups_used = 4},
+                                  glm = {.n_experts = 64,
+                                         .n_used = 4,
+                                         .n_shared = 1,
+                                         .d_ff_expert = 1536,
+                                         .expert_scale = 1.8,
+                                         .is_normed = 1,
+                                         .n_groups = 1,
+                                         .n_groups_used = 1};
+    if (strcmp(hp->arch, "deepseek_v2") == 0) {
+        read_v2_experts(f, hp);
+        return;
+    }
+    clef__json_refuse_flag(f, "rope_interleave", 1, 1);
+    clef__json_routed(f, hp, strcmp(hp->arch, "deepseek_v3") == 0 ? &v3 : &glm);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
+    static const widths deepseek = {128, 64, 128, 512, 1536}, glm = {192, 64, 256, 512, 768};
+    const int is_glm = strcmp(hp->arch, "glm4_moe_lite") == 0;
     clef__json_sizes(f, hp);
-    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, is_glm ? 1e-5 : 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_activation(f, hp, "hidden_act", "silu");
-    read_attention(f, hp);
-    clef__json_experts(f, hp, "n_routed_experts", 64, 6);
-    hp->d_ff_expert = (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, 1407);
-    hp->d_ff_shared = hp->d_ff_expert * (int32_t)clef__json_int(f, "n_shared_experts", 0, 256, 2);
-    hp->expert_scale = (float)clef__json_double(f, "routed_scaling_factor", 1e-6, 1e6, 1);
-    hp->router = CLEF_ROUTER_ALL;
-    clef__json_refuse_flag(f, "norm_topk_prob", 0, 0);
-    const char *method = clef__json_string(f, "topk_method", "greedy");
-    if (method && strcmp(method, "greedy") != 0 && clef__json_int(f, "n_group", 1, CLEF_MAX_EXPERTS, 1) > 1)
-        clef__json_refuse(f, "topk_method other than greedy with n_group above 1 is not supported");
+    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
+    read_attention(f, hp, is_glm ? &glm : &deepseek);
+    read_experts(f, hp);
 }
 
-static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+static void read_latents(clef_gguf_keys *k, clef_hparams *hp)
 {
     clef__key_int(k, "attention.kv_lora_rank", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
     if (clef__key_has(k,
@@ -164,14 +218,26 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
             clef__key_int(k, "attention.value_length_mla", 1, CLEF_MAX_HEAD_DIM, CLEF_KEY_NEEDED);
         hp->n_kv_heads = hp->n_heads;
     }
-    hp->d_ff_shared = hp->d_ff_expert * clef__key_int(k, "expert_shared_count", 0, 256, 0);
+}
+
+/* Files of models that choose by sigmoids may not say so; their experts have biases. */
+static clef_router router_of(const clef_gguf *gguf)
+{
+    for (uint64_t i = 0; i < gguf->n_tensors; i++)
+        if (strstr(gguf->tensors[i].name, ".exp_probs_b."))
+            return CLEF_ROUTER_SIGMOID;
+    return CLEF_ROUTER_ALL;
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    read_latents(k, hp);
+    clef__key_routed(k, hp, router_of(k->gguf));
     if (hp->rope.type == CLEF_ROPE_YARN) { /* GGUF stores a tenth of it; q and k are not multiplied then */
         hp->rope.mscale_all_dim = 10 * clef__key_float(k, "rope.scaling.yarn_log_multiplier", 0, 100, 0);
         hp->rope.mscale = hp->rope.mscale_all_dim;
         hp->rope.truncate = 1;
     }
-    if (clef__key_int(k, "expert_weights_norm", 0, 1, 0))
-        hp->router = CLEF_ROUTER_NORMED;
     set_scale(hp);
 }
 
@@ -183,5 +249,55 @@ const clef_arch clef__arch_deepseek2 = {
     .joins = deepseek2_joins,
     .read_json = read_json,
     .read_gguf = read_gguf,
+    .layer = layer,
+};
+
+/* ---- MiniCPM3 -------------------------------------------------------------------------------- */
+
+/* A factor; null is what makes it 1. */
+static double read_factor(clef_json_fields *f, const char *key, double missing, double of_null)
+{
+    return clef__json_double(f, key, 1e-6, 1e6, clef__json_get(f, key) ? of_null : missing);
+}
+
+static void scale_minicpm3(clef_hparams *hp, double embeddings, double depth, double base)
+{
+    hp->embed_scale = (float)embeddings;
+    hp->residual_scale = (float)(depth / sqrt(hp->n_layers));
+    hp->logit_scale = (float)(base / hp->d_model);
+}
+
+static void minicpm3_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const widths minicpm3 = {64, 32, 0, 256, 768};
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    read_attention(f, hp, &minicpm3);
+    if (hp->v_head_dim == 0 && f->status == CLEF_OK)
+        hp->v_head_dim = hp->d_model / hp->n_heads;
+    const double depth = read_factor(f, "scale_depth", 1.4, sqrt(hp->n_layers)),
+                 base = read_factor(f, "dim_model_base", 256, hp->d_model);
+    if (f->status == CLEF_OK)
+        scale_minicpm3(hp, clef__json_double(f, "scale_emb", 1e-6, 1e6, 12), depth, base);
+}
+
+/* GGUF has no keys for the factors of the released model. */
+static void minicpm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    read_latents(k, hp);
+    if (!clef__key_has(k, "attention.value_length"))
+        hp->v_head_dim = hp->d_model / hp->n_heads;
+    scale_minicpm3(hp, 12, 1.4, 256);
+    set_scale(hp);
+}
+
+const clef_arch clef__arch_minicpm3 = {
+    .names = minicpm3_names,
+    .weights = {.hf = minicpm3_weights},
+    .hf_prefix = "model.",
+    .read_json = minicpm3_read_json,
+    .read_gguf = minicpm3_read_gguf,
     .layer = layer,
 };

@@ -58,7 +58,7 @@ const clef_arch clef__arch_olmo2 = {
 static void olmo3_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     static const clef_layer_ropes keys = {
-        .full_key = "rope_theta", .sliding_key = "rope_theta", .full_theta = 500000, .sliding_theta = 500000};
+        .full_key = "rope_theta", .full_theta = 500000, .sliding_theta = 500000};
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);

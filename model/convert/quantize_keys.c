@@ -219,6 +219,10 @@ static void put_router(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
     const int by_sigmoid = hp->router == CLEF_ROUTER_SIGMOID || hp->router == CLEF_ROUTER_SIGMOID_NORMED;
     if (hp->n_experts == 0 || !clef__weight_in_gguf(&arch->weights, CLEF_W_ROUTER_BIAS))
         return;
+    if (hp->n_expert_groups > 0) {
+        put_int(k, "expert_group_count", hp->n_expert_groups);
+        put_int(k, "expert_group_used_count", hp->n_groups_used);
+    }
     put_int(k, "expert_gating_func", by_sigmoid ? 2 : 1);
     clef__gguf_put_bool(k->w, key_of(k, "expert_weights_norm"),
                         hp->router == CLEF_ROUTER_NORMED || hp->router == CLEF_ROUTER_SIGMOID_NORMED);
@@ -264,8 +268,9 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         put_float(&k, "final_logit_softcapping", 0);
     put_rope(&k, &written);
     put_router(&k, hp, arch);
-    if (hp->n_experts > 0 && hp->kv_lora_rank > 0)
-        put_int(&k, "leading_dense_block_count", n_dense_layers(plan, hp->n_layers));
+    const int32_t n_dense = hp->n_experts > 0 ? n_dense_layers(plan, hp->n_layers) : 0;
+    if (n_dense > 0 || (hp->n_experts > 0 && hp->kv_lora_rank > 0))
+        put_int(&k, "leading_dense_block_count", n_dense);
     if (hp->d_ff_shared > 0 && (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
         put_int(&k, "expert_shared_feed_forward_length", hp->d_ff_shared);
     else if (hp->d_ff_shared > 0)

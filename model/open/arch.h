@@ -44,6 +44,14 @@ typedef struct clef_weight_names {
     [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.q_norm", [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.k_norm"
 #define CLEF_HF_NORMS                                                                                        \
     [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm", [CLEF_W_FFN_NORM] = "layers.%d.post_attention_layernorm"
+#define CLEF_HF_EXPERTS                                                                                      \
+    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",                                              \
+    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",                                                  \
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj"
+#define CLEF_HF_SHARED_EXPERT(name)                                                                          \
+    [CLEF_W_SHARED_GATE] = "layers.%d.mlp." name ".gate_proj",                                               \
+    [CLEF_W_SHARED_UP] = "layers.%d.mlp." name ".up_proj",                                                   \
+    [CLEF_W_SHARED_DOWN] = "layers.%d.mlp." name ".down_proj"
 #define CLEF_HF_GATED_MLP                                                                                    \
     [CLEF_W_FFN_GATE] = "layers.%d.mlp.gate_proj", [CLEF_W_FFN_UP] = "layers.%d.mlp.up_proj",                \
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"

@@ -177,6 +177,13 @@ static const struct {
     {"mixtral gpt_oss", "num_experts", "num_local_experts"},
     {"qwen3_moe qwen3_vl_moe_text", "num_local_experts", "num_experts"},
     {"deepseek_v2", "num_experts", "n_routed_experts"},
+    {"deepseek_v3 glm4_moe glm4_moe_lite dots1 solar_open", "num_local_experts", "n_routed_experts"},
+    {"hy_v3 hunyuan_v1_moe", "num_local_experts", "num_experts"},
+    {"minimax_m2", "num_experts", "num_local_experts"},
+    {"hunyuan_v1_moe", "num_experts_per_tok", "moe_topk"},
+    {"ernie4_5_moe", "num_experts_per_tok", "moe_k"},
+    {"ernie4_5_moe", "num_experts", "moe_num_experts"},
+    {"glm4_moe_lite", "head_dim", "qk_rope_head_dim"},
     {"olmoe", "num_local_experts", "num_experts"},
 };
 

@@ -72,7 +72,7 @@ void clef__json_neox_rope(clef_json_fields *f, clef_hparams *hp, double theta, d
 
 /** RoPE of classes that have parameters for each type of layer. */
 typedef struct clef_layer_ropes {
-    const char *full_key, *sliding_key; /* keys of the bases before transformers 5 */
+    const char *full_key, *sliding_key; /* keys of the bases before transformers 5; NULL: none */
     double full_theta, sliding_theta;   /* of absent keys; 0: the parameters must have rope_theta */
     int32_t full_head_dim;              /* 0: head_dim */
     int32_t scale_both;                 /* 1: rope_scaling is for both types; 0: for full layers */
@@ -95,6 +95,18 @@ void clef__json_window_everywhere(clef_json_fields *f, clef_hparams *hp, int32_t
 /** Reads hp->n_experts from `key` and n_experts_used from num_experts_per_tok, with the class's defaults. */
 void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
                         int32_t missing_used);
+/** What classes with experts of DeepSeek's kind do not agree about: keys, and the values of absent ones. */
+typedef struct clef_routed_keys {
+    /* NULL: n_routed_experts, num_experts_per_tok, n_shared_experts, routed_scaling_factor */
+    const char *experts, *used, *shared, *scale;
+    int32_t     n_experts, n_used, n_shared, d_ff_expert;
+    double      expert_scale;
+    int32_t     is_normed;                 /* of norm_topk_prob; -1: there is no such key, they are normed */
+    int32_t     n_groups, n_groups_used;   /* 0: there are no such keys */
+} clef_routed_keys;
+/** Reads how many experts there are, their widths, and how they are chosen: by sigmoids of the router's
+ *  logits. */
+void clef__json_routed(clef_json_fields *f, clef_hparams *hp, const clef_routed_keys *keys);
 /** Leaves RoPE out of the layers without a sliding window, in models that have one. */
 void clef__rope_in_windows(clef_hparams *hp);
 /** Refuses keys that are null, were asked for and are not listed as NULLABLE. f->seen is set. */
@@ -127,6 +139,8 @@ int     clef__key_has(clef_gguf_keys *k, const char *key);
 /** Reads an array with a number for each layer into bits (hp->sliding_layers). Does nothing if the key is
  *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
+/** The same from GGUF's keys; `missing` as below. */
+void clef__key_routed(clef_gguf_keys *k, clef_hparams *hp, clef_router missing);
 /** How experts are chosen: expert_gating_func and expert_weights_norm; `missing` of absent keys. */
 clef_router clef__key_router(clef_gguf_keys *k, clef_router missing);
 /** Finds the layers with the sliding window: attention.sliding_window_pattern is an array with an item for

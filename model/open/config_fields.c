@@ -73,6 +73,16 @@ static const struct {
     {"vaultgemma", 4, 256, 0},
     {"phimoe", 8, 0, 1},
     {"minicpm3", 40, 0, 1},
+    {"glm4_moe", 8, 0, 0},
+    {"solar_open", 8, 128, 0},
+    {"dots1", 32, 0, 1},
+    {"minimax_m2", 8, 128, 0},
+    {"afmoe", 0, 128, 1},
+    {"hy_v3", 8, 128, 0},
+    {"ernie4_5_moe", 4, 0, 1},
+    {"exaone_moe", 32, 0, 0},
+    {"deepseek_v3", 128, 0, 1},
+    {"glm4_moe_lite", 20, 0, 0},
 };
 
 /* An integer; null is an error unless null_is is 1, and then `missing` as well. */
@@ -131,6 +141,40 @@ void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, 
     hp->n_experts = (int32_t)clef__json_int(f, key, 1, CLEF_MAX_EXPERTS, missing);
     hp->n_experts_used =
         (int32_t)clef__json_int(f, "num_experts_per_tok", 1, CLEF_MAX_EXPERTS_USED, missing_used);
+}
+
+/* The groups of experts, of which a token uses those of the best. */
+static void read_groups(clef_json_fields *f, clef_hparams *hp, const clef_routed_keys *keys)
+{
+    hp->n_expert_groups = (int32_t)clef__json_int(f, "n_group", 1, CLEF_MAX_EXPERTS, keys->n_groups);
+    hp->n_groups_used =
+        (int32_t)clef__json_int(f, "topk_group", 1, CLEF_MAX_EXPERTS_USED, keys->n_groups_used);
+    const int32_t n = hp->n_expert_groups;
+    if (has_failed(f) || n <= 1)
+        return;
+    if (hp->n_experts % n != 0 || hp->n_groups_used > n)
+        f->status =
+            clef__fail(f->err, CLEF_E_FORMAT,
+                       "%s: %" PRId32 " experts in %" PRId32 " groups, of which a token uses %" PRId32,
+                       f->file, hp->n_experts, n, hp->n_groups_used);
+}
+
+void clef__json_routed(clef_json_fields *f, clef_hparams *hp, const clef_routed_keys *keys)
+{
+    const char *experts = keys->experts ? keys->experts : "n_routed_experts",
+               *used = keys->used ? keys->used : "num_experts_per_tok",
+               *shared = keys->shared ? keys->shared : "n_shared_experts",
+               *scale = keys->scale ? keys->scale : "routed_scaling_factor";
+    const int normed = keys->is_normed < 0 || clef__json_bool(f, "norm_topk_prob", keys->is_normed);
+    hp->n_experts = read_size(f, experts, CLEF_MAX_EXPERTS, 0, keys->n_experts);
+    hp->n_experts_used = read_size(f, used, CLEF_MAX_EXPERTS_USED, 0, keys->n_used);
+    hp->d_ff_expert =
+        (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, keys->d_ff_expert);
+    hp->d_ff_shared = hp->d_ff_expert * (int32_t)clef__json_int(f, shared, 0, 256, keys->n_shared);
+    hp->expert_scale = (float)clef__json_double(f, scale, 1e-6, 1e6, keys->expert_scale);
+    hp->router = normed ? CLEF_ROUTER_SIGMOID_NORMED : CLEF_ROUTER_SIGMOID;
+    if (keys->n_groups > 0)
+        read_groups(f, hp, keys);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -322,6 +322,23 @@ clef_router clef__key_router(clef_gguf_keys *k, clef_router missing)
     return normed ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
 }
 
+void clef__key_routed(clef_gguf_keys *k, clef_hparams *hp, clef_router missing)
+{
+    const int32_t n_shared = clef__key_int(k, "expert_shared_count", 0, 256, 0),
+                  width = clef__key_int(k, "expert_shared_feed_forward_length", 0, CLEF_MAX_WIDTH, 0);
+    hp->router = clef__key_router(k, missing);
+    hp->d_ff_shared = n_shared ? n_shared * hp->d_ff_expert : width;
+    hp->n_expert_groups = clef__key_int(k, "expert_group_count", 0, CLEF_MAX_EXPERTS, 0);
+    hp->n_groups_used = clef__key_int(k, "expert_group_used_count", 0, CLEF_MAX_EXPERTS_USED, 0);
+    if (k->status == CLEF_OK && hp->n_expert_groups > 1 &&
+        (hp->n_experts % hp->n_expert_groups != 0 || hp->n_groups_used < 1 ||
+         hp->n_groups_used > hp->n_expert_groups))
+        k->status =
+            clef__fail(k->err, CLEF_E_FORMAT,
+                       "%s: %" PRId32 " experts in %" PRId32 " groups, of which a token uses %" PRId32,
+                       k->file, hp->n_experts, hp->n_expert_groups, hp->n_groups_used);
+}
+
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
     if (hp->n_kv_heads == 0)

@@ -161,7 +161,7 @@ static const json_t *find_object(clef_json_fields *f, const char **name)
 /* A base of the frequencies; null is refused as there is no default for it. */
 static double read_theta(clef_json_fields *f, const char *key, double missing)
 {
-    return clef__json_get(f, key) ? clef__json_need_double(f, key, 1, 1e12) : missing;
+    return key && clef__json_get(f, key) ? clef__json_need_double(f, key, 1, 1e12) : missing;
 }
 
 static void read_rope(clef_json_fields *f, clef_hparams *hp, const char *theta_key, double theta,

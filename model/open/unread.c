@@ -118,11 +118,20 @@ static int is_other_gguf(const clef_model *m, const char *name)
 
 /* ---- parts that are left out ----------------------------------------------------------------- */
 
+/* 1 for a layer behind the model's own, in folders whose configuration says that there are such. */
+static int is_further_layer(const clef_model *m, const char *name)
+{
+    const char *at = strstr(name, "layers.");
+    const long layer = at ? strtol(at + strlen("layers."), NULL, 10) : -1;
+    const json_int_t n = json_integer_value(json_object_get(m->config, "num_nextn_predict_layers"));
+    return layer >= m->hparams.n_layers && layer < m->hparams.n_layers + n;
+}
+
 static int is_of_other_model(const clef_model *m, const char *name)
 {
     int layer = -1;
     if (!m->is_gguf)
-        return clef__is_left_out(m, name) ||
+        return clef__is_left_out(m, name) || is_further_layer(m, name) ||
                is_among(clef__arch_find(m->hparams.arch, 0), other_models, name);
     return begins_with(name, "v.") || begins_with(name, "a.") || begins_with(name, "mm.") ||
            (sscanf(name, "blk.%d.", &layer) == 1 && layer >= m->hparams.n_layers);
@@ -132,6 +141,9 @@ static int is_of_other_model(const clef_model *m, const char *name)
 static size_t part_length(const char *name)
 {
     const size_t first = strcspn(name, "."), more = name[first] ? strcspn(name + first + 1, ".") : 0;
+    const char *layer = strstr(name, "layers.");
+    if (layer)
+        return (size_t)(layer - name) + strlen("layers.") + strcspn(layer + strlen("layers."), ".");
     return begins_with(name, "model.") || begins_with(name, "blk.") ? first + 1 + more : first;
 }
 
@@ -218,7 +230,7 @@ static int is_known(const clef_model *m, const clef_arch *arch, const clef_tenso
 {
     if (m->is_gguf)
         return is_other_gguf(m, t->name);
-    return clef__is_left_out(m, t->name) || is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
+    return is_of_other_model(m, t->name) || is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
            is_shared_layer(m, t->name) || (strcmp(m->hparams.arch, "marian") == 0 && are_sinusoids(t));
 }
 

@@ -27,6 +27,7 @@ STACKS = dict(vocab_size=V, d_model=32, encoder_layers=2, decoder_layers=2, enco
 LINEAR = dict(head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2,
               linear_num_value_heads=4)
 GATED_MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
+ROUTED = dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1)
 YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
 VISION = {"Qwen2VL": dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, patch_size=4),
           "Qwen3": dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4, out_hidden_size=32,
@@ -95,6 +96,25 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "olmo3": ("Olmo3", dict(GROUPED, sliding_window=8, num_hidden_layers=4, pad_token_id=0)),
     "olmoe": ("Olmoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, pad_token_id=0)),
     "cohere2": ("Cohere2", dict(GROUPED, sliding_window=8, num_hidden_layers=4)),
+    "deepseek_v3": ("DeepseekV3", dict(WIDE, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+                                       moe_intermediate_size=16, n_shared_experts=1, kv_lora_rank=16, q_lora_rank=None, v_head_dim=8,
+                                       qk_nope_head_dim=8, qk_rope_head_dim=8, first_k_dense_replace=1, topk_group=1)),
+    "glm4_moe_lite": ("Glm4MoeLite", dict(WIDE, num_key_value_heads=4, max_position_embeddings=128, n_routed_experts=4,
+                                          num_experts_per_tok=2, moe_intermediate_size=16, kv_lora_rank=16, q_lora_rank=12,
+                                          v_head_dim=8, qk_nope_head_dim=8, qk_rope_head_dim=8)),
+    "minicpm3": ("MiniCPM3", dict(WIDE, num_key_value_heads=4, max_position_embeddings=128, kv_lora_rank=16, q_lora_rank=12,
+                                  v_head_dim=8, qk_nope_head_dim=8, qk_rope_head_dim=8, dim_model_base=16)),
+    "glm4_moe": ("Glm4Moe", dict(GROUPED, **ROUTED, head_dim=16, use_qk_norm=True)),
+    "solar_open": ("SolarOpen", dict(GROUPED, **ROUTED, head_dim=16)),
+    "dots1": ("Dots1", dict(GROUPED, **ROUTED, head_dim=16)),
+    "minimax_m2": ("MiniMaxM2", dict(GROUPED, head_dim=16, num_local_experts=4, num_experts_per_tok=2)),
+    "afmoe": ("Afmoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=16, sliding_window=8,
+                            num_hidden_layers=4, num_shared_experts=1)),
+    "hunyuan_v1_moe": ("HunYuanMoEV1", dict(GROUPED, num_experts=4, moe_topk=2, head_dim=16)),
+    "hy_v3": ("HYV3", dict(GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=16)),
+    "ernie4_5_moe": ("Ernie4_5_Moe", dict(GROUPED, moe_num_experts=4, moe_k=2, moe_intermediate_size=16)),
+    "exaone_moe": ("ExaoneMoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=16,
+                                     sliding_window=8, num_hidden_layers=4)),
     "ministral3": ("Mistral3", wrapped(model_type="ministral3", head_dim=8, rope_parameters=dict(
         YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1, max_position_embeddings=128))),
     "qwen2_vl": ("Qwen2VL", wrapped(rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[2, 1, 1]))),

@@ -1,0 +1,319 @@
+/* Models with experts whose attention is a Llama's: GLM 4.5 (arXiv:2508.06471) and Solar Open, dots.llm1
+ * (arXiv:2506.05767), MiniMax-M2, AFMoE (Arcee 2025), Hunyuan (arXiv:2411.02265) and HY 3, ERNIE 4.5 (Baidu
+ * 2025) and EXAONE (LG 2025). Most choose experts by sigmoids, to which a bias is added for the choice alone.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/arch/layers.h"
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+static const clef_arch_alias glm_names[] = {
+    {"glm4_moe", "glm4moe", -1, -1}, {"solar_open", NULL, -1, -1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias dots1_names[] = {{"dots1", "dots1", -1, -1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias minimax_names[] = {{"minimax_m2", "minimax-m2", 200034, 200020},
+                                                {NULL, NULL, 0, 0}};
+static const clef_arch_alias afmoe_names[] = {{"afmoe", "afmoe", -1, -1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias hunyuan_moe_names[] = {{"hunyuan_v1_moe", "hunyuan-moe", 1, 2},
+                                                    {NULL, NULL, 0, 0}};
+static const clef_arch_alias hy3_names[] = {{"hy_v3", "hy_v3", -1, -1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias ernie_moe_names[] = {{"ernie4_5_moe", "ernie4_5-moe", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias exaone_moe_names[] = {{"exaone_moe", "exaone-moe", 1, 53}, {NULL, NULL, 0, 0}};
+
+static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
+                                                        CLEF_HF_NORMS,
+                                                        CLEF_HF_ATTENTION,
+                                                        CLEF_HF_QK_NORMS,
+                                                        CLEF_HF_GATED_MLP,
+                                                        CLEF_HF_EXPERTS,
+                                                        CLEF_HF_SHARED_EXPERT("shared_experts"),
+                                                        [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+                                                        [CLEF_W_ROUTER_BIAS] =
+                                                            "layers.%d.mlp.gate.e_score_correction_bias"};
+
+static const char *const exaone_weights[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
+                                                         CLEF_HF_NORMS,
+                                                         CLEF_HF_ATTENTION,
+                                                         CLEF_HF_QK_NORMS,
+                                                         CLEF_HF_GATED_MLP,
+                                                         CLEF_HF_EXPERTS,
+                                                         CLEF_HF_SHARED_EXPERT("shared_experts"),
+                                                         [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+                                                         [CLEF_W_ROUTER_BIAS] =
+                                                             "layers.%d.mlp.e_score_correction_bias"};
+
+static const char *const ernie_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_GATED_MLP,
+    CLEF_HF_EXPERTS,
+    CLEF_HF_SHARED_EXPERT("shared_experts"),
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+    [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.moe_statics.e_score_correction_bias"};
+
+static const char *const minimax_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
+    [CLEF_W_ROUTER_BIAS] = "layers.%d.block_sparse_moe.e_score_correction_bias",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.experts.*.w1",
+    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.experts.*.w3",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.experts.*.w2"};
+
+static const char *const afmoe_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    CLEF_HF_EXPERTS,
+    CLEF_HF_SHARED_EXPERT("shared_experts"),
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
+    [CLEF_W_FFN_NORM] = "layers.%d.pre_mlp_layernorm",
+    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_mlp_layernorm",
+    [CLEF_W_ATTN_GATE] = "layers.%d.self_attn.gate_proj",
+    [CLEF_W_ROUTER] = "layers.%d.mlp.router.gate",
+    [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.expert_bias"};
+
+static const char *const hunyuan_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_EXPERTS,
+    CLEF_HF_SHARED_EXPERT("shared_mlp"),
+    [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.query_layernorm",
+    [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.key_layernorm",
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate.wg"};
+
+static const char *const hy3_weights[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
+                                                      CLEF_HF_NORMS,
+                                                      CLEF_HF_ATTENTION,
+                                                      CLEF_HF_QK_NORMS,
+                                                      CLEF_HF_GATED_MLP,
+                                                      CLEF_HF_EXPERTS,
+                                                      CLEF_HF_SHARED_EXPERT("shared_mlp"),
+                                                      [CLEF_W_ROUTER] = "layers.%d.mlp.router.gate",
+                                                      [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.expert_bias"};
+
+static const clef_gguf_name hy3_gguf_names[] = {{CLEF_W_ROUTER_BIAS, "blk.%d.exp_probs_b/"}, {0, NULL}};
+static const clef_gguf_name glm_gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
+
+/* ---- configuration ---------------------------------------------------------------------------- */
+
+static void sigmoid_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    clef__key_routed(k, hp, CLEF_ROUTER_SIGMOID_NORMED);
+}
+
+static void glm_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys glm = {.n_experts = 128,
+                                         .n_used = 8,
+                                         .n_shared = 1,
+                                         .d_ff_expert = 1408,
+                                         .expert_scale = 1,
+                                         .is_normed = 1,
+                                         .n_groups = 1,
+                                         .n_groups_used = 1},
+                                  solar = {.n_experts = 128,
+                                           .n_used = 8,
+                                           .n_shared = 1,
+                                           .d_ff_expert = 1280,
+                                           .expert_scale = 1,
+                                           .is_normed = 1,
+                                           .n_groups = 1,
+                                           .n_groups_used = 1};
+    const int is_glm = strcmp(hp->arch, "glm4_moe") == 0;
+    clef__json_llama_with(f, hp, is_glm ? 10000 : 1000000, 1e-5, is_glm ? 0.5 : 0);
+    clef__json_routed(f, hp, is_glm ? &glm : &solar);
+}
+
+static void dots1_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {
+        .d_ff_expert = 1408, .expert_scale = 1, .n_groups = 1, .n_groups_used = 1};
+    const int32_t first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 62);
+    clef__json_llama(f, hp, 10000);
+    clef__json_routed(f, hp, &keys);
+    if (f->status == CLEF_OK && (hp->n_experts == 0 || hp->n_experts_used == 0))
+        clef__json_refuse(f, "n_routed_experts and num_experts_per_tok: expected both");
+    clef__json_window(f, hp, 4096);
+    if (!clef__json_layer_types(f, hp, NULL) && hp->sliding_window > 0)
+        clef__slide_layers(hp, first, 1);
+    int32_t n = 0;
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        n += clef__layer_slides(hp, i);
+    if (n == 0)
+        hp->sliding_window = 0;
+}
+
+/* rotary_dim, of each head, is a part of it. */
+static void minimax_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const int32_t rotated = (int32_t)clef__json_int(f, "rotary_dim", 2, CLEF_MAX_HEAD_DIM, 0);
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    if (f->status == CLEF_OK)
+        clef__json_partial_rope(f, hp, 5000000, rotated ? (double)rotated / hp->head_dim : 1);
+    clef__json_experts(f, hp, "num_local_experts", 256, 8);
+    hp->d_ff_expert = hp->d_ff;
+    hp->router = CLEF_ROUTER_SIGMOID_NORMED;
+}
+
+static void afmoe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {.experts = "num_experts",
+                                          .shared = "num_shared_experts",
+                                          .scale = "route_scale",
+                                          .n_experts = 64,
+                                          .n_used = 6,
+                                          .n_shared = 2,
+                                          .d_ff_expert = 1408,
+                                          .expert_scale = 1,
+                                          .is_normed = -1};
+    clef__json_llama_with(f, hp, 10000, 1e-5, 0);
+    clef__json_routed(f, hp, &keys);
+    hp->embed_scale = clef__json_bool(f, "mup_enabled", 0) ? (float)sqrt(hp->d_model) : 1;
+    clef__json_window(f, hp, 1024);
+    if (!clef__json_layer_types(f, hp, NULL))
+        clef__slide_but(hp, -1,
+                        (int32_t)clef__json_int(f, "global_attn_every_n_layers", 1, CLEF_MAX_LAYERS, 4));
+    clef__rope_in_windows(hp);
+}
+
+static void afmoe_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    sigmoid_read_gguf(k, hp);
+    hp->embed_scale = (float)sqrt(hp->d_model);
+    if (hp->sliding_window > 0)
+        clef__key_windows(k, hp, -1, 4);
+    clef__rope_in_windows(hp);
+}
+
+/* A number, or a list with one for each layer, which must be equal. */
+static int32_t read_listed(clef_json_fields *f, const char *key, int32_t max)
+{
+    const json_t *value = clef__json_get(f, key);
+    if (!json_is_array(value))
+        return (int32_t)clef__json_int(f, key, 1, max, 1);
+    const json_t *first = json_array_get(value, 0);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!json_equal((json_t *)(uintptr_t)first, json_array_get(value, i)))
+            clef__json_refuse(f,
+                              "num_experts and moe_topk that differ from layer to layer are not supported");
+    const json_int_t n = json_integer_value(first);
+    if (n < 1 || n > max)
+        clef__json_refuse(f, "num_experts and moe_topk: expected numbers of experts");
+    return n >= 1 && n <= max ? (int32_t)n : 1;
+}
+
+static void hunyuan_moe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_hunyuan(f, hp);
+    hp->n_experts = read_listed(f, "num_experts", CLEF_MAX_EXPERTS);
+    hp->n_experts_used = read_listed(f, "moe_topk", CLEF_MAX_EXPERTS_USED);
+    hp->d_ff_expert = hp->d_ff_shared = hp->d_ff;
+    hp->router = CLEF_ROUTER_NORMED;
+}
+
+static void hunyuan_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    clef__key_routed(k, hp, CLEF_ROUTER_NORMED);
+}
+
+static void hy3_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {.experts = "num_experts",
+                                          .shared = "num_shared_experts",
+                                          .scale = "router_scaling_factor",
+                                          .n_experts = 192,
+                                          .n_used = 8,
+                                          .n_shared = 1,
+                                          .d_ff_expert = 1536,
+                                          .expert_scale = 2.826,
+                                          .is_normed = -1};
+    clef__json_llama_with(f, hp, 11158840, 1e-5, 0);
+    clef__json_routed(f, hp, &keys);
+}
+
+/* Experts are chosen by a softmax, and a bias. */
+static void ernie_moe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {.experts = "moe_num_experts",
+                                          .used = "moe_k",
+                                          .shared = "moe_num_shared_experts",
+                                          .n_experts = 64,
+                                          .n_used = 6,
+                                          .n_shared = 2,
+                                          .d_ff_expert = 1536,
+                                          .expert_scale = 1,
+                                          .is_normed = -1};
+    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
+    clef__json_llama_with(f, hp, 500000, 1e-5, 0);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_routed(f, hp, &keys);
+    hp->router = CLEF_ROUTER_NORMED;
+}
+
+static void exaone_moe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {.experts = "num_experts",
+                                          .shared = "num_shared_experts",
+                                          .n_experts = 64,
+                                          .n_used = 8,
+                                          .n_shared = 1,
+                                          .d_ff_expert = 1024,
+                                          .expert_scale = 2.5,
+                                          .is_normed = 1,
+                                          .n_groups = 1,
+                                          .n_groups_used = 1};
+    clef__json_exaone4(f, hp);
+    clef__json_routed(f, hp, &keys);
+}
+
+static void exaone_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    sigmoid_read_gguf(k, hp);
+    clef__exaone4_read_gguf(k, hp);
+}
+
+/* ---- the families ----------------------------------------------------------------------------- */
+
+#define MIXTURE(family, table, ...)                                                                          \
+    const clef_arch clef__arch_##family = {.names = family##_names,                                          \
+                                           .hf_prefix = "model.",                                            \
+                                           .read_json = family##_read_json,                                  \
+                                           .layer = clef__llama_layer,                                       \
+                                           .weights = {.hf = table},                                         \
+                                           __VA_ARGS__};
+
+const clef_arch clef__arch_glm4_moe = {
+    .names = glm_names,
+    .hf_prefix = "model.",
+    .weights = {.hf = deepseek_like, .gguf = glm_gguf_names},
+    .read_json = glm_read_json,
+    .read_gguf = sigmoid_read_gguf,
+    .layer = clef__llama_layer,
+};
+
+const clef_arch clef__arch_hy3 = {
+    .names = hy3_names,
+    .hf_prefix = "model.",
+    .weights = {.hf = hy3_weights, .gguf = hy3_gguf_names},
+    .read_json = hy3_read_json,
+    .read_gguf = sigmoid_read_gguf,
+    .layer = clef__llama_layer,
+};
+
+MIXTURE(dots1, deepseek_like, .read_gguf = sigmoid_read_gguf)
+MIXTURE(minimax, minimax_weights, .read_gguf = sigmoid_read_gguf, .qk_norms = CLEF_QK_NORM_ALL)
+MIXTURE(afmoe, afmoe_weights, .read_gguf = afmoe_read_gguf)
+MIXTURE(hunyuan_moe, hunyuan_weights, .read_gguf = hunyuan_read_gguf, .qk_norms = CLEF_QK_NORM_ROTATED)
+MIXTURE(ernie_moe, ernie_weights, .read_gguf = hunyuan_read_gguf, .gguf_pairing = CLEF_ROPE_INTERLEAVED)
+MIXTURE(exaone_moe, exaone_weights, .read_gguf = exaone_read_gguf)
