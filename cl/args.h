@@ -268,11 +268,11 @@ typedef struct low_rank_args {
 /* Floats for a column of a packed block of x (cl/tile.h). */
 #define X_LANES 16
 
-/* Packs a weight [n, k], whose element (row, col) is at w + row * row_stride + col * col_stride, into the
- * tiles tile, tile + step ... of `tiles`. One of the strides is 1. */
+/* Packs a weight [n, k], whose element (row, col) is at row * row_stride + col * col_stride, into the tiles
+ * tile, tile + step ... of `tiles`. One of the strides is 1. */
 typedef struct pack_args {
     args_uint n, k;
-    args_uint w, row_stride, col_stride;
+    args_uint row_stride, col_stride;
     args_uint tile, step, tiles;
 } pack_args;
 

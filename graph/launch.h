@@ -35,6 +35,9 @@ typedef struct clef_launch {
     uint32_t          n_bufs;
     uint32_t          groups[3]; /* work-groups; 0 means 1 */
     uint32_t          local[3];  /* work-items in a group; 0 means 1 */
+    uint64_t          part_at, part_bytes; /* of a launch that runs when a plan is made: it reads this part of
+                                              its weight, and its arguments count from there. part_bytes 0:
+                                              the whole weight */
     uint64_t          scratch_bytes; /* scratch memory of the node, shared by its launches; the plan uses
                                         the largest value */
     const clef_value *node;   /* filled by clef__launch */

@@ -64,7 +64,6 @@ kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
     const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS;
     global word *out = (global word *)bytes + (size_t)tile * PANEL_ROWS * a.k;
     uint k = 0;
-    w += a.w;
     if (first + PANEL_ROWS <= a.n && a.row_stride == 1)
         for (; k < a.k; k++)
             vstore16(vload16(0, w + first + (size_t)k * a.col_stride), k, out);
@@ -98,7 +97,7 @@ kernel void pack(const pack_args a, global uchar *bytes, global const uchar *w)
     stored_rows s;
     s.row_bytes = (size_t)steps * STORED_BYTES;
     s.n = first < a.n ? min(a.n - first, (uint)PANEL_ROWS) : 0;
-    s.at = w + a.w / (32 * STEP_BLOCKS) * STORED_BYTES + first * s.row_bytes;
+    s.at = w + first * s.row_bytes;
     for (uint i = 0; i < steps; i++) {
         fetch_bytes(s.at + PANEL_ROWS * s.row_bytes + i * (PANEL_ROWS - 1) * STORED_BYTES,
                     PANEL_ROWS * STORED_BYTES);

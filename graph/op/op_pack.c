@@ -277,7 +277,6 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
     const uint32_t tiles = clef__ceil_div((uint32_t)all_rows(n), PANEL_PAD) * (PANEL_PAD / PANEL_ROWS);
     pack_args args = {.n = (args_uint)rows_of(n, i),
                       .k = (args_uint)columns_of(n, i),
-                      .w = clef__view(lo, w).offset,
                       .row_stride = o->in_out ? 1 : (args_uint)columns_of(n, i),
                       .col_stride = o->in_out ? (args_uint)rows_of(n, i) : 1,
                       .tile = (args_uint)place_of_tile(n, i, 0),
@@ -287,9 +286,12 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
     const uint32_t mine =
         is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last input's padding, too */
     const uint32_t piece = tiles_of_piece(n, i, mine);
+    const uint64_t row_bytes = (uint64_t)clef__bytes(w, NULL) / args.n;
+    uint64_t at = 0;
     clef_status s = CLEF_OK;
     for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
         now = args.n > piece * PANEL_ROWS ? piece : left; /* the padding is written with the last rows */
+        const uint32_t rows = args.n < now * PANEL_ROWS ? args.n : now * PANEL_ROWS;
         s = clef__launch(lo,
                          &(clef_launch){.source = "pack",
                                         .kernel = "pack",
@@ -298,10 +300,12 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
                                         .args_bytes = sizeof args,
                                         .bufs = {n, w},
                                         .n_bufs = 2,
+                                        .part_at = at,
+                                        .part_bytes = rows * row_bytes,
                                         .groups = {now}},
                          err);
         args.n -= now * PANEL_ROWS;
-        args.w += now * PANEL_ROWS * args.k;
+        at += rows * row_bytes;
         args.tile += now * args.step;
     }
     return s;

@@ -9,6 +9,7 @@
 #include "runtime/device/device.h"
 #include "runtime/plan/exec.h"
 #include "runtime/plan/marks.h"
+#include "runtime/plan/stage.h"
 
 /* ---- kinds of plans -------------------------------------------------------------------------- */
 
@@ -46,7 +47,7 @@ typedef struct clef__storage {
                           cl_mem *out, clef_error *err);
     clef_status (*zero)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                         clef_error *err);
-    clef_status (*upload)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+    clef_status (*upload)(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                           const void *data,
                           clef_error *err);
     /** Allocates host memory, to be freed with free(). Returns 0 when out of memory. */
@@ -124,6 +125,7 @@ struct clef_plan {
     unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is
                                 made */
     clef_gathered  *gathered; /* by value id */
+    clef__stage     stage;   /* while weights are loaded */
     void           *packed;  /* host memory of their results, on devices that share host memory */
     size_t          packed_bytes;
     clef_io        *inputs;

@@ -51,22 +51,71 @@ static uint64_t packed_room(const clef_value *v)
     return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
 }
 
-/* The weight as a buffer while it is packed: the host's memory, or a copy when the device cannot read
- * that. */
-static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
+/* Where a launch reads the part of a weight that it packs. */
+typedef struct load_source {
+    cl_mem mem;
+    uint64_t size;
+} load_source;
+
+static uint64_t part_bytes(const clef_launch *l, const clef_value *w)
 {
-    const void *data;
+    return l->part_bytes ? l->part_bytes : (uint64_t)clef__bytes(w, NULL);
+}
+
+/* The host's memory as a buffer, or a copy if it is not aligned. The buffer serves one launch. */
+static clef_status use_in_place(const clef_plan *plan, const clef_launch *l, const clef_value *w,
+                                load_source *from, clef_error *err)
+{
     const uintptr_t align =
         clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
-    clef_status s = clef__plan_weight_data(plan, w, &data, err);
+    const void *data;
     cl_int code;
+    const clef_status s = clef__plan_weight_data(plan, w, &data, err);
     if (s)
         return s;
-    const int there = plan->dev->info.caps.unified_memory && (uintptr_t)data % align == 0;
-    *out = clCreateBuffer(plan->dev->context,
-                          CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
-                          (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)data, &code);
-    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
+    const int there = (uintptr_t)data % align == 0;
+    from->mem = clCreateBuffer(plan->dev->context,
+                               CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
+                               (size_t)part_bytes(l, w), (char *)(uintptr_t)data + l->part_at, &code);
+    return from->mem ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
+}
+
+/* On a device with memory of its own one buffer serves all launches. It grows to the largest part. */
+static clef_status make_room(const clef_plan *plan, const clef_value *w, uint64_t n_bytes, load_source *from,
+                             clef_error *err)
+{
+    cl_int code;
+    if (n_bytes <= from->size)
+        return CLEF_OK;
+    if (from->mem)
+        clReleaseMemObject(from->mem);
+    from->size = from->size ? from->size : 1 << 20;
+    while (from->size < n_bytes)
+        from->size *= 2;
+    if (from->size > plan->dev->info.caps.max_alloc_bytes)
+        from->size = n_bytes;
+    from->mem = clCreateBuffer(plan->dev->context, CL_MEM_READ_WRITE, (size_t)from->size, NULL, &code);
+    return from->mem ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
+}
+
+/* A weight that runs read is there already; any other crosses once, part by part. */
+static clef_status bring(clef_plan *plan, const clef_launch *l, const clef_value *w, load_source *from,
+                         clef_error *err)
+{
+    const uint64_t n_bytes = part_bytes(l, w);
+    const void *data;
+    clef_status s = make_room(plan, w, n_bytes, from, err);
+    if (s)
+        return s;
+    if (plan->mem[w->id]) {
+        const cl_int code = clEnqueueCopyBuffer(plan->dev->queue, plan->mem[w->id], from->mem,
+                                                (size_t)l->part_at, 0, (size_t)n_bytes, 0, NULL, NULL);
+        return code ? clef__cl_fail(err, "clEnqueueCopyBuffer", w->name, code) : CLEF_OK;
+    }
+    s = clef__plan_weight_data(plan, w, &data, err);
+    return s ? s
+             : clef__stage_write(plan->dev, &plan->stage, from->mem, 0, (const char *)data + l->part_at,
+                                 n_bytes, w->name, err);
 }
 
 /* A part of `whole`, where one buffer holds all results. */
@@ -107,31 +156,55 @@ static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source,
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
 }
 
-/* A launch reads one weight, or none. */
-static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err)
+/* The weight that a launch reads; NULL: none. */
+static const clef_value *weight_of(const clef_launch *l)
 {
     const clef_value *w = NULL;
-    cl_mem source = NULL;
     for (uint32_t i = 0; i < l->n_bufs; i++)
         w = l->bufs[i] && l->bufs[i]->kind == CLEF_WEIGHT ? l->bufs[i] : w;
-    clef_status s = w ? source_buffer(plan, w, &source, err) : CLEF_OK;
+    return w;
+}
+
+/* What was read is not needed in the host's memory; what was not is read from the file again. */
+static void forget(const clef_plan *plan, const clef_value *w)
+{
+    clef__plan_weight_done(plan, w);
+    if (plan->opts.release)
+        plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
+}
+
+/* On a device that shares the host's memory. */
+static clef_status launch_in_place(clef_plan *plan, const clef_launch *l, clef_error *err)
+{
+    const clef_value *w = weight_of(l);
+    load_source from = {0};
+    clef_status s = w ? use_in_place(plan, l, w, &from, err) : CLEF_OK;
     if (!s)
-        s = enqueue(plan, l, source, err);
+        s = enqueue(plan, l, from.mem, err);
     const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
     if (!s && code)
         s = clef__cl_fail(err, "clFinish", l->node->name, code);
-    if (source)
-        clReleaseMemObject(source);
+    if (from.mem)
+        clReleaseMemObject(from.mem);
     if (w)
-        clef__plan_weight_done(plan, w);
-    if (w &&
-        plan->opts
-            .release) /* what was read is not needed in memory; what was not is read from the file again */
-        plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
+        forget(plan, w);
     return s;
 }
 
-static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *err)
+/* On a device with memory of its own. */
+static clef_status launch_apart(clef_plan *plan, const clef_launch *l, int is_last_of_weight,
+                                load_source *from, clef_error *err)
+{
+    const clef_value *w = weight_of(l);
+    clef_status s = w ? bring(plan, l, w, from, err) : CLEF_OK;
+    if (!s)
+        s = enqueue(plan, l, from->mem, err);
+    if (w && is_last_of_weight)
+        forget(plan, w);
+    return s;
+}
+
+static clef_status run_node(clef_plan *plan, const clef_value *n, load_source *from, clef_error *err)
 {
     clef_launch launches[MAX_LOAD_LAUNCHES];
     unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
@@ -143,7 +216,11 @@ static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *er
                         .args = args};
     clef_status s = clef__ops[n->op]->lower(&lo, n, err);
     for (int32_t i = 0; i < lo.n && !s; i++)
-        s = launch(plan, &launches[i], err);
+        s = plan->dev->info.caps.unified_memory
+                ? launch_in_place(plan, &launches[i], err)
+                : launch_apart(plan, &launches[i],
+                               i + 1 == lo.n || weight_of(&launches[i + 1]) != weight_of(&launches[i]), from,
+                               err);
     return s;
 }
 
@@ -164,6 +241,7 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
     const clef_caps *caps = &plan->dev->info.caps;
     uint64_t total = 0, at = 0;
     cl_mem whole = NULL;
+    load_source from = {0};
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values; i++)
         total += plan->at_load[i] ? packed_room(g->values[i]) : 0;
@@ -184,10 +262,12 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
         read_ahead(plan, i + 1);
         s = result_buffer(plan, n, whole, at, err);
         if (!s)
-            s = run_node(plan, n, err);
+            s = run_node(plan, n, &from, err);
         at += packed_room(n);
         if (!s)
             s = clef__plan_progress(plan, "weights", at, total, err);
     }
+    if (from.mem)
+        clReleaseMemObject(from.mem);
     return s;
 }

@@ -391,6 +391,8 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
     if (!s)
         s = plan->storage->run_load_nodes(plan, err);
     if (!s)
+        s = clef__stage_finish(plan->dev, &plan->stage, err);
+    if (!s)
         s = place_arena(plan, err);
     return s ? s : clef__plan_zero_states(plan, err);
 }
@@ -420,6 +422,7 @@ void clef__plan_release_memory(clef_plan *plan)
             clReleaseMemObject(plan->chunks[i]);
     if (plan->scratch)
         clReleaseMemObject(plan->scratch);
+    clef__stage_finish(plan->dev, &plan->stage, NULL);
     clef__os_free_large(plan->packed, plan->packed_bytes);
     clef__plan_free_gathered(plan);
     free(plan->at_load);

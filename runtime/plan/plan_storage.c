@@ -44,9 +44,11 @@ static clef_status zero_buffer(const clef_plan *plan, cl_mem mem, const char *su
     return code ? clef__cl_fail(err, "filling a buffer", subject, code) : CLEF_OK;
 }
 
-static clef_status upload_bytes(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+static clef_status upload_bytes(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                                 const void *data, clef_error *err)
 {
+    if (!plan->dev->info.caps.unified_memory)
+        return clef__stage_write(plan->dev, &plan->stage, mem, 0, data, n_bytes, subject, err);
     const cl_int code =
         clEnqueueWriteBuffer(plan->dev->queue, mem, CL_TRUE, 0, (size_t)n_bytes, data, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", subject, code) : CLEF_OK;
@@ -81,7 +83,7 @@ static clef_status zero_nothing(const clef_plan *plan, cl_mem mem, const char *s
     return CLEF_OK;
 }
 
-static clef_status upload_nothing(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+static clef_status upload_nothing(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                                   const void *data, clef_error *err)
 {
     (void)plan, (void)mem, (void)subject, (void)n_bytes, (void)data, (void)err;

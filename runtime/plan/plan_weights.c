@@ -52,7 +52,7 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 void clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v)
 {
     const void *data;
-    if (plan->dev->info.caps.unified_memory && !clef__plan_is_gathered(v) &&
+    if (!clef__plan_is_gathered(v) &&
         !clef__plan_weight_data(plan, v, &data, NULL))
         clef__os_read_ahead(data, (size_t)clef__bytes(v, NULL));
 }

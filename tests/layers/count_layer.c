@@ -7,8 +7,9 @@
  * Environment, read once when the loader starts:
  *
  * CLEF_LAYER_OUT=FILE: at exit, writes a line "NAME COUNT" for each API called, "live KIND COUNT" for each
- * kind of object, and "peak_bytes N", the most that buffers held at once, but those in memory of the host's
- * own and sub-buffers. Child processes write nothing.
+ * kind of object, "peak_bytes N", the most that buffers held at once, but those in memory of the host's own
+ * and sub-buffers, and "device_bytes N", which buffers were filled with when they were made, or later by
+ * clEnqueueWriteBuffer. Child processes write nothing.
  *
  * CLEF_LAYER_FAIL=N: call N (from 1) of all fails and does not reach the driver; "N+": N and every later one
  * (a lost device).
@@ -91,6 +92,8 @@ static int fail_sticky, fail_api = -1; /* -1: any */
 static cl_int fail_code = CL_OUT_OF_RESOURCES;
 
 static atomic_long live_bytes, peak_bytes;
+
+static atomic_long device_bytes; /* that the host has sent to the device */
 
 /* The bytes of a buffer that is not part of another and has memory from the driver. */
 static long own_bytes(cl_mem mem)
@@ -238,6 +241,7 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context x, cl_mem_flags flags, si
     if (made) {
         atomic_fetch_add(&n_live[LIVE_mem], 1);
         count_bytes(own_bytes(made));
+        atomic_fetch_add(&device_bytes, flags & CL_MEM_COPY_HOST_PTR ? (long)n : 0);
     }
     return made;
 }
@@ -288,9 +292,18 @@ REFER(cl_event, clReleaseEvent, event, -1)
 ENQUEUE(clEnqueueReadBuffer,
         (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, void *to, WAIT),
         (x, mem, blocking, at, n, to, n_wait, wait, event))
-ENQUEUE(clEnqueueWriteBuffer,
-        (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, const void *from, WAIT),
-        (x, mem, blocking, at, n, from, n_wait, wait, event))
+static cl_int CL_API_CALL my_clEnqueueWriteBuffer(cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at,
+                                                  size_t n, const void *from, WAIT)
+{
+    if (fails(API_clEnqueueWriteBuffer))
+        return fail_code;
+    const cl_int code = next->clEnqueueWriteBuffer(x, mem, blocking, at, n, from, n_wait, wait, event);
+    if (code == CL_SUCCESS) {
+        atomic_fetch_add(&n_live[LIVE_event], event ? 1 : 0);
+        atomic_fetch_add(&device_bytes, (long)n);
+    }
+    return code;
+}
 ENQUEUE(clEnqueueCopyBuffer,
         (cl_command_queue x, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t n, WAIT),
         (x, from, to, from_at, to_at, n, n_wait, wait, event))
@@ -393,7 +406,7 @@ static void write_counts(void)
             fprintf(to, "%s %ld\n", api_names[i], atomic_load(&n_calls[i]));
     for (int i = 0; i < N_KINDS; i++)
         fprintf(to, "live %s %ld\n", kind_names[i], atomic_load(&n_live[i]));
-    fprintf(to, "peak_bytes %ld\n", atomic_load(&peak_bytes));
+    fprintf(to, "peak_bytes %ld\ndevice_bytes %ld\n", atomic_load(&peak_bytes), atomic_load(&device_bytes));
     fclose(to);
 }
 
