@@ -275,6 +275,7 @@ typedef struct pack_args {
     args_uint row_stride, col_stride;
     args_uint tile, step, tiles;
 } pack_args;
+#define PACK_COLUMNS 8 /* of a row of f32, f16 or bf16, that a work-item of pack_gpu.cl packs */
 
 /* Tokens are grouped in blocks: as many blocks of 12 as possible, then at most one each of 8, 4, 2 and 1. Few
  * tokens are in one or two equal blocks, which copies of the last token fill (rows_args.block). Quantised, a

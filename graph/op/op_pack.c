@@ -1,7 +1,10 @@
 /* pack: repacks weights as panels (cl/panel/panel.h). */
+#include "graph/lower/choose.h"
 #include "graph/lower/panel/panel.h"
+#include "graph/lower/variant.h"
+#include "graph/shrink.h"
 
-enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256 };
+enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256, BY_GROUPS = 1 };
 
 static const clef_attr_def pack_attrs[] = {
     {"in_out", CLEF_ATTR_INT, offsetof(clef_pack_opts, in_out), NULL},
@@ -270,6 +273,24 @@ static uint32_t tiles_of_piece(const clef_value *n, int32_t i, uint32_t tiles)
     return o->in_out ? tiles : most > fit ? most : fit;
 }
 
+/* Launches that pack `now` tiles: on GPUs by many work-items, else one a tile. */
+static clef_launch launch_of(const clef_lowering *lo, const clef_value *n, const clef_value *w, uint32_t now)
+{
+    const int64_t each =
+        clef_dtype_block_elems(w->dtype) > 1 ? clef_dtype_block_elems(w->dtype) : PACK_COLUMNS;
+    const uint32_t items = clef__group_most(lo->caps) / PANEL_ROWS * PANEL_ROWS,
+                   steps = clef__ceil_div((uint32_t)columns_of(n, 0), (uint32_t)each);
+    const int by_groups = lo->serving->method == BY_GROUPS;
+    return (clef_launch){.source = by_groups ? "pack_gpu" : "pack",
+                         .kernel = by_groups ? "pack_gpu" : "pack",
+                         .defs = {{"W_TYPE", (int32_t)w->dtype}},
+                         .args_bytes = sizeof(pack_args),
+                         .bufs = {n, w},
+                         .n_bufs = 2,
+                         .groups = {now, by_groups ? clef__ceil_div(steps, items / PANEL_ROWS) : 1},
+                         .local = {by_groups ? items : 1}};
+}
+
 static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i, clef_error *err)
 {
     const clef_pack_opts *o = (const void *)n->attr;
@@ -292,18 +313,11 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
     for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
         now = args.n > piece * PANEL_ROWS ? piece : left; /* the padding is written with the last rows */
         const uint32_t rows = args.n < now * PANEL_ROWS ? args.n : now * PANEL_ROWS;
-        s = clef__launch(lo,
-                         &(clef_launch){.source = "pack",
-                                        .kernel = "pack",
-                                        .defs = {{"W_TYPE", (int32_t)w->dtype}},
-                                        .args = &args,
-                                        .args_bytes = sizeof args,
-                                        .bufs = {n, w},
-                                        .n_bufs = 2,
-                                        .part_at = at,
-                                        .part_bytes = rows * row_bytes,
-                                        .groups = {now}},
-                         err);
+        clef_launch l = launch_of(lo, n, w, now);
+        l.args = &args;
+        l.part_at = at;
+        l.part_bytes = rows * row_bytes;
+        s = clef__launch(lo, &l, err);
         args.n -= now * PANEL_ROWS;
         at += rows * row_bytes;
         args.tile += now * args.step;
@@ -319,6 +333,47 @@ static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error
     return s;
 }
 
+clef_value *clef__shrink_pack(clef__shrinker *s, const clef_value *packed, int32_t *n)
+{
+    enum {
+        TILE_ROWS = 3 * 16,
+        STACK_ROWS = 4 * 16
+    }; /* rows kept: some tiles; of stacked weights whole pairs of tiles */
+    const clef_pack_opts *o = (const void *)packed->attr;
+    const int64_t most = packed->n_in > 1 && !o->interleave ? STACK_ROWS : TILE_ROWS;
+    const int32_t axis = o->in_out ? 1 : 0;
+    clef_value *weights[CLEF_MAX_INPUTS];
+    *n = 0;
+    if (packed->op != CLEF_OP_pack)
+        return NULL;
+    for (int32_t i = 0; i < packed->n_in; i++) {
+        const int64_t rows = clef__shrink_rows(packed->in[i], axis, most);
+        if (packed->in[i]->kind != CLEF_WEIGHT)
+            return NULL;
+        weights[i] = clef__shrink_cut(s, packed->in[i], axis, rows);
+        *n += (int32_t)rows;
+    }
+    return clef__pack(clef__shrink_graph(s), weights, packed->n_in, o);
+}
+
+static clef_value *pack_shrink(clef__shrinker *s, const clef_value *n)
+{
+    int32_t rows;
+    return clef__shrink_pack(s, n, &rows);
+}
+
+static int has_rows_of_items(const clef_caps *caps)
+{
+    return !caps->is_cpu && clef__group_most(caps) >= PANEL_ROWS;
+}
+
+const clef_variant clef__pack_groups = {.name = "groups",
+                                        .device_text = "a GPU",
+                                        .runs_on = has_rows_of_items,
+                                        .method = BY_GROUPS,
+                                        .lower = pack_lower};
+const clef_variant clef__pack_tiles = {.name = "tiles", .lower = pack_lower};
+
 const clef_op_def clef__op_pack = {
     .name = "pack",
     .formula = "out = weights in panels of 16 rows, as bytes",
@@ -331,7 +386,8 @@ const clef_op_def clef__op_pack = {
     .infer = pack_infer,
     .ref = pack_ref,
     .cost = pack_cost,
-    .lower = pack_lower,
+    .lower = clef__lower_variant,
+    .shrink = pack_shrink,
     .at_load = 1,
     .proof = CLEF__PROOF_BY_READERS,
     .tol = 0, /* bytes */

@@ -197,38 +197,13 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
 #define HALF_TOL 4e-3f
 #define BYTES_TOL 1e-2f /* x is rounded to 8 bits relative to the largest of a block, or to bf16 */
 
-/* Rebuilds the packed weight with fewer rows and sets *n to their number. Returns NULL if it is not packed
- * from weights alone. */
-static clef_value *shrink_pack(clef__shrinker *s, const clef_value *packed, int32_t *n)
-{
-    enum {
-        TILE_ROWS = 3 * 16,
-        STACK_ROWS = 4 * 16
-    }; /* rows kept: some tiles; of stacked weights whole pairs of tiles */
-    const clef_pack_opts *o = (const void *)packed->attr;
-    const int64_t most = packed->n_in > 1 && !o->interleave ? STACK_ROWS : TILE_ROWS;
-    const int32_t axis = o->in_out ? 1 : 0;
-    clef_value *weights[CLEF_MAX_INPUTS];
-    *n = 0;
-    if (packed->op != CLEF_OP_pack)
-        return NULL;
-    for (int32_t i = 0; i < packed->n_in; i++) {
-        const int64_t rows = clef__shrink_rows(packed->in[i], axis, most);
-        if (packed->in[i]->kind != CLEF_WEIGHT)
-            return NULL;
-        weights[i] = clef__shrink_cut(s, packed->in[i], axis, rows);
-        *n += (int32_t)rows;
-    }
-    return clef__pack(clef__shrink_graph(s), weights, packed->n_in, o);
-}
-
 static clef_value *panel_shrink(clef__shrinker *s, const clef_value *n)
 {
     clef_panel_matmul_opts o = *(const clef_panel_matmul_opts *)(const void *)n->attr;
     const clef_value *bias = n->in[PANEL_BIAS], *residual = n->in[PANEL_RESIDUAL];
     int32_t rows = 0;
     clef_value *in[PANEL_INPUTS] = {0};
-    in[PANEL_PACKED] = shrink_pack(s, n->in[PANEL_PACKED], &rows);
+    in[PANEL_PACKED] = clef__shrink_pack(s, n->in[PANEL_PACKED], &rows);
     if (!in[PANEL_PACKED])
         return NULL;
     o.n = o.act == CLEF_PANEL_SWIGLU ? rows / 2 : rows;

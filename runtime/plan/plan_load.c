@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/lower/panel/panel.h"
+#include "runtime/device/broken.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
 
@@ -150,7 +151,7 @@ static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source,
     }
     const size_t local[3] = {l->local[0], l->local[1], l->local[2]},
                  global[3] = {local[0] * l->groups[0], local[1] * l->groups[1], local[2] * l->groups[2]};
-    if (!code)
+    if (!code && !clef__broken(l)) /* for tests: as if the kernel wrote nothing */
         code = clEnqueueNDRangeKernel(plan->dev->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
     clReleaseKernel(kernel);
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
@@ -208,12 +209,11 @@ static clef_status run_node(clef_plan *plan, const clef_value *n, load_source *f
 {
     clef_launch launches[MAX_LOAD_LAUNCHES];
     unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
-    clef_lowering lo = {.graph = plan->graph,
-                        .caps = &plan->dev->info.caps,
-                        .node = n,
-                        .launches = launches,
-                        .cap = MAX_LOAD_LAUNCHES,
-                        .args = args};
+    clef_lowering lo = clef__plan_lowering(plan);
+    lo.node = n;
+    lo.launches = launches;
+    lo.cap = MAX_LOAD_LAUNCHES;
+    lo.args = args;
     clef_status s = clef__ops[n->op]->lower(&lo, n, err);
     for (int32_t i = 0; i < lo.n && !s; i++)
         s = plan->dev->info.caps.unified_memory

@@ -38,10 +38,31 @@ static void kernels_of(const prover *p, const clef_value *n, int32_t setting, cl
     clef__proof_kernels(&lo, n, out);
 }
 
-static int needs_proof(const clef_value *n)
+static int has_kernels(const clef_value *n)
 {
-    return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower &&
-           clef__ops[n->op]->proof != CLEF__PROOF_BY_READERS;
+    return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower;
+}
+
+static int is_proven_by_readers(const clef_value *n)
+{
+    return has_kernels(n) && clef__ops[n->op]->proof == CLEF__PROOF_BY_READERS;
+}
+
+/* The last row of an op fits everywhere. If it is wrong, there is nothing to use in its place. */
+static int is_last_row(clef_op op, const clef_variant *variant)
+{
+    const clef_variant *row = NULL;
+    clef_op of;
+    for (int32_t i = 0; clef__variant_row(i, &of); i++)
+        row = of == op ? clef__variant_row(i, NULL) : row;
+    return row == variant;
+}
+
+/* Proofs of the readers cover the last row of an op. Another one has proofs of its own, so that a reader is
+ * not blamed for it. */
+static int needs_proof(const clef_value *n, const clef_proof_kernels *k)
+{
+    return has_kernels(n) && (!is_proven_by_readers(n) || (k->variant && !is_last_row(n->op, k->variant)));
 }
 
 static int is_asked_for(const prover *p, uint64_t print)
@@ -64,7 +85,11 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
 {
     clef_proof_unit unit = {.node = n};
     int32_t i = 0;
+    if (!has_kernels(n))
+        return CLEF_OK;
     kernels_of(p, n, setting, &unit.kernels);
+    if (!needs_proof(n, &unit.kernels))
+        return CLEF_OK;
     for (int32_t k = 0; k < unit.kernels.n; k++) {
         const clef_proof *found = clef__proofs_find(p->known, unit.kernels.prints[k]);
         unit.n_hung = found && found->n_hung > unit.n_hung ? found->n_hung : unit.n_hung;
@@ -87,16 +112,23 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
     return CLEF_OK;
 }
 
-static clef_status collect_units(prover *p, clef_error *err)
+static clef_status collect_of(prover *p, int by_readers, clef_error *err)
 {
     const clef_graph *g = p->plan->graph;
     clef_status s = CLEF_OK;
-    p->units.n = 0;
     for (int32_t m = 0; m < p->at->n; m++)
         for (int32_t i = 0; i < g->n_values && !s; i++)
-            if (needs_proof(g->values[i]))
+            if (is_proven_by_readers(g->values[i]) == by_readers)
                 s = add_unit(p, g->values[i], m, err);
     return s;
+}
+
+/* Ops whose readers' proofs run them come first: the readers are proven with what is right. */
+static clef_status collect_units(prover *p, clef_error *err)
+{
+    p->units.n = 0;
+    const clef_status s = collect_of(p, 1, err);
+    return s || p->units.n ? s : collect_of(p, 0, err);
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
@@ -167,7 +199,7 @@ static int prove_units(prover *p, clef_status *s, clef_error *err)
 
 /* ---- setting aside --------------------------------------------------------------------------- */
 
-static void set_aside(const clef_proofs *known, clef_tuning *tuning)
+void clef__proofs_set_aside(const clef_proofs *known, clef_tuning *tuning)
 {
     clef_tune_choice *choices = (clef_tune_choice *)(uintptr_t)tuning->choices;
     unsigned char *aside = (unsigned char *)(uintptr_t)tuning->aside;
@@ -187,8 +219,10 @@ static void set_aside(const clef_proofs *known, clef_tuning *tuning)
 static const clef_proof *find_charge(const prover *p, const clef_value *n, int32_t setting)
 {
     clef_proof_kernels k = {0};
-    if (needs_proof(n))
+    if (has_kernels(n))
         kernels_of(p, n, setting, &k);
+    if (!needs_proof(n, &k))
+        return NULL;
     if (k.n && k.variant)
         return find_bad(p->known, n->op, k.variant);
     for (int32_t i = 0; i < k.n; i++) {
@@ -315,7 +349,7 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
     const int32_t max_group = s ? 0 : clef__proofs_max_group(p.known);
     int all_known = 0;
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
-        set_aside(p.known, tuning);
+        clef__proofs_set_aside(p.known, tuning);
         s = collect_units(&p, err);
         if (!s && !p.units.n && try_smaller_groups(&p))
             continue;
@@ -332,7 +366,7 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
             *err = (clef_error){0};
     }
     if (!s) {
-        set_aside(p.known, tuning);
+        clef__proofs_set_aside(p.known, tuning);
         s = check_nodes(&p, err);
         const clef_status ended = clef__proofs_end_try(plan->dev, p.known, !s, s ? NULL : err);
         s = s ? s : ended;
@@ -385,6 +419,6 @@ clef_status clef__proof_apply(clef_plan *plan, clef_error *err)
         return CLEF_OK;
     const clef_status s = clef__proofs_open(plan->dev, &known, err);
     if (!s)
-        set_aside(known, &plan->tuning);
+        clef__proofs_set_aside(known, &plan->tuning);
     return s;
 }

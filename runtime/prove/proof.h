@@ -99,6 +99,8 @@ clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_
 const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); /* NULL: none */
 /** A proof that sets the op's variant aside; NULL if there is none. */
 const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant);
+/** Sets all such variants aside in a tuning that clef__tuning_make() made. */
+void clef__proofs_set_aside(const clef_proofs *known, clef_tuning *tuning);
 /** Writes the proofs, merged with what other processes wrote meanwhile. Failing to write is not an error.
  *  CLEF_E_NOMEM. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);

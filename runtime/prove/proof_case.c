@@ -71,13 +71,17 @@ static void set_symbols(run *r, int32_t i)
                                                                : c->graph->symbols[k].bound;
 }
 
-/* Uses the device's tuning, so that a variant runs with the values that plans use. Builds only the kernels
+/* Uses the device's tuning, so that a variant runs with the values that plans use, and what packs weights is
+ * what has passed. Builds only the kernels
  * that run. */
 static clef_status make_plan(clef_device *dev, const clef_proof_case *c, const clef_plan_opts *opts,
                              clef_plan **out, clef_error *err)
 {
     clef_tuning tuning = {0};
+    clef_proofs *known = NULL;
     const clef_status s = clef__tuning_of(dev, &tuning, err);
+    if (!s && !clef__proofs_open(dev, &known, NULL))
+        clef__proofs_set_aside(known, &tuning);
     return s ? s : clef__plan_make(dev, c->graph, opts, NULL, &tuning, out, err);
 }
 

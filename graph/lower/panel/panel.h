@@ -13,10 +13,17 @@ enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PA
  *  weight. */
 enum { PACK_MAX_PIECES = 16 };
 
+/** For clef_op_def.shrink: rebuilds a packed weight with fewer rows and sets *n to their number. NULL if it
+ *  is not packed from weights alone. */
+struct clef__shrinker;
+clef_value *clef__shrink_pack(struct clef__shrinker *s, const clef_value *packed, int32_t *n);
+
 /** 1 when weights of this dtype have a panel layout for rows of k columns. */
 int     clef__panel_has(clef_dtype dtype, int64_t k);
 /** Bytes of n packed rows of k columns. */
 int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
+/** The most bytes of a packed weight where buffers hold `max_alloc_bytes`: kernels count in 32 bits. */
+uint64_t clef__panel_most_bytes(uint64_t max_alloc_bytes);
 /** Element (row, col) of packed bytes. The references hold each I8 as a double. */
 double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row,
                            int64_t col);

@@ -44,6 +44,14 @@ for how in wrong crash; do
   if [ -e "$tmp/called" ]; then fail "$how: remembered"; else ok "$how: remembered"; fi
 done
 
+# What packs weights is proven before its readers: they are not blamed for it.
+rm -rf "$tmp/cache/proof"
+as_gpu() { CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu "$@"; }
+after=$(as_gpu "$CLEF" run "$demo" $greedy --no-proof)
+same "a wrong pack: the ids are the same" "$after" "$(CLEF_DEBUG=$CLEF_DEBUG,break=pack.groups=wrong as_gpu "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+same "it alone is set aside" "pack groups wrong" "$(others_than right | awk '{ print $2, $3, $4 }')"
+rm -rf "$tmp/cache/proof"
+
 # A hang is a suspicion: the next start tries again. proof_seconds counts the prover's own time, so that other load does not matter.
 again() { rm -f "$tmp/called"; CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err"; }
 called() { if [ -e "$tmp/called" ]; then echo yes; else echo no; fi; }
