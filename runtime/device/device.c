@@ -318,10 +318,10 @@ int32_t clef_device_n_plans(const clef_device *dev)
     return n;
 }
 
-clef_status clef_device_reopen(clef_device *dev, clef_error *err)
+clef_status clef__device_reopen(clef_device *dev, int32_t most, clef_error *err)
 {
     const int32_t n = clef_device_n_plans(dev);
-    if (n)
+    if (n > most)
         return clef__fail(err, CLEF_E_ARG,
                           "%s: %d plans are left, expected none before its context is replaced",
                           dev->info.name, (int)n);
@@ -336,6 +336,11 @@ clef_status clef_device_reopen(clef_device *dev, clef_error *err)
         s = open_queue(d, err);
     }
     return s;
+}
+
+clef_status clef_device_reopen(clef_device *dev, clef_error *err)
+{
+    return clef__device_reopen(dev, 0, err);
 }
 
 const clef_device_info *clef_device_describe(const clef_device *dev)

@@ -68,6 +68,8 @@ struct clef_device {
 
 /** If the device was lost, opens its context again. Does nothing for other devices. CLEF_E_CL. */
 clef_status clef__device_ready(clef_device *dev, clef_error *err);
+/** clef_device_reopen() where up to `most` plans are left, which have no memory and no kernels yet. */
+clef_status clef__device_reopen(clef_device *dev, int32_t most, clef_error *err);
 /** Launches a small kernel. 1: the device still computes; 0: its context has failed, or the device
  *  (runtime/device/probe.c). */
 int         clef__device_works(clef_device *dev);

@@ -334,6 +334,27 @@ static void probe_alignment(clef_device *dev, clef_caps *caps)
     }
 }
 
+/* Returns 1 when a buffer in the host's memory is that memory. A driver that copies it would hold each weight
+ * twice. The memory is aligned as weights in a file are; some drivers use whole pages alone in place. The
+ * read is for drivers that copy at first use. */
+static int host_memory_is_used(clef_device *dev)
+{
+    enum { BYTES = 16 << 10, FILE_ALIGN = 32 };
+    char *memory = clef__os_alloc_large(BYTES + FILE_ALIGN), *host = memory + FILE_ALIGN, is = 0;
+    static const char after = 1;
+    cl_int code;
+    if (!memory)
+        return 0;
+    cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, BYTES, host, &code);
+    if (mem && !clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, BYTES - 1, 1, &is, 0, NULL, NULL))
+        (void)clEnqueueWriteBuffer(dev->queue, mem, CL_TRUE, BYTES - 1, 1, &after, 0, NULL, NULL);
+    const int used = host[BYTES - 1] == after;
+    if (mem)
+        clReleaseMemObject(mem);
+    clef__os_free_large(memory, BYTES + FILE_ALIGN);
+    return used;
+}
+
 /* It stops at the widest that works, because each test builds a program. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
@@ -357,6 +378,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     if (s)
         return s;
     probe_alignment(dev, caps);
+    caps->unified_memory = caps->unified_memory && (caps->is_cpu || host_memory_is_used(dev));
     if (caps->is_cpu &&
         caps->float_width <=
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */

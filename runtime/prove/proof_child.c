@@ -2,6 +2,7 @@
  * (trial_watch.c), because drivers compile one kernel at a time in a process. On a GPU there are two, since a
  * context takes up to 500 MB of its memory. Meanwhile the plan builds the kernels that are proven already. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
@@ -61,7 +62,7 @@ static clef_status wait_for(clef_plan *plan, clef__trials *t, clef_proof_units *
     return s;
 }
 
-clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, clef_error *err)
+static clef_status run_children(clef_plan *plan, clef_proof_units *units, int32_t n_children, clef_error *err)
 {
     char path[PATH_BYTES];
     clef__trials *t = NULL;
@@ -73,8 +74,7 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
     clef_status s = clef__proof_write(path, plan, units, NULL);
     clef__programs_save_cheap(dev); /* learns whether writing is cheap, for all programs */
     if (!s)
-        s = clef__trials_start(dev, path, NULL, units->n,
-                               dev->info.caps.is_cpu ? clef__os_n_cpus() : CHILDREN_ON_GPU, &t, err);
+        s = clef__trials_start(dev, path, NULL, units->n, n_children, &t, err);
     if (!s) {
         s = wait_for(plan, t, units, err);
         if (clef__background_allowed(dev))
@@ -83,4 +83,33 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
     clef__trials_destroy(t);
     clef__os_remove(path);
     return s;
+}
+
+/* A driver that resets the device ends the contexts of all processes. So what failed in a context that was
+ * lost is tried again by one child alone. */
+static clef_status try_alone(clef_plan *plan, clef_proof_units *units, clef_error *err)
+{
+    clef_proof_units few = {.at = malloc((size_t)units->n * sizeof *few.at + 1)};
+    clef_status s = CLEF_OK;
+    if (!few.at)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d proofs", (int)units->n);
+    for (int32_t i = 0; i < units->n; i++)
+        if (units->at[i].known && units->at[i].verdict == CLEF_PROOF_FAULTED)
+            few.at[few.n++] = units->at[i];
+    if (few.n > 0)
+        s = run_children(plan, &few, 1, err);
+    for (int32_t i = 0, k = 0; i < units->n && few.n > 0; i++)
+        if (units->at[i].known && units->at[i].verdict == CLEF_PROOF_FAULTED)
+            units->at[i] = few.at[k++];
+    if (!s && few.n > 0 && !plan->mem && !clef__device_works(plan->dev)) /* this process's context, too */
+        s = clef__device_reopen(plan->dev, 1, err);
+    free(few.at);
+    return s;
+}
+
+clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, clef_error *err)
+{
+    const int32_t n = plan->dev->info.caps.is_cpu ? clef__os_n_cpus() : CHILDREN_ON_GPU;
+    const clef_status s = run_children(plan, units, n, err);
+    return s || units->n == 1 ? s : try_alone(plan, units, err);
 }

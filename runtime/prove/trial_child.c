@@ -101,6 +101,7 @@ static int device_memory_is_short(clef_device *dev)
     cl_int code;
     cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, n, NULL, &code);
     const int works = mem && !clef__device_fill(dev, mem, 0, n) && clef__device_works(dev);
+    (void)clFinish(dev->queue); /* the next unit is to have this memory */
     if (mem)
         clReleaseMemObject(mem);
     return !works;

@@ -61,7 +61,8 @@ static inline void check_names(void)
         "group",        "kernel_group", "resources",   "local",        "align",     "alloc",
         "alloc_silent", "memory",       "memory_late", "address_bits", "extension", "no_fill",
         "denormals",    "fast_math",    "compiler",    "binaries",     "times",
-        "sticky",       "null_arg"};
+        "sticky",       "null_arg",     "host_ptr",     "units",
+        "mhz",          "reset"};
     for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
         const size_t n = strcspn(at, ",");
         size_t i = 0;

@@ -25,17 +25,21 @@
  *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: any driver whose memory others use
  *   memory_late=N   buffers beyond N bytes in all are made, and launches fail with
  *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: NVIDIA (arrayfire#2650)
+ *   memory_late=N:C the same with code C, such as -5, CL_OUT_OF_RESOURCES
+ *   host_ptr=copy   a buffer in the host's memory (CL_MEM_USE_HOST_PTR) is a copy of it: Mali, Adreno
+ *                   (llama.cpp#5965)
+ *   units=N, mhz=N  what the device says of its units and clock: Mesa's driver says 9999 units and 0 MHz for
+ *                   Adreno
  *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, memory 16 GiB all the same: reported of Adreno
  *   extension=NAME  the device lists an extension that it does not have: reported of Adreno (llama.cpp#25343)
  *   sticky=KERNEL   once the kernel was launched, every later command of the process fails with
  *                   CL_OUT_OF_RESOURCES: NVIDIA, after an access that is out of bounds (PPSTM#77, cuml#7906)
- *   null_arg        a buffer argument that is NULL fails with CL_INVALID_ARG_VALUE, although the standard
- *                   allows it: clvk, once
- *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat,
- *                   the comment in its function that sets buffers to zero)
- * the compiler
- *   denormals       denormal numbers are flushed to zero, as the standard allows (OpenCL-Docs#276). PoCL
- *                   obeys -cl-denorms-are-zero by the processor's own flags
+ *   reset=KERNEL    each launch of the kernel ends the contexts of all processes; new ones work: a driver
+ * that resets the card, on Windows (TDR) and Linux (amdgpu, i915) null_arg        a buffer argument that is
+ * NULL fails with CL_INVALID_ARG_VALUE, although the standard allows it: clvk, once no_fill
+ * clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat, the comment in
+ * its function that sets buffers to zero) the compiler denormals       denormal numbers are flushed to zero,
+ * as the standard allows (OpenCL-Docs#276). PoCL obeys -cl-denorms-are-zero by the processor's own flags
  *   fast_math       every program is built with -cl-fast-relaxed-math: reported
  *   compiler=crash:WORD   building a source that contains WORD ends the process by a signal: ROCm
  *                   (ROCm-OpenCL-Driver#71), Adreno (llama.cpp#22006), Intel (compute-runtime#213)
@@ -54,6 +58,7 @@
 #include "tests/layers/quirk.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,17 +214,24 @@ static cl_int answer(const void *from, size_t n_from, size_t n, void *out, size_
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t n, void *out,
                                       size_t *n_out)
 {
-    char value[VALUE_BYTES], list[32768];
+    char value[VALUE_BYTES], name[VALUE_BYTES], list[32768];
     size_t n_list = 0;
     const cl_uint bits = (cl_uint)number_of("address_bits");
     const cl_ulong alloc = number_of("alloc"), memory = (cl_ulong)16 << 30;
-    const char *extension = find_quirk("extension", value);
+    const char *extension = find_quirk("extension", name);
     if (bits && (what == CL_DEVICE_ADDRESS_BITS || what == CL_DEVICE_GLOBAL_MEM_SIZE))
         meet("address_bits");
     if (extension && what == CL_DEVICE_EXTENSIONS)
         meet("extension");
     if (alloc && what == CL_DEVICE_MAX_MEM_ALLOC_SIZE)
         meet("alloc");
+    for (int is_clock = 0; is_clock < 2; is_clock++)
+        if (what == (is_clock ? CL_DEVICE_MAX_CLOCK_FREQUENCY : CL_DEVICE_MAX_COMPUTE_UNITS) &&
+            find_quirk(is_clock ? "mhz" : "units", value)) {
+            const cl_uint number = (cl_uint)number_of(is_clock ? "mhz" : "units");
+            meet(is_clock ? "mhz" : "units");
+            return answer(&number, sizeof number, n, out, n_out);
+        }
     if (what == CL_DEVICE_ADDRESS_BITS && bits)
         return answer(&bits, sizeof bits, n, out, n_out);
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && alloc)
@@ -249,43 +261,96 @@ static cl_int CL_API_CALL kernel_group_info(cl_kernel kernel, cl_device_id devic
 /* ---- a context that failed --------------------------------------------------------------------- */
 
 static atomic_int is_lost;
+static atomic_long n_resets_seen; /* before the process made its last context */
+
+/* A reset concerns all processes, which count them by the bytes of a file. */
+static const char *reset_file(char path[512])
+{
+    const char *met = getenv("CLEF_QUIRK_MET");
+    snprintf(path, 512, "%s.resets", met ? met : "quirk");
+    return path;
+}
+
+static long n_resets(void)
+{
+    char path[512];
+    FILE *from = fopen(reset_file(path), "rb");
+    if (!from)
+        return 0;
+    fseek(from, 0, SEEK_END);
+    const long n = ftell(from);
+    fclose(from);
+    return n;
+}
+
+static int is_context_lost(void)
+{
+    return atomic_load(&is_lost) || (has_quirk("reset", NULL) && n_resets() > atomic_load(&n_resets_seen));
+}
+
+static cl_context CL_API_CALL create_context(
+    const cl_context_properties *properties, cl_uint n, const cl_device_id *devices,
+    void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code)
+{
+    if (has_quirk("reset", NULL))
+        atomic_store(&n_resets_seen, n_resets());
+    return next->clCreateContext(properties, n, devices, notify, user, code);
+}
+
+static void reset_device(void)
+{
+    char path[512];
+    FILE *to = fopen(reset_file(path), "ab");
+    if (to) {
+        fputc('x', to);
+        fclose(to);
+    }
+}
 
 /* What runs is waited for: on a driver that lost its context nothing runs any more. */
-static void lose_by(cl_command_queue queue, cl_kernel kernel)
+static int is_kernel_of(const char *quirk, cl_kernel kernel)
 {
     char value[VALUE_BYTES], name[VALUE_BYTES] = "";
-    const char *word = find_quirk("sticky", value);
-    if (!word || next->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL) ||
-        strcmp(name, word) != 0)
+    const char *word = find_quirk(quirk, value);
+    return word && !next->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL) &&
+           strcmp(name, word) == 0;
+}
+
+static void lose_by(cl_command_queue queue, cl_kernel kernel)
+{
+    const int sticky = is_kernel_of("sticky", kernel), reset = is_kernel_of("reset", kernel);
+    if (!sticky && !reset)
         return;
-    meet("sticky");
+    meet(sticky ? "sticky" : "reset");
     next->clFinish(queue);
-    atomic_store(&is_lost, 1);
+    if (sticky)
+        atomic_store(&is_lost, 1);
+    else
+        reset_device();
 }
 
 static cl_int CL_API_CALL finish(cl_command_queue queue)
 {
-    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clFinish(queue);
+    return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clFinish(queue);
 }
 
 static cl_int CL_API_CALL flush(cl_command_queue queue)
 {
-    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clFlush(queue);
+    return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clFlush(queue);
 }
 
 static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t at, size_t n,
                                       void *to, cl_uint n_wait, const cl_event *wait, cl_event *event)
 {
-    return atomic_load(&is_lost)
-               ? CL_OUT_OF_RESOURCES
-               : next->clEnqueueReadBuffer(queue, mem, blocks, at, n, to, n_wait, wait, event);
+    return is_context_lost() ? CL_OUT_OF_RESOURCES
+                             : next->clEnqueueReadBuffer(queue, mem, blocks, at, n, to, n_wait, wait, event);
 }
 
 static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t at,
                                        size_t n, const void *from, cl_uint n_wait, const cl_event *wait,
                                        cl_event *event)
 {
-    return atomic_load(&is_lost)
+    return is_context_lost()
                ? CL_OUT_OF_RESOURCES
                : next->clEnqueueWriteBuffer(queue, mem, blocks, at, n, from, n_wait, wait, event);
 }
@@ -294,7 +359,7 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
                                     size_t at, size_t n, cl_uint n_wait, const cl_event *wait,
                                     cl_event *event, cl_int *code)
 {
-    if (!atomic_load(&is_lost))
+    if (!is_context_lost())
         return next->clEnqueueMapBuffer(queue, mem, blocks, flags, at, n, n_wait, wait, event, code);
     if (code)
         *code = CL_OUT_OF_RESOURCES;
@@ -303,19 +368,17 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
 
 static cl_int CL_API_CALL wait_for(cl_uint n, const cl_event *events)
 {
-    return atomic_load(&is_lost) ? CL_OUT_OF_RESOURCES : next->clWaitForEvents(n, events);
+    return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clWaitForEvents(n, events);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static atomic_size_t live_bytes;
 
-static size_t bytes_of(cl_mem mem)
+static void CL_CALLBACK forget_buffer(cl_mem mem, void *n_bytes)
 {
-    size_t n = 0;
-    cl_mem of = NULL;
-    next->clGetMemObjectInfo(mem, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof of, &of, NULL);
-    return of || next->clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL) ? 0 : n;
+    (void)mem;
+    atomic_fetch_sub(&live_bytes, (size_t)(uintptr_t)n_bytes);
 }
 
 static cl_mem no_buffer(const char *quirk, cl_int why, cl_int *code)
@@ -334,21 +397,15 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
         return no_buffer(said ? "alloc" : "alloc_silent", CL_INVALID_BUFFER_SIZE, code);
     if (all && atomic_load(&live_bytes) + n > all)
         return no_buffer("memory", CL_MEM_OBJECT_ALLOCATION_FAILURE, code);
+    if ((flags & CL_MEM_USE_HOST_PTR) && has_quirk("host_ptr", "copy")) {
+        meet("host_ptr");
+        flags = (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR;
+    }
     cl_mem made = next->clCreateBuffer(context, flags, n, host, code);
-    if (made)
+    if (made &&
+        next->clSetMemObjectDestructorCallback(made, forget_buffer, (void *)(uintptr_t)n) == CL_SUCCESS)
         atomic_fetch_add(&live_bytes, n);
     return made;
-}
-
-static cl_int CL_API_CALL release_buffer(cl_mem mem)
-{
-    cl_uint count = 0;
-    next->clGetMemObjectInfo(mem, CL_MEM_REFERENCE_COUNT, sizeof count, &count, NULL);
-    const size_t n = count == 1 ? bytes_of(mem) : 0;
-    const cl_int code = next->clReleaseMemObject(mem);
-    if (code == CL_SUCCESS)
-        atomic_fetch_sub(&live_bytes, n);
-    return code;
 }
 
 static cl_mem CL_API_CALL create_sub_buffer(cl_mem of, cl_mem_flags flags, cl_buffer_create_type type,
@@ -368,12 +425,19 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const 
         meet("no_fill");
         return CL_INVALID_OPERATION;
     }
-    if (atomic_load(&is_lost))
+    if (is_context_lost())
         return CL_OUT_OF_RESOURCES;
     return next->clEnqueueFillBuffer(queue, mem, pattern, n_pattern, at, n, n_wait, wait, event);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
+
+static cl_int late_code(void)
+{
+    char value[VALUE_BYTES];
+    const char *is = find_quirk("memory_late", value), *code = is ? strchr(is, ':') : NULL;
+    return code ? (cl_int)strtol(code + 1, NULL, 10) : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+}
 
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
                                  const size_t *global, const size_t *local, cl_uint n_wait,
@@ -396,7 +460,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         }
     if (late && atomic_load(&live_bytes) > late) {
         meet("memory_late");
-        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return late_code();
     }
     if (local_bytes) {
         cl_device_id device = NULL;
@@ -408,7 +472,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
             return CL_OUT_OF_RESOURCES;
         }
     }
-    if (atomic_load(&is_lost))
+    if (is_context_lost())
         return CL_OUT_OF_RESOURCES;
     const cl_int code =
         next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
@@ -437,6 +501,7 @@ static const char *const layer_name = "clef quirk layer";
 static void take_over(void)
 {
     check_names();
+    ours.clCreateContext = create_context;
     ours.clCreateProgramWithSource = from_source;
     ours.clCreateProgramWithBinary = from_binary;
     ours.clReleaseProgram = release_program;
@@ -446,7 +511,6 @@ static void take_over(void)
     ours.clGetDeviceInfo = device_info;
     ours.clGetKernelWorkGroupInfo = kernel_group_info;
     ours.clCreateBuffer = create_buffer;
-    ours.clReleaseMemObject = release_buffer;
     ours.clCreateSubBuffer = create_sub_buffer;
     ours.clEnqueueFillBuffer = fill_buffer;
     ours.clEnqueueNDRangeKernel = launch;

@@ -71,9 +71,18 @@ for caps in "" $gpu; do
   goes_on no_fill "$caps"
   goes_on alloc=1000000 "$caps"
 done
+goes_on host_ptr=copy $gpu
+mapped() { CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu "$@" plan "$demo" | grep -c "used where the file lies"; }
+same "weights are used where the file lies" 1 "$(mapped "$CLEF")"
+same "host_ptr=copy: but not if they would be copied" 0 "$(mapped with host_ptr=copy "$CLEF")"
 refuses alloc_silent=1000000 "" "clCreateBuffer CL_INVALID_BUFFER_SIZE bytes max_alloc"
 refuses memory=2000000 "" "clCreateBuffer CL_MEM_OBJECT_ALLOCATION_FAILURE its~driver~says"
 refuses memory_late=2000000 "" "CL_MEM_OBJECT_ALLOCATION_FAILURE"
+# NVIDIA's code for it is that of a kernel that faults.
+refuses memory_late=300000:-5 $gpu "CL_OUT_OF_RESOURCES"
+empty "memory_late: no kernel is blamed" "$(awk 'NR > 2 && $4 != "right" && $4 != "untried" { print $2, $3, $4 }' "$tmp"/cache/proof/*)"
+goes_on units=9999 $gpu
+goes_on mhz=0 $gpu
 goes_on address_bits=32 ""
 same "address_bits=32: 4 GiB of the 16 that it reports" "4294967295 4294967295" \
   "$(with address_bits=32 "$CLEF" devices --json | sed -n 's/.*"max_alloc_bytes": \([0-9]*\), "global_bytes": \([0-9]*\).*/\1 \2/p' | head -n 1)"
@@ -91,7 +100,7 @@ rm -rf "$tmp/cache"
 same "null_arg: no buffer argument is NULL" "$after" "$(with null_arg long 2>"$tmp/err")"
 empty "null_arg: nothing to say" "$(cat "$tmp/err")"
 for kernel in panel_gpu_gemv:"panel_matmul groups" panel_gpu_gemm:"panel_matmul groups" attention_gpu_decode:"cached_attention gpu_decode" \
-  attention_gpu_flash:"cached_attention gpu_flash"; do
+  attention_gpu_flash:"cached_attention gpu_flash" pack_gpu:"pack groups"; do
   quirk=sticky=${kernel%%:*}
   rm -rf "$tmp/cache" "$tmp/met"
   same "$quirk: the text" "$after" "$(with "$quirk" long 2>"$tmp/err")"
@@ -99,6 +108,15 @@ for kernel in panel_gpu_gemv:"panel_matmul groups" panel_gpu_gemm:"panel_matmul 
   same "$quirk: what failed" "${kernel#*:} faulted" "$(awk 'NR > 2 && $4 != "right" { print $2, $3, $4 }' "$tmp"/cache/proof/* | sort -u)"
   same "$quirk: what is said" "clef: ${kernel#*:} makes all later commands fail (CL_OUT_OF_RESOURCES)" "$(sed 's/ on .*//' "$tmp/err")"
 done
+# The second child's unit fails with it, and is innocent.
+for kernel in panel_gpu_gemv:"panel_matmul groups" attention_gpu_decode:"cached_attention gpu_decode"; do
+  quirk=reset=${kernel%%:*}
+  rm -rf "$tmp/cache" "$tmp"/met*
+  same "$quirk: the text" "$after" "$(with "$quirk" long 2>"$tmp/err")"
+  is_met "$quirk"
+  same "$quirk: what failed" "${kernel#*:} faulted" "$(awk 'NR > 2 && $4 != "right" { print $2, $3, $4 }' "$tmp"/cache/proof/* | sort -u)"
+done
+rm -f "$tmp"/met*
 CLEF_DEBUG=$CLEF_DEBUG,caps=
 refuses sticky=gather $gpu "gather faulted no~others"
 
