@@ -410,11 +410,12 @@ static clef_value *fuse_residual(clef_value *n, const void *user)
 
 clef_status clef__fuse_panels(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err)
 {
-    clef_status s = clef__rewrite(g, fuse_act, &max_alloc_bytes, err);
+    uint64_t most = clef__panel_most_bytes(max_alloc_bytes);
+    clef_status s = clef__rewrite(g, fuse_act, &most, err);
     if (!s)
         s = clef__pass_drop(g, err);
     if (!s)
-        s = merge_products(g, max_alloc_bytes, err);
+        s = merge_products(g, most, err);
     if (!s)
         s = clef__rewrite(g, fuse_residual, NULL, err);
     if (!s)

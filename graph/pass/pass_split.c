@@ -148,12 +148,13 @@ static clef_value *split_value(clef_value *n, const void *user)
 
 clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err)
 {
+    uint64_t most = clef__panel_most_bytes(max_alloc_bytes);
     int needed = 0;
     for (int32_t i = 0; i < g->n_values; i++)
         needed |= g->values[i]->kind == CLEF_WEIGHT &&
-                  (uint64_t)clef__bytes(g->values[i], NULL) > max_alloc_bytes / 2;
+                  (uint64_t)clef__bytes(g->values[i], NULL) > most / 2;
     if (!needed) /* panels are at most twice as large */
         return CLEF_OK;
-    const clef_status s = clef__rewrite(g, split_value, &max_alloc_bytes, err);
+    const clef_status s = clef__rewrite(g, split_value, &most, err);
     return s ? s : clef__pass_drop(g, err);
 }

@@ -29,6 +29,11 @@ int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k)
     return padded(n) * (k / clef_dtype_block_elems(dtype)) * clef_dtype_block_bytes(dtype);
 }
 
+uint64_t clef__panel_most_bytes(uint64_t max_alloc_bytes)
+{
+    return max_alloc_bytes < UINT32_MAX ? max_alloc_bytes : UINT32_MAX;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static unsigned byte_at(const double *bytes, int64_t at)
