@@ -7,12 +7,25 @@
 #include "runtime/device/device.h"
 #include "runtime/os/debug.h"
 
-static const double MOST_SECONDS = 1, PART_OF_MAD = 0.1, PART_OF_READ = 0.25, OPS_A_CLOCK = 8,
-                    READ_UNKNOWN = 10e9;
+static const double MOST_SECONDS = 0.1, PART_OF_MAD = 0.25, PART_OF_READ = 0.25, READ_UNKNOWN = 10e9;
 
 typedef struct rates {
     double flops, bytes; /* a second */
 } rates;
+
+/* Operations of a compute unit and clock that a product may count on: half of what the vectors of an Intel
+ * unit do, a quarter of what the lanes of AMD's or NVIDIA's units do. */
+static double ops_a_clock(const clef_caps *caps)
+{
+    return caps->nv_asm ? 64 : caps->amd_dot ? 32 : 8;
+}
+
+/* No GPU has so many units; its driver does not know. */
+static double units_of(const clef_caps *caps)
+{
+    enum { MOST = 2048, UNKNOWN = 8 };
+    return caps->n_units > 0 && caps->n_units <= MOST ? caps->n_units : UNKNOWN;
+}
 
 static rates expected_rates(const clef_device *dev)
 {
@@ -21,7 +34,7 @@ static rates expected_rates(const clef_device *dev)
     if (!clef_device_speed_known(dev, &speed, NULL))
         return (rates){speed.mad_gflop_s * 1e9 * PART_OF_MAD, speed.read_gb_s * 1e9 * PART_OF_READ};
     const double mhz = caps->mhz > 0 ? caps->mhz : 500;
-    return (rates){(caps->n_units > 0 ? caps->n_units : 1) * mhz * 1e6 * OPS_A_CLOCK, READ_UNKNOWN};
+    return (rates){units_of(caps) * mhz * 1e6 * ops_a_clock(caps), READ_UNKNOWN};
 }
 
 /* The expected time of the slowest node. */
