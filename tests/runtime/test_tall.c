@@ -184,45 +184,55 @@ TEST(keys_and_values)
 }
 
 /* The text form has no dims over 2^31. */
-static clef_graph *product_of_panels(void)
+static clef_graph *product_of_panels(int32_t tokens)
 {
     const clef_panel_matmul_opts opts = {.n = (int32_t)N_ROWS, .k = WIDTH, .dtype = CLEF_F16};
     clef_graph *g = clef_graph_create();
     clef_error err = {0};
-    clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_2(clef_n(1), clef_n(WIDTH))),
+    clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_2(clef_n(tokens), clef_n(WIDTH))),
                *p = clef_weight(g, "p", CLEF_I8, clef_shape_1(clef_n(N_ROWS * WIDTH * HALF_BYTES)));
     clef_output(g, "y", clef__panel_matmul(g, x, p, &(clef_panel_inputs){0}, &opts));
     ok(clef_graph_error(g, &err), &err);
     return g;
 }
 
-/* A panel: element (row, k) is at (row / 16 WIDTH + k) 16 + row % 16. */
+enum { LANES = 16, TOKENS = 5 };
+
+/* Element (row, k) of a panel is at (row / 16 WIDTH + k) 16 + row % 16. Only the first and the last tile have
+ * values. */
+static void check_products(const float *x, const float *y, int32_t tokens)
+{
+    const int64_t last = N_ROWS / LANES - 1;
+    for (int64_t at = 0; at < tokens * N_ROWS; at++) {
+        const int64_t row = at % N_ROWS, tile = row / LANES;
+        float want = 0;
+        for (int i = 0; i < WIDTH && (tile == 0 || tile == last); i++)
+            want += x[at / N_ROWS * WIDTH + i] * value_at((tile * WIDTH + i) * LANES + row % LANES);
+        if (y[at] != want)
+            fail_msg("token %d of %d, row %lld: expected %g, got %g", (int)(at / N_ROWS), (int)tokens,
+                     (long long)row, (double)want, (double)y[at]);
+    }
+}
+
 TEST(a_packed_weight)
 {
-    enum { LANES = 16 };
-    static float x[WIDTH];
-    float *y = malloc((size_t)N_ROWS * sizeof *y);
-    const int64_t last = N_ROWS / LANES - 1;
+    static const int32_t tokens[] = {1, TOKENS};
+    static float x[TOKENS * WIDTH];
+    float *y = malloc((size_t)(TOKENS * N_ROWS) * sizeof *y);
     assert_non_null(y);
-    for (int i = 0; i < WIDTH; i++)
+    for (int i = 0; i < TOKENS * WIDTH; i++)
         x[i] = value_at(i + 3);
     put_halves(0, LANES * WIDTH);
-    put_halves(last * LANES * WIDTH, LANES * WIDTH);
-    for (int k = 0; k < 2; k++) {
-        clef_device *dev = open_for(as[k]);
+    put_halves((N_ROWS / LANES - 1) * LANES * WIDTH, LANES * WIDTH);
+    for (int k = 0; k < 4; k++) {
+        const int32_t m = tokens[k / 2];
+        clef_device *dev = open_for(as[k % 2]);
         if (!dev)
             break;
-        run_graph(dev, product_of_panels(), &(run){.x = x, .x_bytes = sizeof x}, y,
-                  (size_t)N_ROWS * sizeof *y);
+        run_graph(dev, product_of_panels(m), &(run){.x = x, .x_bytes = (size_t)m * WIDTH * sizeof *x}, y,
+                  (size_t)(m * N_ROWS) * sizeof *y);
         clef_device_close(dev);
-        for (int64_t row = 0; row < N_ROWS; row++) {
-            const int64_t tile = row / LANES;
-            float want = 0;
-            for (int i = 0; i < WIDTH && (tile == 0 || tile == last); i++)
-                want += x[i] * value_at((tile * WIDTH + i) * LANES + row % LANES);
-            if (y[row] != want)
-                fail_msg("row %lld: expected %g, got %g", (long long)row, (double)want, (double)y[row]);
-        }
+        check_products(x, y, m);
     }
     free(y);
 }
