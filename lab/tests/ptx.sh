@@ -1,14 +1,6 @@
 #!/usr/bin/env bash
 # An NVIDIA GPU in software (lab/ptx): clef's probes, proofs and models on it, and faults that are put into its kernels.
-. "$CLEF_SOURCE/tests/e2e/lib.sh"
-clang=$(sed -n 's/^CLEF_CLANG:FILEPATH=//p' "$CLEF_BUILD/CMakeCache.txt")
-[ -x "$clang" ] && [ -r /usr/lib/clc/nvptx64--nvidiacl.bc ] || skip "lab/ptx needs clang and libclc"
-demo=$CLEF_SOURCE/share/demo
-# ptx COMMAND...: on the device. What it finds is in $tmp/findings.
-ptx() {
-  OCL_ICD_VENDORS=$CLEF_BUILD/tests/ptx.icd CLEF_PTX_CACHE=${cache:-$CLEF_BUILD/cache/ptx} CLEF_CACHE_DIR=$tmp/${clef:-clef} CLEF_PTX_FINDINGS=$tmp/findings \
-    CLEF_TUNE=${tune:-0} "$@"
-}
+. "$CLEF_SOURCE/lab/tests/ptx_lib.sh"
 units() { ptx env CLEF_PTX_CARD=$1 "$CLEF" devices --variants | sed -n 's/^ *matrix units: //p'; }
 same "a card without units for bytes" none "$(units sm_70)"
 same "a card with them" "mma (bytes, halves, bf16)" "$(units sm_89)"
@@ -20,11 +12,11 @@ empty "nothing is set aside" "$(ptx "$CLEF" cache | grep -v "^Nothing is set asi
 "$CLEF" quantize "$demo" "$tmp/q8.gguf" q8_0 -q
 same "and of blocks" "$("$CLEF" run "$tmp/q8.gguf" $prompt --no-proof)" "$(ptx "$CLEF" run "$tmp/q8.gguf" $prompt)"
 # An op, and the same without its barriers: the PTX that was kept is changed.
-cache=$tmp/ptx clef=second
+ptx_cache=$tmp/ptx clef_cache=second
 check "an op is sound" ptx "$CLEF" selftest --op softmax
-empty "no kernel did anything wrong" "$(cat "$tmp/findings" 2>/dev/null)"
-grep -l softmax_rows "$cache"/*.ptx | xargs sed -i "/bar\\.sync/d"
-clef=third
+nothing_found
+grep -l softmax_rows "$ptx_cache"/*.ptx | xargs sed -i "/bar\\.sync/d"
+clef_cache=third
 if ptx "$CLEF" selftest --op softmax >"$tmp/out" 2>&1; then fail "without barriers it fails"; else ok "without barriers it fails"; fi
 found=$(grep -E "kernel softmax_rows, .*(race: |nobody wrote)" "$tmp/findings")
 if [ -n "$found" ]; then ok "and what went wrong is reported"; else fail "expected a race in: $(head -n 3 "$tmp/findings")"; fi

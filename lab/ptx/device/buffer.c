@@ -1,9 +1,11 @@
-/* Buffers. All are in a list, by which a kernel's argument is known to be one. */
+/* Buffers. All are in a list, by which a kernel's argument is known to be one. New memory is zero. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "lab/ptx/device/objects.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cl_mem all;
@@ -45,6 +47,13 @@ static void unlist_buffer(cl_mem mem, cl_ulong bytes)
     pthread_mutex_unlock(&lock);
 }
 
+/* Pages of their own, so what is not touched costs nothing. */
+static unsigned char *take_memory(size_t n)
+{
+    void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
 void ptx_buffers_retain(cl_mem mem)
 {
     atomic_fetch_add(&mem->refs, 1);
@@ -58,7 +67,7 @@ void ptx_buffers_release(cl_mem mem)
     if (mem->parent)
         ptx_buffers_release(mem->parent);
     else if (mem->is_own)
-        free(mem->memory);
+        munmap(mem->memory, mem->n);
     free(mem);
 }
 
@@ -73,7 +82,6 @@ static cl_int check_buffer(cl_mem_flags flags, size_t n, const void *host_ptr)
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t n, void *host_ptr,
                                         cl_int *out)
 {
-    enum { ALIGN = 4096 };
     cl_int code = check_buffer(flags, n, host_ptr);
     cl_mem mem = code ? NULL : ptx_object(sizeof *mem);
     if (mem) {
@@ -84,10 +92,10 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
         mem->n = n;
         mem->is_own = !(flags & CL_MEM_USE_HOST_PTR);
         mem->host_ptr = flags & CL_MEM_USE_HOST_PTR ? host_ptr : NULL;
-        mem->memory = mem->is_own ? aligned_alloc(ALIGN, (n + ALIGN - 1) / ALIGN * ALIGN) : host_ptr;
+        mem->memory = mem->is_own ? take_memory(n) : host_ptr;
         if (!mem->memory || !list_buffer(mem, n)) {
-            if (mem->is_own)
-                free(mem->memory);
+            if (mem->is_own && mem->memory)
+                munmap(mem->memory, n);
             free(mem);
             mem = NULL;
         }

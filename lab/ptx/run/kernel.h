@@ -60,7 +60,7 @@ struct ptx_kernel {
     ptx_symbol *locals; /* of the module: those that the kernel names */
     int n_locals;
     size_t local_bytes, private_bytes;
-    uint32_t granule, global_granule; /* bytes of its narrowest access to local, to global memory; at most 4 */
+    uint32_t granule, global_granule; /* bytes of its narrowest access to local, to global memory; <= 4 */
     const ptx_module *module;
 };
 
