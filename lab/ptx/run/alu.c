@@ -11,6 +11,17 @@ static inline uint32_t ptx_field(uint32_t a, uint32_t from, uint32_t n)
     return n < 32 ? rest & ((1u << n) - 1) : rest;
 }
 
+/* The field's first bit fills the rest. */
+static inline uint32_t ptx_signed_field(uint32_t a, uint32_t from, uint32_t n)
+{
+    if (!n)
+        return 0;
+    const uint32_t last = from + n - 1 < 31 ? from + n - 1 : 31, field = from < 32 ? a >> from : 0,
+                   bits = from < 32 ? last - from + 1 : 0;
+    const uint32_t fill = a >> last & 1 ? ~0u : 0;
+    return bits >= 32 ? a : (field & ((1u << bits) - 1)) | fill << bits;
+}
+
 static inline uint64_t ptx_field64(uint64_t a, uint32_t from, uint32_t n)
 {
     const uint64_t rest = from < 64 ? a >> from : 0;
