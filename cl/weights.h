@@ -40,8 +40,13 @@ static inline float16 load16_1(global const half *p, size_t i)
 #if defined(__clang__) && defined(__AVX512F__)
     /* and compiles to eight instructions; 4: the current rounding mode */
     return __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)0.0f, -1, 4);
-#else
+#elif defined(__x86_64__) || defined(__aarch64__) || defined(__SPIR__)
     return vload_half16(0, (const half *)&bits);
+#else /* one by one: Mesa keeps a vector whose address is taken in memory */
+#    define ONE(i) half_of_bits(bits.s##i)
+    return (float16)(ONE(0), ONE(1), ONE(2), ONE(3), ONE(4), ONE(5), ONE(6), ONE(7), ONE(8), ONE(9), ONE(a),
+                     ONE(b), ONE(c), ONE(d), ONE(e), ONE(f));
+#    undef ONE
 #endif
 }
 static inline float16 load16_2(global const ushort *p, size_t i)

@@ -35,10 +35,13 @@ static void store_row(global float *row, const float4 *acc, uint slot, float sca
         const float4 x = acc[j] * scale;
         if (e + 4 <= E)
             vstore4(x, 0, row + e);
-        else {
-            const float each[4] = {x.x, x.y, x.z, x.w};
-            for (uint u = 0; e + u < E; u++)
-                row[e + u] = each[u];
+        else { /* an array would be kept in memory */
+            if (e < E)
+                row[e] = x.x;
+            if (e + 1 < E)
+                row[e + 1] = x.y;
+            if (e + 2 < E)
+                row[e + 2] = x.z;
         }
     }
 }
@@ -101,7 +104,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         float z[TALL * MINE], keep[TALL];
         load_keys((local float *)chunk, k, key_at(&a.k, p.b, p.hk, s0, own_pages), a.k.stride[2], n, p.item);
         barrier(CLK_LOCAL_MEM_FENCE);
-        score(z, ready + p.first * D4, chunk + p.slot * WIDE);
+        score(z, ready + p.first * D4, chunk + p.slot * WIDE, &a);
         put_logits(weights, z, &a, &p, begin, end, mask, mask_row, s0, keys.y);
         barrier(CLK_LOCAL_MEM_FENCE);
         load_values((local float *)chunk, v, key_at(&a.v, p.b, p.hk, s0, own_pages), a.v.stride[2], n,
@@ -110,7 +113,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
         barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the logits */
         put_weights(weights, z, keep, sum, acc, &p);
         barrier(CLK_LOCAL_MEM_FENCE);
-        accumulate(acc, sum, weights, chunk, &p);
+        accumulate(acc, sum, weights, chunk, &a, &p);
         barrier(CLK_LOCAL_MEM_FENCE); /* chunk and weights are overwritten next */
     }
     store(out, parts + f.parts, &a, &p, most, sum, acc);

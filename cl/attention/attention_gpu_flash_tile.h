@@ -41,13 +41,18 @@ enum {
 DEFINE_LOAD_ROWS(load_keys, K_TYPE, D)
 DEFINE_LOAD_ROWS(load_values, V_TYPE, E)
 
+/* n, in a form that no compiler knows. If the loops below are unrolled, some compilers issue all loads first
+ * and spill hundreds of registers. Mesa's does not see pragmas, and unrolls loops whose length it knows. */
+static uint unknown(const attention_args *a, uint n) { return n * min(a->group, 1u); }
+
 /* z[i][j] = q[row i] . k[key j] of an item's rows and keys. */
-static void score(float *z, local const float4 *q, local const float4 *k)
+static void score(float *z, local const float4 *q, local const float4 *k, const attention_args *a)
 {
+    const uint n = unknown(a, D4);
     for (uint i = 0; i < TALL * MINE; i++)
         z[i] = 0;
-#pragma unroll 1 /* if it is unrolled, some compilers issue all loads first and spill hundreds of registers */
-    for (uint d = 0; d < D4; d++) {
+#pragma unroll 1
+    for (uint d = 0; d < n; d++) {
         float4 x[MINE];
 #pragma unroll
         for (uint j = 0; j < MINE; j++)
@@ -128,10 +133,11 @@ static void put_weights(local float *weights, const float *z, const float *keep,
 
 /* Adds the chunk's values, times their weights, to an item's sums. */
 static void accumulate(float4 *acc, float *sum, local const float *weights, local const float4 *values,
-                       const place *p)
+                       const attention_args *a, const place *p)
 {
+    const uint n = unknown(a, KEYS);
 #pragma unroll 1
-    for (uint s = 0; s < KEYS; s++) {
+    for (uint s = 0; s < n; s++) {
         float4 x[VECTORS];
 #pragma unroll
         for (uint j = 0; j < VECTORS; j++)

@@ -161,9 +161,9 @@ static inline void add_parts(float acc[NT], local float *parts, uint item)
 #if SUBGROUPS
     const uint width = subgroup_width(), lane = subgroup_lane();
     if (width % PANEL_ROWS == 0 && TILE_ITEMS % width == 0) { /* all work-items take the same branch */
+        for (uint step = PANEL_ROWS; step < width; step *= 2)
 #  pragma unroll
-        for (uint t = 0; t < NT; t++)
-            for (uint step = PANEL_ROWS; step < width; step *= 2)
+            for (uint t = 0; t < NT; t++)
                 acc[t] += subgroup_xor(acc[t], step);
         n = TILE_ITEMS / width;
         part = subgroup_index() % n;
@@ -177,13 +177,15 @@ static inline void add_parts(float acc[NT], local float *parts, uint item)
         for (uint t = 0; t < NT; t++)
             parts[(part * NT + t) * PANEL_ROWS + item % PANEL_ROWS] = acc[t];
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (item < PANEL_ROWS)
+    if (item >= PANEL_ROWS)
+        return;
 #pragma unroll
-        for (uint t = 0; t < NT; t++) {
-            acc[t] = 0;
-            for (uint i = 0; i < n; i++)
-                acc[t] += parts[(i * NT + t) * PANEL_ROWS + item];
-        }
+    for (uint t = 0; t < NT; t++)
+        acc[t] = 0;
+    for (uint i = 0; i < n; i++)
+#pragma unroll
+        for (uint t = 0; t < NT; t++)
+            acc[t] += parts[(i * NT + t) * PANEL_ROWS + item];
 }
 
 #if OWN
