@@ -14,6 +14,8 @@ stopped() {
 }
 stopped "an unknown option" 2 "--brief --speed --steps --check --validate --write --compare sm_80 --tabel" --tabel
 echo "all targets" >"$tmp/table.csv"
+stopped "an unknown chip" 2 "navi31 mali-g610 navi32" --mesa navi32
+stopped "Mesa's driver does not predict" 2 "--mesa --speed" --mesa --speed
 stopped "one target's figures in place of all" 2 "--write TARGET" --speed sm_89 --write "$tmp/table.csv"
 
 # No compiler can be had.
