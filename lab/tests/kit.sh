@@ -25,14 +25,15 @@ run() {
 }
 : "${CLEF_PYTHON:=python3}"
 
-run sound "" 600 "probe_fp16_listed probe_null_argument probe_groups probe_store probe_illegal_address selftest_neg text bench_tiny"
-for step in list info devices probe_fp16_listed probe_null_argument probe_groups probe_store selftest_neg text cache; do
+run sound "" 600 "probe_fp16_listed probe_null_argument probe_groups probe_store probe_illegal_address selftest_neg text bench_q4_k bench_without_matrix"
+for step in list info devices probe_fp16_listed probe_null_argument probe_groups probe_store selftest_neg text bench_q4_k bench_without_matrix cache; do
   same "sound: $step" 0 "$(exit_of $step)"
 done
 same "sound: a probe that crashes" 139 "$(exit_of probe_illegal_address)"
 same "sound: what it said before" "illegal_address: a launch that writes where there is no memory" "$(of_log probe_illegal_address | head -n 1)"
 same "sound: a group of one kernel" "groups: a kernel: 32 of 32 right" "$(of_log probe_groups | tail -n 1)"
 check "sound: the device's table" grep -q '^CL_DEVICE_NAME .' "$out/info.txt"
+check "sound: the report is whole" grep -q '"failure": null' "$out/report-q4_k.json"
 check "sound: an archive of the cache" tar --list --gzip --file "$out/state.tar.gz" cache/probe
 same "sound: few files" 1 "$(($(find "$out" -type f | wc -l) <= 8))"
 check "sound: the device is read" grep -q '^device name ' "$tmp/sound.read"
