@@ -1,5 +1,5 @@
-/* Packs a weight as panels (cl/panel/panel.h) on GPUs: what pack.cl writes, by many work-items. Work-item r of
- * each sixteen packs row r of a tile, so that they write side by side.
+/* Packs a weight as panels (cl/panel/panel.h) on GPUs: what pack.cl writes, by many work-items. Work-item r
+ * of each sixteen packs row r of a tile, so that they write side by side.
  * Launch: work-groups [tiles, steps of the columns], each of a multiple of sixteen work-items. In a step
  * sixteen work-items pack a block of the format, or COLUMNS columns.
  *   -D W_TYPE  dtype of w */

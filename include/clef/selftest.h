@@ -28,15 +28,18 @@ typedef struct clef_selftest_row {
 
 typedef struct clef_selftest_opts {
     int32_t     all; /* 1: also variants that would not be used */
-    const char *op;  /* NULL: every op; else only the op of this name */
+    const char *op;  /* NULL: every op; else "OP[,OP]", those that are tested */
     void      (*row)(void *user, const clef_selftest_row *row); /* NULL, or called for each result */
     void       *user;
     clef_progress progress; /* "selftest", in cases; NULL: none */
     void         *progress_user;
+    int32_t     apart; /* 1: each of several ops in a process of its own, so that one whose kernel ends the
+                          process or loses the device does not spoil the next. The device's prover has to be
+                          the clef command */
 } clef_selftest_opts;
 
-/** Runs the cases of all ops in this process. Takes minutes where compiling is slow, because each case needs
- *  a program or more.
+/** Runs the cases of all ops in this process, unless `apart` is set. Takes minutes where compiling is slow,
+ *  because each case needs a program or more.
  *
  *  n_failed  number of failed rows whose variant would be used.
  *

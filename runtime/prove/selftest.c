@@ -6,6 +6,7 @@
 
 #include "graph/cases/cases.h"
 #include "runtime/prove/proof.h"
+#include "runtime/prove/selftest_child.h"
 #include "runtime/tune/tune.h"
 
 typedef struct tester {
@@ -161,28 +162,65 @@ static uint64_t count_cases(clef_op op)
     return n * (rows ? rows : 1);
 }
 
+static clef_status go_on(void *user, clef_error *err)
+{
+    tester *t = user;
+    const clef_status s = tell_progress(t, err);
+    t->done--; /* time has passed, and no case */
+    return s;
+}
+
+static clef_status test_op(tester *t, clef_op op, clef_error *err)
+{
+    const int is_alone = t->opts->op && !strchr(t->opts->op, ',');
+    if (!t->opts->apart || is_alone || !clef__selftest_can_be_apart(t->dev))
+        return run_op(t, op, err);
+    const clef_status s = clef__selftest_apart(t->dev, op, t->opts, go_on, t, &t->n_failed, err);
+    t->done += count_cases(op);
+    return s;
+}
+
+/* 1 when the list "OP[,OP]" has the name; NULL has all. */
+static int has_op(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; at && *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+        if (strcspn(at, ",") == n && memcmp(at, name, n) == 0)
+            return 1;
+    return !list;
+}
+
+static clef_status check_ops(const char *list, clef_error *err)
+{
+    for (const char *at = list; at && *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        const size_t n = strcspn(at, ",");
+        int32_t i = 0;
+        while (i < CLEF_N_OPS && (strlen(clef__ops[i]->name) != n || memcmp(clef__ops[i]->name, at, n) != 0))
+            i++;
+        if (i == CLEF_N_OPS)
+            return clef__fail(err, CLEF_E_NOT_FOUND, "no op '%.*s': `clef ops` lists them", (int)n, at);
+    }
+    return CLEF_OK;
+}
+
 clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed,
                           clef_error *err)
 {
     static const clef_selftest_opts none;
     tester t = {.dev = dev, .opts = opts ? opts : &none};
     clef_tune_db *db = NULL;
-    int found = 0;
     *n_failed = 0;
-    clef_status s = clef__tune_db_open(dev, &db, err);
+    clef_status s = check_ops(t.opts->op, err);
+    if (!s)
+        s = clef__tune_db_open(dev, &db, err);
     if (!s)
         s = clef__tuning_make(db, &t.tuning, err);
     for (int32_t i = 0; i < CLEF_N_OPS; i++)
-        if (!t.opts->op || strcmp(t.opts->op, clef__ops[i]->name) == 0)
+        if (has_op(t.opts->op, clef__ops[i]->name))
             t.total += count_cases((clef_op)i);
-    for (int32_t i = 0; i < CLEF_N_OPS && !s; i++) {
-        if (t.opts->op && strcmp(t.opts->op, clef__ops[i]->name) != 0)
-            continue;
-        found = 1;
-        s = run_op(&t, (clef_op)i, err);
-    }
-    if (!s && !found)
-        s = clef__fail(err, CLEF_E_NOT_FOUND, "no op '%s': `clef ops` lists them", t.opts->op);
+    for (int32_t i = 0; i < CLEF_N_OPS && !s; i++)
+        if (has_op(t.opts->op, clef__ops[i]->name))
+            s = test_op(&t, (clef_op)i, err);
     clef__tuning_finish(&t.tuning);
     *n_failed = t.n_failed;
     return s;

@@ -114,5 +114,8 @@ same "--all has a row for every variant" "$(sed -n 's/^VARIANT(softmax, \(.*\))/
   "$(awk '$1 == "softmax" { print $2 }' "$tmp/table")"
 if CLEF_DEBUG=$CLEF_DEBUG,break=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
 same "FAILED is in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
+CLEF_DEBUG=$CLEF_DEBUG,break=rope=crash "$CLEF" selftest --op rope,positions -q >"$tmp/table" 2>"$tmp/err"
+same "an op that ends its process is a row" 1 "$(grep -c "^rope .* FAILED: its process ended" "$tmp/table")"
+same "and the next op is tested" 1 "$(grep -c "^positions .* ok" "$tmp/table")"
 refused "no such op" 1 "nonsense" "$CLEF" selftest --op nonsense -q
 finish

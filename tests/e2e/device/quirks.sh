@@ -120,6 +120,9 @@ rm -f "$tmp"/met*
 CLEF_DEBUG=$CLEF_DEBUG,caps=
 refuses sticky=gather $gpu "gather faulted no~others"
 
+with sticky=positions "$CLEF" selftest --op positions,rope -q >"$tmp/table" 2>"$tmp/err"
+same "sticky=positions: the self-test's rows" "positions FAILED: rope ok" "$(awk 'NR > 1 { print $1, $6 }' "$tmp/table" | xargs)"
+
 # ---- the compiler
 for caps in "" $gpu; do
   goes_on denormals "$caps"
