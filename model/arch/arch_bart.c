@@ -1,6 +1,6 @@
 /* The original Transformer (arXiv:1706.03762) and its descendants: Marian (1804.00344; sinusoids, post-norm),
- * BART (1910.13461; learned positions, post-norm), mBART (2001.08210; pre-norm) and M2M-100 (2010.11125;
- * sinusoids, pre-norm). */
+ * BART (1910.13461; learned positions, post-norm), mBART (2001.08210; pre-norm), M2M-100 (2010.11125;
+ * sinusoids, pre-norm), Pegasus (1912.08777; the same) and Blenderbot (2004.13637; learned positions). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -35,11 +35,14 @@ static const char *const decoder_weights[CLEF_N_ROLES] = {
 /* How the families differ. */
 typedef struct form {
     const char *name;
-    int pre_norm, embed_norm, sinusoids; /* sinusoids 2: fairseq's, counted from after the padding id */
+    /* embed_norm 2: the decoder's is before the positions are added; sinusoids 2: fairseq's, counted from
+     * after the padding id */
+    int pre_norm, embed_norm, sinusoids;
 } form;
 
-static const form forms[] = {
-    {"marian", 0, 0, 1}, {"bart", 0, 1, 0}, {"mbart", 1, 1, 0}, {"m2m_100", 1, 0, 2}};
+static const form forms[] = {{"marian", 0, 0, 1},          {"bart", 0, 1, 0},    {"mbart", 1, 1, 0},
+                             {"m2m_100", 1, 0, 2},         {"pegasus", 1, 0, 1}, {"blenderbot", 1, 0, 0},
+                             {"blenderbot-small", 0, 2, 0}};
 
 static const form *form_of(const clef_builder *b)
 {
@@ -55,7 +58,10 @@ static clef_value *embeddings(clef_builder *b)
     clef_value *positions = f->sinusoids
                                 ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0)
                                 : clef__learned_positions(b);
-    clef_value *x = clef_add(b->g, clef__embed(b), positions);
+    clef_value *x = clef__embed(b);
+    if (f->embed_norm == 2 && b->causal)
+        return clef_add(b->g, clef__norm(b, x, CLEF_W_EMBED_NORM), positions);
+    x = clef_add(b->g, x, positions);
     return f->embed_norm ? clef__norm(b, x, CLEF_W_EMBED_NORM) : x;
 }
 
@@ -100,7 +106,8 @@ static clef_value *decode(clef_builder *b)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    const int is_marian = strcmp(hp->arch, "marian") == 0;
+    const int is_blender = strncmp(hp->arch, "blenderbot", strlen("blenderbot")) == 0,
+              is_late = is_blender || strcmp(hp->arch, "pegasus") == 0;
     hp->d_model = (int32_t)clef__json_need_int(f, "d_model", 1, CLEF_MAX_WIDTH);
     hp->d_ff = (int32_t)clef__json_need_int(f, "encoder_ffn_dim", 1, CLEF_MAX_WIDTH);
     hp->n_layers = (int32_t)clef__json_need_int(f, "encoder_layers", 1, CLEF_MAX_LAYERS);
@@ -111,9 +118,10 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = 1e-5f; /* PyTorch's LayerNorm; the configuration has no key for it */
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_refuse_flag(f, "is_encoder_decoder", 1, 1);
-    hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 1);
-    hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : is_marian ? 0 : 2;
-    hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, 2);
+    hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, is_late ? 0 : 1);
+    hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : strstr(hp->arch, "bart") ? 2 : 0;
+    hp->decoder_start =
+        (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, is_late ? is_blender : 2);
     const int is_m2m = strcmp(hp->arch, "m2m_100") == 0;
     clef__json_activation(f, hp, "activation_function", is_m2m ? "relu" : "gelu");
     clef__json_head_dim(f, hp);
@@ -150,8 +158,14 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 }
 
 static const clef_arch_alias names[] = {
-    {"marian", "marian", 0, 0},   {"bart", "bart", 0, 2}, {"mbart", "mbart", 0, 2},
-    {"m2m_100", "m2m_100", 0, 2}, {NULL, NULL, 0, 0},
+    {"marian", "marian", 0, 0},
+    {"bart", "bart", 0, 2},
+    {"mbart", "mbart", 0, 2},
+    {"m2m_100", "m2m_100", 0, 2},
+    {"pegasus", "pegasus", -1, 1},
+    {"blenderbot", "blenderbot", 1, 2},
+    {"blenderbot-small", "blenderbot-small", 1, 2},
+    {NULL, NULL, 0, 0},
 };
 
 const clef_arch clef__arch_bart = {

@@ -9,6 +9,10 @@
 static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, NULL, 0, 0}};
 /* VaultGemma (arXiv:2510.15001): Gemma 2 without the norms of the blocks' results. */
 static const clef_arch_alias vault_names[] = {{"vaultgemma", "vaultgemma", 2, 1}, {NULL, NULL, 0, 0}};
+/* EmbeddingGemma (arXiv:2509.20354): Gemma 3 whose tokens see each other. The name is what its config.json
+ * gets (model/open/wrapper.c). */
+static const clef_arch_alias embedding_names[] = {{"gemma3_bidirectional", "gemma-embedding", 2, 1},
+                                                  {NULL, NULL, 0, 0}};
 static const clef_arch_alias gemma2_names[] = {
     {"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
 
@@ -35,7 +39,7 @@ static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 /* Gemma 2 has the window in even layers, Gemma 3 in all but every sixth. */
 static void default_windows(clef_hparams *hp)
 {
-    if (strcmp(hp->arch, "gemma3_text") != 0)
+    if (strncmp(hp->arch, "gemma3_", strlen("gemma3_")) != 0)
         clef__slide_layers(hp, 0, 2);
     else
         clef__slide_but(hp, -1, 6);
@@ -72,13 +76,14 @@ static void gemma3_read_layers(clef_json_fields *f, clef_hparams *hp)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    const int is_2 = strcmp(hp->arch, "gemma3_text") != 0;
+    const int is_2 = strncmp(hp->arch, "gemma3_", strlen("gemma3_")) != 0;
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->embed_scale = (float)sqrt(hp->d_model);
     read_activation(f, hp);
-    clef__json_refuse_flag(f, "use_bidirectional_attention", 0, 0);
+    if (strcmp(hp->arch, "gemma3_bidirectional") != 0)
+        clef__json_refuse_flag(f, "use_bidirectional_attention", 0, 0);
     if (strcmp(hp->arch, "gemma") == 0) {
         clef__json_rope(f, hp, 10000);
         return;
@@ -106,7 +111,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->embed_scale = (float)sqrt(hp->d_model);
     if (strcmp(hp->arch, "gemma") == 0)
         return;
-    const int is_3 = strcmp(hp->arch, "gemma3") == 0;
+    const int is_3 = strcmp(hp->arch, "gemma3") == 0 || strcmp(hp->arch, "gemma-embedding") == 0;
     if (!is_3 && !clef__key_has(k, "attention.sliding_window"))
         hp->sliding_window = WINDOW_OF_2;
     if (hp->sliding_window > 0)
@@ -152,4 +157,38 @@ const clef_arch clef__arch_vaultgemma = {
     .read_gguf = read_gguf,
     .gguf_activation = CLEF_GELU_TANH,
     .layer = gemma_layer,
+};
+
+/* ---- EmbeddingGemma --------------------------------------------------------------------------- */
+
+static clef_value *embedding_build(clef_builder *b)
+{
+    clef_value *x = clef__layers(b, clef__embed(b), b->hp->n_layers, gemma_layer);
+    x = clef_named(clef__norm(b, x, CLEF_W_OUT_NORM), "/hidden_last");
+    return b->no_head ? x : clef__lm_head(b, x);
+}
+
+/* Both files state the whole window with its middle: a token sees half of it on each side. */
+static void embedding_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    hp->sliding_window = hp->sliding_window / 2 + 1;
+}
+
+static void embedding_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    read_gguf(k, hp);
+    hp->sliding_window = hp->sliding_window > 0 ? hp->sliding_window / 2 + 1 : 0;
+}
+
+const clef_arch clef__arch_embedding_gemma = {
+    .names = embedding_names,
+    .kind = CLEF_ENCODER,
+    .weights = {.hf = gemma2_weights},
+    .hf_prefix = "model.",
+    .hf_norm_offset = 1,
+    .read_json = embedding_read_json,
+    .read_gguf = embedding_read_gguf,
+    .gguf_activation = CLEF_GELU_TANH,
+    .build = embedding_build,
 };

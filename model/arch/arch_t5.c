@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "model/arch/layers.h"
+#include "model/open/model.h"
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, {0, NULL}};
 
-#define STACK_NAMES(stack, ffn)                                                                              \
+#define STACK_NAMES(stack, ffn, first)                                                                       \
     [CLEF_W_EMBED] = "shared",                                                                               \
-    [CLEF_W_RELATIVE] = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",                      \
+    [CLEF_W_RELATIVE] = stack ".block." first ".layer.0.SelfAttention.relative_attention_bias",              \
     [CLEF_W_ATTN_NORM] = stack ".block.%d.layer.0.layer_norm",                                               \
     [CLEF_W_ATTN_Q] = stack ".block.%d.layer.0.SelfAttention.q",                                             \
     [CLEF_W_ATTN_K] = stack ".block.%d.layer.0.SelfAttention.k",                                             \
@@ -29,12 +30,25 @@ static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, 
 
 /* Files have wi alone, the matrix before the activation; or wi_0, the gate, and wi_1. */
 static const char *const encoder_weights[CLEF_N_ROLES] = {
-    STACK_NAMES("encoder", "1"),
+    STACK_NAMES("encoder", "1", "0"),
     [CLEF_W_FFN_UP] = "encoder.block.%d.layer.1.DenseReluDense.wi",
     [CLEF_W_FFN_UP_GATED] = "encoder.block.%d.layer.1.DenseReluDense.wi_1",
 };
 static const char *const decoder_weights[CLEF_N_ROLES] = {
-    STACK_NAMES("decoder", "2"),
+    STACK_NAMES("decoder", "2", "0"),
+    CROSS_NAMES,
+    [CLEF_W_FFN_UP] = "decoder.block.%d.layer.2.DenseReluDense.wi",
+    [CLEF_W_FFN_UP_GATED] = "decoder.block.%d.layer.2.DenseReluDense.wi_1",
+};
+
+/* In umT5 (arXiv:2304.09151) each layer has its own biases. */
+static const char *const umt5_encoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("encoder", "1", "%d"),
+    [CLEF_W_FFN_UP] = "encoder.block.%d.layer.1.DenseReluDense.wi",
+    [CLEF_W_FFN_UP_GATED] = "encoder.block.%d.layer.1.DenseReluDense.wi_1",
+};
+static const char *const umt5_decoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("decoder", "2", "%d"),
     CROSS_NAMES,
     [CLEF_W_FFN_UP] = "decoder.block.%d.layer.2.DenseReluDense.wi",
     [CLEF_W_FFN_UP_GATED] = "decoder.block.%d.layer.2.DenseReluDense.wi_1",
@@ -49,13 +63,24 @@ static clef_value *feed_forward(clef_builder *b, clef_value *x)
     return clef__gated_down(b, gate, clef__linear(b, x, CLEF_W_FFN_UP_GATED, d, d_ff));
 }
 
+/* llama.cpp's files of both have one name. */
+static int is_umt5(const clef_builder *b)
+{
+    return b->arch == &clef__arch_umt5 ||
+           (b->model->is_gguf && clef__model_find(b->model, "enc.blk.1.attn_rel_b.weight"));
+}
+
 static clef_value *encoder_layer(clef_builder *b, clef_value *x)
 {
+    if (is_umt5(b))
+        clef__relative_bias(b, CLEF_W_RELATIVE, 1);
     return clef__sequential_layer(b, x, clef__layer_attention, feed_forward);
 }
 
 static clef_value *decoder_layer(clef_builder *b, clef_value *x)
 {
+    if (is_umt5(b))
+        clef__relative_bias(b, CLEF_W_RELATIVE, 0);
     clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
     x = clef__add_residual(b, x, y, "attn_residual");
     y = clef__cross_attention(b, clef__norm(b, x, CLEF_W_CROSS_NORM));
@@ -66,14 +91,20 @@ static clef_value *decoder_layer(clef_builder *b, clef_value *x)
 static clef_value *encode(clef_builder *b)
 {
     clef_value *x = clef__embed(b);
-    clef__relative_bias(b, CLEF_W_RELATIVE, 1);
+    if (is_umt5(b))
+        b->weights = &clef__arch_umt5.weights;
+    else
+        clef__relative_bias(b, CLEF_W_RELATIVE, 1);
     return clef__norm(b, clef__layers(b, x, b->hp->n_layers, encoder_layer), CLEF_W_OUT_NORM);
 }
 
 static clef_value *decode(clef_builder *b)
 {
     clef_value *x = clef__embed(b);
-    clef__relative_bias(b, CLEF_W_RELATIVE, 0);
+    if (is_umt5(b))
+        b->weights = &clef__arch_umt5.decoder_weights;
+    else
+        clef__relative_bias(b, CLEF_W_RELATIVE, 0);
     x = clef__norm(b, clef__layers(b, x, b->hp->n_decoder_layers, decoder_layer), CLEF_W_OUT_NORM);
     return clef__lm_head(b, clef__wanted_positions(b, x));
 }
@@ -82,7 +113,8 @@ static clef_value *decode(clef_builder *b)
  * dense_act_fn and is_gated_act, which win. */
 static void read_activation(clef_json_fields *f, clef_hparams *hp)
 {
-    const char *kind = clef__json_string(f, "feed_forward_proj", "relu");
+    const char *kind =
+        clef__json_string(f, "feed_forward_proj", strcmp(hp->arch, "t5") == 0 ? "relu" : "gated-gelu");
     if (f->status != CLEF_OK)
         return;
     const int is_gated = strncmp(kind, "gated-", strlen("gated-")) == 0;
@@ -114,7 +146,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->attention_scale = 1;
     hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 0);
     hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, hp->pad);
-    if (f->status == CLEF_OK && clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
+    const int is_mt5 = strcmp(hp->arch, "mt5") == 0;
+    if (f->status == CLEF_OK && !is_mt5 && clef__json_bool(f, "scale_decoder_outputs", hp->tied_embeddings))
         hp->logit_scale = (float)(1 / sqrt(hp->d_model));
     read_activation(f, hp);
 }
@@ -138,13 +171,29 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
         hp->logit_scale = (float)(1 / sqrt(hp->d_model));
 }
 
-static const clef_arch_alias names[] = {{"t5", "t5", -1, 1}, {NULL, NULL, 0, 0}};
+/* mT5 (arXiv:2010.11934) is T5 v1.1 for many languages. */
+static const clef_arch_alias names[] = {{"t5", "t5", -1, 1}, {"mt5", NULL, -1, 1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias umt5_names[] = {{"umt5", NULL, -1, 1}, {NULL, NULL, 0, 0}};
 
 const clef_arch clef__arch_t5 = {
     .names = names,
+    .written_as = "t5",
     .kind = CLEF_SEQ2SEQ,
     .weights = {.hf = encoder_weights, .gguf = gguf_names, .gguf_prefix = "enc."},
     .decoder_weights = {.hf = decoder_weights, .gguf = gguf_names, .gguf_prefix = "dec."},
+    .hf_prefix = "",
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = encode,
+    .decode = decode,
+};
+
+const clef_arch clef__arch_umt5 = {
+    .names = umt5_names,
+    .written_as = "t5",
+    .kind = CLEF_SEQ2SEQ,
+    .weights = {.hf = umt5_encoder_weights, .gguf = gguf_names, .gguf_prefix = "enc."},
+    .decoder_weights = {.hf = umt5_decoder_weights, .gguf = gguf_names, .gguf_prefix = "dec."},
     .hf_prefix = "",
     .read_json = read_json,
     .read_gguf = read_gguf,

@@ -56,8 +56,9 @@ static clef_value *joint_mask(clef_builder *b)
         return b->bias ? b->bias : b->mask;
     if (b->bias->shape.rank == 4) /* joined before */
         return b->bias;
-    clef_value *table =
-        clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
+    clef_value *table = clef_graph_find(b->g, "mask.values");
+    if (!table)
+        table = clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
     clef_value *x =
         clef_gather(b->g, table, clef_reshape(b->g, b->mask, clef_shape_2(b->B, b->S)), NULL); /* [B, S, 1] */
     return b->bias =

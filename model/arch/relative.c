@@ -26,24 +26,31 @@ static int32_t bucket_of(int32_t distance, int32_t n_buckets, int32_t max_distan
     return first + (i < n_buckets ? i : n_buckets - 1);
 }
 
+/* The bucket of each distance, made at first use. */
+static clef_value *buckets_by_distance(clef_builder *b, int bidirectional)
+{
+    const char *name = bidirectional ? "relative.buckets" : "relative.buckets_before";
+    const int32_t far = b->n_context - 1, n = 2 * far + 1;
+    clef_value *made = clef_graph_find(b->g, name);
+    int32_t *buckets = made ? NULL : malloc((size_t)n * sizeof *buckets);
+    if (made)
+        return made;
+    if (!buckets)
+        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d distances",
+                                clef_model_path(b->model), n);
+    for (int32_t i = 0; i < n; i++)
+        buckets[i] = bucket_of(i - far, b->hp->n_buckets, b->hp->max_distance, bidirectional);
+    clef_value *x = clef_constant(b->g, name, CLEF_I32, clef_shape_1(clef_n(n)), buckets);
+    free(buckets);
+    return x;
+}
+
 void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
 {
     const clef_hparams *hp = b->hp;
-    const int32_t far = b->n_context - 1, n = 2 * far + 1;
     clef_value *table =
         clef__role_weight_shaped(b, role, "weight", clef_shape_2(clef_n(hp->n_buckets), clef_n(hp->n_heads)));
-    int32_t *buckets = malloc((size_t)n * sizeof *buckets);
-    if (!buckets) {
-        clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d distances", clef_model_path(b->model), n);
-        return;
-    }
-    for (int32_t i = 0; i < n; i++)
-        buckets[i] = bucket_of(i - far, hp->n_buckets, hp->max_distance, bidirectional);
-    clef_value *of_distance =
-        clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32,
-                      clef_shape_1(clef_n(n)), buckets);
-    free(buckets);
-    clef_value *by_distance = clef_gather(b->g, table, of_distance, NULL);
+    clef_value *by_distance = clef_gather(b->g, table, buckets_by_distance(b, bidirectional), NULL);
     if (b->runs) { /* the queries are rows of different sequences: [H, B, S] is seen as [B, H, 1, S] */
         const clef_dim H = clef_n(hp->n_heads);
         clef_value *rows = clef_relative_bias(

@@ -73,6 +73,7 @@ static const struct {
     {"vaultgemma", 4, 256, 0},
     {"phimoe", 8, 0, 1},
     {"minicpm3", 40, 0, 1},
+    {"gemma3_bidirectional", 4, 256, 0},
     {"glm4_moe", 8, 0, 0},
     {"solar_open", 8, 128, 0},
     {"dots1", 32, 0, 1},

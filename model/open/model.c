@@ -326,7 +326,9 @@ static clef_status settle_head(clef_model *m, clef_error *err)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: the tensors %s and %s differ, expected the same values", m->path, bias->name,
                           other->name);
-    if (!head && strcmp(m->hparams.arch, "t5") == 0) /* the class always ties them */
+    const size_t n_name = strlen(m->hparams.arch);
+    if (!head && n_name >= 2 &&
+        strcmp(m->hparams.arch + n_name - 2, "t5") == 0) /* these classes always tie them */
         m->hparams.tied_embeddings = 1;
     if (!m->hparams.tied_embeddings || !embed || !head)
         return CLEF_OK;

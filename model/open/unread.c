@@ -100,6 +100,15 @@ static int is_other(const clef_arch *arch, const char *name)
     return is_among(arch, heads, name) || is_among(arch, other_models, name);
 }
 
+static int has_sinusoids(const clef_model *m)
+{
+    static const char *const names[] = {"marian", "pegasus", "roformer"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(m->hparams.arch, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* The same for GGUF; also layers behind the model's own, which predict further tokens, and the rotations that
  * the first files had. */
 static int is_other_gguf(const clef_model *m, const char *name)
@@ -108,6 +117,8 @@ static int is_other_gguf(const clef_model *m, const char *name)
     for (size_t i = 0; i < sizeof other_gguf / sizeof *other_gguf; i++)
         if (begins_with(name, other_gguf[i]))
             return 1;
+    if (has_sinusoids(m) && strstr(name, "position_embd.weight"))
+        return 1;
     if (sscanf(name, "blk.%d.%n", &layer, &n) != 1 || n == 0)
         return 0;
     const int shares =
@@ -231,7 +242,7 @@ static int is_known(const clef_model *m, const clef_arch *arch, const clef_tenso
     if (m->is_gguf)
         return is_other_gguf(m, t->name);
     return is_of_other_model(m, t->name) || is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
-           is_shared_layer(m, t->name) || (strcmp(m->hparams.arch, "marian") == 0 && are_sinusoids(t));
+           is_shared_layer(m, t->name) || (has_sinusoids(m) && are_sinusoids(t));
 }
 
 clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)

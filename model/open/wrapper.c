@@ -31,8 +31,18 @@ static int is_tied(const json_t *outer, const json_t *inner)
     return out || in ? json_is_true(out) || json_is_true(in) : type && is_listed(tied, type);
 }
 
+/* A Gemma 3 whose tokens see each other has the same model_type; here it is a family of its own. */
+static void name_bidirectional(json_t *config)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    if (type && strcmp(type, "gemma3_text") == 0 &&
+        json_is_true(json_object_get(config, "use_bidirectional_attention")))
+        json_object_set_new(config, "model_type", json_string("gemma3_bidirectional"));
+}
+
 clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *err)
 {
+    name_bidirectional(*config);
     const json_t *inner = json_object_get(*config, "text_config");
     if (!json_is_object(inner) || !json_string_value(json_object_get(inner, "model_type")))
         return CLEF_OK;

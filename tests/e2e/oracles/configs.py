@@ -27,6 +27,7 @@ STACKS = dict(vocab_size=V, d_model=32, encoder_layers=2, decoder_layers=2, enco
 LINEAR = dict(head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2,
               linear_num_value_heads=4)
 GATED_MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
+T5_SIZES = dict(vocab_size=V, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)
 ROUTED = dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1)
 YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
 VISION = {"Qwen2VL": dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, patch_size=4),
@@ -96,7 +97,7 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "olmo3": ("Olmo3", dict(GROUPED, sliding_window=8, num_hidden_layers=4, pad_token_id=0)),
     "olmoe": ("Olmoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, pad_token_id=0)),
     "cohere2": ("Cohere2", dict(GROUPED, sliding_window=8, num_hidden_layers=4)),
-    "deepseek_v3": ("DeepseekV3", dict(WIDE, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+    "deepseek_v3": ("DeepseekV3", dict(WIDE, num_key_value_heads=4, max_position_embeddings=128, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
                                        moe_intermediate_size=16, n_shared_experts=1, kv_lora_rank=16, q_lora_rank=None, v_head_dim=8,
                                        qk_nope_head_dim=8, qk_rope_head_dim=8, first_k_dense_replace=1, topk_group=1)),
     "glm4_moe_lite": ("Glm4MoeLite", dict(WIDE, num_key_value_heads=4, max_position_embeddings=128, n_routed_experts=4,
@@ -131,11 +132,22 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "bart": ("Bart", dict(STACKS)),
     "mbart": ("MBart", dict(STACKS)),
     "m2m_100": ("M2M100", dict(STACKS)),
-    "t5": ("T5", dict(vocab_size=V, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)),
+    "pegasus": ("Pegasus", dict(STACKS)),
+    "blenderbot": ("Blenderbot", dict(STACKS)),
+    "blenderbot_small": ("BlenderbotSmall", dict(STACKS)),
+    "eurobert": ("EuroBert", dict(GROUPED, pad_token_id=0, mask_token_id=4)),
+    "gte": ("Gte", dict(WIDE, max_position_embeddings=64)),
+    "jina_embeddings_v3": ("JinaEmbeddingsV3", dict(WIDE, max_position_embeddings=64)),
+    "roformer": ("RoFormer", dict(WIDE, max_position_embeddings=64, embedding_size=16)),
+    "mt5": ("MT5", dict(T5_SIZES)),
+    "umt5": ("UMT5", dict(T5_SIZES)),
+    "t5": ("T5", dict(T5_SIZES)),
 }
 KINDS = {"Bert": "MaskedLM", "Bart": "Seq2SeqLM", "M2M100": "Seq2SeqLM", "T5": "Seq2SeqLM", "Roberta": "MaskedLM",
          "Electra": "MaskedLM", "MPNet": "MaskedLM", "Albert": "MaskedLM", "ModernBert": "MaskedLM", "MBart": "Seq2SeqLM",
-         "Mistral3": "ImageTextToText", "Qwen2VL": "ImageTextToText", "Qwen3VL": "ImageTextToText", "Qwen3VLMoe": "ImageTextToText"}
+         "Mistral3": "ImageTextToText", "Pegasus": "Seq2SeqLM", "Blenderbot": "Seq2SeqLM", "BlenderbotSmall": "Seq2SeqLM", "MT5": "Seq2SeqLM",
+         "UMT5": "Seq2SeqLM", "EuroBert": "MaskedLM", "Gte": "MaskedLM", "JinaEmbeddingsV3": "MaskedLM", "RoFormer": "MaskedLM",
+         "Qwen2VL": "ImageTextToText", "Qwen3VL": "ImageTextToText", "Qwen3VLMoe": "ImageTextToText"}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "quick_gelu"]
 SCALINGS = [dict(factor=2.0, rope_type="linear"), dict(factor=2.0, rope_type="dynamic"), YARN, dict(YARN, truncate=False),
             dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16),
