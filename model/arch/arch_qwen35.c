@@ -252,17 +252,12 @@ static clef_value *layer(clef_builder *b, clef_value *x)
 
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
 {
-    static const char *const others[] = {"linear_attention", NULL};
-    const json_t *types = clef__json_get(f, "layer_types");
-    const int listed = clef__json_layer_types(f, hp, others);
     const int32_t every = (int32_t)clef__json_int(f, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
-    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
-        const char *type = listed ? json_string_value(json_array_get(types, (size_t)i)) : NULL;
-        if (type ? strcmp(type, "linear_attention") == 0 : i % every != every - 1)
+    if (clef__json_linear_layers(f, hp, "linear_attention"))
+        return;
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        if (i % every != every - 1)
             clef__set_linear(hp, i);
-        if (clef__layer_slides(hp, i))
-            clef__json_refuse(f, "layer_types with sliding_attention is not supported");
-    }
 }
 
 static void read_moe(clef_json_fields *f, clef_hparams *hp, int32_t n_experts, int32_t n_used)

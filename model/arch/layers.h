@@ -98,6 +98,10 @@ clef_value *clef__short_conv(clef_builder *b, clef_value *x, clef_role role, int
 /** 1 when a layer has a memory instead of a cache; marks it as such. */
 int  clef__layer_is_linear(const clef_hparams *hp, int32_t layer);
 void clef__set_linear(clef_hparams *hp, int32_t layer);
+/** Reads layer_types, of which those with the type `name` have a memory. Returns 0 when the key is absent. */
+int  clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *name);
+/** Layers without heads of keys (attention.head_count_kv is 0) have a memory. */
+void clef__key_linear_layers(clef_gguf_keys *k, clef_hparams *hp);
 /** 1 and an error if the graph has a padding mask, which a memory does not know. */
 int clef__refuses_padding(clef_builder *b);
 /** Learned position embeddings [T, d] of this step. The row of position 0 is number position_offset of the

@@ -1,4 +1,6 @@
 /* What layers with a memory share: the convolution over the last positions, and states of a fixed size. */
+#include <string.h>
+
 #include "model/arch/layers.h"
 
 clef_value *clef__part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
@@ -43,4 +45,31 @@ int clef__refuses_padding(clef_builder *b)
                      "%s: a padding mask with layers that have a memory is not supported",
                      clef_model_path(b->model));
     return 1;
+}
+
+int clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *name)
+{
+    const char *const others[] = {name, NULL};
+    const json_t *types = clef__json_get(f, "layer_types");
+    if (!clef__json_layer_types(f, hp, others))
+        return 0;
+    for (int32_t i = 0; i < hp->n_layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        if (type && strcmp(type, name) == 0)
+            clef__set_linear(hp, i);
+        if (clef__layer_slides(hp, i))
+            clef__json_refuse(f, "layer_types with sliding_attention is not supported");
+    }
+    return 1;
+}
+
+void clef__key_linear_layers(clef_gguf_keys *k, clef_hparams *hp)
+{
+    for (int32_t i = 0; i < hp->n_layers && k->status == CLEF_OK; i++) {
+        const int32_t n = clef__key_of_layer(k, "attention.head_count_kv", i, 0, CLEF_MAX_HEADS);
+        if (n == 0)
+            clef__set_linear(hp, i);
+        else
+            hp->n_kv_heads = n;
+    }
 }

@@ -116,10 +116,15 @@ static void put_window(arch_keys *k, const clef_hparams *hp, int32_t is_encoder)
         clef__gguf_add_i32(k->w, clef__layer_slides(hp, i));
 }
 
-/* Gemma 4's keys with a number for each layer. */
-static void put_varied(arch_keys *k, const clef_hparams *hp)
+/* Keys with a number for each layer, in some families. */
+static void put_varied(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
 {
-    if (hp->full_n_kv_heads > 0 && hp->full_n_kv_heads != hp->n_kv_heads) {
+    if (hp->linear_taps > 0 && arch->gguf_varied) {
+        clef__gguf_put_array(k->w, key_of(k, "attention.head_count_kv"), CLEF_GGUF_I32,
+                             (uint64_t)hp->n_layers);
+        for (int32_t i = 0; i < hp->n_layers; i++)
+            clef__gguf_add_i32(k->w, clef__layer_is_linear(hp, i) ? 0 : hp->n_kv_heads);
+    } else if (hp->full_n_kv_heads > 0 && hp->full_n_kv_heads != hp->n_kv_heads) {
         clef__gguf_put_array(k->w, key_of(k, "attention.head_count_kv"), CLEF_GGUF_I32,
                              (uint64_t)hp->n_layers);
         for (int32_t i = 0; i < hp->n_layers; i++)
@@ -191,8 +196,12 @@ static clef_status read_back(const clef_gguf_writer *w, const clef__quantize_pla
     return status;
 }
 
-static void put_linear(arch_keys *k, const clef_hparams *hp)
+static void put_linear(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
 {
+    if (clef__weight_in_gguf(&arch->weights, CLEF_W_CONV)) {
+        put_int(k, "shortconv.l_cache", hp->linear_taps);
+        return;
+    }
     put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
     clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
                          (uint64_t)hp->n_layers);
@@ -261,7 +270,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         stated.n_decoder_layers = 0;
     stated.n_kv_heads = stated.d_ff = 0;
     clef__config_put_standard(w, k.arch, arch, &stated);
-    put_varied(&k, hp);
+    put_varied(&k, hp, arch);
     put_int(&k, "vocab_size", hp->n_vocab);
     put_attention(&k, hp, arch);
     if (strcmp(k.arch, "gemma4") == 0 && hp->logit_softcap == 0) /* without it llama.cpp caps at 30 */
@@ -276,7 +285,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     else if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
     if (hp->linear_taps > 0)
-        put_linear(&k, hp);
+        put_linear(&k, hp, arch);
     if (arch->kind == CLEF_SEQ2SEQ && hp->decoder_start >= 0)
         put_int(&k, "decoder_start_token_id", hp->decoder_start);
     const clef_status status = read_back(w, plan, file, &read, err);

@@ -68,8 +68,9 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
     static const char *const kept[] = {
-        "position_embd.weight",      "token_types.weight", "_norm.weight",      "ffn_gate_inp.weight",
-        "ffn_gate_inp_shexp.weight", "attn_rel_b.weight",  "ssm_conv1d.weight", ".bias"};
+        "position_embd.weight", "token_types.weight",        "_norm.weight",
+        "ffn_gate_inp.weight",  "ffn_gate_inp_shexp.weight", "attn_rel_b.weight",
+        "ssm_conv1d.weight",    "shortconv.conv.weight",     ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
@@ -91,8 +92,9 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];
     }
-    if (ends_with(item.to.name, ".ssm_conv1d.weight") && item.to.rank == 3 &&
-        item.to.dims[1] == 1) { /* [channels, 1, taps] */
+    if ((ends_with(item.to.name, ".ssm_conv1d.weight") ||
+         ends_with(item.to.name, ".shortconv.conv.weight")) &&
+        item.to.rank == 3 && item.to.dims[1] == 1) { /* [channels, 1, taps] */
         item.to.rank = 2;
         item.to.dims[1] = item.to.dims[2];
     }

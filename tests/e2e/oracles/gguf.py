@@ -76,6 +76,8 @@ FAMILIES = {
     "qwen3next": ("Qwen3NextForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
     "qwen35": ("Qwen3_5ForCausalLM", sizes(**LINEAR), "bpe"),
     "qwen35moe": ("Qwen3_5MoeForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
+    "lfm2": ("Lfm2ForCausalLM", sizes(layer_types=["conv", "full_attention"], block_multiple_of=16), "bpe"),
+    "lfm2moe": ("Lfm2MoeForCausalLM", sizes(layer_types=["conv", "full_attention"], num_dense_layers=1, **MOE), "bpe"),
     "gpt-oss": ("GptOssForCausalLM", sizes(head_dim=16, sliding_window=16, num_hidden_layers=4,
                                            rope_parameters={**YARN, "truncate": False}, **MOE), "bpe"),
     "deepseek2": ("DeepseekV2ForCausalLM", sizes(
