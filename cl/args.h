@@ -174,7 +174,7 @@ typedef struct conv_args {
     args_uint runs;                    /* offset; n_b runs, if there are any */
 } conv_args;
 
-/* delta.cl: n = {B, T, H, E}. */
+/* delta.cl, scan.cl: n = {B, T, H, E}. */
 #define DELTA_MAX_KEY 256
 typedef struct delta_args {
     args_uint  n[4];
@@ -183,6 +183,7 @@ typedef struct delta_args {
     args_uint  rates, bias, state, pos; /* offsets */
     args_uint  runs;                    /* offset; n[0] runs, if there are any */
     args_float eps;
+    args_float lo, hi; /* scan.cl */
 } delta_args;
 
 /* out [n0, n1, m, n] = alpha a b + bias; head i1 of a uses head i1 / group of b. Strides are in elements; the

@@ -21,35 +21,7 @@
 #  error "delta.cl needs WG, D, RATE_TYPE, BIAS_TYPE, POS and RUNS"
 #endif
 
-#if WG == 1
-typedef float16 column;
-enum { COLUMNS = 16 };
-static column load(global const float *x, uint n)
-{
-    if (n >= 16)
-        return vload16(0, x);
-    float some[16];
-    for (uint i = 0; i < 16; i++)
-        some[i] = i < n ? x[i] : 0.0f;
-    return vload16(0, some);
-}
-static void store(column y, global float *x, uint n)
-{
-    if (n >= 16) {
-        vstore16(y, 0, x);
-        return;
-    }
-    float some[16];
-    vstore16(y, 0, some);
-    for (uint i = 0; i < n; i++)
-        x[i] = some[i];
-}
-#else
-typedef float column;
-enum { COLUMNS = 1 };
-static column load(global const float *x, uint n) { return *x; }
-static void store(column y, global float *x, uint n) { *x = y; }
-#endif
+#include "memory.h"
 
 static float inverse_norm(global const float *x, float eps)
 {
@@ -57,17 +29,6 @@ static float inverse_norm(global const float *x, float eps)
     for (uint d = 0; d < D; d++)
         sum = fma(x[d], x[d], sum);
     return 1.0f / sqrt(sum + eps);
-}
-
-static size_t at(const view_args *v, uint b, uint t, uint h)
-{
-    return v->offset + b * (size_t)v->stride[0] + t * (size_t)v->stride[1] + h * (size_t)v->stride[2];
-}
-
-/* An element of a view [B, T, H], whose dims are shifted right by one. */
-static float number(global const float *x, const view_args *v, uint b, uint t, uint h)
-{
-    return x[v->offset + b * (size_t)v->stride[1] + t * (size_t)v->stride[2] + h * (size_t)v->stride[3]];
 }
 
 GROUP_KERNEL

@@ -286,7 +286,8 @@ int clef__way_gated_delta(const clef_value *n, int32_t axis, clef__way *way)
     enum { Q, K, V, A, B, RATES, BIAS, STATE };
     const int64_t heads = n->in[V]->shape.dim[2].n, kv_heads = n->in[Q]->shape.dim[2].n;
     const clef_gated_delta_opts *o = (const void *)n->attr;
-    if (axis != 2 || (o->tiled && kv_heads > 1)) /* tiled: neighbours among the heads share no head of k */
+    const int is_tiled = n->op == CLEF_OP_gated_delta && o->tiled;
+    if (axis != 2 || (is_tiled && kv_heads > 1)) /* tiled: neighbours among the heads share no head of k */
         return 0;
     clef__way_start(way);
     take_shared(way, Q, 2, heads, kv_heads);

@@ -351,6 +351,22 @@ typedef struct clef_gated_delta_opts {
 CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in,
                                       const clef_gated_delta_opts *opts);
 
+/** The selective scan of Mamba 2 (arXiv:2405.21060), one token after the other, for c, b [B, T, G, D], x
+ *  [B, T, H, E] and dt [B, T, H], with H a multiple of G and D <= 256. Head h reads c and b of group h / (H / G).
+ *  For each head with its matrix S [D, E], where step = softplus(dt[b, t, h] + bias[h]) within min .. max:
+ *
+ *    S = exp(rates[h] step) S + b (step x)^T
+ *    out[b, t, h, :] = c^T S + skip[h] x
+ *
+ *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). */
+typedef struct clef_selective_scan_in {
+    clef_value *c, *b, *x, *dt, *skip, *rates, *bias, *state, *pos;
+    clef_value *runs; /* NULL, or T is 1 and the rows are of several sequences: clef_causal_conv_of_runs() */
+} clef_selective_scan_in;
+typedef struct clef_selective_scan_opts { float min, max; /* 0: no upper bound */ } clef_selective_scan_opts;
+CLEF_API clef_value *clef_selective_scan(clef_graph *graph, const clef_selective_scan_in *in,
+                                         const clef_selective_scan_opts *opts);
+
 /** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
 #define CLEF_UNARY_OPS(X) \
     X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square)
