@@ -1,5 +1,5 @@
-/* The selective scan of Mamba 2 (arXiv:2405.21060), for c, b [B, T, n_k, D], x [B, T, H, E] and dt [B, T, H], with
- * n = {B, T, H, E}. For each head, token after token, with step = softplus(dt + bias) within lo .. hi:
+/* The selective scan of Mamba 2 (arXiv:2405.21060), for c, b [B, T, n_k, D], x [B, T, H, E] and dt [B, T, H],
+ * with n = {B, T, H, E}. For each head, token after token, with step = softplus(dt + bias) within lo .. hi:
  *   S = exp(rates step) S + b (step x)^T
  *   out = c^T S + skip x
  * S [B, H, D, E] is the state, kept from step to step. Where a sequence begins (pos[b] is 0) it counts as 0.

@@ -181,6 +181,15 @@ class Ops:
         return self._op_of_struct(lib.clef_gated_delta, "clef_gated_delta_in", values, "clef_gated_delta_opts",
                                   eps=eps, tiled=int(tiled))
 
+    def selective_scan(self, c: Operand, b: Operand, x: Operand, dt: Operand, skip: Operand, rates: Operand,
+                       bias: Operand, state: Operand, pos: Operand | None = None, runs: Operand | None = None, *,
+                       min: float = 0.0, max: float = 0.0) -> Value:
+        """The selective scan of Mamba 2 (arXiv:2405.21060). min, max: bounds of the step; max 0: none."""
+        values = {"c": c, "b": b, "x": x, "dt": dt, "skip": skip, "rates": rates, "bias": bias, "state": state,
+                  "pos": pos, "runs": runs}
+        return self._op_of_struct(lib.clef_selective_scan, "clef_selective_scan_in", values,
+                                  "clef_selective_scan_opts", min=min, max=max)
+
     # ---- norms ---------------------------------------------------------------------------------------------
 
     def layer_norm(self, x: Operand, weight: Operand | None = None, bias: Operand | None = None, *,
