@@ -1,5 +1,5 @@
-/* What kernels share that go along a sequence with a matrix S [D, E] for each head (delta.cl, scan.cl): columns
- * of S, one for each work-item, or 16 if WG is 1; and elements of their inputs. */
+/* What kernels share that go along a sequence with a matrix S [D, E] for each head (delta.cl, scan.cl):
+ * columns of S, one for each work-item, or 16 if WG is 1; and elements of their inputs. */
 #ifndef MEMORY_H
 #define MEMORY_H
 

@@ -353,7 +353,8 @@ CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_
 
 /** The selective scan of Mamba 2 (arXiv:2405.21060), one token after the other, for c, b [B, T, G, D], x
  *  [B, T, H, E] and dt [B, T, H], with H a multiple of G and D <= 256. Head h reads c and b of group
- *  h / (H / G). For each head with its matrix S [D, E], where step = softplus(dt[b, t, h] + bias[h]) within min .. max:
+ *  h / (H / G). For each head with its matrix S [D, E], where step = softplus(dt[b, t, h] + bias[h]) within
+ *  min .. max:
  *
  *    S = exp(rates[h] step) S + b (step x)^T
  *    out[b, t, h, :] = c^T S + skip[h] x

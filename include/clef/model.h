@@ -113,10 +113,11 @@ typedef struct clef_hparams {
     int32_t  double_shared_ff;     /* 1: the feed-forward of those layers is twice as wide */
     int32_t  q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
 
-    /* Linear attention (Qwen 3.5) */
+    /* Linear attention (Qwen 3.5), Mamba 2 and short convolutions (LFM2) */
     uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers with it */
     int32_t  linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim;
     int32_t  linear_taps;          /* positions that its convolution sees */
+    float    scan_min, scan_max;   /* Mamba 2: bounds of a step; scan_max 0: none */
 
     /* Feed-forward and experts */
     clef_activation activation;

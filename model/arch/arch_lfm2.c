@@ -100,6 +100,7 @@ static void read_older_types(clef_json_fields *f, clef_hparams *hp)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
+    static const char *const convs[] = {"conv", NULL};
     clef__json_widths(f, hp);
     if (strcmp(hp->arch, "lfm2_moe") == 0)
         read_experts(f, hp);
@@ -110,7 +111,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->tied_embeddings = clef__json_bool(f, "tie_embedding", hp->tied_embeddings);
     hp->linear_taps = (int32_t)clef__json_int(f, "conv_L_cache", 2, 16, 3);
     clef__json_rope(f, hp, 1000000);
-    if (!clef__json_linear_layers(f, hp, "conv"))
+    if (!clef__json_linear_layers(f, hp, convs))
         read_older_types(f, hp);
 }
 

@@ -252,8 +252,9 @@ static clef_value *layer(clef_builder *b, clef_value *x)
 
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
 {
+    static const char *const linear[] = {"linear_attention", NULL};
     const int32_t every = (int32_t)clef__json_int(f, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
-    if (clef__json_linear_layers(f, hp, "linear_attention"))
+    if (clef__json_linear_layers(f, hp, linear))
         return;
     for (int32_t i = 0; i < hp->n_layers; i++)
         if (i % every != every - 1)

@@ -102,6 +102,9 @@ static clef_value *gated_chosen(clef_builder *b, clef_value *x, clef_value *ids,
 {
     const int32_t d = b->hp->d_model, n = b->hp->d_ff_expert;
     clef_value *gate, *up;
+    if (!b->weights->hf[CLEF_W_EXPERT_GATE] && !b->weights->hf[CLEF_W_EXPERT_GATE_UP])
+        return clef__name_value(b, clef__activation(b, multiply_chosen(b, x, ids, CLEF_W_EXPERT_UP, d, n)),
+                                "mlp.experts.act");
     if (clef__has_weight(b, CLEF_W_EXPERT_GATE_UP, clef__bare_suffix(b))) {
         x = multiply_chosen(b, x, ids, CLEF_W_EXPERT_GATE_UP, d, 2 * n);
         gate = clef_slice(b->g, x, &(clef_slice_opts){.axis = 3, .size = clef_n(n)});
@@ -143,8 +146,10 @@ static clef_value *sum_with_shared(clef_builder *b, clef_value *x)
     clef_value *y = clef__expert_sum(b, clef__linear(b, x, CLEF_W_ROUTER, d, hp->n_experts), x, NULL);
     if (n == 0)
         return y;
-    clef_value *shared = gate_values(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n),
-                                     clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
+    clef_value *shared = b->weights->hf[CLEF_W_SHARED_GATE]
+                             ? gate_values(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n),
+                                           clef__linear(b, x, CLEF_W_SHARED_UP, d, n))
+                             : clef__activation(b, clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
     shared = clef__linear(b, clef__name_value(b, shared, "mlp.shared.act"), CLEF_W_SHARED_DOWN, n, d);
     if (clef__has_weight(b, CLEF_W_SHARED_ROUTER, "weight"))
         shared = clef_mul(b->g, shared, shared_share(b, x));

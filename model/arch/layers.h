@@ -98,8 +98,21 @@ clef_value *clef__short_conv(clef_builder *b, clef_value *x, clef_role role, int
 /** 1 when a layer has a memory instead of a cache; marks it as such. */
 int  clef__layer_is_linear(const clef_hparams *hp, int32_t layer);
 void clef__set_linear(clef_hparams *hp, int32_t layer);
-/** Reads layer_types, of which those with the type `name` have a memory. Returns 0 when the key is absent. */
-int  clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *name);
+/** Reads layer_types, of which those with a type of `names` (ends with NULL) have a memory. Returns 0 when
+ *  the key is absent. */
+int  clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *const *names);
+/** The mixer of Mamba 2: [B, T, d] -> [B, T, d]. */
+clef_value *clef__mamba(clef_builder *b, clef_value *x);
+/** The keys of its sizes in a config.json, and the defaults of absent ones; missing_head_dim 0: what makes
+ *  the heads together `expand` times as wide as the model. */
+typedef struct clef_mamba_keys {
+    const char *heads, *head_dim, *groups, *state, *taps, *expand;
+    int32_t     missing_head_dim, missing_groups, missing_state;
+} clef_mamba_keys;
+void clef__json_mamba(clef_json_fields *f, clef_hparams *hp, const clef_mamba_keys *keys);
+void clef__key_mamba(clef_gguf_keys *k, clef_hparams *hp);
+/** Its stored logarithms of the rates. */
+extern const clef_join_rule clef__mamba_joins[];
 /** Layers without heads of keys (attention.head_count_kv is 0) have a memory. */
 void clef__key_linear_layers(clef_gguf_keys *k, clef_hparams *hp);
 /** 1 and an error if the graph has a padding mask, which a memory does not know. */

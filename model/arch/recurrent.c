@@ -47,15 +47,25 @@ int clef__refuses_padding(clef_builder *b)
     return 1;
 }
 
-int clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *name)
+static int is_listed(const char *const *names, const char *type)
 {
-    const char *const others[] = {name, NULL};
+    while (*names && strcmp(*names, type) != 0)
+        names++;
+    return *names != NULL;
+}
+
+int clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *const *names)
+{
+    static const char attention[] = "attention";
+    const char *others[8] = {attention};
+    for (size_t i = 0; names[i]; i++)
+        others[i + 1] = names[i];
     const json_t *types = clef__json_get(f, "layer_types");
     if (!clef__json_layer_types(f, hp, others))
         return 0;
     for (int32_t i = 0; i < hp->n_layers; i++) {
         const char *type = json_string_value(json_array_get(types, (size_t)i));
-        if (type && strcmp(type, name) == 0)
+        if (type && is_listed(names, type))
             clef__set_linear(hp, i);
         if (clef__layer_slides(hp, i))
             clef__json_refuse(f, "layer_types with sliding_attention is not supported");

@@ -60,7 +60,9 @@ size_t clef__quantize_source_row(const clef__quantize_item *item, size_t row)
         return ungrouped_row(item, row / dim) * dim + row % dim;
     if (item->order != CLEF_ROWS_PAIRED)
         return row;
-    return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
+    const size_t turned = item->hp && item->hp->rope.dims > 0 ? (size_t)item->hp->rope.dims : dim,
+                 at = row % dim;
+    return at >= turned ? row : row / dim * dim + at % 2 * (turned / 2) + at / 2;
 }
 
 /* The number in the old tensor for number i of the new one. */

@@ -116,14 +116,25 @@ static void put_window(arch_keys *k, const clef_hparams *hp, int32_t is_encoder)
         clef__gguf_add_i32(k->w, clef__layer_slides(hp, i));
 }
 
+static int has_in_layer(const clef__quantize_plan *plan, const char *name, int32_t layer)
+{
+    char full[CLEF_WEIGHT_NAME_BYTES];
+    snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (strcmp(plan->items[i].name, full) == 0)
+            return 1;
+    return 0;
+}
+
 /* Keys with a number for each layer, in some families. */
-static void put_varied(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
+static void put_varied(arch_keys *k, const clef_hparams *hp, const clef_arch *arch,
+                       const clef__quantize_plan *plan)
 {
     if (hp->linear_taps > 0 && arch->gguf_varied) {
         clef__gguf_put_array(k->w, key_of(k, "attention.head_count_kv"), CLEF_GGUF_I32,
                              (uint64_t)hp->n_layers);
         for (int32_t i = 0; i < hp->n_layers; i++)
-            clef__gguf_add_i32(k->w, clef__layer_is_linear(hp, i) ? 0 : hp->n_kv_heads);
+            clef__gguf_add_i32(k->w, has_in_layer(plan, "attn_q.weight", i) ? hp->n_kv_heads : 0);
     } else if (hp->full_n_kv_heads > 0 && hp->full_n_kv_heads != hp->n_kv_heads) {
         clef__gguf_put_array(k->w, key_of(k, "attention.head_count_kv"), CLEF_GGUF_I32,
                              (uint64_t)hp->n_layers);
@@ -132,7 +143,13 @@ static void put_varied(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
     } else {
         put_int(k, "attention.head_count_kv", hp->n_kv_heads);
     }
-    if (hp->double_shared_ff && hp->n_kv_shared_layers > 0) {
+    if (hp->linear_taps > 0 && arch->gguf_varied && arch->gguf_varied[1]) {
+        clef__gguf_put_array(k->w, key_of(k, "feed_forward_length"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+        for (int32_t i = 0; i < hp->n_layers; i++)
+            clef__gguf_add_i32(k->w, has_in_layer(plan, "ffn_up_exps.weight", i) ? hp->d_ff_expert
+                                     : has_in_layer(plan, "ffn_up.weight", i)    ? hp->d_ff
+                                                                                 : 0);
+    } else if (hp->double_shared_ff && hp->n_kv_shared_layers > 0) {
         clef__gguf_put_array(k->w, key_of(k, "feed_forward_length"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
         for (int32_t i = 0; i < hp->n_layers; i++)
             clef__gguf_add_i32(k->w, i < hp->n_layers - hp->n_kv_shared_layers ? hp->d_ff : 2 * hp->d_ff);
@@ -152,6 +169,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     }
     put_float(k, arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
               (double)hp->norm_eps);
+    if (strncmp(k->arch, "nemotron_h", strlen("nemotron_h")) == 0) /* llama.cpp needs both names */
+        put_float(k, "attention.layer_norm_epsilon", (double)hp->norm_eps);
     if (arch->kind == CLEF_ENCODER)
         clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
     put_window(k, hp, arch->kind == CLEF_ENCODER);
@@ -203,6 +222,13 @@ static void put_linear(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
         return;
     }
     put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+    if (clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN)) {
+        put_int(k, "ssm.conv_kernel", hp->linear_taps);
+        put_int(k, "ssm.state_size", hp->linear_k_dim);
+        put_int(k, "ssm.group_count", hp->linear_n_k_heads);
+        put_int(k, "ssm.time_step_rank", hp->linear_n_v_heads);
+        return;
+    }
     clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
                          (uint64_t)hp->n_layers);
     for (int32_t i = 0; i < hp->n_layers; i++) {
@@ -270,17 +296,21 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         stated.n_decoder_layers = 0;
     stated.n_kv_heads = stated.d_ff = 0;
     clef__config_put_standard(w, k.arch, arch, &stated);
-    put_varied(&k, hp, arch);
+    put_varied(&k, hp, arch, plan);
     put_int(&k, "vocab_size", hp->n_vocab);
     put_attention(&k, hp, arch);
     if (strcmp(k.arch, "gemma4") == 0 && hp->logit_softcap == 0) /* without it llama.cpp caps at 30 */
         put_float(&k, "final_logit_softcapping", 0);
+    if (strcmp(k.arch, "granitehybrid") == 0 ||
+        (is_granite && hp->rope.dims == 0)) /* their switch for RoPE */
+        clef__gguf_put_bool(w, key_of(&k, "rope.scaling.finetuned"), hp->rope.dims > 0);
     put_rope(&k, &written);
     put_router(&k, hp, arch);
     const int32_t n_dense = hp->n_experts > 0 ? n_dense_layers(plan, hp->n_layers) : 0;
     if (n_dense > 0 || (hp->n_experts > 0 && hp->kv_lora_rank > 0))
         put_int(&k, "leading_dense_block_count", n_dense);
-    if (hp->d_ff_shared > 0 && (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
+    if (hp->d_ff_shared > 0 && (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN) ||
+                                clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
         put_int(&k, "expert_shared_feed_forward_length", hp->d_ff_shared);
     else if (hp->d_ff_shared > 0)
         put_int(&k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);

@@ -15,6 +15,10 @@ const char *clef__quantize_arch(const clef_hparams *hp)
 {
     const clef_arch *arch = clef__arch_find(hp->arch, 0);
     const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
+    if (strcmp(hp->arch, "granitemoehybrid") == 0 && hp->linear_taps == 0) /* all layers are attention */
+        return hp->n_experts > 0 ? "granitemoe" : "granite";
+    if (strcmp(hp->arch, "nemotron_h") == 0 && hp->n_experts > 0)
+        return "nemotron_h_moe";
     return name->gguf ? name->gguf : arch->written_as ? arch->written_as : arch->names[0].gguf;
 }
 
@@ -67,10 +71,17 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    static const char *const kept[] = {
-        "position_embd.weight", "token_types.weight",        "_norm.weight",
-        "ffn_gate_inp.weight",  "ffn_gate_inp_shexp.weight", "attn_rel_b.weight",
-        "ssm_conv1d.weight",    "shortconv.conv.weight",     ".bias"};
+    static const char *const kept[] = {"position_embd.weight",
+                                       "token_types.weight",
+                                       "_norm.weight",
+                                       "ffn_gate_inp.weight",
+                                       "ffn_gate_inp_shexp.weight",
+                                       "attn_rel_b.weight",
+                                       "ssm_conv1d.weight",
+                                       "shortconv.conv.weight",
+                                       ".ssm_a",
+                                       ".ssm_d",
+                                       ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
@@ -81,6 +92,20 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
 }
 
 /* ---- the list */
+
+/* GGUF has the vectors of Mamba 2's scan as matrices: with one column, the norm's with a row for each group.
+ */
+static void set_scan_dims(const clef_model *m, clef__quantize_item *item)
+{
+    const int is_norm = ends_with(item->to.name, ".ssm_norm.weight");
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
+    if (item->to.rank != 1 || !clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN) ||
+        !(is_norm || ends_with(item->to.name, ".ssm_a") || ends_with(item->to.name, ".ssm_d")))
+        return;
+    item->to.rank = 2;
+    item->to.dims[1] = is_norm ? item->to.dims[0] / m->hparams.linear_n_k_heads : 1;
+    item->to.dims[0] = is_norm ? m->hparams.linear_n_k_heads : item->to.dims[0];
+}
 
 static clef_status add_item(const clef_model *m, const clef__quantize_type *type, clef__quantize_plan *plan,
                             const clef__quantize_item *like, clef_error *err)
@@ -98,6 +123,7 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
         item.to.rank = 2;
         item.to.dims[1] = item.to.dims[2];
     }
+    set_scan_dims(m, &item);
     if (item.order == CLEF_ROWS_FROM)
         item.to.dims[0] -= item.first;
     if (item.order == CLEF_ROWS_MAPPED && item.map->wanted)
@@ -210,6 +236,20 @@ static int is_of_arch(const clef_arch *arch, const clef_weight_names *table)
     return table == &arch->weights || table == &arch->decoder_weights;
 }
 
+/* Granite 4 has one name for the shared expert and for the feed-forward of models without experts. */
+static int is_of_other_role(const clef_model *m, const clef_weight_names *table, clef_role role)
+{
+    static const clef_role pairs[][2] = {{CLEF_W_FFN_GATE, CLEF_W_SHARED_GATE},
+                                         {CLEF_W_FFN_UP, CLEF_W_SHARED_UP},
+                                         {CLEF_W_FFN_DOWN, CLEF_W_SHARED_DOWN}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *dense = table->hf[pairs[i][0]], *shared = table->hf[pairs[i][1]];
+        if (dense && shared && strcmp(dense, shared) == 0 && role == pairs[i][m->hparams.n_experts == 0])
+            return 1;
+    }
+    return 0;
+}
+
 /* Adds the tensors of a role in one layer (-1: outside the layers): weight, bias, or a name without either,
  * which GGUF calls a weight. */
 static clef_status add_role(const clef_model *m, const clef__quantize_type *type,
@@ -220,6 +260,8 @@ static clef_status add_role(const clef_model *m, const clef__quantize_type *type
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     const size_t n_prefix = strlen(arch->hf_prefix);
     const int is_tied = role == CLEF_W_OUT && m->hparams.tied_embeddings && is_of_arch(arch, table);
+    if (is_of_other_role(m, table, role))
+        return CLEF_OK;
     for (int i = is_tied; i < 3; i++) {
         char stored[CLEF_WEIGHT_NAME_BYTES];
         clef__quantize_item item = {.order = CLEF_ROWS_SAME};

@@ -56,6 +56,14 @@ typedef struct clef_weight_names {
     [CLEF_W_FFN_GATE] = "layers.%d.mlp.gate_proj", [CLEF_W_FFN_UP] = "layers.%d.mlp.up_proj",                \
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"
 
+#define CLEF_HF_MAMBA(mixer)                                                                                 \
+    [CLEF_W_SCAN_IN] = "layers.%d." mixer ".in_proj", [CLEF_W_LINEAR_CONV] = "layers.%d." mixer ".conv1d",   \
+    [CLEF_W_LINEAR_RATES] = "layers.%d." mixer ".rates", [CLEF_W_SCAN_SKIP] = "layers.%d." mixer ".D",       \
+    [CLEF_W_LINEAR_BIAS] = "layers.%d." mixer ".dt_bias", [CLEF_W_LINEAR_NORM] = "layers.%d." mixer ".norm", \
+    [CLEF_W_LINEAR_OUT] = "layers.%d." mixer ".out_proj"
+#define CLEF_GGUF_MAMBA \
+    {CLEF_W_LINEAR_RATES, "blk.%d.ssm_a/"}, {CLEF_W_LINEAR_BIAS, "blk.%d.ssm_dt.bias/"}
+
 /** The model that is being built: what the functions of model/arch/layers.h share. */
 typedef struct clef_builder {
     clef_graph           *g;

@@ -14,6 +14,16 @@ static const struct {
 #undef BIASES
 };
 
+/* The biases of layers with a memory: of the convolution, and of the projections around it. */
+static const struct {
+    const char *model_type, *conv, *projections;
+} memories[] = {{"mamba2", "use_conv_bias=1", "use_bias"},
+                {"nemotron_h", "use_conv_bias=1", "use_bias"},
+                {"bamba", "mamba_conv_bias=1", "mamba_proj_bias"},
+                {"granitemoehybrid", "mamba_conv_bias=1", "mamba_proj_bias"},
+                {"lfm2", "conv_bias", "conv_bias"},
+                {"lfm2_moe", "conv_bias", "conv_bias"}};
+
 static bias_group group_of(clef_role role, const char *suffix)
 {
     const int is_bias = strcmp(suffix, "bias") == 0;
@@ -78,6 +88,14 @@ int clef__class_has(const json_t *config, clef_role role, const char *suffix)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const bias_group group = group_of(role, suffix);
+    const int is_conv = role == CLEF_W_LINEAR_CONV || role == CLEF_W_CONV,
+              is_beside = role == CLEF_W_SCAN_IN || role == CLEF_W_LINEAR_OUT || role == CLEF_W_CONV_IN ||
+                          role == CLEF_W_CONV_OUT;
+    for (size_t i = 0; type && strcmp(suffix, "bias") == 0 && (is_conv || is_beside) &&
+                       i < sizeof memories / sizeof *memories;
+         i++)
+        if (strcmp(memories[i].model_type, type) == 0)
+            return follows(config, is_conv ? memories[i].conv : memories[i].projections);
     for (size_t i = 0; type && group != UNKNOWN && i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].model_type, type) == 0)
             return group == NEVER ? 0 : follows(config, classes[i].has[group]);

@@ -341,6 +341,13 @@ void clef__key_routed(clef_gguf_keys *k, clef_hparams *hp, clef_router missing)
 
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
+    if (hp->n_heads == 0 && !clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_ATTN_Q))
+        hp->n_heads = 1; /* a family without attention */
+    else if (hp->n_heads == 0 && k->status == CLEF_OK)
+        k->status =
+            clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s.attention.head_count is 0", k->file, k->arch);
+    if (k->status != CLEF_OK)
+        return;
     if (hp->n_kv_heads == 0)
         hp->n_kv_heads = hp->n_heads;
     hp->head_dim = clef__key_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);

@@ -103,11 +103,22 @@ static int is_for(const key_row *row, const clef_arch *arch)
     return row->role == CLEF_N_ROLES || clef__weight_in_gguf(&arch->weights, row->role);
 }
 
+/* Layers with a memory have no heads, and some no feed-forward. */
+static int may_be_none(const key_row *row, const clef_arch *arch)
+{
+    return (row->offset == AT(n_heads) || row->offset == AT(n_kv_heads) || row->offset == AT(d_ff)) &&
+           (arch->gguf_varied || clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN));
+}
+
 void clef__config_read_standard(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp)
 {
-    for (const key_row *row = standard; row->name; row++)
+    for (const key_row *row = standard; row->name; row++) {
+        key_row own = *row;
+        if (may_be_none(row, arch))
+            own.min = 0;
         if (is_for(row, arch))
-            read_row(k, row, row->name, hp);
+            read_row(k, &own, row->name, hp);
+    }
 }
 
 void clef__config_put_standard(clef_gguf_writer *w, const char *prefix, const clef_arch *arch,
@@ -240,6 +251,8 @@ static const key_row keys[] = {
     {"logit_softcap", FLOAT, AT(logit_softcap), 0, most, CLEF_N_ROLES},
     {"expert_scale", FLOAT, AT(expert_scale), 0, most, CLEF_N_ROLES},
     {"glu_alpha", FLOAT, AT(glu_alpha), 0, most, CLEF_N_ROLES},
+    {"scan_min", FLOAT, AT(scan_min), 0, most, CLEF_N_ROLES},
+    {"scan_max", FLOAT, AT(scan_max), 0, most, CLEF_N_ROLES},
     {"glu_limit", FLOAT, AT(glu_limit), 0, most, CLEF_N_ROLES},
     {NULL, INT, 0, 0, 0, CLEF_N_ROLES},
 };

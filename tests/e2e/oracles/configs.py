@@ -29,6 +29,7 @@ LINEAR = dict(head_dim=16, num_hidden_layers=4, linear_key_head_dim=8, linear_va
 GATED_MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
 T5_SIZES = dict(vocab_size=V, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)
 ROUTED = dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1)
+MAMBA = dict(mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=8, mamba_chunk_size=16)
 YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16)
 VISION = {"Qwen2VL": dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, patch_size=4),
           "Qwen3": dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4, out_hidden_size=32,
@@ -74,6 +75,14 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "qwen3_next": ("Qwen3Next", dict(GROUPED, **LINEAR, **GATED_MOE)),
     "qwen3_5": ("Qwen3_5Text", dict(GROUPED, **LINEAR)),
     "qwen3_5_moe": ("Qwen3_5MoeText", dict(GROUPED, **LINEAR, **GATED_MOE)),
+    "mamba2": ("Mamba2", dict(vocab_size=V, hidden_size=32, num_hidden_layers=2, num_heads=8, head_dim=8, n_groups=2, state_size=8,
+                              chunk_size=16)),
+    "granitemoehybrid": ("GraniteMoeHybrid", dict(GROUPED, **MAMBA, num_local_experts=4, shared_intermediate_size=24, layer_types=[
+        "mamba", "attention"])),
+    "bamba": ("Bamba", dict(GROUPED, **MAMBA, attn_layer_indices=[1])),
+    "nemotron_h": ("NemotronH", dict(GROUPED, head_dim=8, mamba_num_heads=8, mamba_head_dim=8, n_groups=2, ssm_state_size=8,
+                                     chunk_size=16, n_routed_experts=4, moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,
+                                     layers_block_type=["linear_attention", "moe", "full_attention", "mlp"])),
     "lfm2": ("Lfm2", dict(GROUPED, num_hidden_layers=3, layer_types=["conv", "full_attention", "conv"], block_multiple_of=8)),
     "lfm2_moe": ("Lfm2Moe", dict(GROUPED, num_hidden_layers=3, layer_types=["conv", "full_attention", "conv"], num_experts=4,
                                  num_experts_per_tok=2, moe_intermediate_size=16, num_dense_layers=1)),

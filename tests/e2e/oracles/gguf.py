@@ -58,6 +58,7 @@ T5 = {"vocab_size": V, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "
 MOE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
 LINEAR = {"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 16,
           "linear_value_head_dim": 16, "shared_expert_intermediate_size": 40}
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_chunk_size": 16}
 # name: (class, configuration, tokenizer)
 FAMILIES = {
     "gpt2": ("GPT2LMHead", {"vocab_size": V, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_ctx": 128}, "bpe"),
@@ -76,6 +77,15 @@ FAMILIES = {
     "qwen3next": ("Qwen3NextForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
     "qwen35": ("Qwen3_5ForCausalLM", sizes(**LINEAR), "bpe"),
     "qwen35moe": ("Qwen3_5MoeForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
+    "mamba2": ("Mamba2ForCausalLM", {"vocab_size": V, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16,
+                                     "n_groups": 2, "state_size": 16, "chunk_size": 16, "bos_token_id": 1, "eos_token_id": 2}, "bpe"),
+    "granitehybrid": ("GraniteMoeHybridForCausalLM", sizes(
+        **MAMBA, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=48, embedding_multiplier=12.0,
+        attention_multiplier=0.02, residual_multiplier=0.22, logits_scaling=8.0, layer_types=["mamba", "attention"]), "bpe"),
+    "nemotron_h_moe": ("NemotronHForCausalLM", sizes(
+        head_dim=16, mamba_num_heads=8, mamba_head_dim=16, n_groups=2, ssm_state_size=16, chunk_size=16, n_routed_experts=4,
+        moe_intermediate_size=48, moe_shared_expert_intermediate_size=40, layers_block_type=[
+            "linear_attention", "moe", "full_attention", "moe"]), "bpe"),
     "lfm2": ("Lfm2ForCausalLM", sizes(layer_types=["conv", "full_attention"], block_multiple_of=16), "bpe"),
     "lfm2moe": ("Lfm2MoeForCausalLM", sizes(layer_types=["conv", "full_attention"], num_dense_layers=1, **MOE), "bpe"),
     "gpt-oss": ("GptOssForCausalLM", sizes(head_dim=16, sliding_window=16, num_hidden_layers=4,
@@ -203,6 +213,8 @@ def convert_as_others(name, to, config):
     """llama.cpp's converter, in this process, since it has no flag for these tokenizers."""
     hp = {**base.ModelBase.load_hparams(Path(to), False), **{k: v for k, v in config.items() if k in ("n_ctx", "rotary_pct",
                                                                                                   "use_parallel_residual")}}
+    if "layer_types" in hp and "Granite" in hp["architectures"][0]:  # the converter knows the names of transformers 4
+        hp["layer_types"] = [t.replace("full_attention", "attention") for t in hp["layer_types"]]
     out = f"{to}.others.gguf"
     cls = conversion.get_model_class(hp["architectures"][0])
     cls.no_mtp = True  # the models have no layers that predict further tokens
