@@ -39,7 +39,7 @@ typedef struct clef_caps {
     int32_t unified_memory;          /* host and device share memory, so that weights are used in place */
     int32_t fp16, fp64;              /* arithmetic in these types; storing halves needs neither */
     clef_subgroup_support subgroups; /* from extensions */
-    int32_t int_dot;                 /* cl_khr_integer_dot_product */
+    int32_t int_dot;                 /* cl_khr_integer_dot_product, as instructions of the device */
     /* The fields from here to arm64_bf16 are tested on the device when it is opened: a probe's results were
      * right. In a list of devices they are 0. */
     int32_t subgroup_size;    /* work-items of a subgroup, as reported to a kernel; 0: no subgroups, or

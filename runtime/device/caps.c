@@ -130,6 +130,16 @@ void clef__caps_card(cl_device_id id, char out[24])
     snprintf(out, 24, "%04x:%02x:%02x.%x", at[0] & 0xFFFF, at[1] & 0xFF, at[2] & 0x1F, at[3] & 7);
 }
 
+/* cl_khr_integer_dot_product is also there where a compiler makes many instructions of one (Mesa on Adreno and
+ * older Radeons): then other kernels are faster. The extension's first version cannot be asked. */
+static int has_fast_dot(cl_device_id id, const char *extensions)
+{
+    enum { ACCELERATION_OF_PACKED = 0x1075 };
+    cl_bool fast[6] = {0}; /* of signed numbers first */
+    return has_word(extensions, "cl_khr_integer_dot_product") &&
+           (clGetDeviceInfo(id, ACCELERATION_OF_PACKED, sizeof fast, fast, NULL) != CL_SUCCESS || fast[0]);
+}
+
 static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
 {
     const uint64_t type = query_number(id, CL_DEVICE_TYPE);
@@ -141,7 +151,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .unified_memory = query_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0,
         .fp16 = has_word(extensions, "cl_khr_fp16"),
         .fp64 = has_word(extensions, "cl_khr_fp64") || query_number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
-        .int_dot = has_word(extensions, "cl_khr_integer_dot_product"),
+        .int_dot = has_fast_dot(id, extensions),
         .arm_dot = has_word(extensions, "cl_arm_integer_dot_product_accumulate_int8"),
         .matrix = has_word(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") ? CLEF_MATRIX_DPAS
                                                                                        : CLEF_MATRIX_NONE,

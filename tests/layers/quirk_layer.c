@@ -32,6 +32,7 @@
  *                   Adreno
  *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, memory 16 GiB all the same: reported of Adreno
  *   extension=NAME  the device lists an extension that it does not have: reported of Adreno (llama.cpp#25343)
+ *   dot=slow        cl_khr_integer_dot_product says that it is not accelerated: Mesa on Adreno
  *   sticky=KERNEL   once the kernel was launched, every later command of the process fails with
  *                   CL_OUT_OF_RESOURCES: NVIDIA, after an access that is out of bounds (PPSTM#77, cuml#7906)
  *   reset=KERNEL    each launch of the kernel ends the contexts of all processes; new ones work: a driver
@@ -55,6 +56,8 @@
  *   times=none      CL_PROFILING_INFO_NOT_AVAILABLE */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/layers/layer.h"
+
+#include <CL/cl_ext.h>
 #include "tests/layers/quirk.h"
 
 #include <stdatomic.h>
@@ -232,6 +235,12 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
             meet(is_clock ? "mhz" : "units");
             return answer(&number, sizeof number, n, out, n_out);
         }
+    if (what == CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR &&
+        has_quirk("dot", "slow")) {
+        static const cl_device_integer_dot_product_acceleration_properties_khr slow;
+        meet("dot");
+        return answer(&slow, sizeof slow, n, out, n_out);
+    }
     if (what == CL_DEVICE_ADDRESS_BITS && bits)
         return answer(&bits, sizeof bits, n, out, n_out);
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && alloc)

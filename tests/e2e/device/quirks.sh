@@ -89,6 +89,11 @@ same "address_bits=32: 4 GiB of the 16 that it reports" "4294967295 4294967295" 
 for name in cl_khr_fp16 cl_khr_subgroups cl_khr_integer_dot_product cl_intel_subgroup_matrix_multiply_accumulate; do
   goes_on extension=$name $gpu
 done
+# An emulated product of bytes is not even tried.
+listed="extension=cl_khr_integer_dot_product,compiler=crash:void probe_dot("
+goes_on "$listed" $gpu "probe_dot~crashes~the~driver"
+goes_on "$listed,dot=slow" $gpu
+is_met dot
 
 # ---- a kernel that faults: it is set aside, and no other
 prompt=$(head -c 600 "$CLEF_SOURCE/README.md" | tr -dc 'a-zA-Z ')
