@@ -13,11 +13,11 @@ empty "nothing is set aside" "$(ptx "$CLEF" cache | grep -v "^Nothing is set asi
 same "and of blocks" "$("$CLEF" run "$tmp/q8.gguf" $prompt --no-proof)" "$(ptx "$CLEF" run "$tmp/q8.gguf" $prompt)"
 # An op, and the same without its barriers: the PTX that was kept is changed.
 ptx_cache=$tmp/ptx clef_cache=second
-check "an op is sound" ptx "$CLEF" selftest --op softmax
+check "an op is sound" ptx "$CLEF" selftest --op log_sum_exp
 nothing_found
-grep -l softmax_rows "$ptx_cache"/*.ptx | xargs sed -i "/bar\\.sync/d"
+grep -l "entry log_sum_exp(" "$ptx_cache"/*.ptx | xargs sed -i "/bar\\.sync/d"
 clef_cache=third
-if ptx "$CLEF" selftest --op softmax >"$tmp/out" 2>&1; then fail "without barriers it fails"; else ok "without barriers it fails"; fi
-found=$(grep -E "kernel softmax_rows, .*(race: |nobody wrote)" "$tmp/findings")
+if ptx "$CLEF" selftest --op log_sum_exp >"$tmp/out" 2>&1; then fail "without barriers it fails"; else ok "without barriers it fails"; fi
+found=$(grep -E "kernel log_sum_exp, .*(race: |nobody wrote)" "$tmp/findings")
 if [ -n "$found" ]; then ok "and what went wrong is reported"; else fail "expected a race in: $(head -n 3 "$tmp/findings")"; fi
 finish
