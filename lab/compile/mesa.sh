@@ -163,6 +163,8 @@ mesa_chosen() {
   case $1 in
     adreno* | mali*)
       awk '$3 ~ /^(panel_gpu_(gemv|gemm|activations)|attention_gpu_(decode|flash))$/ && (!/W_TYPE=/ || /W_TYPE=12 .*INT_DOT=[1-9]/) && !n[$3]++' "$out/hot" ;;
+    # It has 32 KiB of local memory, so that a plan gives it smaller tiles of gradients.
+    pitcairn) awk -v each=$each '$3 !~ /^attention_grad/ && n[$3]++ % each == 0' "$out/hot" ;;
     *) awk -v each=$each 'n[$3]++ % each == 0' "$out/hot" ;;
   esac
 }

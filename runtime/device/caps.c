@@ -130,8 +130,8 @@ void clef__caps_card(cl_device_id id, char out[24])
     snprintf(out, 24, "%04x:%02x:%02x.%x", at[0] & 0xFFFF, at[1] & 0xFF, at[2] & 0x1F, at[3] & 7);
 }
 
-/* cl_khr_integer_dot_product is also there where a compiler makes many instructions of one (Mesa on Adreno and
- * older Radeons): then other kernels are faster. The extension's first version cannot be asked. */
+/* cl_khr_integer_dot_product is also there where a compiler makes many instructions of one (Mesa on Adreno
+ * and older Radeons): then other kernels are faster. The extension's first version cannot be asked. */
 static int has_fast_dot(cl_device_id id, const char *extensions)
 {
     enum { ACCELERATION_OF_PACKED = 0x1075 };
