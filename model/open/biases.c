@@ -3,10 +3,19 @@
 
 #include "model/open/arch.h"
 
-typedef enum bias_group { QKV, ATTN_OUT, FEED_FORWARD, NORMS, HEAD, QK_NORMS, NEVER, UNKNOWN } bias_group;
+typedef enum bias_group {
+    QKV,
+    ATTN_OUT,
+    FEED_FORWARD,
+    NORMS,
+    HEAD,
+    QK_NORMS,
+    QK_NORM_BIASES,
+    UNKNOWN
+} bias_group;
 
 static const struct {
-    const char *model_type, *has[NEVER];
+    const char *model_type, *has[QK_NORM_BIASES];
 } classes[] = {
 #define BIASES(type, qkv, attn_out, feed_forward, norms, head, qk_norms)                                     \
     {#type, {qkv, attn_out, feed_forward, norms, head, qk_norms}},
@@ -30,7 +39,7 @@ static bias_group group_of(clef_role role, const char *suffix)
     switch (role) {
     case CLEF_W_ATTN_Q_NORM:
     case CLEF_W_ATTN_K_NORM:
-        return is_bias ? NEVER : QK_NORMS;
+        return is_bias ? QK_NORM_BIASES : QK_NORMS;
     case CLEF_W_ATTN_Q:
     case CLEF_W_ATTN_K:
     case CLEF_W_ATTN_V:
@@ -98,6 +107,8 @@ int clef__class_has(const json_t *config, clef_role role, const char *suffix)
             return follows(config, is_conv ? memories[i].conv : memories[i].projections);
     for (size_t i = 0; type && group != UNKNOWN && i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].model_type, type) == 0)
-            return group == NEVER ? 0 : follows(config, classes[i].has[group]);
+            return group == QK_NORM_BIASES
+                       ? follows(config, classes[i].has[NORMS]) && follows(config, classes[i].has[QK_NORMS])
+                       : follows(config, classes[i].has[group]);
     return -1;
 }

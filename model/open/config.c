@@ -155,10 +155,14 @@ static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
 static const struct {
     const char *model_types, *other, *key; /* the types are separated by spaces */
 } other_names[] = {
-    {"gpt2 gptj", "hidden_size", "n_embd"},
-    {"gpt2 gptj", "num_attention_heads", "n_head"},
-    {"gpt2 gptj", "num_hidden_layers", "n_layer"},
-    {"gpt2 gptj", "max_position_embeddings", "n_positions"},
+    {"gpt2 gptj gpt_bigcode codegen", "hidden_size", "n_embd"},
+    {"gpt2 gptj gpt_bigcode codegen", "num_attention_heads", "n_head"},
+    {"gpt2 gptj gpt_bigcode codegen", "num_hidden_layers", "n_layer"},
+    {"gpt2 gptj gpt_bigcode codegen", "max_position_embeddings", "n_positions"},
+    {"gpt_neo", "num_attention_heads", "num_heads"},
+    {"gpt_neo xglm", "num_hidden_layers", "num_layers"},
+    {"xglm", "num_attention_heads", "attention_heads"},
+    {"xglm", "hidden_size", "d_model"},
     {"bloom", "num_attention_heads", "n_head"},
     {"bloom", "num_hidden_layers", "n_layer"},
     {"bloom falcon", "n_embed", "hidden_size"},

@@ -174,6 +174,23 @@ static void rows_fill(const clef_tensor_info *of, const clef_tensor_info *with, 
     memcpy(to, (const unsigned char *)of->data + (size_t)(first * (of->dims[0] / step) + i) * n, n);
 }
 
+enum { SHARES = 4 };
+
+static int shares_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                        clef_tensor_info *out)
+{
+    return rows_shape(of, with, step, out) && out->dims[0] % SHARES == 0;
+}
+
+static void shares_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                        int64_t i, unsigned char *to)
+{
+    const size_t n = (size_t)(of->dims[1] * clef_dtype_block_bytes(of->dtype));
+    const int64_t each = of->dims[0] / step / SHARES, share = i / each;
+    (void)with;
+    memcpy(to, (const unsigned char *)of->data + (size_t)((share * step + first) * each + i % each) * n, n);
+}
+
 static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
                        clef_tensor_info *out)
 {
@@ -239,6 +256,7 @@ static void latent_fill(const clef_tensor_info *of, const clef_tensor_info *with
 }
 
 const clef_join clef__join_half = {half_shape, half_fill, 0};
+const clef_join clef__join_shares = {shares_shape, shares_fill, 0};
 const clef_join clef__join_rows = {rows_shape, rows_fill, 0};
 const clef_join clef__join_down = {down_shape, down_fill, 0};
 const clef_join clef__join_rates = {rates_shape, rates_fill, 0};

@@ -37,6 +37,9 @@ extern const clef_join clef__join_down;
 /** [N, K] -> [N / step, K]: part `first` of its rows. */
 extern const clef_join clef__join_rows;
 
+/** [N, K] -> [N / step, K]: part `first` of each fourth of the rows (CodeGen's q, v and k). */
+extern const clef_join clef__join_shares;
+
 /** K^T [H, R, N] with V [H, M, R] -> [H (N + M), R]: the rows of each head's K, then those of its V. In F32,
  *  or in F16 if they are stored with fewer bits. */
 extern const clef_join clef__join_latent;

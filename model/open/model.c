@@ -322,6 +322,8 @@ static clef_status settle_head(clef_model *m, clef_error *err)
                            *bias = find_role(m, arch, CLEF_W_OUT, "bias"),
                            *head = find_role(m, arch, CLEF_W_OUT, is_encoder ? "decoder.weight" : "weight"),
                            *other = is_encoder ? find_role(m, arch, CLEF_W_OUT, "decoder.bias") : NULL;
+    if (is_encoder && !head)
+        head = find_role(m, arch, CLEF_W_OUT, "weight");
     if (bias && other && !clef__tensors_equal(bias, other))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: the tensors %s and %s differ, expected the same values", m->path, bias->name,
