@@ -88,6 +88,7 @@ static void mamba2_read_json(clef_json_fields *f, clef_hparams *hp)
     if (hp->activation != CLEF_SILU)
         clef__json_refuse(f, "hidden_act other than silu is not supported");
     clef__json_mamba(f, hp, &keys);
+    clef__json_refuse_flag(f, "rescale_prenorm_residual", 0, 0); /* transformers divides the loaded weights */
     if (f->status == CLEF_OK && clef__json_int(f, "expand", 1, 1024, 2) * hp->d_model !=
                                     (int64_t)hp->linear_n_v_heads * hp->linear_v_dim)
         clef__json_refuse(f, "num_heads times head_dim is not hidden_size times expand");
@@ -161,6 +162,9 @@ const clef_arch clef__arch_bamba = {
 };
 
 /* ---- Nemotron-H --------------------------------------------------------------------------------- */
+
+/* The least step of a scan, for which GGUF has no key. */
+static const double NEMOTRON_LEAST_STEP = 1e-3;
 
 /* What a layer is follows from its weights. */
 static clef_value *nemotron_layer(clef_builder *b, clef_value *x)
@@ -237,6 +241,10 @@ static void nemotron_read_json(clef_json_fields *f, clef_hparams *hp)
     nemotron_read_layers(f, hp);
     nemotron_read_experts(f, hp);
     clef__json_mamba(f, hp, &keys);
+    /* Its class bounds the steps by this key alone. */
+    const char *least = clef__json_get(f, "mamba_dt_min") ? "mamba_dt_min" : "time_step_min";
+    hp->scan_min = (float)clef__json_double(f, least, 0, 1e6, NEMOTRON_LEAST_STEP);
+    hp->scan_max = 0;
 }
 
 static void nemotron_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
@@ -250,6 +258,7 @@ static void nemotron_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
         if (!heads && !width)
             clef__set_linear(hp, i);
     }
+    hp->scan_min = (float)NEMOTRON_LEAST_STEP;
     hp->rope = (clef_rope_params){0};
     hp->router = clef__key_router(k, CLEF_ROUTER_SIGMOID_NORMED);
     hp->d_ff_shared = clef__key_int(k, "expert_shared_feed_forward_length", 0, CLEF_MAX_WIDTH, 0);

@@ -126,8 +126,8 @@ FAMILIES = {
 MOST_GELU = 5e-4  # where rounding to f16 meets another last bit of f32: also between the same GELU in f32 and in f64
 N_PROMPT, N_GREEDY = 8, 24
 # llama.cpp does not divide the logits of T5, where rounding grows most; rounds the limits of YaRN's ramp where gpt-oss does not; has a
-# context of at least 256 positions, for which longrope has its other list
-NOT_AS_CLEF = {"t5", "t5-gated", "gpt-oss", "phi3-longrope"}
+# context of at least 256 positions, for which longrope has its other list; has no least step in the scan of Nemotron-H
+NOT_AS_CLEF = {"t5", "t5-gated", "gpt-oss", "phi3-longrope", "nemotron_h_moe"}
 # the converter writes the factor under a key that llama.cpp does not read, and no key where nothing is capped, which llama.cpp caps at 30
 OTHERS_DIFFER = {"llama-yarn-factor", "gemma4"}
 
