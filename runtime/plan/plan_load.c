@@ -67,8 +67,9 @@ static uint64_t part_bytes(const clef_launch *l, const clef_value *w)
 static clef_status use_in_place(const clef_plan *plan, const clef_launch *l, const clef_value *w,
                                 load_source *from, clef_error *err)
 {
-    const uintptr_t align =
-        clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
+    const uintptr_t of_blocks = plan->dev->info.caps.is_cpu ? 2 : 4, /* pack_gpu.cl reads words */
+        align =
+            clef_dtype_block_elems(w->dtype) > 1 ? of_blocks : (uintptr_t)clef_dtype_block_bytes(w->dtype);
     const void *data;
     cl_int code;
     const clef_status s = clef__plan_weight_data(plan, w, &data, err);

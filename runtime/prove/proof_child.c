@@ -94,12 +94,12 @@ static clef_status try_alone(clef_plan *plan, clef_proof_units *units, clef_erro
     if (!few.at)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d proofs", (int)units->n);
     for (int32_t i = 0; i < units->n; i++)
-        if (units->at[i].known && units->at[i].verdict == CLEF_PROOF_FAULTED)
+        if (units->at[i].verdict == CLEF_PROOF_FAULTED)
             few.at[few.n++] = units->at[i];
     if (few.n > 0)
         s = run_children(plan, &few, 1, err);
     for (int32_t i = 0, k = 0; i < units->n && few.n > 0; i++)
-        if (units->at[i].known && units->at[i].verdict == CLEF_PROOF_FAULTED)
+        if (units->at[i].verdict == CLEF_PROOF_FAULTED)
             units->at[i] = few.at[k++];
     if (!s && few.n > 0 && !plan->mem && !clef__device_works(plan->dev)) /* this process's context, too */
         s = clef__device_reopen(plan->dev, 1, err);
