@@ -57,7 +57,8 @@ extern const onnx_emit clef__onnx_table[CLEF_N_OPS];
 #define ONNX_EMITTERS(X) \
     X(gather) X(positions) X(relative_bias) X(matmul) X(gather_elements) X(expert_matmul) X(softmax) \
     X(attention) X(layer_norm) X(rms_norm) X(rope) X(cache_write) X(cache_reorder) X(causal_conv) \
-    X(gated_delta) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) \
+    X(gated_delta) X(selective_scan) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) \
+    X(exp) X(log) X(neg) X(sqrt) \
     X(rsqrt) X(square) X(add) X(sub) X(mul) X(div) X(affine) X(swiglu) X(clamped_swiglu) X(reduce) \
     X(argmax) X(topk) X(reshape) X(permute) X(slice) X(copy) X(concat)
 #define EMIT(op) const char *clef__onnx_emit_##op(onnx_export *x, const clef_value *n)

@@ -57,24 +57,31 @@ EMIT(causal_conv)
 
 /* ---- gated delta ----------------------------------------------------------------------------- */
 
-/* in / sqrt(|in|^2 + eps), each head standing for the H / Hk of v that share it: [B, T, H, D]. */
+/* Heads of `in` [B, T, Hk, D], each standing for the H / Hk of v that share it: [B, T, H, D]. */
+static const char *for_all_heads(onnx_export *x, const char *name, const clef_value *in, const clef_value *v,
+                                 int32_t is_tiled)
+{
+    const clef_dim *d = in->shape.dim, H = v->shape.dim[2], group = clef_n(H.n / d[2].n);
+    if (group.n == 1)
+        return name;
+    const clef_dim wide[] = {d[0], d[1], is_tiled ? group : d[2], is_tiled ? d[2] : group, d[3]},
+                   joined[] = {d[0], d[1], H, d[3]};
+    name = ONNX(x, "Expand", clef__onnx_unsqueeze(x, name, is_tiled ? 2 : 3), clef__onnx_dims(x, wide, 5));
+    return clef__onnx_reshape(x, name, &in->shape, joined, 4);
+}
+
+/* in / sqrt(|in|^2 + eps) for all heads. */
 static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_value *v,
                               const clef_gated_delta_opts *o)
 {
-    const clef_dim *d = in->shape.dim, H = v->shape.dim[2], group = clef_n(H.n / d[2].n);
     const char *name = clef__onnx_value(x, in);
     const char *sum = ONNX(x, "ReduceSum", ONNX(x, "Mul", name, name), ONNX_I64S(x, -1));
     const char *unit = ONNX(x, "Div", name, ONNX(x, "Sqrt", ONNX(x, "Add", sum, clef__onnx_f32(x, o->eps))));
-    if (group.n == 1)
-        return unit;
-    const clef_dim wide[] = {d[0], d[1], o->tiled ? group : d[2], o->tiled ? d[2] : group, d[3]},
-                   joined[] = {d[0], d[1], H, d[3]};
-    unit = ONNX(x, "Expand", clef__onnx_unsqueeze(x, unit, o->tiled ? 2 : 3), clef__onnx_dims(x, wide, 5));
-    return clef__onnx_reshape(x, unit, &in->shape, joined, 4);
+    return for_all_heads(x, unit, in, v, o->tiled);
 }
 
-/* One token: S = decay S;  S += k beta (v - k^T S);  y = q^T S. S [B, H, D, E]; q, k [B, H, D]; v [B, H, E];
- * decay, beta [B, H]. */
+/* One token: S = decay S;  S += k beta (v - k^T S), of a scan k beta v;  y = q^T S. S [B, H, D, E]; q, k [B,
+ * H, D]; v [B, H, E]; decay, beta [B, H]. */
 static Onnx__Graph *delta_body(onnx_export *x, const clef_value *n)
 {
     static const char *const parts[] = {"S", "q", "k", "v", "decay", "beta"};
@@ -94,7 +101,9 @@ static Onnx__Graph *delta_body(onnx_export *x, const clef_value *n)
     const char *S = ONNX(x, "Mul", in[0], ONNX(x, "Unsqueeze", in[4], ONNX_I64S(x, 2, 3)));
     const char *key = clef__onnx_unsqueeze(x, in[2], 2),
                *query = clef__onnx_unsqueeze(x, in[1], 2); /* [B, H, 1, D] */
-    const char *off = ONNX(x, "Sub", clef__onnx_unsqueeze(x, in[3], 2), ONNX(x, "MatMul", key, S));
+    const char *off = clef__onnx_unsqueeze(x, in[3], 2);
+    if (n->op == CLEF_OP_gated_delta)
+        off = ONNX(x, "Sub", off, ONNX(x, "MatMul", key, S));
     off = ONNX(x, "Mul", off, ONNX(x, "Unsqueeze", in[5], ONNX_I64S(x, 2, 3)));
     S = ONNX(x, "Add", S, ONNX(x, "MatMul", clef__onnx_unsqueeze(x, in[2], 3), off));
     const char *y = ONNX(x, "Squeeze", ONNX(x, "MatMul", query, S), ONNX_I64S(x, 2));
@@ -112,22 +121,16 @@ static Onnx__Graph *delta_body(onnx_export *x, const clef_value *n)
     return body;
 }
 
-EMIT(gated_delta)
+/* Goes along the sequence; decay and beta are [B, T, H]. */
+static const char *scan_tokens(onnx_export *x, const clef_value *n, const char *q, const char *k,
+                               const char *decay, const char *beta)
 {
-    enum { Q, K, V, A, B, RATES, BIAS, STATE, POS };
-    const clef_gated_delta_opts *o = (const void *)n->attr;
-    const clef_value *const *in = (const clef_value *const *)n->in;
+    enum { V = 2, STATE = 7, POS = 8 };
     const clef_dim n_sequences = n->shape.dim[0];
-    const char *q = unit_heads(x, in[Q], in[V], o), *k = unit_heads(x, in[K], in[V], o);
-    q = ONNX(x, "Div", q, ONNX(x, "Sqrt", clef__onnx_f32(x, (float)in[Q]->shape.dim[3].n)));
-    const char *pace =
-        ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[A]), clef__onnx_value(x, in[BIAS])));
-    const char *decay = ONNX(x, "Exp", ONNX(x, "Mul", clef__onnx_value(x, in[RATES]), pace));
-    const char *beta = ONNX(x, "Sigmoid", clef__onnx_value(x, in[B]));
-    const char *state = begin_state(x, in[STATE], in[POS], n_sequences);
+    const char *state = begin_state(x, n->in[STATE], n->in[POS], n_sequences);
     Onnx__Graph *body = delta_body(x, n);
     char **outputs = clef__onnx_alloc(x, 2 * sizeof *outputs);
-    const char *out = ONNX(x, "Scan", state, q, k, clef__onnx_value(x, in[V]), decay, beta);
+    const char *out = ONNX(x, "Scan", state, q, k, clef__onnx_value(x, n->in[V]), decay, beta);
     if (!outputs || x->status)
         return "";
     outputs[0] = (char *)(uintptr_t)clef__onnx_text(x, "%s.state", out);
@@ -138,8 +141,42 @@ EMIT(gated_delta)
     clef__onnx_int(x, "num_scan_inputs", 5);
     ONNX_INTS(x, "scan_input_axes", 1, 1, 1, 1, 1);
     ONNX_INTS(x, "scan_output_axes", 1);
-    keep_state(x, in[STATE], outputs[0], n_sequences);
+    keep_state(x, n->in[STATE], outputs[0], n_sequences);
     return out;
+}
+
+EMIT(gated_delta)
+{
+    enum { Q, K, V, A, B, RATES, BIAS };
+    const clef_gated_delta_opts *o = (const void *)n->attr;
+    const clef_value *const *in = (const clef_value *const *)n->in;
+    const char *q = unit_heads(x, in[Q], in[V], o), *k = unit_heads(x, in[K], in[V], o);
+    q = ONNX(x, "Div", q, ONNX(x, "Sqrt", clef__onnx_f32(x, (float)in[Q]->shape.dim[3].n)));
+    const char *pace =
+        ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[A]), clef__onnx_value(x, in[BIAS])));
+    const char *decay = ONNX(x, "Exp", ONNX(x, "Mul", clef__onnx_value(x, in[RATES]), pace));
+    return scan_tokens(x, n, q, k, decay, ONNX(x, "Sigmoid", clef__onnx_value(x, in[B])));
+}
+
+EMIT(selective_scan)
+{
+    enum { C, B, X, STEP, SKIP, RATES, BIAS };
+    const clef_selective_scan_opts *o = (const void *)n->attr;
+    const clef_value *const *in = (const clef_value *const *)n->in;
+    const char *step =
+        ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[STEP]), clef__onnx_value(x, in[BIAS])));
+    if (o->min > 0)
+        step = ONNX(x, "Max", step, clef__onnx_f32(x, o->min));
+    if (o->max > 0)
+        step = ONNX(x, "Min", step, clef__onnx_f32(x, o->max));
+    const char *kept = clef__onnx_kept_tokens(x);
+    if (kept) /* without a step, padding leaves no trace in the state */
+        step = ONNX(x, "Mul", step, swap_axes(x, kept));
+    const char *decay = ONNX(x, "Exp", ONNX(x, "Mul", clef__onnx_value(x, in[RATES]), step));
+    const char *skip = clef__onnx_unsqueeze(x, clef__onnx_value(x, in[SKIP]), 1); /* [H, 1] */
+    const char *out = scan_tokens(x, n, for_all_heads(x, clef__onnx_value(x, in[C]), in[C], in[X], 0),
+                                  for_all_heads(x, clef__onnx_value(x, in[B]), in[B], in[X], 0), decay, step);
+    return ONNX(x, "Add", out, ONNX(x, "Mul", clef__onnx_value(x, in[X]), skip));
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
