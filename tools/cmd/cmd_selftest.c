@@ -117,7 +117,8 @@ const cli_command cli_command_selftest = {
     .notes =
         "worst: the largest error, as a share of the op's tolerance. used: this device uses the variant, "
         "by default or by measurement. The exit code is 1 when such a variant fails.\n"
-        "Each of several ops is tested in a process of its own. The test takes minutes where kernels compile slowly.\n",
+        "Each of several ops is tested in a process of its own. The test takes minutes where kernels compile "
+        "slowly.\n",
     .options = selftest_option_table,
     .defaults = &selftest_defaults,
     .options_bytes = sizeof selftest_defaults,
