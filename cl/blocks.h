@@ -134,6 +134,40 @@ static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
     }
 }
 
+/* Half of an unsigned float of 4 bits of exponent and 3 of mantissa (arXiv:2209.05433, E4M3). */
+static inline float e4m3_half(args_uint u)
+{
+    const args_uint e = u >> 3 & 15u, m = u & 7u;
+    return u == 0x7fu ? 0 : e ? float_of_bits((e + 119u) << 23 | m << 20) : (float)m * 0x1p-10f;
+}
+
+/* s(4) q(32) (NVFP4): each 16 elements have a scale in E4M3 and 8 bytes; the numbers are those of MXFP4. */
+static inline void nvfp4_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = e4m3_half(b[g]);
+    for (args_uint i = 0; i < 16; i++) {
+        const args_uint q = nibble(b[4 + 8 * g + i % 8], i / 8);
+        const float magnitude = (float)mxfp4_values[q & 7];
+        x[i] = d * (q & 8 && magnitude > 0 ? -magnitude : magnitude);
+    }
+}
+
+/* d(2) q(16): a bit each, d or -d. */
+static inline void q1_0_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = half_at(b);
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = b[2 + 2 * g + i / 8] >> i % 8 & 1 ? d : -d;
+}
+
+/* d(2) q(16): two bits each, -1 to 2. */
+static inline void q2_0_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = half_at(b);
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = d * (float)((args_int)(b[2 + 4 * g + i / 4] >> i % 4 * 2 & 3) - 1);
+}
+
 /* ---- K formats: blocks of 256 ---------------------------------------------------------------- */
 
 /* Two bits of each element: byte j of 32 holds elements j, 32 + j, 64 + j and 96 + j of a half. */

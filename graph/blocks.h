@@ -29,9 +29,9 @@ clef_block_encoder *clef__block_encoder(int dtype);
 
 /* These formats have blocks of 32 and round as ggml's quantize_row_*_ref does. */
 clef_block_encoder clef__q8_0_encode, clef__q4_0_encode, clef__q4_1_encode, clef__q5_0_encode,
-    clef__q5_1_encode;
+    clef__q5_1_encode, clef__q1_0_encode, clef__q2_0_encode;
 /* These encoders search for the scales with the least squared error. */
-clef_block_encoder clef__iq4_nl_encode, clef__mxfp4_encode, clef__q4_k_encode, clef__q5_k_encode,
-    clef__q6_k_encode;
+clef_block_encoder clef__iq4_nl_encode, clef__mxfp4_encode, clef__nvfp4_encode, clef__q4_k_encode,
+    clef__q5_k_encode, clef__q6_k_encode;
 
 #endif

@@ -1,4 +1,5 @@
-/* Encodes blocks of 32. ggml's quantize_row_*_ref define the rounding of Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1. */
+/* Encodes blocks without K formats. ggml's quantize_row_*_ref define the rounding of Q8_0, Q4_0, Q4_1, Q5_0,
+ * Q5_1, Q1_0 and Q2_0. */
 #include <math.h>
 
 #include "clef/graph.h"
@@ -140,11 +141,11 @@ typedef struct fit {
     float xv, vv;
 } fit;
 
-static fit fit_codes(const float *x, const float values[16], float d, uint8_t codes[BLOCK])
+static fit fit_codes(const float *x, int n, const float values[16], float d, uint8_t *codes)
 {
     const float inverse = inverse_of(d);
     fit f = {0, 0};
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         codes[i] = nearest_code(values, x[i] * inverse);
         f.xv += x[i] * values[codes[i]];
         f.vv += values[codes[i]] * values[codes[i]];
@@ -163,7 +164,7 @@ void clef__iq4_nl_encode(const float *x, uint8_t *block)
     uint8_t codes[BLOCK];
     float best = 0, best_error = 0;
     for (int t = -8; t <= 8; t++) { /* scales at which the largest element is near the least number */
-        const fit f = fit_codes(x, iq4_values, most / (iq4_values[0] + (float)t), codes);
+        const fit f = fit_codes(x, BLOCK, iq4_values, most / (iq4_values[0] + (float)t), codes);
         const float d = f.vv > 0 ? f.xv / f.vv : 0, error = error_at(f, d);
         if (error < best_error) {
             best_error = error;
@@ -171,8 +172,14 @@ void clef__iq4_nl_encode(const float *x, uint8_t *block)
         }
     }
     put_half(block, best);
-    fit_codes(x, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
+    fit_codes(x, BLOCK, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
     put_codes(codes, block + 2, NULL);
+}
+
+/* In files the codes 1 to 7 are the positive numbers, 9 to 15 the negative ones. */
+static uint8_t stored_e2m1(uint8_t code)
+{
+    return (uint8_t)(code >= 8 ? code - 8 : code < 7 ? 15 - code : 0);
 }
 
 /* 2^(e - 128), which is exact in f32; the two least are subnormals. */
@@ -191,29 +198,95 @@ void clef__mxfp4_encode(const float *x, uint8_t *block)
     for (int e = first + 128 - 4; e <= first + 128 - 2; e++) {
         if (e < 1 || e > 254)
             continue;
-        const fit f = fit_codes(x, mxfp4_values, power_of_two(e), codes);
+        const fit f = fit_codes(x, BLOCK, mxfp4_values, power_of_two(e), codes);
         const float error = error_at(f, power_of_two(e));
         if (error < best_error) {
             best_error = error;
             best = e;
         }
     }
-    fit_codes(x, mxfp4_values, power_of_two(best), codes);
-    for (int i = 0; i < BLOCK;
-         i++) /* in the file the codes 1..7 are the positive numbers, 9..15 the negative ones */
-        codes[i] = (uint8_t)(!best ? 0 : codes[i] >= 8 ? codes[i] - 8 : codes[i] < 7 ? 15 - codes[i] : 0);
+    fit_codes(x, BLOCK, mxfp4_values, power_of_two(best), codes);
+    for (int i = 0; i < BLOCK; i++)
+        codes[i] = best ? stored_e2m1(codes[i]) : 0;
     block[0] = (uint8_t)best;
     put_codes(codes, block + 1, NULL);
+}
+
+/* Half of the number that a byte of E4M3 means. */
+static float e4m3_half(int u)
+{
+    return u < 8 ? ldexpf((float)u, -10) : ldexpf((float)(8 + u % 8), u / 8 - 11);
+}
+
+/* The 16 elements of a scale: of the scales near to the one that makes the largest element 6, that of the
+ * least squared error. Returns it. */
+static uint8_t nvfp4_part(const float *x, uint8_t codes[16])
+{
+    float most = 0, best_error = 0;
+    int near = 0, best = 0;
+    for (int i = 0; i < 16; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    while (near < 126 && e4m3_half(near) * 12 < most)
+        near++;
+    for (int u = near > 4 ? near - 3 : 1; u <= near + 3 && u <= 126; u++) {
+        const float d = e4m3_half(u), error = error_at(fit_codes(x, 16, mxfp4_values, d, codes), d);
+        if (error < best_error) {
+            best_error = error;
+            best = u;
+        }
+    }
+    fit_codes(x, 16, mxfp4_values, e4m3_half(best), codes);
+    for (int i = 0; i < 16; i++)
+        codes[i] = best ? stored_e2m1(codes[i]) : 0;
+    return (uint8_t)best;
+}
+
+void clef__nvfp4_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[16];
+    for (int g = 0; g < 4; g++) {
+        block[g] = nvfp4_part(x + 16 * (size_t)g, codes);
+        for (int i = 0; i < 8; i++)
+            block[4 + 8 * g + i] = (uint8_t)(codes[i] | codes[8 + i] << 4);
+    }
+}
+
+/* ---- one and two bits ------------------------------------------------------------------------ */
+
+void clef__q1_0_encode(const float *x, uint8_t *block)
+{
+    enum { N = 128 };
+    float sum = 0;
+    for (int i = 0; i < N; i++)
+        sum += fabsf(x[i]);
+    put_half(block, sum / N);
+    for (int i = 0; i < N; i++)
+        block[2 + i / 8] = (uint8_t)((i % 8 ? block[2 + i / 8] : 0) | (x[i] >= 0) << i % 8);
+}
+
+void clef__q2_0_encode(const float *x, uint8_t *block)
+{
+    enum { N = 64 };
+    float most = 0;
+    for (int i = 0; i < N; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    put_half(block, most);
+    for (int i = 0; i < N; i++) {
+        const uint8_t code = code_of(roundf(x[i] * inverse_of(most)) + 1, 3);
+        block[2 + i / 4] = (uint8_t)((i % 4 ? block[2 + i / 4] : 0) | code << i % 4 * 2);
+    }
 }
 
 clef_block_encoder *clef__block_encoder(int dtype)
 {
     static clef_block_encoder *const encoders[CLEF_N_DTYPES] = {
-        [CLEF_Q8_0] = clef__q8_0_encode, [CLEF_Q4_0] = clef__q4_0_encode,
-        [CLEF_Q4_1] = clef__q4_1_encode, [CLEF_Q5_0] = clef__q5_0_encode,
-        [CLEF_Q5_1] = clef__q5_1_encode, [CLEF_IQ4_NL] = clef__iq4_nl_encode,
-        [CLEF_Q4_K] = clef__q4_k_encode, [CLEF_Q5_K] = clef__q5_k_encode,
-        [CLEF_Q6_K] = clef__q6_k_encode, [CLEF_MXFP4] = clef__mxfp4_encode,
+        [CLEF_Q8_0] = clef__q8_0_encode,   [CLEF_Q4_0] = clef__q4_0_encode,
+        [CLEF_Q4_1] = clef__q4_1_encode,   [CLEF_Q5_0] = clef__q5_0_encode,
+        [CLEF_Q5_1] = clef__q5_1_encode,   [CLEF_IQ4_NL] = clef__iq4_nl_encode,
+        [CLEF_Q4_K] = clef__q4_k_encode,   [CLEF_Q5_K] = clef__q5_k_encode,
+        [CLEF_Q6_K] = clef__q6_k_encode,   [CLEF_MXFP4] = clef__mxfp4_encode,
+        [CLEF_NVFP4] = clef__nvfp4_encode, [CLEF_Q1_0] = clef__q1_0_encode,
+        [CLEF_Q2_0] = clef__q2_0_encode,
     };
     return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
 }

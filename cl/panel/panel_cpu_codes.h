@@ -128,6 +128,17 @@ static inline uint16 words(global const uchar *p, uint i)
     return vload16(i, (global const uint *)p);
 }
 
+#if CODE_SCALES == SCALES_E4M3
+/* e4m3_half() of 16 numbers. */
+static inline float16 e4m3_halves(uint16 u)
+{
+    const uint16 e = u & 0x78u, m = u & 7u;
+    const float16 normal = as_float16((e << 20u) + ((119u << 23) | m << 20u));
+    const float16 v = select(normal, convert_float16(m) * 0x1p-10f, e == 0u);
+    return select(v, (float16)0, u == 0x7fu);
+}
+#endif
+
 /* Reads the scales of block b of the step. The weight of a column is (code - OFFSET) scale, plus `more` with
  * HAS_MINIMA. With HALF_SCALES, scale[i / 16] belongs to column i; otherwise scale[0] belongs to all
  * columns. */
@@ -155,6 +166,10 @@ static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], fl
     const uint16 upper = convert_uint16(vload16(0, (global const ushort *)(from + 64)));
     const uint16 s = (words(from, 0) >> b * 4 & 15u) | (upper >> 2 * b & 3u) << 4u;
     scale[0] = halves(from + 96) * (convert_float16(as_int16(s)) - 32.0f);
+#elif CODE_SCALES == SCALES_E4M3
+    const uint16 both = words(from, 0) >> b * 16;
+    scale[0] = e4m3_halves(both & 255u);
+    scale[1] = e4m3_halves(both >> 8u & 255u);
 #elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint16 e = convert_uint16(vload16(0, from));
     scale[0] = as_float16(select((e - 1) << 23u, (uint16)0x00200000 << e, e < 2));

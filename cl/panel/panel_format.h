@@ -25,7 +25,7 @@
 #define SCALE_BYTES  (16 * (STORED_BYTES - 4 * CODE_VECTORS * STEP_BLOCKS))
 
 /* 1: there is a scale for every 16 columns, rather than for every 32. */
-#define HALF_SCALES (CODE_SCALES == SCALES_Q6_K)
+#define HALF_SCALES (CODE_SCALES == SCALES_Q6_K || CODE_SCALES == SCALES_E4M3)
 /* 1: a weight is code scale + more, where more is a minimum. */
 #define HAS_MINIMA (CODE_SCALES == SCALES_HALF_MIN || CODE_SCALES == SCALES_K)
 

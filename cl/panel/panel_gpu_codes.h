@@ -129,6 +129,11 @@ static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2
     const uint upper = ((global const ushort *)(from + 64))[p->row];
     const uint six = (lane_word(p, from, 0) >> b % 8 * 4 & 15u) | (upper >> 2 * (b % 8) & 3u) << 4;
     s = lane_half(p, from + 96) * ((float)six - 32.0f);
+#elif CODE_SCALES == SCALES_E4M3
+    const uint both = lane_word(p, from, 0) >> b % 2 * 16;
+    *scale = (float2)(e4m3_half(both & 255u), e4m3_half(both >> 8 & 255u));
+    *base = 0;
+    return;
 #elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint e = from[p->row];
     s = as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);

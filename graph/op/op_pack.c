@@ -137,6 +137,8 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
                ((unsigned)raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
     case CLEF_IQ4_XS:
         return nibble_of(raw + 8 + i / 32 * 16, i % 32);
+    case CLEF_NVFP4:
+        return (unsigned)raw[4 + i / 16 * 8 + i % 8] >> i % 16 / 8 * 4 & 15u;
     default:
         return nibble_of(end - 16, i); /* q4_0, q4_1, iq4_nl, mxfp4 */
     }
@@ -153,7 +155,7 @@ enum { MAX_MOVES = 4 };
 static const scale_move *scale_moves(clef_dtype dtype)
 {
     static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}},
-                            byte[MAX_MOVES] = {{0, 0, 1, 1}};
+                            byte[MAX_MOVES] = {{0, 0, 1, 1}}, word[MAX_MOVES] = {{0, 0, 4, 4}};
     static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}},
                             q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
     static const scale_move iq4_xs[MAX_MOVES] = {{4, 0, 4, 4}, {2, 64, 2, 2}, {0, 96, 2, 2}};
@@ -163,6 +165,8 @@ static const scale_move *scale_moves(clef_dtype dtype)
         return two;
     case CLEF_MXFP4:
         return byte;
+    case CLEF_NVFP4:
+        return word;
     case CLEF_Q4_K:
     case CLEF_Q5_K:
         return k;

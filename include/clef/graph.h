@@ -28,20 +28,20 @@ typedef enum clef_dtype {
     CLEF_Q4_0,     CLEF_Q4_1,     CLEF_Q5_0,     CLEF_Q5_1,     CLEF_Q2_K,     CLEF_Q3_K,
     CLEF_Q4_K,     CLEF_Q5_K,     CLEF_Q6_K,     CLEF_IQ4_NL,   CLEF_IQ4_XS,   CLEF_IQ1_S,
     CLEF_IQ1_M,    CLEF_IQ2_XXS,  CLEF_IQ2_XS,   CLEF_IQ2_S,    CLEF_IQ3_XXS,  CLEF_IQ3_S,
-    CLEF_TQ1_0,    CLEF_TQ2_0,    CLEF_MXFP4,
+    CLEF_TQ1_0,    CLEF_TQ2_0,    CLEF_MXFP4,    CLEF_NVFP4,    CLEF_Q1_0,     CLEF_Q2_0,
     CLEF_N_DTYPES
 } clef_dtype;
 
 CLEF_API const char *clef_dtype_name(clef_dtype dtype);        /* "q8_0"; "?" if none */
-CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements per block: 1, 32 or 256 */
+CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements per block: 1, 32 .. 256 */
 CLEF_API int32_t     clef_dtype_block_bytes(clef_dtype dtype); /* bytes per block */
 
 /** Decodes `n` elements (whole blocks) of `dtype` at `src` to f32. F32, F16, BF16, I32, I8 and every block
  *  format. */
 CLEF_API void clef_dtype_decode(clef_dtype dtype, const void *src, size_t n, float *dst);
 /** Encodes `n` f32 elements (whole blocks) to `dtype`. F16 and BF16 round to nearest even. Q8_0, Q4_0, Q4_1,
- *  Q5_0 and Q5_1 give the bytes of ggml's reference. Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4 search for the
- *  scales of least squared error. Writes nothing for other dtypes. */
+ *  Q5_0, Q5_1, Q1_0 and Q2_0 give the bytes of ggml's reference. Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4 and NVFP4
+ *  search for the scales of least squared error. Writes nothing for other dtypes. */
 CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst);
 /** 1 when clef_dtype_encode() writes `dtype`. */
 CLEF_API int  clef_dtype_encodes(clef_dtype dtype);

@@ -1,6 +1,27 @@
 /* Mixture of experts (arXiv:1701.06538, 2401.04088): a router chooses experts for a token, and adds their
  * outputs by weight. Only chosen experts are computed. */
 #include "model/arch/layers.h"
+#include "model/open/model.h"
+
+/* scales [experts] of the chosen experts: [B, T, k]. */
+static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *ids)
+{
+    const clef_dim experts = clef_n(b->hp->n_experts), k = clef_n(b->hp->n_experts_used);
+    clef_value *x =
+        clef_gather(b->g, clef_reshape(b->g, scales, clef_shape_2(experts, clef_n(1))), ids, NULL);
+    return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, k));
+}
+
+/* What a GGUF file has beside matrices in NVFP4: a factor of each expert, [B, T, k, 1]. NULL: none. In some
+ * families those of the down projection have a role of their own. */
+static clef_value *stored_scales(clef_builder *b, clef_role role, clef_value *ids)
+{
+    const int is_other = role == CLEF_W_EXPERT_DOWN && b->weights->hf[CLEF_W_EXPERT_SCALE];
+    clef_value *scales = b->model->is_gguf && !is_other ? clef__role_weight_optional(b, role, "scale") : NULL;
+    return scales ? clef_reshape(b->g, own_scales(b, scales, ids),
+                                 clef_shape_4(b->B, b->T, clef_n(b->hp->n_experts_used), clef_n(1)))
+                  : NULL;
+}
 
 /* Multiplies x, with a row for each token or for each of its choices, by the chosen experts' matrices
  * [experts, n_out, n_in]. */
@@ -13,17 +34,14 @@ static clef_value *multiply_chosen(clef_builder *b, clef_value *x, clef_value *i
     clef_value *bias = clef__role_weight_optional(b, role, "bias");
     if (bias)
         bias = clef__role_weight_shaped(b, role, "bias", clef_shape_2(shape.dim[0], shape.dim[1]));
+    clef_value *scales = stored_scales(b, role, ids);
+    if (scales && bias)
+        clef__graph_fail(b->g, CLEF_E_UNSUPPORTED,
+                         "%s: experts with both biases and scales are not supported",
+                         clef_model_path(b->model));
     x = clef_expert_matmul(b->g, x, w, ids, bias, &(clef_expert_matmul_opts){.transpose_b = 1});
+    x = scales ? clef_mul(b->g, x, scales) : x;
     return clef__name_value(b, x, clef__role_value_name(role));
-}
-
-/* scales [experts] of the chosen experts: [B, T, k]. */
-static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *ids)
-{
-    const clef_dim experts = clef_n(b->hp->n_experts), k = clef_n(b->hp->n_experts_used);
-    clef_value *x =
-        clef_gather(b->g, clef_reshape(b->g, scales, clef_shape_2(experts, clef_n(1))), ids, NULL);
-    return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, k));
 }
 
 /* The score of each expert [B, T, experts], of which those of the chosen ones become their weights. */

@@ -225,6 +225,27 @@ static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, c
         clef_matmul(b->g, low, up, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = lora->scale}));
 }
 
+/* What a product with a matrix in NVFP4 is multiplied by, which a GGUF file has beside the matrix; 1: no such
+ * tensor. */
+static float stored_scale(clef_builder *b, clef_role role)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    float scale = 1;
+    const clef_tensor_info *t =
+        b->model->is_gguf && !b->model->declared ? find_tensor(b, role, "scale", name) : NULL;
+    if (!t)
+        return 1;
+    if (t->dtype == CLEF_F32 && t->n_bytes == sizeof scale && t->data)
+        memcpy(&scale, t->data, sizeof scale);
+    else
+        clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: the tensor %s: expected one number in f32",
+                         clef_model_path(b->model), name);
+    if (scale == 0) /* alpha 0 would mean 1 */
+        clef__graph_fail(b->g, CLEF_E_FORMAT, "%s: the tensor %s: expected a factor, got 0",
+                         clef_model_path(b->model), name);
+    return scale;
+}
+
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out)
 {
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
@@ -232,7 +253,8 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     const clef_shape bias_shape = clef_shape_1(out);
     clef_value *w =
         clef__role_weight_shaped(b, role, "weight", in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
-    clef_value *y = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = !in_out});
+    const clef_matmul_opts opts = {.transpose_b = !in_out, .alpha = stored_scale(b, role)};
+    clef_value *y = clef_matmul(b->g, x, w, NULL, &opts);
     y = add_new_lora(b, y, x, w, n_in, n_out);
     clef_value *bias = optional_weight(b, role, "bias", &bias_shape);
     y = bias ? clef_add(b->g, y, check_shape(b, bias, bias_shape)) : y;
@@ -419,7 +441,8 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
     clef_value *bias = logits_bias(b);
     if (b->labels && hp->logit_softcap == 0)
         return token_losses(b, x, w, bias);
-    x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
+    const float own = hp->logit_scale != 0 ? hp->logit_scale : 1, alpha = own * stored_scale(b, CLEF_W_OUT);
+    x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = alpha});
     x = bias ? clef_add(b->g, x, bias) : x;
     if (hp->logit_softcap != 0)
         clef__name_value(b, x, "/logits_uncapped");

@@ -13,6 +13,7 @@ static const clef__quantize_type types[] = {
     {"q5_0", CLEF_Q5_0, 8, 0},       {"q5_1", CLEF_Q5_1, 9, 0},      {"q4_k", CLEF_Q4_K, 14, 0},
     {"q5_k", CLEF_Q5_K, 16, 0},      {"q6_k", CLEF_Q6_K, 18, 0},     {"q4_k_m", CLEF_Q4_K, 15, 1},
     {"q5_k_m", CLEF_Q5_K, 17, 1},    {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},
+    {"nvfp4", CLEF_NVFP4, 39, 0},    {"q1_0", CLEF_Q1_0, 40, 0},     {"q2_0", CLEF_Q2_0, 41, 0},
     {"stored", CLEF_N_DTYPES, 0, 0},
 };
 

@@ -57,10 +57,13 @@ static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
 {
     if (n % clef_dtype_block_elems(dtype) == 0)
         return dtype;
-    const clef_dtype next = dtype == CLEF_Q4_K   ? CLEF_Q5_0
-                            : dtype == CLEF_Q5_K ? CLEF_Q5_1
-                            : dtype == CLEF_Q6_K ? CLEF_Q8_0
-                                                 : CLEF_F16;
+    const clef_dtype next = dtype == CLEF_Q4_K    ? CLEF_Q5_0
+                            : dtype == CLEF_Q5_K  ? CLEF_Q5_1
+                            : dtype == CLEF_Q6_K  ? CLEF_Q8_0
+                            : dtype == CLEF_Q1_0  ? CLEF_Q2_0
+                            : dtype == CLEF_Q2_0  ? CLEF_Q4_0
+                            : dtype == CLEF_NVFP4 ? CLEF_Q4_1
+                                                  : CLEF_F16;
     return fitting_dtype(next, n);
 }
 

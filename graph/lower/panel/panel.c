@@ -118,6 +118,10 @@ static double value_of(clef_dtype dtype, unsigned code, const double *scales, in
                        high = byte_at(scales, 64 + r * 2 + b / 4) >> b % 4 * 2 & 3u;
         return float_at(CLEF_F16, scales, 96 + r * 2) * ((double)(low | high << 4) - 32) * q;
     }
+    case SCALES_E4M3: {
+        const unsigned s = byte_at(scales, r * 4 + i / 16), e = s >> 3 & 15u, m = s & 7u;
+        return s == 0x7f ? 0 : q * (e ? ldexp(8 + m, (int)e - 11) : ldexp(m, -10));
+    }
     default: /* SCALES_E8M0 */
         return ldexp(q, (int)byte_at(scales, r) - 128);
     }

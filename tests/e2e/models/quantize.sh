@@ -8,7 +8,7 @@ greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 plainly() { CLEF_CACHE_DIR=/$(printf '%0600d' 0) CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$@"; }
 want=$(plainly "$CLEF" run "$demo" $greedy)
 
-for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4; do
+for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4 nvfp4 q1_0 q2_0; do
   check "the folder as $type" "$CLEF" quantize "$demo" "$tmp/$type.gguf" $type -q
   case $type in
     q4_k_m) got=$("$CLEF" run "$tmp/$type.gguf" $greedy) ;;
@@ -19,7 +19,7 @@ for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m i
     *) same "$type gives 24 ids" 24 "$(tr , '\n' <<<"$got" | wc -l)" ;;
   esac
 done
-same "nothing else is left" 15 "$(find "$tmp" -name '*.gguf*' | wc -l)"
+same "nothing else is left" 18 "$(find "$tmp" -name '*.gguf*' | wc -l)"
 
 check "a type in capitals" "$CLEF" quantize "$demo" "$tmp/capitals.gguf" Q4_K_M -q
 same "is the same type" "$(sha256sum <"$tmp/q4_k_m.gguf")" "$(sha256sum <"$tmp/capitals.gguf")"
