@@ -33,13 +33,13 @@ same "sound: a probe that crashes" 139 "$(exit_of probe_illegal_address)"
 same "sound: what it said before" "illegal_address: a launch that writes where there is no memory" "$(of_log probe_illegal_address | head -n 1)"
 same "sound: a group of one kernel" "groups: a kernel: 32 of 32 right" "$(of_log probe_groups | tail -n 1)"
 check "sound: the device's table" grep -q '^CL_DEVICE_NAME .' "$out/info.txt"
-check "sound: an archive of the cache" tar --list --gzip --file "$out/state.tar.gz" cache/probe
 same "sound: few files" 1 "$(($(find "$out" -type f | wc -l) <= 8))"
 check "sound: the device is read" grep -q '^device name ' "$tmp/sound.read"
 
 CLEF_DEBUG=$CLEF_DEBUG,caps=-cpu:-x86_amx run sticky sticky=panel_gpu_gemv 3000 "text selftest_neg"
 same "sticky: the text is right all the same" 0 "$(exit_of text)"
 same "sticky: what is set aside is among the results" 1 "$(of_log cache | grep -c 'panel_matmul.*groups')"
+check "sticky: the proofs are in the archive" tar --list --gzip --file "$out/state.tar.gz" cache/proof
 
 run crash "compiler=crash:void probe(" 3000 "probe_groups probe_fp16_listed"
 same "crash: the step" 134 "$(exit_of probe_groups)"
