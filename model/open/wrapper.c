@@ -15,6 +15,44 @@ static const char *const outer_keys[] = {
     "architectures", "quantization_config", "dtype",    "torch_dtype", "bos_token_id",
     "eos_token_id",  "pad_token_id",        "id2label", "problem_type"};
 
+/* Sizes of the text models' classes in transformers, which an inner configuration leaves out where it has
+ * them (gemma-3-4b-it has no number of heads, llava-1.5 no width). 0: the class has no default of its own. */
+static const struct {
+    const char *type;
+    int32_t sizes[8];
+} class_sizes[] = {
+    {"gemma", {3072, 24576, 28, 16, 16, 256, 256000, 8192}},
+    {"gemma2", {2304, 9216, 26, 8, 4, 256, 256000, 8192}},
+    {"gemma3_text", {2304, 9216, 26, 8, 4, 256, 262208, 131072}},
+    {"llama", {4096, 11008, 32, 32, 0, 0, 32000, 2048}},
+    {"ministral3", {4096, 14336, 34, 32, 8, 128, 131072, 262144}},
+    {"mistral", {4096, 14336, 32, 32, 8, 0, 32000, 131072}},
+    {"phi", {2048, 8192, 24, 32, 0, 0, 51200, 2048}},
+    {"phi3", {3072, 8192, 32, 32, 0, 0, 32064, 4096}},
+    {"qwen2", {4096, 22016, 32, 32, 32, 0, 151936, 32768}},
+    {"qwen2_vl_text", {8192, 29568, 80, 64, 8, 0, 152064, 32768}},
+    {"qwen2_5_vl_text", {8192, 29568, 80, 64, 8, 0, 152064, 32768}},
+    {"qwen3", {4096, 22016, 32, 32, 32, 128, 151936, 32768}},
+    {"qwen3_vl_text", {4096, 22016, 32, 32, 32, 128, 151936, 128000}},
+    {"qwen3_vl_moe_text", {2048, 5632, 24, 16, 16, 0, 151936, 128000}},
+    {"qwen3_5_text", {4096, 12288, 32, 16, 4, 256, 248320, 32768}},
+    {"qwen3_5_moe_text", {2048, 0, 40, 16, 2, 256, 248320, 32768}},
+};
+
+/* The keys of class_sizes, in their order. */
+static const char *const size_keys[] = {"hidden_size",         "intermediate_size",      "num_hidden_layers",
+                                        "num_attention_heads", "num_key_value_heads",    "head_dim",
+                                        "vocab_size",          "max_position_embeddings"};
+
+static void add_class_sizes(json_t *text)
+{
+    const char *type = json_string_value(json_object_get(text, "model_type"));
+    for (size_t i = 0; i < sizeof class_sizes / sizeof *class_sizes; i++)
+        for (size_t k = 0; k < 8 && strcmp(class_sizes[i].type, type) == 0; k++)
+            if (class_sizes[i].sizes[k] && !json_object_get(text, size_keys[k]))
+                json_object_set_new(text, size_keys[k], json_integer(class_sizes[i].sizes[k]));
+}
+
 static int is_listed(const char *const *list, const char *name)
 {
     while (*list && strcmp(*list, name) != 0)
@@ -54,6 +92,7 @@ clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *e
         if (value && !json_is_null(value))
             json_object_set(text, outer_keys[i], value);
     }
+    add_class_sizes(text);
     json_object_set_new(text, "tie_word_embeddings", json_boolean(is_tied(*config, inner)));
     json_decref(*config);
     *config = text;

@@ -1,6 +1,6 @@
 """Writes a tiny random Llama as a folder, and in folders of models that see pictures: wrapper.py OUT
 
-OUT/plain is the Llama itself. OUT/0, OUT/1 ... have it as a text_config, with its tensors under the prefixes that such models have, and a
+OUT/plain is the Llama itself, OUT/whole another one, of which OUT/partial leaves out the sizes that its class has by itself. OUT/0, OUT/1 ... have it as a text_config, with its tensors under the prefixes that such models have, and a
 tower for pictures. OUT/in.safetensors has input_ids. needs: numpy safetensors"""
 import json
 import os
@@ -44,4 +44,15 @@ write("tied", {"model_type": "mistral3", "text_config": CONFIG}, {"language_mode
 write("strange", {"model_type": "other", "text_config": CONFIG},
       {**{"model.language_model." + k: v for k, v in weights.items()}, "lm_head.weight": head,
        "model.language_model.layers.0.strange.weight": head})
+WIDE = 64
+wide = {f"model.layers.{i}.{k}.weight": rng.normal(0, 0.3, [WIDE if n in (D, D // 2) else n for n in s]).astype(np.float32)
+        for i in range(LAYERS) for k, s in SHAPES.items()}
+wide["model.embed_tokens.weight"] = rng.normal(0, 1, (VOCAB, WIDE)).astype(np.float32)
+wide["model.norm.weight"] = rng.normal(1, 0.1, WIDE).astype(np.float32)
+wide["lm_head.weight"] = rng.normal(0, 0.3, (VOCAB, WIDE)).astype(np.float32)
+given = {**CONFIG, "hidden_size": WIDE, "tie_word_embeddings": False}
+given.pop("num_key_value_heads")
+write("whole", {**given, "num_attention_heads": 32, "max_position_embeddings": 2048}, wide)
+partial = {k: v for k, v in given.items() if k not in ("num_attention_heads", "max_position_embeddings")}
+write("partial", {"model_type": "other", "text_config": partial}, wide)
 save_file({"input_ids": rng.integers(0, VOCAB, (1, 24)).astype(np.int32)}, out + "/in.safetensors")

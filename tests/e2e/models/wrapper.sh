@@ -12,6 +12,7 @@ for i in 0 1 2 3; do
   check "form $i converts" "$CLEF" convert "$tmp/models/$i" "$tmp/m.gguf" -q
   same "form $i has the same logits as GGUF" "$plain" "$(logits "$tmp/m.gguf")"
 done
+same "sizes that a class has by itself" "$(logits "$tmp/models/whole")" "$(logits "$tmp/models/partial")"
 "$CLEF" info "$tmp/models/plain" >/dev/null 2>"$tmp/log"
 same "nothing is left out of the text model" 0 "$(grep -c 'left out' "$tmp/log")"
 check "a class that ties its matrices by default" "$CLEF" eval "$tmp/models/tied" --in "$tmp/models/in.safetensors" --out "$tmp/x.safetensors" -q
