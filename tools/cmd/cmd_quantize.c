@@ -124,8 +124,8 @@ const cli_command cli_command_quantize = {
              "q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k iq4_nl mxfp4 nvfp4 q1_0 q2_0 store every matrix in that "
              "format. The mixes q4_k_m and q5_k_m give more bits to the matrices that need them.\n\nA "
              "matrix whose rows are not a multiple of the block size gets the next larger type that fits. "
-             "Vectors stay f32. Weights that are already quantised are decoded first, which costs accuracy. The tokenizer is "
-             "included; see `clef help convert`.\n",
+             "Vectors stay f32. Weights that are already quantised are decoded first, which costs accuracy. "
+             "The tokenizer is included; see `clef help convert`.\n",
     .options = quantize_option_table,
     .min_args = 3,
     .max_args = 3,
