@@ -20,6 +20,8 @@ const json_t *case_file(const char *file, const char *member);
 json_t     *case_value(const json_t *c, const char *key);
 const char *case_text(const json_t *c, const char *key);
 double      case_number(const json_t *c, const char *key, double otherwise);
+/** check() cannot run a case on this machine: its members count as read. */
+void        case_skip(const json_t *c);
 /** Items of a list of texts; NULL behind the last. */
 const char *case_item(const json_t *c, const char *key, size_t i);
 

@@ -461,8 +461,10 @@ static void check_real(const json_t *c)
     const char *shared = clef__os_env("CLEF_SHARED");
     char path[512];
     snprintf(path, sizeof path, "%s/%s", shared, case_text(c, "path"));
-    if (!clef__os_is_dir(path) && !clef__os_is_file(path))
+    if (!clef__os_is_dir(path) && !clef__os_is_file(path)) {
+        case_skip(c);
         return;
+    }
     n_real++;
     clef_model *m = NULL;
     clef_error err = {0};
