@@ -43,6 +43,7 @@ typedef struct class_form {
 static const class_form class_forms[] = {
     {"bert", clef_tanh, 0, "pooler.dense", NULL, "classifier"},
     {"albert", clef_tanh, 0, "pooler", NULL, "classifier"},
+    {"gte", clef_tanh, 0, "pooler.dense", NULL, "classifier"},
     {"roberta", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"xlm-roberta", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"mpnet", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},

@@ -57,7 +57,8 @@ typedef struct eval {
     const eval_options *o;
     const char *path;
     clef_tensor_file *in;
-    clef_model *model; /* NULL for a text graph */
+    clef_model *model;     /* NULL for a text graph */
+    int32_t is_classifier; /* 1: its logits are those of classes */
     clef_graph *graph;
     clef_device *device;
     clef_plan *plan;
@@ -246,6 +247,15 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
     return CLEF_OK;
 }
 
+static int is_classifier(clef_model *model)
+{
+    clef_graph *graph = NULL;
+    const clef_build_opts opts = {.n_context = 1, .n_batch = 1, .classify = 1};
+    const clef_status status = clef_model_build(model, &opts, &graph, NULL);
+    clef_graph_destroy(graph);
+    return status == CLEF_OK;
+}
+
 /* Builds the model's graph for exactly the B sequences of T tokens in IN. */
 static clef_status build_model(eval *e, clef_error *err)
 {
@@ -277,8 +287,10 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_taps = plain.n,
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
-    if (status == CLEF_E_NOT_FOUND && clef_model_is_encoder(e->model)) { /* an embedder has no head */
-        opts.no_head = 1;
+    if (status == CLEF_E_NOT_FOUND)
+        e->is_classifier = is_classifier(e->model);
+    if (status == CLEF_E_NOT_FOUND && (clef_model_is_encoder(e->model) || e->is_classifier)) {
+        opts.no_head = 1; /* an embedder has no head */
         status = clef_model_build(e->model, &opts, &e->graph, err);
     }
     if (status == CLEF_OK)
@@ -419,6 +431,61 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     return status;
 }
 
+/* The logits of each sequence without its padding, [n_classes], or [T, n_classes] of a model that labels
+ * tokens. */
+static clef_status classify_rows(eval *e, clef_classifier *c, float *out, size_t row, clef_error *err)
+{
+    size_t n_ids = 0, n_mask = 0, n_types = 0;
+    const int32_t *ids = feed_of(e, "input_ids", &n_ids), *mask = feed_of(e, "attention_mask", &n_mask),
+                  *types = feed_of(e, "token_type_ids", &n_types);
+    const clef_tensor_info in = clef_tensor_file_get(e->in, clef_tensor_file_find(e->in, "input_ids"));
+    const clef_classifier_info info = clef_classifier_describe(c);
+    clef_status status = CLEF_OK;
+    for (int64_t b = 0; status == CLEF_OK && b < in.dims[0]; b++) {
+        const int64_t at = b * in.dims[1];
+        const float *logits;
+        int32_t n = (int32_t)in.dims[1];
+        while (mask && n > 1 && !mask[at + n - 1])
+            n--;
+        status = clef_classify(c, ids + at, types ? types + at : NULL, n, &logits, err);
+        if (status == CLEF_OK)
+            memcpy(out + (size_t)b * row, logits,
+                   (size_t)(info.per_token ? n : 1) * (size_t)info.n_classes * sizeof *out);
+    }
+    return status;
+}
+
+/* Adds the logits of classes to the results. */
+static clef_status add_classes(eval *e, clef_error *err)
+{
+    clef_classifier *c = NULL;
+    const clef_classifier_opts opts = {.head = CLEF_HEAD_CLASSES, .compile = e->o->compile};
+    clef_status status = clef_classifier_create(e->device, e->model, &opts, &c, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_classifier_info info = clef_classifier_describe(c);
+    const clef_tensor_info in = clef_tensor_file_get(e->in, clef_tensor_file_find(e->in, "input_ids"));
+    const size_t row = (size_t)info.n_classes * (size_t)(info.per_token ? in.dims[1] : 1);
+    float *out = calloc((size_t)in.dims[0] * row, sizeof *out);
+    clef_tensor_info *more = realloc(e->results, ((size_t)e->n_results + 1) * sizeof *more);
+    e->results = more ? more : e->results;
+    status =
+        out && more ? classify_rows(e, c, out, row, err) : cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    clef_classifier_destroy(c);
+    if (status != CLEF_OK) {
+        free(out);
+        return status;
+    }
+    e->results[e->n_results++] =
+        (clef_tensor_info){.name = "logits",
+                           .dtype = CLEF_F32,
+                           .rank = info.per_token ? 3 : 2,
+                           .dims = {in.dims[0], info.per_token ? in.dims[1] : info.n_classes, info.n_classes},
+                           .n_bytes = (size_t)in.dims[0] * row * sizeof *out,
+                           .data = out};
+    return CLEF_OK;
+}
+
 /* For a model reads only the logits and the tapped values; argmax is for generation. FILE.npy holds one
  * value: the tapped one. */
 static clef_status read_outputs(eval *e, clef_error *err)
@@ -493,6 +560,8 @@ static clef_status evaluate_graph(eval *e, clef_error *err)
         status = run_graph(e, e->graph, &plan, err);
     if (status == CLEF_OK)
         status = read_outputs(e, err);
+    if (status == CLEF_OK && e->is_classifier)
+        status = add_classes(e, err);
     return status == CLEF_OK ? cli_tensors_write(o->out, e->results, e->n_results, err) : status;
 }
 

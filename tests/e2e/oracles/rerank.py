@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 import torch
 import transformers as hf
+from safetensors.numpy import load_file, save_file
 from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -97,6 +98,18 @@ def rankings(clef, model, query, file, n):
     return np.array(scores, float)
 
 
+def padded(clef, folder, query, documents):
+    """The greatest difference of the logits that `clef eval` gives of a padded batch."""
+    tok, model = hf.AutoTokenizer.from_pretrained(folder), hf.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    batch = tok([query] * len(documents), documents, padding=True, truncation=True, max_length=100, return_tensors="pt")
+    with torch.no_grad():
+        wanted = model(**batch).logits.numpy()
+    given, out = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+    save_file({k: v.numpy().astype(np.int32) for k, v in batch.items()}, given)
+    subprocess.run([clef, "eval", folder, "--in", given, "--out", out, "--exact", "-q"], check=True)
+    return np.abs(load_file(out)["logits"] - wanted).max() / np.abs(wanted).max()
+
+
 def main(clef, seed):
     rng = np.random.default_rng(int(seed))
     torch.manual_seed(int(seed))
@@ -111,6 +124,10 @@ def main(clef, seed):
             with open(file, "w") as f:
                 f.write("\n".join(documents) + "\n")
             wanted = answers(folder, query, documents) if kind == "qwen3" else CrossEncoder(folder).predict([(query, d) for d in documents])
+            if kind != "qwen3":
+                error = padded(clef, folder, query, documents[:3])
+                print(f"{'ok' if error <= MOST else 'FAIL'} {kind}: a padded batch's logits, relative error {error:.1e}")
+                failed += not error <= MOST
             subprocess.run([clef, "convert", folder, os.path.join(tmp, "model.gguf"), "-q"], check=True)
             for form in ("model", "model.gguf"):
                 error = np.abs(np.array(wanted, float) - rankings(clef, os.path.join(tmp, form), query, file, len(documents))).max()
