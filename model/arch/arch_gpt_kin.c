@@ -1,6 +1,6 @@
 /* Relatives of GPT-2: StarCoder (arXiv:2305.06161; one head of k and v), GPT-Neo (Black et al. 2021; a window
  * in every second layer, unscaled scores), BioGPT (arXiv:2210.10341), XGLM (arXiv:2112.10668; sinusoids),
- * Persimmon (Adept 2023; RoPE) and CodeGen (arXiv:2203.13474; GPT-J's block). */
+ * Persimmon (Adept 2023; RoPE), CodeGen (arXiv:2203.13474; GPT-J's block) and MPT (MosaicML 2023; ALiBi). */
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +13,8 @@ static const clef_arch_alias biogpt_names[] = {{"biogpt", "biogpt", 0, 2}, {NULL
 static const clef_arch_alias xglm_names[] = {{"xglm", "xglm", 0, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias persimmon_names[] = {{"persimmon", "persimmon", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias codegen_names[] = {{"codegen", NULL, 50256, 50256}, {NULL, NULL, 0, 0}};
+
+static const clef_arch_alias mpt_names[] = {{"mpt", "mpt", 0, 0}, {NULL, NULL, 0, 0}};
 
 #define GPT2_NAMES                                                                                           \
     [CLEF_W_EMBED] = "wte", [CLEF_W_POSITIONS] = "wpe", [CLEF_W_ATTN_NORM] = "h.%d.ln_1",                    \
@@ -62,6 +64,16 @@ static const char *const codegen_weights[CLEF_N_ROLES] = {[CLEF_W_EMBED] = "wte"
                                                           [CLEF_W_OUT_NORM] = "ln_f",
                                                           [CLEF_W_OUT] = "lm_head"};
 
+static const char *const mpt_weights[CLEF_N_ROLES] = {[CLEF_W_EMBED] = "wte",
+                                                      [CLEF_W_ATTN_NORM] = "blocks.%d.norm_1",
+                                                      [CLEF_W_ATTN_QKV] = "blocks.%d.attn.Wqkv",
+                                                      [CLEF_W_ATTN_OUT] = "blocks.%d.attn.out_proj",
+                                                      [CLEF_W_FFN_NORM] = "blocks.%d.norm_2",
+                                                      [CLEF_W_FFN_UP] = "blocks.%d.ffn.up_proj",
+                                                      [CLEF_W_FFN_DOWN] = "blocks.%d.ffn.down_proj",
+                                                      [CLEF_W_OUT_NORM] = "norm_f",
+                                                      [CLEF_W_OUT] = "lm_head"};
+
 static const clef_join_rule codegen_joins[] = {
     {&clef__join_shares, ".attn.qkv_proj.weight", NULL, ".attn.q_proj.weight", 0, 3},
     {&clef__join_shares, ".attn.qkv_proj.weight", NULL, ".attn.v_proj.weight", 1, 3},
@@ -80,6 +92,13 @@ static clef_value *xglm_build(clef_builder *b)
 {
     clef_value *x = clef_add(b->g, clef__embed(b), clef__sinusoidal_positions(b, b->hp->position_offset));
     return clef__decoder(b, clef__name_value(b, x, "embed.sum"), clef__plain_layer);
+}
+
+static clef_value *mpt_build(clef_builder *b)
+{
+    clef_value *x = clef__embed(b);
+    clef__alibi(b);
+    return clef__decoder(b, x, clef__plain_layer);
 }
 
 static clef_value *parallel_layer(clef_builder *b, clef_value *x)
@@ -214,6 +233,35 @@ static void codegen_read_json(clef_json_fields *f, clef_hparams *hp)
                                   .theta = 10000};
 }
 
+static void mpt_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef_json_fields own = {.object = clef__json_get(f, "attn_config"), .file = f->file, .err = f->err};
+    hp->d_model = (int32_t)clef__json_need_int(f, "d_model", 1, CLEF_MAX_WIDTH);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layers", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_heads", 1, CLEF_MAX_HEADS);
+    hp->n_context = (int32_t)clef__json_int(f, "max_seq_len", 1, CLEF_MAX_CONTEXT, 2048);
+    hp->d_ff = 4 * hp->d_model; /* whatever expansion_ratio says */
+    hp->n_kv_heads = hp->n_heads;
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->activation = CLEF_GELU;
+    clef__json_head_dim(f, hp);
+    if (!json_is_object(own.object))
+        return;
+    hp->clip_qkv = (float)clef__json_double(&own, "clip_qkv", 0, 1e6, 0);
+    hp->attention_scale = (float)clef__json_double(&own, "softmax_scale", 1e-9, 1e6, 0);
+    if (f->status == CLEF_OK)
+        f->status = own.status;
+}
+
+static void mpt_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    enum { BIAS = 8 };
+    clef__key_float(k, "attention.max_alibi_bias", BIAS, BIAS, BIAS);
+    hp->clip_qkv = (float)clef__key_float(k, "attention.clamp_kqv", 0, 1e6, 0);
+    hp->rope.dims = 0;
+}
+
 /* ---- the families ----------------------------------------------------------------------------- */
 
 #define KIN(family, ...)                                                                                     \
@@ -233,5 +281,7 @@ KIN(xglm, .hf_prefix = "model.", .build = xglm_build, .read_gguf = fairseq_read_
     .gguf_activation = CLEF_GELU)
 KIN(persimmon, .hf_prefix = "model.", .hf_grouped = 1, .layer = clef__plain_layer,
     .gguf_activation = CLEF_RELU2)
+KIN(mpt, .hf_prefix = "transformer.", .build = mpt_build, .read_gguf = mpt_read_gguf,
+    .gguf_activation = CLEF_GELU)
 KIN(codegen, .hf_prefix = "transformer.", .written_as = "gptj", .joins = codegen_joins,
     .layer = parallel_layer, .gguf_pairing = CLEF_ROPE_INTERLEAVED, .gguf_activation = CLEF_GELU_TANH)

@@ -176,6 +176,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     put_window(k, hp, arch->kind == CLEF_ENCODER);
     if (hp->attention_beta > 0)
         put_float(k, "attention.temperature_scale", (double)hp->attention_beta);
+    if (strcmp(hp->arch, "mpt") == 0) /* llama.cpp has it for no other family that clef writes */
+        put_float(k, "attention.max_alibi_bias", 8);
     if (hp->clip_qkv > 0)
         put_float(k, "attention.clamp_kqv", (double)hp->clip_qkv);
 }
