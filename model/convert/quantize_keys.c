@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/arch/apertus.h"
 #include "model/arch/layers.h"
 #include "model/convert/quantize.h"
 #include "model/open/config.h"
@@ -435,6 +436,20 @@ static void note_head(const clef_quantize_opts *opts, const clef__quantize_plan 
         }
 }
 
+static void put_xielu(const clef_model *m, clef_gguf_writer *w)
+{
+    char key[64];
+    float x = 0;
+    for (int i = 0; i < CLEF_N_XIELU && clef__xielu_number(m, 0, i, &x); i++) {
+        snprintf(key, sizeof key, "apertus.xielu.%s", clef__xielu_names[i]);
+        clef__gguf_put_array(w, key, CLEF_GGUF_F32, (uint64_t)m->hparams.n_layers);
+        for (int32_t layer = 0; layer < m->hparams.n_layers; layer++) {
+            clef__xielu_number(m, layer, i, &x);
+            clef__gguf_add_f32(w, x);
+        }
+    }
+}
+
 static clef_status put_folder_keys(const clef_model *m, const clef__quantize_plan *plan,
                                    const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
@@ -447,6 +462,8 @@ static clef_status put_folder_keys(const clef_model *m, const clef__quantize_pla
     note_head(opts, plan);
     put_sections(w, m);
     clef_status status = put_hparams(w, hp, plan, m->path, err);
+    if (status == CLEF_OK && strcmp(hp->arch, "apertus") == 0)
+        put_xielu(m, w);
     const int64_t n_labels = n_labels_of(plan);
     if (status == CLEF_OK)
         status = n_labels == 1 && !clef__labels_tokens(m) ? put_ranker(m, w, err) : put_embedding(m, w, err);

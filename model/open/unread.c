@@ -49,6 +49,10 @@ static const char *const heads[] = {
 /* Ends of names: what PyTorch's modules compute and some versions store. */
 static const char *const buffers[] = {
     ".inv_freq",
+    ".mlp.act_fn.alpha_p", /* Apertus: read as numbers */
+    ".mlp.act_fn.alpha_n",
+    ".mlp.act_fn.beta",
+    ".mlp.act_fn.eps",
     ".masked_bias",
     ".attn.bias",
     ".attention.bias",

@@ -49,6 +49,7 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "gpt_neo": ("GPTNeo", dict(vocab_size=V, hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
                                window_size=8, max_position_embeddings=64)),
     "mpt": ("Mpt", dict(vocab_size=V, d_model=32, n_layers=2, n_heads=4, max_seq_len=64)),
+    "apertus": ("Apertus", dict(GROUPED)),
     "codegen": ("CodeGen", dict(vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
     "biogpt": ("BioGpt", dict(WIDE, max_position_embeddings=64)),
     "xglm": ("XGLM", dict(vocab_size=V, d_model=32, ffn_dim=48, num_layers=2, attention_heads=4, max_position_embeddings=64)),
