@@ -24,7 +24,7 @@ int clef__xielu_number(const clef_model *m, int32_t layer, int which, float *out
 {
     char name[96];
     if (m->is_gguf) {
-        snprintf(name, sizeof name, "apertus.xielu.%s", clef__xielu_names[which]);
+        snprintf(name, sizeof name, "xielu.%s", clef__xielu_names[which]);
         const clef_gguf_entry *e = clef__gguf_find(&m->gguf, name);
         if (!e || (e->is_array && (uint64_t)layer >= e->n) || e->type == CLEF_GGUF_STRING)
             return 0;

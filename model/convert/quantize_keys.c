@@ -441,7 +441,7 @@ static void put_xielu(const clef_model *m, clef_gguf_writer *w)
     char key[64];
     float x = 0;
     for (int i = 0; i < CLEF_N_XIELU && clef__xielu_number(m, 0, i, &x); i++) {
-        snprintf(key, sizeof key, "apertus.xielu.%s", clef__xielu_names[i]);
+        snprintf(key, sizeof key, "xielu.%s", clef__xielu_names[i]);
         clef__gguf_put_array(w, key, CLEF_GGUF_F32, (uint64_t)m->hparams.n_layers);
         for (int32_t layer = 0; layer < m->hparams.n_layers; layer++) {
             clef__xielu_number(m, layer, i, &x);

@@ -106,6 +106,19 @@ FAMILIES = {
     "phi3-longrope": ("Phi3ForCausalLM", sizes(rope_parameters=LONG, original_max_position_embeddings=64), "sp"),
     "stablelm": ("StableLmForCausalLM", sizes(use_qkv_bias=True), "bpe"),
     "olmo2": ("Olmo2ForCausalLM", sizes(), "bpe"),
+    "olmo3": ("Olmo3ForCausalLM", sizes(num_hidden_layers=4, sliding_window=16), "bpe"),
+    "arcee": ("ArceeForCausalLM", sizes(), "sp"),
+    "seed_oss": ("SeedOssForCausalLM", sizes(head_dim=16), "bpe"),
+    "ernie4_5": ("Ernie4_5ForCausalLM", sizes(head_dim=16), "sp"),
+    "nemotron": ("NemotronForCausalLM", sizes(), "sp"),
+    "apertus": ("ApertusForCausalLM", sizes(), "bpe"),
+    "deepseek3": ("DeepseekV3ForCausalLM", sizes(
+        num_hidden_layers=3, num_key_value_heads=4, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2,
+        moe_intermediate_size=48, kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, head_dim=8,
+        first_k_dense_replace=1), "bpe"),
+    "granitemoe": ("GraniteMoeForCausalLM", sizes(num_local_experts=4, num_experts_per_tok=2), "bpe"),
+    "qwen2moe": ("Qwen2MoeForCausalLM", sizes(shared_expert_intermediate_size=40, **MOE), "bpe"),
+    "hunyuan": ("HunYuanDenseV1ForCausalLM", sizes(head_dim=16), "bpe"),
     "starcoder2": ("Starcoder2ForCausalLM", sizes(use_bias=True, sliding_window=None), "bpe"),
     "cohere": ("CohereForCausalLM", sizes(logit_scale=0.0625), "bpe"),
     "gemma": ("GemmaForCausalLM", sizes(head_dim=24), "sp"),
@@ -128,8 +141,9 @@ N_PROMPT, N_GREEDY = 8, 24
 # llama.cpp does not divide the logits of T5, where rounding grows most; rounds the limits of YaRN's ramp where gpt-oss does not; has a
 # context of at least 256 positions, for which longrope has its other list; has no least step in the scan of Nemotron-H
 NOT_AS_CLEF = {"t5", "t5-gated", "gpt-oss", "phi3-longrope", "nemotron_h_moe"}
-# the converter writes the factor under a key that llama.cpp does not read, and no key where nothing is capped, which llama.cpp caps at 30
-OTHERS_DIFFER = {"llama-yarn-factor", "gemma4"}
+# the converter writes the factor under a key that llama.cpp does not read; no key where nothing is capped, which llama.cpp caps at 30; and
+# none for sigmoids as scores of experts, which llama.cpp takes for a softmax
+OTHERS_DIFFER = {"llama-yarn-factor", "gemma4", "deepseek3"}
 
 
 def spread(model):
