@@ -209,11 +209,11 @@ static inline void pack_codes(global uchar *out, const stored_rows *s)
     }
 #elif CODE_SCALES == SCALES_E4M3
     for (uint b = 0; b < STEP_BLOCKS; b++) { /* 8 bytes have 16 columns, the lower nibbles first */
-        uint16 v[4];
+        words v[4];
         words_at(s, 4 + 16 * b, v);
 #  pragma unroll
         for (uint i = 0; i < 4; i++)
-            put_words(out + b * BLOCK + 64 * i, join(v[i % 2], v[2 + i % 2], i / 2));
+            put_words(out + b * BLOCK + 64 * i, s, join(v[i % 2], v[2 + i % 2], i / 2));
     }
 #else
     enum { CODE_BYTES = CODE_VECTORS == 8 ? 32 : 16 };
@@ -246,7 +246,7 @@ static inline void pack_scales(global uchar *out, const stored_rows *s)
     put_halves(out + 64, s, 2);
     put_halves(out + 96, s, 0);
 #elif CODE_SCALES == SCALES_E4M3
-    put_words(out, word_at(s, 0));
+    put_words(out, s, word_at(s, 0));
 #elif CODE_SCALES == SCALES_E8M0
     put_bytes(out, s);
 #else
