@@ -70,6 +70,13 @@ typedef struct clef_rank_stats {
 CLEF_API clef_status clef_rerank(clef_ranker *ranker, clef_span query, const clef_span *documents, int32_t n,
                                  int32_t truncate, float *scores, clef_rank_stats *stats, clef_error *err);
 
+typedef struct clef_ranked {
+    float   score;
+    int32_t index; /* of the document */
+} clef_ranked;
+/** n scores with their indices, out [n], the best first; of equal scores the lower index. */
+CLEF_API void clef_rank_sort(const float *scores, int32_t n, clef_ranked *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,13 +18,13 @@ mesa_root() {
   local root=$home/mesa-$mesa_version-$1 mirror name
   [ -d "$root" ] && return 0
   command -v mmdebstrap >/dev/null || return 1
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' | grep -m 1 '/debian/*$')
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' | grep -m 1 '/debian/*$') || return 1
   rm -rf "$root.part"
   mmdebstrap --mode=root --variant=extract --architectures="$1" --skip=output/dev,check/empty,check/qemu \
     --aptopt='APT::Install-Recommends "false"' --include=mesa-opencl-icd,ocl-icd-libopencl1,libclc-19,libdrm-dev,libc6-dev \
-    trixie "$root.part" "${mirror:-http://deb.debian.org/debian}" >"$out/mmdebstrap" 2>&1 || { tail -n 3 "$out/mmdebstrap" >&2; return 1; }
+    trixie "$root.part" "$mirror" >"$out/mmdebstrap" 2>&1 || { tail -n 3 "$out/mmdebstrap" >&2; return 1; }
   for name in bin sbin lib lib64; do [ -e "$root.part/$name" ] || ln -s "usr/$name" "$root.part/$name"; done
-  mkdir -p "$root.part"/{proc,sys,dev,tmp,work,shim}
+  mkdir -p "$root.part"/{proc,sys,dev,tmp,programs,shim}
   mv "$root.part" "$root"
 }
 
@@ -126,9 +126,9 @@ mesa_inside() {
     root=$1 work=$2
     shift 2
     mount --make-rprivate / && mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" &&
-      mount --bind "$work" "$root/work" && mount -t tmpfs tmpfs "$root/tmp" && exec "$@"' sh "$root" "$out/cl" \
+      mount --bind "$work" "$root/programs" && mount -t tmpfs tmpfs "$root/tmp" && exec "$@"' sh "$root" "$out/cl" \
     env -i "PATH=$PATH" HOME=/tmp OCL_ICD_VENDORS=rusticl.icd MESA_SHADER_CACHE_DISABLE=true $variables \
-    timeout 600 chroot "$root" ${preload}/shim/$driver.so /build_programs "${@/#//work/}"
+    timeout 600 chroot "$root" ${preload}/shim/$driver.so /build_programs "${@/#//programs/}"
 }
 
 # mesa_batch CHIP SUM FILE [SUM FILE]...: builds programs, and keeps what is said of each. What is not built is in $out/failed.
@@ -142,13 +142,13 @@ mesa_batch() {
   while [ $# -gt 1 ]; do
     sum=$1 file=$2
     shift 2
-    awk -v file="/work/$file" 'FNR == NR { if ($1 == file) figures = $2 " " $3 " " $4; next }
+    awk -v file="/programs/$file" 'FNR == NR { if ($1 == file) figures = $2 " " $3 " " $4; next }
       $1 == "kernel" && $2 == file { print $3, $4, $5, $6, figures }' "$at/figures" "$at/lines" >"$at/kept"
-    if [ -s "$at/kept" ] && ! grep -q "^failed /work/$file " "$at/lines"; then
+    if [ -s "$at/kept" ] && ! grep -q "^failed /programs/$file " "$at/lines"; then
       mv "$at/kept" "$kept/$sum.mesa$mesa_version.$chip"
     else
       echo "$file $chip" >>"$out/failed"
-      { sed -n "\|^begins /work/$file\$|,\|^begins |p" "$at/log"; grep -v -m 2 '^begins' "$at/log"; } | grep -v '^begins' | head -n 4 >"$out/$file.$chip"
+      { sed -n "\|^begins /programs/$file\$|,\|^begins |p" "$at/log"; grep -v -m 2 '^begins' "$at/log"; } | grep -v '^begins' | head -n 4 >"$out/$file.$chip"
     fi
   done
   rm -rf "$at"

@@ -226,7 +226,7 @@ static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, c
 }
 
 /* What a product with a matrix in NVFP4 is multiplied by, which a GGUF file has beside the matrix; 1: no such
- * tensor. */
+ * tensor. It becomes a leaf that nothing uses, by which it counts as read. */
 static float stored_scale(clef_builder *b, clef_role role)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
@@ -235,6 +235,7 @@ static float stored_scale(clef_builder *b, clef_role role)
         b->model->is_gguf && !b->model->declared ? find_tensor(b, role, "scale", name) : NULL;
     if (!t)
         return 1;
+    weight_of(b, t);
     if (t->dtype == CLEF_F32 && t->n_bytes == sizeof scale && t->data)
         memcpy(&scale, t->data, sizeof scale);
     else

@@ -113,30 +113,17 @@ static int has_sinusoids(const clef_model *m)
     return 0;
 }
 
-/* Factors beside a matrix in NVFP4: of the product, which clef__linear() and the experts apply, and of inputs
- * that are rounded to four bits, which clef does not do. */
-static int is_factor(const clef_model *m, const char *name)
+/* 1 for the factor of inputs that are rounded to four bits, beside a matrix in NVFP4: clef does not round
+ * them. */
+static int is_input_factor(const clef_model *m, const char *name)
 {
-    static const char *const matrices[] = {
-        "attn_q",         "attn_k",           "attn_v",        "attn_qkv",       "attn_output",
-        "attn_gate",      "ffn_gate",         "ffn_up",        "ffn_down",       "ffn_gate_exps",
-        "ffn_up_exps",    "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_shexp", "ffn_up_shexp",
-        "ffn_down_shexp", "ssm_out",          "output"};
     char stored[CLEF_WEIGHT_NAME_BYTES];
     const char *dot = strrchr(name, '.');
-    if (!dot || (strcmp(dot, ".scale") != 0 && strcmp(dot, ".input_scale") != 0))
+    if (!dot || strcmp(dot, ".input_scale") != 0)
         return 0;
-    const int n = (int)(dot - name);
-    const char *last = dot;
-    while (last > name && last[-1] != '.')
-        last--;
-    snprintf(stored, sizeof stored, "%.*s.weight", n, name);
+    snprintf(stored, sizeof stored, "%.*s.weight", (int)(dot - name), name);
     const clef_tensor_info *t = clef__model_find(m, stored);
-    for (size_t i = 0; t && t->dtype == CLEF_NVFP4 && i < sizeof matrices / sizeof *matrices; i++)
-        if (strlen(matrices[i]) == (size_t)(dot - last) &&
-            strncmp(matrices[i], last, (size_t)(dot - last)) == 0)
-            return 1;
-    return 0;
+    return t && t->dtype == CLEF_NVFP4;
 }
 
 /* The same for GGUF; also layers behind the model's own, which predict further tokens, and the rotations that
@@ -270,7 +257,7 @@ static int is_shared_layer(const clef_model *m, const char *name)
 static int is_known(const clef_model *m, const clef_arch *arch, const clef_tensor_info *t)
 {
     if (m->is_gguf)
-        return is_other_gguf(m, t->name) || is_factor(m, t->name);
+        return is_other_gguf(m, t->name) || is_input_factor(m, t->name);
     return is_of_other_model(m, t->name) || is_other(arch, t->name) || is_second_embedding(m, arch, t) ||
            is_shared_layer(m, t->name) || (has_sinusoids(m) && are_sinusoids(t));
 }

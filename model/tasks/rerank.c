@@ -301,3 +301,18 @@ clef_status clef_rerank(clef_ranker *r, clef_span query, const clef_span *docume
     free(n_ids);
     return status;
 }
+
+static int by_score(const void *a, const void *b)
+{
+    const clef_ranked *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1)
+                                : (x->index > y->index) - (x->index < y->index);
+}
+
+void clef_rank_sort(const float *scores, int32_t n, clef_ranked *out)
+{
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (clef_ranked){scores[i], i};
+    if (n > 0)
+        qsort(out, (size_t)n, sizeof *out, by_score);
+}

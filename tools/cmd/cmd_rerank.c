@@ -43,8 +43,8 @@ typedef struct job {
     clef_ranker *ranker;
     cli_progress progress;
     cli_lines documents;
-    float *scores;  /* [n] */
-    int32_t *order; /* [n]: the best first */
+    float *scores;       /* [n] */
+    clef_ranked *ranked; /* [n], the best first */
     clef_rank_stats stats;
 } job;
 
@@ -65,40 +65,12 @@ static int open_job(job *j, const rerank_options *o, const char *path)
     return CLI_GO_ON;
 }
 
-/* ---- order ------------------------------------------------------------------------------------ */
-
-typedef struct scored {
-    float score;
-    int32_t index;
-} scored;
-
-static int by_score(const void *a, const void *b)
-{
-    const scored *x = a, *y = b;
-    return x->score != y->score ? (x->score < y->score ? 1 : -1)
-                                : (x->index > y->index) - (x->index < y->index);
-}
-
-static int sort_scores(job *j)
-{
-    const int32_t n = j->documents.n;
-    scored *all = malloc((size_t)n * sizeof *all);
-    j->order = malloc((size_t)n * sizeof *j->order);
-    for (int32_t i = 0; all && i < n; i++)
-        all[i] = (scored){j->scores[i], i};
-    if (all)
-        qsort(all, (size_t)n, sizeof *all, by_score);
-    for (int32_t i = 0; all && j->order && i < n; i++)
-        j->order[i] = all[i].index;
-    free(all);
-    return all && j->order ? CLI_GO_ON : cli_fail(CLI_FAILED, "rerank: out of host memory");
-}
-
 static int score(job *j, const rerank_options *o, const char *query)
 {
     clef_error err = {0};
     j->scores = malloc((size_t)j->documents.n * sizeof *j->scores);
-    if (!j->scores)
+    j->ranked = malloc((size_t)j->documents.n * sizeof *j->ranked);
+    if (!j->scores || !j->ranked)
         return cli_fail(CLI_FAILED, "rerank: out of host memory");
     const clef_status status = clef_rerank(j->ranker, (clef_span){query, strlen(query)}, j->documents.spans,
                                            j->documents.n, !o->refuse, j->scores, &j->stats, &err);
@@ -109,7 +81,8 @@ static int score(job *j, const rerank_options *o, const char *query)
         fprintf(stderr,
                 "clef: %" PRId32 " of %" PRId32 " documents were cut to the model's %" PRId32 " tokens\n",
                 j->stats.n_cut, j->documents.n, clef_ranker_describe(j->ranker).max_tokens);
-    return sort_scores(j);
+    clef_rank_sort(j->scores, j->documents.n, j->ranked);
+    return CLI_GO_ON;
 }
 
 /* ---- output ----------------------------------------------------------------------------------- */
@@ -117,8 +90,8 @@ static int score(job *j, const rerank_options *o, const char *query)
 static void print_text(const job *j, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
-        const clef_span *d = &j->documents.spans[j->order[i]];
-        printf("%.6f\t%" PRId32 "\t%.*s\n", (double)j->scores[j->order[i]], j->order[i], (int)d->n_bytes,
+        const clef_span *d = &j->documents.spans[j->ranked[i].index];
+        printf("%.6f\t%" PRId32 "\t%.*s\n", (double)j->ranked[i].score, j->ranked[i].index, (int)d->n_bytes,
                d->text);
     }
 }
@@ -130,8 +103,8 @@ static void print_json(const job *j, int32_t n)
     printf(", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}, \"results\": [",
            j->stats.n_tokens, j->stats.n_tokens);
     for (int32_t i = 0; i < n; i++)
-        printf("%s{\"index\": %" PRId32 ", \"relevance_score\": %.9g}", i ? ", " : "", j->order[i],
-               (double)j->scores[j->order[i]]);
+        printf("%s{\"index\": %" PRId32 ", \"relevance_score\": %.9g}", i ? ", " : "", j->ranked[i].index,
+               (double)j->ranked[i].score);
     puts("]}");
 }
 
@@ -155,7 +128,7 @@ static int rerank_run(const void *options, int32_t n_args, char **args)
     clef_model_close(j.model);
     cli_lines_finish(&j.documents);
     free(j.scores);
-    free(j.order);
+    free(j.ranked);
     return rc;
 }
 

@@ -87,22 +87,11 @@ static void prepare(void *user)
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-typedef struct scored {
-    double score;
-    int32_t index;
-} scored;
-
-static int by_score(const void *a, const void *b)
-{
-    const scored *x = a, *y = b;
-    return x->score != y->score ? (x->score < y->score ? 1 : -1)
-                                : (x->index > y->index) - (x->index < y->index);
-}
-
-static json_t *result_of(const serve_rows *w, const scored *one)
+static json_t *result_of(const serve_rows *w, const clef_ranked *one, int is_bounded)
 {
     const char *score = w->p.texts ? "score" : "relevance_score";
-    json_t *o = json_pack("{s:i, s:f}", "index", (int)one->index, score, one->score);
+    const double x = (double)one->score;
+    json_t *o = json_pack("{s:i, s:f}", "index", (int)one->index, score, is_bounded ? 1 / (1 + exp(-x)) : x);
     const json_t *list = w->p.texts ? w->p.texts : w->p.documents,
                  *text = text_of(json_array_get(list, (size_t)one->index));
     if (w->p.return_documents && w->p.texts)
@@ -124,24 +113,32 @@ static json_t *meta_of(const serve_rows *w)
     return meta;
 }
 
+/* The best documents; NULL: no memory. */
+static json_t *results_of(const serve_rows *w)
+{
+    const int is_bounded = serve_engine_describe(w->r->s->engine).ranking.is_bounded && !w->p.raw_scores;
+    const int32_t n = w->p.top_n > 0 && w->p.top_n < w->n ? w->p.top_n : w->n;
+    float *scores = malloc((size_t)w->n * sizeof *scores); /* by document */
+    clef_ranked *all = malloc((size_t)w->n * sizeof *all);
+    json_t *results = scores && all ? json_array() : NULL;
+    for (int32_t k = 0; results && k < w->n; k++)
+        scores[w->order[k]] = w->run.out[k];
+    if (results)
+        clef_rank_sort(scores, w->n, all);
+    for (int32_t i = 0; results && i < n; i++)
+        json_array_append_new(results, result_of(w, &all[i], is_bounded));
+    free(scores);
+    free(all);
+    return results;
+}
+
 static void reply(serve_rows *w)
 {
     const serve_model *m = &w->r->s->m;
-    const int is_bounded = serve_engine_describe(w->r->s->engine).ranking.is_bounded && !w->p.raw_scores;
     char id[40] = "rerank-";
-    scored *all = malloc((size_t)w->n * sizeof *all);
-    json_t *results = json_array();
-    for (int32_t k = 0; all && k < w->n; k++) {
-        const double x = (double)w->run.out[k];
-        all[k] = (scored){is_bounded ? 1 / (1 + exp(-x)) : x, w->order[k]};
-    }
-    if (all)
-        qsort(all, (size_t)w->n, sizeof *all, by_score);
-    for (int32_t i = 0; all && i < w->n && (w->p.top_n < 1 || i < w->p.top_n); i++)
-        json_array_append_new(results, result_of(w, &all[i]));
-    free(all);
-    if (w->p.texts) {
-        serve_rows_reply(w, results);
+    json_t *results = results_of(w);
+    if (!results || w->p.texts) {
+        serve_rows_reply(w, results); /* NULL is an error */
         return;
     }
     serve_random_letters(id + strlen(id), 24);

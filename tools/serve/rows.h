@@ -33,7 +33,7 @@ int serve_rows_room(serve_rows *w, size_t n);
 int serve_rows_check(serve_rows *w, int32_t i, const char *path);
 /** Has the engine compute rows of `width` numbers, and waits. */
 int serve_rows_compute(serve_rows *w, int32_t width);
-/** Makes a value the reply; it is freed. */
+/** Makes a value the reply; it is freed. NULL: there was no memory for it. */
 void serve_rows_reply(serve_rows *w, json_t *root);
 int serve_rows_no_memory(serve_request *r);
 int serve_rows_bad(serve_request *r, const char *path, const json_t *value, const char *wanted);
