@@ -4,14 +4,6 @@
 
 static const clef_arch_alias exaone4_names[] = {{"exaone4", "exaone4", 0, 2}, {NULL, NULL, 0, 0}};
 
-static const char *const exaone4_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_ATTENTION,
-    CLEF_HF_QK_NORMS,
-    CLEF_HF_GATED_MLP,
-    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
-    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
-
 void clef__json_exaone4(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_llama_with(f, hp, 10000, 1e-5, 0);
@@ -33,7 +25,7 @@ void clef__exaone4_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_exaone4 = {
     .names = exaone4_names,
-    .weights = {.hf = exaone4_weights},
+    .weights = {.hf = clef__olmo2_weights},
     .hf_prefix = "model.",
     .read_json = clef__json_exaone4,
     .read_gguf = clef__exaone4_read_gguf,

@@ -126,38 +126,19 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
                                .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
 }
 
-const clef_arch clef__arch_gemma = {
-    .names = gemma_names,
-    .weights = {.hf = clef__llama_weights},
-    .hf_prefix = "model.",
-    .hf_norm_offset = 1,
-    .read_json = read_json,
-    .read_gguf = read_gguf,
-    .gguf_activation = CLEF_GELU_TANH,
-    .layer = gemma_layer,
-};
+#define GEMMA(family, list, table)                                                                           \
+    const clef_arch clef__arch_##family = {.names = list,                                                    \
+                                           .weights = {.hf = table},                                         \
+                                           .hf_prefix = "model.",                                            \
+                                           .hf_norm_offset = 1,                                              \
+                                           .read_json = read_json,                                           \
+                                           .read_gguf = read_gguf,                                           \
+                                           .gguf_activation = CLEF_GELU_TANH,                                \
+                                           .layer = gemma_layer};
 
-const clef_arch clef__arch_gemma2 = {
-    .names = gemma2_names,
-    .weights = {.hf = gemma2_weights},
-    .hf_prefix = "model.",
-    .hf_norm_offset = 1,
-    .read_json = read_json,
-    .read_gguf = read_gguf,
-    .gguf_activation = CLEF_GELU_TANH,
-    .layer = gemma_layer,
-};
-
-const clef_arch clef__arch_vaultgemma = {
-    .names = vault_names,
-    .weights = {.hf = vault_weights},
-    .hf_prefix = "model.",
-    .hf_norm_offset = 1,
-    .read_json = read_json,
-    .read_gguf = read_gguf,
-    .gguf_activation = CLEF_GELU_TANH,
-    .layer = gemma_layer,
-};
+GEMMA(gemma, gemma_names, clef__llama_weights)
+GEMMA(gemma2, gemma2_names, gemma2_weights)
+GEMMA(vaultgemma, vault_names, vault_weights)
 
 /* ---- EmbeddingGemma --------------------------------------------------------------------------- */
 

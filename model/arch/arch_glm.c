@@ -6,16 +6,12 @@ static const clef_arch_alias glm_names[] = {{"glm", "chatglm", -1, 151329}, {NUL
 static const clef_arch_alias glm4_names[] = {{"glm4", "glm4", -1, 151329}, {NULL, NULL, 0, 0}};
 
 static const char *const glm_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD, CLEF_HF_NORMS, CLEF_HF_ATTENTION, [CLEF_W_FFN_UP] = "layers.%d.mlp.gate_up_proj",
+    CLEF_HF_DECODER, [CLEF_W_FFN_UP] = "layers.%d.mlp.gate_up_proj",
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"};
 
 static const char *const glm4_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
-    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_self_attn_layernorm",
-    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_mlp_layernorm",
-    [CLEF_W_FFN_UP] = "layers.%d.mlp.gate_up_proj",
+    CLEF_HF_DECODER, [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_self_attn_layernorm",
+    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_mlp_layernorm", [CLEF_W_FFN_UP] = "layers.%d.mlp.gate_up_proj",
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"};
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_QKV, "blk.%d.attn_qkv"}, {0, NULL}};

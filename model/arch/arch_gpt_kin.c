@@ -53,17 +53,6 @@ static const char *const persimmon_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT_NORM] = "final_layernorm",
     [CLEF_W_OUT] = "lm_head"};
 
-static const char *const codegen_weights[CLEF_N_ROLES] = {[CLEF_W_EMBED] = "wte",
-                                                          [CLEF_W_ATTN_NORM] = "h.%d.ln_1",
-                                                          [CLEF_W_ATTN_Q] = "h.%d.attn.q_proj",
-                                                          [CLEF_W_ATTN_K] = "h.%d.attn.k_proj",
-                                                          [CLEF_W_ATTN_V] = "h.%d.attn.v_proj",
-                                                          [CLEF_W_ATTN_OUT] = "h.%d.attn.out_proj",
-                                                          [CLEF_W_FFN_UP] = "h.%d.mlp.fc_in",
-                                                          [CLEF_W_FFN_DOWN] = "h.%d.mlp.fc_out",
-                                                          [CLEF_W_OUT_NORM] = "ln_f",
-                                                          [CLEF_W_OUT] = "lm_head"};
-
 static const char *const mpt_weights[CLEF_N_ROLES] = {[CLEF_W_EMBED] = "wte",
                                                       [CLEF_W_ATTN_NORM] = "blocks.%d.norm_1",
                                                       [CLEF_W_ATTN_QKV] = "blocks.%d.attn.Wqkv",
@@ -264,12 +253,13 @@ static void mpt_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 /* ---- the families ----------------------------------------------------------------------------- */
 
-#define KIN(family, ...)                                                                                     \
+#define KIN_OF(family, table, ...)                                                                           \
     const clef_arch clef__arch_##family = {.names = family##_names,                                          \
-                                           .weights = {.hf = family##_weights},                              \
+                                           .weights = {.hf = table},                                         \
                                            .layer_norms = 1,                                                 \
                                            .read_json = family##_read_json,                                  \
                                            __VA_ARGS__};
+#define KIN(family, ...) KIN_OF(family, family##_weights, __VA_ARGS__)
 
 KIN(bigcode, .hf_prefix = "transformer.", .hf_grouped = 1, .build = learned_build, .read_gguf = without_rope,
     .gguf_activation = CLEF_GELU_TANH)
@@ -283,5 +273,5 @@ KIN(persimmon, .hf_prefix = "model.", .hf_grouped = 1, .layer = clef__plain_laye
     .gguf_activation = CLEF_RELU2)
 KIN(mpt, .hf_prefix = "transformer.", .build = mpt_build, .read_gguf = mpt_read_gguf,
     .gguf_activation = CLEF_GELU)
-KIN(codegen, .hf_prefix = "transformer.", .written_as = "gptj", .joins = codegen_joins,
-    .layer = parallel_layer, .gguf_pairing = CLEF_ROPE_INTERLEAVED, .gguf_activation = CLEF_GELU_TANH)
+KIN_OF(codegen, clef__gptj_weights, .hf_prefix = "transformer.", .written_as = "gptj", .joins = codegen_joins,
+       .layer = parallel_layer, .gguf_pairing = CLEF_ROPE_INTERLEAVED, .gguf_activation = CLEF_GELU_TANH)

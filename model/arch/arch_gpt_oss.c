@@ -10,9 +10,7 @@ static const clef_arch_alias gpt_oss_names[] = {{"gpt_oss", "gpt-oss", -1, -1}, 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
 
 static const char *const gpt_oss_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     [CLEF_W_ATTN_SINKS] = "layers.%d.self_attn.sinks",
     [CLEF_W_ROUTER] = "layers.%d.mlp.router",
     [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",

@@ -4,7 +4,7 @@
 
 static const clef_arch_alias gptj_names[] = {{"gptj", "gptj", 50256, 50256}, {NULL, NULL, 0, 0}};
 
-static const char *const gptj_weights[CLEF_N_ROLES] = {
+const char *const clef__gptj_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = "wte",
     [CLEF_W_ATTN_NORM] = "h.%d.ln_1",
     [CLEF_W_ATTN_Q] = "h.%d.attn.q_proj",
@@ -36,7 +36,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 const clef_arch clef__arch_gptj = {
     .names = gptj_names,
-    .weights = {.hf = gptj_weights},
+    .weights = {.hf = clef__gptj_weights},
     .hf_prefix = "transformer.",
     .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .layer_norms = 1,

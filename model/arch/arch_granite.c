@@ -40,26 +40,26 @@ const clef_arch clef__arch_granite = {
 
 /* ---- with experts ---------------------------------------------------------------------------- */
 
-static const char *const granite_moe_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
-    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.router.layer",
-    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.gate_linear",
-    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.up_linear",
-    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.output_linear",
-    [CLEF_W_SHARED_GATE] = "layers.%d.shared_mlp.gate_linear",
-    [CLEF_W_SHARED_UP] = "layers.%d.shared_mlp.up_linear",
-    [CLEF_W_SHARED_DOWN] = "layers.%d.shared_mlp.output_linear"};
+#define EXPERTS                                                                                              \
+    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.router.layer",                                             \
+    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.gate_linear",                                         \
+    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.up_linear",                                             \
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.output_linear",                                       \
+    [CLEF_W_SHARED_GATE] = "layers.%d.shared_mlp.gate_linear",                                               \
+    [CLEF_W_SHARED_UP] = "layers.%d.shared_mlp.up_linear",                                                   \
+    [CLEF_W_SHARED_DOWN] = "layers.%d.shared_mlp.output_linear"
+static const char *const granite_moe_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER, EXPERTS};
 
 #define IN "block_sparse_moe.input_linear.weight"
 #define OUT "block_sparse_moe.output_linear.weight"
-static const clef_join_rule granite_moe_joins[] = {
-    {&clef__join_half, IN, OUT, "block_sparse_moe.gate_linear.weight", 0, 2},
-    {&clef__join_half, IN, OUT, "block_sparse_moe.up_linear.weight", 1, 2},
-    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.gate_linear.weight", 0, 2},
-    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.up_linear.weight", 1, 2},
-    {NULL, NULL, NULL, NULL, 0, 0}};
+#define EXPERT_JOINS                                                                                         \
+    {&clef__join_half, IN, OUT, "block_sparse_moe.gate_linear.weight", 0, 2},                                \
+        {&clef__join_half, IN, OUT, "block_sparse_moe.up_linear.weight", 1, 2},                              \
+        {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.gate_linear.weight", 0, 2},   \
+    {                                                                                                        \
+        &clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.up_linear.weight", 1, 2        \
+    }
+static const clef_join_rule granite_moe_joins[] = {EXPERT_JOINS, {NULL, NULL, NULL, NULL, 0, 0}};
 
 static void granite_moe_read_json(clef_json_fields *f, clef_hparams *hp)
 {
@@ -97,47 +97,18 @@ static const char *const granite_varied[] = {"attention.head_count_kv", NULL};
 
 /* Without experts the shared expert is the feed-forward. */
 static const char *const granite_hybrid_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_MAMBA("mamba"),
-    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.router.layer",
-    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.gate_linear",
-    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.up_linear",
-    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.output_linear",
-    [CLEF_W_SHARED_GATE] = "layers.%d.shared_mlp.gate_linear",
-    [CLEF_W_SHARED_UP] = "layers.%d.shared_mlp.up_linear",
-    [CLEF_W_SHARED_DOWN] = "layers.%d.shared_mlp.output_linear",
+    EXPERTS,
     [CLEF_W_FFN_GATE] = "layers.%d.shared_mlp.gate_linear",
     [CLEF_W_FFN_UP] = "layers.%d.shared_mlp.up_linear",
     [CLEF_W_FFN_DOWN] = "layers.%d.shared_mlp.output_linear"};
 
 static const clef_join_rule granite_hybrid_joins[] = {
-    {&clef__join_half, IN, OUT, "block_sparse_moe.gate_linear.weight", 0, 2},
-    {&clef__join_half, IN, OUT, "block_sparse_moe.up_linear.weight", 1, 2},
-    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.gate_linear.weight", 0, 2},
-    {&clef__join_rows, "shared_mlp.input_linear.weight", NULL, "shared_mlp.up_linear.weight", 1, 2},
-    {&clef__join_rates, ".A_log", NULL, ".rates", 0, 1},
-    {NULL, NULL, NULL, NULL, 0, 0}};
-
-static clef_value *granite_hybrid_layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(
-        b, x, clef__layer_is_linear(b->hp, b->layer) ? clef__mamba : clef__layer_attention,
-        b->hp->n_experts > 0 ? clef__experts_or_gated : clef__gated_feed_forward);
-}
+    EXPERT_JOINS, {&clef__join_rates, ".A_log", NULL, ".rates", 0, 1}, {NULL, NULL, NULL, NULL, 0, 0}};
 
 static void granite_hybrid_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    static const clef_mamba_keys keys = {"mamba_n_heads",
-                                         "mamba_d_head",
-                                         "mamba_n_groups",
-                                         "mamba_d_state",
-                                         "mamba_d_conv",
-                                         "mamba_expand",
-                                         0,
-                                         1,
-                                         256};
     static const char *const mambas[] = {"mamba", "linear_attention", NULL};
     const char *positions = clef__json_string(f, "position_embedding_type", "");
     granite_read_json(f, hp);
@@ -154,7 +125,7 @@ static void granite_hybrid_read_json(clef_json_fields *f, clef_hparams *hp)
     }
     if (!positions || strcmp(positions, "rope") != 0)
         hp->rope.dims = 0;
-    clef__json_mamba(f, hp, &keys);
+    clef__json_mamba(f, hp, &clef__mamba_usual_keys);
     if (!clef__json_linear_layers(f, hp, mambas))
         for (int32_t i = 0; i < hp->n_layers; i++)
             clef__set_linear(hp, i);
@@ -183,5 +154,5 @@ const clef_arch clef__arch_granite_hybrid = {
     .joins = granite_hybrid_joins,
     .read_json = granite_hybrid_read_json,
     .read_gguf = granite_hybrid_read_gguf,
-    .layer = granite_hybrid_layer,
+    .layer = clef__mamba_layer,
 };

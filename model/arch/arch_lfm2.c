@@ -87,15 +87,8 @@ static void read_experts(clef_json_fields *f, clef_hparams *hp)
 static void read_older_types(clef_json_fields *f, clef_hparams *hp)
 {
     const json_t *list = clef__json_get(f, "full_attn_idxs");
-    if (!json_is_array(list))
-        return;
-    for (int32_t i = 0; i < hp->n_layers; i++) {
-        size_t k = 0;
-        while (k < json_array_size(list) && json_integer_value(json_array_get(list, k)) != i)
-            k++;
-        if (k == json_array_size(list))
-            clef__set_linear(hp, i);
-    }
+    if (json_is_array(list))
+        clef__linear_but(hp, list);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -18,9 +18,7 @@ static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2},
 static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
 
 const char *const clef__llama_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_QK_NORMS,
     CLEF_HF_GATED_MLP,
     [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
@@ -29,10 +27,7 @@ const char *const clef__llama_weights[CLEF_N_ROLES] = {
     [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj"};
 
 static const char *const mixtral_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
-    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
+    CLEF_HF_DECODER, [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
     [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.experts.*.w1",
     [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.experts.*.w3",
     [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.experts.*.w2"};

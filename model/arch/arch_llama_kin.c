@@ -21,11 +21,7 @@ static const clef_arch_alias hunyuan_names[] = {{"hunyuan_v1_dense", "hunyuan-de
                                                 {NULL, NULL, 0, 0}};
 
 static const char *const hunyuan_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
-    CLEF_HF_GATED_MLP,
-    [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.query_layernorm",
+    CLEF_HF_DECODER, CLEF_HF_GATED_MLP, [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.query_layernorm",
     [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.key_layernorm"};
 
 static void arcee_read_json(clef_json_fields *f, clef_hparams *hp)

@@ -113,25 +113,8 @@ const clef_arch clef__arch_mamba2 = {
 
 /* ---- Bamba -------------------------------------------------------------------------------------- */
 
-static clef_value *bamba_layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(
-        b, x, clef__layer_is_linear(b->hp, b->layer) ? clef__mamba : clef__layer_attention,
-        clef__gated_feed_forward);
-}
-
 static void bamba_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    static const clef_mamba_keys keys = {"mamba_n_heads",
-                                         "mamba_d_head",
-                                         "mamba_n_groups",
-                                         "mamba_d_state",
-                                         "mamba_d_conv",
-                                         "mamba_expand",
-                                         0,
-                                         1,
-                                         256};
-    const json_t *list = clef__json_get(f, "attn_layer_indices");
     clef__json_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
@@ -139,14 +122,8 @@ static void bamba_read_json(clef_json_fields *f, clef_hparams *hp)
     if (hp->activation != CLEF_SILU)
         clef__json_refuse(f, "hidden_act other than silu is not supported");
     clef__json_partial_rope(f, hp, 10000, 0.5);
-    clef__json_mamba(f, hp, &keys);
-    for (int32_t i = 0; i < hp->n_layers; i++) {
-        size_t k = 0;
-        while (k < json_array_size(list) && json_integer_value(json_array_get(list, k)) != i)
-            k++;
-        if (k == json_array_size(list))
-            clef__set_linear(hp, i);
-    }
+    clef__json_mamba(f, hp, &clef__mamba_usual_keys);
+    clef__linear_but(hp, clef__json_get(f, "attn_layer_indices"));
 }
 
 const clef_arch clef__arch_bamba = {
@@ -158,7 +135,7 @@ const clef_arch clef__arch_bamba = {
     .gguf_varied = varied,
     .joins = clef__mamba_joins,
     .read_json = bamba_read_json,
-    .layer = bamba_layer,
+    .layer = clef__mamba_layer,
 };
 
 /* ---- Nemotron-H --------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
-static const clef_arch_alias glm_names[] = {
+static const clef_arch_alias glm4_moe_names[] = {
     {"glm4_moe", "glm4moe", -1, -1}, {"solar_open", NULL, -1, -1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias dots1_names[] = {{"dots1", "dots1", -1, -1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias minimax_names[] = {{"minimax_m2", "minimax-m2", 200034, 200020},
@@ -21,9 +21,7 @@ static const clef_arch_alias hy3_names[] = {{"hy_v3", "hy_v3", -1, -1}, {NULL, N
 static const clef_arch_alias ernie_moe_names[] = {{"ernie4_5_moe", "ernie4_5-moe", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias exaone_moe_names[] = {{"exaone_moe", "exaone-moe", 1, 53}, {NULL, NULL, 0, 0}};
 
-static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
-                                                        CLEF_HF_NORMS,
-                                                        CLEF_HF_ATTENTION,
+static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_DECODER,
                                                         CLEF_HF_QK_NORMS,
                                                         CLEF_HF_GATED_MLP,
                                                         CLEF_HF_EXPERTS,
@@ -32,9 +30,7 @@ static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
                                                         [CLEF_W_ROUTER_BIAS] =
                                                             "layers.%d.mlp.gate.e_score_correction_bias"};
 
-static const char *const exaone_weights[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
-                                                         CLEF_HF_NORMS,
-                                                         CLEF_HF_ATTENTION,
+static const char *const exaone_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER,
                                                          CLEF_HF_QK_NORMS,
                                                          CLEF_HF_GATED_MLP,
                                                          CLEF_HF_EXPERTS,
@@ -44,9 +40,7 @@ static const char *const exaone_weights[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
                                                              "layers.%d.mlp.e_score_correction_bias"};
 
 static const char *const ernie_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_GATED_MLP,
     CLEF_HF_EXPERTS,
     CLEF_HF_SHARED_EXPERT("shared_experts"),
@@ -54,9 +48,7 @@ static const char *const ernie_weights[CLEF_N_ROLES] = {
     [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.moe_statics.e_score_correction_bias"};
 
 static const char *const minimax_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_QK_NORMS,
     [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
     [CLEF_W_ROUTER_BIAS] = "layers.%d.block_sparse_moe.e_score_correction_bias",
@@ -80,18 +72,14 @@ static const char *const afmoe_weights[CLEF_N_ROLES] = {
     [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.expert_bias"};
 
 static const char *const hunyuan_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_EXPERTS,
     CLEF_HF_SHARED_EXPERT("shared_mlp"),
     [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.query_layernorm",
     [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.key_layernorm",
     [CLEF_W_ROUTER] = "layers.%d.mlp.gate.wg"};
 
-static const char *const hy3_weights[CLEF_N_ROLES] = {CLEF_HF_EMBED_AND_HEAD,
-                                                      CLEF_HF_NORMS,
-                                                      CLEF_HF_ATTENTION,
+static const char *const hy3_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER,
                                                       CLEF_HF_QK_NORMS,
                                                       CLEF_HF_GATED_MLP,
                                                       CLEF_HF_EXPERTS,
@@ -109,27 +97,19 @@ static void sigmoid_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     clef__key_routed(k, hp, CLEF_ROUTER_SIGMOID_NORMED);
 }
 
-static void glm_read_json(clef_json_fields *f, clef_hparams *hp)
+static void glm4_moe_read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    static const clef_routed_keys glm = {.n_experts = 128,
-                                         .n_used = 8,
-                                         .n_shared = 1,
-                                         .d_ff_expert = 1408,
-                                         .expert_scale = 1,
-                                         .is_normed = 1,
-                                         .n_groups = 1,
-                                         .n_groups_used = 1},
-                                  solar = {.n_experts = 128,
-                                           .n_used = 8,
-                                           .n_shared = 1,
-                                           .d_ff_expert = 1280,
-                                           .expert_scale = 1,
-                                           .is_normed = 1,
-                                           .n_groups = 1,
-                                           .n_groups_used = 1};
     const int is_glm = strcmp(hp->arch, "glm4_moe") == 0;
     clef__json_llama_with(f, hp, is_glm ? 10000 : 1000000, 1e-5, is_glm ? 0.5 : 0);
-    clef__json_routed(f, hp, is_glm ? &glm : &solar);
+    const clef_routed_keys keys = {.n_experts = 128,
+                                   .n_used = 8,
+                                   .n_shared = 1,
+                                   .d_ff_expert = is_glm ? 1408 : 1280,
+                                   .expert_scale = 1,
+                                   .is_normed = 1,
+                                   .n_groups = 1,
+                                   .n_groups_used = 1};
+    clef__json_routed(f, hp, &keys);
 }
 
 static void dots1_read_json(clef_json_fields *f, clef_hparams *hp)
@@ -290,27 +270,11 @@ static void exaone_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
                                            .hf_prefix = "model.",                                            \
                                            .read_json = family##_read_json,                                  \
                                            .layer = clef__llama_layer,                                       \
-                                           .weights = {.hf = table},                                         \
+                                           .weights.hf = table,                                              \
                                            __VA_ARGS__};
 
-const clef_arch clef__arch_glm4_moe = {
-    .names = glm_names,
-    .hf_prefix = "model.",
-    .weights = {.hf = deepseek_like, .gguf = glm_gguf_names},
-    .read_json = glm_read_json,
-    .read_gguf = sigmoid_read_gguf,
-    .layer = clef__llama_layer,
-};
-
-const clef_arch clef__arch_hy3 = {
-    .names = hy3_names,
-    .hf_prefix = "model.",
-    .weights = {.hf = hy3_weights, .gguf = hy3_gguf_names},
-    .read_json = hy3_read_json,
-    .read_gguf = sigmoid_read_gguf,
-    .layer = clef__llama_layer,
-};
-
+MIXTURE(glm4_moe, deepseek_like, .weights.gguf = glm_gguf_names, .read_gguf = sigmoid_read_gguf)
+MIXTURE(hy3, hy3_weights, .weights.gguf = hy3_gguf_names, .read_gguf = sigmoid_read_gguf)
 MIXTURE(dots1, deepseek_like, .read_gguf = sigmoid_read_gguf)
 MIXTURE(minimax, minimax_weights, .read_gguf = sigmoid_read_gguf, .qk_norms = CLEF_QK_NORM_ALL)
 MIXTURE(afmoe, afmoe_weights, .read_gguf = afmoe_read_gguf)

@@ -9,7 +9,7 @@ static const clef_arch_alias olmo_names[] = {{"olmo", "olmo", -1, 50279}, {NULL,
 static const clef_arch_alias olmoe_names[] = {{"olmoe", "olmoe", -1, 50279}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias olmo2_names[] = {{"olmo2", "olmo2", -1, 50279}, {NULL, NULL, 0, 0}};
 
-static const char *const olmo2_weights[CLEF_N_ROLES] = {
+const char *const clef__olmo2_weights[CLEF_N_ROLES] = {
     CLEF_HF_EMBED_AND_HEAD,
     CLEF_HF_ATTENTION,
     CLEF_HF_QK_NORMS,
@@ -47,7 +47,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_olmo2 = {
     .names = olmo2_names,
-    .weights = {.hf = olmo2_weights},
+    .weights = {.hf = clef__olmo2_weights},
     .hf_prefix = "model.",
     .qk_norms = CLEF_QK_NORM_ALL,
     .read_json = read_json,
@@ -71,7 +71,7 @@ static void olmo3_read_json(clef_json_fields *f, clef_hparams *hp)
 
 const clef_arch clef__arch_olmo3 = {
     .names = olmo3_names,
-    .weights = {.hf = olmo2_weights},
+    .weights = {.hf = clef__olmo2_weights},
     .hf_prefix = "model.",
     .qk_norms = CLEF_QK_NORM_ALL,
     .read_json = olmo3_read_json,

@@ -27,24 +27,16 @@ static const clef_arch_alias qwen3_vl_names[] = {{"qwen3_vl_text", "qwen3vl", -1
 static const clef_arch_alias qwen3_vl_moe_names[] = {{"qwen3_vl_moe_text", "qwen3vlmoe", -1, -1},
                                                      {NULL, NULL, 0, 0}};
 
-static const char *const qwen2_moe_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
-    CLEF_HF_GATED_MLP,
-    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
-    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
-    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
-    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj",
-    [CLEF_W_SHARED_ROUTER] = "layers.%d.mlp.shared_expert_gate",
-    [CLEF_W_SHARED_GATE] = "layers.%d.mlp.shared_expert.gate_proj",
-    [CLEF_W_SHARED_UP] = "layers.%d.mlp.shared_expert.up_proj",
-    [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_expert.down_proj"};
+static const char *const qwen2_moe_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER,
+                                                            CLEF_HF_GATED_MLP,
+                                                            [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+                                                            CLEF_HF_EXPERTS,
+                                                            CLEF_HF_SHARED_EXPERT("shared_expert"),
+                                                            [CLEF_W_SHARED_ROUTER] =
+                                                                "layers.%d.mlp.shared_expert_gate"};
 
 static const char *const qwen3_vl_moe_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     CLEF_HF_QK_NORMS,
     CLEF_HF_GATED_MLP,
     [CLEF_W_ROUTER] = "layers.%d.mlp.gate",

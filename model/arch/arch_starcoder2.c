@@ -6,9 +6,7 @@ static const clef_arch_alias starcoder2_names[] = {{"starcoder2", "starcoder2", 
                                                    {NULL, NULL, 0, 0}};
 
 static const char *const starcoder2_weights[CLEF_N_ROLES] = {
-    CLEF_HF_EMBED_AND_HEAD,
-    CLEF_HF_NORMS,
-    CLEF_HF_ATTENTION,
+    CLEF_HF_DECODER,
     [CLEF_W_FFN_UP] = "layers.%d.mlp.c_fc",
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.c_proj",
 };

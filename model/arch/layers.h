@@ -101,14 +101,19 @@ void clef__set_linear(clef_hparams *hp, int32_t layer);
 /** Reads layer_types, of which those with a type of `names` (ends with NULL) have a memory. Returns 0 when
  *  the key is absent. */
 int  clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *const *names);
+/** All layers but those of a list of numbers have a memory. */
+void clef__linear_but(clef_hparams *hp, const json_t *list);
 /** The mixer of Mamba 2: [B, T, d] -> [B, T, d]. */
 clef_value *clef__mamba(clef_builder *b, clef_value *x);
+/** A layer whose mixer is that, or attention, with experts or a gated feed-forward. */
+clef_value *clef__mamba_layer(clef_builder *b, clef_value *x);
 /** The keys of its sizes in a config.json, and the defaults of absent ones; missing_head_dim 0: what makes
  *  the heads together `expand` times as wide as the model. */
 typedef struct clef_mamba_keys {
     const char *heads, *head_dim, *groups, *state, *taps, *expand;
     int32_t     missing_head_dim, missing_groups, missing_state;
 } clef_mamba_keys;
+extern const clef_mamba_keys clef__mamba_usual_keys;
 void clef__json_mamba(clef_json_fields *f, clef_hparams *hp, const clef_mamba_keys *keys);
 void clef__key_mamba(clef_gguf_keys *k, clef_hparams *hp);
 /** Its stored logarithms of the rates. */

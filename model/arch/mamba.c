@@ -117,3 +117,20 @@ void clef__key_mamba(clef_gguf_keys *k, clef_hparams *hp)
                        "and that a multiple of ssm.group_count %d",
                        k->file, k->arch, inner, hp->linear_n_v_heads, hp->linear_n_k_heads);
 }
+
+clef_value *clef__mamba_layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(
+        b, x, clef__layer_is_linear(b->hp, b->layer) ? clef__mamba : clef__layer_attention,
+        b->hp->n_experts > 0 ? clef__experts_or_gated : clef__gated_feed_forward);
+}
+
+const clef_mamba_keys clef__mamba_usual_keys = {"mamba_n_heads",
+                                                "mamba_d_head",
+                                                "mamba_n_groups",
+                                                "mamba_d_state",
+                                                "mamba_d_conv",
+                                                "mamba_expand",
+                                                0,
+                                                1,
+                                                256};

@@ -54,6 +54,17 @@ static int is_listed(const char *const *names, const char *type)
     return *names != NULL;
 }
 
+void clef__linear_but(clef_hparams *hp, const json_t *list)
+{
+    for (int32_t i = 0; i < hp->n_layers; i++) {
+        size_t k = 0;
+        while (k < json_array_size(list) && json_integer_value(json_array_get(list, k)) != i)
+            k++;
+        if (k == json_array_size(list))
+            clef__set_linear(hp, i);
+    }
+}
+
 int clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *const *names)
 {
     static const char attention[] = "attention";

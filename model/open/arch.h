@@ -44,6 +44,7 @@ typedef struct clef_weight_names {
     [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.q_norm", [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.k_norm"
 #define CLEF_HF_NORMS                                                                                        \
     [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm", [CLEF_W_FFN_NORM] = "layers.%d.post_attention_layernorm"
+#define CLEF_HF_DECODER CLEF_HF_EMBED_AND_HEAD, CLEF_HF_NORMS, CLEF_HF_ATTENTION
 #define CLEF_HF_EXPERTS                                                                                      \
     [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",                                              \
     [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",                                                  \
@@ -194,7 +195,8 @@ void clef__exaone4_read_gguf(clef_gguf_keys *k, clef_hparams *hp);
 void clef__json_hunyuan(clef_json_fields *f, clef_hparams *hp);
 /** Llama's names, keys of config.json (theta: of an absent rope_theta) and reader of GGUF's keys, which many
  *  families use. The last one says that the weights of a token's experts are normed. */
-extern const char *const clef__llama_weights[CLEF_N_ROLES];
+extern const char *const clef__llama_weights[CLEF_N_ROLES], *const clef__olmo2_weights[CLEF_N_ROLES],
+    *const clef__gptj_weights[CLEF_N_ROLES];
 void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta);
 /** The same with another default of rms_norm_eps, and RoPE of a part of each head (partial: by default; 0: of
  *  whole heads). */
