@@ -42,24 +42,36 @@ const clef_arch *clef__arch_find(const char *name, int is_gguf)
     return NULL;
 }
 
+/* Appends the names that begin as this one does, and counts all of the format. */
+static int32_t list_alike(const char *name, int is_gguf, char *out, size_t capacity)
+{
+    enum { ALIKE = 3 }; /* first letters */
+    size_t n = 0;
+    int32_t n_all = 0;
+    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+        for (const clef_arch_alias *one = archs[a]->names; one->hf || one->gguf; one++) {
+            const char *text = is_gguf ? one->gguf : one->hf;
+            n_all += text != NULL;
+            if (text && strncmp(text, name, ALIKE) == 0 && n + strlen(text) + 2 < capacity)
+                n += (size_t)snprintf(out + n, capacity - n, " %s", text);
+        }
+    return n_all;
+}
+
 clef_status clef__arch_unknown(const char *name, int is_gguf, const char *file, clef_error *err)
 {
-    char known[768] = "";
-    size_t n = 0;
+    char alike[512] = "";
     if (is_gguf && strcmp(name, "clef") == 0)
         return clef__fail(
             err, CLEF_E_UNSUPPORTED,
             "%s: general.architecture is clef, a decision model of llama.cpp that shares the name "
             "of this program: it is not supported",
             file);
-    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-        for (const clef_arch_alias *one = archs[a]->names; one->hf || one->gguf; one++) {
-            const char *text = is_gguf ? one->gguf : one->hf;
-            if (text && n + strlen(text) + 2 < sizeof known)
-                n += (size_t)snprintf(known + n, sizeof known - n, " %s", text);
-        }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file,
-                      name[0] ? name : "\"\"", known);
+    const int32_t n = list_alike(name, is_gguf, alike, sizeof alike);
+    return clef__fail(
+        err, CLEF_E_UNSUPPORTED,
+        "%s: architecture %.40s is not supported%s%s (docs/models.md lists the %d names that are)", file,
+        name[0] ? name : "\"\"", alike[0] ? "; names like it are:" : "", alike, (int)n);
 }
 
 /* ---- names of weights ------------------------------------------------------------------------ */

@@ -107,18 +107,20 @@ TEST(files)
     clef__os_remove(temp_path("m.gguf"));
 }
 
-/* A file lists the names of its own format alone. */
+/* The message has the names that begin alike, of the file's own format alone. */
 TEST(names)
 {
     clef_error folder = {0}, gguf = {0};
-    assert_int_equal(clef__arch_unknown("x", 0, "f", &folder), CLEF_E_UNSUPPORTED);
-    assert_int_equal(clef__arch_unknown("x", 1, "f", &gguf), CLEF_E_UNSUPPORTED);
+    assert_int_equal(clef__arch_unknown("gpt_x", 0, "f", &folder), CLEF_E_UNSUPPORTED);
+    assert_int_equal(clef__arch_unknown("gpt_x", 1, "f", &gguf), CLEF_E_UNSUPPORTED);
+    assert_non_null(strstr(folder.text, "gpt_x is not supported; names like it are: gpt2 "));
     assert_non_null(strstr(folder.text, " gpt_neox "));
     assert_null(strstr(folder.text, " gptneox "));
-    assert_non_null(strstr(folder.text, " t5"));
+    assert_null(strstr(folder.text, "llama"));
     assert_non_null(strstr(gguf.text, " gptneox "));
     assert_null(strstr(gguf.text, " gpt_neox "));
-    assert_non_null(strstr(gguf.text, " t5"));
+    assert_int_equal(clef__arch_unknown("x", 0, "f", &folder), CLEF_E_UNSUPPORTED);
+    assert_non_null(strstr(folder.text, "x is not supported (docs/models.md lists the "));
 }
 
 TESTS(make_temp_dir, remove_temp_dir)
