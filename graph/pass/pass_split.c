@@ -151,8 +151,7 @@ clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error
     uint64_t most = clef__panel_most_bytes(max_alloc_bytes);
     int needed = 0;
     for (int32_t i = 0; i < g->n_values; i++)
-        needed |= g->values[i]->kind == CLEF_WEIGHT &&
-                  (uint64_t)clef__bytes(g->values[i], NULL) > most / 2;
+        needed |= g->values[i]->kind == CLEF_WEIGHT && (uint64_t)clef__bytes(g->values[i], NULL) > most / 2;
     if (!needed) /* panels are at most twice as large */
         return CLEF_OK;
     const clef_status s = clef__rewrite(g, split_value, &most, err);

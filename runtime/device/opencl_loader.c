@@ -177,6 +177,8 @@ CALL(clReleaseProgram, (cl_program p), (p))
 CALL(clRetainEvent, (cl_event e), (e))
 CALL(clRetainMemObject, (cl_mem m), (m))
 CALL(clSetKernelArg, (cl_kernel k, cl_uint i, size_t size, const void *value), (k, i, size, value))
+CALL(clSetMemObjectDestructorCallback, (cl_mem m, void(CL_CALLBACK *then)(cl_mem, void *), void *data),
+     (m, then, data))
 CALL(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
 
 /* The first call of any program. */

@@ -334,24 +334,37 @@ static void probe_alignment(clef_device *dev, clef_caps *caps)
     }
 }
 
+enum { HOST_BYTES = 16 << 10, FILE_ALIGN = 32 }; /* weights in a file are aligned to FILE_ALIGN */
+
+static void CL_CALLBACK free_host_memory(cl_mem mem, void *memory)
+{
+    (void)mem;
+    clef__os_free_large(memory, HOST_BYTES + FILE_ALIGN);
+}
+
 /* Returns 1 when a buffer in the host's memory is that memory. A driver that copies it would hold each weight
  * twice. The memory is aligned as weights in a file are; some drivers use whole pages alone in place. The
- * read is for drivers that copy at first use. */
+ * read is for drivers that copy at first use. Intel's runtime still copies into the memory after
+ * clReleaseMemObject has returned; so the driver says when the memory is free. */
 static int host_memory_is_used(clef_device *dev)
 {
-    enum { BYTES = 16 << 10, FILE_ALIGN = 32 };
-    char *memory = clef__os_alloc_large(BYTES + FILE_ALIGN), *host = memory + FILE_ALIGN, is = 0;
+    char *memory = clef__os_alloc_large(HOST_BYTES + FILE_ALIGN), *host = memory + FILE_ALIGN, is = 0;
     static const char after = 1;
     cl_int code;
     if (!memory)
         return 0;
-    cl_mem mem = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, BYTES, host, &code);
-    if (mem && !clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, BYTES - 1, 1, &is, 0, NULL, NULL))
-        (void)clEnqueueWriteBuffer(dev->queue, mem, CL_TRUE, BYTES - 1, 1, &after, 0, NULL, NULL);
-    const int used = host[BYTES - 1] == after;
-    if (mem)
-        clReleaseMemObject(mem);
-    clef__os_free_large(memory, BYTES + FILE_ALIGN);
+    cl_mem mem =
+        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, HOST_BYTES, host, &code);
+    if (!mem || clSetMemObjectDestructorCallback(mem, free_host_memory, memory)) {
+        if (mem)
+            clReleaseMemObject(mem);
+        free_host_memory(NULL, memory);
+        return 0;
+    }
+    if (!clEnqueueReadBuffer(dev->queue, mem, CL_TRUE, HOST_BYTES - 1, 1, &is, 0, NULL, NULL))
+        (void)clEnqueueWriteBuffer(dev->queue, mem, CL_TRUE, HOST_BYTES - 1, 1, &after, 0, NULL, NULL);
+    const int used = host[HOST_BYTES - 1] == after;
+    clReleaseMemObject(mem);
     return used;
 }
 

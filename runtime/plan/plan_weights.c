@@ -52,8 +52,7 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 void clef__plan_weight_ahead(const clef_plan *plan, const clef_value *v)
 {
     const void *data;
-    if (!clef__plan_is_gathered(v) &&
-        !clef__plan_weight_data(plan, v, &data, NULL))
+    if (!clef__plan_is_gathered(v) && !clef__plan_weight_data(plan, v, &data, NULL))
         clef__os_read_ahead(data, (size_t)clef__bytes(v, NULL));
 }
 

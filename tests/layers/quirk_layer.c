@@ -57,8 +57,8 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/layers/layer.h"
 
-#include <CL/cl_ext.h>
 #include "tests/layers/quirk.h"
+#include <CL/cl_ext.h>
 
 #include <stdatomic.h>
 #include <stdint.h>

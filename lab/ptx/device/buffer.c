@@ -184,6 +184,13 @@ static cl_int CL_API_CALL mem_info(cl_mem mem, cl_mem_info what, size_t n, void 
     }
 }
 
+/* A card has memory of its own, for which clef asks for no callback. */
+static cl_int CL_API_CALL set_destructor(cl_mem mem, void(CL_CALLBACK *then)(cl_mem, void *), void *data)
+{
+    (void)mem, (void)then, (void)data;
+    return CL_INVALID_OPERATION;
+}
+
 void ptx_fill_buffer(cl_icd_dispatch *to)
 {
     to->clCreateBuffer = create_buffer;
@@ -191,4 +198,5 @@ void ptx_fill_buffer(cl_icd_dispatch *to)
     to->clRetainMemObject = retain_mem;
     to->clReleaseMemObject = release_mem;
     to->clGetMemObjectInfo = mem_info;
+    to->clSetMemObjectDestructorCallback = set_destructor;
 }
