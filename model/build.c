@@ -328,6 +328,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     *out = NULL;
     set_defaults(model, &o);
     clef_status s = check_opts(model, &o, err);
+    if (!s && o.pooling) /* what is in files of its own is opened at its first use */
+        s = clef__dense_open((clef_model *)(uintptr_t)model, err);
     if (s)
         return s;
     clef_graph *g = clef_graph_create();
@@ -364,7 +366,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         if (o.train)
             add_loss(&b, result);
         else if (o.pooling)
-            clef_output(g, "embedding", clef__pooled(&b, result, (clef_pooling)o.pooling, o.normalize));
+            clef_output(g, "embedding", clef__embedded(&b, result, &o));
         else if (o.classify)
             clef_output(g, "logits", clef__classified(&b, result));
         else

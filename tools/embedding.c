@@ -9,6 +9,8 @@ const char *const cli_normalize_names[] = {"model", "no", "yes", NULL};
 int cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const char *path)
 {
     clef_error err = {0};
+    if (o->no_prompt && o->prompt_name)
+        return cli_fail(CLI_USAGE, "expected --no-prompt or --prompt-name, not both");
     const cli_place place = {
         .device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet};
     const int rc = cli_model_open(path, &place, &e->progress, &e->model, &e->device);
@@ -19,6 +21,8 @@ int cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const c
         .normalize = (clef_normalize)o->normalize,
         .n_batch = o->n_batch,
         .no_prompt = o->no_prompt,
+        .prompt_name = o->prompt_name,
+        .n_dims = o->n_dims,
         .compile = cli_compile_opts(&o->compile, &e->progress),
     };
     if (clef_embedder_create(e->device, e->model, &opts, &e->embedder, &err) != CLEF_OK)

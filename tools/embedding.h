@@ -9,7 +9,8 @@
 typedef struct cli_embedding_options {
     const char *device;
     cli_split   split;
-    int32_t     pooling, normalize, n_batch, truncate, no_prompt, n_threads, quiet;
+    int32_t     pooling, normalize, n_batch, truncate, no_prompt, n_dims, n_threads, quiet;
+    const char *prompt_name;
     clef_compile_opts compile;
 } cli_embedding_options;
 
@@ -29,6 +30,12 @@ extern const char *const cli_normalize_names[];
      .help = "cut texts that are too long for the model instead of refusing them"},                       \
     {.names = "no-prompt", .type = CLI_SWITCH, .offset = offsetof(options, common.no_prompt),             \
      .help = "leave out the prompt that the model's files put before each text"},                         \
+    {.names = "prompt-name", .type = CLI_TEXT, .value = "NAME",                                           \
+     .offset = offsetof(options, common.prompt_name),                                                     \
+     .help = "put this prompt of the model's files before each text, such as query or document"},         \
+    {.names = "dimensions", .type = CLI_INT, .value = "N", .offset = offsetof(options, common.n_dims),    \
+     .lo = 1, .hi = 1 << 20,                                                                              \
+     .help = "keep the first N numbers of each vector, for models that were trained for it"},             \
     THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options),                         \
     COMPILE_OPTIONS(cli_embedding_options), QUIET_OPTION(cli_embedding_options)
 

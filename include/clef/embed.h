@@ -21,6 +21,10 @@ typedef struct clef_embed_opts {
     clef_normalize    normalize; /* CLEF_NORMALIZE_MODEL: as the model's files say */
     int32_t           n_batch;   /* most texts of a run; 0: 32 */
     int32_t           no_prompt; /* 1: texts as they are, without the prompt of the model's files */
+    const char       *prompt_name; /* NULL: default_prompt_name of the model's files; else another of their
+                                      prompts. Borrowed for the call */
+    int32_t           n_dims;    /* 0: all; else the first n_dims of each vector, which then get length 1 if
+                                    they are normalised (Matryoshka embeddings, arXiv:2205.13147) */
     clef_compile_opts compile;   /* its progress is called between runs too: ("embedding", done, texts) */
 } clef_embed_opts;
 
@@ -37,13 +41,14 @@ typedef struct clef_embedder_info {
 
 typedef struct clef_embedder clef_embedder;
 
-/** Makes an embedder. dev and model are borrowed and must outlive it. Pooling, normalisation and the longest
- *  text come from modules.json, 1_Pooling/config.json and sentence_bert_config.json of a folder, as
- *  sentence-transformers writes them (the longest text else from tokenizer_config.json), the prompt from
- *  default_prompt_name of config_sentence_transformers.json, or from pooling_type of a GGUF file
- *  (normalised, as in llama.cpp). Without these, the embedding is the mean, not normalised, as in
- *  sentence-transformers; for decoders the last token. CLEF_E_ARG (an option out of range), CLEF_E_FORMAT
- *  and CLEF_E_UNSUPPORTED (another module or pooling, which is named), CLEF_E_NOMEM. */
+/** Makes an embedder. dev and model are borrowed and must outlive it. Pooling, dense layers, normalisation
+ *  and the longest text come from modules.json, the folders that it names and sentence_bert_config.json of
+ *  a folder, as sentence-transformers writes them (the longest text else from tokenizer_config.json), the
+ *  prompt from config_sentence_transformers.json; or from pooling_type and the tensors dense_2, dense_3 ...
+ *  of a GGUF file (normalised, as in llama.cpp). Without these, the embedding is the mean, not
+ *  normalised, as in sentence-transformers; for decoders the last token. CLEF_E_ARG (an option out of
+ *  range), CLEF_E_FORMAT, CLEF_E_SHAPE, CLEF_E_NOT_FOUND (a prompt, which is named with those there are; a
+ *  module's file), CLEF_E_UNSUPPORTED (another module or pooling, which is named), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts,
                                           clef_embedder **out, clef_error *err);
 CLEF_API void        clef_embedder_destroy(clef_embedder *embedder);
@@ -73,6 +78,28 @@ CLEF_API clef_status clef_embed_texts(clef_embedder *embedder, const clef_span *
 
 /** a b / (|a| |b|), computed in double; 0 if one of them is 0. */
 CLEF_API double clef_cosine(const float *a, const float *b, int32_t n);
+
+/** Vectors in fewer bits, as quantize_embeddings() of sentence-transformers 6 gives them. A number x becomes
+ *    UINT8    floor((x - least) / step), brought to 0 .. 255, with step = (most - least) / 255, or 1 for 0
+ *    INT8     the same less 128
+ *    UBINARY  a bit, 1 where x > 0; the first of eight is the highest of a byte, and missing ones are 0
+ *    BINARY   the bytes of UBINARY less 128, as signed numbers */
+typedef enum clef_vector_form {
+    CLEF_VECTOR_F32,
+    CLEF_VECTOR_INT8,
+    CLEF_VECTOR_UINT8,
+    CLEF_VECTOR_BINARY,
+    CLEF_VECTOR_UBINARY
+} clef_vector_form;
+
+/** Bytes of a vector of n_dims numbers in that form. */
+CLEF_API size_t clef_vector_bytes(clef_vector_form form, int32_t n_dims);
+/** The least and the most number of each column of rows [n, n_dims], n >= 1: ranges [2, n_dims]. */
+CLEF_API void clef_vector_ranges(const float *rows, int32_t n, int32_t n_dims, float *ranges);
+/** Packs rows [n, n_dims] into out [n, clef_vector_bytes()]. ranges [2, n_dims]: read for INT8 and UINT8;
+ *  what is compared has to have the same ones. */
+CLEF_API void clef_vector_pack(clef_vector_form form, const float *rows, int32_t n, int32_t n_dims,
+                               const float *ranges, void *out);
 
 #ifdef __cplusplus
 }

@@ -267,8 +267,10 @@ typedef struct clef_build_opts {
      * encoder-decoder. */
     int32_t     all_logits;   /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
     int32_t     no_head;      /* 1: no logits, but the hidden states as output hidden_last */
-    clef_pooling pooling;     /* no logits, but an output embedding [B, d] */
-    int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
+    clef_pooling pooling;     /* no logits, but an output embedding [B, d]: the pooled hidden states, through
+                                 the dense layers that the model's files have behind the pooling */
+    int32_t     n_dims;       /* of an embedding, the first n_dims numbers; 0: all */
+    int32_t     normalize;    /* 1: embeddings are then divided by their Euclidean norm */
     int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it
                                  labels tokens */
 

@@ -7,15 +7,46 @@
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
-/* x / max(|x|, 1e-12), as torch.nn.functional.normalize: an RMS norm is sqrt(d) times it. */
-static clef_value *unit_rows(clef_builder *b, clef_value *x)
+/* x / max(|x|, 1e-12), as torch.nn.functional.normalize: an RMS norm is sqrt(n) times it. */
+static clef_value *unit_rows(clef_builder *b, clef_value *x, int32_t n)
 {
-    const float d = (float)b->hp->d_model;
+    const float d = (float)n;
     x = clef_rms_norm(b->g, x, NULL, &(clef_norm_opts){.eps = 1e-24f / d});
     return clef_affine(b->g, x, &(clef_affine_opts){.scale = 1 / sqrtf(d)});
 }
 
-clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize)
+static clef_value *dense_weight(clef_builder *b, const clef_tensor_info *t)
+{
+    return clef_weight(b->g, t->name, t->dtype,
+                       t->rank == 2 ? clef_shape_2(clef_n(t->dims[0]), clef_n(t->dims[1]))
+                                    : clef_shape_1(clef_n(t->dims[0])));
+}
+
+/* act(x W^T + bias) */
+static clef_value *dense_layer(clef_builder *b, clef_value *x, const clef__dense *d)
+{
+    x = clef_matmul(b->g, x, dense_weight(b, &d->weight), NULL, &(clef_matmul_opts){.transpose_b = 1});
+    if (d->bias.data)
+        x = clef_add(b->g, x, dense_weight(b, &d->bias));
+    return d->act ? d->act(b->g, x) : x;
+}
+
+clef_value *clef__embedded(clef_builder *b, clef_value *x, const clef_build_opts *o)
+{
+    int32_t n = b->hp->d_model;
+    x = clef__pooled(b, x, (clef_pooling)o->pooling);
+    for (int32_t i = 0; i < b->model->n_dense; i++) {
+        x = dense_layer(b, x, &b->model->dense[i]);
+        n = b->model->dense[i].n_out;
+    }
+    if (o->n_dims > 0 && o->n_dims < n) {
+        n = o->n_dims;
+        x = clef__part(b, x, 1, 0, n);
+    }
+    return o->normalize ? unit_rows(b, x, n) : x;
+}
+
+clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling)
 {
     clef_graph *g = b->g;
     if (pooling == CLEF_POOL_MEAN)
@@ -25,8 +56,7 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
         x = clef_slice(
             g, x,
             &(clef_slice_opts){.axis = 1, .start = pooling == CLEF_POOL_CLS ? 0 : -1, .size = clef_n(1)});
-    x = clef_reshape(g, x, clef_shape_2(b->B, clef_n(b->hp->d_model)));
-    return normalize ? unit_rows(b, x) : x;
+    return clef_reshape(g, x, clef_shape_2(b->B, clef_n(b->hp->d_model)));
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
@@ -99,8 +129,8 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
     const char *pooling =
         json_string_value(json_object_get(b->model->classifier, "classifier_pooling")); /* ModernBERT's */
     if (f->arch && pooling && strcmp(pooling, "mean") == 0)
-        return clef__pooled(b, x, CLEF_POOL_MEAN, 0);
-    return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST, 0);
+        return clef__pooled(b, x, CLEF_POOL_MEAN);
+    return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST);
 }
 
 /* The last layer, whose number of rows is the number of classes: [labels, d] in folders of all families. */

@@ -164,9 +164,11 @@ clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *
 /** A decoder's layers and last norm, then the logits of the requested positions. */
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
 
-/** The embeddings [B, d] of hidden states x [B, T, d] without padding. normalize: 1 divides each by its
- *  Euclidean norm. */
-clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
+/** One vector of hidden states x [B, T, d] without padding: [B, d]. */
+clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling);
+/** The embeddings of it: the pooled vector through the model's dense layers, which are open, then what o says
+ *  of dimensions and norm. */
+clef_value *clef__embedded(clef_builder *b, clef_value *x, const clef_build_opts *o);
 
 /** The activation in the head of a ModernBERT: its folder's classifier_activation, or GELU. */
 clef_activation clef__classifier_activation(clef_builder *b);

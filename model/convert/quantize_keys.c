@@ -1,5 +1,6 @@
 /* The keys of a quantised file (ggml's docs/gguf.md): copied from another GGUF file, or made from a
  * folder's config. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,14 +393,52 @@ static clef_status put_ranker(const clef_model *m, clef_gguf_writer *w, clef_err
     return CLEF_OK;
 }
 
+/* The parts of config_sentence_transformers.json that an embedder reads. */
+static clef_status put_prompts(const clef_model *m, clef_gguf_writer *w, clef_error *err)
+{
+    static const char *const keys[] = {"prompts", "default_prompt_name", "similarity_fn_name"};
+    json_t *root = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(root, keys[i], json_object_get(m->embedding, keys[i]));
+    char *text = json_dumps(root, JSON_COMPACT);
+    const int has_any = json_object_size(root) > 0;
+    json_decref(root);
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its prompts", m->path);
+    if (has_any)
+        clef__gguf_put_text(w, CLEF_KEY_PROMPTS, text);
+    free(text);
+    return CLEF_OK;
+}
+
+/* llama.cpp's keys of the first two layers, and clef's own where they have activations. */
+static void put_dense(const clef_model *m, clef_gguf_writer *w)
+{
+    char key[96], names[CLEF_MAX_DENSE * 16] = "";
+    int has_any = 0;
+    for (int32_t i = 0; i < m->n_dense; i++) {
+        const clef__dense *d = &m->dense[i];
+        snprintf(key, sizeof key, "%s.dense_%" PRId32 "_feat_in", clef__quantize_arch(&m->hparams), i + 2);
+        clef__gguf_put_u32(w, key, (uint32_t)d->n_in);
+        snprintf(key, sizeof key, "%s.dense_%" PRId32 "_feat_out", clef__quantize_arch(&m->hparams), i + 2);
+        clef__gguf_put_u32(w, key, (uint32_t)d->n_out);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.12s", i ? " " : "", d->act_name);
+        has_any |= d->act != NULL;
+    }
+    if (has_any)
+        clef__gguf_put_text(w, CLEF_KEY_DENSE, names);
+}
+
 /* Writes what clef__embed_config() reads back. If the folder names no pooling, the architecture's default
  * holds. */
 static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_error *err)
 {
-    clef_embedder_info info = {.max_tokens = m->hparams.n_context};
+    clef_embedder_info info = {.n_dims = m->hparams.d_model, .max_tokens = m->hparams.n_context};
     char key[96];
     uint32_t n = 0;
-    const clef_status status = clef__embed_read_folder(m, &info, err);
+    clef_status status = clef__embed_read_folder(m, NULL, &info, err);
+    if (status == CLEF_OK)
+        status = put_prompts(m, w, err);
     if (status != CLEF_OK)
         return status;
     while (clef__gguf_poolings[n] != info.pooling)
@@ -409,8 +448,7 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
         clef__gguf_put_u32(w, key, n);
     clef__gguf_put_bool(w, "libclef.embedding.normalize", info.normalize);
     clef__gguf_put_i32(w, "libclef.embedding.max_tokens", info.max_tokens);
-    if (info.prompt)
-        clef__gguf_put_text(w, "libclef.embedding.prompt", info.prompt);
+    put_dense(m, w);
     return CLEF_OK;
 }
 

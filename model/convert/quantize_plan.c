@@ -411,13 +411,30 @@ static clef_status add_classifier(const clef_model *m, const clef__quantize_type
     return clef__has_classifier(m) ? add_table(m, type, &names, 0, plan, err) : CLEF_OK;
 }
 
+/* The layers behind an embedder's pooling, by llama.cpp's names. */
+static clef_status add_dense(const clef_model *m, const clef__quantize_type *type, clef__quantize_plan *plan,
+                             clef_error *err)
+{
+    clef_status status = is_embedder(m) ? clef__dense_open((clef_model *)(uintptr_t)m, err) : CLEF_OK;
+    for (int32_t i = 0; i < 2 * m->n_dense && status == CLEF_OK; i++) {
+        const clef__dense *d = &m->dense[i / 2];
+        clef__quantize_item item = {.from = i % 2 ? &d->bias : &d->weight, .order = CLEF_ROWS_SAME};
+        snprintf(item.name, sizeof item.name, "dense_%" PRId32 ".%s", i / 2 + 2, i % 2 ? "bias" : "weight");
+        item.to.name = item.name;
+        if (item.from->data)
+            status = add_item(m, type, plan, &item, err);
+    }
+    return status;
+}
+
 static clef_status plan_folder(const clef_model *m, const clef__quantize_type *type,
                                clef__quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     clef_graph *g =
         NULL; /* a folder without a complete model is refused: the message names the missing weight */
-    const clef_build_opts opts = {.no_head = arch->kind == CLEF_ENCODER, .classify = clef__has_classifier(m)};
+    const int no_head = arch->kind == CLEF_ENCODER || (arch->kind == CLEF_DECODER && is_embedder(m));
+    const clef_build_opts opts = {.no_head = no_head, .classify = clef__has_classifier(m)};
     clef_status status = clef_model_build(m, &opts, &g, err);
     if (status == CLEF_OK)
         status = add_table(m, type, &arch->weights, m->hparams.n_layers, plan, err);
@@ -425,6 +442,8 @@ static clef_status plan_folder(const clef_model *m, const clef__quantize_type *t
         status = add_table(m, type, &arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
     if (status == CLEF_OK)
         status = add_classifier(m, type, plan, err);
+    if (status == CLEF_OK)
+        status = add_dense(m, type, plan, err);
     if (status == CLEF_OK)
         status = add_rope(m, type, plan, err);
     if (status == CLEF_OK)

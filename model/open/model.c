@@ -405,6 +405,7 @@ void clef_model_close(clef_model *model)
     if (!model)
         return;
     clef_tokenizer_close(model->tokenizer);
+    clef__dense_close(model);
     clef__published_finish(model);
     clef__joined_finish(model);
     if (model->declared)
@@ -460,6 +461,8 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 {
     static const char *const embeddings[] = {"model.embed_tokens.weight", "transformer.wte.weight"};
     const clef_tensor_info *t = find_stored(model, name);
+    if (!t)
+        t = clef__dense_find(model, name);
     if (t || model->is_gguf || !model->hparams.tied_embeddings)
         return t;
     for (size_t i = 0; !t && i < sizeof embeddings / sizeof *embeddings; i++) {

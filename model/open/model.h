@@ -11,6 +11,21 @@
 /* Options of clef_model_sampling(). */
 enum { CLEF_N_SAMPLING = 9 };
 
+/** Room for the name of a dense layer's weight; the most layers. */
+enum { CLEF_DENSE_NAME = 96, CLEF_MAX_DENSE = 4 };
+
+/** A dense layer behind the pooling: act(x W^T + bias). */
+typedef struct clef__dense {
+    /* "2_Dense.linear", "dense_2"; its weights have .weight and .bias behind it */
+    char             name[CLEF_DENSE_NAME - 8];
+    int32_t          n_in, n_out;
+    const char      *act_name;
+    clef_value      *(*act)(clef_graph *g, clef_value *x); /* NULL: none */
+    clef_tensor_info weight, bias; /* bias.data NULL: none */
+    clef_safetensors file;         /* of a folder */
+    char             names[2][CLEF_DENSE_NAME];
+} clef__dense;
+
 struct clef_model {
     clef_hparams hparams;
     uint32_t     has_sampling; /* a bit for each option that the files set */
@@ -36,6 +51,8 @@ struct clef_model {
     const clef_tensor_info **joined_by_name;
     size_t                   n_joined;
     clef_tokenizer          *tokenizer; /* opened at the first request */
+    clef__dense dense[CLEF_MAX_DENSE]; /* once has_dense: clef__dense_open() */
+    int32_t     n_dense, has_dense;
     char *weights_name; /* what clef__weights_name() gave last */
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
@@ -57,6 +74,18 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 #define CLEF_KEY_CLASSIFIER "libclef.classifier"
 /** Reads what a GGUF file says of a classifier into model->classifier. */
 clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
+
+/* ---- dense layers behind the pooling (model/open/dense.c) ---- */
+
+/** Own key of GGUF files: the activations of the layers, as words; absent: none has one. */
+#define CLEF_KEY_DENSE "libclef.embedding.dense"
+/** Opens them, once. CLEF_E_FORMAT, CLEF_E_NOT_FOUND, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED, CLEF_E_LIMIT. */
+clef_status clef__dense_open(clef_model *m, clef_error *err);
+void        clef__dense_close(clef_model *m);
+/** Their tensor with that name, or NULL. */
+const clef_tensor_info *clef__dense_find(const clef_model *m, const char *name);
+/** 1 for the name of a folder inside the model's: the list of modules must not lead elsewhere. */
+int clef__is_plain_folder(const char *name);
 
 /* ---- folders of models that also read pictures or sound (model/open/wrapper.c) ---- */
 

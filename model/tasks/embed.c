@@ -3,7 +3,6 @@
 #include "model/tasks/embed_config.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static void set_plan(clef_embedder *e, clef_device *dev)
     e->plan = (clef_sequence_plan){
         .dev = dev,
         .model = e->model,
-        .build = {.pooling = e->info.pooling, .normalize = e->info.normalize},
+        .build = {.pooling = e->info.pooling, .n_dims = e->info.n_dims, .normalize = e->info.normalize},
         .opts = {.compile = e->opts.compile},
         .n_batch = e->opts.n_batch,
         .max_tokens = e->info.max_tokens,
@@ -40,7 +39,8 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
     if (!e)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for an embedder");
     *e = (clef_embedder){.model = model, .opts = opts ? *opts : (clef_embed_opts){0}};
-    clef_status status = clef__embed_config(model, &e->info, err);
+    clef_status status = clef__embed_config(model, &e->opts, &e->info, err);
+    e->opts.prompt_name = NULL; /* it was borrowed */
     if (!e->opts.n_batch)
         e->opts.n_batch = DEFAULT_BATCH;
     if (status == CLEF_OK && (e->opts.n_batch < 1 || e->opts.n_batch > MAX_BATCH))
@@ -48,12 +48,15 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
                             MAX_BATCH);
     if (status == CLEF_OK && (e->opts.pooling < CLEF_POOL_NONE || e->opts.pooling > CLEF_POOL_LAST))
         status = clef__fail(err, CLEF_E_ARG, "pooling %d, expected a clef_pooling", (int)e->opts.pooling);
+    if (status == CLEF_OK && (e->opts.n_dims < 0 || e->opts.n_dims > e->info.n_dims))
+        status = clef__fail(err, CLEF_E_ARG, "%s: %" PRId32 " dimensions, expected 1 to %" PRId32,
+                            clef_model_path(model), e->opts.n_dims, e->info.n_dims);
     if (status != CLEF_OK) {
         free(e);
         return status;
     }
-    if (e->opts.no_prompt)
-        e->info.prompt = NULL;
+    if (e->opts.n_dims)
+        e->info.n_dims = e->opts.n_dims;
     if (e->opts.pooling)
         e->info.pooling = e->opts.pooling;
     if (e->opts.normalize != CLEF_NORMALIZE_MODEL)
@@ -140,15 +143,4 @@ clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n
     free(ids);
     free(n_ids);
     return status;
-}
-
-double clef_cosine(const float *a, const float *b, int32_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (int32_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return aa > 0 && bb > 0 ? ab / (sqrt(aa) * sqrt(bb)) : 0;
 }

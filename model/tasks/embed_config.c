@@ -25,11 +25,6 @@ clef_status clef__load_part(const clef_model *m, const char *part, const char *f
     return clef__os_is_file(*path) ? clef__json_load(*path, MAX_FILE_BYTES, out, err) : CLEF_OK;
 }
 
-int clef__is_plain_folder(const char *name)
-{
-    return name && name[0] != '.' && !strpbrk(name, "/\\:");
-}
-
 /* ---- sentence-transformers */
 
 /* The supported modes, with their flags in a 1_Pooling/config.json and their words in newer files. */
@@ -219,11 +214,25 @@ static clef_status read_normalize(const clef_model *m, const char *part, clef_em
     return CLEF_OK;
 }
 
+/* The layer itself is opened with the others. */
+static clef_status read_dense(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+{
+    if (!out->pooling || out->normalize)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: modules.json: the module %s is %s, expected it between Pooling and Normalize",
+                          m->path, part, out->pooling ? "behind Normalize" : "before Pooling");
+    const clef_status status = clef__dense_open((clef_model *)(uintptr_t)m, err);
+    if (status == CLEF_OK && m->n_dense)
+        out->n_dims = m->dense[m->n_dense - 1].n_out;
+    return status;
+}
+
 static const struct {
     const char *name; /* the last part of a module's type */
     clef_status (*read)(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err);
 } modules[] = {{"Transformer", read_transformer},
                {"Pooling", read_pooling},
+               {"Dense", read_dense},
                {"Normalize", read_normalize},
                {"Dropout", read_nothing}};
 
@@ -244,13 +253,48 @@ static clef_status read_module(const clef_model *m, const char *file, const json
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(name, modules[i].name) == 0)
             return modules[i].read(m, part, out, err);
-    return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "%s: module %.80s is not supported, known are: Transformer Pooling Normalize Dropout",
-                      file, type);
+    return clef__fail(
+        err, CLEF_E_UNSUPPORTED,
+        "%s: module %.80s is not supported, known are: Transformer Pooling Dense Normalize Dropout", file,
+        type);
+}
+
+/* "known are: query document", in a buffer. */
+static const char *prompt_names(const json_t *prompts, char *out, size_t capacity)
+{
+    size_t n = (size_t)snprintf(out, capacity, json_object_size(prompts) ? "known are:" : "it has none");
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)prompts, key, value) {
+        const int more = snprintf(out + n, capacity - n, " %.60s", key);
+        n += more > 0 && (size_t)more < capacity - n ? (size_t)more : 0;
+    }
+    return out;
+}
+
+/* The prompt called `name`, which the caller asked for or the file calls its default. */
+static clef_status find_prompt(const clef_json_fields *f, const char *name, int is_asked,
+                               clef_embedder_info *out)
+{
+    const json_t *prompts = json_object_get(f->object, "prompts"), *prompt = json_object_get(prompts, name);
+    char known[400];
+    if (!prompt && is_asked)
+        return clef__fail(f->err, CLEF_E_NOT_FOUND, "%s: the model has no prompt %.60s, %s", f->file, name,
+                          prompt_names(prompts, known, sizeof known));
+    if (!prompt)
+        return clef__fail(f->err, CLEF_E_FORMAT, "%s: default_prompt_name %.60s: expected one of the prompts",
+                          f->file, name);
+    if (!json_is_string(prompt) && !json_is_null(prompt))
+        return clef__fail(f->err, CLEF_E_FORMAT, "%s: prompts.%.60s is %s, expected a string", f->file, name,
+                          clef__json_kind(prompt));
+    if (json_string_length(prompt))
+        out->prompt = json_string_value(prompt);
+    return CLEF_OK;
 }
 
 /* The prompt that sentence-transformers puts before each text, and how vectors are compared. */
-static clef_status read_prompt(clef_model *m, clef_embedder_info *out, clef_error *err)
+static clef_status read_prompt(clef_model *m, const clef_embed_opts *opts, clef_embedder_info *out,
+                               clef_error *err)
 {
     char *path = NULL;
     clef_status status = CLEF_OK;
@@ -260,28 +304,23 @@ static clef_status read_prompt(clef_model *m, clef_embedder_info *out, clef_erro
         .object = m->embedding, .file = path ? path : "config_sentence_transformers.json", .err = err};
     const char *name = m->embedding ? clef__json_string(&f, "default_prompt_name", NULL) : NULL;
     const char *similarity = m->embedding ? clef__json_string(&f, "similarity_fn_name", NULL) : NULL;
-    const json_t *prompt = name ? json_object_get(json_object_get(m->embedding, "prompts"), name) : NULL;
     if (status == CLEF_OK)
         status = f.status;
-    if (status == CLEF_OK && name && !prompt)
-        status = clef__fail(err, CLEF_E_FORMAT, "%s: default_prompt_name %.60s: expected one of the prompts",
-                            f.file, name);
-    else if (status == CLEF_OK && prompt && !json_is_string(prompt) && !json_is_null(prompt))
-        status = clef__fail(err, CLEF_E_FORMAT, "%s: prompts.%.60s is %s, expected a string", f.file, name,
-                            clef__json_kind(prompt));
-    if (status == CLEF_OK && prompt && json_string_length(prompt))
-        out->prompt = json_string_value(prompt);
+    const char *asked = opts ? opts->prompt_name : NULL;
+    if (status == CLEF_OK && (asked || (name && !(opts && opts->no_prompt))))
+        status = find_prompt(&f, asked ? asked : name, asked != NULL, out);
     out->similarity = similarity ? similarity : "cosine";
     free(path);
     return status;
 }
 
-clef_status clef__embed_read_folder(const clef_model *model, clef_embedder_info *out, clef_error *err)
+clef_status clef__embed_read_folder(const clef_model *model, const clef_embed_opts *opts,
+                                    clef_embedder_info *out, clef_error *err)
 {
     char *path = NULL;
     json_t *root = NULL;
     clef_model *m = (clef_model *)(uintptr_t)model; /* it keeps the prompt */
-    clef_status status = read_prompt(m, out, err);
+    clef_status status = read_prompt(m, opts, out, err);
     if (status == CLEF_OK)
         status = clef__load_part(m, "", "modules.json", &path, &root, err);
     if (status == CLEF_OK && !root) /* as sentence-transformers: the transformer alone */
@@ -299,8 +338,29 @@ clef_status clef__embed_read_folder(const clef_model *model, clef_embedder_info 
 
 const clef_pooling clef__gguf_poolings[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
 
+static const clef_gguf_string *text_of(const clef_gguf *gguf, const char *key)
+{
+    const clef_gguf_entry *e = clef__gguf_find(gguf, key);
+    return e && !e->is_array && e->type == CLEF_GGUF_STRING ? e->strings : NULL;
+}
+
+/* What clef convert has kept of config_sentence_transformers.json; version 0.1 kept the default prompt alone.
+ */
+static clef_status read_prompts(clef_model *m, clef_error *err)
+{
+    const clef_gguf_string *all = text_of(&m->gguf, CLEF_KEY_PROMPTS),
+                           *one = text_of(&m->gguf, "libclef.embedding.prompt");
+    if (!m->embedding && all)
+        return clef__json_parse(all->text, all->n_bytes, CLEF_KEY_PROMPTS, &m->embedding, err);
+    if (!m->embedding && one)
+        m->embedding = json_pack("{s:{s:s%},s:s}", "prompts", "text", one->text, one->n_bytes,
+                                 "default_prompt_name", "text");
+    return CLEF_OK;
+}
+
 /* The longest text and the normalisation have clef's own keys: llama.cpp always normalises. */
-static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error *err)
+static clef_status read_gguf(clef_model *m, const clef_embed_opts *opts, clef_embedder_info *out,
+                             clef_error *err)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
@@ -313,13 +373,13 @@ static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error 
     if (n < 0 || n >= CLEF_N_GGUF_POOLINGS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
                           key, (long long)n);
-    const clef_gguf_entry *prompt = clef__gguf_find(&m->gguf, "libclef.embedding.prompt");
-    if (prompt && !prompt->is_array && prompt->type == CLEF_GGUF_STRING && !m->embedding)
-        m->embedding = json_pack("{s:{s:s%},s:s}", "prompts", "text", prompt->strings->text,
-                                 prompt->strings->n_bytes, "default_prompt_name", "text");
-    const clef_status asked = read_prompt(m, out, err);
-    if (asked)
-        return asked;
+    clef_status status = read_prompts(m, err);
+    if (status == CLEF_OK)
+        status = read_prompt(m, opts, out, err);
+    if (status == CLEF_OK)
+        status = clef__dense_open(m, err);
+    if (status != CLEF_OK)
+        return status;
     const int64_t most = clef__gguf_int(&m->gguf, "libclef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
         return clef__fail(err, CLEF_E_FORMAT, "%s: libclef.embedding.max_tokens is %lld, expected 1 or more",
@@ -327,16 +387,19 @@ static clef_status read_gguf(clef_model *m, clef_embedder_info *out, clef_error 
     out->pooling = clef__gguf_poolings[n];
     out->normalize = clef__gguf_int(&m->gguf, "libclef.embedding.normalize", 1) != 0;
     out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;
+    if (m->n_dense)
+        out->n_dims = m->dense[m->n_dense - 1].n_out;
     return CLEF_OK;
 }
 
-clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out, clef_error *err)
+clef_status clef__embed_config(const clef_model *model, const clef_embed_opts *opts, clef_embedder_info *out,
+                               clef_error *err)
 {
     const clef_hparams *hp = &model->hparams;
     const clef_arch *arch = clef__arch_find(hp->arch, model->is_gguf);
     *out = (clef_embedder_info){.n_dims = hp->d_model, .max_tokens = hp->n_context};
-    const clef_status status = model->is_gguf ? read_gguf((clef_model *)(uintptr_t)model, out, err)
-                                              : clef__embed_read_folder(model, out, err);
+    const clef_status status = model->is_gguf ? read_gguf((clef_model *)(uintptr_t)model, opts, out, err)
+                                              : clef__embed_read_folder(model, opts, out, err);
     if (status == CLEF_OK && !out->pooling)
         out->pooling = arch->kind == CLEF_DECODER ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
     return status;

@@ -570,36 +570,46 @@ class Model(_Described):
 
     # ---- embeddings, classes, masks ------------------------------------------------------------------------
 
-    def _embedder(self, pooling: str | None = None, normalize: bool | None = None, no_prompt: bool = False) -> Any:
+    def _embedder(self, pooling: str | None = None, normalize: bool | None = None, no_prompt: bool = False,
+                  prompt_name: str | None = None, dimensions: int | None = None) -> Any:
         if pooling is not None and pooling not in _poolings:
             raise ValueError(f"pooling: expected one of {', '.join(_poolings)}, got {pooling!r}")
+        if dimensions is not None and dimensions < 1:
+            raise ValueError(f"dimensions: expected at least 1, got {dimensions}")
+        if no_prompt and prompt_name is not None:
+            raise ValueError("embed: expected no_prompt or prompt_name, not both")
 
         def make() -> Any:
             out = ffi.new("clef_embedder **")
             wanted = (lib.CLEF_NORMALIZE_MODEL if normalize is None
                       else lib.CLEF_NORMALIZE_YES if normalize else lib.CLEF_NORMALIZE_NO)
+            name = ffi.NULL if prompt_name is None else ffi.new("char[]", c_text(prompt_name))
             options = new_struct("clef_embed_opts *", {
                 "pooling": _poolings[pooling] if pooling else lib.CLEF_POOL_NONE, "normalize": wanted, "no_prompt": int(no_prompt),
-                "compile": self._compile()})
+                "prompt_name": name,
+                "n_dims": dimensions or 0, "compile": self._compile()})
             call(lib.clef_embedder_create, self.device._pointer, self._model, options, out)
             return self._own(out[0], lib.clef_embedder_destroy)
 
-        return self._part(f"embedder {pooling} {normalize} {no_prompt}", make)
+        return self._part(f"embedder {pooling} {normalize} {no_prompt} {dimensions} {prompt_name}", make)
 
     def embed(self, texts: str | Sequence[Any], *, truncate: bool = False, pooling: str | None = None,
-              normalize: bool | None = None, no_prompt: bool = False) -> Floats:
+              normalize: bool | None = None, no_prompt: bool = False, prompt_name: str | None = None,
+              dimensions: int | None = None) -> Floats:
         """Embeddings, float32 [n, d], one row for each text; of one text [d]. A list of lists of ids works too.
 
         truncate   texts that are too long lose their ends; else they raise LimitError
         pooling    "mean", "cls" or "last"; None: what the model's files say
         normalize  whether rows have the length 1; None: what the model's files say
         no_prompt  texts are taken without the prompt that the model's files put before each
+        prompt_name  another prompt of the model's files
+        dimensions the first numbers of each row, for models that were trained for it; None: all
         """
         if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
             raise TypeError(f"embed: expected a text, or a list of texts or of ids, got {type(texts).__name__}")
         many = [texts] if isinstance(texts, str) else list(texts)
         with self._working():
-            embedder = self._embedder(pooling, normalize, no_prompt)
+            embedder = self._embedder(pooling, normalize, no_prompt, prompt_name, dimensions)
             out = np.empty((len(many), lib.clef_embedder_describe(embedder).n_dims), np.float32)
             if many:
                 self._embed(embedder, many, truncate, ffi.cast("float *", ffi.from_buffer(out)))

@@ -29,6 +29,50 @@ def _settings(path: str, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+_forms = {"int8": (lib.CLEF_VECTOR_INT8, np.int8), "uint8": (lib.CLEF_VECTOR_UINT8, np.uint8),
+          "binary": (lib.CLEF_VECTOR_BINARY, np.int8), "ubinary": (lib.CLEF_VECTOR_UBINARY, np.uint8)}
+
+
+def quantize_embeddings(embeddings: Any, precision: str, ranges: Any = None, calibration_embeddings: Any = None) -> Any:
+    """Vectors in fewer bits, by the definitions of sentence-transformers: one row for each.
+
+    precision  "int8" and "uint8" cut the range of each number into 256; "binary" and "ubinary" keep signs as bits;
+               "float32" changes nothing
+    ranges     [2, d], the least and the greatest of each number; None: those of calibration_embeddings, or else of the
+               vectors themselves, of which there have to be two at least
+    """
+    rows = as_c_array(embeddings, np.float32, "embeddings")
+    if precision == "float32":
+        return rows
+    if precision not in _forms:
+        raise ValueError(f"precision: expected one of float32, {', '.join(_forms)}, got {precision!r}")
+    if rows.ndim != 2:
+        raise ValueError(f"embeddings: expected rows of numbers, got the shape {list(rows.shape)}")
+    form, dtype = _forms[precision]
+    n, d = rows.shape
+    out = np.empty((n, lib.clef_vector_bytes(form, d)), dtype)
+    bounds = ffi.NULL
+    if precision.endswith("int8") and n:
+        limits = _ranges(rows, precision, ranges, calibration_embeddings)
+        bounds = ffi.cast("const float *", ffi.from_buffer(limits))
+    lib.clef_vector_pack(form, ffi.cast("const float *", ffi.from_buffer(rows)), n, d, bounds,
+                         ffi.cast("void *", ffi.from_buffer(out)))
+    return out
+
+
+def _ranges(rows: Floats, precision: str, ranges: Any, calibration: Any) -> Floats:
+    d = rows.shape[1]
+    if ranges is None:
+        known = rows if calibration is None else as_c_array(calibration, np.float32, "calibration_embeddings")
+        if len(known) < 2:
+            raise ValueError(f"precision {precision}: expected ranges, calibration_embeddings or several embeddings")
+        ranges = np.stack([known.min(0), known.max(0)])
+    limits = as_c_array(ranges, np.float32, "ranges")
+    if limits.shape != (2, d):
+        raise ValueError(f"ranges: expected the shape [2, {d}], got {list(limits.shape)}")
+    return limits
+
+
 class SentenceTransformer:
     """Embeddings by the names that sentence-transformers has for them, for code that was written for it.
 
@@ -98,14 +142,14 @@ class SentenceTransformer:
         convert_to_tensor    True: a tensor of PyTorch, whatever convert_to_numpy is
         normalize_embeddings makes each row's length 1
         device               is not read: the model's own computes
-        output_value, precision  have one value each. Further options are refused, unless they are None
+        precision            what quantize_embeddings() takes
+        output_value         has one value. Further options are refused, unless they are None
         """
         unknown = [name for name, value in options.items() if value is not None]
         if unknown:
             raise TypeError(f"encode: unknown options: {', '.join(unknown)}")
-        if output_value != "sentence_embedding" or precision != "float32":
-            raise ValueError("encode: expected output_value 'sentence_embedding' and precision 'float32', "
-                             f"got {output_value!r} and {precision!r}")
+        if output_value != "sentence_embedding":
+            raise ValueError(f"encode: expected output_value 'sentence_embedding', got {output_value!r}")
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         one = isinstance(sentences, str)
@@ -120,6 +164,7 @@ class SentenceTransformer:
             rows = rows[:, :dims]
         if normalize_embeddings:
             rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        rows = quantize_embeddings(rows, precision)
         if convert_to_tensor:
             import torch
 

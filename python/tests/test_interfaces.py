@@ -172,7 +172,7 @@ def test_prompts_of_sentences(bert, device, tmp_path):
 def test_options_of_sentences(bert):
     s = clef.SentenceTransformer(bert, device=None)
     assert s.encode("a", pool=None, chunk_size=None).shape == s.encode("a").shape
-    for wrong, error in (({"pool": 1}, TypeError), ({"precision": "int8"}, ValueError), ({"batch_size": 0}, ValueError),
+    for wrong, error in (({"pool": 1}, TypeError), ({"precision": "int4"}, ValueError), ({"batch_size": 0}, ValueError),
                          ({"truncate_dim": 0}, ValueError), ({"normalise": True}, TypeError)):
         with pytest.raises(error, match=next(iter(wrong))):
             s.encode("a", **wrong)
@@ -180,6 +180,27 @@ def test_options_of_sentences(bert):
         s.encode(["a", 1])
     rows = s.encode(["a", "b"], convert_to_numpy=False)
     assert [type(row) for row in rows] == [np.ndarray, np.ndarray]
+
+
+def test_vectors_in_fewer_bits(bert):
+    rows = np.array([[-1, 0, 2, 5], [254, 0, 257, 5], [0, 255, 2.5, 5]], np.float32)
+    bytes_of = [[0, 0, 0, 0], [255, 0, 255, 0], [1, 255, 0, 0]]
+    assert clef.quantize_embeddings(rows, "uint8").tolist() == bytes_of
+    assert clef.quantize_embeddings(rows, "int8").tolist() == [[x - 128 for x in row] for row in bytes_of]
+    assert clef.quantize_embeddings(rows, "ubinary").tolist() == [[0b00110000], [0b10110000], [0b01110000]]
+    assert clef.quantize_embeddings(rows, "binary").tolist() == [[0b00110000 - 128], [0b10110000 - 128], [0b01110000 - 128]]
+    assert clef.quantize_embeddings(rows * 9, "uint8", ranges=[[0] * 4, [1] * 4]).max() == 255
+    with pytest.raises(ValueError, match="precision int8: expected ranges"):
+        clef.quantize_embeddings(rows[:1], "int8")
+    with pytest.raises(ValueError, match=r"ranges: expected the shape \[2, 4\]"):
+        clef.quantize_embeddings(rows, "int8", ranges=[[0], [1]])
+    s = clef.SentenceTransformer(bert)
+    assert np.array_equal(s.encode(["a", "two dogs"], precision="ubinary"), clef.quantize_embeddings(s.encode(["a", "two dogs"]), "ubinary"))
+    few = bert.embed("a cat", dimensions=3)
+    assert few.shape == (3,) and np.allclose(few / np.linalg.norm(few), bert.embed("a cat")[:3] / np.linalg.norm(bert.embed("a cat")[:3]), atol=1e-6)
+    for wrong, error in (({"dimensions": 0}, ValueError), ({"dimensions": 999}, clef.ArgumentError), ({"prompt_name": "query"}, clef.NotFound)):
+        with pytest.raises(error):
+            bert.embed("a", **wrong)
 
 
 def test_sentences_without_the_package(bert):

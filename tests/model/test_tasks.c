@@ -239,7 +239,7 @@ static void check_embedder(const json_t *c)
     for (int k = 0; k < N_EMBEDDER_FILES; k++)
         if (case_text(c, embedder_files[k][0]))
             write_text(temp_path(embedder_files[k][1]), case_text(c, embedder_files[k][0]));
-    const clef_status status = clef__embed_config(m, &info, &err);
+    const clef_status status = clef__embed_config(m, NULL, &info, &err);
     check_case(c, status, &err);
     if (!status)
         check_info(case_value(c, "info"), &info);

@@ -11,9 +11,13 @@
 
 typedef struct embed_options {
     cli_embedding_options common;
-    const char *file, *out;
-    int32_t json, npy, n_repeats;
+    const char *file, *out, *calibrate;
+    int32_t json, npy, n_repeats, form;
 } embed_options;
+
+/* By clef_vector_form: the names of --precision, and NumPy's codes. */
+static const char *const form_names[] = {"float32", "int8", "uint8", "binary", "ubinary", NULL};
+static const char *const form_codes[] = {"f4", "i1", "u1", "i1", "u1"};
 
 static const embed_options embed_defaults = {.common = {.n_batch = 32}};
 
@@ -27,6 +31,12 @@ static const cli_option embed_option_table[] = {
     {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "write a NumPy file: float32 [texts, dims]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out),
      .help = "write to this file instead of stdout"},
+    {.names = "precision", .type = CLI_CHOICE, .value = "FORM", AT(form), .choices = form_names,
+     .help = "fewer bits: int8 and uint8 cut each number's range into 256, binary and ubinary keep signs as "
+             "bits [float32]"},
+    {.names = "calibrate", .type = CLI_TEXT, .value = "FILE", AT(calibrate),
+     .help = "take the ranges of int8 and uint8 from the vectors of these texts, one per line, instead of "
+             "from the texts themselves"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(common.n_batch), .lo = 1,
      .hi = 4096, .help = "most texts per run [32]"},
     {.names = "repeat", .type = CLI_INT, .value = "N", AT(n_repeats), .lo = 0, .hi = 1000,
@@ -38,20 +48,33 @@ static const cli_option embed_option_table[] = {
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static void write_row(FILE *to, const float *row, int32_t d, const char *between)
+/* What is written: vectors of n_values numbers each, in a form. */
+typedef struct vectors {
+    clef_vector_form form;
+    const unsigned char *data; /* [n, n_bytes] */
+    size_t n_bytes;
+    int32_t n, n_values;
+} vectors;
+
+static void write_row(FILE *to, const vectors *v, int32_t i, const char *between)
 {
-    for (int32_t i = 0; i < d; i++)
-        fprintf(to, "%s%.9g", i ? between : "", (double)row[i]);
+    const unsigned char *row = v->data + (size_t)i * v->n_bytes;
+    const int is_signed = form_codes[v->form][0] == 'i';
+    for (int32_t k = 0; k < v->n_values; k++)
+        if (v->form == CLEF_VECTOR_F32)
+            fprintf(to, "%s%.9g", k ? between : "", (double)((const float *)(const void *)row)[k]);
+        else
+            fprintf(to, "%s%d", k ? between : "", is_signed ? (int)(signed char)row[k] : (int)row[k]);
 }
 
 /* Writes a reply of POST /v1/embeddings (platform.openai.com/docs/api-reference/embeddings). */
-static void write_json(FILE *to, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
+static void write_json(FILE *to, const char *model, const vectors *v, int64_t n_tokens)
 {
     fputs("{\"object\": \"list\", \"data\": [", to);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < v->n; i++) {
         fprintf(to, "%s{\"object\": \"embedding\", \"index\": %" PRId32 ", \"embedding\": [", i ? ", " : "",
                 i);
-        write_row(to, rows + (size_t)i * (size_t)d, d, ", ");
+        write_row(to, v, i, ", ");
         fputs("]}", to);
     }
     fputs("], \"model\": ", to);
@@ -60,26 +83,70 @@ static void write_json(FILE *to, const char *model, const float *rows, int32_t n
             n_tokens);
 }
 
-static int write_result(const embed_options *o, const char *model, const float *rows, int32_t n, int32_t d,
-                        int64_t n_tokens)
+static int write_vectors(const embed_options *o, const char *model, const vectors *v, int64_t n_tokens)
 {
     FILE *to = o->out ? fopen(o->out, "wb") : stdout;
     if (!to)
         return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
     if (o->json) {
-        write_json(to, model, rows, n, d, n_tokens);
+        write_json(to, model, v, n_tokens);
     } else if (o->npy) {
-        cli_npy_head(to, 2, (const int64_t[]){n, d});
-        fwrite(rows, sizeof *rows, (size_t)n * (size_t)d, to);
+        cli_npy_head(to, form_codes[v->form], 2, (const int64_t[]){v->n, v->n_values});
+        fwrite(v->data, v->n_bytes, (size_t)v->n, to);
     }
-    for (int32_t i = 0; !o->json && !o->npy && i < n; i++) {
-        write_row(to, rows + (size_t)i * (size_t)d, d, " ");
+    for (int32_t i = 0; !o->json && !o->npy && i < v->n; i++) {
+        write_row(to, v, i, " ");
         fputc('\n', to);
     }
     const int failed = fflush(to) != 0 || ferror(to);
     if ((o->out && fclose(to) != 0) || failed)
         return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
     return CLI_OK;
+}
+
+/* The ranges of the texts of --calibrate, else of the n rows; the caller frees *ranges. */
+static int find_ranges(cli_embedding *e, const embed_options *o, const float *rows, int32_t n, float **ranges)
+{
+    cli_lines t = {0};
+    const int32_t d = clef_embedder_describe(e->embedder).n_dims;
+    float *own = NULL;
+    int rc = o->calibrate ? cli_lines_collect(&t, "text", 0, NULL, o->calibrate) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && o->calibrate)
+        rc = cli_embedding_texts(e, &o->common, t.spans, t.n, &own, NULL);
+    *ranges = rc == CLI_GO_ON ? malloc(2 * (size_t)d * sizeof **ranges) : NULL;
+    if (*ranges)
+        clef_vector_ranges(own ? own : rows, own ? t.n : n, d, *ranges);
+    else if (rc == CLI_GO_ON)
+        rc = cli_fail(CLI_FAILED, "out of host memory");
+    free(own);
+    cli_lines_finish(&t);
+    return rc;
+}
+
+static int has_ranges(const embed_options *o)
+{
+    return o->form == CLEF_VECTOR_INT8 || o->form == CLEF_VECTOR_UINT8;
+}
+
+static int write_result(cli_embedding *e, const embed_options *o, const float *rows, int32_t n,
+                        int64_t n_tokens)
+{
+    const clef_vector_form form = (clef_vector_form)o->form;
+    const int32_t d = clef_embedder_describe(e->embedder).n_dims;
+    const size_t n_bytes = clef_vector_bytes(form, d);
+    float *ranges = NULL;
+    unsigned char *data = malloc((size_t)n * n_bytes + 1);
+    int rc = data ? CLI_GO_ON : cli_fail(CLI_FAILED, "out of host memory");
+    if (rc == CLI_GO_ON && has_ranges(o))
+        rc = find_ranges(e, o, rows, n, &ranges);
+    if (rc == CLI_GO_ON) {
+        clef_vector_pack(form, rows, n, d, ranges, data);
+        const vectors v = {form, data, n_bytes, n, form == CLEF_VECTOR_F32 ? d : (int32_t)n_bytes};
+        rc = write_vectors(o, clef_model_hparams(e->model)->name, &v, n_tokens);
+    }
+    free(data);
+    free(ranges);
+    return rc;
 }
 
 /* Measures the speed once kernels and plans are made; tokenising is included. */
@@ -104,6 +171,18 @@ static int measure_rate(cli_embedding *e, const embed_options *o, const cli_line
     return CLI_GO_ON;
 }
 
+static int check_options(const embed_options *o)
+{
+    if (o->json && o->npy)
+        return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
+    if (o->npy && !o->out && cli_terminal_stdout())
+        return cli_fail(CLI_USAGE, "embed: --npy is binary; use --out FILE, or redirect stdout to a file");
+    if (o->calibrate && !has_ranges(o))
+        return cli_fail(CLI_USAGE, "embed: --calibrate: expected --precision int8 or uint8, got %s",
+                        form_names[o->form]);
+    return CLI_GO_ON;
+}
+
 static int embed_run(const void *options, int32_t n_args, char **args)
 {
     const embed_options *o = options;
@@ -111,11 +190,12 @@ static int embed_run(const void *options, int32_t n_args, char **args)
     cli_lines t = {0};
     float *rows = NULL;
     int64_t n_tokens = 0;
-    if (o->json && o->npy)
-        return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
-    if (o->npy && !o->out && cli_terminal_stdout())
-        return cli_fail(CLI_USAGE, "embed: --npy is binary; use --out FILE, or redirect stdout to a file");
-    int rc = cli_lines_collect(&t, "TEXT", n_args - 1, args + 1, o->file);
+    int rc = check_options(o);
+    if (rc == CLI_GO_ON)
+        rc = cli_lines_collect(&t, "TEXT", n_args - 1, args + 1, o->file);
+    if (rc == CLI_GO_ON && has_ranges(o) && t.n < 2 && !o->calibrate)
+        rc = cli_fail(CLI_USAGE, "embed: --precision %s: expected several texts, or --calibrate FILE",
+                      form_names[o->form]);
     if (rc == CLI_GO_ON)
         rc = cli_embedding_open(&e, &o->common, args[0]);
     const double begin = cli_terminal_seconds();
@@ -130,8 +210,7 @@ static int embed_run(const void *options, int32_t n_args, char **args)
         rc = measure_rate(&e, o, &t);
     }
     if (rc == CLI_GO_ON)
-        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n,
-                          clef_embedder_describe(e.embedder).n_dims, n_tokens);
+        rc = write_result(&e, o, rows, t.n, n_tokens);
     cli_embedding_finish(&e);
     free(rows);
     cli_lines_finish(&t);
@@ -148,8 +227,8 @@ const cli_command cli_command_embed = {
              "Without these files, the vector is the mean of the hidden states, not normalised. A text that "
              "is too long for the model is refused.\n",
     .options = embed_option_table,
-    .first = "file json npy out batch-size pooling normalize truncate no-prompt threads device "
-             "quiet",
+    .first = "file json npy out precision dimensions prompt-name no-prompt pooling normalize truncate "
+             "batch-size threads device quiet",
     .min_args = 1,
     .max_args = INT32_MAX,
     .defaults = &embed_defaults,

@@ -204,7 +204,8 @@ clef_status cli_attention_npy(void *user, FILE *to, clef_error *err)
             return cli_error(err, CLEF_E_UNSUPPORTED,
                              "attention: %s and %s do not fit in one array: choose a --kind or a --layer",
                              m->name, a->maps[i].name);
-    cli_npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
+    cli_npy_head(to, "f4", 4,
+                 (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
     for (int32_t i = 0; i < a->n; i++)
         fwrite(cli_attention_head(&a->maps[i], first_head(a)), sizeof(float),
                (size_t)(end_head(a, m) - first_head(a)) * (size_t)m->n_queries * (size_t)m->n_keys, to);

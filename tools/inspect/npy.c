@@ -11,15 +11,14 @@
 #include "tools/cli/output.h"
 #include "tools/cli/terminal.h"
 
-/* `code` is NumPy's name of a kind and a size. The header's length has 2 bytes; the whole head is a multiple
- * of 64. */
-static void write_head(FILE *to, const char *code, int32_t rank, const int64_t *dims)
+/* The header's length has 2 bytes; the whole head is a multiple of 64. */
+void cli_npy_head(FILE *to, const char *code, int32_t rank, const int64_t *dims)
 {
     enum { ALIGN = 64, BEFORE = 10 };
     const uint16_t one = 1;
     char header[4 * ALIGN];
     size_t n = (size_t)snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                                strcmp(code, "i1") == 0        ? '|'
+                                code[1] == '1'                 ? '|'
                                 : *(const unsigned char *)&one ? '<'
                                                                : '>',
                                 code);
@@ -33,11 +32,6 @@ static void write_head(FILE *to, const char *code, int32_t rank, const int64_t *
     fputc((int)(n & 255), to);
     fputc((int)(n >> 8), to);
     fwrite(header, 1, n, to);
-}
-
-void cli_npy_head(FILE *to, int32_t rank, const int64_t *dims)
-{
-    write_head(to, "f4", rank, dims);
 }
 
 int cli_is_npy(const char *path)
@@ -61,7 +55,7 @@ static const char *code_of(clef_dtype dtype)
 static clef_status write_tensor(void *user, FILE *to, clef_error *err)
 {
     const clef_tensor_info *t = user;
-    write_head(to, code_of(t->dtype), t->rank, t->dims);
+    cli_npy_head(to, code_of(t->dtype), t->rank, t->dims);
     fwrite(t->data, 1, (size_t)t->n_bytes, to);
     return ferror(to) ? cli_error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
 }

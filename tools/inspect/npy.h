@@ -6,9 +6,9 @@
 
 #include "clef/clef.h"
 
-/** Writes the head of a .npy file (numpy.lib.format, version 1.0) of 4-byte floats in the host's byte order;
- *  the numbers follow, row-major. */
-void cli_npy_head(FILE *to, int32_t rank, const int64_t *dims);
+/** Writes the head of a .npy file (numpy.lib.format, version 1.0) in the host's byte order; the numbers
+ *  follow, row-major. `code` is NumPy's name of a kind and a size: "f4", "i1", "u1". */
+void cli_npy_head(FILE *to, const char *code, int32_t rank, const int64_t *dims);
 
 /** 1 when the path ends in .npy. */
 int cli_is_npy(const char *path);

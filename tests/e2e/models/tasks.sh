@@ -41,9 +41,25 @@ refused "a folder that cannot be written to" 1 "$tmp/none/x" "$CLEF" embed "$ber
 refused "an encoder-decoder" 1 "encoder-decoder" "$CLEF" embed "$t5" "a cat" -q
 check "an empty text" "$CLEF" embed "$bert" ""
 check "bytes that are not UTF-8" "$CLEF" embed "$bert" "$(printf 'a \xff\xc3 cat')"
-folder dense
-sed -i 's/models.Normalize/models.Dense/' "$tmp/dense/modules.json"
-refused "a module that clef has not" 1 "models.Dense Pooling" "$CLEF" embed "$tmp/dense" x -q
+folder lstm
+sed -i 's/models.Normalize/models.LSTM/' "$tmp/lstm/modules.json"
+refused "a module that clef has not" 1 "models.LSTM Pooling" "$CLEF" embed "$tmp/lstm" x -q
+folder prompts
+echo '{"prompts": {"query": "the ", "document": "a "}, "default_prompt_name": "query"}' >"$tmp/prompts/config_sentence_transformers.json"
+same "a prompt by its name" "$("$CLEF" embed "$bert" "a sea" -q)" "$("$CLEF" embed "$tmp/prompts" "sea" --prompt-name document -q)"
+same "the default prompt" "$("$CLEF" embed "$bert" "the sea" -q)" "$("$CLEF" embed "$tmp/prompts" "sea" -q)"
+refused "a prompt that the model has not" 1 "prompt passage query document" "$CLEF" embed "$tmp/prompts" x --prompt-name passage -q
+refused "a prompt, and none" 2 "--no-prompt --prompt-name" "$CLEF" embed "$tmp/prompts" x --prompt-name query --no-prompt -q
+same "fewer dimensions" 5 "$("$CLEF" embed "$bert" "the sea" --dimensions 5 -q | wc -w)"
+near "have length 1 again" 1 "$("$CLEF" embed "$bert" "the sea" --dimensions 5 -q | awk '{ for (i = 1; i <= NF; i++) s += $i * $i; print s }')"
+refused "no dimensions" 2 "--dimensions 0" "$CLEF" embed "$bert" x --dimensions 0 -q
+refused "too many dimensions" 1 "17 dimensions 1 16" "$CLEF" embed "$bert" x --dimensions 17 -q
+refused "a range of one text" 2 "int8 --calibrate" "$CLEF" embed "$bert" x --precision int8 -q
+refused "ranges for signs" 2 "--calibrate binary" "$CLEF" embed "$bert" x --precision binary --calibrate "$tmp/lines" -q
+same "bytes by the ranges of other texts" "-128 127" \
+  "$("$CLEF" embed "$bert" "the cat sleeps" -f "$tmp/lines" --precision int8 --calibrate "$tmp/lines" -q | tr ' ' '\n' | sort -n | sed -n '1p;$p' | xargs)"
+same "signs as bits" "$("$CLEF" embed "$bert" "the sea" -q | awk '{ for (i = 1; i <= 16; i++) b = b ($i > 0); print b }')" \
+  "$("$CLEF" embed "$bert" "the sea" --precision ubinary -q | awk '{ for (i = 1; i <= 2; i++) for (k = 128; k >= 1; k /= 2) b = b (int($i / k) % 2); print b }')"
 
 same "similarity of equals" 1.000000 "$("$CLEF" similarity "$bert" "the sea" "the sea" -q)"
 cosine=$("$CLEF" similarity "$bert" "the cat sleeps" "the sea" -q)
