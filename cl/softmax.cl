@@ -33,7 +33,8 @@ typedef float mask_t;
 static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row,
                    int s, int at)
 {
-    if ((a->causal && s > at) || (a->window > 0 && (s <= at - a->window || s - a->window >= at)))
+    if ((a->causal && s > at) || (a->window > 0 && (s <= at - a->window || s - a->window >= at)) ||
+        (a->window < 0 && s < at - at % -a->window))
         return -INFINITY;
     float z = a->scale * x[s];
     if (a->softcap > 0)
@@ -70,6 +71,8 @@ static float16 logit16(const softmax_args *a, global const float *x, global cons
         z = select(z, (float16)(-INFINITY), column > at);
     if (a->window > 0)
         z = select(z, (float16)(-INFINITY), column <= at - a->window || column - a->window >= at);
+    if (a->window < 0)
+        z = select(z, (float16)(-INFINITY), column < at - at % -a->window);
     return z;
 }
 #endif

@@ -196,6 +196,8 @@ clef_status clef__infer_broadcast(clef_value *n, clef_error *err); /* F32, in[0]
 clef_cost   clef__cost(const clef_value *n, const int64_t *symbols);
 clef_cost   clef__cost_elementwise(const clef_value *n, const int64_t *symbols, double flops_per_element);
 /** Index of (i0..i3) in the dense t; dims of 1 are broadcast. */
+/** 1 when a query at position `at` does not see column s because of its window (clef_softmax()). */
+int         clef__beyond_window(int32_t window, int64_t s, int64_t at);
 int64_t     clef__ref_at(const clef_ref_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3);
 
 #endif

@@ -120,7 +120,8 @@ static int keys_end(const attention_args *a, int at)
 }
 static int keys_begin(const attention_args *a, int at, int from)
 {
-    return max(a->window > 0 ? at - a->window + 1 : 0, max(from, 0));
+    const int begin = a->window > 0 ? at - a->window + 1 : a->window < 0 ? at - at % -a->window : 0;
+    return max(begin, max(from, 0));
 }
 
 #endif

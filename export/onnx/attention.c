@@ -86,6 +86,10 @@ static const char *seen(onnx_export *x, const softmax_parts *p)
         keep = both(x, keep, ONNX(x, "Greater", column, ONNX(x, "Sub", at, w)));
         keep = both(x, keep, ONNX(x, "Less", column, ONNX(x, "Add", at, w)));
     }
+    if (p->window < 0) {
+        const char *w = clef__onnx_i32(x, -p->window);
+        keep = both(x, keep, ONNX(x, "Equal", ONNX(x, "Div", column, w), ONNX(x, "Div", at, w)));
+    }
     return clef__onnx_share(x, key, keep);
 }
 

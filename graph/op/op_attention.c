@@ -175,6 +175,9 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
         if (clef_dtype_block_elems(n->in[i]->dtype) > 1 && n->in[i]->dtype != CLEF_Q8_0)
             return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is %s, expected f32, f16, bf16 or q8_0",
                               n->in[i]->name, clef_dtype_name(n->in[i]->dtype));
+    const clef_attention_opts *o = (const void *)n->attr;
+    if (o->window < 0 && !o->causal)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "chunks (window %d) without causal", o->window);
     const clef_shape scores = scores_shape(n);
     if (mask && !clef__broadcasts_to(&mask->shape, &scores))
         return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s",
@@ -211,8 +214,7 @@ static int ref_sees(const clef_value *n, const clef_ref_tensor *in, clef__ref_qu
     const clef_attention_opts *o = (const void *)n->attr;
     const int64_t at = r.t + (in[POS].x ? (int64_t)in[POS].x[r.b] : 0);
     const double from = in[FIRST].x ? in[FIRST].x[r.b * in[Q].n[2] + r.t] : 0;
-    return !(o->causal && s > at) && (double)s >= from &&
-           !(o->window > 0 && (s <= at - o->window || s >= at + o->window));
+    return !(o->causal && s > at) && (double)s >= from && !clef__beyond_window(o->window, s, at);
 }
 
 double clef__attention_ref_logit(const clef__ref_attention *c, clef__ref_query r, int64_t s, const double *q,

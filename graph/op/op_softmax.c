@@ -46,7 +46,10 @@ static clef_status softmax_infer(clef_value *n, clef_error *err)
         return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of x %s",
                           clef__shape_text(n->graph, &sinks->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
-    if (sinks && ((const clef_softmax_opts *)(const void *)n->attr)->log)
+    const clef_softmax_opts *o = (const void *)n->attr;
+    if (o->window < 0 && !o->causal)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "chunks (window %d) without causal", o->window);
+    if (sinks && o->log)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "log with sinks");
     return clef__infer_same(n, err);
 }
@@ -69,7 +72,7 @@ static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
                 z[s] = (double)o->softcap * tanh(z[s] / (double)o->softcap);
             const double m = mask->x ? mask->x[clef__ref_at(mask, b, h, t, s)] : 0;
             if ((keep_mask && mask->x && m == 0) || (o->causal && s > at) ||
-                (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+                clef__beyond_window(o->window, s, at))
                 z[s] = -INFINITY;
             else if (!keep_mask)
                 z[s] += m;

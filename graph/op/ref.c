@@ -60,3 +60,8 @@ void clef__ref_free(clef_ref_tensor *results, int32_t n)
         results[i] = (clef_ref_tensor){0};
     }
 }
+
+int clef__beyond_window(int32_t window, int64_t s, int64_t at)
+{
+    return window > 0 ? s <= at - window || s >= at + window : window < 0 && s < at - at % -window;
+}
