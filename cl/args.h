@@ -214,7 +214,7 @@ typedef struct relative_bias_args {
 
 /* out [n] = x[.., ids[..]]: rows of n_row elements of x and k ids; with offsets. */
 typedef struct gather_elements_args {
-    args_uint n, k, n_row;
+    args_uint n, k, n_row, n_ids;
     args_uint x, ids;
 } gather_elements_args;
 

@@ -170,7 +170,10 @@ EMIT(topk)
 
 EMIT(gather_elements)
 {
-    ONNX(x, "GatherElements", clef__onnx_value(x, n->in[0]), clef__onnx_stored(x, n->in[1]));
+    const char *ids = clef__onnx_stored(x, n->in[1]);
+    if (!clef__shape_equal(&n->in[1]->shape, &n->shape))
+        ids = ONNX(x, "Expand", ids, clef__onnx_dims(x, n->shape.dim, n->shape.rank));
+    ONNX(x, "GatherElements", clef__onnx_value(x, n->in[0]), ids);
     return clef__onnx_int(x, "axis", -1);
 }
 

@@ -12,14 +12,17 @@ static clef_status gather_elements_infer(clef_value *n, clef_error *err)
 {
     const clef_shape *x = &n->in[0]->shape, *ids = &n->in[1]->shape;
     char a[96], b[96];
-    int same = x->rank == ids->rank && x->rank > 0;
-    for (int32_t i = 0; same && i + 1 < x->rank; i++)
-        same = clef__dim_equal(x->dim[i], ids->dim[i]);
+    int same = x->rank == ids->rank && x->rank > 0, is_shared = 1;
+    for (int32_t i = 0; same && i + 1 < x->rank; i++) {
+        is_shared = is_shared && !ids->dim[i].symbol && ids->dim[i].n == 1;
+        same = is_shared || clef__dim_equal(x->dim[i], ids->dim[i]);
+    }
     if (!same)
         return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s differ before the last dim",
                           clef__shape_text(n->graph, x, a), clef__shape_text(n->graph, ids, b));
     n->dtype = CLEF_F32;
-    n->shape = *ids;
+    n->shape = *x;
+    n->shape.dim[x->rank - 1] = ids->dim[x->rank - 1];
     return CLEF_OK;
 }
 
@@ -27,7 +30,7 @@ static void gather_elements_ref(const clef_value *n, const clef_ref_tensor *in, 
 {
     (void)n;
     for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++) {
-        const double id = in[1].x[i];
+        const double id = in[1].x[i % (in[1].n[0] * in[1].n[1] * in[1].n[2] * in[1].n[3])];
         out->x[i] =
             id >= 0 && id < (double)in[0].n[3] ? in[0].x[i / out->n[3] * in[0].n[3] + (int64_t)id] : 0;
     }
@@ -42,6 +45,7 @@ static clef_status gather_elements_lower(clef_lowering *lo, const clef_value *n,
 {
     const gather_elements_args args = {.n = clef__size(lo, n),
                                        .k = clef__n(lo, n, 0),
+                                       .n_ids = clef__size(lo, n->in[1]),
                                        .n_row = clef__n(lo, n->in[0], 0),
                                        .x = clef__view(lo, n->in[0]).offset,
                                        .ids = clef__view(lo, n->in[1]).offset};
@@ -63,6 +67,11 @@ static clef_row_range gather_elements_rows(const clef_value *n)
 
 static void gather_elements_rule(clef__gradients *gr, clef_value *n, clef_value *d)
 {
+    if (!clef__shape_equal(&n->in[1]->shape, &n->shape)) {
+        clef__graph_fail(n->graph, CLEF_E_UNSUPPORTED, "%s: gather_elements with shared ids has no gradient",
+                         n->name);
+        return;
+    }
     const clef__gather_elements_grad_opts opts = {(int32_t)clef__dim_right(&n->in[0]->shape, 0).n};
     clef__add_gradient(gr, n->in[0], clef__gather_elements_grad(d, n->in[1], &opts));
 }
