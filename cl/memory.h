@@ -15,6 +15,7 @@ static column load(global const float *x, uint n)
         some[i] = i < n ? x[i] : 0.0f;
     return vload16(0, some);
 }
+static column load_private(const float *x) { return vload16(0, x); }
 static void store(column y, global float *x, uint n)
 {
     if (n >= 16) {
@@ -30,6 +31,7 @@ static void store(column y, global float *x, uint n)
 typedef float column;
 enum { COLUMNS = 1 };
 static column load(global const float *x, uint n) { return *x; }
+static column load_private(const float *x) { return *x; }
 static void store(column y, global float *x, uint n) { *x = y; }
 #endif
 

@@ -43,12 +43,32 @@ static int is_scan(const clef_value *n)
     return n->op == CLEF_OP_selective_scan;
 }
 
+/* 1 where each element of x has its own step. */
+static int is_each(const clef_value *n)
+{
+    return is_scan(n) && n->in[STEP]->shape.rank == 4;
+}
+
 static int same(const clef_shape *a, const clef_shape *b, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (!clef__dim_equal(a->dim[i], b->dim[i]))
             return 0;
     return 1;
+}
+
+static clef_status check_each(const clef_value *n, clef_error *err)
+{
+    const clef_shape *x = &n->in[X]->shape, *dt = &n->in[STEP]->shape, *rates = &n->in[RATES]->shape;
+    const clef_dim H = x->dim[2], E = x->dim[3];
+    const clef_shape of_x = clef_shape_2(H, E), of_rates = clef_shape_3(H, E, n->in[C]->shape.dim[3]);
+    char a[96], b[96];
+    if (same(dt, x, 4) && clef__shape_equal(&n->in[SKIP]->shape, &of_x) &&
+        clef__shape_equal(&n->in[BIAS]->shape, &of_x) && clef__shape_equal(rates, &of_rates))
+        return CLEF_OK;
+    return clef__fail(err, CLEF_E_SHAPE,
+                      "dt %s, rates %s: expected x's shape and [H, E, D], and skip and bias [H, E]",
+                      clef__shape_text(n->graph, dt, a), clef__shape_text(n->graph, rates, b));
 }
 
 static clef_status delta_infer(clef_value *n, clef_error *err)
@@ -74,16 +94,18 @@ static clef_status delta_infer(clef_value *n, clef_error *err)
             "of Hk, D up to %d",
             clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
             clef__shape_text(n->graph, v, c), clef__shape_text(n->graph, s, d), DELTA_MAX_KEY);
-    for (int32_t i = A; i <= (is_scan(n) ? STEP : B); i++)
+    for (int32_t i = A; !is_each(n) && i <= (is_scan(n) ? STEP : B); i++)
         if (n->in[i]->shape.rank != 3 || !same(&n->in[i]->shape, v, 3))
             return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [B, T, H] of v %s", n->in[i]->name,
                               clef__shape_text(n->graph, &n->in[i]->shape, a),
                               clef__shape_text(n->graph, v, b));
-    for (int32_t i = is_scan(n) ? SKIP : RATES; i <= BIAS; i++)
+    for (int32_t i = is_scan(n) ? SKIP : RATES; !is_each(n) && i <= BIAS; i++)
         if (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], v->dim[2]))
             return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [H] of v %s", n->in[i]->name,
                               clef__shape_text(n->graph, &n->in[i]->shape, a),
                               clef__shape_text(n->graph, v, b));
+    if (is_each(n) && check_each(n, err))
+        return err ? err->status : CLEF_E_SHAPE;
     if (n->in[POS] && (n->in[POS]->shape.rank != 1 || !clef__dim_equal(n->in[POS]->shape.dim[0], q->dim[0])))
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s",
                           clef__shape_text(n->graph, &n->in[POS]->shape, a),
@@ -113,13 +135,15 @@ static void scan_token(const clef_value *n, const clef_ref_tensor *in, clef_ref_
     const clef_selective_scan_opts *o = (const void *)n->attr;
     const int64_t H = in[X].n[2], D = in[C].n[3], head = t * H + h,
                   row = (t * in[C].n[2] + h / (H / in[C].n[2])) * D;
-    const double x = in[X].x[head * in[X].n[3] + e], raw = softplus(in[STEP].x[head] + in[BIAS].x[h]),
-                 most = o->max > 0 ? (double)o->max : HUGE_VAL, step = fmin(fmax(raw, (double)o->min), most),
-                 decay = exp(in[RATES].x[h] * step);
-    double y = in[SKIP].x[h] * x;
-    for (int64_t d = 0; d < D; d++)
+    const int64_t E = in[X].n[3], own = is_each(n) ? h * E + e : h, place = is_each(n) ? head * E + e : head;
+    const double x = in[X].x[head * E + e], raw = softplus(in[STEP].x[place] + in[BIAS].x[own]),
+                 most = o->max > 0 ? (double)o->max : HUGE_VAL, step = fmin(fmax(raw, (double)o->min), most);
+    double y = in[SKIP].x[own] * x;
+    for (int64_t d = 0; d < D; d++) {
+        const double decay = exp(in[RATES].x[is_each(n) ? own * D + d : h] * step);
         y += (s[d] = s[d] * decay + in[K].x[row + d] * step * x) * in[C].x[row + d];
-    out->x[head * in[X].n[3] + e] = y;
+    }
+    out->x[head * E + e] = y;
 }
 
 static void delta_token(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t t,
@@ -218,8 +242,10 @@ static clef_status launch(clef_lowering *lo, const clef_value *n, const delta_ar
         .n_bufs = in[RUNS] ? 11 : 10,
         .groups = {clef__ceil_div(args->n[3], columns) * args->n[2] * args->n[0]},
         .local = {wg}};
-    if (is_scan(n))
+    if (is_scan(n)) {
         l.defs[6] = (clef_def){"SKIP_TYPE", (int32_t)in[SKIP]->dtype};
+        l.defs[7] = (clef_def){"EACH", is_each(n)};
+    }
     return clef__launch(lo, &l, err);
 }
 
@@ -276,7 +302,7 @@ const clef_op_def clef__op_selective_scan = {
     .name = "selective_scan",
     .formula =
         "S = e^(rate step) S + b (step x)^T, step = softplus(dt + bias) within min .. max; out = c S + "
-        "skip x; S is the state",
+        "skip x, of each head or of each element of x; S is the state",
     .n_min = 8,
     .n_max = N_IN,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS,

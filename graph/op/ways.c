@@ -293,8 +293,8 @@ int clef__way_gated_delta(const clef_value *n, int32_t axis, clef__way *way)
     take_shared(way, Q, 2, heads, kv_heads);
     take_shared(way, K, 2, heads, kv_heads);
     clef__way_take(way, V, 2);
-    clef__way_take(way, A, n->in[A]->shape.rank - 1);
-    clef__way_take(way, B, n->in[B]->shape.rank - 1);
+    clef__way_take(way, A, 2);
+    clef__way_take(way, B, n->op == CLEF_OP_selective_scan ? 0 : 2);
     clef__way_take(way, RATES, 0);
     clef__way_take(way, BIAS, 0);
     clef__way_take(way, STATE, 1);

@@ -157,7 +157,8 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *  scale    0 means 1.
  *  softcap  c > 0: cap(z) = c tanh(z / c).
  *  causal   column s > position is dropped.
- *  window   w > 0: columns s <= position - w and s >= position + w are dropped too.
+ *  window   w > 0: columns s <= position - w and s >= position + w are dropped too. w < 0, with causal: those
+ *           before the row's chunk of -w positions are, where chunks begin at multiples of -w.
  *  log      returns log(out).
  *
  *  A row whose columns are all dropped gives zeros (log: -inf). A NaN that is kept makes its whole row
@@ -209,7 +210,8 @@ CLEF_API clef_value *clef_relative_bias(clef_graph *graph, clef_value *x, clef_v
                                         const clef_relative_bias_opts *opts);
 
 /** Gathers elements of each row: out [.., k] = x[.., ids[.., j]], for x [.., N] (F32) and ids [.., k] (I32),
- *  as numpy's take_along_axis. An id outside the row gives 0. */
+ *  as numpy's take_along_axis. ids may have dims of 1 before others that are x's: all rows share them. An id
+ *  outside the row gives 0. */
 CLEF_API clef_value *clef_gather_elements(clef_graph *graph, clef_value *x, clef_value *ids);
 
 /** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B,
@@ -359,7 +361,9 @@ CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_
  *    S = exp(rates[h] step) S + b (step x)^T
  *    out[b, t, h, :] = c^T S + skip[h] x
  *
- *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). */
+ *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). With dt
+ *  [B, T, H, E], skip and bias [H, E] and rates [H, E, D] each element of x has its own (Mamba 1,
+ *  arXiv:2312.00752): column e of S decays by exp(rates[h, e, d] step[e]). */
 typedef struct clef_selective_scan_in {
     clef_value *c, *b, *x, *dt, *skip, *rates, *bias, *state, *pos;
     clef_value *runs; /* NULL, or T is 1 and the rows are of several sequences: clef_causal_conv_of_runs() */
