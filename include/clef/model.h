@@ -58,6 +58,7 @@ typedef struct clef_rope_params {
     double  mscale, mscale_all_dim; /* YARN; 0: none */
     int32_t truncate;               /* YARN: 1: the two limits between the dims are rounded to integers */
     double  attention_factor;       /* YARN, LONGROPE: multiplies the rotated dims; 0: the type's formula */
+    double  short_factor, long_factor; /* Phi-MoE: it, within and beyond the original context; 0: none */
     int32_t original_context;       /* context length of the original training */
 } clef_rope_params;
 
@@ -76,7 +77,8 @@ typedef enum clef_router {
     CLEF_ROUTER_NORMED, /* that probability, divided by the sum over the token's experts */
     CLEF_ROUTER_CHOSEN, /* a softmax over the token's experts only */
     CLEF_ROUTER_SIGMOID, /* the sigmoid of its logit */
-    CLEF_ROUTER_SIGMOID_NORMED /* that, divided by the sum over the token's experts */
+    CLEF_ROUTER_SIGMOID_NORMED, /* that, divided by the sum over the token's experts */
+    CLEF_ROUTER_NEAR    /* Phi-MoE: a softmax over the logits near its own, without those above it */
 } clef_router;
 
 /** Most layers a model may have. */
@@ -94,15 +96,19 @@ typedef struct clef_hparams {
     clef_rope_params rope_sliding; /* of layers with sliding-window attention */
     uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions */
     int32_t  position_offset;      /* rows in the table of learned positions before that of position 0 */
+    int32_t  disentangled;         /* DeBERTa: bits, in model/arch/arch_deberta.c; 0: others */
     int32_t  n_buckets, max_distance; /* relative position bias (T5, MPNet) */
 
     /* Attention */
     int32_t  sliding_window;       /* positions that a query sees; 0: all */
+    int32_t  has_chunks;           /* 1: of these it sees those of its own chunk of so many positions */
     uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* layers with the sliding window */
     float    attention_scale;      /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float    attention_softcap;    /* x -> cap tanh(x / cap); 0: none */
+    int32_t  unit_qk;              /* 1: after RoPE q and k are RMS-normed, without weights (Llama 4) */
     float    attention_beta;       /* queries at position p are multiplied by 1 + beta log(1 + floor((p + */
     int32_t  attention_beta_first, attention_beta_length; /* first) / length)); 0: not */
+    int32_t  beta_without_rope;    /* 1: only in layers without RoPE */
     float    clip_qkv;             /* q, k and v are within -clip .. clip; 0: all values */
     int32_t  v_head_dim;           /* width of a head of v; 0: head_dim */
     int32_t  full_head_dim, full_n_kv_heads; /* of layers with full attention; 0: head_dim, n_kv_heads */
@@ -117,7 +123,11 @@ typedef struct clef_hparams {
     uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers with it */
     int32_t  linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim;
     int32_t  linear_taps;          /* positions that its convolution sees */
+    int32_t  scan_rank;            /* Mamba 1: width of what steps are projected from; 0: Mamba 2 */
+    float    scan_norm_eps;        /* of the RMS norms of Mamba 1's step, b and c; 0: it has none */
     float    scan_min, scan_max;   /* Mamba 2: bounds of a step; scan_max 0: none */
+    int32_t  scan_norm_first;      /* 1: its norm is before the gate; 0: after it */
+    float    folder_scales[14];    /* Falcon-H1: factors of a folder's matrices, which GGUF's contain */
 
     /* Feed-forward and experts */
     clef_activation activation;
@@ -127,6 +137,8 @@ typedef struct clef_hparams {
     int32_t d_ff_expert, d_ff_shared;   /* width in each expert; in the expert of all tokens, 0: none */
     clef_router router;
     int32_t n_expert_groups, n_groups_used; /* a token's experts are in the best of these groups; 0, 1: all */
+    float   router_noise;          /* NEAR: how near, as half of a share of the logit */
+    int32_t expert_inputs;         /* 1: an expert's weight multiplies its input; 0: its output */
     float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   glu_alpha, glu_limit;  /* of clef_clamped_swiglu() */
 

@@ -26,7 +26,7 @@ const char *const clef__llama_weights[CLEF_N_ROLES] = {
     [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
     [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj"};
 
-static const char *const mixtral_weights[CLEF_N_ROLES] = {
+const char *const clef__mixtral_weights[CLEF_N_ROLES] = {
     CLEF_HF_DECODER, [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
     [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.experts.*.w1",
     [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.experts.*.w3",
@@ -99,7 +99,7 @@ const clef_arch clef__arch_mixtral = {
     .names = mixtral_names,
     .written_as = "llama",
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
-    .weights = {.hf = mixtral_weights},
+    .weights = {.hf = clef__mixtral_weights},
     .hf_prefix = "model.",
     .read_json = mixtral_read_json,
     .layer = clef__llama_layer,
@@ -107,20 +107,21 @@ const clef_arch clef__arch_mixtral = {
 
 enum { NO_ROPE_STEP = 4 };
 
-static void leave_rope(clef_hparams *hp, int32_t step)
+void clef__leave_rope(clef_hparams *hp, int32_t step)
 {
     for (int32_t i = step - 1; i < hp->n_layers; i += step)
         hp->no_rope_layers[i / 32] |= 1u << (i % 32);
 }
 
 /* no_rope_layers: 1 with RoPE, 0 without. */
-static void read_rope_layers(clef_json_fields *f, clef_hparams *hp)
+void clef__json_rope_layers(clef_json_fields *f, clef_hparams *hp)
 {
     const int32_t step =
         (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP);
     const json_t *list = clef__json_get(f, "no_rope_layers");
-    if (!list || json_is_null(list)) {
-        leave_rope(hp, step);
+    if (!list || json_is_null(list) ||
+        (json_is_array(list) && !json_array_size(list) && strcmp(hp->arch, "smollm3") != 0)) {
+        clef__leave_rope(hp, step);
         return;
     }
     if (f->status == CLEF_OK && (int64_t)json_array_size(list) < hp->n_layers)
@@ -141,7 +142,7 @@ static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_llama(f, hp, 2000000);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
-    read_rope_layers(f, hp);
+    clef__json_rope_layers(f, hp);
     clef__json_window(f, hp, 0);
     if (clef__json_layer_types(f, hp, NULL))
         return;
@@ -152,7 +153,7 @@ static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
 static void smollm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
-    leave_rope(hp, NO_ROPE_STEP);
+    clef__leave_rope(hp, NO_ROPE_STEP);
 }
 
 const clef_arch clef__arch_smollm3 = {

@@ -19,6 +19,8 @@ static const clef_arch_alias hunyuan_moe_names[] = {{"hunyuan_v1_moe", "hunyuan-
                                                     {NULL, NULL, 0, 0}};
 static const clef_arch_alias hy3_names[] = {{"hy_v3", "hy_v3", -1, -1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias ernie_moe_names[] = {{"ernie4_5_moe", "ernie4_5-moe", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias phimoe_names[] = {{"phimoe", "phimoe", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias llama4_names[] = {{"llama4_text", "llama4", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias exaone_moe_names[] = {{"exaone_moe", "exaone-moe", 1, 53}, {NULL, NULL, 0, 0}};
 
 static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_DECODER,
@@ -86,6 +88,25 @@ static const char *const hy3_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER,
                                                       CLEF_HF_SHARED_EXPERT("shared_mlp"),
                                                       [CLEF_W_ROUTER] = "layers.%d.mlp.router.gate",
                                                       [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.expert_bias"};
+
+static const char *const llama4_weights[CLEF_N_ROLES] = {
+    CLEF_HF_DECODER,
+    [CLEF_W_FFN_GATE] = "layers.%d.feed_forward.gate_proj",
+    [CLEF_W_FFN_UP] = "layers.%d.feed_forward.up_proj",
+    [CLEF_W_FFN_DOWN] = "layers.%d.feed_forward.down_proj",
+    [CLEF_W_ROUTER] = "layers.%d.feed_forward.router",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.feed_forward.experts.gate_proj",
+    [CLEF_W_EXPERT_UP] = "layers.%d.feed_forward.experts.up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.feed_forward.experts.out_proj",
+    [CLEF_W_SHARED_GATE] = "layers.%d.feed_forward.shared_expert.gate_proj",
+    [CLEF_W_SHARED_UP] = "layers.%d.feed_forward.shared_expert.up_proj",
+    [CLEF_W_SHARED_DOWN] = "layers.%d.feed_forward.shared_expert.down_proj"};
+
+static const clef_join_rule llama4_joins[] = {
+    {&clef__join_half, ".experts.gate_up_proj", ".experts.down_proj", ".experts.gate_proj.weight", 0, 2},
+    {&clef__join_half, ".experts.gate_up_proj", ".experts.down_proj", ".experts.up_proj.weight", 1, 2},
+    {&clef__join_down, ".experts.down_proj", ".experts.gate_up_proj", ".experts.out_proj.weight", 0, 1},
+    {NULL, NULL, NULL, NULL, 0, 0}};
 
 static const clef_gguf_name hy3_gguf_names[] = {{CLEF_W_ROUTER_BIAS, "blk.%d.exp_probs_b/"}, {0, NULL}};
 static const clef_gguf_name glm_gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
@@ -257,6 +278,115 @@ static void exaone_moe_read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_routed(f, hp, &keys);
 }
 
+/* longrope's two factors of the rotated dims, beside its lists. */
+static void read_factors(clef_json_fields *f, clef_hparams *hp)
+{
+    const char *within;
+    const json_t *rope = clef__rope_object(f->object, &within);
+    clef_json_fields own = {
+        .object = rope, .file = f->file, .within = within, .err = f->err, .status = f->status};
+    if (hp->rope.type == CLEF_ROPE_DEFAULT)
+        return;
+    hp->rope.short_factor = clef__json_need_double(&own, "short_mscale", 1e-6, 1e6);
+    hp->rope.long_factor = clef__json_need_double(&own, "long_mscale", 1e-6, 1e6);
+    f->status = own.status;
+    if (hp->rope.type != CLEF_ROPE_LONGROPE)
+        clef__json_refuse(f, "rope_type: expected default or longrope for phimoe");
+}
+
+static void phimoe_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_llama_with(f, hp, 1000000, 1e-5, 0);
+    clef__json_window_everywhere(f, hp, 0);
+    clef__json_experts(f, hp, "num_local_experts", 16, 2);
+    hp->d_ff_expert = hp->d_ff;
+    hp->router = CLEF_ROUTER_NEAR;
+    hp->router_noise = (float)clef__json_double(f, "router_jitter_noise", 0, 1, 0.01);
+    if (hp->n_experts_used != 2)
+        clef__json_refuse(f, "num_experts_per_tok: expected 2 for phimoe");
+    read_factors(f, hp);
+}
+
+/* llama.cpp has no key for the noise, and weighs the two experts by a plain softmax. */
+static void phimoe_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->router = CLEF_ROUTER_NEAR;
+    hp->router_noise = 0.01f;
+}
+
+/* The scale of queries at later positions, in layers without RoPE. */
+static void llama4_scale(clef_hparams *hp, double beta, int32_t length)
+{
+    hp->attention_beta = (float)beta;
+    hp->attention_beta_first = 1;
+    hp->attention_beta_length = length;
+    hp->beta_without_rope = 1;
+}
+
+/* layer_types by "chunked_attention". */
+static void read_chunks(clef_json_fields *f, clef_hparams *hp)
+{
+    const json_t *types = clef__json_get(f, "layer_types");
+    for (int32_t i = 0; i < hp->n_layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        if (clef__layer_slides(hp, i))
+            clef__json_refuse(f, "layer_types with sliding_attention is not supported for llama4");
+        if (type && strcmp(type, "chunked_attention") == 0)
+            clef__slide_layers(hp, i, hp->n_layers);
+        if (clef__layer_slides(hp, i) && hp->sliding_window == 0)
+            clef__json_refuse(f, "layer_types has chunked_attention, but there is no attention_chunk_size");
+    }
+}
+
+static void llama4_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const char *const chunks[] = {"chunked_attention", NULL};
+    clef__json_llama_with(f, hp, 500000, 1e-5, 0);
+    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
+    clef__json_experts(f, hp, "num_local_experts", 16, 1);
+    hp->d_ff_expert = hp->d_ff_shared = hp->d_ff;
+    hp->d_ff = (int32_t)clef__json_int(f, "intermediate_size_mlp", 1, CLEF_MAX_WIDTH, 16384);
+    hp->router = CLEF_ROUTER_SIGMOID;
+    hp->expert_inputs = 1;
+    hp->unit_qk = clef__json_bool(f, "use_qk_norm", 1);
+    const int is_scaled = clef__json_bool(f, "attn_temperature_tuning", 1);
+    const double beta = clef__json_double(f, "attn_scale", 0, 1e6, 0.1);
+    const int32_t length = (int32_t)clef__json_int(f, "floor_scale", 1, CLEF_MAX_CONTEXT, 8192);
+    llama4_scale(hp, is_scaled ? beta : 0, length);
+    clef__json_rope_layers(f, hp);
+    hp->has_chunks = 1;
+    const int is_null =
+        clef__json_get(f, "attention_chunk_size") && !clef__json_has(f, "attention_chunk_size");
+    hp->sliding_window =
+        (int32_t)clef__json_int(f, "attention_chunk_size", 1, CLEF_MAX_CONTEXT, is_null ? 0 : 8192);
+    if (clef__json_layer_types(f, hp, chunks)) {
+        read_chunks(f, hp);
+    } else if (!is_null) {
+        for (int32_t i = 0; i < hp->n_layers; i++)
+            if (!(hp->no_rope_layers[i / 32] >> (i % 32) & 1))
+                hp->sliding_layers[i / 32] |= 1u << (i % 32);
+    }
+}
+
+/* 8192 and 0.1 are not in the files of llama.cpp's converter. */
+static void llama4_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    const int has_window = clef__key_has(k, "attention.sliding_window");
+    clef__key_int(k, "interleave_moe_layer_step", 0, CLEF_MAX_LAYERS, 0); /* the tensors say both, too */
+    clef__key_int(k, "expert_shared_count", 0, 256, 1);
+    hp->router = CLEF_ROUTER_SIGMOID;
+    hp->expert_inputs = hp->has_chunks = 1;
+    hp->d_ff_shared = hp->d_ff_expert;
+    hp->unit_qk = hp->n_experts != 128; /* as llama.cpp tells Scout from Maverick */
+    if (has_window && hp->sliding_window == 0)
+        return;
+    hp->sliding_window = hp->sliding_window ? hp->sliding_window : 8192;
+    clef__key_windows(k, hp, -1, 4);
+    clef__leave_rope(hp, 4);
+    llama4_scale(hp, clef__key_float(k, "attention.temperature_scale", 0, 1e6, 0.1), 8192);
+}
+
 static void exaone_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     sigmoid_read_gguf(k, hp);
@@ -280,4 +410,7 @@ MIXTURE(minimax, minimax_weights, .read_gguf = sigmoid_read_gguf, .qk_norms = CL
 MIXTURE(afmoe, afmoe_weights, .read_gguf = afmoe_read_gguf)
 MIXTURE(hunyuan_moe, hunyuan_weights, .read_gguf = hunyuan_read_gguf, .qk_norms = CLEF_QK_NORM_ROTATED)
 MIXTURE(ernie_moe, ernie_weights, .read_gguf = hunyuan_read_gguf, .gguf_pairing = CLEF_ROPE_INTERLEAVED)
+MIXTURE(phimoe, clef__mixtral_weights, .read_gguf = phimoe_read_gguf, .layer_norms = 1)
+MIXTURE(llama4, llama4_weights, .read_gguf = llama4_read_gguf, .gguf_pairing = CLEF_ROPE_INTERLEAVED,
+        .joins = llama4_joins)
 MIXTURE(exaone_moe, exaone_weights, .read_gguf = exaone_read_gguf)

@@ -92,6 +92,10 @@ static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, c
             .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
         return clef__name_value(b, clef_paged_attention(g, &in, &paged), names->heads);
     }
+    if (b->first && opts.window < 0)
+        return clef__graph_fail(g, CLEF_E_UNSUPPORTED,
+                                "%s: training of %s is not supported: its attention is in chunks",
+                                clef_model_path(b->model), hp->arch);
     if (b->first && opts.causal && !sinks) { /* documents share a row */
         const clef_attention_opts inside = {
             .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
@@ -134,7 +138,8 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
     if (!q || !k || !v)
         return NULL;
     const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
-    const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
+    const int32_t window = slides ? b->hp->sliding_window : 0;
+    const clef_softmax_opts opts = {.causal = b->causal, .window = b->hp->has_chunks ? -window : window};
     clef_value *sinks = clef__role_weight_optional(b, CLEF_W_ATTN_SINKS, clef__bare_suffix(b));
     clef_value *pages = b->runs ? b->pages[slides] : NULL;
     clef_value *x =
@@ -296,11 +301,20 @@ static clef_value *gated_heads(clef_builder *b, clef_value *heads, clef_value *x
     return clef__name_value(b, clef_mul(b->g, heads, clef_sigmoid(b->g, gate)), "attn.gated");
 }
 
+/* q or k with a root mean square of 1, in layers with RoPE of families that want it. */
+static clef_value *unit(clef_builder *b, clef_value *x, const char *name)
+{
+    if (!b->hp->unit_qk || clef__layer_lacks_rope(b))
+        return x;
+    return clef__name_value(b, clef_rms_norm(b->g, x, NULL, &(clef_norm_opts){.eps = b->hp->norm_eps}), name);
+}
+
 clef_value *clef__layer_attention(clef_builder *b, clef_value *x)
 {
     const qkv h = project_qkv(b, x);
-    clef_value *q = clef__scaled_queries(b, rotated(b, h.q, CLEF_W_ATTN_Q_NORM, "attn.q_rope"));
-    clef_value *k = rotated(b, h.k, CLEF_W_ATTN_K_NORM, "attn.k_rope");
+    clef_value *q = unit(b, rotated(b, h.q, CLEF_W_ATTN_Q_NORM, "attn.q_rope"), "attn.q_unit");
+    q = clef__scaled_queries(b, q);
+    clef_value *k = unit(b, rotated(b, h.k, CLEF_W_ATTN_K_NORM, "attn.k_rope"), "attn.k_unit");
     clef_value *y = gated_heads(b, clef__self_attention(b, q, k, h.v), x);
     return clef__linear(b, y, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
 }

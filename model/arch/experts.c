@@ -50,7 +50,9 @@ static clef_value *scores_of(clef_builder *b, clef_value *logits)
     const clef_router router = b->hp->router;
     if (router == CLEF_ROUTER_SIGMOID || router == CLEF_ROUTER_SIGMOID_NORMED)
         return clef_sigmoid(b->g, logits);
-    return router == CLEF_ROUTER_CHOSEN ? logits : clef_softmax(b->g, logits, NULL, NULL, NULL);
+    return router == CLEF_ROUTER_CHOSEN || router == CLEF_ROUTER_NEAR
+               ? logits
+               : clef_softmax(b->g, logits, NULL, NULL, NULL);
 }
 
 /* 0 for the groups of experts with the best scores [B, T, groups], else less than any score. */
@@ -94,12 +96,38 @@ static clef_value *chosen(clef_builder *b, clef_value *logits, clef_value *score
     return clef_topk(b->g, logits, &(clef_topk_opts){.k = b->hp->n_experts_used});
 }
 
+/* The softmax of choice i over the logits [B, T, experts] that are not above its own, and below it by at most
+ * a share of the larger of the two. */
+static clef_value *near_weight(clef_builder *b, clef_value *logits, clef_value *ids, int32_t i)
+{
+    clef_graph *g = b->g;
+    const float most = 2 * b->hp->router_noise;
+    ids = clef__part(b, ids, 2, i, 1);
+    clef_value *own = clef_gather_elements(g, logits, ids), *below = clef_sub(g, own, logits);
+    clef_value *size = clef_add(g, clef_relu(g, logits), clef_relu(g, clef_neg(g, logits)));
+    size = clef_add(g, clef_relu(g, clef_sub(g, size, own)), own);
+    clef_value *far = clef_relu(
+        g, clef_affine(g, clef_div(g, below, size), &(clef_affine_opts){.scale = 1, .shift = -most}));
+    far = clef_add(g, far, clef_relu(g, clef_neg(g, below)));
+    logits = clef_add(g, logits, clef_affine(g, far, &(clef_affine_opts){.scale = -1e30f}));
+    return clef_gather_elements(g, clef_softmax(g, logits, NULL, NULL, NULL), ids);
+}
+
+static clef_value *near_weights(clef_builder *b, clef_value *logits, clef_value *ids)
+{
+    clef_value *all = near_weight(b, logits, ids, 0);
+    for (int32_t i = 1; i < b->hp->n_experts_used; i++)
+        all = clef_concat(b->g, all, near_weight(b, logits, ids, i), &(clef_concat_opts){.axis = 2});
+    return all;
+}
+
 /* The weight of each chosen expert [B, T, k]. */
 static clef_value *weights_of(clef_builder *b, clef_value *scores, clef_value *ids)
 {
     clef_graph *g = b->g;
     const clef_router router = b->hp->router;
-    clef_value *x = clef_gather_elements(g, scores, ids);
+    clef_value *x =
+        router == CLEF_ROUTER_NEAR ? near_weights(b, scores, ids) : clef_gather_elements(g, scores, ids);
     if (router == CLEF_ROUTER_CHOSEN)
         x = clef_softmax(g, x, NULL, NULL, NULL);
     if (router == CLEF_ROUTER_NORMED || router == CLEF_ROUTER_SIGMOID_NORMED)
@@ -141,6 +169,11 @@ clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
     clef_value *scores = scores_of(b, logits);
     clef_value *ids = clef__name_value(b, chosen(b, logits, scores), "mlp.experts.chosen");
     clef_value *weights = clef__name_value(b, weights_of(b, scores, ids), "mlp.experts.weights");
+    if (b->hp->expert_inputs) {
+        x = clef_mul(g, clef_reshape(g, x, clef_shape_4(b->B, b->T, clef_n(1), clef_n(d))),
+                     clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(k), clef_n(1))));
+        weights = clef_affine(g, weights, &(clef_affine_opts){.scale = 0, .shift = 1});
+    }
     clef_value *y = gated_chosen(b, x, ids, gated);
     y = multiply_chosen(b, y, ids, CLEF_W_EXPERT_DOWN, n, d); /* [B, T, k, d] */
     y = clef_matmul(g, clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(1), clef_n(k))), y, NULL,

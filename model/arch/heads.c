@@ -79,6 +79,7 @@ static const class_form class_forms[] = {
     {"mpnet", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"electra", clef_gelu, 0, "/classifier.dense", NULL, "classifier.out_proj"},
     {"distilbert", clef_relu, 0, "/pre_classifier", NULL, "classifier"},
+    {"deberta-v2", NULL, 0, "/pooler.dense", NULL, "classifier"},
     {"modernbert", NULL, 1, "/head.dense", "/head.norm", "classifier"},
     {NULL, NULL, 0, NULL, NULL, "score"},
 };
@@ -102,8 +103,9 @@ clef_activation clef__classifier_activation(clef_builder *b)
     clef_error err = {0};
     clef_hparams own = {.activation = CLEF_GELU};
     clef_json_fields f = {.object = b->model->classifier, .file = "config.json", .err = &err};
+    const int is_pooler = strcmp(form_of(b->model)->arch ? form_of(b->model)->arch : "", "deberta-v2") == 0;
     if (b->model->classifier)
-        clef__json_activation(&f, &own, "classifier_activation", "gelu");
+        clef__json_activation(&f, &own, is_pooler ? "pooler_hidden_act" : "classifier_activation", "gelu");
     if (f.status != CLEF_OK)
         clef__graph_fail(b->g, f.status, "%s/%s", clef_model_path(b->model), err.text);
     return own.activation;

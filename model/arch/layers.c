@@ -184,10 +184,16 @@ static clef_value *embedding_matrix(clef_builder *b)
                                     clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
 }
 
+float clef__folder_scale(const clef_builder *b, clef_role role, int is_bias)
+{
+    return b->model->is_gguf || !b->arch->hf_scale ? 1 : b->arch->hf_scale(b->hp, role, is_bias, 0);
+}
+
 clef_value *clef__embed(clef_builder *b)
 {
+    const float own = b->hp->embed_scale > 0 ? b->hp->embed_scale : 1;
     clef_value *x = clef_named(clef_gather(b->g, embedding_matrix(b), b->ids, NULL), "embed");
-    clef_value *y = clef__scaled(b, x, b->hp->embed_scale);
+    clef_value *y = clef__scaled(b, x, own * clef__folder_scale(b, CLEF_W_EMBED, 0));
     return y == x ? x : clef__name_value(b, y, "embed.scaled");
 }
 
@@ -198,18 +204,20 @@ static clef_value *stack_weight(clef_builder *b, const clef_tensor_info *t)
                        clef_shape_3(clef_n(t->dims[0]), clef_n(t->dims[1]), clef_n(t->dims[2])));
 }
 
-/* y + s B(A x) of the adapters that change w. */
-static clef_value *add_adapters(clef_builder *b, clef_value *y, clef_value *x, const clef_value *w)
+/* y + scale s B(A x) of the adapters that change w. */
+static clef_value *add_adapters(clef_builder *b, clef_value *y, clef_value *x, const clef_value *w,
+                                float scale)
 {
     const clef__lora_stack *s = b->loras && w ? clef__lora_stack_of(b->loras, w->name) : NULL;
     if (!s || !x || !y || x->shape.rank != 3 || !clef__dim_equal(x->shape.dim[0], b->B))
         return y;
+    x = clef__scaled(b, x, scale);
     return clef_low_rank_add(b->g, y, x, stack_weight(b, &s->down), stack_weight(b, &s->up), b->adapter);
 }
 
-/* y + scale (x A^T) B^T of the adapter that is trained. */
+/* y + scale s (x A^T) B^T of the adapter that is trained. */
 static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, const clef_value *w,
-                                int32_t n_in, int32_t n_out)
+                                int32_t n_in, int32_t n_out, float scale)
 {
     const clef_build_lora *lora = b->new_lora;
     char name[CLEF_NAME_BYTES + 8];
@@ -220,9 +228,9 @@ static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, c
     snprintf(name, sizeof name, "%s.lora_B", w->name);
     clef_value *up = clef_weight(b->g, name, CLEF_F32, clef_shape_2(clef_n(n_out), clef_n(lora->rank)));
     clef_value *low = clef_matmul(b->g, x, a, NULL, &(clef_matmul_opts){.transpose_b = 1});
-    return clef_add(
-        b->g, y,
-        clef_matmul(b->g, low, up, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = lora->scale}));
+    return clef_add(b->g, y,
+                    clef_matmul(b->g, low, up, NULL,
+                                &(clef_matmul_opts){.transpose_b = 1, .alpha = lora->scale * scale}));
 }
 
 /* What a product with a matrix in NVFP4 is multiplied by, which a GGUF file has beside the matrix; 1: no such
@@ -254,12 +262,15 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     const clef_shape bias_shape = clef_shape_1(out);
     clef_value *w =
         clef__role_weight_shaped(b, role, "weight", in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
-    const clef_matmul_opts opts = {.transpose_b = !in_out, .alpha = stored_scale(b, role)};
+    const float scale = clef__folder_scale(b, role, 0);
+    const clef_matmul_opts opts = {.transpose_b = !in_out, .alpha = stored_scale(b, role) * scale};
     clef_value *y = clef_matmul(b->g, x, w, NULL, &opts);
-    y = add_new_lora(b, y, x, w, n_in, n_out);
+    y = add_new_lora(b, y, x, w, n_in, n_out, scale);
     clef_value *bias = optional_weight(b, role, "bias", &bias_shape);
-    y = bias ? clef_add(b->g, y, check_shape(b, bias, bias_shape)) : y;
-    return name_by_role(b, add_adapters(b, y, x, w), role);
+    if (bias)
+        y = clef_add(b->g, y,
+                     clef__scaled(b, check_shape(b, bias, bias_shape), clef__folder_scale(b, role, 1)));
+    return name_by_role(b, add_adapters(b, y, x, w, scale), role);
 }
 
 /* The weight of a norm; a folder of some families stores it less one. */
@@ -418,13 +429,13 @@ static clef_value *flat_labels(clef_builder *b)
 }
 
 /* The cross-entropy of each token, [B T]. Where there are many logits, they are never in memory at once. */
-static clef_value *token_losses(clef_builder *b, clef_value *x, clef_value *w, clef_value *bias)
+static clef_value *token_losses(clef_builder *b, clef_value *x, clef_value *w, clef_value *bias, float scale)
 {
     enum { MOST_LOGITS = 1 << 24, MOST_PIECES = 64 };
     const int64_t n = all_tokens(b).n * b->hp->n_vocab, pieces = (n + MOST_LOGITS - 1) / MOST_LOGITS;
     return clef_linear_cross_entropy(
         b->g, as_rows(b, x), w, bias, flat_labels(b),
-        &(clef_linear_cross_entropy_opts){.alpha = b->hp->logit_scale,
+        &(clef_linear_cross_entropy_opts){.alpha = scale,
                                           .pieces = (int32_t)(pieces < MOST_PIECES ? pieces : MOST_PIECES)});
 }
 
@@ -440,9 +451,11 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
                         : clef__role_weight_shaped(b, CLEF_W_OUT, "weight",
                                                    clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     clef_value *bias = logits_bias(b);
+    const float own = (hp->logit_scale != 0 ? hp->logit_scale : 1) *
+                      clef__folder_scale(b, hp->tied_embeddings ? CLEF_W_EMBED : CLEF_W_OUT, 0),
+                alpha = own * stored_scale(b, CLEF_W_OUT);
     if (b->labels && hp->logit_softcap == 0)
-        return token_losses(b, x, w, bias);
-    const float own = hp->logit_scale != 0 ? hp->logit_scale : 1, alpha = own * stored_scale(b, CLEF_W_OUT);
+        return token_losses(b, x, w, bias, own);
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = alpha});
     x = bias ? clef_add(b->g, x, bias) : x;
     if (hp->logit_softcap != 0)

@@ -44,6 +44,8 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name);
  *  and v to the cache, and scales and caps scores by the hyperparameters. Layers with a sliding window use
  *  it. Returns [B, T, H * E]. The softmax weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
+/** 1 in layers that no_rope_layers lists. */
+int clef__layer_lacks_rope(const clef_builder *b);
 /** clef__self_attention() of q alone, over the keys and values of the last layer of the same kind (sliding or
  *  full) that computed its own. */
 clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
@@ -64,6 +66,8 @@ typedef clef_value *clef_gating(clef_builder *b, clef_value *gate, clef_value *u
 /** The weighted sum of the experts with the n_experts_used largest of the router's logits [B, T, experts]:
  *  [B, T, d]. gated: NULL for act(gate) up. */
 clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x, clef_gating *gated);
+/** What a folder's matrix (is_bias: its bias) is multiplied by; where rows differ, the first one; 1: GGUF. */
+float clef__folder_scale(const clef_builder *b, clef_role role, int is_bias);
 /** x times scale (0: 1). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
 /** One of q, k, v: [B, T, d] -> [B, T, n, head_dim]. Each head is normalised (RMS) if the file has a weight
@@ -103,8 +107,12 @@ void clef__set_linear(clef_hparams *hp, int32_t layer);
 int  clef__json_linear_layers(clef_json_fields *f, clef_hparams *hp, const char *const *names);
 /** All layers but those of a list of numbers have a memory. */
 void clef__linear_but(clef_hparams *hp, const json_t *list);
-/** The mixer of Mamba 2: [B, T, d] -> [B, T, d]. */
+/** The mixer of Mamba 2, or with hp->scan_rank of Mamba 1: [B, T, d] -> [B, T, d]. */
 clef_value *clef__mamba(clef_builder *b, clef_value *x);
+/** Says that all layers have a memory, and none has attention. */
+void clef__all_linear(clef_hparams *hp);
+/** The sizes of Mamba 1's scan (hp->linear_taps and .k_dim are set); inner: of the channels. */
+void clef__set_mamba1(clef_hparams *hp, int32_t inner, int32_t rank);
 /** A layer whose mixer is that, or attention, with experts or a gated feed-forward. */
 clef_value *clef__mamba_layer(clef_builder *b, clef_value *x);
 /** The keys of its sizes in a config.json, and the defaults of absent ones; missing_head_dim 0: what makes
@@ -147,6 +155,8 @@ clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x);
 /** A block of a layer: attention or feed-forward, [B, T, d] -> [B, T, d]. */
 typedef clef_value *clef_block(clef_builder *b, clef_value *x);
 
+/** x + block(norm(x)). */
+clef_value *clef__one_block(clef_builder *b, clef_value *x, clef_block *block);
 /** y = x + attention(norm(x)), y + mlp(norm(y)) (GPT-2, Llama). Families whose tables have names for them
  *  have norms of the blocks' results, too (Gemma 2), or only these (OLMo 2). */
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);

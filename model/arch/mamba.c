@@ -1,7 +1,11 @@
-/* The mixer of Mamba 2 (arXiv:2405.21060), which its hybrids share. Of its hyperparameters, linear_n_v_heads
- * heads are linear_v_dim wide, linear_k_dim is the size of the state, and linear_n_k_heads the number of
- * groups. */
+/* The mixers of Mamba 1 (arXiv:2312.00752) and 2 (2405.21060), which their hybrids share. Of the second's
+ * hyperparameters, linear_n_v_heads heads are linear_v_dim wide, linear_k_dim is the size of the state, and
+ * linear_n_k_heads the number of groups. */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "model/arch/layers.h"
+#include "model/open/model.h"
 
 static int32_t inner_width(const clef_hparams *hp)
 {
@@ -50,6 +54,82 @@ static clef_value *group_norm(clef_builder *b, clef_value *y)
     return clef__name_value(b, y, clef__role_value_name(CLEF_W_LINEAR_NORM));
 }
 
+/* Times what a folder's rows of the projection are multiplied by more than its first one. */
+static clef_value *row_scaled(clef_builder *b, clef_value *x, int32_t n)
+{
+    const float first = clef__folder_scale(b, CLEF_W_SCAN_IN, 0);
+    char name[64];
+    if (b->model->is_gguf || !b->arch->hf_scale)
+        return x;
+    float *all = malloc((size_t)n * sizeof *all);
+    if (!all)
+        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d factors", clef_model_path(b->model),
+                                n);
+    for (int32_t i = 0; i < n; i++)
+        all[i] = b->arch->hf_scale(b->hp, CLEF_W_SCAN_IN, 0, i) / first;
+    snprintf(name, sizeof name, "layer%d.scan.scales", b->layer);
+    x = clef_mul(b->g, x, clef_constant(b->g, name, CLEF_F32, clef_shape_1(clef_n(n)), all));
+    free(all);
+    return x;
+}
+
+/* One of step, b and c [B, T, n], normed where the model does so. */
+static clef_value *normed_part(clef_builder *b, clef_value *x, clef_role norm)
+{
+    const float eps = b->hp->scan_norm_eps;
+    if (eps == 0)
+        return x;
+    clef_value *w = b->weights->hf[norm] ? clef__role_weight(b, norm, "weight") : NULL;
+    x = clef_rms_norm(b->g, x, w, &(clef_norm_opts){.eps = eps});
+    return clef__name_value(b, x, clef__role_value_name(norm));
+}
+
+/* Zeros, since the projection of steps has the bias. */
+static clef_value *no_bias(clef_builder *b, int32_t n)
+{
+    clef_value *made = clef_graph_find(b->g, "scan.no_bias");
+    float *zeros = made ? NULL : calloc((size_t)n, sizeof *zeros);
+    if (zeros)
+        made = clef_constant(b->g, "scan.no_bias", CLEF_F32, clef_shape_2(clef_n(1), clef_n(n)), zeros);
+    free(zeros);
+    return made ? made
+                : clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d numbers",
+                                   clef_model_path(b->model), n);
+}
+
+/* The mixer of Mamba 1: each channel has its own rates and step, so all of them are one head. */
+static clef_value *mamba1(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    const int32_t d = inner_width(hp), N = hp->linear_k_dim, R = hp->scan_rank;
+    const clef_shape row = clef_shape_2(clef_n(1), clef_n(d));
+    clef_value *all = clef__linear(b, x, CLEF_W_SCAN_IN, hp->d_model, 2 * d);
+    x = clef_silu(b->g, clef__short_conv(b, clef__part(b, all, 2, 0, d), CLEF_W_LINEAR_CONV, d));
+    x = clef__name_value(b, x, "attn.conv");
+    clef_value *parts = clef__linear(b, x, CLEF_W_SCAN_X, d, R + 2 * N);
+    clef_value *step = normed_part(b, clef__part(b, parts, 2, 0, R), CLEF_W_SCAN_STEP_NORM),
+               *by_b = normed_part(b, clef__part(b, parts, 2, R, N), CLEF_W_SCAN_B_NORM),
+               *by_c = normed_part(b, clef__part(b, parts, 2, R + N, N), CLEF_W_SCAN_C_NORM);
+    clef_value *rates = clef__role_weight_shaped(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b),
+                                                 clef_shape_2(clef_n(d), clef_n(N))),
+               *skip = clef__role_weight_shaped(b, CLEF_W_SCAN_SKIP, clef__bare_suffix(b),
+                                                clef_shape_1(clef_n(d)));
+    const clef_selective_scan_in in = {
+        .c = clef__split_heads(b, by_c, 1, N),
+        .b = clef__split_heads(b, by_b, 1, N),
+        .x = clef__split_heads(b, x, 1, d),
+        .dt = clef__split_heads(b, clef__linear(b, step, CLEF_W_SCAN_STEP, R, d), 1, d),
+        .skip = clef_reshape(b->g, skip, row),
+        .rates = clef_reshape(b->g, rates, clef_shape_3(clef_n(1), clef_n(d), clef_n(N))),
+        .bias = no_bias(b, d),
+        .state = clef__memory(b, CLEF__STATE_MEMORY, 1, N, d),
+        .pos = b->pos,
+        .runs = b->runs};
+    x = clef_reshape(b->g, clef_selective_scan(b->g, &in, NULL), clef_shape_3(b->B, b->T, clef_n(d)));
+    x = clef_mul(b->g, clef__name_value(b, x, "attn.heads"), clef_silu(b->g, clef__part(b, all, 2, d, d)));
+    return clef__linear(b, clef__name_value(b, x, "attn.gated"), CLEF_W_LINEAR_OUT, d, hp->d_model);
+}
+
 clef_value *clef__mamba(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
@@ -57,12 +137,16 @@ clef_value *clef__mamba(clef_builder *b, clef_value *x)
                   n = d + 2 * hp->linear_n_k_heads * hp->linear_k_dim;
     if (clef__refuses_padding(b))
         return NULL;
-    clef_value *all = clef__linear(b, x, CLEF_W_SCAN_IN, hp->d_model, d + n + H);
+    if (hp->scan_rank > 0)
+        return mamba1(b, x);
+    clef_value *all = row_scaled(b, clef__linear(b, x, CLEF_W_SCAN_IN, hp->d_model, d + n + H), d + n + H);
     clef_value *xbc =
         clef_silu(b->g, clef__short_conv(b, clef__part(b, all, 2, d, n), CLEF_W_LINEAR_CONV, n));
     x = scanned(b, clef__name_value(b, xbc, "attn.conv"), clef__part(b, all, 2, d + n, H));
+    x = hp->scan_norm_first ? group_norm(b, x) : x;
     x = clef__name_value(b, clef_mul(b->g, x, clef_silu(b->g, clef__part(b, all, 2, 0, d))), "attn.gated");
-    return clef__linear(b, group_norm(b, x), CLEF_W_LINEAR_OUT, d, hp->d_model);
+    x = hp->scan_norm_first ? x : group_norm(b, x);
+    return clef__linear(b, x, CLEF_W_LINEAR_OUT, d, hp->d_model);
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -116,6 +200,13 @@ void clef__key_mamba(clef_gguf_keys *k, clef_hparams *hp)
                        "%s: key %s.ssm.inner_size is %d, expected a multiple of ssm.time_step_rank %d, "
                        "and that a multiple of ssm.group_count %d",
                        k->file, k->arch, inner, hp->linear_n_v_heads, hp->linear_n_k_heads);
+}
+
+void clef__set_mamba1(clef_hparams *hp, int32_t inner, int32_t rank)
+{
+    hp->linear_n_v_heads = hp->linear_n_k_heads = 1;
+    hp->linear_v_dim = inner;
+    hp->scan_rank = rank;
 }
 
 clef_value *clef__mamba_layer(clef_builder *b, clef_value *x)

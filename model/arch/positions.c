@@ -81,7 +81,7 @@ static clef_value *query_factors(clef_builder *b)
 
 clef_value *clef__scaled_queries(clef_builder *b, clef_value *q)
 {
-    if (!q || b->hp->attention_beta == 0)
+    if (!q || b->hp->attention_beta == 0 || (b->hp->beta_without_rope && !clef__layer_lacks_rope(b)))
         return q;
     if (!b->query_scales)
         b->query_scales = query_factors(b);

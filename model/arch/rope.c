@@ -17,7 +17,7 @@ static double llama3(const clef_rope_params *r, double freq)
 {
     const double turns = r->original_context * freq / two_pi; /* rotations within the original context */
     double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
-    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    keep = keep > 1 ? 1 : keep > 0 ? keep : 0; /* both factors may be equal */
     return keep * freq + (1 - keep) * freq / r->factor;
 }
 
@@ -149,18 +149,30 @@ static clef_value *no_rotation(clef_builder *b, const clef_rope_params *r)
     return b->no_freqs;
 }
 
+/* What multiplies the rotated dims for this context. */
+static float factor_of(const clef_builder *b, const clef_rope_params *r)
+{
+    const double own = b->n_context > r->original_context ? r->long_factor : r->short_factor;
+    return own > 0 ? (float)own : clef__rope_attention_factor(r);
+}
+
+int clef__layer_lacks_rope(const clef_builder *b)
+{
+    return b->layer >= 0 && (b->hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
+}
+
 clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
 {
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
-    const int is_without = b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
+    const int is_without = clef__layer_lacks_rope(b);
     if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES))
         return x;
     if (is_without) /* only the order of the dims changes */
         x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else
         x = clef_rope(b->g, x, frequencies_of(b, r, sliding), b->pos,
-                      &(clef_rope_opts){.pairing = r->pairing, .scale = clef__rope_attention_factor(r)});
+                      &(clef_rope_opts){.pairing = r->pairing, .scale = factor_of(b, r)});
     return clef__name_value(b, x, name);
 }

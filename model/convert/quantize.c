@@ -86,6 +86,17 @@ static void merge_rows(const clef__quantize_item *item, size_t first, size_t n, 
                                x + r * width);
 }
 
+/* Multiplies rows by what a folder's keys say and GGUF's matrices contain. */
+static void scale_rows(const clef__quantize_item *item, size_t first, size_t n, size_t width, float *x)
+{
+    for (size_t r = 0; item->scaled_by && r < n; r++) {
+        const int64_t row = (int64_t)clef__quantize_source_row(item, first + r);
+        const float scale = item->scaled_by->hf_scale(item->hp, item->role, item->is_bias, row);
+        for (size_t i = 0; i < width; i++)
+            x[r * width + i] *= scale;
+    }
+}
+
 /* 1 where rows of the new tensor are made of the whole old one. */
 static int needs_whole(const clef__quantize_item *item)
 {
@@ -167,6 +178,7 @@ static void code_piece(void *user, int32_t i)
     float *x = w->x + skip * w->width;
     decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
     merge_rows(w->item, w->first + skip, n, w->width, x);
+    scale_rows(w->item, w->first + skip, n, w->width, x);
     clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
     if (w->faults)
         w->faults[i] = find_fault(x, n * w->width, to, w->blocks + skip * row_bytes(to, w->width));
@@ -254,11 +266,11 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
     const size_t n_elements = blocks * (size_t)clef_dtype_block_elems(to->dtype);
     const int is_column =
-        to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED ||
-                          item->order == CLEF_ROWS_MAPPED); /* a bias */
+        to->rank == 1 && (item->scaled_by || item->order == CLEF_ROWS_PAIRED ||
+                          item->order == CLEF_ROWS_UNGROUPED || item->order == CLEF_ROWS_MAPPED); /* a bias */
     clef_status status = CLEF_OK;
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
-        item->n_loras == 0) {
+        !item->scaled_by && item->n_loras == 0) {
         status = copy_item(c, item, n_elements);
     } else if (n_elements > 0) {
         const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];

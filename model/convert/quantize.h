@@ -45,6 +45,9 @@ typedef struct clef__quantize_item {
     const clef_row_map     *map;      /* MAPPED */
     const clef_hparams     *hp;       /* MAPPED */
     float                   shift;    /* added to every element */
+    const clef_arch        *scaled_by; /* NULL, or its hf_scale multiplies every row */
+    clef_role               role;     /* with scaled_by: of the tensor; whether it is its bias */
+    int32_t                 is_bias;
     const clef_lora_target_info *loras[CLEF_QUANTIZE_LORAS]; /* what adapters add to `from` */
     int32_t                 n_loras;
     char                    name[CLEF_WEIGHT_NAME_BYTES];

@@ -173,6 +173,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
               (double)hp->norm_eps);
     if (strncmp(k->arch, "nemotron_h", strlen("nemotron_h")) == 0) /* llama.cpp needs both names */
         put_float(k, "attention.layer_norm_epsilon", (double)hp->norm_eps);
+    if (strcmp(k->arch, "phimoe") == 0) /* llama.cpp knows no other */
+        put_float(k, "attention.layer_norm_rms_epsilon", (double)hp->norm_eps);
     if (arch->kind == CLEF_ENCODER)
         clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
     put_window(k, hp, arch->kind == CLEF_ENCODER);
@@ -229,8 +231,11 @@ static void put_linear(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
     if (clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN)) {
         put_int(k, "ssm.conv_kernel", hp->linear_taps);
         put_int(k, "ssm.state_size", hp->linear_k_dim);
-        put_int(k, "ssm.group_count", hp->linear_n_k_heads);
-        put_int(k, "ssm.time_step_rank", hp->linear_n_v_heads);
+        if (hp->scan_rank == 0)
+            put_int(k, "ssm.group_count", hp->linear_n_k_heads);
+        put_int(k, "ssm.time_step_rank", hp->scan_rank ? hp->scan_rank : hp->linear_n_v_heads);
+        if (strcmp(k->arch, "mamba") == 0)
+            clef__gguf_put_bool(k->w, key_of(k, "ssm.dt_b_c_rms"), hp->scan_norm_eps > 0);
         return;
     }
     clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
@@ -311,7 +316,9 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     put_rope(&k, &written);
     put_router(&k, hp, arch);
     const int32_t n_dense = hp->n_experts > 0 ? n_dense_layers(plan, hp->n_layers) : 0;
-    if (n_dense > 0 || (hp->n_experts > 0 && hp->kv_lora_rank > 0))
+    if (strcmp(k.arch, "llama4") == 0)
+        put_int(&k, "interleave_moe_layer_step", n_dense + 1);
+    else if (n_dense > 0 || (hp->n_experts > 0 && hp->kv_lora_rank > 0))
         put_int(&k, "leading_dense_block_count", n_dense);
     if (hp->d_ff_shared > 0 && (is_granite || clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN) ||
                                 clef__weight_in_gguf(&arch->weights, CLEF_W_SHARED_ROUTER)))
@@ -364,8 +371,9 @@ static int64_t n_labels_of(const clef__quantize_plan *plan)
 /* What classifiers read back. */
 static clef_status put_classifier(const clef_model *m, clef_gguf_writer *w, clef_error *err)
 {
-    static const char *const keys[] = {"model_type",   "architectures",      "id2label",
-                                       "problem_type", "classifier_pooling", "classifier_activation"};
+    static const char *const keys[] = {"model_type",       "architectures",      "id2label",
+                                       "problem_type",     "classifier_pooling", "classifier_activation",
+                                       "pooler_hidden_act"};
     json_t *root = json_object();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set(root, keys[i], json_object_get(m->config, keys[i]));

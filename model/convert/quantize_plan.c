@@ -102,7 +102,8 @@ static void set_scan_dims(const clef_model *m, clef__quantize_item *item)
 {
     const int is_norm = ends_with(item->to.name, ".ssm_norm.weight");
     const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
-    if (item->to.rank != 1 || !clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN) ||
+    if (item->to.rank != 1 || m->hparams.scan_rank > 0 ||
+        !clef__weight_in_gguf(&arch->weights, CLEF_W_SCAN_IN) ||
         !(is_norm || ends_with(item->to.name, ".ssm_a") || ends_with(item->to.name, ".ssm_d")))
         return;
     item->to.rank = 2;
@@ -275,6 +276,9 @@ static clef_status add_role(const clef_model *m, const clef__quantize_type *type
             item.from = clef__model_find(m, stored + n_prefix); /* the base model's folder has no prefix */
         if (!item.from || is_planned(plan, item.name))
             continue;
+        item.scaled_by = arch->hf_scale ? arch : NULL;
+        item.role = role;
+        item.is_bias = strcmp(suffixes[i][0], "bias") == 0;
         clef_status status = set_order(m, arch, role, &item, err);
         item.to.name = item.name; /* set again when the list is complete, because it moves */
         if (status == CLEF_OK)

@@ -80,12 +80,13 @@ static clef_status check_shape(const clef_model *m, const clef__lora_file *f, co
             (long long)n_in, (long long)n_out, t->name);
     out->n_in = (int32_t)n_in;
     out->n_out = (int32_t)n_out;
-    if (out->rows.order == CLEF_COLUMNS_MAPPED ||
+    if (out->rows.order == CLEF_COLUMNS_MAPPED || (arch->hf_scale && f->is_gguf != m->is_gguf) ||
         (out->rows.order == CLEF_ROWS_MAPPED && n_out != out->rows.map->stored(out->rows.hp)))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: %.*s: GGUF has the numbers of %s in another order: expected an adapter in the "
-                          "model's own format",
-                          f->path, p->n_module, p->module, t->name);
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: %.*s: GGUF has the numbers of %s in another order or scale: expected an adapter in the "
+            "model's own format",
+            f->path, p->n_module, p->module, t->name);
     if (out->rows.order == CLEF_ROWS_MAPPED)
         return CLEF_OK;
     const int64_t heads =

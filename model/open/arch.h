@@ -161,6 +161,9 @@ struct clef_arch {
     clef_qk_norms           qk_norms;
     /* the general.architecture of a converted folder, if its name has none in GGUF */
     const char             *written_as;
+    /* NULL, or what a row of the role's matrix (is_bias: of its bias) is multiplied by in a folder; GGUF's
+     * contain the factor */
+    float (*hf_scale)(const clef_hparams *hp, clef_role role, int is_bias, int64_t row);
     int32_t                 hf_norm_offset; /* 1: a folder's norms multiply by 1 + weight (Gemma) */
     /* pairing of GGUF's weights: INTERLEAVED_TO_HALVES if a folder has halves */
     clef_rope_pairing       gguf_pairing;
@@ -196,11 +199,14 @@ void clef__json_hunyuan(clef_json_fields *f, clef_hparams *hp);
 /** Llama's names, keys of config.json (theta: of an absent rope_theta) and reader of GGUF's keys, which many
  *  families use. The last one says that the weights of a token's experts are normed. */
 extern const char *const clef__llama_weights[CLEF_N_ROLES], *const clef__olmo2_weights[CLEF_N_ROLES],
-    *const clef__gptj_weights[CLEF_N_ROLES];
+    *const clef__gptj_weights[CLEF_N_ROLES], *const clef__mixtral_weights[CLEF_N_ROLES];
 void clef__json_llama(clef_json_fields *f, clef_hparams *hp, double theta);
 /** The same with another default of rms_norm_eps, and RoPE of a part of each head (partial: by default; 0: of
  *  whole heads). */
 void clef__json_llama_with(clef_json_fields *f, clef_hparams *hp, double theta, double eps, double partial);
+/** no_rope_layers, or every no_rope_layer_interval-th; every `step`-th layer. */
+void clef__json_rope_layers(clef_json_fields *f, clef_hparams *hp);
+void clef__leave_rope(clef_hparams *hp, int32_t step);
 void clef__llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp);
 
 enum { CLEF_WEIGHT_NAME_BYTES = 192 };

@@ -25,13 +25,17 @@ static const struct {
 
 /* The biases of layers with a memory: of the convolution, and of the projections around it. */
 static const struct {
-    const char *model_type, *conv, *projections;
-} memories[] = {{"mamba2", "use_conv_bias=1", "use_bias"},
-                {"nemotron_h", "use_conv_bias=1", "use_bias"},
-                {"bamba", "mamba_conv_bias=1", "mamba_proj_bias"},
-                {"granitemoehybrid", "mamba_conv_bias=1", "mamba_proj_bias"},
-                {"lfm2", "conv_bias", "conv_bias"},
-                {"lfm2_moe", "conv_bias", "conv_bias"}};
+    const char *model_type, *conv, *projections, *out, *norm; /* NULL: as `projections`; not known */
+} memories[] = {{"falcon_h1", "mamba_conv_bias=1", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm"},
+                {"mamba", "use_conv_bias=1", "use_bias", NULL, NULL},
+                {"falcon_mamba", "use_conv_bias=1", "use_bias", NULL, NULL},
+                {"jamba", "mamba_conv_bias=1", "mamba_proj_bias", NULL, NULL},
+                {"mamba2", "use_conv_bias=1", "use_bias", NULL, NULL},
+                {"nemotron_h", "use_conv_bias=1", "use_bias", NULL, NULL},
+                {"bamba", "mamba_conv_bias=1", "mamba_proj_bias", NULL, NULL},
+                {"granitemoehybrid", "mamba_conv_bias=1", "mamba_proj_bias", NULL, NULL},
+                {"lfm2", "conv_bias", "conv_bias", NULL, NULL},
+                {"lfm2_moe", "conv_bias", "conv_bias", NULL, NULL}};
 
 static bias_group group_of(clef_role role, const char *suffix)
 {
@@ -100,11 +104,17 @@ int clef__class_has(const json_t *config, clef_role role, const char *suffix)
     const int is_conv = role == CLEF_W_LINEAR_CONV || role == CLEF_W_CONV,
               is_beside = role == CLEF_W_SCAN_IN || role == CLEF_W_LINEAR_OUT || role == CLEF_W_CONV_IN ||
                           role == CLEF_W_CONV_OUT;
-    for (size_t i = 0; type && strcmp(suffix, "bias") == 0 && (is_conv || is_beside) &&
-                       i < sizeof memories / sizeof *memories;
-         i++)
-        if (strcmp(memories[i].model_type, type) == 0)
+    for (size_t i = 0; type && i < sizeof memories / sizeof *memories; i++) {
+        const int is_bias = strcmp(suffix, "bias") == 0;
+        if (strcmp(memories[i].model_type, type) != 0)
+            continue;
+        if (role == CLEF_W_LINEAR_NORM && !is_bias && memories[i].norm)
+            return follows(config, memories[i].norm);
+        if (role == CLEF_W_LINEAR_OUT && is_bias && memories[i].out)
+            return follows(config, memories[i].out);
+        if (is_bias && (is_conv || is_beside))
             return follows(config, is_conv ? memories[i].conv : memories[i].projections);
+    }
     for (size_t i = 0; type && group != UNKNOWN && i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].model_type, type) == 0)
             return group == QK_NORM_BIASES

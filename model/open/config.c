@@ -32,10 +32,9 @@ clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_er
                               "%s: rotates %" PRId32 " dims of a head of %" PRId32
                               ", expected an even number within it",
                               file, r->dims, hp->head_dim);
-        if (r->type == CLEF_ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
-            return clef__fail(err, CLEF_E_FORMAT,
-                              "%s: rope high_freq_factor %g is not above low_freq_factor %g", file,
-                              r->high_freq_factor, r->low_freq_factor);
+        if (r->type == CLEF_ROPE_LLAMA3 && !(r->high_freq_factor >= r->low_freq_factor))
+            return clef__fail(err, CLEF_E_FORMAT, "%s: rope high_freq_factor %g is below low_freq_factor %g",
+                              file, r->high_freq_factor, r->low_freq_factor);
         if (r->type == CLEF_ROPE_YARN && !(r->beta_fast > r->beta_slow))
             return clef__fail(err, CLEF_E_FORMAT, "%s: rope beta_fast %g is not above beta_slow %g", file,
                               r->beta_fast, r->beta_slow);

@@ -84,6 +84,9 @@ static const struct {
     {"exaone_moe", 32, 0, 0},
     {"deepseek_v3", 128, 0, 1},
     {"glm4_moe_lite", 20, 0, 0},
+    {"falcon_h1", 8, 0, 1},
+    {"jamba", 8, 0, 1},
+    {"llama4_text", 8, 128, 1},
 };
 
 /* An integer; null is an error unless null_is is 1, and then `missing` as well. */

@@ -196,22 +196,24 @@ static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with,
 {
     (void)with;
     (void)step;
-    *out = (clef_tensor_info){.dtype = CLEF_F32, .rank = 1, .dims = {of->dims[0]}};
-    return of->rank == 1 && clef_dtype_block_elems(of->dtype) == 1;
+    *out = (clef_tensor_info){.dtype = CLEF_F32, .rank = of->rank, .dims = {of->dims[0], of->dims[1]}};
+    return (of->rank == 1 || of->rank == 2) && clef_dtype_block_elems(of->dtype) == 1;
 }
 
 static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
                        int64_t i, unsigned char *to)
 {
-    float x;
+    const size_t n = of->rank == 2 ? (size_t)of->dims[1] : 1,
+                 size = (size_t)clef_dtype_block_bytes(of->dtype);
     (void)with;
     (void)first;
     (void)step;
-    clef_dtype_decode(of->dtype,
-                      (const unsigned char *)of->data + (size_t)i * (size_t)clef_dtype_block_bytes(of->dtype),
-                      1, &x);
-    x = (float)-exp((double)x);
-    memcpy(to, &x, sizeof x);
+    for (size_t k = 0; k < n; k++) {
+        float x;
+        clef_dtype_decode(of->dtype, (const unsigned char *)of->data + ((size_t)i * n + k) * size, 1, &x);
+        x = (float)-exp((double)x);
+        memcpy(to + k * sizeof x, &x, sizeof x);
+    }
 }
 
 static int latent_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,

@@ -44,7 +44,7 @@ extern const clef_join clef__join_shares;
  *  or in F16 if they are stored with fewer bits. */
 extern const clef_join clef__join_latent;
 
-/** [H] -> [H] in F32: -exp(x). */
+/** [H] or [H, D] -> the same in F32: -exp(x). */
 extern const clef_join clef__join_rates;
 
 /** A family's rule. A stored tensor whose name ends with `of` (and one with the same beginning that ends with

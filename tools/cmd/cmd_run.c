@@ -218,6 +218,17 @@ static int check_source(run *r)
     return CLI_GO_ON;
 }
 
+/* The context that nobody asked for. In one longer than the original, longrope has other frequencies, which a
+ * short text does not need. */
+static int32_t default_context(const run *r)
+{
+    const clef_hparams *hp = r->hparams;
+    const int32_t most = hp->n_context > MAX_DEFAULT_CONTEXT ? MAX_DEFAULT_CONTEXT : hp->n_context,
+                  original = hp->rope.original_context;
+    const int fits = r->o->n_predict >= 0 && (int64_t)r->n_ids + r->o->n_predict <= original;
+    return hp->rope.type == CLEF_ROPE_LONGROPE && fits && original < most ? original : most;
+}
+
 /* Opens the model, encodes the prompt, and checks that it fits: everything that can fail before a device does
  * any work. */
 static int run_prepare(run *r, const char *path)
@@ -257,8 +268,10 @@ static int run_prepare(run *r, const char *path)
         return rc;
     if (r->is_seq2seq)
         return check_source(r);
-    r->n_context = o->n_context > 0 ? o->n_context : r->hparams->n_context;
-    if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
+    r->n_context = o->n_context > 0   ? o->n_context
+                   : o->n_context < 0 ? default_context(r)
+                                      : r->hparams->n_context;
+    if (r->n_context <= 0)
         r->n_context = MAX_DEFAULT_CONTEXT;
     if (r->n_ids > r->n_context)
         return cli_fail(CLI_FAILED,

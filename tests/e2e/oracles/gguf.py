@@ -77,11 +77,20 @@ FAMILIES = {
     "qwen3next": ("Qwen3NextForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
     "qwen35": ("Qwen3_5ForCausalLM", sizes(**LINEAR), "bpe"),
     "qwen35moe": ("Qwen3_5MoeForCausalLM", sizes(**LINEAR, **MOE), "bpe"),
+    "mamba": ("MambaForCausalLM", {"vocab_size": V, "hidden_size": 64, "num_hidden_layers": 2, "state_size": 16, "bos_token_id": 1,
+                                   "eos_token_id": 2}, "bpe"),
+    "jamba": ("JambaForCausalLM", sizes(num_hidden_layers=4, num_experts=4, attn_layer_period=4, attn_layer_offset=2), "sp"),
     "mamba2": ("Mamba2ForCausalLM", {"vocab_size": V, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16,
                                      "n_groups": 2, "state_size": 16, "chunk_size": 16, "bos_token_id": 1, "eos_token_id": 2}, "bpe"),
     "granitehybrid": ("GraniteMoeHybridForCausalLM", sizes(
         **MAMBA, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=48, embedding_multiplier=12.0,
         attention_multiplier=0.02, residual_multiplier=0.22, logits_scaling=8.0, layer_types=["mamba", "attention"]), "bpe"),
+    "falcon-h1": ("FalconH1ForCausalLM", sizes(
+        **MAMBA, mamba_d_ssm=128, head_dim=16, mamba_rms_norm=True, mamba_norm_before_gate=False, key_multiplier=0.7,
+        attention_in_multiplier=1.1, attention_out_multiplier=0.9, embedding_multiplier=2.0, lm_head_multiplier=0.5, ssm_in_multiplier=1.2,
+        ssm_out_multiplier=0.6, ssm_multipliers=[0.9, 0.8, 1.1, 0.7, 1.2], mlp_multipliers=[0.8, 0.6]), "bpe"),
+    "llama4": ("Llama4ForCausalLM", sizes(head_dim=16, intermediate_size_mlp=80, num_hidden_layers=4, interleave_moe_layer_step=2,
+                                          num_local_experts=4, num_experts_per_tok=1), "bpe"),
     "nemotron_h_moe": ("NemotronHForCausalLM", sizes(
         head_dim=16, mamba_num_heads=8, mamba_head_dim=16, n_groups=2, ssm_state_size=16, chunk_size=16, n_routed_experts=4,
         moe_intermediate_size=48, moe_shared_expert_intermediate_size=40, layers_block_type=[

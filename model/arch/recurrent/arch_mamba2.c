@@ -57,17 +57,17 @@ const clef_join_rule clef__mamba_joins[] = {
 
 /* ---- Mamba 2 ------------------------------------------------------------------------------------ */
 
-static clef_value *one_block(clef_builder *b, clef_value *x, clef_block *block)
+clef_value *clef__one_block(clef_builder *b, clef_value *x, clef_block *block)
 {
     return clef__add_residual(b, x, block(b, clef__norm(b, x, CLEF_W_ATTN_NORM)), "attn_residual");
 }
 
 static clef_value *mamba2_layer(clef_builder *b, clef_value *x)
 {
-    return one_block(b, x, clef__mamba);
+    return clef__one_block(b, x, clef__mamba);
 }
 
-static void all_linear(clef_hparams *hp)
+void clef__all_linear(clef_hparams *hp)
 {
     hp->n_heads = hp->n_kv_heads = hp->head_dim = 1; /* it has none */
     hp->rope = (clef_rope_params){0};
@@ -92,13 +92,13 @@ static void mamba2_read_json(clef_json_fields *f, clef_hparams *hp)
     if (f->status == CLEF_OK && clef__json_int(f, "expand", 1, 1024, 2) * hp->d_model !=
                                     (int64_t)hp->linear_n_v_heads * hp->linear_v_dim)
         clef__json_refuse(f, "num_heads times head_dim is not hidden_size times expand");
-    all_linear(hp);
+    clef__all_linear(hp);
 }
 
 static void mamba2_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     clef__key_mamba(k, hp);
-    all_linear(hp);
+    clef__all_linear(hp);
 }
 
 const clef_arch clef__arch_mamba2 = {
@@ -147,13 +147,13 @@ static const double NEMOTRON_LEAST_STEP = 1e-3;
 static clef_value *nemotron_layer(clef_builder *b, clef_value *x)
 {
     if (clef__layer_is_linear(b->hp, b->layer))
-        return one_block(b, x, clef__mamba);
+        return clef__one_block(b, x, clef__mamba);
     if (clef__has_weight(b, CLEF_W_ATTN_Q, "weight"))
-        return one_block(b, x, clef__layer_attention);
-    return one_block(b, x,
-                     b->hp->n_experts > 0 && clef__has_weight(b, CLEF_W_ROUTER, "weight")
-                         ? clef__experts_or_gated
-                         : clef__feed_forward);
+        return clef__one_block(b, x, clef__layer_attention);
+    return clef__one_block(b, x,
+                           b->hp->n_experts > 0 && clef__has_weight(b, CLEF_W_ROUTER, "weight")
+                               ? clef__experts_or_gated
+                               : clef__feed_forward);
 }
 
 /* layers_block_type (layer_types), or the older pattern with a letter for each layer. */
