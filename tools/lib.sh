@@ -35,6 +35,7 @@ logged() {
 }
 
 # build TARGET [CMAKE ARGUMENTS]: configures build/ if it is not configured or arguments are given, then builds. Runs in the root.
+# CLEF_WERROR=ON makes a warning an error.
 build() {
   local target=$1 log=build/build.log
   shift
@@ -44,7 +45,7 @@ build() {
     rm -f build/CMakeCache.txt # left by a first try that failed, or by another generator, which CMake then names
   fi
   if ! [ -f build/build.ninja ] || [ $# -gt 0 ]; then
-    logged $log configuring cmake --preset release "$@" || return 1
+    logged $log configuring cmake --preset release "-DCLEF_WERROR=${CLEF_WERROR:-OFF}" "$@" || return 1
   fi
   logged $log building cmake --build build --target "$target"
 }

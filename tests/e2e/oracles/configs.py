@@ -1,4 +1,4 @@
-"""Compares clef with transformers on mutated configurations. usage: configs.py CLEF [--n N] [--seed S] [FAMILY...]
+"""Compares clef with transformers on mutated configurations. usage: configs.py CLEF [--n N] [--seed S] [--part K/N] [FAMILY...]
 
 A tiny model of each family is made and saved, then its config.json is changed N times: keys are removed, made null, given other values,
 written in the form of transformers 4, or are those of other families. clef must give transformers' logits or refuse the folder; where
@@ -311,7 +311,9 @@ def main():
     parser.add_argument("families", nargs="*")
     parser.add_argument("--n", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", default="1/1", help="every Nth family, from the Kth")
     a = parser.parse_args()
+    part, parts = map(int, a.part.split("/"))
     hf.logging.set_verbosity(50)
     hf.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
@@ -324,7 +326,8 @@ def main():
     for key in ("model_type", "architectures", "transformers_version", "dtype", "rope_parameters", "vocab_size"):
         foreign.pop(key, None)
     with tempfile.TemporaryDirectory() as root:
-        return sum([check_family(a.clef, f, a.n, a.seed, foreign, root) for f in a.families or FAMILIES]) > 0
+        return sum([check_family(a.clef, f, a.n, a.seed, foreign, root)
+                    for f in (a.families or list(FAMILIES))[part - 1::parts]]) > 0
 
 
 if __name__ == "__main__":
