@@ -6,7 +6,7 @@
 
 struct serve_request;
 
-enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2, SERVE_NO_LOG = 4 };
+enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2, SERVE_NO_LOG = 4, SERVE_ANTHROPIC = 8 };
 
 typedef struct serve_endpoint {
     const char *name, *method, *path;

@@ -8,6 +8,7 @@
 
 #include "tools/cli/terminal.h"
 #include "tools/serve/connections.h"
+#include "tools/serve/forms/form.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/os/socket.h"
 #include "tools/serve/os/system.h"
@@ -72,7 +73,8 @@ static void reply_error(serve_request *r)
     if (r->reply && r->status)
         return; /* it made its own */
     free(r->reply);
-    r->reply = serve_error_json(&r->error);
+    r->reply = r->endpoint && r->endpoint->flags & SERVE_ANTHROPIC ? serve_messages_error(r)
+                                                                   : serve_error_json(&r->error);
     r->n_reply = r->reply ? strlen(r->reply) : 0;
     r->content_type = NULL;
     r->policy[0] = '\0';
@@ -141,7 +143,7 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     if (x->head.is_options && x->head.origin_allowed) {
         add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
         add_header(response, "Access-Control-Allow-Headers",
-                   "authorization, content-type, x-api-key, x-request-id, *");
+                   "authorization, content-type, x-api-key, x-request-id, anthropic-version, *");
         add_header(response, "Access-Control-Max-Age", "600");
     }
     if (atomic_load(&r->s->state) >= SERVE_DRAINING)

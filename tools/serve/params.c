@@ -31,7 +31,17 @@ typedef struct field {
     const char *otherwise, *help;
 } field;
 
-enum { CHAT = 1, TEXT = 2, EMBED = 4, TOKENS = 8, BACK = 16, RENDER = 32, RANK = 64 };
+enum {
+    CHAT = 1,
+    TEXT = 2,
+    EMBED = 4,
+    TOKENS = 8,
+    BACK = 16,
+    RENDER = 32,
+    RANK = 64,
+    MESSAGES = 128,
+    COUNT = 256
+};
 
 static const field fields[] = {
 #define FIELD(name, where, type, lo, hi, member, otherwise, help)                                            \
@@ -277,9 +287,10 @@ static int check_together(serve_request *r, serve_params *p)
 {
     serve_error *e = &r->error;
     const serve_options *o = &r->s->o;
-    if (!require(p, p->messages, "messages", CHAT | RENDER, e) || !require(p, p->prompt, "prompt", TEXT, e) ||
-        !require(p, p->input, "input", EMBED, e) || !require(p, p->content, "content", TOKENS, e) ||
-        !require(p, p->tokens, "tokens", BACK, e) || !require(p, p->query, "query", RANK, e))
+    if (!require(p, p->messages, "messages", CHAT | RENDER | MESSAGES | COUNT, e) ||
+        !require(p, p->prompt, "prompt", TEXT, e) || !require(p, p->input, "input", EMBED, e) ||
+        !require(p, p->content, "content", TOKENS, e) || !require(p, p->tokens, "tokens", BACK, e) ||
+        !require(p, p->query, "query", RANK, e))
         return 0;
     if (p->text_logprobs >= 0) {
         p->logprobs = 1;
@@ -401,7 +412,7 @@ static int wants(void *user, const char *name)
 static void leaves(void *user, const char *name)
 {
     reading *w = user;
-    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK);
+    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES);
     if (!makes_reply || !seems_to_matter(name))
         note_ignored(w->r, name);
     else if (!w->refused[0])
@@ -463,7 +474,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
     p->samplers = p->logit_bias = p->allowed_ids = p->response_format = p->json_schema = p->format =
         p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
-    p->query = p->documents = p->texts = NULL;
+    p->query = p->documents = p->texts = p->system = p->thinking = p->output = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
     p->cache_salt = p->cache_key = NULL;
     serve_let_all(r);
@@ -490,14 +501,15 @@ static void list_range(const field *f, FILE *to)
 
 void serve_fields_list(FILE *to)
 {
-    static const char *const forms[] = {"chat",       "completions",    "embeddings", "tokenize",
-                                        "detokenize", "apply-template", "rerank"};
+    static const char *const forms[] = {"chat",     "completions", "embeddings",
+                                        "tokenize", "detokenize",  "apply-template",
+                                        "rerank",   "messages",    "count_tokens"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 7; k++)
+        for (int k = 0; k < 9; k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

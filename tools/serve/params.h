@@ -16,7 +16,9 @@ typedef enum serve_form {
     SERVE_FORM_TOKENS = 8,
     SERVE_FORM_BACK = 16,
     SERVE_FORM_RENDER = 32,
-    SERVE_FORM_RANK = 64
+    SERVE_FORM_RANK = 64,
+    SERVE_FORM_MESSAGES = 128, /* Anthropic's */
+    SERVE_FORM_COUNT = 256     /* of their tokens */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -36,7 +38,7 @@ typedef struct serve_params {
         *logit_bias, *allowed_ids;
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
-    json_t *content, *tokens, *query, *documents, *texts;
+    json_t *content, *tokens, *query, *documents, *texts, *system, *thinking, *output;
     int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */
 } serve_params;
 

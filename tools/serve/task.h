@@ -19,6 +19,15 @@ typedef struct serve_prompt {
     serve_buffer text; /* for echo, and for the log */
 } serve_prompt;
 
+/** A part of a reply that is reasoning, text or a call. */
+typedef struct serve_block {
+    clef_reply_kind kind;
+    int32_t index;      /* among those of the reply */
+    size_t begin;       /* where its text begins in the choice's */
+    const json_t *call; /* OpenAI's tool call */
+    char id[40];        /* for forms in which parts have ids */
+} serve_block;
+
 struct serve_task;
 
 /** What is kept of a token until its log-probability is reported. */
@@ -54,6 +63,7 @@ typedef struct serve_choice {
 typedef struct serve_task {
     serve_request *r;
     serve_params p;
+    const struct serve_writer *writer; /* of its form */
     serve_group group;
     serve_prompt *prompts;
     serve_choice *choices;
@@ -72,6 +82,9 @@ typedef struct serve_task {
     size_t n_tools;
     uint64_t salt;
     int32_t n_calls; /* calls before this message */
+    serve_block block;           /* the last one */
+    int32_t n_blocks, has_block; /* has_block: it goes on */
+    json_t *parts;               /* the finished ones, as the form has them */
     /* of streams */
     serve_buffer out;
     size_t n_out;              /* bytes of it that were taken */

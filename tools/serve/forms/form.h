@@ -1,0 +1,58 @@
+/* The forms of replies: OpenAI's completions and chat completions, its responses, and Anthropic's messages. */
+#ifndef CLEF_TOOLS_SERVE_FORMS_FORM_H
+#define CLEF_TOOLS_SERVE_FORMS_FORM_H
+
+#include "tools/serve/task.h"
+
+typedef struct serve_counts {
+    int64_t n_prompt, n_cached, n_generated, n_reasoning, n_drafted, n_accepted;
+    double began, first, last;
+} serve_counts;
+
+/** How requests of a form are read, and their replies written. Functions that return int return 0 after an
+ * error, which is then the request's. */
+typedef struct serve_writer {
+    /** Makes the fields of a chat of those of the form. NULL: they are. */
+    int (*read)(serve_task *t);
+    /** The reply. NULL: no memory. */
+    json_t *(*whole)(serve_task *t);
+    /** Adds events for what is new to t->out. */
+    int (*news)(serve_task *t);
+    /** Adds the last events. */
+    int (*end)(serve_task *t);
+    /** Adds the request's error as an event: the status is long sent. */
+    void (*error)(serve_task *t);
+} serve_writer;
+
+extern const serve_writer serve_writer_openai, serve_writer_messages;
+
+/** Makes the fields of a chat of those of Anthropic's messages. */
+int serve_messages_read(serve_task *t);
+/** The request's error as Anthropic has it, which the caller frees; NULL when out of memory. */
+char *serve_messages_error(const serve_request *r);
+
+/** Fails with what a field should have been and what it is. */
+int serve_wrong(serve_request *r, const char *path, const json_t *value, const char *wanted);
+/** Sets a field of the body to a new value, which may be NULL when there is no memory, and returns it. */
+json_t *serve_set_field(serve_task *t, const char *name, json_t *value);
+
+/** Tokens and times of all choices. Each prompt counts once, whatever its choices. */
+serve_counts serve_task_count(const serve_task *t);
+
+/** What writes the parts of a reply, for forms that have one text: they come one after the other. `text` is
+ * what the block has so far; of a call its arguments. */
+typedef struct serve_block_events {
+    int (*begin)(serve_task *t, const serve_block *b);
+    int (*more)(serve_task *t, const serve_block *b, json_t *text);
+    int (*end)(serve_task *t, const serve_block *b, json_t *text);
+} serve_block_events;
+
+/** Calls them for what is new of the reply. A NULL member: nothing is to be done there. They drop the texts. */
+int serve_blocks_take(serve_task *t, const serve_block_events *on);
+
+json_t *serve_text_of(const serve_buffer *t);
+/** Add to t->out; `value` is dropped. `name` NULL: an event without one. */
+int serve_put_text(serve_task *t, const char *text);
+int serve_put_event(serve_task *t, const char *name, json_t *value);
+
+#endif
