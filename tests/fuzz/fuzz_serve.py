@@ -11,7 +11,7 @@ import random
 import socket
 import sys
 
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health",
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
          "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
@@ -26,6 +26,12 @@ SEEDS = [
     {"messages": [{"role": "user", "content": "x"}], "max_new_tokens": 2, "guided_json": {"enum": [1, "a"]}, "stop_token_ids": [5], "seed": 2 ** 64 - 1, "do_sample": True},
     {"prompt": "x", "n_predict": 2, "structured_outputs": {"choice": ["a"]}, "logit_bias": [[5, 1], [6, False]], "stop_sequences": ["a"], "skip_special_tokens": False},
     {"prompt": ["a", "b"], "max_tokens": 0, "echo": True, "logprobs": 1, "format": "json", "repetition_penalty": 1.1, "options": {}},
+    {"messages": [*USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, {"type": "tool_use", "id": "a", "name": "f", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "4"}]}, {"type": "text", "text": "b"}]}],
+     "system": [{"type": "text", "text": "s"}], "max_tokens": 2, "stop_sequences": ["a"], "thinking": {"type": "enabled", "budget_tokens": 1024}},
+    {"messages": USER, "max_tokens": 3, "stream": True, "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any"}, "output_config": {"effort": "low"}},
+    {"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}, {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "t"}]}, {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "4"}],
+     "max_output_tokens": 2, "instructions": "i", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"enum": [1]}}}, "include": ["message.output_text.logprobs"]},
+    {"input": "a", "max_output_tokens": 3, "stream": True, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}, "reasoning": {"effort": "low"}, "previous_response_id": "resp_x"},
     {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
 ]
 VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
@@ -80,7 +86,7 @@ def make(rng):
     body = json.dumps(seed).encode()
     if rng.random() < 0.1:
         body = spoil(rng, body)
-    path = rng.choice(PATHS[:6] * 4 + PATHS)
+    path = rng.choice(PATHS[:9] * 4 + PATHS)
     method = rng.choice(["POST"] * 12 + ["GET", "PUT", "HEAD", "OPTIONS", "X" * 30])
     heads = ["Host: localhost", "Content-Type: application/json"]
     how = rng.random()

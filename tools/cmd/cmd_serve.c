@@ -1,4 +1,4 @@
-/* clef serve: OpenAI's API over HTTP. */
+/* clef serve: OpenAI's and Anthropic's APIs over HTTP. */
 #include <string.h>
 
 #include "tools/serve/base/error.h"
@@ -206,7 +206,7 @@ static int serve_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_serve = {
     .name = "serve",
     .usage = "[MODEL] [FLAGS]",
-    .summary = "Serve a model over HTTP by OpenAI's API",
+    .summary = "Serve a model over HTTP by OpenAI's and Anthropic's APIs",
     .notes = "Many clients share one batch: each step reads the weights once for all of them. "
              "docs/serving.md describes the API.\n\n  clef serve qwen2.5.gguf\n  clef serve "
              "qwen2.5.gguf --host 0.0.0.0 --api-key-file keys.txt\n",

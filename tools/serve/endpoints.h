@@ -6,7 +6,7 @@
 
 struct serve_request;
 
-enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2, SERVE_NO_LOG = 4, SERVE_ANTHROPIC = 8 };
+enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2, SERVE_NO_LOG = 4, SERVE_ANTHROPIC = 8, SERVE_DELETE = 16 };
 
 typedef struct serve_endpoint {
     const char *name, *method, *path;
@@ -18,6 +18,9 @@ typedef struct serve_endpoint {
 
 extern const serve_endpoint serve_endpoints[];
 extern const int serve_n_endpoints;
+
+/** The request's error as Anthropic has it, which the caller frees; NULL when out of memory. */
+char *serve_messages_error(const struct serve_request *r);
 
 #define ENDPOINT(name, method, path, flags, help) void serve_answer_##name(struct serve_request *r);
 #include "tools/serve/endpoints.def"

@@ -8,7 +8,6 @@
 
 #include "tools/cli/terminal.h"
 #include "tools/serve/connections.h"
-#include "tools/serve/forms/form.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/os/socket.h"
 #include "tools/serve/os/system.h"
@@ -141,7 +140,7 @@ static void add_headers(exchange *x, struct MHD_Response *response)
         add_header(response, "Vary", "Origin");
     }
     if (x->head.is_options && x->head.origin_allowed) {
-        add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        add_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
         add_header(response, "Access-Control-Allow-Headers",
                    "authorization, content-type, x-api-key, x-request-id, anthropic-version, *");
         add_header(response, "Access-Control-Max-Age", "600");

@@ -35,6 +35,8 @@ static json_t *model_object(const serve_model *m, int32_t i)
                           "model", "created", (json_int_t)m->created, "owned_by", "clef");
     if (i)
         json_object_set_new(o, "parent", json_string(m->id));
+    json_object_set_new(o, "max_model_len", json_integer(m->n_context));  /* vLLM's name for it */
+    json_object_set_new(o, "context_length", json_integer(m->n_context)); /* OpenRouter's */
     json_object_set_new(o, "meta",
                         json_pack("{s:i, s:i, s:I, s:I}", "n_ctx", (int)m->n_context, "n_vocab",
                                   (int)m->hparams->n_vocab, "n_params", (json_int_t)m->n_params, "size",
@@ -102,6 +104,16 @@ static json_t *limits(const serve_options *o, const serve_model *m, const serve_
                      "max_embedding_tokens", (int)s->max_tokens);
 }
 
+/* What llama-server says of a template, under its names. */
+static json_t *template_caps(const serve_model *m, const char *source)
+{
+    const int tools = m->format != CLEF_TOOLS_NONE;
+    return json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "supports_tools", tools, "supports_tool_calls", tools,
+                     "supports_parallel_tool_calls", tools, "supports_system_role",
+                     source && strstr(source, "system") != NULL, "supports_string_content", source != NULL,
+                     "supports_typed_content", source != NULL);
+}
+
 void serve_answer_props(serve_request *r)
 {
     const serve_server *srv = r->s;
@@ -127,7 +139,10 @@ void serve_answer_props(serve_request *r)
     for (int32_t i = 0; i < m->adapters.n; i++)
         json_array_append_new(formats, json_string(m->adapters.names[i]));
     json_object_set_new(o, "adapters", formats);
-    /* llama.cpp's names for two of these */
+    /* llama-server's names */
+    json_object_set_new(o, "model_alias", json_string(m->id));
+    json_object_set_new(o, "modalities", json_pack("{s:b, s:b}", "vision", 0, "audio", 0));
+    json_object_set_new(o, "chat_template_caps", template_caps(m, source));
     json_object_set_new(o, "total_slots", json_integer(srv->o.max_seqs));
     json_object_set_new(o, "default_generation_settings", json_pack("{s:i}", "n_ctx", (int)m->n_context));
     serve_reply_json(r, o);

@@ -384,6 +384,43 @@ static int ends_with_think(const clef_rendered *text)
     return end >= 7 && !memcmp(text->text + end - 7, "<think>", 7);
 }
 
+static int is_among(const json_t *allowed, const json_t *tool)
+{
+    const json_t *one, *name = json_object_get(json_object_get(tool, "function"), "name");
+    size_t i;
+    json_array_foreach(allowed, i, one) {
+        const json_t *inner = json_object_get(one, "function");
+        if (json_equal(json_object_get(inner ? inner : one, "name"), name))
+            return 1;
+    }
+    return 0;
+}
+
+/* {"type": "allowed_tools", "mode", "tools"}, also with mode and tools within `allowed_tools`: the prompt has
+ * all tools, of which only these may be called. */
+static int keep_allowed_tools(serve_task *t)
+{
+    const json_t *choice = t->p.tool_choice, *inner = json_object_get(choice, "allowed_tools");
+    const char *type = json_string_value(json_object_get(choice, "type"));
+    if (!type || strcmp(type, "allowed_tools") != 0)
+        return 1;
+    inner = inner ? inner : choice;
+    json_t *mode = json_object_get(inner, "mode"), *kept = json_array(), *tool;
+    size_t i;
+    json_array_foreach(t->p.tools, i, tool)
+        if (is_among(json_object_get(inner, "tools"), tool))
+            json_array_append(kept, tool);
+    free(t->tools);
+    t->tools = json_array_size(kept) ? json_dumps(kept, JSON_COMPACT) : NULL;
+    t->n_tools = t->tools ? strlen(t->tools) : 0;
+    json_decref(kept);
+    if (!t->tools)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice.tools",
+                          "tool_choice.tools: expected at least one of the request's tools");
+    t->p.tool_choice = mode ? mode : NULL;
+    return !mode || json_is_string(mode) || bad(&t->r->error, "tool_choice.mode", mode, "auto or required");
+}
+
 int serve_task_prompt_chat(serve_task *t)
 {
     serve_request *r = t->r;
@@ -402,7 +439,8 @@ int serve_task_prompt_chat(serve_task *t)
         t->n_tools = strlen(t->tools);
         t->has_tools = 1;
     }
-    int ok = render_messages(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]);
+    int ok = render_messages(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]) &&
+             (!t->has_tools || keep_allowed_tools(t));
     if (ok) {
         t->prompts[0].starts_thinking = ends_with_think(&text);
         t->may_think = t->prompts[0].starts_thinking || (r->s->m.has_think_tag && !t->p.continue_final);

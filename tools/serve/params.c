@@ -40,7 +40,9 @@ enum {
     RENDER = 32,
     RANK = 64,
     MESSAGES = 128,
-    COUNT = 256
+    COUNT = 256,
+    RESPONSES = 512,
+    GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
 static const field fields[] = {
@@ -288,7 +290,7 @@ static int check_together(serve_request *r, serve_params *p)
     serve_error *e = &r->error;
     const serve_options *o = &r->s->o;
     if (!require(p, p->messages, "messages", CHAT | RENDER | MESSAGES | COUNT, e) ||
-        !require(p, p->prompt, "prompt", TEXT, e) || !require(p, p->input, "input", EMBED, e) ||
+        !require(p, p->prompt, "prompt", TEXT, e) || !require(p, p->input, "input", EMBED | RESPONSES, e) ||
         !require(p, p->content, "content", TOKENS, e) || !require(p, p->tokens, "tokens", BACK, e) ||
         !require(p, p->query, "query", RANK, e))
         return 0;
@@ -296,7 +298,7 @@ static int check_together(serve_request *r, serve_params *p)
         p->logprobs = 1;
         p->n_top = p->text_logprobs;
     }
-    if (p->n_top && !p->logprobs)
+    if (p->n_top && !p->logprobs && p->form != SERVE_FORM_RESPONSES)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "top_logprobs", "top_logprobs: only with logprobs true");
     if (p->n > o->max_n)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "n", "n: expected at most %d (--max-n), got %d",
@@ -412,7 +414,7 @@ static int wants(void *user, const char *name)
 static void leaves(void *user, const char *name)
 {
     reading *w = user;
-    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES);
+    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES | RESPONSES);
     if (!makes_reply || !seems_to_matter(name))
         note_ignored(w->r, name);
     else if (!w->refused[0])
@@ -452,6 +454,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
                         .n = 1,
                         .parallel = 1,
                         .truncate = 1,
+                        .store = 1,
                         .generation_prompt = 1,
                         .parse_special = 1,
                         .do_sample = 1,
@@ -475,6 +478,8 @@ void serve_params_shrink(serve_request *r, serve_params *p)
         p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
     p->query = p->documents = p->texts = p->system = p->thinking = p->output = NULL;
+    p->text = p->reasoning = p->metadata = p->include = NULL;
+    p->instructions = p->previous = p->truncation = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
     p->cache_salt = p->cache_key = NULL;
     serve_let_all(r);
@@ -501,15 +506,15 @@ static void list_range(const field *f, FILE *to)
 
 void serve_fields_list(FILE *to)
 {
-    static const char *const forms[] = {"chat",     "completions", "embeddings",
-                                        "tokenize", "detokenize",  "apply-template",
-                                        "rerank",   "messages",    "count_tokens"};
+    static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
+                                        "detokenize",   "apply-template", "rerank",     "messages",
+                                        "count_tokens", "responses"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 9; k++)
+        for (int k = 0; k < 10; k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

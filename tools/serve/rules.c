@@ -172,10 +172,21 @@ static int check_host(serve_request *r, serve_head *h)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-static int matches(const serve_endpoint *e, const char *url)
+/* A path without "/v1": clients differ in whether their base has it. */
+static const char *bare(const char *path)
 {
-    return e->flags & SERVE_PREFIX ? !strncmp(url, e->path, strlen(e->path)) && url[strlen(e->path)]
-                                   : !strcmp(url, e->path);
+    return !strncmp(path, "/v1/", 4) && path[4] ? path + 3 : path;
+}
+
+/* What follows the endpoint's path; NULL: the url is another's. */
+static const char *match(const serve_endpoint *e, const char *url)
+{
+    const char *path = bare(e->path);
+    const size_t n = strlen(path);
+    url = bare(url);
+    if (strncmp(url, path, n) != 0)
+        return NULL;
+    return (e->flags & SERVE_PREFIX ? url[n] != '\0' : !url[n]) ? url + n : NULL;
 }
 
 /* A target that is a whole URI names the host, too (RFC 9112 3.2.2); returns its path. */
@@ -197,25 +208,33 @@ static const char *take_authority(serve_head *h, const char *url, char authority
     return rest[n] ? rest + n : "/";
 }
 
+/* The methods of an endpoint, for the header Allow. */
+static const char *methods_of(const serve_endpoint *e)
+{
+    return e->flags & SERVE_DELETE     ? "GET, HEAD, DELETE, OPTIONS"
+           : !strcmp(e->method, "GET") ? "GET, HEAD, OPTIONS"
+                                       : "POST, OPTIONS";
+}
+
 static int find_endpoint(serve_request *r, serve_head *h, const char *url, const char *method)
 {
     const serve_endpoint *found = NULL;
     for (int i = 0; i < serve_n_endpoints && !found; i++)
-        if (matches(&serve_endpoints[i], url) && (i || !r->s->o.no_page))
+        if ((r->path = match(&serve_endpoints[i], url)) && (i || !r->s->o.no_page))
             found = &serve_endpoints[i];
     if (!found)
         return serve_fail(&r->error, SERVE_E_PATH, NULL, "no such path: %s %.200s", method, url);
     r->endpoint = found;
-    r->path = url + strlen(found->path);
     const int is_get = !strcmp(found->method, "GET");
     if (h->is_options) {
-        h->allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        h->allow = methods_of(found);
         r->status = 204;
         return 1;
     }
-    if (!strcmp(method, found->method) || (is_get && !strcmp(method, "HEAD")))
+    if (!strcmp(method, found->method) || (is_get && !strcmp(method, "HEAD")) ||
+        (found->flags & SERVE_DELETE && !strcmp(method, "DELETE")))
         return 1;
-    h->allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    h->allow = methods_of(found);
     return serve_fail(&r->error, SERVE_E_METHOD, NULL, "%s %.200s: expected %s", method, url, h->allow);
 }
 

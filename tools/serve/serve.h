@@ -1,5 +1,5 @@
-/* clef serve: OpenAI's HTTP API. Threads of connections read requests, make prompts and write replies; one
- * engine thread drives the batch. */
+/* clef serve: OpenAI's and Anthropic's HTTP APIs. Threads of connections read requests, make prompts and
+ * write replies; one engine thread drives the batch. */
 #ifndef CLEF_TOOLS_SERVE_SERVE_H
 #define CLEF_TOOLS_SERVE_SERVE_H
 
@@ -72,6 +72,7 @@ typedef struct serve_server {
     serve_log log;
     serve_metrics metrics;
     clef_constraint_cache *constraints;
+    struct serve_responses *responses;    /* stored ones */
     struct serve_turns *turns;            /* of large bodies */
     struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
     _Atomic int state;                    /* serve_state */

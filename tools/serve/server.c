@@ -5,6 +5,7 @@
 
 #include "tools/cli/terminal.h"
 #include "tools/ranks.h"
+#include "tools/serve/base/responses.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/lane.h"
@@ -107,10 +108,11 @@ static void drain(serve_server *s)
 static int run(serve_server *s, serve_socket listening, int32_t port)
 {
     clef_constraint_cache_create(0, &s->constraints, NULL);
+    s->responses = serve_responses_create();
     s->turns = serve_turns_create();
     s->bodies = serve_lane_create();
     s->compiles = serve_lane_create();
-    if (!s->constraints || !s->turns || !s->bodies || !s->compiles)
+    if (!s->constraints || !s->responses || !s->turns || !s->bodies || !s->compiles)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
@@ -153,6 +155,7 @@ int serve_run_server(const serve_options *o, const char *path)
     serve_engine_destroy(s.engine);
     if (!s.http)
         serve_socket_close(listening);
+    serve_responses_destroy(s.responses);
     serve_turns_destroy(s.turns);
     serve_lane_destroy(s.bodies);
     serve_lane_destroy(s.compiles);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "tools/cli/terminal.h"
-#include "tools/serve/forms/form.h"
 #include "tools/serve/keys.h"
 
 /* How often a waiting thread looks for its client. */
@@ -38,23 +37,15 @@ static uint64_t salt_of(const serve_task *t)
     return per_key || p->cache_salt || p->cache_key ? serve_secret_hash(parts, sizes, 3) : 0;
 }
 
-/* The form's writer, and what ids of its replies begin with. */
-static const serve_writer *writer_of(serve_form form, const char **id)
+int serve_task_begin(serve_task *t, serve_request *r, serve_form form, const serve_writer *writer)
 {
-    *id = form == SERVE_FORM_CHAT ? "chatcmpl-" : form == SERVE_FORM_TEXT ? "cmpl-" : "msg_";
-    return form == SERVE_FORM_CHAT || form == SERVE_FORM_TEXT ? &serve_writer_openai : &serve_writer_messages;
-}
-
-int serve_task_begin(serve_task *t, serve_request *r, serve_form form)
-{
-    const char *id;
-    *t = (serve_task){.r = r, .is_chat = form != SERVE_FORM_TEXT, .writer = writer_of(form, &id)};
+    *t = (serve_task){.r = r, .is_chat = form != SERVE_FORM_TEXT, .writer = writer};
     serve_group_init(&t->group);
     t->group.client = serve_client_of(r);
     if (!serve_params_read(r, form, &t->p) || !check_model(t) || (t->writer->read && !t->writer->read(t)))
         return 0;
     t->salt = salt_of(t);
-    snprintf(t->id, sizeof t->id, "%s", id);
+    snprintf(t->id, sizeof t->id, "%s", t->is_chat ? writer->id : "cmpl-");
     serve_random_letters(t->id + strlen(t->id), 24);
     return 1;
 }
@@ -333,6 +324,8 @@ void serve_task_free(serve_task *t)
     free(t->ends);
     free(t->tools);
     json_decref(t->parts);
+    json_decref(t->echo);
+    json_decref(t->history);
     cli_sampler_finish(&t->breakers);
     serve_buffer_free(&t->out);
     serve_params_finish(&t->p);

@@ -60,10 +60,26 @@ typedef struct serve_choice {
     int32_t has_first; /* the prompt's first id is to be reported, with no log-probability */
 } serve_choice;
 
+/** How requests of a form are read, and their replies written. Functions that return int return 0 after an
+ * error, which is then the request's. */
+typedef struct serve_writer {
+    const char *id; /* what the ids of replies begin with */
+    /** Makes the fields of a chat of those of the form. NULL: they are. */
+    int (*read)(struct serve_task *t);
+    /** The reply. NULL: no memory. */
+    json_t *(*whole)(struct serve_task *t);
+    /** Adds events for what is new to t->out. */
+    int (*news)(struct serve_task *t);
+    /** Adds the last events. */
+    int (*end)(struct serve_task *t);
+    /** Adds the request's error as an event: the status is long sent. */
+    void (*error)(struct serve_task *t);
+} serve_writer;
+
 typedef struct serve_task {
     serve_request *r;
     serve_params p;
-    const struct serve_writer *writer; /* of its form */
+    const serve_writer *writer; /* of its form */
     serve_group group;
     serve_prompt *prompts;
     serve_choice *choices;
@@ -85,6 +101,8 @@ typedef struct serve_task {
     serve_block block;           /* the last one */
     int32_t n_blocks, has_block; /* has_block: it goes on */
     json_t *parts;               /* the finished ones, as the form has them */
+    json_t *echo, *history;      /* of responses: fields of the request; messages that are stored */
+    int32_t n_events;
     /* of streams */
     serve_buffer out;
     size_t n_out;              /* bytes of it that were taken */
@@ -95,7 +113,7 @@ typedef struct serve_task {
 } serve_task;
 
 /** The parts of a request; each returns 0 and sets its error where that fails. */
-int serve_task_begin(serve_task *t, serve_request *r, serve_form form);
+int serve_task_begin(serve_task *t, serve_request *r, serve_form form, const serve_writer *writer);
 int serve_task_prompt_chat(serve_task *t);
 int serve_task_prompt_texts(serve_task *t);
 /** Samplers, constraint, stop strings, adapter. */

@@ -1,4 +1,4 @@
-/* The forms of replies: OpenAI's completions and chat completions, its responses, and Anthropic's messages. */
+/* The forms of replies: OpenAI's completions, chat completions and responses, and Anthropic's messages. */
 #ifndef CLEF_TOOLS_SERVE_FORMS_FORM_H
 #define CLEF_TOOLS_SERVE_FORMS_FORM_H
 
@@ -9,27 +9,15 @@ typedef struct serve_counts {
     double began, first, last;
 } serve_counts;
 
-/** How requests of a form are read, and their replies written. Functions that return int return 0 after an
- * error, which is then the request's. */
-typedef struct serve_writer {
-    /** Makes the fields of a chat of those of the form. NULL: they are. */
-    int (*read)(serve_task *t);
-    /** The reply. NULL: no memory. */
-    json_t *(*whole)(serve_task *t);
-    /** Adds events for what is new to t->out. */
-    int (*news)(serve_task *t);
-    /** Adds the last events. */
-    int (*end)(serve_task *t);
-    /** Adds the request's error as an event: the status is long sent. */
-    void (*error)(serve_task *t);
-} serve_writer;
-
-extern const serve_writer serve_writer_openai, serve_writer_messages;
+extern const serve_writer serve_writer_openai, serve_writer_messages, serve_writer_responses;
 
 /** Makes the fields of a chat of those of Anthropic's messages. */
 int serve_messages_read(serve_task *t);
-/** The request's error as Anthropic has it, which the caller frees; NULL when out of memory. */
-char *serve_messages_error(const serve_request *r);
+
+/** Makes the fields of a chat of those of OpenAI's responses. */
+int serve_responses_read(serve_task *t);
+/** The fields of a request that its response repeats; NULL: no memory. */
+json_t *serve_responses_echo(const serve_task *t);
 
 /** Fails with what a field should have been and what it is. */
 int serve_wrong(serve_request *r, const char *path, const json_t *value, const char *wanted);
@@ -47,7 +35,7 @@ typedef struct serve_block_events {
     int (*end)(serve_task *t, const serve_block *b, json_t *text);
 } serve_block_events;
 
-/** Calls them for what is new of the reply. A NULL member: nothing is to be done there. They drop the texts. */
+/** Calls them for what is new of the reply; a member may be NULL. They drop the texts. */
 int serve_blocks_take(serve_task *t, const serve_block_events *on);
 
 json_t *serve_text_of(const serve_buffer *t);

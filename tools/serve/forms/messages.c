@@ -160,14 +160,14 @@ static int end(serve_task *t)
 }
 
 const serve_writer serve_writer_messages = {
-    .read = serve_messages_read, .whole = whole, .news = news, .end = end, .error = error};
+    .id = "msg_", .read = serve_messages_read, .whole = whole, .news = news, .end = end, .error = error};
 
 /* ---- /v1/messages/count_tokens --------------------------------------------------------------- */
 
 static void count_tokens(void *user)
 {
     serve_task *t = user;
-    if (serve_task_begin(t, t->r, SERVE_FORM_COUNT) && serve_task_prompt_chat(t))
+    if (serve_task_begin(t, t->r, SERVE_FORM_COUNT, &serve_writer_messages) && serve_task_prompt_chat(t))
         serve_reply_json(t->r, json_pack("{s:i}", "input_tokens", (int)t->prompts[0].n));
 }
 

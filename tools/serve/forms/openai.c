@@ -32,9 +32,7 @@ static json_t *task_timings(const serve_task *t)
                      predicted > 0 ? (double)n.n_generated / predicted * 1e3 : 0.0);
 }
 
-/* What the log says of the request, and the metrics if its reply arrives. */ /* ---- log-probabilities
-                                                                                 -----------------------------------------------------------------------
-                                                                               */
+/* ---- log-probabilities ----------------------------------------------------------------------- */
 
 static json_t *top_of(const json_t *entry)
 {
@@ -291,4 +289,5 @@ static void error(serve_task *t)
     free(text);
 }
 
-const serve_writer serve_writer_openai = {.whole = whole, .news = news, .end = end, .error = error};
+const serve_writer serve_writer_openai = {
+    .id = "chatcmpl-", .whole = whole, .news = news, .end = end, .error = error};

@@ -37,6 +37,7 @@ serve_counts serve_task_count(const serve_task *t)
     serve_lock_release((serve_lock *)&t->group.lock);
     return n;
 }
+/* What the log says of the request, and the metrics if its reply arrives. */
 static void note_counts(serve_task *t)
 {
     const serve_counts n = serve_task_count(t);
@@ -173,6 +174,7 @@ typedef struct preparing {
     serve_task *t;
     serve_request *r;
     serve_form form;
+    const serve_writer *writer;
     int ok;
 } preparing;
 
@@ -180,18 +182,18 @@ typedef struct preparing {
 static void prepare(void *user)
 {
     preparing *p = user;
-    p->ok = serve_task_begin(p->t, p->r, p->form) &&
+    p->ok = serve_task_begin(p->t, p->r, p->form, p->writer) &&
             (p->t->is_chat ? serve_task_prompt_chat(p->t) : serve_task_prompt_texts(p->t));
 }
 
-static void answer(serve_request *r, serve_form form)
+static void answer(serve_request *r, serve_form form, const serve_writer *writer)
 {
     serve_task *t = calloc(1, sizeof *t);
     if (!t) {
         serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
         return;
     }
-    preparing p = {.t = t, .r = r, .form = form};
+    preparing p = {.t = t, .r = r, .form = form, .writer = writer};
     if (!serve_prepare(r, prepare, &p)) {
         free(t);
         return;
@@ -210,15 +212,20 @@ static void answer(serve_request *r, serve_form form)
 
 void serve_answer_chat(serve_request *r)
 {
-    answer(r, SERVE_FORM_CHAT);
+    answer(r, SERVE_FORM_CHAT, &serve_writer_openai);
 }
 
 void serve_answer_completions(serve_request *r)
 {
-    answer(r, SERVE_FORM_TEXT);
+    answer(r, SERVE_FORM_TEXT, &serve_writer_openai);
 }
 
 void serve_answer_messages(serve_request *r)
 {
-    answer(r, SERVE_FORM_MESSAGES);
+    answer(r, SERVE_FORM_MESSAGES, &serve_writer_messages);
+}
+
+void serve_answer_responses(serve_request *r)
+{
+    answer(r, SERVE_FORM_RESPONSES, &serve_writer_responses);
 }

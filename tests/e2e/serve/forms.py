@@ -1,0 +1,168 @@
+"""Anthropic's messages and OpenAI's responses beside chat completions: the same prompts and texts, whole and as events."""
+import json
+
+from serving import Server, check, events, finish, same
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+TOOLS = {"chat": [{"type": "function", "function": {"name": n, "description": "d", "parameters": SCHEMA}} for n in ("get", "put")],
+         "messages": [{"name": n, "description": "d", "input_schema": SCHEMA} for n in ("get", "put")],
+         "responses": [{"type": "function", "name": n, "description": "d", "parameters": SCHEMA} for n in ("get", "put")]}
+HI = [{"role": "user", "content": "Hello"}]
+
+
+def messages(s, *said, **fields):
+    return s.post("/v1/messages", {"max_tokens": 8, "temperature": 0, "messages": list(said) or HI, **fields})
+
+
+def responses(s, given="Hello", **fields):
+    return s.post("/v1/responses", {"max_output_tokens": 8, "temperature": 0, "input": given, **fields})
+
+
+def chat(s, *said, **fields):
+    return s.post("/v1/chat/completions", {"max_tokens": 8, "temperature": 0, "messages": list(said) or HI, **fields})
+
+
+def n_input(reply):
+    u = reply.json["usage"]
+    return u["input_tokens"] + u.get("cache_read_input_tokens", 0) + u.get("cache_creation_input_tokens", 0)
+
+
+def names(reply):
+    return [line[7:] for line in reply.text.split("\n") if line.startswith("event: ")]
+
+
+def anthropic_whole(s):
+    system = {"role": "system", "content": "Be brief."}
+    wanted, r = chat(s, system, *HI), messages(s, system=[{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}])
+    same("messages: the text of a chat", wanted.json["choices"][0]["message"]["content"], r.json["content"][0]["text"])
+    same("its prompt", wanted.json["usage"]["prompt_tokens"], n_input(r))
+    same("its members", ["content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage"], sorted(r.json))
+    same("its kind", ["message", "assistant", "max_tokens", None], [r.json[k] for k in ("type", "role", "stop_reason", "stop_sequence")])
+    check("its id", r.json["id"].startswith("msg_"), r)
+    counted = s.post("/v1/messages/count_tokens", {"messages": HI, "system": "Be brief."})
+    same("count_tokens", {"input_tokens": n_input(r)}, counted.json)
+    text = r.json["content"][0]["text"]
+    stopped = messages(s, system="Be brief.", stop_sequences=["zzz", text[3:5]])
+    same("a stop sequence", ["stop_sequence", text[3:5], text.split(text[3:5])[0]],
+         [stopped.json["stop_reason"], stopped.json["stop_sequence"], stopped.json["content"][0]["text"]])
+    begun = messages(s, *HI, {"role": "assistant", "content": [{"type": "text", "text": "The"}]})
+    wanted = chat(s, *HI, {"role": "assistant", "content": "The"}, continue_final_message=True)
+    same("a last message of the assistant goes on", wanted.json["choices"][0]["message"]["content"], begun.json["content"][0]["text"])
+
+
+def anthropic_stream(s):
+    whole, r = messages(s), messages(s, stream=True)
+    got = events(r.text)
+    same("messages: a stream's type", "text/event-stream; charset=utf-8", r.headers["content-type"])
+    same("each event has its name", names(r), [e["type"] for e in got])
+    kinds = [k for k in names(r) if k != "content_block_delta"]
+    same("events", ["message_start", "ping", "content_block_start", "content_block_stop", "message_delta", "message_stop"], kinds)
+    same("the text", whole.json["content"][0]["text"], "".join(e["delta"]["text"] for e in got if e["type"] == "content_block_delta"))
+    same("the message begins empty", [], got[0]["message"]["content"])
+    same("the end", ["max_tokens", 8], [got[-2]["delta"]["stop_reason"], got[-2]["usage"]["output_tokens"]])
+
+
+def anthropic_tools(s):
+    fields = {"tools": TOOLS["messages"], "max_tokens": 220, "tool_choice": {"type": "tool", "name": "put", "disable_parallel_tool_use": True}}
+    r, stream = messages(s, **fields), messages(s, stream=True, **fields)
+    call = r.json["content"][-1]
+    same("messages: a call", ["tool_use", "put", ["a"]], [call["type"], call["name"], list(call["input"])])
+    got = events(stream.text)
+    begun = [e for e in got if e["type"] == "content_block_start"][-1]["content_block"]
+    same("a streamed call begins empty", ["tool_use", "put", {}], [begun["type"], begun["name"], begun["input"]])
+    parts = [e["delta"]["partial_json"] for e in got if e["type"] == "content_block_delta" and e["delta"]["type"] == "input_json_delta"]
+    same("its parts are the input", call["input"], json.loads("".join(parts)))
+    said = [*HI, {"role": "assistant", "content": [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "c1", "name": "get", "input": {"a": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "3"}]}, {"type": "text", "text": "And?"}]}]
+    call = {"id": "c1", "type": "function", "function": {"name": "get", "arguments": {"a": 1}}}
+    wanted = chat(s, *HI, {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+                  {"role": "tool", "tool_call_id": "c1", "content": "3"}, {"role": "user", "content": "And?"}, tools=TOOLS["chat"], max_tokens=2)
+    same("results of calls", wanted.json["usage"]["prompt_tokens"], n_input(messages(s, *said, tools=TOOLS["messages"], max_tokens=2)))
+
+
+def anthropic_errors(s):
+    cases = {"no max_tokens": {"max_tokens": None}, "a role": {"messages": [{"role": "tool", "content": "a"}]},
+             "an image": {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
+             "a tool of another type": {"tools": [{"type": "bash_20250124", "name": "bash"}]}, "a tool choice": {"tools": TOOLS["messages"], "tool_choice": {"type": "some"}},
+             "thinking": {"thinking": {"type": "loud"}}, "a container": {"container": "c"}, "no list": {"messages": "Hello"}}
+    for name, fields in cases.items():
+        r = messages(s, **fields) if "messages" not in fields else s.post("/v1/messages", {"max_tokens": 8, **fields})
+        same(f"messages: refused: {name}", [400, "error", "invalid_request_error"], [r.status, r.json["type"], r.json["error"]["type"]])
+    same("an error has the request's id", r.headers["x-request-id"], r.json["request_id"])
+
+
+def openai_whole(s):
+    wanted, r = chat(s, {"role": "system", "content": "Be brief."}, *HI), responses(s, instructions="Be brief.", metadata={"k": "v"})
+    item = r.json["output"][0]
+    same("responses: the text of a chat", wanted.json["choices"][0]["message"]["content"], item["content"][0]["text"])
+    same("its prompt", wanted.json["usage"]["prompt_tokens"], n_input(r))
+    same("what it repeats", ["response", "Be brief.", {"k": "v"}, 8], [r.json[k] for k in ("object", "instructions", "metadata", "max_output_tokens")])
+    same("a reply that was cut", ["incomplete", {"reason": "max_output_tokens"}, "incomplete"], [r.json["status"], r.json["incomplete_details"], item["status"]])
+    schema = responses(s, text={"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}, max_output_tokens=200)
+    same("a schema", ["a"], list(json.loads(schema.json["output"][-1]["content"][0]["text"])))
+    odds = responses(s, include=["message.output_text.logprobs"], top_logprobs=2, max_output_tokens=3)
+    same("log-probabilities", [2, 2, 2], [len(e["top_logprobs"]) for e in odds.json["output"][0]["content"][0]["logprobs"]])
+
+
+def openai_stream(s):
+    whole, r = responses(s), responses(s, stream=True)
+    got = events(r.text)
+    kinds = [k for k in names(r) if not k.endswith(".delta")]
+    same("responses: events", ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
+                               "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.incomplete"], kinds)
+    same("they are numbered", list(range(len(got))), [e["sequence_number"] for e in got])
+    same("the text", whole.json["output"][0]["content"][0]["text"], "".join(e["delta"] for e in got if e["type"].endswith(".delta")))
+    same("the last event has all of it", got[-2]["item"], got[-1]["response"]["output"][0])
+
+
+def openai_calls(s):
+    fields = {"tools": TOOLS["responses"], "tool_choice": "required", "parallel_tool_calls": False, "max_output_tokens": 220}
+    r = responses(s, **fields)
+    call = r.json["output"][-1]
+    same("responses: a call", ["function_call", ["a"]], [call["type"], list(json.loads(call["arguments"]))])
+    got = events(responses(s, stream=True, **fields).text)
+    same("a streamed call", call["arguments"], "".join(e["delta"] for e in got if e["type"] == "response.function_call_arguments.delta"))
+    only = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "put"}]}
+    same("one of the allowed tools", "put", responses(s, **{**fields, "tool_choice": only}).json["output"][-1]["name"])
+    nested = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "put"}}]}}
+    in_chat = chat(s, tools=TOOLS["chat"], tool_choice=nested, parallel_tool_calls=False, max_tokens=220)
+    same("also of a chat", "put", in_chat.json["choices"][0]["message"]["tool_calls"][0]["function"]["name"])
+    same("no tool is allowed", 400, responses(s, **{**fields, "tool_choice": {**only, "tools": []}}).status)
+    given = [{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}, {"type": "reasoning", "summary": []},
+             {"type": "function_call", "call_id": "c1", "name": "get", "arguments": '{"a": 1}'}, {"type": "function_call_output", "call_id": "c1", "output": "3"}]
+    wanted = chat(s, *HI, {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get", "arguments": '{"a": 1}'}}]},
+                  {"role": "tool", "tool_call_id": "c1", "content": "3"}, tools=TOOLS["chat"], max_tokens=2)
+    same("outputs of calls", wanted.json["usage"]["prompt_tokens"], n_input(responses(s, given, tools=TOOLS["responses"], max_output_tokens=2)))
+
+
+def openai_stored(s):
+    first = responses(s, instructions="Be brief.")
+    text = first.json["output"][0]["content"][0]["text"]
+    more = responses(s, "And?", previous_response_id=first.json["id"])
+    wanted = chat(s, *HI, {"role": "assistant", "content": text}, {"role": "user", "content": "And?"})
+    same("responses: one follows another", wanted.json["usage"]["prompt_tokens"], n_input(more))
+    path = "/v1/responses/" + first.json["id"]
+    same("a stored one", first.json, s.get(path).json)
+    same("it is dropped", [200, True], [(r := s.send("DELETE", path)).status, r.json["deleted"]])
+    same("and gone", [404, 404], [s.get(path).status, responses(s, previous_response_id=first.json["id"]).status])
+    silent = responses(s, store=False)
+    same("one that is not to be stored", 404, s.get("/v1/responses/" + silent.json["id"]).status)
+    for name, fields in {"background": {"background": True}, "a conversation": {"conversation": "c"}, "another tool": {"tools": [{"type": "web_search"}]},
+                         "an item": {"input": [{"type": "computer_call"}]}, "an image": {"input": [{"role": "user", "content": [{"type": "input_image"}]}]}}.items():
+        same(f"responses: refused: {name}", 400, s.post("/v1/responses", {"input": "Hello", **fields}).status)
+
+
+def about(s):
+    same("paths without /v1", [200] * 3, [s.get("/models").status, s.post("/messages", {"max_tokens": 1, "messages": HI}).status, s.get("/v1/props").status])
+    one = s.get("/v1/models").json["data"][0]
+    same("the model's context", [one["meta"]["n_ctx"]] * 2, [one["max_model_len"], one["context_length"]])
+    props = s.get("/props").json
+    check("what the template can do", props["chat_template_caps"]["supports_tools"], props)
+    same("what is no text", {"vision": False, "audio": False}, props["modalities"])
+
+
+with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
+    for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, about):
+        part(server)
+    check("all pages are back", server.until(server.idle))
+finish()

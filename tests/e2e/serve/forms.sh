@@ -1,0 +1,5 @@
+# clef serve answers in the forms of Anthropic's messages and OpenAI's responses.
+. "$(dirname "$0")/../lib.sh"
+"$CLEF" serve --list endpoints >/dev/null 2>&1 || skip "built without libmicrohttpd"
+command -v python3 >/dev/null || skip "no python3"
+exec python3 "$(dirname "$0")/forms.py"

@@ -1,0 +1,117 @@
+#include "tools/serve/base/responses.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/os/thread.h"
+
+typedef struct stored {
+    char id[48];
+    uint64_t tenant;
+    char *messages, *response; /* JSON: text takes less memory than values, and threads share it */
+    size_t n_bytes;
+} stored;
+
+struct serve_responses {
+    serve_lock lock;
+    stored all[SERVE_MOST_RESPONSES]; /* a ring */
+    int32_t first, n;
+    size_t n_bytes;
+};
+
+serve_responses *serve_responses_create(void)
+{
+    serve_responses *s = calloc(1, sizeof *s);
+    if (s)
+        serve_lock_init(&s->lock);
+    return s;
+}
+
+static stored *at(serve_responses *s, int32_t i)
+{
+    return &s->all[(s->first + i) % SERVE_MOST_RESPONSES];
+}
+
+static void empty(serve_responses *s, stored *one)
+{
+    free(one->messages);
+    free(one->response);
+    s->n_bytes -= one->n_bytes;
+    *one = (stored){.id = ""};
+}
+
+static void drop_oldest(serve_responses *s)
+{
+    empty(s, at(s, 0));
+    s->first = (s->first + 1) % SERVE_MOST_RESPONSES;
+    s->n--;
+}
+
+void serve_responses_destroy(serve_responses *s)
+{
+    if (!s)
+        return;
+    while (s->n)
+        drop_oldest(s);
+    serve_lock_finish(&s->lock);
+    free(s);
+}
+
+void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *messages,
+                           const json_t *response)
+{
+    stored one = {.tenant = tenant};
+    snprintf(one.id, sizeof one.id, "%s", id);
+    one.messages = json_dumps(messages, JSON_COMPACT);
+    one.response = json_dumps(response, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    one.n_bytes = one.messages && one.response ? strlen(one.messages) + strlen(one.response) : 0;
+    serve_lock_take(&s->lock);
+    if (one.n_bytes && one.n_bytes <= SERVE_MOST_RESPONSE_BYTES) {
+        while (s->n && (s->n == SERVE_MOST_RESPONSES || s->n_bytes + one.n_bytes > SERVE_MOST_RESPONSE_BYTES))
+            drop_oldest(s);
+        *at(s, s->n++) = one;
+        s->n_bytes += one.n_bytes;
+        one = (stored){.id = ""};
+    }
+    serve_lock_release(&s->lock);
+    free(one.messages);
+    free(one.response);
+}
+
+/* NULL: none has this id, or another key's client made it. The lock is held. */
+static stored *find(serve_responses *s, uint64_t tenant, const char *id)
+{
+    for (int32_t i = s->n - 1; i >= 0; i--)
+        if (!strcmp(at(s, i)->id, id) && at(s, i)->tenant == tenant && *id)
+            return at(s, i);
+    return NULL;
+}
+
+json_t *serve_responses_messages(serve_responses *s, uint64_t tenant, const char *id)
+{
+    serve_lock_take(&s->lock);
+    const stored *one = find(s, tenant, id);
+    json_t *messages = one ? json_loads(one->messages, 0, NULL) : NULL;
+    serve_lock_release(&s->lock);
+    return messages;
+}
+
+json_t *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id)
+{
+    serve_lock_take(&s->lock);
+    const stored *one = find(s, tenant, id);
+    json_t *response = one ? json_loads(one->response, 0, NULL) : NULL;
+    serve_lock_release(&s->lock);
+    return response;
+}
+
+int serve_responses_drop(serve_responses *s, uint64_t tenant, const char *id)
+{
+    serve_lock_take(&s->lock);
+    stored *one = find(s, tenant, id);
+    if (one)
+        empty(s, one);
+    serve_lock_release(&s->lock);
+    return one != NULL;
+}

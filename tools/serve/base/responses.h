@@ -1,0 +1,28 @@
+/* Finished responses, for `previous_response_id` and GET: in memory, the last ones. */
+#ifndef CLEF_TOOLS_SERVE_BASE_RESPONSES_H
+#define CLEF_TOOLS_SERVE_BASE_RESPONSES_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+typedef struct serve_responses serve_responses;
+
+/** At most this many responses and bytes of text are kept. The oldest go first. */
+enum { SERVE_MOST_RESPONSES = 1024, SERVE_MOST_RESPONSE_BYTES = 64 << 20 };
+
+/** NULL when out of memory. */
+serve_responses *serve_responses_create(void);
+/** Accepts NULL. */
+void serve_responses_destroy(serve_responses *s);
+/** Keeps a response and the messages of its conversation, unless it is too large. `tenant` stands for the
+ * client's key. */
+void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *messages,
+                           const json_t *response);
+/** The messages of a stored conversation, or the response, which the caller drops; NULL: this key has none
+ * of this id. */
+json_t *serve_responses_messages(serve_responses *s, uint64_t tenant, const char *id);
+json_t *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id);
+/** 1, and the response is dropped; 0: this key has none of this id. */
+int serve_responses_drop(serve_responses *s, uint64_t tenant, const char *id);
+
+#endif

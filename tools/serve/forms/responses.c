@@ -1,0 +1,257 @@
+/* OpenAI's responses, whole or as a stream of events.
+ * https://platform.openai.com/docs/api-reference/responses and /responses-streaming have the forms. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/base/responses.h"
+#include "tools/serve/forms/form.h"
+#include "tools/serve/keys.h"
+
+/* ---- the response ---------------------------------------------------------------------------- */
+
+static json_t *or_null(const json_t *value)
+{
+    return value ? json_incref((json_t *)(uintptr_t)value) : json_null();
+}
+
+static json_t *or_text(const char *text)
+{
+    return text ? json_string(text) : json_null();
+}
+
+json_t *serve_responses_echo(const serve_task *t)
+{
+    const serve_params *p = &t->p;
+    json_t *o = json_pack("{s:b, s:n, s:n, s:o, s:o, s:n, s:b, s:o, s:o}", "background", 0, "error",
+                          "incomplete_details", "instructions", or_text(p->instructions), "max_output_tokens",
+                          p->max_tokens < 0 ? json_null() : json_integer(p->max_tokens), "max_tool_calls",
+                          "parallel_tool_calls", (int)p->parallel, "previous_response_id",
+                          or_text(p->previous), "prompt_cache_key", or_text(p->cache_key));
+    json_object_set_new(o, "reasoning",
+                        p->reasoning ? or_null(p->reasoning) : json_pack("{s:n, s:n}", "effort", "summary"));
+    json_object_set_new(o, "text",
+                        p->text ? or_null(p->text) : json_pack("{s:{s:s}}", "format", "type", "text"));
+    json_object_set_new(o, "tool_choice", p->tool_choice ? or_null(p->tool_choice) : json_string("auto"));
+    json_object_set_new(o, "tools", p->tools ? or_null(p->tools) : json_array());
+    json_object_set_new(o, "metadata", p->metadata ? or_null(p->metadata) : json_object());
+    json_object_set_new(o, "truncation", json_string(p->truncation ? p->truncation : "disabled"));
+    json_object_set_new(o, "temperature", json_real((double)p->sampling.temperature));
+    json_object_set_new(o, "top_p", json_real((double)p->sampling.top_p));
+    json_object_set_new(o, "top_logprobs", json_integer(p->n_top));
+    json_object_set_new(o, "service_tier", json_string("default"));
+    json_object_set_new(o, "store", json_boolean(p->store));
+    json_object_set_new(o, "user", json_null());
+    return o;
+}
+
+static json_t *usage_of(const serve_task *t)
+{
+    const serve_counts n = serve_task_count(t);
+    return json_pack("{s:I, s:{s:I, s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)n.n_prompt,
+                     "input_tokens_details", "cached_tokens", (json_int_t)n.n_cached, "cache_write_tokens",
+                     (json_int_t)0, "output_tokens", (json_int_t)n.n_generated, "output_tokens_details",
+                     "reasoning_tokens", (json_int_t)n.n_reasoning, "total_tokens",
+                     (json_int_t)(n.n_prompt + n.n_generated));
+}
+
+/* `usage` NULL: it has none yet. */
+static json_t *response_of(const serve_task *t, const char *status, json_t *usage)
+{
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", t->id, "object", "response", "created_at",
+                          (json_int_t)t->r->created, "status", status, "model", t->model, "output",
+                          t->parts ? json_copy(t->parts) : json_array());
+    json_object_update(o, t->echo);
+    json_object_set_new(o, "usage", usage ? usage : json_null());
+    return o;
+}
+
+/* What the model said, as a message of a chat. */
+static json_t *said(const serve_choice *c)
+{
+    json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content", serve_text_of(&c->content));
+    if (c->reasoning.n)
+        json_object_set_new(message, "reasoning_content", serve_text_of(&c->reasoning));
+    if (json_array_size(c->calls))
+        json_object_set(message, "tool_calls", c->calls);
+    return message;
+}
+
+/* The finished response, which is stored if the client does not say otherwise. */
+static json_t *finished(serve_task *t)
+{
+    const int is_cut = !strcmp(t->choices[0].finish, "length");
+    json_t *o = response_of(t, is_cut ? "incomplete" : "completed", usage_of(t));
+    if (is_cut)
+        json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
+    if (t->history && o && json_array_append_new(t->history, said(&t->choices[0])) == 0)
+        serve_responses_store(t->r->s->responses, t->r->tenant, t->id, t->history, o);
+    return o;
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+static json_t *part_of(serve_task *t, const serve_block *b, json_t *text)
+{
+    json_t *logprobs = t->choices[0].logprobs;
+    if (b->kind == CLEF_REPLY_REASONING)
+        return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text);
+    return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
+                     logprobs ? json_deep_copy(logprobs) : json_array());
+}
+
+/* An item with its parts; `text` NULL: as it begins. */
+static json_t *item_of(serve_task *t, const serve_block *b, json_t *text)
+{
+    const char *finish = t->choices[0].finish, *status = !text                                 ? "in_progress"
+                                                         : finish && !strcmp(finish, "length") ? "incomplete"
+                                                                                               : "completed";
+    json_t *content = json_array();
+    if (b->kind == CLEF_REPLY_CALL) {
+        json_decref(content);
+        return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "type", "function_call", "id", b->id, "status",
+                         status, "call_id", json_object_get(b->call, "id"), "name",
+                         json_object_get(json_object_get(b->call, "function"), "name"), "arguments",
+                         text ? text : json_string(""));
+    }
+    if (text)
+        json_array_append_new(content, part_of(t, b, text));
+    if (b->kind == CLEF_REPLY_REASONING)
+        return json_pack("{s:s, s:s, s:s, s:[], s:o}", "type", "reasoning", "id", b->id, "status", status,
+                         "summary", "content", content);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", b->id, "status", status, "role",
+                     "assistant", "content", content);
+}
+
+static int begin_item(serve_task *t, const serve_block *b)
+{
+    static const char *const prefixes[] = {
+        [CLEF_REPLY_REASONING] = "rs_", [CLEF_REPLY_CONTENT] = "msg_", [CLEF_REPLY_CALL] = "fc_"};
+    snprintf(t->block.id, sizeof t->block.id, "%s", prefixes[b->kind]);
+    serve_random_letters(t->block.id + strlen(t->block.id), 24);
+    return 1;
+}
+
+static int end_item(serve_task *t, const serve_block *b, json_t *text)
+{
+    return json_array_append_new(t->parts, item_of(t, b, text)) == 0 ||
+           serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+static json_t *whole(serve_task *t)
+{
+    static const serve_block_events on = {.begin = begin_item, .end = end_item};
+    t->parts = json_array();
+    return serve_blocks_take(t, &on) ? finished(t) : NULL;
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+static int put(serve_task *t, const char *type, json_t *event)
+{
+    json_object_set_new(event, "type", json_string(type));
+    json_object_set_new(event, "sequence_number", json_integer(t->n_events++));
+    return serve_put_event(t, type, event);
+}
+
+/* An event of a part of an item: {"item_id", "output_index", "content_index"}, and one more member. */
+static int put_of(serve_task *t, const serve_block *b, const char *type, const char *name, json_t *value)
+{
+    json_t *event =
+        json_pack("{s:s, s:i, s:o}", "item_id", b->id, "output_index", (int)b->index, name, value);
+    if (b->kind != CLEF_REPLY_CALL)
+        json_object_set_new(event, "content_index", json_integer(0));
+    if (!strncmp(type, "response.output_text.", 21))
+        json_object_set_new(event, "logprobs", json_array());
+    return put(t, type, event);
+}
+
+static int put_item(serve_task *t, const serve_block *b, const char *type, json_t *item)
+{
+    return put(t, type, json_pack("{s:i, s:o}", "output_index", (int)b->index, "item", item));
+}
+
+static int begin_block(serve_task *t, const serve_block *b)
+{
+    return begin_item(t, b) && put_item(t, b, "response.output_item.added", item_of(t, b, NULL)) &&
+           (b->kind == CLEF_REPLY_CALL ||
+            put_of(t, b, "response.content_part.added", "part", part_of(t, b, json_string(""))));
+}
+
+static const char *const delta_types[] = {[CLEF_REPLY_REASONING] = "response.reasoning_text.delta",
+                                          [CLEF_REPLY_CONTENT] = "response.output_text.delta",
+                                          [CLEF_REPLY_CALL] = "response.function_call_arguments.delta"};
+static const char *const done_types[] = {[CLEF_REPLY_REASONING] = "response.reasoning_text.done",
+                                         [CLEF_REPLY_CONTENT] = "response.output_text.done",
+                                         [CLEF_REPLY_CALL] = "response.function_call_arguments.done"};
+
+static int more_of_block(serve_task *t, const serve_block *b, json_t *text)
+{
+    return put_of(t, b, delta_types[b->kind], "delta", text);
+}
+
+static int end_block(serve_task *t, const serve_block *b, json_t *text)
+{
+    const int is_call = b->kind == CLEF_REPLY_CALL;
+    const int ok =
+        put_of(t, b, done_types[b->kind], is_call ? "arguments" : "text", json_incref(text)) &&
+        (is_call || put_of(t, b, "response.content_part.done", "part", part_of(t, b, json_incref(text)))) &&
+        put_item(t, b, "response.output_item.done", item_of(t, b, json_incref(text)));
+    return end_item(t, b, text) && ok;
+}
+
+static int put_response(serve_task *t, const char *type, json_t *response)
+{
+    return put(t, type, json_pack("{s:o}", "response", response));
+}
+
+static int news(serve_task *t)
+{
+    static const serve_block_events on = {begin_block, more_of_block, end_block};
+    serve_choice *c = &t->choices[0];
+    if (!c->sent_role) {
+        c->sent_role = 1;
+        t->parts = json_array();
+        if (!put_response(t, "response.created", response_of(t, "in_progress", NULL)) ||
+            !put_response(t, "response.in_progress", response_of(t, "in_progress", NULL)))
+            return 0;
+    }
+    return serve_blocks_take(t, &on);
+}
+
+static int end(serve_task *t)
+{
+    json_t *response = finished(t);
+    const char *type = strcmp(t->choices[0].finish, "length") ? "response.completed" : "response.incomplete";
+    return put_response(t, type, response);
+}
+
+static void error(serve_task *t)
+{
+    const serve_error *e = &t->r->error;
+    json_t *response = response_of(t, "failed", NULL);
+    json_object_set_new(response, "error",
+                        json_pack("{s:s, s:s}", "code", "server_error", "message", e->message));
+    (void)(put(t, "error",
+               json_pack("{s:s, s:s, s:n}", "code", serve_error_kinds[e->id].code, "message", e->message,
+                         "param")) &&
+           put_response(t, "response.failed", response));
+}
+
+const serve_writer serve_writer_responses = {
+    .id = "resp_", .read = serve_responses_read, .whole = whole, .news = news, .end = end, .error = error};
+
+/* ---- GET and DELETE -------------------------------------------------------------------------- */
+
+void serve_answer_response(serve_request *r)
+{
+    serve_responses *s = r->s->responses;
+    json_t *reply = NULL;
+    if (strcmp(r->method, "DELETE") != 0)
+        reply = serve_responses_find(s, r->tenant, r->path);
+    else if (serve_responses_drop(s, r->tenant, r->path))
+        reply = json_pack("{s:s, s:s, s:b}", "id", r->path, "object", "response", "deleted", 1);
+    if (reply)
+        serve_reply_json(r, reply);
+    else
+        serve_fail(&r->error, SERVE_E_STORED, NULL, "there is no response '%.60s' (any more)", r->path);
+}

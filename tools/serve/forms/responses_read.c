@@ -1,0 +1,316 @@
+/* From OpenAI's responses to the messages of a chat. https://platform.openai.com/docs/api-reference/responses
+ * has the fields. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/base/responses.h"
+#include "tools/serve/forms/form.h"
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+/* The messages so far. `reasoning` waits for the assistant's next message. */
+typedef struct reading {
+    serve_request *r;
+    json_t *messages, *reasoning;
+} reading;
+
+static int push(reading *w, json_t *list, json_t *value)
+{
+    return json_array_append_new(list, value) == 0 ||
+           serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+/* A string, or a list of parts of text. */
+static int add_texts(reading *w, json_t *list, const json_t *content, const char *path)
+{
+    static const char *const types[] = {"input_text", "output_text", "text", "summary_text",
+                                        "reasoning_text"};
+    char inner[128];
+    const json_t *part;
+    size_t k;
+    if (json_is_string(content))
+        return push(w, list, json_pack("{s:s, s:O}", "type", "text", "text", content));
+    if (!json_is_array(content))
+        return serve_wrong(w->r, path, content, "a string or a list of parts");
+    json_array_foreach(content, k, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const int is_refusal = type && !strcmp(type, "refusal");
+        const json_t *text = json_object_get(part, is_refusal ? "refusal" : "text");
+        int known = is_refusal;
+        for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+            known |= !strcmp(type, types[i]);
+        serve_path(inner, "%.100s[%zu]", path, k);
+        if (!type)
+            return serve_wrong(w->r, inner, part, "a part with a type");
+        if (!known)
+            return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, inner,
+                              "%s: not supported: a part of type '%.40s'; clef reads text only", inner, type);
+        if (!json_is_string(text))
+            return serve_wrong(w->r, inner, text, "a string for text");
+        if (!push(w, list, json_pack("{s:s, s:O}", "type", "text", "text", text)))
+            return 0;
+    }
+    return 1;
+}
+
+/* The message of the assistant to which an item belongs: the last one, or a new one. */
+static json_t *assistant_message(reading *w, int is_text)
+{
+    json_t *last = json_array_get(w->messages, json_array_size(w->messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+    const int goes_on = role && !strcmp(role, "assistant") && !w->reasoning &&
+                        !(is_text && json_object_get(last, "tool_calls"));
+    if (goes_on)
+        return last;
+    last = json_pack("{s:s, s:[]}", "role", "assistant", "content");
+    if (last && w->reasoning)
+        json_object_set_new(last, "reasoning_content", w->reasoning);
+    w->reasoning = NULL;
+    return push(w, w->messages, last) ? last : NULL;
+}
+
+static int add_message(reading *w, const json_t *item, const char *path)
+{
+    char inner[128];
+    const json_t *role = json_object_get(item, "role"), *content = json_object_get(item, "content");
+    serve_path(inner, "%.100s.content", path);
+    if (!serve_is_plain(role))
+        return serve_wrong(w->r, path, role, "a role");
+    if (!strcmp(json_string_value(role), "assistant")) {
+        json_t *message = assistant_message(w, 1);
+        return message && add_texts(w, json_object_get(message, "content"), content, inner);
+    }
+    json_t *parts = json_array();
+    const int ok = add_texts(w, parts, content, inner);
+    return push(w, w->messages, json_pack("{s:O, s:o}", "role", role, "content", parts)) && ok;
+}
+
+static int need_text(reading *w, const json_t *item, const char *name, const char *path)
+{
+    char inner[128];
+    const json_t *text = json_object_get(item, name);
+    return serve_is_plain(text) ||
+           serve_wrong(w->r, serve_path(inner, "%.100s.%s", path, name), text, "a string");
+}
+
+static int add_call(reading *w, const json_t *item, const char *path)
+{
+    if (!need_text(w, item, "call_id", path) || !need_text(w, item, "name", path) ||
+        !need_text(w, item, "arguments", path))
+        return 0;
+    json_t *message = assistant_message(w, 0), *calls = json_object_get(message, "tool_calls");
+    if (message && !calls) {
+        calls = json_array();
+        json_object_set_new(message, "tool_calls", calls);
+    }
+    return message && push(w, calls,
+                           json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(item, "call_id"),
+                                     "type", "function", "function", "name", json_object_get(item, "name"),
+                                     "arguments", json_object_get(item, "arguments")));
+}
+
+static int add_output(reading *w, const json_t *item, const char *path)
+{
+    char inner[128];
+    json_t *parts = json_array();
+    int ok = need_text(w, item, "call_id", path) &&
+             add_texts(w, parts, json_object_get(item, "output"), serve_path(inner, "%.100s.output", path));
+    if (!ok) {
+        json_decref(parts);
+        return 0;
+    }
+    return push(w, w->messages,
+                json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", json_object_get(item, "call_id"),
+                          "content", parts));
+}
+
+/* Its text, or else its summary; nothing where it is encrypted: another server made it. */
+static int add_reasoning(reading *w, const json_t *item, const char *path)
+{
+    const json_t *content = json_object_get(item, "content"), *summary = json_object_get(item, "summary");
+    const json_t *from = json_array_size(content) ? content : summary;
+    json_t *parts = json_array();
+    const int ok = !from || json_is_null(from) || add_texts(w, parts, from, path);
+    if (ok && json_array_size(parts)) {
+        json_decref(w->reasoning);
+        w->reasoning = json_incref(json_object_get(json_array_get(parts, 0), "text"));
+    }
+    json_decref(parts);
+    return ok;
+}
+
+static int add_item(reading *w, size_t i, const json_t *item)
+{
+    static const struct {
+        const char *type;
+        int (*add)(reading *w, const json_t *item, const char *path);
+    } types[] = {{"message", add_message},
+                 {"function_call", add_call},
+                 {"function_call_output", add_output},
+                 {"reasoning", add_reasoning}};
+    char path[128];
+    const json_t *given = json_object_get(item, "type");
+    const char *type = given ? json_string_value(given) : "message";
+    serve_path(path, "input[%zu]", i);
+    if (!json_is_object(item) || !type)
+        return serve_wrong(w->r, path, item, "an item with a type");
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        if (!strcmp(type, types[k].type))
+            return types[k].add(w, item, path);
+    return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path, "%s: not supported: an item of type '%.40s'",
+                      path, type);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* What a stored response and its input said. */
+static int add_history(serve_task *t, json_t *messages)
+{
+    json_t *before;
+    if (!t->p.previous)
+        return 1;
+    before = serve_responses_messages(t->r->s->responses, t->r->tenant, t->p.previous);
+    if (!before)
+        return serve_fail(&t->r->error, SERVE_E_STORED, "previous_response_id",
+                          "previous_response_id: there is no response '%.60s' (any more)", t->p.previous);
+    json_array_extend(messages, before);
+    json_decref(before);
+    return 1;
+}
+
+static int read_input(serve_task *t, json_t *messages)
+{
+    reading w = {t->r, messages, NULL};
+    const json_t *item;
+    size_t i;
+    int ok = 1;
+    if (json_is_string(t->p.input))
+        return push(&w, messages, json_pack("{s:s, s:O}", "role", "user", "content", t->p.input));
+    if (!json_is_array(t->p.input))
+        return serve_wrong(t->r, "input", t->p.input, "a string or a list of items");
+    json_array_foreach(t->p.input, i, item)
+        ok = ok && add_item(&w, i, item);
+    json_decref(w.reasoning);
+    return ok;
+}
+
+/* Instructions are not part of what is stored: each request has its own. */
+static int read_messages(serve_task *t)
+{
+    json_t *messages = json_array();
+    if (!messages || !add_history(t, messages) || !read_input(t, messages)) {
+        json_decref(messages);
+        return 0;
+    }
+    if (t->p.store)
+        t->history = json_deep_copy(messages);
+    if (t->p.instructions)
+        json_array_insert_new(messages, 0,
+                              json_pack("{s:s, s:s}", "role", "system", "content", t->p.instructions));
+    t->p.messages = serve_set_field(t, "messages", messages);
+    return t->p.messages != NULL;
+}
+
+/* ---- tools ----------------------------------------------------------------------------------- */
+
+/* A function of a list, as that of a chat. */
+static json_t *function_of(const json_t *tool)
+{
+    static const char *const names[] = {"name", "description", "parameters", "strict"};
+    json_t *function = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *value = json_object_get(tool, names[i]);
+        if (value && !json_is_null(value))
+            json_object_set(function, names[i], value);
+    }
+    return json_pack("{s:s, s:o}", "type", "function", "function", function);
+}
+
+static int read_tools(serve_task *t)
+{
+    json_t *tools = json_array();
+    const json_t *tool;
+    size_t i;
+    int ok = json_is_array(t->p.tools) || serve_wrong(t->r, "tools", t->p.tools, "a list");
+    json_array_foreach(t->p.tools, i, tool) {
+        char path[128];
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        serve_path(path, "tools[%zu].type", i);
+        if (!type || strcmp(type, "function") != 0)
+            ok = serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
+                            "%s: not supported: '%.40s'; clef knows tools of type function", path,
+                            type ? type : "");
+        if (ok)
+            json_array_append_new(tools, function_of(tool));
+    }
+    if (!ok) {
+        json_decref(tools);
+        return 0;
+    }
+    t->p.tools = serve_set_field(t, "tools", tools);
+    return t->p.tools != NULL;
+}
+
+/* {"type": "function", "name"} as a chat has it; words, and allowed tools, are the same there. */
+static int read_tool_choice(serve_task *t)
+{
+    const json_t *name = json_object_get(t->p.tool_choice, "name");
+    const char *type = json_string_value(json_object_get(t->p.tool_choice, "type"));
+    if (!type || strcmp(type, "function") != 0 || !name)
+        return 1;
+    t->p.tool_choice = serve_set_field(
+        t, "tool_choice", json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name));
+    return t->p.tool_choice != NULL;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static int read_text(serve_task *t)
+{
+    json_t *format = json_object_get(t->p.text, "format");
+    if (!json_is_object(t->p.text))
+        return serve_wrong(t->r, "text", t->p.text, "an object");
+    if (format && !json_is_null(format))
+        t->p.response_format = format;
+    return 1;
+}
+
+static int read_reasoning(serve_task *t)
+{
+    const json_t *effort = json_object_get(t->p.reasoning, "effort");
+    if (!json_is_object(t->p.reasoning))
+        return serve_wrong(t->r, "reasoning", t->p.reasoning, "an object");
+    if (effort && !json_is_null(effort) && !serve_is_plain(effort))
+        return serve_wrong(t->r, "reasoning.effort", effort, "a string");
+    if (json_is_string(effort))
+        t->p.reasoning_effort = json_string_value(effort);
+    return 1;
+}
+
+/* What the reply may have besides: log-probabilities. Reasoning is never encrypted here. */
+static int read_include(serve_task *t)
+{
+    const json_t *one;
+    size_t i;
+    if (!json_is_array(t->p.include))
+        return serve_wrong(t->r, "include", t->p.include, "a list");
+    json_array_foreach(t->p.include, i, one) {
+        const char *name = json_string_value(one);
+        if (!name)
+            return serve_wrong(t->r, "include", one, "strings");
+        t->p.logprobs |= !strcmp(name, "message.output_text.logprobs");
+    }
+    return 1;
+}
+
+int serve_responses_read(serve_task *t)
+{
+    serve_params *p = &t->p;
+    if (p->include && !read_include(t))
+        return 0;
+    p->logprobs |= p->n_top > 0;
+    t->echo = serve_responses_echo(t); /* as the client wrote it */
+    return t->echo && read_messages(t) && (!p->tools || read_tools(t)) &&
+           (!p->tool_choice || read_tool_choice(t)) && (!p->text || read_text(t)) &&
+           (!p->reasoning || read_reasoning(t));
+}
