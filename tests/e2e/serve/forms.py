@@ -158,7 +158,7 @@ def about(s):
     same("the model's context", [one["meta"]["n_ctx"]] * 2, [one["max_model_len"], one["context_length"]])
     props = s.get("/props").json
     check("what the template can do", props["chat_template_caps"]["supports_tools"], props)
-    same("what is no text", {"vision": False, "audio": False}, props["modalities"])
+    same("what it cannot read", {"vision": False, "audio": False}, props["modalities"])
 
 
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
