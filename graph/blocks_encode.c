@@ -118,6 +118,24 @@ void clef__q5_1_encode(const float *x, uint8_t *block)
     put_codes(codes, block + 8, block + 4);
 }
 
+/* ---- importance ------------------------------------------------------------------------------ */
+
+void clef__set_weights(const float *x, const float *importance, int n, int group, int by_size, float *w)
+{
+    float squares = 0;
+    for (int i = 0; i < n; i++)
+        squares += x[i] * x[i];
+    for (int i = 0; i < n; i++)
+        w[i] = !importance ? 1 : importance[i] * (by_size ? sqrtf(2 * squares / (float)n + x[i] * x[i]) : 1);
+    for (int g = 0; importance && g < n; g += group) {
+        float sum = 0;
+        for (int i = 0; i < group; i++)
+            sum += w[g + i];
+        for (int i = 0; i < group && !(sum > 0 && isfinite(sum)); i++)
+            w[g + i] = 1;
+    }
+}
+
 /* ---- formats whose 16 numbers are not evenly spaced ------------------------------------------ */
 
 static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -136,19 +154,20 @@ static uint8_t nearest_code(const float values[16], float q)
 }
 
 /* The codes at scale d, and their squared error minus that of all zeros (negative: better). The best scale
- * for these codes is sum xv / sum vv. */
+ * for these codes is sum xv / sum vv. w: NULL, or a weight for each. */
 typedef struct fit {
     float xv, vv;
 } fit;
 
-static fit fit_codes(const float *x, int n, const float values[16], float d, uint8_t *codes)
+static fit fit_codes(const float *x, const float *w, int n, const float values[16], float d, uint8_t *codes)
 {
     const float inverse = inverse_of(d);
     fit f = {0, 0};
     for (int i = 0; i < n; i++) {
         codes[i] = nearest_code(values, x[i] * inverse);
-        f.xv += x[i] * values[codes[i]];
-        f.vv += values[codes[i]] * values[codes[i]];
+        const float v = values[codes[i]], wv = w ? w[i] * v : v;
+        f.xv += x[i] * wv;
+        f.vv += v * wv;
     }
     return f;
 }
@@ -158,13 +177,14 @@ static float error_at(fit f, float d)
     return d * (d * f.vv - 2 * f.xv);
 }
 
-void clef__iq4_nl_encode(const float *x, uint8_t *block)
+void clef__iq4_nl_encode_weighted(const float *x, const float *importance, uint8_t *block)
 {
     const float most = most_of(x);
     uint8_t codes[BLOCK];
-    float best = 0, best_error = 0;
+    float best = 0, best_error = 0, w[BLOCK];
+    clef__set_weights(x, importance, BLOCK, BLOCK, 1, w);
     for (int t = -8; t <= 8; t++) { /* scales at which the largest element is near the least number */
-        const fit f = fit_codes(x, BLOCK, iq4_values, most / (iq4_values[0] + (float)t), codes);
+        const fit f = fit_codes(x, w, BLOCK, iq4_values, most / (iq4_values[0] + (float)t), codes);
         const float d = f.vv > 0 ? f.xv / f.vv : 0, error = error_at(f, d);
         if (error < best_error) {
             best_error = error;
@@ -172,8 +192,13 @@ void clef__iq4_nl_encode(const float *x, uint8_t *block)
         }
     }
     put_half(block, best);
-    fit_codes(x, BLOCK, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
+    fit_codes(x, w, BLOCK, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
     put_codes(codes, block + 2, NULL);
+}
+
+void clef__iq4_nl_encode(const float *x, uint8_t *block)
+{
+    clef__iq4_nl_encode_weighted(x, NULL, block);
 }
 
 /* In files the codes 1 to 7 are the positive numbers, 9 to 15 the negative ones. */
@@ -198,14 +223,14 @@ void clef__mxfp4_encode(const float *x, uint8_t *block)
     for (int e = first + 128 - 4; e <= first + 128 - 2; e++) {
         if (e < 1 || e > 254)
             continue;
-        const fit f = fit_codes(x, BLOCK, mxfp4_values, power_of_two(e), codes);
+        const fit f = fit_codes(x, NULL, BLOCK, mxfp4_values, power_of_two(e), codes);
         const float error = error_at(f, power_of_two(e));
         if (error < best_error) {
             best_error = error;
             best = e;
         }
     }
-    fit_codes(x, BLOCK, mxfp4_values, power_of_two(best), codes);
+    fit_codes(x, NULL, BLOCK, mxfp4_values, power_of_two(best), codes);
     for (int i = 0; i < BLOCK; i++)
         codes[i] = best ? stored_e2m1(codes[i]) : 0;
     block[0] = (uint8_t)best;
@@ -229,13 +254,13 @@ static uint8_t nvfp4_part(const float *x, uint8_t codes[16])
     while (near < 126 && e4m3_half(near) * 12 < most)
         near++;
     for (int u = near > 4 ? near - 3 : 1; u <= near + 3 && u <= 126; u++) {
-        const float d = e4m3_half(u), error = error_at(fit_codes(x, 16, mxfp4_values, d, codes), d);
+        const float d = e4m3_half(u), error = error_at(fit_codes(x, NULL, 16, mxfp4_values, d, codes), d);
         if (error < best_error) {
             best_error = error;
             best = u;
         }
     }
-    fit_codes(x, 16, mxfp4_values, e4m3_half(best), codes);
+    fit_codes(x, NULL, 16, mxfp4_values, e4m3_half(best), codes);
     for (int i = 0; i < 16; i++)
         codes[i] = best ? stored_e2m1(codes[i]) : 0;
     return (uint8_t)best;
@@ -289,4 +314,13 @@ clef_block_encoder *clef__block_encoder(int dtype)
         [CLEF_Q2_0] = clef__q2_0_encode,
     };
     return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
+}
+
+clef_weighted_encoder *clef__weighted_encoder(int dtype)
+{
+    return dtype == CLEF_Q4_K     ? clef__q4_k_encode_weighted
+           : dtype == CLEF_Q5_K   ? clef__q5_k_encode_weighted
+           : dtype == CLEF_Q6_K   ? clef__q6_k_encode_weighted
+           : dtype == CLEF_IQ4_NL ? clef__iq4_nl_encode_weighted
+                                  : NULL;
 }

@@ -12,6 +12,7 @@
 #include "clef/generate.h"
 #include "clef/gradient.h"
 #include "clef/graph.h"
+#include "clef/imatrix.h"
 #include "clef/lora.h"
 #include "clef/model.h"
 #include "clef/onnx.h"

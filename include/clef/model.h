@@ -353,7 +353,18 @@ typedef struct clef_quantize_opts {
     /** Adapters of the model that are merged into its weights: W + s B A, added in f32. */
     const clef_lora *const *loras;
     int32_t n_loras;
+    /** NULL, or how much columns count (clef/imatrix.h). q4_k, q5_k, q6_k and iq4_nl weigh errors by it. */
+    const struct clef_imatrix *imatrix;
+    /** Types of single matrices. The first rule that fits holds, whatever `type` says of the matrix. */
+    const struct clef_quantize_rule *rules;
+    int32_t n_rules;
 } clef_quantize_opts;
+
+typedef struct clef_quantize_rule {
+    const char *pattern; /* a part of the matrix's name in GGUF, in which * stands for any text, ? for one
+                            character: "attn_v", "blk.0.*exps" */
+    const char *type;    /* one of clef_quantize_type(), but no mix and not "stored" */
+} clef_quantize_rule;
 
 /** Type i that clef_model_quantize() can write, NULL beyond the last. "f32" .. "mxfp4": all matrices in that
  *  dtype. "q4_k_m", "q5_k_m": llama.cpp's mixes, with more bits for the output matrix and, in some layers,
@@ -375,8 +386,9 @@ CLEF_API int32_t clef_quantize_knows(const char *type);
  *  first; opts->note says what was missing. A tokenizer that no key can hold is refused
  *  (CLEF_E_UNSUPPORTED), unless opts->no_tokenizer leaves it out.
  *
- *  CLEF_OK, CLEF_E_ARG (the type), CLEF_E_NOT_FOUND (a weight is missing), CLEF_E_UNSUPPORTED (GGUF's keys
- *  cannot express something), CLEF_E_CANCELLED, CLEF_E_IO, CLEF_E_NOMEM. */
+ *  CLEF_OK, CLEF_E_ARG (a type), CLEF_E_NOT_FOUND (a weight is missing, a rule fits no matrix), CLEF_E_SHAPE
+ *  (an importance matrix of another model), CLEF_E_UNSUPPORTED (GGUF's keys cannot express something),
+ *  CLEF_E_CANCELLED, CLEF_E_IO, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_model_quantize(const clef_model *model, const char *path,
                                          const clef_quantize_opts *opts, clef_error *err);
 

@@ -1,5 +1,6 @@
 /* clef_model_quantize(): decodes a model's tensors, reorders their rows, encodes and writes them. */
 #include "model/convert/quantize.h"
+#include "graph/blocks.h"
 #include "model/file/floats.h"
 #include "model/open/joined.h"
 
@@ -169,6 +170,26 @@ static fault find_fault(const float *x, size_t n, clef_dtype to, const void *blo
     return f;
 }
 
+/* Rows first .. first + n - 1 of the new tensor: their importance, where there is one, is that of the matrix
+ * that each belongs to. */
+static void encode_rows(const wave *w, size_t first, size_t n, const float *x, unsigned char *blocks)
+{
+    const clef__quantize_item *item = w->item;
+    const clef_dtype to = item->to.dtype;
+    clef_weighted_encoder *encode = item->importance ? clef__weighted_encoder((int)to) : NULL;
+    if (!encode) {
+        clef_dtype_encode(to, x, n * w->width, blocks);
+        return;
+    }
+    const size_t each = (size_t)item->to.dims[item->to.rank - 2], bytes = row_bytes(to, w->width),
+                 elems = (size_t)clef_dtype_block_elems(to), block = (size_t)clef_dtype_block_bytes(to);
+    for (size_t r = 0; r < n; r++) {
+        const float *importance = item->importance + (first + r) / each * w->width;
+        for (size_t k = 0; k < w->width; k += elems)
+            encode(x + r * w->width + k, importance + k, blocks + r * bytes + k / elems * block);
+    }
+}
+
 static void code_piece(void *user, int32_t i)
 {
     const wave *w = user;
@@ -179,7 +200,7 @@ static void code_piece(void *user, int32_t i)
     decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
     merge_rows(w->item, w->first + skip, n, w->width, x);
     scale_rows(w->item, w->first + skip, n, w->width, x);
-    clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
+    encode_rows(w, w->first + skip, n, x, w->blocks + skip * row_bytes(to, w->width));
     if (w->faults)
         w->faults[i] = find_fault(x, n * w->width, to, w->blocks + skip * row_bytes(to, w->width));
 }
@@ -328,7 +349,7 @@ static int same_type(const char *a, const char *b)
     return *a == *b;
 }
 
-static const clef__quantize_type *find_type(const char *name)
+const clef__quantize_type *clef__quantize_find_type(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)
         if (name && same_type(types[i].name, name))
@@ -338,7 +359,7 @@ static const clef__quantize_type *find_type(const char *name)
 
 int32_t clef_quantize_knows(const char *type)
 {
-    return find_type(type) != NULL;
+    return clef__quantize_find_type(type) != NULL;
 }
 
 static clef_status unknown_type(const char *name, clef_error *err)
@@ -381,9 +402,9 @@ static clef_status plan_merge(const clef_quantize_opts *opts, const clef_model *
 clef_status clef__quantize_check(const clef_model *model, const char *type, clef_error *err)
 {
     clef__quantize_plan plan = {0};
-    if (!find_type(type))
+    if (!clef__quantize_find_type(type))
         return unknown_type(type, err);
-    const clef_status status = clef__quantize_plan_init(model, find_type(type), &plan, err);
+    const clef_status status = clef__quantize_plan_init(model, clef__quantize_find_type(type), &plan, err);
     clef__quantize_plan_finish(&plan);
     return status;
 }
@@ -397,14 +418,16 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
 clef_status clef__quantize_values(const clef_model *model, const char *path, const clef_quantize_opts *opts,
                                   const clef_weight_values *values, clef_error *err)
 {
-    const clef__quantize_type *type = find_type(opts ? opts->type : NULL);
+    const clef__quantize_type *type = clef__quantize_find_type(opts ? opts->type : NULL);
     clef_gguf_writer w = {0};
     clef__quantize_plan plan = {0};
     coding c = {.opts = opts, .values = values, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
-    c.keeps = type->dtype == CLEF_N_DTYPES && !values;
+    c.keeps = type->dtype == CLEF_N_DTYPES && !values && !opts->n_rules;
     clef_status status = clef__quantize_plan_init(model, type, &plan, err);
+    if (status == CLEF_OK)
+        status = clef__quantize_choose(model, opts, &plan, err);
     if (status == CLEF_OK)
         status = plan_merge(opts, model, &plan, err);
     if (status == CLEF_OK)

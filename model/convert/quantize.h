@@ -50,6 +50,7 @@ typedef struct clef__quantize_item {
     int32_t                 is_bias;
     const clef_lora_target_info *loras[CLEF_QUANTIZE_LORAS]; /* what adapters add to `from` */
     int32_t                 n_loras;
+    float                  *importance; /* NULL, or [matrices, columns]; owned by the plan */
     char                    name[CLEF_WEIGHT_NAME_BYTES];
 } clef__quantize_item;
 
@@ -74,6 +75,16 @@ clef_status clef__quantize_check(const clef_model *model, const char *type, clef
 clef_status clef__quantize_plan_init(const clef_model *model, const clef__quantize_type *type,
                                      clef__quantize_plan *out, clef_error *err);
 void        clef__quantize_plan_finish(clef__quantize_plan *plan);
+/** What opts says of single matrices (quantize_choices.c): types by its rules, and importance. Statuses of
+ *  clef_model_quantize(). */
+clef_status clef__quantize_choose(const clef_model *model, const clef_quantize_opts *opts,
+                                  clef__quantize_plan *plan, clef_error *err);
+/** 1 for matrices; 0 for what is f32 whatever the type. */
+int clef__quantize_has_type(const clef__quantize_item *item);
+/** The type with that name, in upper or lower case; NULL if there is none. */
+const clef__quantize_type *clef__quantize_find_type(const char *name);
+/** The dtype, or the next larger one whose blocks rows of n fill. */
+clef_dtype clef__quantize_fitting(clef_dtype dtype, int64_t n);
 
 /** Writes general.*, the architecture's and the tokenizer's keys. Clef's own keys are written only where a
  *  reader would not come to the same from the others and from the plan's tensors. */

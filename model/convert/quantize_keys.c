@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/imatrix.h"
 #include "model/arch/apertus.h"
 #include "model/arch/layers.h"
 #include "model/convert/quantize.h"
@@ -21,8 +22,10 @@ static int is_dropped(const clef_gguf_string *key)
 {
     static const char *const dropped[] = {"general.file_type", "general.quantization_version",
                                           "general.alignment"};
-    if (key->n_bytes > 6 && memcmp(key->text, "split.", 6) == 0)
-        return 1;
+    static const char *const starts[] = {"split.", "quantize.imatrix."};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (key->n_bytes > strlen(starts[i]) && memcmp(key->text, starts[i], strlen(starts[i])) == 0)
+            return 1;
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
         if (strlen(dropped[i]) == key->n_bytes && memcmp(dropped[i], key->text, key->n_bytes) == 0)
             return 1;
@@ -460,6 +463,18 @@ static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_
     return CLEF_OK;
 }
 
+/* llama.cpp's keys of the importance matrix. */
+static void put_imatrix(const clef_quantize_opts *opts, clef_gguf_writer *w)
+{
+    const clef_imatrix *im = opts ? opts->imatrix : NULL;
+    if (!im)
+        return;
+    const char *path = clef_imatrix_path(im), *slash = strrchr(path, '/');
+    clef__gguf_put_text(w, "quantize.imatrix.file", slash ? slash + 1 : path);
+    clef__gguf_put_u32(w, "quantize.imatrix.entries_count", (uint32_t)clef_imatrix_n(im));
+    clef__gguf_put_u32(w, "quantize.imatrix.chunks_count", (uint32_t)clef_imatrix_chunks(im));
+}
+
 /* What is recommended for texts, and the rules that hold for them. */
 static void put_generation(clef_gguf_writer *w, const clef_model *m)
 {
@@ -555,5 +570,6 @@ clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_ty
     clef__gguf_put_u32(w, "general.file_type",
                        type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
     clef__gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
+    put_imatrix(opts, w);
     return status;
 }

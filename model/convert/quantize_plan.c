@@ -53,7 +53,7 @@ static clef_dtype mixed_dtype(const clef_model *m, const clef__quantize_type *ty
 }
 
 /* Returns the type, or the next larger one whose blocks rows of n fill. */
-static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
+clef_dtype clef__quantize_fitting(clef_dtype dtype, int64_t n)
 {
     if (n % clef_dtype_block_elems(dtype) == 0)
         return dtype;
@@ -64,16 +64,11 @@ static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
                             : dtype == CLEF_Q2_0  ? CLEF_Q4_0
                             : dtype == CLEF_NVFP4 ? CLEF_Q4_1
                                                   : CLEF_F16;
-    return fitting_dtype(next, n);
+    return clef__quantize_fitting(next, n);
 }
 
-static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *type,
-                               const clef__quantize_item *item)
+int clef__quantize_has_type(const clef__quantize_item *item)
 {
-    const char *name = item->to.name;
-    const clef_dtype from = item->from->dtype;
-    if (from == CLEF_I8 || from == CLEF_I32)
-        return from;
     static const char *const kept[] = {"position_embd.weight",
                                        "token_types.weight",
                                        "_norm.weight",
@@ -86,12 +81,24 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
                                        ".ssm_d",
                                        ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (item->to.rank < 2 || ends_with(name, kept[i]))
-            return CLEF_F32;
+        if (ends_with(item->to.name, kept[i]))
+            return 0;
+    return item->to.rank >= 2;
+}
+
+static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *type,
+                               const clef__quantize_item *item)
+{
+    const char *name = item->to.name;
+    const clef_dtype from = item->from->dtype;
+    if (from == CLEF_I8 || from == CLEF_I32)
+        return from;
+    if (!clef__quantize_has_type(item))
+        return CLEF_F32;
     if (!ends_with(name, ".weight") || type->dtype == CLEF_N_DTYPES)
         return from;
-    return fitting_dtype(type->is_mix ? mixed_dtype(m, type, name) : type->dtype,
-                         item->to.dims[item->to.rank - 1]);
+    return clef__quantize_fitting(type->is_mix ? mixed_dtype(m, type, name) : type->dtype,
+                                  item->to.dims[item->to.rank - 1]);
 }
 
 /* ---- the list */
@@ -476,6 +483,8 @@ clef_status clef__quantize_plan_init(const clef_model *model, const clef__quanti
 
 void clef__quantize_plan_finish(clef__quantize_plan *plan)
 {
+    for (size_t i = 0; i < plan->n_items; i++)
+        free(plan->items[i].importance);
     free(plan->items);
     free(plan->rope);
     *plan = (clef__quantize_plan){0};

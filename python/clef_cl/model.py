@@ -798,18 +798,31 @@ class Model(_Described):
         return Attention(names[0], weights, names[1], chosen)
 
     def quantize(self, path: str | os.PathLike[str], type: str, *, tokenizer: bool = True,
+                 imatrix: str | os.PathLike[str] | None = None, tensor_types: Mapping[str, str] | None = None,
                  progress: Progress | None = None, note: Callable[[str], Any] | None = None) -> None:
-        """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types())."""
+        """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types()).
+
+        imatrix       a file of `clef imatrix` or llama-imatrix, by which q4_k, q5_k, q6_k and iq4_nl weigh errors
+        tensor_types  types of single matrices by parts of their names, {"attn_v": "q6_k"}; the first that fits holds
+        """
         handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))
         name = ffi.new("char[]", c_text(type))
+        texts = [(ffi.new("char[]", c_text(k)), ffi.new("char[]", c_text(v))) for k, v in (tensor_types or {}).items()]
+        rules = ffi.new("clef_quantize_rule[]", [{"pattern": k, "type": v} for k, v in texts])
+        importance = ffi.new("clef_imatrix **")
         options = new_struct("clef_quantize_opts *", {
-            "type": name, "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
+            "type": name, "rules": rules, "n_rules": len(texts), "no_tokenizer": int(not tokenizer), "progress": lib.clef_py_progress,
             "progress_user": handles[0], "note": lib.clef_py_notice, "note_user": handles[1]})
         with self._working():
             if not lib.clef_quantize_knows(name):
                 raise ValueError(f"type: expected one of {', '.join(quantize_types())}, got {type!r}")
-            call(lib.clef_model_quantize, self._model, path_bytes(path), options)
-
+            if imatrix is not None:
+                call(lib.clef_imatrix_open, path_bytes(imatrix), importance)
+                options.imatrix = importance[0]
+            try:
+                call(lib.clef_model_quantize, self._model, path_bytes(path), options)
+            finally:
+                lib.clef_imatrix_close(importance[0])
 
     def save(self, path: str | os.PathLike[str], weights: Mapping[str, Any], *, dtype: str = "float32") -> None:
         """Writes the model with other numbers in some of its weights, as a folder or a .gguf file."""

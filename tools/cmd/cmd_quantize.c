@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "clef/imatrix.h"
 #include "tools/cli/common.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/terminal.h"
@@ -9,6 +10,8 @@
 typedef struct quantize_options {
     int32_t quiet;
     const char *type; /* convert */
+    const char *imatrix;
+    cli_list tensor_types;
     int32_t no_tokenizer;
 } quantize_options;
 
@@ -21,6 +24,20 @@ static const quantize_options quantize_defaults = {.type = "stored"};
     }
 
 static const cli_option quantize_option_table[] = {
+    {.names = "imatrix",
+     .type = CLI_TEXT,
+     .value = "FILE",
+     .offset = offsetof(quantize_options, imatrix),
+     .help = "weigh errors by how much columns count, as `clef imatrix` or llama-imatrix measured it; q4_k, "
+             "q5_k, "
+             "q6_k and iq4_nl do"},
+    {.names = "tensor-type",
+     .type = CLI_LIST,
+     .value = "PATTERN=TYPE",
+     .offset = offsetof(quantize_options, tensor_types),
+     .help =
+         "quantise the matrices whose names have PATTERN in them to TYPE; * stands for any text, ? for one "
+         "character. The first that fits holds"},
     NO_TOKENIZER_OPTION,
     QUIET_OPTION(quantize_options),
     {.names = NULL},
@@ -80,15 +97,46 @@ static int known_type(const char *command, const char *type)
     return cli_fail(CLI_USAGE, "%s: no type '%s'; known are:%s", command, type, all);
 }
 
+enum { MAX_PATTERN = 200 };
+
+/* PATTERN=TYPE as rules, with the patterns in room[]. */
+static int read_rules(const cli_list *list, char room[][MAX_PATTERN], clef_quantize_rule *rules)
+{
+    for (int32_t i = 0; i < list->n; i++) {
+        const char *equals = strrchr(list->items[i], '=');
+        const size_t n = equals ? (size_t)(equals - list->items[i]) : 0;
+        if (n < 1 || n >= MAX_PATTERN)
+            return cli_fail(CLI_USAGE, "quantize: --tensor-type: expected PATTERN=TYPE, got '%.100s'",
+                            list->items[i]);
+        memcpy(room[i], list->items[i], n);
+        room[i][n] = 0;
+        rules[i] = (clef_quantize_rule){room[i], equals + 1};
+    }
+    return CLI_GO_ON;
+}
+
 static int write_gguf(const char *from, const char *to, const char *type, const quantize_options *o)
 {
+    static char room[CLI_MAX_LIST][MAX_PATTERN];
+    clef_quantize_rule rules[CLI_MAX_LIST];
     clef_error err = {0};
     clef_model *model = NULL;
+    clef_imatrix *im = NULL;
     cli_progress progress;
+    const int parsed = read_rules(&o->tensor_types, room, rules);
+    if (parsed != CLI_GO_ON)
+        return parsed;
     if (clef_model_open(from, &model, &err) != CLEF_OK)
         return cli_report(&err);
+    if (o->imatrix && clef_imatrix_open(o->imatrix, &im, &err) != CLEF_OK) {
+        clef_model_close(model);
+        return cli_report(&err);
+    }
     cli_progress_init(&progress, o->quiet);
     const clef_quantize_opts opts = {.type = type,
+                                     .imatrix = im,
+                                     .rules = rules,
+                                     .n_rules = o->tensor_types.n,
                                      .progress = cli_progress_step,
                                      .progress_user = &progress,
                                      .no_tokenizer = o->no_tokenizer,
@@ -96,6 +144,7 @@ static int write_gguf(const char *from, const char *to, const char *type, const 
     const clef_status status = clef_model_quantize(model, to, &opts, &err);
     cli_progress_finish(&progress);
     const int rc = status == CLEF_OK ? show_result(model, to, o->quiet) : cli_report(&err);
+    clef_imatrix_close(im);
     clef_model_close(model);
     return rc;
 }
@@ -125,7 +174,9 @@ const cli_command cli_command_quantize = {
              "format. The mixes q4_k_m and q5_k_m give more bits to the matrices that need them.\n\nA "
              "matrix whose rows are not a multiple of the block size gets the next larger type that fits. "
              "Vectors stay f32. Weights that are already quantised are decoded first, which costs accuracy. "
-             "The tokenizer is included; see `clef help convert`.\n",
+             "The tokenizer is included; see `clef help convert`.\n\n--imatrix FILE makes the errors small "
+             "where they count "
+             "most; `clef imatrix` measures that on a text.\n",
     .options = quantize_option_table,
     .min_args = 3,
     .max_args = 3,

@@ -32,6 +32,30 @@ same "vectors and positions stay f32, matrices fill blocks" "position_embd.weigh
 "$CLEF" quantize "$demo" "$tmp/loud.gguf" q8_0 2>"$tmp/err"
 if grep -q "MiB of weights" "$tmp/err"; then ok "the sizes are reported"; else fail "the sizes are reported: $(cat "$tmp/err")"; fi
 
+# ---- importance, and types of single matrices
+sed -n 1,60p "$CLEF_SOURCE/docs/tour.md" >"$tmp/text"
+check "an importance matrix" plainly "$CLEF" imatrix "$demo" "$tmp/text" -c 64 --chunks 2 -o "$tmp/im" -q
+check "weighs errors" "$CLEF" quantize "$demo" "$tmp/weighed.gguf" q4_k --imatrix "$tmp/im" -q
+if cmp -s "$tmp/weighed.gguf" "$tmp/q4_k.gguf"; then fail "which gives other codes"; else ok "which gives other codes"; fi
+same "and says so" 1 "$(grep -ac quantize.imatrix.chunks_count "$tmp/weighed.gguf")"
+same "which the next file does not" 0 "$("$CLEF" quantize "$tmp/weighed.gguf" "$tmp/again.gguf" q8_0 -q && grep -ac quantize.imatrix "$tmp/again.gguf")"
+check "types of single matrices" "$CLEF" quantize "$demo" "$tmp/single.gguf" q4_0 --tensor-type 'blk.0*down=q6_k' --tensor-type 'ffn_?own=q8_0' -q
+same "the first that fits holds" "blk.0 q6_k blk.1 q8_0" "$(
+  echo $("$CLEF" info "$tmp/single.gguf" | awk '/blk.[01].ffn_down.weight/ { print substr($1, 1, 5), $2 }' | sort))"
+# One entry of the old form, with 3 columns.
+printf '\001\0\0\0\025\0\0\0blk.0.ffn_down.weight\001\0\0\0\003\0\0\0\0\0\200?\0\0\200?\0\0\200?' >"$tmp/other"
+refused "an importance matrix of an encoder" 1 "decoder" "$CLEF" imatrix "$CLEF_SOURCE/tests/fixtures/tiny-bert" "$tmp/text" -o "$tmp/x" -q
+refused "a text that is too short" 1 "chunk 64" "$CLEF" imatrix "$demo" - -c 64 -o "$tmp/x" -q <<<"a cat"
+refused "another model's matrix" 1 "columns another model" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --imatrix "$tmp/other" -q
+refused "a model in its place" 1 "importance general.type" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --imatrix "$tmp/q4_k.gguf" -q
+head -c 5000 "$tmp/im" >"$tmp/cut"
+refused "half a file" 1 "$tmp/cut" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --imatrix "$tmp/cut" -q
+refused "a text in its place" 1 "$tmp/text importance" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --imatrix "$tmp/text" -q
+refused "no file" 1 "nowhere" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --imatrix "$tmp/nowhere" -q
+refused "a rule without a type" 2 "PATTERN=TYPE attn" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --tensor-type attn -q
+refused "a rule with a mix" 1 "attn=q4_k_m one matrix" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --tensor-type attn=q4_k_m -q
+refused "a rule that fits nothing" 1 "exps=q6_k fits no matrix" "$CLEF" quantize "$demo" "$tmp/x.gguf" q4_k --tensor-type exps=q6_k -q
+
 refused "an unknown type" 2 "q9_9 q4_k_m" "$CLEF" quantize "$demo" "$tmp/x.gguf" q9_9
 refused "two arguments" 2 "quantize" "$CLEF" quantize "$demo" "$tmp/x.gguf"
 refused "no model" 1 "nowhere" "$CLEF" quantize "$tmp/nowhere" "$tmp/x.gguf" q8_0
