@@ -168,6 +168,89 @@ static inline void q2_0_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)(b[2 + 4 * g + i / 4] >> i % 4 * 2 & 3) - 1);
 }
 
+/* ---- weights of quantised folders: blocks of 32 or 64, whose scales belong to all columns ------ */
+
+/* A float with 10 bits of mantissa, of its upper 16 bits and 3 more: it holds every half and every bf16. */
+static inline float short_float(block_bytes upper, args_uint more)
+{
+    return float_of_bits(u16_at(upper) << 16 | (more & 7u) << 13);
+}
+
+/* Codes of 4 bits: each 32 elements are 16 bytes, the low nibbles first. */
+static inline args_uint nibble_of_32(block_bytes q, args_uint g, args_uint i)
+{
+    return nibble(q[16 * (g / 2) + i], g % 2);
+}
+
+/* d(2) b(1) q: 3 more bits of d are the upper ones of b, the others z; x = d (q - z). */
+static inline void i4_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = short_float(b, (args_uint)b[2] >> 5);
+    const args_int z = b[2] & 31;
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = d * (float)((args_int)nibble_of_32(b + 3, g, i) - z);
+}
+
+static inline void i4_32_16(block_bytes b, args_uint g, float *x) { i4_16(b, g, x); }
+static inline void i4_64_16(block_bytes b, args_uint g, float *x) { i4_16(b, g, x); }
+
+/* d(2) m(2) b(1) q: x = d q + m; the lower 3 bits of b belong to d, the next 3 to m. */
+static inline void a4_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = short_float(b, b[4]), m = short_float(b + 2, (args_uint)b[4] >> 3);
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = d * (float)nibble_of_32(b + 5, g, i) + m;
+}
+
+static inline void a4_32_16(block_bytes b, args_uint g, float *x) { a4_16(b, g, x); }
+static inline void a4_64_16(block_bytes b, args_uint g, float *x) { a4_16(b, g, x); }
+
+/* d(4) z(1) q: d in f32, signed q: x = d (q + 128 - z). */
+static inline void i8_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = float_of_bits(u32_at(b));
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = d * (float)(i8_at(b + 5 + 16 * g + i) + 128 - (args_int)b[4]);
+}
+
+static inline void i8_32_16(block_bytes b, args_uint g, float *x) { i8_16(b, g, x); }
+static inline void i8_64_16(block_bytes b, args_uint g, float *x) { i8_16(b, g, x); }
+
+/* d(4) q: d in f32, q in E4M3; x = d q. */
+static inline void f8_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = float_of_bits(u32_at(b));
+    for (args_uint i = 0; i < 16; i++) {
+        const args_uint q = b[4 + 16 * g + i], u = q & 127u;
+        const float magnitude = u == 127u ? float_of_bits(0x7fc00000u) : 2 * e4m3_half(u);
+        x[i] = d * (q & 128u ? -magnitude : magnitude);
+    }
+}
+
+static inline void f8_32_16(block_bytes b, args_uint g, float *x) { f8_16(b, g, x); }
+static inline void f8_64_16(block_bytes b, args_uint g, float *x) { f8_16(b, g, x); }
+
+/* The bits of the 16 numbers of NF4 (arXiv:2305.14314, appendix E). */
+static inline args_uint nf4_bits(args_uint q)
+{
+    const args_uint bits[16] = {0xbf800000u, 0xbf3239b1u, 0xbf066b30u, 0xbeca32a0u,
+                                 0xbe91a24du, 0xbe3d353fu, 0xbdba7871u, 0x00000000u,
+                                 0x3da2faffu, 0x3e24cae3u, 0x3e7c04ddu, 0x3ead033au,
+                                 0x3ee1a4b8u, 0x3f1007abu, 0x3f3913b3u, 0x3f800000u};
+    return bits[q];
+}
+
+/* d(4) q: d in f32, q the number of one of NF4; x = d value. */
+static inline void nf4_16(block_bytes b, args_uint g, float *x)
+{
+    const float d = float_of_bits(u32_at(b));
+    for (args_uint i = 0; i < 16; i++)
+        x[i] = d * float_of_bits(nf4_bits(nibble_of_32(b + 4, g, i)));
+}
+
+static inline void nf4_32_16(block_bytes b, args_uint g, float *x) { nf4_16(b, g, x); }
+static inline void nf4_64_16(block_bytes b, args_uint g, float *x) { nf4_16(b, g, x); }
+
 /* ---- K formats: blocks of 256 ---------------------------------------------------------------- */
 
 /* Two bits of each element: byte j of 32 holds elements j, 32 + j, 64 + j and 96 + j of a half. */

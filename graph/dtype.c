@@ -56,7 +56,7 @@ int32_t clef__dtype_ggml(clef_dtype dtype)
 clef_dtype clef__dtype_of_ggml(uint32_t ggml)
 {
     int32_t i = 0;
-    while (i < CLEF_N_DTYPES && (uint32_t)dtypes[i].ggml != ggml)
+    while (i < CLEF_N_DTYPES && (dtypes[i].ggml < 0 || (uint32_t)dtypes[i].ggml != ggml))
         i++;
     return (clef_dtype)i;
 }

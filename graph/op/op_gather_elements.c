@@ -62,7 +62,10 @@ static clef_status gather_elements_lower(clef_lowering *lo, const clef_value *n,
 
 static clef_row_range gather_elements_rows(const clef_value *n)
 {
-    return (clef_row_range){.n_rows = clef__dim_right(&n->in[0]->shape, 0), .span = clef_n(1)};
+    clef_dim rows = clef__dim_right(&n->in[0]->shape, 0);
+    const int may_be_none = n->in[1]->kind == CLEF_WEIGHT && !rows.symbol; /* -1, of a quantised weight */
+    rows.n += may_be_none;
+    return (clef_row_range){.first = may_be_none ? -1 : 0, .n_rows = rows, .span = clef_n(1)};
 }
 
 static void gather_elements_rule(clef__gradients *gr, clef_value *n, clef_value *d)

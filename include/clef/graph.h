@@ -21,14 +21,17 @@
 extern "C" {
 #endif
 
-/** Element types. Those from CLEF_Q8_0 on are GGUF's block formats (ggml-common.h of ggml); clef_dtype_name()
- *  and the functions beside it give a dtype's name and sizes. */
+/** Element types. Those from CLEF_Q8_0 on are GGUF's block formats (ggml-common.h of ggml), those from
+ *  CLEF_I4_32 on clef's own, for weights of quantised folders; clef_dtype_name() and the functions beside it
+ *  give a dtype's name and sizes. */
 typedef enum clef_dtype {
     CLEF_F32,      CLEF_F16,      CLEF_BF16,     CLEF_I32,      CLEF_I8,       CLEF_Q8_0,
     CLEF_Q4_0,     CLEF_Q4_1,     CLEF_Q5_0,     CLEF_Q5_1,     CLEF_Q2_K,     CLEF_Q3_K,
     CLEF_Q4_K,     CLEF_Q5_K,     CLEF_Q6_K,     CLEF_IQ4_NL,   CLEF_IQ4_XS,   CLEF_IQ1_S,
     CLEF_IQ1_M,    CLEF_IQ2_XXS,  CLEF_IQ2_XS,   CLEF_IQ2_S,    CLEF_IQ3_XXS,  CLEF_IQ3_S,
     CLEF_TQ1_0,    CLEF_TQ2_0,    CLEF_MXFP4,    CLEF_NVFP4,    CLEF_Q1_0,     CLEF_Q2_0,
+    CLEF_I4_32,    CLEF_I4_64,    CLEF_A4_32,    CLEF_A4_64,    CLEF_I8_32,    CLEF_I8_64,
+    CLEF_F8_32,    CLEF_F8_64,    CLEF_NF4_32,   CLEF_NF4_64,
     CLEF_N_DTYPES
 } clef_dtype;
 

@@ -44,9 +44,9 @@ typedef struct clef_compile_opts {
  *  CLEF_E_NOT_FOUND. */
 typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes);
 
-/** Called when the plan has copied a weight, or a part of it, into its own order. The physical memory behind
- *  the weight may then be given back to the system, but its bytes must stay readable. Called once for each
- *  part of a weight. */
+/** Called when the plan has copied a weight, or a part of it, into its own order, and does not use it in
+ *  place. The physical memory behind the weight may then be given back to the system; the plan asks the
+ *  source again before it reads other parts. Called once for each part of a weight. */
 typedef void (*clef_weight_release)(void *user, const char *name);
 
 typedef struct clef_plan_opts {

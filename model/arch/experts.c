@@ -12,12 +12,13 @@ static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *i
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, k));
 }
 
-/* What a GGUF file has beside matrices in NVFP4: a factor of each expert, [B, T, k, 1]. NULL: none. In some
+/* What a file has beside quantised matrices: a factor of each expert, [B, T, k, 1]. NULL: none. In some
  * families those of the down projection have a role of their own. */
 static clef_value *stored_scales(clef_builder *b, clef_role role, clef_value *ids)
 {
     const int is_other = role == CLEF_W_EXPERT_DOWN && b->weights->hf[CLEF_W_EXPERT_SCALE];
-    clef_value *scales = b->model->is_gguf && !is_other ? clef__role_weight_optional(b, role, "scale") : NULL;
+    const int may_have = (b->model->is_gguf || b->model->n_packed > 0) && !is_other;
+    clef_value *scales = may_have ? clef__role_weight_optional(b, role, "scale") : NULL;
     return scales ? clef_reshape(b->g, own_scales(b, scales, ids),
                                  clef_shape_4(b->B, b->T, clef_n(b->hp->n_experts_used), clef_n(1)))
                   : NULL;

@@ -233,14 +233,19 @@ static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, c
                                 &(clef_matmul_opts){.transpose_b = 1, .alpha = lora->scale * scale}));
 }
 
-/* What a product with a matrix in NVFP4 is multiplied by, which a GGUF file has beside the matrix; 1: no such
- * tensor. It becomes a leaf that nothing uses, by which it counts as read. */
+/* 1 where what a quantised matrix is multiplied by may be beside it, as "scale". */
+static int has_scales(const clef_builder *b)
+{
+    return (b->model->is_gguf || b->model->n_packed > 0) && !b->model->declared;
+}
+
+/* What a product with a matrix is multiplied by, which a file has beside a quantised one; 1: no such tensor.
+ * It becomes a leaf that nothing uses, by which it counts as read. */
 static float stored_scale(clef_builder *b, clef_role role)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
     float scale = 1;
-    const clef_tensor_info *t =
-        b->model->is_gguf && !b->model->declared ? find_tensor(b, role, "scale", name) : NULL;
+    const clef_tensor_info *t = has_scales(b) ? find_tensor(b, role, "scale", name) : NULL;
     if (!t)
         return 1;
     weight_of(b, t);
@@ -260,11 +265,13 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
     const clef_dim in = clef_n(n_in), out = clef_n(n_out);
     const clef_shape bias_shape = clef_shape_1(out);
-    clef_value *w =
-        clef__role_weight_shaped(b, role, "weight", in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
+    clef_value *order = b->model->n_packed > 0 ? optional_weight(b, role, "order", NULL) : NULL;
+    const clef_dim stored = order ? order->shape.dim[2] : in;
+    clef_value *w = clef__role_weight_shaped(b, role, "weight",
+                                             in_out ? clef_shape_2(in, out) : clef_shape_2(out, stored));
     const float scale = clef__folder_scale(b, role, 0);
     const clef_matmul_opts opts = {.transpose_b = !in_out, .alpha = stored_scale(b, role) * scale};
-    clef_value *y = clef_matmul(b->g, x, w, NULL, &opts);
+    clef_value *y = clef_matmul(b->g, order ? clef_gather_elements(b->g, x, order) : x, w, NULL, &opts);
     y = add_new_lora(b, y, x, w, n_in, n_out, scale);
     clef_value *bias = optional_weight(b, role, "bias", &bias_shape);
     if (bias)

@@ -3,8 +3,10 @@
 #include "graph/blocks.h"
 #include "model/file/floats.h"
 #include "model/open/joined.h"
+#include "model/open/quantised.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,10 +106,25 @@ static int needs_whole(const clef__quantize_item *item)
     return item->order == CLEF_ROWS_TRANSPOSED || item->order == CLEF_COLUMNS_MAPPED;
 }
 
+/* Row `row` of the old tensor as floats. */
+static void decode_row(const clef__quantize_item *item, size_t row, size_t width, float *x)
+{
+    const clef_tensor_info *from = item->from;
+    if (!item->packed)
+        clef_dtype_decode(from->dtype,
+                          (const unsigned char *)item->data + row * row_bytes(from->dtype, width), width, x);
+    else if (!clef__packed_decode_row(item->packed, (int64_t)row, x))
+        x[0] = NAN; /* out of memory; it is reported as not finite */
+}
+
 /* The old tensor as floats. Adapters that change columns in another order are merged here. */
 static void decode_whole(const clef__quantize_item *item, size_t n_rows, size_t width, float *whole)
 {
-    clef_dtype_decode(item->from->dtype, item->data, n_rows * width, whole);
+    if (item->packed)
+        for (size_t r = 0; r < n_rows; r++)
+            decode_row(item, r, width, whole + r * width);
+    else
+        clef_dtype_decode(item->from->dtype, item->data, n_rows * width, whole);
     for (int32_t i = 0; i < item->n_loras && item->order == CLEF_COLUMNS_MAPPED; i++)
         for (size_t r = 0; r < n_rows; r++)
             clef__lora_add_row(item->loras[i], (int64_t)r, whole + r * width);
@@ -118,17 +135,13 @@ static void decode_whole(const clef__quantize_item *item, size_t n_rows, size_t 
 static void decode_rows(const clef__quantize_item *item, const float *whole, size_t first, size_t n,
                         size_t width, float *x)
 {
-    const clef_tensor_info *from = item->from;
-    const unsigned char *data = item->data;
     if (whole) {
         for (size_t i = 0; i < n * width; i++)
             x[i] = whole[source_index(item, first * width + i, width)];
         return;
     }
     for (size_t r = 0; r < n; r++)
-        clef_dtype_decode(from->dtype,
-                          data + clef__quantize_source_row(item, first + r) * row_bytes(from->dtype, width),
-                          width, x + r * width);
+        decode_row(item, clef__quantize_source_row(item, first + r), width, x + r * width);
     for (size_t i = 0; item->shift != 0 && i < n * width; i++)
         x[i] += item->shift;
 }
@@ -290,8 +303,9 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
         to->rank == 1 && (item->scaled_by || item->order == CLEF_ROWS_PAIRED ||
                           item->order == CLEF_ROWS_UNGROUPED || item->order == CLEF_ROWS_MAPPED); /* a bias */
     clef_status status = CLEF_OK;
+    const int is_apart = item->packed && (item->packed->order || item->packed->factor != 1);
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
-        !item->scaled_by && item->n_loras == 0) {
+        !item->scaled_by && item->n_loras == 0 && !is_apart) {
         status = copy_item(c, item, n_elements);
     } else if (n_elements > 0) {
         const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];
@@ -315,10 +329,13 @@ static clef_status write_values(coding *c, clef__quantize_item *item, int *done)
     trained.dtype = CLEF_F32;
     trained.n_bytes = n * sizeof *x;
     trained.data = x;
+    const clef__packed *packed = item->packed;
     item->from = &trained;
+    item->packed = NULL;
     item->data = x;
     status = code_item(c, item);
     item->from = from;
+    item->packed = packed;
     return status;
 }
 

@@ -37,6 +37,7 @@ enum { CLEF_QUANTIZE_LORAS = 8 };
 typedef struct clef__quantize_item {
     clef_tensor_info        to; /* name, dtype, dims, size; name is `name` or borrowed from the model */
     const clef_tensor_info *from;
+    const struct clef__packed *packed; /* NULL, or the quantised matrix that `from` is made of */
     const void             *data;     /* of `from`; set when the tensor is coded */
     clef__row_order         order;
     int32_t                 head_dim; /* PAIRED, UNGROUPED */

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/blocks.h"
 #include "model/arch/layers.h"
 #include "model/convert/quantize.h"
 #include "model/file/tensor_index.h"
 #include "model/open/arch.h"
+#include "model/open/quantised.h"
 #include "runtime/os/os.h"
 
 const char *clef__quantize_arch(const clef_hparams *hp)
@@ -103,6 +105,39 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
 
 /* ---- the list */
 
+typedef struct factors {
+    const clef_model *model;
+    int found;
+} factors;
+
+static void find_factor(void *user, const clef_tensor_info *part)
+{
+    factors *f = user;
+    const clef__packed *p = clef__packed_of(f->model, part);
+    f->found |= p && p->factor != 1;
+}
+
+/* A matrix of a quantised folder must have a type that GGUF has, and nothing beside it. */
+static clef_status check_packed(const clef_model *m, const clef__quantize_type *type,
+                                const clef__quantize_item *item, clef_error *err)
+{
+    const clef__packed *p = item->packed;
+    factors f = {m, 0};
+    clef__joined_parts(m, item->from, find_factor, &f);
+    if (f.found)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: the experts of %s have factors, which cannot be converted", clef_model_path(m),
+                          item->from->name);
+    if (type->dtype != CLEF_N_DTYPES ||
+        (clef__dtype_ggml(item->to.dtype) >= 0 && !(p && (p->order || p->factor != 1))))
+        return CLEF_OK;
+    return clef__fail(
+        err, CLEF_E_UNSUPPORTED,
+        "%s: tensor %s: GGUF does not have it as it is stored (%s); `clef quantize` with a type "
+        "writes it",
+        clef_model_path(m), item->from->name, clef_dtype_name(item->from->dtype));
+}
+
 /* GGUF has the vectors of Mamba 2's scan as matrices: with one column, the norm's with a row for each group.
  */
 static void set_scan_dims(const clef_model *m, clef__quantize_item *item)
@@ -124,6 +159,9 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
     clef__quantize_item item = *like;
     item.to.rank = item.from->rank;
     memcpy(item.to.dims, item.from->dims, sizeof item.to.dims);
+    item.packed = clef__packed_of(m, item.from);
+    if (item.packed)
+        item.to.dims[1] = item.packed->n_columns;
     if (item.order == CLEF_ROWS_TRANSPOSED) {
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];
@@ -140,6 +178,9 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
     if (item.order == CLEF_ROWS_MAPPED && item.map->wanted)
         item.to.dims[0] = item.map->wanted(item.hp);
     item.to.dtype = choose_dtype(m, type, &item);
+    const clef_status fits = check_packed(m, type, &item, err);
+    if (fits)
+        return fits;
     const int64_t elems = clef_dtype_block_elems(item.to.dtype),
                   bytes = clef_dtype_block_bytes(item.to.dtype);
     int64_t n = 0;
@@ -407,6 +448,9 @@ static clef_status check_complete(const clef_model *m, const clef_graph *g, cons
 {
     for (int32_t i = 0; i < clef_graph_n_values(g); i++) {
         const clef_value_info v = clef_value_describe(clef_graph_value(g, i));
+        const clef_tensor_info *t = v.kind == CLEF_WEIGHT ? clef__model_find(m, v.name) : NULL;
+        if (t && clef__is_beside_packed(m, t))
+            continue;
         if (v.kind == CLEF_WEIGHT && !has_source(plan, v.name))
             return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s has no name in GGUF",
                               clef_model_path(m), v.name);

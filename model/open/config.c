@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/open/arch.h"
+#include "model/packed/packed.h"
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -139,15 +140,16 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not show. */
-static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
+/* Refuses weights that are packed in ways that neither model/packed/ nor the family's joins can read. */
+static void check_quantised(clef_json_fields *f, const clef_arch *arch)
 {
-    const json_t *quantization = clef__json_get(f, "quantization_config");
-    const char *method = json_string_value(json_object_get(quantization, "quant_method"));
-    const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
-    if (!has_failed(f) && clef__json_has(f, "quantization_config") && !is_known)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported",
-                               f->file, method ? method : "no quant_method");
+    const json_t *object = clef__packed_object(f->object);
+    const char *method = json_string_value(json_object_get(object, "quant_method"));
+    clef__packed_config config;
+    clef__json_get(f, "quantization_config"); /* they count as read */
+    clef__json_get(f, "quantization");
+    if (!has_failed(f) && object && !(arch->packed && method && strcmp(method, arch->packed) == 0))
+        f->status = clef__packed_read_config(object, f->file, &config, f->err);
 }
 
 /* Names under which transformers' classes know a key, too (attribute_map). */
@@ -243,7 +245,7 @@ static void read_keys(clef_json_fields *f, json_t *config, const clef_arch *arch
     hp->n_vocab = (int32_t)clef__json_need_int(f, "vocab_size", 1, CLEF_MAX_VOCAB);
     arch->read_json(f, hp);
     read_marks(f, hp);
-    refuse_quantized(f, arch);
+    check_quantised(f, arch);
     check_attention(f, arch, hp);
     clef__rope_raise_context(hp);
     clef__json_check_unread(f);

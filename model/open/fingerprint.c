@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "model/open/quantised.h"
+
 enum { SAMPLE_BYTES = 64 << 10, QUICK_TENSORS = 8 };
 
 static void add_text(clef_sha256 *s, const char *text)
@@ -50,6 +52,9 @@ static void digest(const clef_model *model, int32_t step, unsigned char out[CLEF
     clef_model_metadata(model, add_entry, &s);
     for (int32_t i = 0; i < clef_model_n_tensors(model); i++) {
         clef_tensor_info t = clef_model_tensor(model, i);
+        const clef__packed *packed = clef__packed_of(model, &t);
+        if (packed)
+            t = *packed->parts[CLEF__PACKED_CODES].info;
         if (i % step)
             t.data = NULL;
         add_tensor(&s, &t);

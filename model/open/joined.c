@@ -11,6 +11,7 @@
 #include "model/file/tensor_index.h"
 #include "model/open/arch.h"
 #include "model/open/model.h"
+#include "model/open/quantised.h"
 #include "runtime/os/os.h"
 
 enum { NAME_BYTES = 256, LARGE_BYTES = 2 << 20 };
@@ -327,6 +328,7 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
     for (size_t i = 0; i < j.n_parts && status == CLEF_OK; i++) {
         const clef_tensor_info *p = j.parts[i] = part_of(m, first->name, i);
         if (p->dtype != first->dtype || p->rank != first->rank ||
+            !clef__packed_of(m, p) != !clef__packed_of(m, first) ||
             memcmp(p->dims, first->dims, (size_t)p->rank * sizeof *p->dims) != 0)
             status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s differs from %s in shape or dtype", m->path,
                                 p->name, first->name);
@@ -356,6 +358,9 @@ static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const 
             return clef__fail(err, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", m->path, beside);
         j.n_parts = 2;
     }
+    if (clef__packed_of(m, of) || (with && clef__packed_of(m, with)))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s is quantised, of which %s cannot be made",
+                          m->path, of->name, j.name);
     if (!rule->join->shape(of, with, rule->step, &info))
         return clef__fail(err, CLEF_E_SHAPE,
                           "%s: tensor %s%s%s has a shape or dtype of which %s cannot be made", m->path,
@@ -426,6 +431,15 @@ void clef__joined_parts(const clef_model *m, const clef_tensor_info *t,
             part(user, m->joined[i].parts[k]);
 }
 
+static void free_data(clef_joined *j, size_t n_bytes)
+{
+    if (n_bytes >= LARGE_BYTES)
+        clef__os_free_large(j->memory, n_bytes);
+    else
+        free(j->memory);
+    j->memory = NULL;
+}
+
 typedef struct filling {
     const clef_joined *j;
     size_t bytes; /* of a matrix */
@@ -442,6 +456,15 @@ static void fill_joined(void *user, int32_t i)
         memcpy(to, j->parts[i]->data, f->bytes);
 }
 
+/* Writes a stack of quantised matrices, each by all threads. Returns 0 when out of memory. */
+static int fill_packed(const clef_model *m, const clef_joined *j, size_t bytes)
+{
+    int done = 1;
+    for (size_t i = 0; i < j->n_parts && done; i++)
+        done = clef__packed_write(clef__packed_of(m, j->parts[i]), (unsigned char *)j->memory + i * bytes);
+    return done;
+}
+
 const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
 {
     clef_joined *j = joined_of(m, t);
@@ -452,20 +475,16 @@ const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
     if (!j->memory)
         return NULL;
     const int64_t n_pieces = j->rule && j->rule->join->by_parts ? j->parts[0]->dims[0] : t->dims[0];
+    if (n > 0 && !j->rule && clef__packed_of(m, j->parts[0])) {
+        if (!fill_packed(m, j, n / (size_t)n_pieces))
+            free_data(j, n);
+        return j->memory;
+    }
     if (n > 0)
         clef__os_parallel((int32_t)n_pieces, fill_joined, &(filling){j, n / (size_t)n_pieces});
     for (size_t i = 0; i < j->n_parts; i++) /* the copy makes the file's pages unnecessary */
         clef_model_release(m, j->parts[i]->name);
     return j->memory;
-}
-
-static void free_data(clef_joined *j, size_t n_bytes)
-{
-    if (n_bytes >= LARGE_BYTES)
-        clef__os_free_large(j->memory, n_bytes);
-    else
-        free(j->memory);
-    j->memory = NULL;
 }
 
 void clef__joined_drop(clef_model *m, const clef_tensor_info *t)

@@ -13,6 +13,7 @@
 #include "model/open/end_tokens.h"
 #include "model/open/joined.h"
 #include "model/open/published.h"
+#include "model/open/quantised.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -123,7 +124,7 @@ static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const 
         ++*n_mapped;
         if (is_buffer(st->stored[i]))
             continue;
-        if (t->dtype == CLEF_N_DTYPES)
+        if (t->dtype == CLEF_N_DTYPES && !clef__is_quantised(m))
             return clef__fail(err, CLEF_E_UNSUPPORTED, "%s/%s: tensor %s is %s, expected F32, F16 or BF16",
                               m->path, file, t->name, clef__st_dtype_name(st->stored[i]));
         m->tensors[m->n_tensors++] = *t;
@@ -257,6 +258,8 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     if (status == CLEF_OK)
         status = clef__unwrap_config(&m->config, config, err);
     m->classifier = json_incref(m->config);
+    if (status == CLEF_OK)
+        status = clef__quantised_beside(m, err);
     if (status == CLEF_OK && clef__os_is_file(beside))
         status = clef__json_load(beside, MAX_CONFIG_BYTES, &m->generation, err);
     if (status == CLEF_OK)
@@ -308,6 +311,8 @@ static const clef_tensor_info *find_role(const clef_model *m, const clef_arch *a
 
 int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b)
 {
+    if (!a->data || !b->data) /* made of several tensors */
+        return a == b;
     return a->dtype == b->dtype && a->n_bytes == b->n_bytes &&
            (a->data == b->data || memcmp(a->data, b->data, (size_t)a->n_bytes) == 0);
 }
@@ -357,6 +362,8 @@ static clef_status open_model(clef_model *m, clef_error *err)
         status = open_configs(m, err);
         if (status == CLEF_OK)
             status = open_weights(m, err);
+        if (status == CLEF_OK)
+            status = clef__quantised_find(m, err);
     } else {
         status = open_gguf(m, err);
     }
@@ -408,6 +415,7 @@ void clef_model_close(clef_model *model)
     clef__dense_close(model);
     clef__published_finish(model);
     clef__joined_finish(model);
+    clef__packed_finish(model);
     if (model->declared)
         clef__declared_finish(model->declared);
     free(model->declared);
@@ -479,7 +487,8 @@ const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, u
     const clef_tensor_info *t = clef__model_find(model, name);
     if (!t || t->dtype != dtype || t->n_bytes != n_bytes)
         return NULL;
-    return t->data ? t->data : clef__joined_data(model, t);
+    clef__packed *packed = clef__packed_of(model, t);
+    return t->data ? t->data : packed ? clef__packed_data(model, packed) : clef__joined_data(model, t);
 }
 
 /* The file that contains p; its data is NULL if there is none. */
@@ -502,6 +511,9 @@ void clef_model_release(void *model, const char *name)
 {
     enum { AROUND = 128 << 10 };
     const clef_tensor_info *t = clef__model_find(model, name);
+    clef__packed *packed = t ? clef__packed_of(model, t) : NULL;
+    if (packed)
+        clef__packed_done(model, packed);
     const clef_mapping file = t ? mapping_of(model, t->data) : (clef_mapping){0};
     if (!file.data)
         return;

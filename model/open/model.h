@@ -50,6 +50,9 @@ struct clef_model {
     clef_tensor_info        *joined_infos;
     const clef_tensor_info **joined_by_name;
     size_t                   n_joined;
+    struct clef__packed     *packed; /* matrices of a quantised folder (model/open/quantised.h) */
+    size_t                   n_packed;
+    struct clef__packed     *packed_idle; /* NULL, or one that is in memory and not needed now */
     clef_tokenizer          *tokenizer; /* opened at the first request */
     clef__dense dense[CLEF_MAX_DENSE]; /* once has_dense: clef__dense_open() */
     int32_t     n_dense, has_dense;

@@ -167,12 +167,30 @@ static const clef_value *weight_of(const clef_launch *l)
     return w;
 }
 
-/* What was read is not needed in the host's memory; what was not is read from the file again. */
+static const char *source_name(const clef_value *w)
+{
+    return w->part ? w->part->whole : w->name;
+}
+
+/* Runs read the weight, or another part of it, in the host's memory. */
+static int is_in_place(const clef_plan *plan, const clef_value *w)
+{
+    const clef_graph *g = plan->graph;
+    int32_t i = 0;
+    while (i < g->n_values &&
+           !(g->values[i]->kind == CLEF_WEIGHT && strcmp(source_name(g->values[i]), source_name(w)) == 0 &&
+             clef__plan_runs_with(plan, g->values[i])))
+        i++;
+    return i < g->n_values;
+}
+
+/* What was read is not needed in the host's memory, unless runs read it there; what was not is read from the
+ * file again. */
 static void forget(const clef_plan *plan, const clef_value *w)
 {
     clef__plan_weight_done(plan, w);
-    if (plan->opts.release)
-        plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
+    if (plan->opts.release && !is_in_place(plan, w))
+        plan->opts.release(plan->opts.weights_user, source_name(w));
 }
 
 /* On a device that shares the host's memory. */

@@ -93,6 +93,9 @@ static clef_status write_tensor(void *user, const clef_tensor_info *t, clef_os_f
 /* Weights that the graph reads as one and the folder has in parts have no place for their values. */
 static clef_status check_joined(const saving *s, clef_error *err)
 {
+    if (s->model->n_packed > 0)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: the folder is quantised: expected a .gguf file to write", s->model->path);
     for (size_t i = 0; i < s->model->n_joined; i++) {
         const clef_tensor_info *t = &s->model->joined_infos[i];
         const float *x = NULL;
