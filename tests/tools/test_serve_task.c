@@ -56,6 +56,7 @@ void serve_group_wait(serve_group *g, uint64_t seen, double seconds)
 NOT_CALLED(serve_engine_stats, serve_engine_describe, serve_engine *e)
 NOT_CALLED(uint64_t, serve_client_of, const serve_request *r)
 NOT_CALLED(void, serve_params_shrink, serve_request *r, serve_params *p)
+NOT_CALLED(int, serve_hold, serve_request *r, size_t n)
 NOT_CALLED(void, serve_group_init, serve_group *g)
 NOT_CALLED(void, serve_group_finish, serve_group *g)
 NOT_CALLED(int, serve_engine_submit, serve_engine *e, serve_group *g, serve_run *r, int32_t n,

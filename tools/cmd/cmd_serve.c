@@ -57,6 +57,8 @@ static const cli_option serve_option_table[] = {
      .help = "the address of a proxy, or unix: the log has the client that its X-Forwarded-For names, and "
              "--max-per-address does not count it; may be repeated"},
     {.names = "no-page", .type = CLI_SWITCH, AT(no_page), .help = "no page to chat at /"},
+    {.names = "ollama", .type = CLI_SWITCH, AT(ollama),
+     .help = "also answer at Ollama's paths, /api/chat and others, for programs that look for it"},
     {.names = "", .type = CLI_HEADING, .help = "The model"},
     {.names = "alias", .type = CLI_TEXT, .value = "NAME", AT(alias),
      .help = "the model's id [its file's name]"},

@@ -6,7 +6,14 @@
 
 struct serve_request;
 
-enum { SERVE_NO_KEY = 1, SERVE_PREFIX = 2, SERVE_NO_LOG = 4, SERVE_ANTHROPIC = 8, SERVE_DELETE = 16 };
+enum {
+    SERVE_NO_KEY = 1,
+    SERVE_PREFIX = 2,
+    SERVE_NO_LOG = 4,
+    SERVE_ANTHROPIC = 8,
+    SERVE_DELETE = 16,
+    SERVE_OLLAMA = 32
+};
 
 typedef struct serve_endpoint {
     const char *name, *method, *path;
@@ -21,6 +28,8 @@ extern const int serve_n_endpoints;
 
 /** The request's error as Anthropic has it, which the caller frees; NULL when out of memory. */
 char *serve_messages_error(const struct serve_request *r);
+/** The same for Ollama. */
+char *serve_ollama_error(const struct serve_request *r);
 
 #define ENDPOINT(name, method, path, flags, help) void serve_answer_##name(struct serve_request *r);
 #include "tools/serve/endpoints.def"

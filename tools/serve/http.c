@@ -72,8 +72,10 @@ static void reply_error(serve_request *r)
     if (r->reply && r->status)
         return; /* it made its own */
     free(r->reply);
-    r->reply = r->endpoint && r->endpoint->flags & SERVE_ANTHROPIC ? serve_messages_error(r)
-                                                                   : serve_error_json(&r->error);
+    const uint32_t flags = r->endpoint ? r->endpoint->flags : 0;
+    r->reply = flags & SERVE_ANTHROPIC ? serve_messages_error(r)
+               : flags & SERVE_OLLAMA  ? serve_ollama_error(r)
+                                       : serve_error_json(&r->error);
     r->n_reply = r->reply ? strlen(r->reply) : 0;
     r->content_type = NULL;
     r->policy[0] = '\0';
@@ -109,10 +111,10 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     char number[24];
     add_header(response, "x-request-id", r->id);
     add_header(response, "Content-Type",
-               r->stream.read    ? "text/event-stream; charset=utf-8"
-               : r->content_type ? r->content_type
-               : r->n_reply      ? "application/json; charset=utf-8"
-                                 : NULL);
+               r->content_type  ? r->content_type
+               : r->stream.read ? "text/event-stream; charset=utf-8"
+               : r->n_reply     ? "application/json; charset=utf-8"
+                                : NULL);
     if (r->stream.read) {
         add_header(response, "Cache-Control", "no-cache");
         add_header(response, "X-Accel-Buffering", "no");

@@ -42,6 +42,8 @@ enum {
     MESSAGES = 128,
     COUNT = 256,
     RESPONSES = 512,
+    OLLAMA = 1024,
+    SHOW = 2048,
     GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
@@ -258,11 +260,12 @@ static int check_names(const serve_params *p, const field *f, const json_t *valu
     return 1;
 }
 
-static int read_all(serve_request *r, serve_params *p, const serve_body *body)
+/* Reads the members of an object: of the body, or of Ollama's `options`. */
+static int read_all(serve_request *r, serve_params *p, const serve_body *body, json_t *from)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(p->root, name, value) {
+    json_object_foreach(from, name, value) {
         const field *f = find_field(p->form, name);
         if (f && !json_is_null(value) &&
             (!check_names(p, f, value, &r->error) || !read_field(r, f, value, p, body)))
@@ -442,7 +445,12 @@ static int read_body(serve_request *r, serve_params *p)
         return serve_fail(&r->error, SERVE_E_UNSUPPORTED, w.refused,
                           "%s: not supported: clef does not know it, and by its name it may change the reply",
                           w.refused);
-    return read_all(r, p, &body);
+    if (!read_all(r, p, &body, p->root))
+        return 0;
+    if (p->options && !json_is_object(p->options))
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "options", "options: expected an object, got %s",
+                          serve_kind_of(p->options));
+    return read_all(r, p, &body, p->options);
 }
 
 int serve_params_read(serve_request *r, serve_form form, serve_params *p)
@@ -455,6 +463,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
                         .parallel = 1,
                         .truncate = 1,
                         .store = 1,
+                        .stream = (form & SERVE_FORM_OLLAMA) != 0,
                         .generation_prompt = 1,
                         .parse_special = 1,
                         .do_sample = 1,
@@ -478,7 +487,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
         p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
     p->query = p->documents = p->texts = p->system = p->thinking = p->output = NULL;
-    p->text = p->reasoning = p->metadata = p->include = NULL;
+    p->text = p->options = p->reasoning = p->metadata = p->include = NULL;
     p->instructions = p->previous = p->truncation = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
     p->cache_salt = p->cache_key = NULL;
@@ -508,13 +517,13 @@ void serve_fields_list(FILE *to)
 {
     static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
                                         "detokenize",   "apply-template", "rerank",     "messages",
-                                        "count_tokens", "responses"};
+                                        "count_tokens", "responses",      "Ollama",     "show"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 10; k++)
+        for (int k = 0; k < 12; k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

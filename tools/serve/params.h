@@ -19,7 +19,9 @@ typedef enum serve_form {
     SERVE_FORM_RANK = 64,
     SERVE_FORM_MESSAGES = 128, /* Anthropic's */
     SERVE_FORM_COUNT = 256,    /* of their tokens */
-    SERVE_FORM_RESPONSES = 512 /* OpenAI's */
+    SERVE_FORM_RESPONSES = 512, /* OpenAI's */
+    SERVE_FORM_OLLAMA = 1024,  /* besides CHAT or TEXT */
+    SERVE_FORM_SHOW = 2048     /* Ollama's /api/show */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -40,9 +42,9 @@ typedef struct serve_params {
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
     json_t *content, *tokens, *query, *documents, *texts, *system, *thinking, *output;
-    json_t *text, *reasoning, *metadata, *include;
+    json_t *text, *options, *reasoning, *metadata, *include;
     const char *instructions, *previous, *truncation;
-    int32_t store;
+    int32_t store, raw;
     int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */
 } serve_params;
 

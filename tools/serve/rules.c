@@ -220,7 +220,8 @@ static int find_endpoint(serve_request *r, serve_head *h, const char *url, const
 {
     const serve_endpoint *found = NULL;
     for (int i = 0; i < serve_n_endpoints && !found; i++)
-        if ((r->path = match(&serve_endpoints[i], url)) && (i || !r->s->o.no_page))
+        if ((r->path = match(&serve_endpoints[i], url)) && (i || !r->s->o.no_page) &&
+            (r->s->o.ollama || !(serve_endpoints[i].flags & SERVE_OLLAMA)))
             found = &serve_endpoints[i];
     if (!found)
         return serve_fail(&r->error, SERVE_E_PATH, NULL, "no such path: %s %.200s", method, url);

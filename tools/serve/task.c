@@ -39,7 +39,7 @@ static uint64_t salt_of(const serve_task *t)
 
 int serve_task_begin(serve_task *t, serve_request *r, serve_form form, const serve_writer *writer)
 {
-    *t = (serve_task){.r = r, .is_chat = form != SERVE_FORM_TEXT, .writer = writer};
+    *t = (serve_task){.r = r, .is_chat = !(form & SERVE_FORM_TEXT), .writer = writer};
     serve_group_init(&t->group);
     t->group.client = serve_client_of(r);
     if (!serve_params_read(r, form, &t->p) || !check_model(t) || (t->writer->read && !t->writer->read(t)))
@@ -194,12 +194,21 @@ static void note_prompt(serve_task *t)
         memcpy(t->r->prompt, text->p, text->n + 1);
 }
 
+/* Bytes of what is kept of a body for its response. Values take a few times as much as their text. */
+static size_t kept_bytes(const serve_task *t)
+{
+    return 4 * (json_dumpb(t->echo, NULL, 0, JSON_COMPACT) + json_dumpb(t->history, NULL, 0, JSON_COMPACT));
+}
+
 int serve_task_submit(serve_task *t)
 {
     if (!make_runs(t))
         return 0;
     note_prompt(t);
+    const size_t n_kept = t->echo ? kept_bytes(t) : 0;
     serve_params_shrink(t->r, &t->p);
+    if (n_kept && !serve_hold(t->r, n_kept))
+        return 0;
     t->last_sent = cli_terminal_seconds();
     if (all_done(t)) /* echo alone */
         return 1;

@@ -72,6 +72,7 @@ typedef struct serve_writer {
     int (*news)(struct serve_task *t);
     /** Adds the last events. */
     int (*end)(struct serve_task *t);
+    const char *stream_type; /* of its streams; NULL: events, which may have comments */
     /** Adds the request's error as an event: the status is long sent. */
     void (*error)(struct serve_task *t);
 } serve_writer;

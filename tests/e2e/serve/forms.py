@@ -161,7 +161,35 @@ def about(s):
     same("what it cannot read", {"vision": False, "audio": False}, props["modalities"])
 
 
+def ollama(s):
+    options = {"temperature": 0, "num_predict": 8}
+    wanted = chat(s).json
+    whole = s.post("/api/chat", {"model": "x", "messages": HI, "stream": False, "options": options}).json
+    same("ollama: the text of a chat", wanted["choices"][0]["message"]["content"], whole["message"]["content"])
+    same("its counts", [wanted["usage"]["prompt_tokens"], 8, True, "length"], [whole[k] for k in ("prompt_eval_count", "eval_count", "done", "done_reason")])
+    r = s.post("/api/chat", {"messages": HI, "options": options})
+    lines = [json.loads(line) for line in r.text.splitlines()]
+    same("a stream of lines is the default", ["application/x-ndjson", [False] * (len(lines) - 1) + [True]], [r.headers["content-type"], [o["done"] for o in lines]])
+    same("its text", whole["message"]["content"], "".join(o["message"]["content"] for o in lines))
+    same("a prompt", whole["message"]["content"], s.post("/api/generate", {"prompt": "Hello", "stream": False, "options": options}).json["response"])
+    raw = s.post("/api/generate", {"prompt": "Once", "raw": True, "stream": False, "options": options}).json
+    same("a raw prompt", s.text("Once", max_tokens=8, temperature=0).json["choices"][0]["text"], raw["response"])
+    call = s.post("/api/chat", {"messages": HI, "tools": TOOLS["chat"], "tool_choice": "required", "parallel_tool_calls": False, "stream": False,
+                                "options": options | {"num_predict": 220}}).json["message"]["tool_calls"][0]
+    same("a call has an object", ["a"], list(call["function"]["arguments"]))
+    name = s.get("/api/tags").json["models"][0]["name"]
+    same("what it can do", ["completion", "tools"], s.post("/api/show", {"model": name}).json["capabilities"])
+    check("a version", s.get("/api/version").json["version"])
+    for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
+                         "options that are none": {"options": [1]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
+        r = s.post("/api/chat", {"messages": HI, **fields})
+        same(f"ollama: refused: {what}", [400, str], [r.status, type(r.json["error"])])
+
+
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
+    same("Ollama's paths are not there without --ollama", 404, server.get("/api/tags").status)
+with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama") as server:
+    ollama(server)
     for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, about):
         part(server)
     check("all pages are back", server.until(server.idle))

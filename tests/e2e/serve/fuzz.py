@@ -5,7 +5,7 @@ import sys
 
 from serving import Server, check, finish, same
 
-with Server("--chat-template", "chatml", "--tool-format", "hermes", "--header-timeout", "1", "-q") as server:
+with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama", "--header-timeout", "1", "-q") as server:
     script = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fuzz", "fuzz_serve.py")
     got = subprocess.run([sys.executable, script, str(server.port), "6000"], capture_output=True, text=True, check=False)
     check("6000 requests", got.returncode == 0, got.stdout + got.stderr + server.log[-1000:])

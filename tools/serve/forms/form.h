@@ -24,6 +24,9 @@ int serve_wrong(serve_request *r, const char *path, const json_t *value, const c
 /** Sets a field of the body to a new value, which may be NULL when there is no memory, and returns it. */
 json_t *serve_set_field(serve_task *t, const char *name, json_t *value);
 
+/** Answers a request for texts, from its body to the reply or the stream. */
+void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *writer);
+
 /** Tokens and times of all choices. Each prompt counts once, whatever its choices. */
 serve_counts serve_task_count(const serve_task *t);
 

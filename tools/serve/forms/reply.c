@@ -132,7 +132,8 @@ static size_t read_stream(void *user, char *out, size_t room)
             break;
         if (!serve_task_wait(t))
             put_error(t);
-        else if (cli_terminal_seconds() - t->last_sent > (double)SERVE_PING_SECONDS)
+        else if (!t->writer->stream_type &&
+                 cli_terminal_seconds() - t->last_sent > (double)SERVE_PING_SECONDS)
             serve_buffer_add(&t->out, ": ping\n\n", 8);
     }
     const size_t n = t->out.n - t->n_out < room ? t->out.n - t->n_out : room;
@@ -166,6 +167,7 @@ static void finish_stream(void *user)
 /* The whole reply; the stream. */
 static void task_stream(serve_task *t)
 {
+    t->r->content_type = t->writer->stream_type;
     t->r->stream = (serve_stream){.read = read_stream, .finish = finish_stream, .user = t};
 }
 /* ---- the endpoints --------------------------------------------------------------------------- */
@@ -186,7 +188,7 @@ static void prepare(void *user)
             (p->t->is_chat ? serve_task_prompt_chat(p->t) : serve_task_prompt_texts(p->t));
 }
 
-static void answer(serve_request *r, serve_form form, const serve_writer *writer)
+void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *writer)
 {
     serve_task *t = calloc(1, sizeof *t);
     if (!t) {
@@ -212,20 +214,20 @@ static void answer(serve_request *r, serve_form form, const serve_writer *writer
 
 void serve_answer_chat(serve_request *r)
 {
-    answer(r, SERVE_FORM_CHAT, &serve_writer_openai);
+    serve_answer_texts(r, SERVE_FORM_CHAT, &serve_writer_openai);
 }
 
 void serve_answer_completions(serve_request *r)
 {
-    answer(r, SERVE_FORM_TEXT, &serve_writer_openai);
+    serve_answer_texts(r, SERVE_FORM_TEXT, &serve_writer_openai);
 }
 
 void serve_answer_messages(serve_request *r)
 {
-    answer(r, SERVE_FORM_MESSAGES, &serve_writer_messages);
+    serve_answer_texts(r, SERVE_FORM_MESSAGES, &serve_writer_messages);
 }
 
 void serve_answer_responses(serve_request *r)
 {
-    answer(r, SERVE_FORM_RESPONSES, &serve_writer_responses);
+    serve_answer_texts(r, SERVE_FORM_RESPONSES, &serve_writer_responses);
 }

@@ -1,0 +1,278 @@
+/* Ollama's API, with --ollama: editors look for it. https://docs.ollama.com/api has the forms. A stream is a
+ * JSON object a line. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/serve/forms/form.h"
+#include "tools/serve/lane.h"
+#include "tools/serve/os/system.h"
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* `thinking` of a message is a chat's `reasoning_content`. Pictures are refused. */
+static int read_message(serve_task *t, size_t i, json_t *message)
+{
+    char path[128];
+    const json_t *images = json_object_get(message, "images");
+    json_t *thinking = json_object_get(message, "thinking");
+    if (json_array_size(images))
+        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, serve_path(path, "messages[%zu].images", i),
+                          "%s: not supported: clef reads text only", path);
+    if (thinking)
+        json_object_set(message, "reasoning_content", thinking);
+    json_object_del(message, "images");
+    json_object_del(message, "thinking");
+    return 1;
+}
+
+/* A level of thinking is a string; true and false turn it on and off. */
+static int read_think(serve_task *t)
+{
+    const json_t *think = t->p.thinking;
+    if (!think)
+        return 1;
+    if (!json_is_boolean(think) && !serve_is_plain(think))
+        return serve_wrong(t->r, "think", think, "true, false or a level");
+    t->p.enable_thinking = !json_is_false(think);
+    if (json_is_string(think))
+        t->p.reasoning_effort = json_string_value(think);
+    return 1;
+}
+
+static int read_chat(serve_task *t)
+{
+    json_t *message;
+    size_t i;
+    json_array_foreach(t->p.messages, i, message)
+        if (!read_message(t, i, message))
+            return 0;
+    return read_think(t);
+}
+
+/* /api/generate: a prompt is what the user of a chat says; with `raw` it is the text itself. */
+static int read_generate(serve_task *t)
+{
+    serve_params *p = &t->p;
+    json_t *messages = json_array();
+    if (!json_is_string(p->prompt))
+        return serve_wrong(t->r, "prompt", p->prompt, "a string");
+    if (p->system && !json_is_string(p->system))
+        return serve_wrong(t->r, "system", p->system, "a string");
+    t->is_chat = !p->raw;
+    if (p->system && json_string_length(p->system))
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", p->system));
+    json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", p->prompt));
+    p->messages = serve_set_field(t, "messages", messages);
+    return p->messages && read_think(t);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static json_t *new_object(const serve_task *t)
+{
+    char when[40];
+    struct tm at = {0};
+    serve_utc((int64_t)serve_time(), &at);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &at);
+    return json_pack("{s:s, s:s}", "model", t->model, "created_at", when);
+}
+
+static json_int_t nanoseconds(double from, double to)
+{
+    return to > from && from > 0 ? (json_int_t)((to - from) * 1e9) : 0;
+}
+
+/* Ollama's calls have an object as arguments. */
+static json_t *calls_of(const serve_choice *c, size_t from)
+{
+    json_t *list = json_array(), *call;
+    size_t i;
+    json_array_foreach(c->calls, i, call) {
+        const json_t *function = json_object_get(call, "function"),
+                     *text = json_object_get(function, "arguments");
+        json_t *arguments = json_loadb(json_string_value(text), json_string_length(text), 0, NULL);
+        if (i >= from)
+            json_array_append_new(list, json_pack("{s:O, s:{s:i, s:O, s:o}}", "id",
+                                                  json_object_get(call, "id"), "function", "index", (int)i,
+                                                  "name", json_object_get(function, "name"), "arguments",
+                                                  arguments ? arguments : json_object()));
+        else
+            json_decref(arguments);
+    }
+    return list;
+}
+
+/* What a choice said since the last line. */
+static json_t *said(serve_choice *c)
+{
+    const serve_task *t = c->task;
+    const int is_prompt = (t->p.form & SERVE_FORM_TEXT) != 0; /* /api/generate */
+    json_t *o = new_object(t), *message = is_prompt ? o : json_pack("{s:s}", "role", "assistant");
+    json_object_set_new(
+        message, is_prompt ? "response" : "content",
+        json_stringn(c->content.p ? c->content.p + c->n_sent_content : "", c->content.n - c->n_sent_content));
+    if (c->reasoning.n > c->n_sent_reasoning)
+        json_object_set_new(
+            message, "thinking",
+            json_stringn(c->reasoning.p + c->n_sent_reasoning, c->reasoning.n - c->n_sent_reasoning));
+    if (json_array_size(c->calls) > c->n_sent_calls)
+        json_object_set_new(message, "tool_calls", calls_of(c, c->n_sent_calls));
+    c->n_sent_content = c->content.n;
+    c->n_sent_reasoning = c->reasoning.n;
+    c->n_sent_calls = json_array_size(c->calls);
+    if (message != o)
+        json_object_set_new(o, "message", message);
+    return o;
+}
+
+static json_t *whole(serve_task *t)
+{
+    serve_choice *c = &t->choices[0];
+    const serve_counts n = serve_task_count(t);
+    json_t *o = said(c);
+    json_object_update_new(
+        o, json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "done", 1, "done_reason",
+                     strcmp(c->finish, "length") ? "stop" : "length", "total_duration",
+                     nanoseconds(n.began, n.last), "load_duration", (json_int_t)0, "prompt_eval_count",
+                     (json_int_t)n.n_prompt, "prompt_eval_duration", nanoseconds(n.began, n.first),
+                     "eval_count", (json_int_t)n.n_generated, "eval_duration", nanoseconds(n.first, n.last)));
+    return o;
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+static int put_line(serve_task *t, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    const int ok = text ? serve_put_text(t, text) && serve_put_text(t, "\n")
+                        : serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    free(text);
+    json_decref(value);
+    return ok;
+}
+
+static int news(serve_task *t)
+{
+    serve_choice *c = &t->choices[0];
+    if (c->content.n == c->n_sent_content && c->reasoning.n == c->n_sent_reasoning &&
+        json_array_size(c->calls) == c->n_sent_calls)
+        return 1;
+    json_t *o = said(c);
+    json_object_set_new(o, "done", json_false());
+    return put_line(t, o);
+}
+
+static int end(serve_task *t)
+{
+    return put_line(t, whole(t));
+}
+
+char *serve_ollama_error(const serve_request *r)
+{
+    json_t *root = json_pack("{s:s}", "error", r->error.message);
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    return text;
+}
+
+static void error(serve_task *t)
+{
+    (void)put_line(t, json_pack("{s:s}", "error", t->r->error.message));
+}
+
+static const serve_writer chat_writer = {.id = "chat-",
+                                         .read = read_chat,
+                                         .whole = whole,
+                                         .news = news,
+                                         .end = end,
+                                         .error = error,
+                                         .stream_type = "application/x-ndjson"};
+static const serve_writer generate_writer = {.id = "gen-",
+                                             .read = read_generate,
+                                             .whole = whole,
+                                             .news = news,
+                                             .end = end,
+                                             .error = error,
+                                             .stream_type = "application/x-ndjson"};
+
+void serve_answer_ollama_chat(serve_request *r)
+{
+    serve_answer_texts(r, SERVE_FORM_CHAT | SERVE_FORM_OLLAMA, &chat_writer);
+}
+
+void serve_answer_ollama_generate(serve_request *r)
+{
+    serve_answer_texts(r, SERVE_FORM_TEXT | SERVE_FORM_OLLAMA, &generate_writer);
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+static json_t *details_of(const serve_model *m)
+{
+    char size[24];
+    snprintf(size, sizeof size, m->n_params >= 1000000000 ? "%.1fB" : "%.0fM",
+             (double)m->n_params / (m->n_params >= 1000000000 ? 1e9 : 1e6));
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "gguf", "family",
+                     m->hparams->arch, "families", m->hparams->arch, "parameter_size", size,
+                     "quantization_level", "");
+}
+
+static json_t *model_of(const serve_model *m)
+{
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", m->id, "model", m->id, "modified_at",
+                     "1970-01-01T00:00:00Z", "size", (json_int_t)m->n_bytes, "digest", "", "details",
+                     details_of(m));
+}
+
+void serve_answer_ollama_tags(serve_request *r)
+{
+    serve_reply_json(r, json_pack("{s:[o]}", "models", model_of(&r->s->m)));
+}
+
+void serve_answer_ollama_version(serve_request *r)
+{
+    serve_reply_json(r, json_pack("{s:s}", "version", clef_version()));
+}
+
+static json_t *capabilities_of(const serve_model *m)
+{
+    json_t *list = json_array();
+    if (m->trie)
+        json_array_append_new(list, json_string("completion"));
+    else if (!m->is_ranker)
+        json_array_append_new(list, json_string("embedding"));
+    if (m->format != CLEF_TOOLS_NONE)
+        json_array_append_new(list, json_string("tools"));
+    if (m->has_think_tag)
+        json_array_append_new(list, json_string("thinking"));
+    return list;
+}
+
+static void show(void *user)
+{
+    serve_request *r = user;
+    const serve_model *m = &r->s->m;
+    serve_params p;
+    char context[64];
+    size_t n = 0;
+    if (serve_params_read(r, SERVE_FORM_SHOW, &p)) {
+        const char *source = m->template ? clef_template_source(m->template, &n) : "";
+        snprintf(context, sizeof context, "%.31s.context_length", m->hparams->arch);
+        if (p.model && serve_model_find(m, &r->s->o, p.model) < 0)
+            serve_fail(&r->error, SERVE_E_MODEL, "model", "model '%.100s' not found", p.model);
+        else
+            serve_reply_json(r, json_pack("{s:s, s:s, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile", "",
+                                          "parameters", "", "template", source, n, "details", details_of(m),
+                                          "model_info", "general.architecture", m->hparams->arch,
+                                          "general.parameter_count", (json_int_t)m->n_params, context,
+                                          (int)m->n_context, "capabilities", capabilities_of(m)));
+    }
+    serve_params_finish(&p);
+}
+
+void serve_answer_ollama_show(serve_request *r)
+{
+    serve_prepare(r, show, r);
+}
