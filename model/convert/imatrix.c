@@ -150,11 +150,11 @@ static clef_status take_tensors(clef_imatrix *im, const clef_gguf *g, const clef
     return check_entry(im->path, e, err);
 }
 
-static clef_status open_gguf(clef_imatrix *im, clef_error *err)
+static clef_status parse_gguf(clef_imatrix *im, const char *data, size_t n_bytes, clef_error *err)
 {
     clef_gguf g = {0};
     char type[16] = "";
-    clef_status status = clef__gguf_open_alone(im->path, &g, err);
+    clef_status status = clef__gguf_parse(data, n_bytes, im->path, &g, err);
     if (status == CLEF_OK &&
         !(clef__gguf_text(&g, "general.type", type, sizeof type) && !strcmp(type, "imatrix")))
         status = clef__fail(err, CLEF_E_FORMAT, "%s: expected an importance matrix, general.type is '%s'",
@@ -237,10 +237,9 @@ static clef_status parse_old(clef_imatrix *im, const char *data, size_t n_bytes,
     return status;
 }
 
-clef_status clef_imatrix_open(const char *path, clef_imatrix **out, clef_error *err)
+clef_status clef__imatrix_parse(const char *path, const char *data, size_t n, clef_imatrix **out,
+                                clef_error *err)
 {
-    char *data = NULL;
-    size_t n = 0;
     clef_imatrix *im = calloc(1, sizeof *im);
     *out = NULL;
     if (im)
@@ -250,16 +249,26 @@ clef_status clef_imatrix_open(const char *path, clef_imatrix **out, clef_error *
         return no_memory(path, err);
     }
     strcpy(im->path, path);
-    clef_status status = clef__os_read(path, max_bytes, &data, &n, err);
-    if (status == CLEF_OK)
-        status = n >= 4 && memcmp(data, "GGUF", 4) == 0 ? open_gguf(im, err) : parse_old(im, data, n, err);
+    clef_status status =
+        n >= 4 && memcmp(data, "GGUF", 4) == 0 ? parse_gguf(im, data, n, err) : parse_old(im, data, n, err);
     if (status == CLEF_OK && im->n == 0)
         status = clef__fail(err, CLEF_E_FORMAT, "%s: has no entries", path);
-    free(data);
     if (status == CLEF_OK)
         *out = im;
     else
         clef_imatrix_close(im);
+    return status;
+}
+
+clef_status clef_imatrix_open(const char *path, clef_imatrix **out, clef_error *err)
+{
+    char *data = NULL;
+    size_t n = 0;
+    *out = NULL;
+    clef_status status = clef__os_read(path, max_bytes, &data, &n, err);
+    if (status == CLEF_OK)
+        status = clef__imatrix_parse(path, data, n, out, err);
+    free(data);
     return status;
 }
 

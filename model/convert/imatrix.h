@@ -12,6 +12,9 @@ struct clef_imatrix {
     char               *path;
 };
 
+/** clef_imatrix_open() for n bytes in memory; `path` names them. */
+clef_status clef__imatrix_parse(const char *path, const char *data, size_t n, clef_imatrix **out,
+                                clef_error *err);
 /** Adds an entry of zeros. NULL when out of memory. */
 clef_imatrix_entry *clef__imatrix_add(clef_imatrix *im, const char *name, size_t n_name, int32_t n_matrices,
                                       size_t n);

@@ -10,6 +10,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/terminal.h"
 #include "tools/inspect/curve.h"
+#include "tools/inspect/divergence.h"
 #include "tools/ranks.h"
 
 enum { DEFAULT_CONTEXT = 512, MAX_STEP = 512, MIN_STEP = 8, LOGITS_A_STEP = 1 << 24, VISIBLE_STEP = 64 };
@@ -18,7 +19,7 @@ typedef enum score { SCORE_ALL, SCORE_HALF } score;
 static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
-    const char *model, *device, *curve;
+    const char *model, *device, *curve, *kl, *save_logits;
     cli_split split;
     int32_t n_context, score, kv_type, json, quiet, dp;
     clef_compile_opts compile;
@@ -36,6 +37,12 @@ static const cli_option perplexity_option_table[] = {
      .help = "which tokens count: all, or the second half of each window, as in llama.cpp [all]"},
     {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve),
      .help = "draw the perplexity along the text as SVG"},
+    {.names = "save-logits", .type = CLI_TEXT, .value = "OUT", AT(save_logits),
+     .help = "write the logits of the scored tokens for a later --kl; implies --score half"},
+    {.names = "kl", .type = CLI_TEXT, .value = "BASE", AT(kl),
+     .help = "compare with the logits that --save-logits wrote of another model, such as the one that was "
+             "quantised: the Kullback-Leibler divergence, and how often both hold the same token for "
+             "likeliest; implies --score half"},
     {.names = "dp", .type = CLI_INT, .value = "N", AT(dp), .lo = 1, .hi = 4096,
      .help = "under mpirun: ranks with the whole model each, which share the windows (data parallelism)"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "print one line of JSON"},
@@ -63,7 +70,9 @@ typedef struct work {
     double *nats;            /* -log p of each scored token; 0 where another rank scores it */
     int64_t n_scored;
     double seconds;
-    clef_ranks *ranks; /* --dp: window k is of rank k % n_ranks. NULL: this process has all */
+    score score;
+    cli_divergence divergence; /* --kl, --save-logits */
+    clef_ranks *ranks;         /* --dp: window k is of rank k % n_ranks. NULL: this process has all */
     int32_t rank, n_ranks;
 } work;
 
@@ -85,7 +94,7 @@ static clef_status encode_file(work *w, const clef_tokenizer *tok, const char *t
 {
     int32_t *ids = NULL, n = 0;
     clef_status status = clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_NONE, &ids, &n, err);
-    const int32_t lead = w->o->score == SCORE_HALF && w->bos >= 0;
+    const int32_t lead = w->score == SCORE_HALF && w->bos >= 0;
     w->ids = status == CLEF_OK ? malloc(((size_t)n + 1) * sizeof *w->ids) : NULL;
     if (status == CLEF_OK && !w->ids)
         status = cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
@@ -103,16 +112,16 @@ static clef_status encode_file(work *w, const clef_tokenizer *tok, const char *t
 static clef_status count_windows(work *w, clef_error *err)
 {
     const int32_t n_targets = w->bos >= 0 ? w->n_ids : w->n_ids - 1;
-    if (w->o->score == SCORE_HALF)
+    if (w->score == SCORE_HALF)
         w->n_windows = w->n_ids / w->n_context;
     else
         w->n_windows = n_targets > 0 ? (n_targets - 1) / w->n_context + 1 : 0;
     if (w->n_windows < 1)
         return cli_error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, expected at least %" PRId32, w->file,
                          w->n_ids,
-                         w->o->score == SCORE_HALF ? w->n_context
-                         : w->bos >= 0             ? 1
-                                                   : 2);
+                         w->score == SCORE_HALF ? w->n_context
+                         : w->bos >= 0          ? 1
+                                                : 2);
     return CLEF_OK;
 }
 
@@ -121,7 +130,7 @@ static int32_t make_window(const work *w, int32_t k)
 {
     const int32_t first = k * w->n_context, rest = w->n_ids - first, n_context = w->n_context;
     int32_t n = 0;
-    if (w->o->score == SCORE_HALF) {
+    if (w->score == SCORE_HALF) {
         for (; n < n_context; n++) {
             w->input[n] = n == 0 && w->bos >= 0 ? w->bos : w->ids[first + n];
             w->target[n] = n >= n_context / 2 && n + 1 < n_context ? w->ids[first + n + 1] : -1;
@@ -171,6 +180,41 @@ static clef_status make_plan(work *w, clef_error *err)
     return status;
 }
 
+/* The base's windows hold, unless -c says the same. */
+static clef_status open_base(work *w, clef_error *err)
+{
+    cli_divergence *d = &w->divergence;
+    const clef_status status = cli_divergence_open(d, w->o->kl, err);
+    if (status == CLEF_OK && w->n_context && w->n_context != d->n_context)
+        return cli_error(err, CLEF_E_ARG, "perplexity: -c %" PRId32 ": %s has windows of %" PRId32,
+                         w->n_context, w->o->kl, d->n_context);
+    w->n_context = d->n_context;
+    return status;
+}
+
+/* --kl, --save-logits: the ids as the model reads them. */
+static clef_status begin_divergence(work *w, clef_error *err)
+{
+    cli_divergence *d = &w->divergence;
+    const size_t n = (size_t)w->n_windows * (size_t)w->n_context;
+    int32_t *ids = w->o->kl || w->o->save_logits ? malloc(n * sizeof *ids) : NULL;
+    if (!w->o->kl && !w->o->save_logits)
+        return CLEF_OK;
+    if (!ids)
+        return cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+    for (int32_t k = 0; k < w->n_windows; k++) {
+        make_window(w, k);
+        memcpy(ids + (size_t)k * (size_t)w->n_context, w->input, (size_t)w->n_context * sizeof *ids);
+    }
+    const clef_status status = w->o->kl ? cli_divergence_check(d, w->n_vocab, w->n_windows, ids, err)
+                                        : cli_divergence_create(d, w->o->save_logits, w->n_context,
+                                                                w->n_vocab, w->n_windows, ids, err);
+    if (w->o->kl)
+        w->n_windows = d->n_windows;
+    free(ids);
+    return status;
+}
+
 static clef_status open_all(work *w, const char *path, const char *text, size_t n_bytes, clef_error *err)
 {
     clef_status status = clef_model_open(path, &w->model, err);
@@ -180,10 +224,14 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     const clef_tokenizer *tok = clef_model_tokenizer(w->model, err);
     if (!tok)
         return err->status;
-    if (w->o->n_context > hp->n_context)
+    if (w->o->kl)
+        status = open_base(w, err);
+    if (status != CLEF_OK)
+        return status;
+    if (w->n_context > hp->n_context)
         return cli_error(err, CLEF_E_LIMIT, "perplexity: -c %" PRId32 ": the model's context holds %" PRId32,
-                         w->o->n_context, hp->n_context);
-    w->n_context = w->o->n_context                   ? w->o->n_context
+                         w->n_context, hp->n_context);
+    w->n_context = w->n_context                      ? w->n_context
                    : hp->n_context < DEFAULT_CONTEXT ? hp->n_context
                                                      : DEFAULT_CONTEXT;
     w->n_vocab = hp->n_vocab;
@@ -203,7 +251,8 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->nats = calloc((size_t)w->n_windows * (size_t)w->n_context, sizeof *w->nats);
     if (!w->input || !w->target || !w->logits || !w->nats)
         return cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
-    return make_plan(w, err);
+    status = begin_divergence(w, err);
+    return status == CLEF_OK ? make_plan(w, err) : status;
 }
 
 static void close_all(work *w)
@@ -213,6 +262,7 @@ static void close_all(work *w)
     clef_device_close(w->device);
     cli_progress_finish(&w->progress);
     clef_model_close(w->model);
+    cli_divergence_close(&w->divergence);
     free(w->ids);
     free(w->input);
     free(w->target);
@@ -264,6 +314,9 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
                                " tokens of a window give a token -log p %g, expected a finite number; clef "
                                "compare --stats finds the first value that is not finite",
                                at + i + 1, nats);
+        if (status == CLEF_OK && w->divergence.file)
+            status = cli_divergence_token(&w->divergence, w->logits + (size_t)i * (size_t)w->n_vocab,
+                                          w->target[at + i], err);
         w->nats[w->n_scored++] = nats;
     }
     return status;
@@ -315,7 +368,7 @@ static clef_status score_text(work *w, clef_error *err)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void print_result(const work *w)
+static void print_result(work *w)
 {
     double sum = 0, sum_squares = 0;
     for (int64_t i = 0; i < w->n_scored; i++) {
@@ -328,7 +381,9 @@ static void print_result(const work *w)
         printf("perplexity %.4f ± %.4f, %.5f ± %.5f nats/token\n", value, value * nats_error, nats,
                nats_error);
         printf("%" PRId64 " tokens scored (%s) in %" PRId32 " windows of %" PRId32 ", %.2f s\n", w->n_scored,
-               score_names[w->o->score], w->n_windows, w->n_context, w->seconds);
+               score_names[w->score], w->n_windows, w->n_context, w->seconds);
+        if (w->o->kl)
+            cli_divergence_print(&w->divergence, nats);
         return;
     }
     int32_t m = 0;
@@ -342,8 +397,10 @@ static void print_result(const work *w)
     cli_json_member_number(stdout, &m, "tokens", n);
     cli_json_member_number(stdout, &m, "windows", w->n_windows);
     cli_json_member_number(stdout, &m, "context", w->n_context);
-    cli_json_member_text(stdout, &m, "score", score_names[w->o->score]);
+    cli_json_member_text(stdout, &m, "score", score_names[w->score]);
     cli_json_member_number(stdout, &m, "seconds", w->seconds);
+    if (w->o->kl)
+        cli_divergence_json(&w->divergence, nats, &m, stdout);
     puts("}");
 }
 
@@ -364,6 +421,9 @@ static int check_dp(const work *w)
 {
     if (strcmp(w->file, "-") == 0) /* mpirun gives stdin to rank 0 alone */
         return cli_fail(CLI_USAGE, "perplexity: --dp: expected a FILE that all ranks can read, got stdin");
+    if (w->o->kl || w->o->save_logits)
+        return cli_fail(CLI_USAGE,
+                        "perplexity: --kl and --save-logits need all of the text, so there is no --dp");
     if (w->o->split.width || w->o->split.stages)
         return cli_fail(CLI_USAGE,
                         "perplexity: --dp gives each rank the whole model, so there is no --tp or --pp");
@@ -403,7 +463,8 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
 {
     const perplexity_options *o = options;
     clef_error err = {0};
-    work w = {.o = o};
+    work w = {
+        .o = o, .n_context = o->n_context, .score = o->kl || o->save_logits ? SCORE_HALF : (score)o->score};
     char *text = NULL;
     size_t n_bytes = 0;
     if (n_args < 1)
@@ -412,6 +473,8 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("perplexity", n_args - 1, args, o->model);
     if (!path)
         return n_args > 1 ? CLI_USAGE : CLI_FAILED;
+    if (o->kl && o->save_logits)
+        return cli_fail(CLI_USAGE, "perplexity: expected --kl or --save-logits, not both");
     int rc = o->dp ? join_ranks(&w) : CLI_GO_ON;
     if (rc == CLI_GO_ON)
         rc = agree(&w, cli_read_file(w.file, &text, &n_bytes));
@@ -426,6 +489,8 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
         rc = compare_ranks(&w);
     if (rc == CLI_GO_ON)
         status = score_text(&w, &err);
+    if (rc == CLI_GO_ON && status == CLEF_OK && w.divergence.file)
+        status = cli_divergence_finish(&w.divergence, &err);
     cli_progress_finish(&w.progress);
     if (rc == CLI_GO_ON && status == CLEF_OK && o->curve && w.rank == 0)
         status = draw_curve(&w, &err);
@@ -439,11 +504,14 @@ const cli_command cli_command_perplexity = {
     .name = "perplexity",
     .usage = "[MODEL] FILE [FLAGS]",
     .summary = "Measure how well a model predicts a text",
-    .notes = "FILE is UTF-8 text; - is stdin. It is cut into windows of CTX tokens, and each is read on its "
-             "own, after BOS if the model's tokenizer adds one.\n\n--score all counts every token once, "
-             "except the first one where there is no BOS. --score half counts only the second half of each "
-             "whole window, as llama.cpp's perplexity does. The output is e to the mean of -log p, and that "
-             "mean; ± is the standard error.\n",
+    .notes =
+        "FILE is UTF-8 text; - is stdin. It is cut into windows of CTX tokens, and each is read on its "
+        "own, after BOS if the model's tokenizer adds one.\n\n--score all counts every token once, "
+        "except the first one where there is no BOS. --score half counts only the second half of each "
+        "whole window, as llama.cpp's perplexity does. The output is e to the mean of -log p, and that "
+        "mean; ± is the standard error.\n\n--save-logits and --kl compare two models: `clef perplexity "
+        "f16.gguf FILE --save-logits base` and then `clef perplexity q4.gguf FILE --kl base`. The file is "
+        "that of llama.cpp's --kl-divergence-base.\n",
     .options = perplexity_option_table,
     .max_args = 2,
     .defaults = &perplexity_defaults,

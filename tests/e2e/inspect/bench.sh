@@ -100,6 +100,20 @@ same "perplexity is e to the nats" "$(awk -v x="$(member "$tmp/json" perplexity 
 scored=$(member "$tmp/json" perplexity tokens)
 if [ "$scored" -ge $((n - 3)) ] && [ "$scored" -le $((n - 1)) ]; then ok "every token but the first is scored"; else fail "$scored of $n tokens scored"; fi
 same "windows" $(((scored + 63) / 64)) "$(member "$tmp/json" perplexity windows)"
+# A model beside itself, and beside its quantised copy.
+"$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" -c 64 --save-logits "$tmp/base" -q >/dev/null || fail "--save-logits"
+"$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" --kl "$tmp/base" -q >"$tmp/kl" || fail "--kl"
+for want in '^KL divergence -\?0.0000' '^  median   -\?0.0000' '^same likeliest token 100.000'; do
+  if grep -q -e "$want" "$tmp/kl"; then ok "--kl prints $want"; else fail "--kl prints $want: $(cat "$tmp/kl")"; fi
+done
+refused "another text" 1 "another text" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$CLEF_SOURCE/docs/ARCHITECTURE.md" --kl "$tmp/base" -q
+refused "other windows" 1 "-c 32 64" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" -c 32 --kl "$tmp/base" -q
+refused "a text as the base" 1 "--save-logits" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" --kl "$tmp/text" -q
+head -c 3000 "$tmp/base" >"$tmp/cut"
+refused "half a base" 1 "ends" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" --kl "$tmp/cut" -q
+refused "both" 2 "--kl --save-logits" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" --kl "$tmp/base" --save-logits "$tmp/x" -q
+refused "a window too short" 1 "3 or more" "$CLEF" perplexity "$CLEF_SOURCE/share/demo" "$tmp/text" -c 2 --save-logits "$tmp/x" -q
+if [ -e "$tmp/x" ]; then fail "which leaves nothing"; else ok "which leaves nothing"; fi
 "$CLEF" perplexity "$CLEF_SOURCE/share/demo" - -c 64 --score half --json -q <"$tmp/text" >"$tmp/half"
 same "half of each whole window" $(((scored + 1) / 64 * 31)) "$(member "$tmp/half" perplexity tokens)"
 check "perplexity as text" "$CLEF" perplexity "$tmp/text" -q

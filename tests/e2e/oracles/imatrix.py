@@ -1,7 +1,9 @@
-"""Checks clef's importance matrices and what quantising makes of them by their definitions. usage: imatrix.py CLEF SEED
+"""Checks clef's importance matrices, what quantising makes of them, and divergences by their definitions. usage: imatrix.py CLEF SEED
 
 Makes a tiny random Llama and a Mixtral. The sums of squares are computed with PyTorch, from the inputs of its matrices; the weighted errors
-with NumPy. Prints a line `ok` or `FAIL` for each."""
+with NumPy. The Llama is also compared with itself after some noise. Prints a line `ok` or `FAIL` for each."""
+import copy
+import json
 import os
 import struct
 import subprocess
@@ -109,6 +111,23 @@ def weighted_error(exact, coded, importance, by_size):
     return float((w * (x - y) ** 2).sum())
 
 
+def divergence(base, model, ids):
+    """What `clef perplexity --kl` prints, in double."""
+    kl, change, same, nats = [], [], [], []
+    for i in range(len(ids) // CHUNK):
+        chunk = torch.tensor([[2, *ids[i * CHUNK + 1 : (i + 1) * CHUNK]]])
+        with torch.no_grad():
+            p, q = (torch.log_softmax(m(chunk).logits[0].double(), -1).numpy() for m in (base, model))
+        for t in range(CHUNK // 2, CHUNK - 1):
+            target, b = int(chunk[0, t + 1]), np.maximum(p[t], p[t].max() - 16)  # the file cuts what is less
+            kl.append((np.exp(b) * (b - q[t]))[b > -16].sum())
+            change.append(np.exp(q[t, target]) - np.exp(b[target]))
+            same.append(b.argmax() == q[t].argmax())
+            nats.append(-b[target])
+    return {"kl": np.mean(kl), "kl_maximum": np.max(kl), "kl_median": np.median(kl), "kl_90": np.quantile(kl, 0.9), "kl_1": np.quantile(kl, 0.01),
+            "same_top": np.mean(same), "p_change": np.mean(change), "p_change_root": np.sqrt(np.mean(np.square(change))), "base_value": np.exp(np.mean(nats))}
+
+
 def main(clef, seed):
     rng = np.random.default_rng(int(seed))
     torch.manual_seed(int(seed))
@@ -145,6 +164,25 @@ def main(clef, seed):
             for form in forms:
                 error = compare(at(form + ".imatrix"), wanted)
                 report(error < 1e-4, f"{kind}, {form}: the greatest relative difference of the sums of {len(wanted)} matrices is {error:.1e}")
+            if kind == "llama":
+                subprocess.run([clef, "perplexity", at("model"), at("text"), "-c", str(CHUNK), "--save-logits", at("base"), "--exact", "-q"], check=True,
+                               stdout=subprocess.DEVNULL)
+                other = copy.deepcopy(model)
+                with torch.no_grad():
+                    for w in other.parameters():
+                        w.add_(torch.randn_like(w) * w.abs().mean() * 0.1)
+                os.makedirs(at("other"))
+                tokenizer.save_pretrained(at("other"))
+                other.save_pretrained(at("other"))
+                out = subprocess.run([clef, "perplexity", at("other"), at("text"), "--kl", at("base"), "--json", "--exact", "-q"], check=True,
+                                     capture_output=True, text=True).stdout
+                known, shown = divergence(model, other, tokenizer(text).input_ids), json.loads(out)
+                for key, x in known.items():
+                    report(abs(shown[key] - x) <= 1e-3 * abs(x) + 1e-5, f"divergence, {key}: {shown[key]:.6f}, by its definition {x:.6f}")
+                out = subprocess.run([clef, "perplexity", at("model"), at("text"), "--kl", at("base"), "--json", "--exact", "-q"], check=True,
+                                     capture_output=True, text=True).stdout
+                shown = json.loads(out)
+                report(shown["same_top"] == 1 and abs(shown["kl"]) < 1e-6, f"the model beside itself: {shown['kl']:.1e}")
             got = tensors_of(at("model.imatrix"))
             found = {n: (got[n + ".in_sum2"].data.reshape(wanted[n][0].shape), got[n + ".counts"].data.ravel()) for n in wanted}
             found = {n: (s, c) for n, (s, c) in found.items() if (c > 0).all()}
