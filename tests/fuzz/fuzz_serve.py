@@ -11,7 +11,7 @@ import random
 import socket
 import sys
 
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/api/chat", "/api/generate", "/api/show", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/api/chat", "/api/generate", "/api/show", "/completion", "/infill", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
          "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
@@ -34,6 +34,7 @@ SEEDS = [
     {"input": "a", "max_output_tokens": 3, "stream": True, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}, "reasoning": {"effort": "low"}, "previous_response_id": "resp_x"},
     {"model": "x", "messages": [{"role": "user", "content": "a", "images": []}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}], "tools": [TOOL], "options": {"num_predict": 2, "temperature": 0.5, "stop": ["a"]}, "think": "low"},
     {"model": "x", "prompt": "a", "system": "s", "raw": True, "stream": False, "format": {"enum": [1]}, "options": {"num_predict": 2, "seed": 5}},
+    {"input_prefix": "a", "input_suffix": "b", "prompt": "c", "input_extra": [{"filename": "f", "text": "t"}], "n_predict": 2, "stream": True}, {"prompt": "a", "suffix": "b", "max_tokens": 2},
     {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
 ]
 VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
@@ -88,7 +89,7 @@ def make(rng):
     body = json.dumps(seed).encode()
     if rng.random() < 0.1:
         body = spoil(rng, body)
-    path = rng.choice(PATHS[:12] * 4 + PATHS)
+    path = rng.choice(PATHS[:14] * 4 + PATHS)
     method = rng.choice(["POST"] * 12 + ["GET", "PUT", "HEAD", "OPTIONS", "X" * 30])
     heads = ["Host: localhost", "Content-Type: application/json"]
     how = rng.random()

@@ -44,6 +44,7 @@ enum {
     RESPONSES = 512,
     OLLAMA = 1024,
     SHOW = 2048,
+    INFILL = 4096,
     GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
@@ -293,7 +294,9 @@ static int check_together(serve_request *r, serve_params *p)
     serve_error *e = &r->error;
     const serve_options *o = &r->s->o;
     if (!require(p, p->messages, "messages", CHAT | RENDER | MESSAGES | COUNT, e) ||
-        !require(p, p->prompt, "prompt", TEXT, e) || !require(p, p->input, "input", EMBED | RESPONSES, e) ||
+        !require(p, p->form & INFILL ? p->suffix : p->prompt, p->form & INFILL ? "input_suffix" : "prompt",
+                 TEXT, e) ||
+        !require(p, p->input, "input", EMBED | RESPONSES, e) ||
         !require(p, p->content, "content", TOKENS, e) || !require(p, p->tokens, "tokens", BACK, e) ||
         !require(p, p->query, "query", RANK, e))
         return 0;
@@ -487,6 +490,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
         p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
     p->query = p->documents = p->texts = p->system = p->thinking = p->output = NULL;
+    p->suffix = p->input_prefix = p->extra = NULL;
     p->text = p->options = p->reasoning = p->metadata = p->include = NULL;
     p->instructions = p->previous = p->truncation = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
@@ -515,15 +519,15 @@ static void list_range(const field *f, FILE *to)
 
 void serve_fields_list(FILE *to)
 {
-    static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
-                                        "detokenize",   "apply-template", "rerank",     "messages",
-                                        "count_tokens", "responses",      "Ollama",     "show"};
+    static const char *const forms[] = {
+        "chat",     "completions",  "embeddings", "tokenize", "detokenize", "apply-template", "rerank",
+        "messages", "count_tokens", "responses",  "Ollama",   "show",       "infill"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 12; k++)
+        for (int k = 0; k < 13; k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

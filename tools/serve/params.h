@@ -21,7 +21,8 @@ typedef enum serve_form {
     SERVE_FORM_COUNT = 256,    /* of their tokens */
     SERVE_FORM_RESPONSES = 512, /* OpenAI's */
     SERVE_FORM_OLLAMA = 1024,  /* besides CHAT or TEXT */
-    SERVE_FORM_SHOW = 2048     /* Ollama's /api/show */
+    SERVE_FORM_SHOW = 2048,    /* Ollama's /api/show */
+    SERVE_FORM_INFILL = 4096   /* besides TEXT */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -42,7 +43,7 @@ typedef struct serve_params {
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
     json_t *content, *tokens, *query, *documents, *texts, *system, *thinking, *output;
-    json_t *text, *options, *reasoning, *metadata, *include;
+    json_t *suffix, *input_prefix, *extra, *text, *options, *reasoning, *metadata, *include;
     const char *instructions, *previous, *truncation;
     int32_t store, raw;
     int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */

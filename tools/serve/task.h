@@ -117,6 +117,7 @@ typedef struct serve_task {
 int serve_task_begin(serve_task *t, serve_request *r, serve_form form, const serve_writer *writer);
 int serve_task_prompt_chat(serve_task *t);
 int serve_task_prompt_texts(serve_task *t);
+int serve_task_prompt_infill(serve_task *t);
 /** Samplers, constraint, stop strings, adapter. */
 int serve_task_set_picks(serve_task *t);
 /** Makes the choices, hands them to the engine, and waits until one of them has begun. */

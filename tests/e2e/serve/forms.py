@@ -1,5 +1,8 @@
 """Anthropic's messages and OpenAI's responses beside chat completions: the same prompts and texts, whole and as events."""
 import json
+import os
+import shutil
+import tempfile
 
 from serving import Server, check, events, finish, same
 
@@ -186,7 +189,50 @@ def ollama(s):
         same(f"ollama: refused: {what}", [400, str], [r.status, type(r.json["error"])])
 
 
+def code_model():
+    """The demo with tokens for infilling: the last merges make room for them."""
+    folder = tempfile.mkdtemp(prefix="clef-code-")
+    source = os.path.join(os.environ["CLEF_SOURCE"], "share", "demo")
+    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json"):
+        shutil.copy(os.path.join(source, name), folder)
+    with open(os.path.join(source, "tokenizer.json"), encoding="utf-8") as f:
+        tokenizer = json.load(f)
+    vocab = {k: i for k, i in tokenizer["model"]["vocab"].items() if i < len(tokenizer["model"]["vocab"]) - 3}
+    ids = {name: len(vocab) + i for i, name in enumerate(("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"))}
+    tokenizer["model"]["merges"] = tokenizer["model"]["merges"][:-3]
+    tokenizer["model"]["vocab"] = vocab | ids
+    tokenizer["added_tokens"] += [dict(tokenizer["added_tokens"][0], id=i, content=name) for name, i in ids.items()]
+    with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
+        json.dump(tokenizer, f)
+    return folder
+
+
+def infill(s):
+    more = {"max_tokens": 6, "temperature": 0, "return_token_ids": True}
+    wanted = s.text("<|fim_prefix|>def f(<|fim_suffix|>):<|fim_middle|>", **more).json
+    got = s.text("def f(", suffix="):", **more).json
+    same("infill: the ids of a prompt with the tokens", wanted["prompt_token_ids"], got["prompt_token_ids"])
+    same("and the text", wanted["choices"][0]["text"], got["choices"][0]["text"])
+    own = s.post("/infill", {"input_prefix": "def f(", "input_suffix": "):", "n_predict": 6, "temperature": 0}).json
+    same("/infill", [got["choices"][0]["text"], True, "limit", 6], [own[k] for k in ("content", "stop", "stop_type", "tokens_predicted")])
+    begun = s.post("/infill", {"input_prefix": "a", "input_suffix": "b", "prompt": "c", "input_extra": [{"filename": "x", "text": "y"}], "n_predict": 1}).json
+    extra = "\n\ny<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>c"
+    same("with another file", len(s.post("/tokenize", {"content": extra}).json["tokens"]), begun["tokens_evaluated"])
+    named = s.text("<|fim_middle|>", suffix="x", **more).json["prompt_token_ids"]
+    check("a client's text makes no token", len(named) > 5, named)
+    one = s.post("/completion", {"prompt": "Once", "n_predict": 6, "temperature": 0}).json
+    same("/completion", s.text("Once", max_tokens=6, temperature=0).json["choices"][0]["text"], one["content"])
+    lines = events(s.post("/completion", {"prompt": "Once", "n_predict": 6, "temperature": 0, "stream": True}).text)
+    same("a stream of it", [one["content"], True], ["".join(e["content"] for e in lines), lines[-1]["stop"]])
+    for name, r in {"two prompts": s.post("/completion", {"prompt": ["a", "b"]}), "no suffix": s.post("/infill", {"input_prefix": "a"}),
+                    "ids with a suffix": s.text([5], suffix="a"), "a file without a text": s.post("/infill", {"input_suffix": "a", "input_extra": [{}]})}.items():
+        same(f"infill: refused: {name}", 400, r.status)
+
+
+with Server(model=code_model()) as server:
+    infill(server)
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
+    same("a model without tokens for it", 400, server.text("a", suffix="b").status)
     same("Ollama's paths are not there without --ollama", 404, server.get("/api/tags").status)
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama") as server:
     ollama(server)

@@ -41,6 +41,11 @@ typedef struct serve_block_events {
 /** Calls them for what is new of the reply; a member may be NULL. They drop the texts. */
 int serve_blocks_take(serve_task *t, const serve_block_events *on);
 
+/** {"prompt_n", "prompt_ms", ..}, as llama-server has them. */
+json_t *serve_task_timings(const serve_task *t);
+/** Adds the request's error as OpenAI's event. */
+void serve_put_openai_error(serve_task *t);
+
 json_t *serve_text_of(const serve_buffer *t);
 /** Add to t->out; `value` is dropped. `name` NULL: an event without one. */
 int serve_put_text(serve_task *t, const char *text);

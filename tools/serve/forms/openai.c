@@ -19,7 +19,7 @@ static json_t *task_usage(const serve_task *t)
 }
 
 /* {"prompt_tokens": ..}, and {"cache_n": ..}. */
-static json_t *task_timings(const serve_task *t)
+json_t *serve_task_timings(const serve_task *t)
 {
     const serve_counts n = serve_task_count(t);
     const double prompt = n.first > n.began ? (n.first - n.began) * 1e3 : 0,
@@ -139,7 +139,7 @@ static json_t *whole(serve_task *t)
     json_object_set_new(root, "choices", choices);
     json_object_set_new(root, "usage", task_usage(t));
     if (t->p.timings)
-        json_object_set_new(root, "timings", task_timings(t));
+        json_object_set_new(root, "timings", serve_task_timings(t));
     if (t->p.return_ids)
         json_object_set_new(root, "prompt_token_ids", ids_of(t->prompts[0].ids, t->prompts[0].n));
     return root;
@@ -228,7 +228,7 @@ static int put_choice(serve_choice *c)
     json_t *rest = json_array_size(c->logprobs) ? take_logprobs(c) : json_null();
     json_t *last = chunk_of(c, t->is_chat ? json_object() : json_string(""), rest, c->finish);
     if (t->p.timings && serve_task_done(t) && c->index == t->n_choices - 1)
-        json_object_set_new(last, "timings", task_timings(t));
+        json_object_set_new(last, "timings", serve_task_timings(t));
     return serve_put_event(t, NULL, with_ids(c, last));
 }
 
@@ -281,7 +281,7 @@ static int end(serve_task *t)
     return serve_put_text(t, "data: [DONE]\n\n");
 }
 
-static void error(serve_task *t)
+void serve_put_openai_error(serve_task *t)
 {
     char *text = serve_error_json(&t->r->error);
     if (text)
@@ -290,4 +290,4 @@ static void error(serve_task *t)
 }
 
 const serve_writer serve_writer_openai = {
-    .id = "chatcmpl-", .whole = whole, .news = news, .end = end, .error = error};
+    .id = "chatcmpl-", .whole = whole, .news = news, .end = end, .error = serve_put_openai_error};

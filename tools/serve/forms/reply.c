@@ -185,7 +185,9 @@ static void prepare(void *user)
 {
     preparing *p = user;
     p->ok = serve_task_begin(p->t, p->r, p->form, p->writer) &&
-            (p->t->is_chat ? serve_task_prompt_chat(p->t) : serve_task_prompt_texts(p->t));
+            (p->t->is_chat    ? serve_task_prompt_chat(p->t)
+             : p->t->p.suffix ? serve_task_prompt_infill(p->t)
+                              : serve_task_prompt_texts(p->t));
 }
 
 void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *writer)
