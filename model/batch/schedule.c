@@ -72,7 +72,7 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     *what = CLEF__NO_ROOM;
     if (slot == NO_SLOT)
         return CLEF_OK;
-    const int32_t n_cached =
+    int32_t n_cached =
         b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
     const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
     if (should_share(b, s, n_cached)) {
@@ -86,6 +86,10 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     b->stats.n_running++;
     b->stats.n_waiting--;
     clef_status status = begin_chain(b, s, n_cached, mark, &began, err);
+    if (!status && !began && b->stats.n_running == 1) { /* nobody will give up the page that a copy needs */
+        n_cached = 0;
+        status = begin_chain(b, s, 0, -1, &began, err);
+    }
     if (!status && began && s->n_source)
         status = clef__batch_encode(b, s, err);
     if (status || !began) {

@@ -194,6 +194,20 @@ static int32_t cached_of(clef_batch *b, const int32_t *ids, int32_t n, uint64_t 
     return n_cached;
 }
 
+/* The second prompt shares a part of the only page, of which there is no room for a copy. */
+TEST(a_pool_of_one_page_serves_each_prompt)
+{
+    int32_t ids[40];
+    for (int32_t i = 0; i < 40; i++)
+        ids[i] = 3 + i * 7 % 300;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 64, .max_sequences = 1, .kv_tokens = 64});
+    assert_int_equal(clef_batch_describe(b).n_pages, 1);
+    assert_int_equal(cached_of(b, ids, 40, 0), 0);
+    ids[20] = 2;
+    assert_int_equal(cached_of(b, ids, 40, 0), 0);
+    clef_batch_destroy(b);
+}
+
 TEST(prefixes_are_exact_to_the_token)
 {
     int32_t ids[150];
