@@ -110,6 +110,7 @@ typedef struct clef_hparams {
     int32_t  attention_beta_first, attention_beta_length; /* first) / length)); 0: not */
     int32_t  beta_without_rope;    /* 1: only in layers without RoPE */
     float    clip_qkv;             /* q, k and v are within -clip .. clip; 0: all values */
+    float    value_scale;          /* multiplies values; 0: 1 */
     int32_t  v_head_dim;           /* width of a head of v; 0: head_dim */
     int32_t  full_head_dim, full_n_kv_heads; /* of layers with full attention; 0: head_dim, n_kv_heads */
     int32_t  full_values; /* in layers with full attention, by which projection: 1: that of keys; -1: their
@@ -146,9 +147,15 @@ typedef struct clef_hparams {
     int32_t tied_embeddings;       /* 1: the output matrix is the embedding matrix */
     int32_t d_embed;               /* width of token embeddings; 0: d_model */
     int32_t d_per_layer_embed;     /* width of Gemma 4's per-layer token embedding; 0: none */
+    int32_t n_altup, altup_active; /* Gemma 3n: streams, and the one that a layer computes */
+    int32_t altup_scaled;          /* 1: with a factor for each of its elements */
+    int32_t laurel_rank;           /* Gemma 3n: rank of the projection beside attention */
+    uint32_t sparse_layers[CLEF_MAX_LAYERS / 32]; /* layers that drop gates which are not above the mean */
+    float   sparsity;              /* by so many standard deviations */
     int32_t n_token_types;
     float   norm_eps;
     float   embed_scale;           /* multiplies embeddings; 0: 1 */
+    float   block_scales[6];       /* MiniMax-01: of the stream and of the blocks (arch_minimax.c) */
     float   residual_scale;        /* multiplies what a block adds to its input; 0: 1 */
     float   logit_scale;           /* multiplies logits; 0: 1 */
     float   logit_softcap;         /* x -> cap tanh(x / cap); 0: none */

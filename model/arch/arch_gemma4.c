@@ -38,9 +38,7 @@ static const char *const gemma4_weights[CLEF_N_ROLES] = {
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-/* The per-layer embedding [B, T, layers, p] of each token: a row of a table, and a projection of the
- * embedding x. */
-static clef_value *per_layer_embed(clef_builder *b, clef_value *x)
+clef_value *clef__per_layer_embed(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
@@ -151,7 +149,7 @@ static clef_value *build(clef_builder *b)
 {
     clef_value *x = clef__embed(b);
     if (b->hp->d_per_layer_embed)
-        b->layer_embed = per_layer_embed(b, x);
+        b->layer_embed = clef__per_layer_embed(b, x);
     return clef__decoder(b, x, own_layer);
 }
 

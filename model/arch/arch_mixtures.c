@@ -19,6 +19,8 @@ static const clef_arch_alias hunyuan_moe_names[] = {{"hunyuan_v1_moe", "hunyuan-
                                                     {NULL, NULL, 0, 0}};
 static const clef_arch_alias hy3_names[] = {{"hy_v3", "hy_v3", -1, -1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias ernie_moe_names[] = {{"ernie4_5_moe", "ernie4_5-moe", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias mimo2_names[] = {{"mimo_v2_flash", "mimo2", 1, -1}, {NULL, NULL, 0, 0}};
+static const char *const mimo2_varied[] = {"attention.head_count_kv", NULL};
 static const clef_arch_alias phimoe_names[] = {{"phimoe", "phimoe", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias llama4_names[] = {{"llama4_text", "llama4", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias exaone_moe_names[] = {{"exaone_moe", "exaone-moe", 1, 53}, {NULL, NULL, 0, 0}};
@@ -88,6 +90,14 @@ static const char *const hy3_weights[CLEF_N_ROLES] = {CLEF_HF_DECODER,
                                                       CLEF_HF_SHARED_EXPERT("shared_mlp"),
                                                       [CLEF_W_ROUTER] = "layers.%d.mlp.router.gate",
                                                       [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.expert_bias"};
+
+static const char *const mimo2_weights[CLEF_N_ROLES] = {
+    CLEF_HF_DECODER,
+    CLEF_HF_GATED_MLP,
+    CLEF_HF_EXPERTS,
+    [CLEF_W_ATTN_SINKS] = "layers.%d.self_attn.attention_sink_bias",
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+    [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.gate.e_score_correction_bias"};
 
 static const char *const llama4_weights[CLEF_N_ROLES] = {
     CLEF_HF_DECODER,
@@ -278,6 +288,72 @@ static void exaone_moe_read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_routed(f, hp, &keys);
 }
 
+/* Full layers have half as many heads of k and v. */
+static void mimo2_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    static const clef_routed_keys keys = {.n_experts = 256,
+                                          .n_used = 8,
+                                          .d_ff_expert = 2048,
+                                          .expert_scale = 1,
+                                          .is_normed = 1,
+                                          .n_groups = 1,
+                                          .n_groups_used = 1};
+    const clef_layer_ropes ropes = {.full_theta = clef__json_has(f, "rope_parameters") ? 0 : 5000000,
+                                    .sliding_theta = clef__json_has(f, "rope_parameters") ? 0 : 10000,
+                                    .partial = 0.334,
+                                    .needs_both = clef__json_has(f, "rope_parameters")};
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_routed(f, hp, &keys);
+    hp->d_ff_shared = 0;
+    hp->v_head_dim = (int32_t)clef__json_int(f, "v_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
+    hp->value_scale = (float)clef__json_double(f, "attention_value_scale", 1e-6, 1e6,
+                                               clef__json_get(f, "attention_value_scale") ? 1 : 0.707);
+    hp->full_n_kv_heads = hp->n_kv_heads;
+    hp->n_kv_heads *= 2;
+    clef__json_window(f, hp, 129);
+    if (clef__json_has(f, "sliding_window_size"))
+        hp->sliding_window = 1 + (int32_t)clef__json_int(f, "sliding_window_size", 0, CLEF_MAX_CONTEXT, 0);
+    if (!clef__json_layer_types(f, hp, NULL))
+        for (int32_t i = 1; i < hp->n_layers; i++)
+            if ((i + 1) % 6)
+                clef__slide_layers(hp, i, hp->n_layers);
+    clef__json_layer_ropes(f, hp, &ropes);
+}
+
+static void mimo2_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    sigmoid_read_gguf(k, hp);
+    clef__key_windows(k, hp, -1, 6);
+    hp->value_scale = (float)clef__key_float(k, "attention.value_scale", 1e-6, 1e6, 1);
+    for (int32_t i = 0; i < hp->n_layers && k->status == CLEF_OK; i++) {
+        const int32_t n = clef__key_of_layer(k, "attention.head_count_kv", i, 1, CLEF_MAX_HEADS);
+        *(clef__layer_slides(hp, i) ? &hp->n_kv_heads : &hp->full_n_kv_heads) = n;
+    }
+}
+
+static clef_value *mimo2_attention(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    const int32_t E = hp->v_head_dim ? hp->v_head_dim : hp->head_dim,
+                  Hk = clef__layer_slides(hp, b->layer) || !hp->full_n_kv_heads ? hp->n_kv_heads
+                                                                                : hp->full_n_kv_heads;
+    clef_value *q = clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_N_ROLES, hp->n_heads),
+               *k = clef__heads(b, x, CLEF_W_ATTN_K, CLEF_N_ROLES, Hk),
+               *v = clef__linear(b, x, CLEF_W_ATTN_V, hp->d_model, Hk * E);
+    v = clef__split_heads(b, clef__scaled(b, v, hp->value_scale), Hk, E);
+    x = clef__self_attention(b, clef__layer_rope(b, q, "attn.q_rope"), clef__layer_rope(b, k, "attn.k_rope"),
+                             v);
+    return clef__linear(b, x, CLEF_W_ATTN_OUT, hp->n_heads * E, hp->d_model);
+}
+
+static clef_value *mimo2_layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(b, x, mimo2_attention, clef__experts_or_gated);
+}
+
 /* longrope's two factors of the rotated dims, beside its lists. */
 static void read_factors(clef_json_fields *f, clef_hparams *hp)
 {
@@ -410,6 +486,17 @@ MIXTURE(minimax, minimax_weights, .read_gguf = sigmoid_read_gguf, .qk_norms = CL
 MIXTURE(afmoe, afmoe_weights, .read_gguf = afmoe_read_gguf)
 MIXTURE(hunyuan_moe, hunyuan_weights, .read_gguf = hunyuan_read_gguf, .qk_norms = CLEF_QK_NORM_ROTATED)
 MIXTURE(ernie_moe, ernie_weights, .read_gguf = hunyuan_read_gguf, .gguf_pairing = CLEF_ROPE_INTERLEAVED)
+const clef_arch clef__arch_mimo2 = {
+    .names = mimo2_names,
+    .weights = {.hf = mimo2_weights},
+    .hf_prefix = "model.",
+    .v_widths = 1,
+    .gguf_varied = mimo2_varied,
+    .read_json = mimo2_read_json,
+    .read_gguf = mimo2_read_gguf,
+    .layer = mimo2_layer,
+};
+
 MIXTURE(phimoe, clef__mixtral_weights, .read_gguf = phimoe_read_gguf, .layer_norms = 1)
 MIXTURE(llama4, llama4_weights, .read_gguf = llama4_read_gguf, .gguf_pairing = CLEF_ROPE_INTERLEAVED,
         .joins = llama4_joins)

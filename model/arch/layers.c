@@ -458,8 +458,7 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
                         : clef__role_weight_shaped(b, CLEF_W_OUT, "weight",
                                                    clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     clef_value *bias = logits_bias(b);
-    const float own = (hp->logit_scale != 0 ? hp->logit_scale : 1) *
-                      clef__folder_scale(b, hp->tied_embeddings ? CLEF_W_EMBED : CLEF_W_OUT, 0),
+    const float own = (hp->logit_scale != 0 ? hp->logit_scale : 1) * clef__folder_scale(b, CLEF_W_OUT, 0),
                 alpha = own * stored_scale(b, CLEF_W_OUT);
     if (b->labels && hp->logit_softcap == 0)
         return token_losses(b, x, w, bias, own);

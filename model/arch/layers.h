@@ -30,6 +30,9 @@ clef_value *clef__layer_state(clef_builder *b, clef__state_role role, clef_dtype
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);
+/** Gemma 4's per-layer embedding [B, T, layers, p] of each token: a row of a table, and a projection of its
+ *  embedding x. */
+clef_value *clef__per_layer_embed(clef_builder *b, clef_value *x);
 /** x W^T (+ bias, when the file has one): x [B, T, in] -> [B, T, n_out]. */
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out);
 /** The family's norm with the role's weight (and bias) and the model's epsilon: a layer norm if the family

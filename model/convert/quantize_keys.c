@@ -185,6 +185,10 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
         put_float(k, "attention.temperature_scale", (double)hp->attention_beta);
     if (strcmp(hp->arch, "mpt") == 0) /* llama.cpp has it for no other family that clef writes */
         put_float(k, "attention.max_alibi_bias", 8);
+    if (hp->value_scale > 0)
+        put_float(k, "attention.value_scale", (double)hp->value_scale);
+    if (hp->block_scales[0] > 0)
+        put_float(k, "residual_scale", (double)hp->block_scales[0]);
     if (hp->clip_qkv > 0)
         put_float(k, "attention.clamp_kqv", (double)hp->clip_qkv);
 }
@@ -291,6 +295,18 @@ static void put_sections(clef_gguf_writer *w, const clef_model *m)
         clef__gguf_add_i32(w, is_listed ? (int32_t)json_integer_value(json_array_get(list, i)) : qwen35[i]);
 }
 
+/* Gemma 3n's streams, and how many gates its layers drop. */
+static void put_altup(arch_keys *k, const clef_hparams *hp)
+{
+    if (hp->n_altup == 0)
+        return;
+    put_int(k, "altup.num_inputs", hp->n_altup);
+    put_int(k, "altup.active_idx", hp->altup_active);
+    clef__gguf_put_array(k->w, key_of(k, "activation_sparsity_scale"), CLEF_GGUF_F32, (uint64_t)hp->n_layers);
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        clef__gguf_add_f32(k->w, hp->sparse_layers[i / 32] >> (i % 32) & 1 ? hp->sparsity : -INFINITY);
+}
+
 static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
                                const char *file, clef_error *err)
 {
@@ -300,6 +316,8 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     if (clef__quantize_cuts_positions(arch, hp))
         written.position_offset = 0;
     leave_out_unused(&written);
+    if (arch->hf_scale && hp->tied_embeddings) /* the embedding has its own factor */
+        written.logit_scale = arch->hf_scale(hp, CLEF_W_OUT, 0, 0) / arch->hf_scale(hp, CLEF_W_EMBED, 0, 0);
     stated = written;
     const int is_granite = strncmp(k.arch, "granite", strlen("granite")) == 0;
     if (is_granite && hp->logit_scale > 0) /* its logit_scale divides */
@@ -317,6 +335,7 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
         (is_granite && hp->rope.dims == 0)) /* their switch for RoPE */
         clef__gguf_put_bool(w, key_of(&k, "rope.scaling.finetuned"), hp->rope.dims > 0);
     put_rope(&k, &written);
+    put_altup(&k, hp);
     put_router(&k, hp, arch);
     const int32_t n_dense = hp->n_experts > 0 ? n_dense_layers(plan, hp->n_layers) : 0;
     if (strcmp(k.arch, "llama4") == 0)

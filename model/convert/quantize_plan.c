@@ -97,7 +97,8 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
         return from;
     if (!clef__quantize_has_type(item))
         return CLEF_F32;
-    if (!ends_with(name, ".weight") || type->dtype == CLEF_N_DTYPES)
+    /* Matrices that the graph multiplies by as stacks, and small ones beside them. */
+    if (!ends_with(name, ".weight") || strstr(name, "altup_") || type->dtype == CLEF_N_DTYPES)
         return from;
     return clef__quantize_fitting(type->is_mix ? mixed_dtype(m, type, name) : type->dtype,
                                   item->to.dims[item->to.rank - 1]);

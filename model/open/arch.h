@@ -157,6 +157,7 @@ struct clef_arch {
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
     /* 1: a folder's joint q, k and v are in groups: for each head of k its heads of q, then k, then v */
     int32_t                 hf_grouped;
+    int32_t                 v_widths; /* 1: heads of v may have a width of their own */
     int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms */
     clef_qk_norms           qk_norms;
     /* the general.architecture of a converted folder, if its name has none in GGUF */

@@ -76,6 +76,7 @@ typedef struct clef_layer_ropes {
     double full_theta, sliding_theta;   /* of absent keys; 0: the parameters must have rope_theta */
     int32_t full_head_dim;              /* 0: head_dim */
     int32_t scale_both;                 /* 1: rope_scaling is for both types; 0: for full layers */
+    double  partial;                    /* of an absent partial_rotary_factor; 0: whole heads are rotated */
     int32_t needs_both;                 /* 1: the file must have parameters for both types */
 } clef_layer_ropes;
 /** Fills hp->rope and hp->rope_sliding. */

@@ -361,8 +361,9 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     }
     const int32_t value_length =
         clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    const clef_arch *arch = clef__arch_find(hp->arch, 1);
     if (value_length != hp->head_dim &&
-        clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_ATTN_KV_B))
+        (arch->v_widths || clef__weight_in_gguf(&arch->weights, CLEF_W_ATTN_KV_B)))
         hp->v_head_dim = value_length;
     else if (k->status == CLEF_OK && value_length != hp->head_dim)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,

@@ -235,7 +235,7 @@ static void check_layer_ropes(clef_json_fields *f, const clef_layer_ropes *keys,
         clef__json_refuse(f, "rope_parameters: expected full_attention and sliding_attention");
     if (keys->needs_both && (!json_is_object(full) || !json_is_object(sliding)))
         clef__json_refuse(f, "rope_parameters: expected full_attention and sliding_attention");
-    if (clef__json_double(f, "partial_rotary_factor", 0, 1, 1) != 1)
+    if (keys->partial == 0 && clef__json_double(f, "partial_rotary_factor", 0, 1, 1) != 1)
         clef__json_refuse(f, "partial_rotary_factor other than 1 is not supported");
 }
 
@@ -243,8 +243,11 @@ void clef__json_layer_ropes(clef_json_fields *f, clef_hparams *hp, const clef_la
 {
     const json_t *parameters = clef__json_get(f, "rope_parameters"),
                  *scaling = clef__json_get(f, "rope_scaling");
-    const rope_defaults full = {.theta = read_theta(f, keys->full_key, keys->full_theta), .is_nested = 1},
+    const rope_defaults full = {.theta = read_theta(f, keys->full_key, keys->full_theta),
+                                .partial = keys->partial,
+                                .is_nested = 1},
                         sliding = {.theta = read_theta(f, keys->sliding_key, keys->sliding_theta),
+                                   .partial = keys->partial,
                                    .is_nested = 1};
     const int32_t head_dim = hp->head_dim;
     check_layer_ropes(f, keys, parameters);

@@ -15,7 +15,20 @@
 #include "runtime/os/os.h"
 
 enum { NAME_BYTES = 256, LARGE_BYTES = 2 << 20 };
-static const char experts[] = ".experts.";
+
+/* What is before the number of a part of a stack. */
+static const char *const stacks[] = {".experts.", ".altup_projections.", ".altup_unembed_projections."};
+
+/* Where the number of the part is in its name; NULL: it is not one of a stack. */
+static const char *part_number(const char *name)
+{
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
+        const char *at = strstr(name, stacks[i]);
+        if (at)
+            return at + strlen(stacks[i]);
+    }
+    return NULL;
+}
 
 /* A joined tensor: by a rule of one or two parts, or (rule NULL) of several parts, one after the other. */
 struct clef_joined {
@@ -295,18 +308,18 @@ static const clef_tensor_info *find_stored(const clef_model *m, const char *name
     return clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
 }
 
-/* Part i of a stack whose first part is `first`: the same name with another number after ".experts.". */
+/* Part i of a stack whose first part is `first`: the same name with another number. */
 static const clef_tensor_info *part_of(const clef_model *m, const char *first, size_t i)
 {
     char name[NAME_BYTES];
-    const char *at = strstr(first, experts) + strlen(experts);
+    const char *at = part_number(first);
     const int n = snprintf(name, sizeof name, "%.*s%zu%s", (int)(at - first), first, i, at + 1);
     return n > 0 && (size_t)n < sizeof name ? find_stored(m, name) : NULL;
 }
 
 static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_error *err)
 {
-    const char *at = strstr(first->name, experts) + strlen(experts);
+    const char *at = part_number(first->name);
     clef_joined j = {.rule = NULL};
     clef_tensor_info info = {.dtype = first->dtype, .rank = first->rank + 1};
     if (first->rank >= CLEF_MAX_DIMS)
@@ -388,8 +401,8 @@ clef_status clef__joined_find(clef_model *m, clef_error *err)
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &m->tensors[i];
-        const char *at = strstr(t->name, experts);
-        if (at && !m->is_gguf && strncmp(at + strlen(experts), "0.", 2) == 0)
+        const char *at = m->is_gguf ? NULL : part_number(t->name);
+        if (at && strncmp(at, "0.", 2) == 0)
             status = add_stack(m, t, err);
         for (const clef_join_rule *r = arch->joins; r && r->join && status == CLEF_OK; r++)
             if (ends_with(t->name, r->of))

@@ -96,8 +96,6 @@ static void read_scales(clef_json_fields *f, clef_hparams *hp)
         by[i] = keys[i] ? (float)clef__json_double(f, keys[i], least, most, 1) : 1;
     read_list(f, "mlp_multipliers", 2, by + GATE);
     read_list(f, "ssm_multipliers", N_PARTS, by + PARTS);
-    if (hp->tied_embeddings) /* the output matrix is the embedding, with its factor */
-        hp->logit_scale = by[HEAD] / by[EMBED];
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -78,6 +78,9 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "gemma2": ("Gemma2", dict(GROUPED, head_dim=8, sliding_window=8)),
     "gemma3": ("Gemma3Text", dict(GROUPED, head_dim=8, sliding_window=8, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "sliding_attention"])),
+    "gemma3n": ("Gemma3nText", dict(GROUPED, head_dim=8, sliding_window=8, num_hidden_layers=4, layer_types=[
+        "sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2, vocab_size_per_layer_input=V, hidden_size_per_layer_input=8,
+        laurel_rank=4, altup_num_inputs=3, activation_sparsity_pattern=[0.8, 0.8, 0.0, 0.0])),
     "gemma4": ("Gemma4Text", dict(GROUPED, head_dim=8, global_head_dim=16, sliding_window=8, num_hidden_layers=3, layer_types=[
         "sliding_attention", "full_attention", "full_attention"], vocab_size_per_layer_input=V, hidden_size_per_layer_input=8,
         num_kv_shared_layers=0, enable_moe_block=False)),
@@ -98,6 +101,12 @@ FAMILIES = {  # the class's name, and what its configuration is made of
     "phimoe": ("Phimoe", dict(GROUPED, num_local_experts=4, pad_token_id=0)),
     "llama4": ("Llama4Text", dict(GROUPED, head_dim=8, num_local_experts=4, intermediate_size_mlp=40, num_hidden_layers=4,
                                   interleave_moe_layer_step=2, attention_chunk_size=8, floor_scale=8)),
+    "mimo_v2_flash": ("MiMoV2Flash", dict(GROUPED, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=12,
+                                          v_head_dim=8, num_hidden_layers=3, sliding_window=8,
+                                          layer_types=["full_attention", "sliding_attention", "full_attention"])),
+    "minimax": ("MiniMax", dict(GROUPED, num_hidden_layers=3, head_dim=8, block_size=8, num_local_experts=4, mlp_alpha_factor=1.2,
+                                layer_types=["linear_attention", "full_attention", "linear_attention"], linear_attn_alpha_factor=1.3)),
+    "diffllama": ("DiffLlama", dict(GROUPED)),
     "bamba": ("Bamba", dict(GROUPED, **MAMBA, attn_layer_indices=[1])),
     "nemotron_h": ("NemotronH", dict(GROUPED, head_dim=8, mamba_num_heads=8, mamba_head_dim=8, n_groups=2, ssm_state_size=8,
                                      chunk_size=16, n_routed_experts=4, moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,

@@ -133,6 +133,10 @@ FAMILIES = {
     "gemma": ("GemmaForCausalLM", sizes(head_dim=24), "sp"),
     "gemma2": ("Gemma2ForCausalLM", sizes(head_dim=24, query_pre_attn_scalar=24, sliding_window=16, num_hidden_layers=4), "sp"),
     "gemma3": ("Gemma3ForCausalLM", sizes(head_dim=32, query_pre_attn_scalar=32, sliding_window=16, num_hidden_layers=7), "sp"),
+    "gemma3n": ("Gemma3nForCausalLM", sizes(
+        head_dim=16, sliding_window=16, num_hidden_layers=4, layer_types=["sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2,
+        vocab_size_per_layer_input=V, hidden_size_per_layer_input=16, laurel_rank=64, altup_num_inputs=4,
+        activation_sparsity_pattern=[0.95, 0.95, 0.0, 0.0]), "sp"),
     "gemma4": ("Gemma4ForCausalLM", sizes(
         head_dim=16, global_head_dim=32, sliding_window=16, num_hidden_layers=6, vocab_size_per_layer_input=V,
         hidden_size_per_layer_input=16, num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 3), "bytes"),
