@@ -23,6 +23,13 @@ typedef struct clef_lora_set clef_lora_set;
  *  CLEF_E_UNSUPPORTED (an unknown architecture or dtype; the text lists the known ones), CLEF_E_NOT_FOUND (a
  *  weight is missing), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
+/** Opens what can be listed of a file or folder, whether clef runs it or not: clef_model_metadata() and
+ *  clef_model_tensor(). Nothing else may be asked of the model; it has no hyperparameters but `arch`.
+ *
+ *  near  NULL, or gets a line about the family that has the most of its tensors; "" if none has any.
+ *
+ *  CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_model_look(const char *path, clef_model **out, char near[512], clef_error *err);
 /** Opens the hyperparameters alone, to plan with models that are not here: a config.json, or a folder with
  *  one. The model has no weights and no tokenizer. Its graphs can be written, counted and cut for ranks. They
  *  have matrices of `dtype` (of F16 where its blocks do not fit), and vectors of F32. CLEF_E_IO,

@@ -233,6 +233,8 @@ int clef__class_has(const json_t *config, clef_role role, const char *suffix);
 
 /** The architecture with a model_type (is_gguf 0) or a general.architecture (1), NULL if there is none. */
 const clef_arch *clef__arch_find(const char *name, int is_gguf);
+/** Architecture i, NULL beyond the last. */
+const clef_arch *clef__arch_at(int32_t i);
 /** The row of its names that has `name`. */
 const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf);
 

@@ -34,6 +34,11 @@ const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name,
     return NULL;
 }
 
+const clef_arch *clef__arch_at(int32_t i)
+{
+    return i >= 0 && (size_t)i < sizeof archs / sizeof *archs ? archs[i] : NULL;
+}
+
 const clef_arch *clef__arch_find(const char *name, int is_gguf)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)

@@ -69,6 +69,17 @@ static clef_status open_generation(clef_model *m, clef_error *err)
     return status;
 }
 
+static clef_status take_tensors(clef_model *m, clef_error *err)
+{
+    const size_t n = (size_t)m->gguf.n_tensors;
+    m->tensors = calloc(n, sizeof *m->tensors);
+    if (!m->tensors)
+        return no_memory(m->path, err);
+    memcpy(m->tensors, m->gguf.tensors, n * sizeof *m->tensors);
+    m->n_tensors = (int32_t)n;
+    return CLEF_OK;
+}
+
 static clef_status open_gguf(clef_model *m, clef_error *err)
 {
     m->is_gguf = 1;
@@ -87,13 +98,7 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
         status = clef__classifier_of_gguf(m, err);
     if (status != CLEF_OK)
         return status;
-    const size_t n = (size_t)m->gguf.n_tensors;
-    m->tensors = calloc(n, sizeof *m->tensors);
-    if (!m->tensors)
-        return no_memory(m->path, err);
-    memcpy(m->tensors, m->gguf.tensors, n * sizeof *m->tensors);
-    m->n_tensors = (int32_t)n;
-    return CLEF_OK;
+    return take_tensors(m, err);
 }
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
@@ -383,7 +388,9 @@ static clef_status open_model(clef_model *m, clef_error *err)
     return status == CLEF_OK ? clef__check_unread_tensors(m, err) : status;
 }
 
-clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
+/* Makes a model, which `how` fills. */
+static clef_status open_by(const char *path, clef_status (*how)(clef_model *m, clef_error *err),
+                           clef_model **out, clef_error *err)
 {
     if (!out)
         return clef__fail(err, CLEF_E_ARG, "clef_model_open: out is NULL");
@@ -399,12 +406,66 @@ clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
         return no_memory(path, err);
     }
     memcpy(m->path, path, n + 1);
-    const clef_status status = open_model(m, err);
+    const clef_status status = how(m, err);
     if (status == CLEF_OK)
         *out = m;
     else
         clef_model_close(m);
     return status;
+}
+
+/* A folder's config.json as it is, and all tensors. */
+static clef_status look_at_folder(clef_model *m, clef_error *err)
+{
+    char *config = join_path(m->path, "config.json");
+    clef_status status = config ? CLEF_OK : no_memory(m->path, err);
+    if (!status && clef__os_is_file(config))
+        status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
+    const char *type = json_string_value(json_object_get(m->config, "model_type"));
+    clef__config_text(type ? type : "", m->hparams.arch, sizeof m->hparams.arch);
+    free(config);
+    return status ? status : open_weights(m, err);
+}
+
+static clef_status look_at_gguf(clef_model *m, clef_error *err)
+{
+    m->is_gguf = 1;
+    const clef_status status = clef__gguf_open(m->path, &m->gguf, err);
+    if (status || m->gguf.n_tensors > INT32_MAX)
+        return status ? status : clef__fail(err, CLEF_E_LIMIT, "%s: has too many tensors", m->path);
+    const clef_gguf_entry *e = clef__gguf_find(&m->gguf, "general.architecture");
+    if (e && e->type == CLEF_GGUF_STRING && e->n == 1)
+        snprintf(m->hparams.arch, sizeof m->hparams.arch, "%.*s",
+                 (int)(e->strings[0].n_bytes < 30 ? e->strings[0].n_bytes : 30), e->strings[0].text);
+    return take_tensors(m, err);
+}
+
+static clef_status look(clef_model *m, clef_error *err)
+{
+    const clef_tensor_info *twice = NULL;
+    set_name_from_path(m);
+    const clef_status status = clef__os_is_dir(m->path) ? look_at_folder(m, err) : look_at_gguf(m, err);
+    if (status)
+        return status;
+    m->by_name = clef__tensor_index(m->tensors, (size_t)m->n_tensors, &twice);
+    if (m->by_name && !m->is_gguf)
+        clef__find_text_prefix(m);
+    return m->by_name ? CLEF_OK : no_memory(m->path, err);
+}
+
+clef_status clef_model_look(const char *path, clef_model **out, char near[512], clef_error *err)
+{
+    const clef_status status = open_by(path, look, out, err);
+    if (near)
+        near[0] = 0;
+    if (!status && near)
+        clef__nearest_arch(*out, near, 512);
+    return status;
+}
+
+clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
+{
+    return open_by(path, open_model, out, err);
 }
 
 void clef_model_close(clef_model *model)

@@ -119,4 +119,7 @@ int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);
 /** CLEF_E_UNSUPPORTED if ids [n] have that of clef_model_padding(). */
 clef_status clef__check_padding(const clef_model *model, const int32_t *ids, int32_t n, clef_error *err);
 
+/** Writes a line about the family that has the most of the model's tensors. 0: none has any. */
+int clef__nearest_arch(const clef_model *m, char *out, size_t capacity);
+
 #endif

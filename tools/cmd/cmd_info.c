@@ -148,20 +148,12 @@ static void print_json_rule(void *user, const char *name, double x, const char *
         cli_json_member_number(stdout, user, name, x);
 }
 
-static void print_text(clef_model *model)
+/* The metadata and the tensors. */
+static void print_contents(const clef_model *model)
 {
-    const clef_tokenizer *tok = clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
-    const clef_hparams *h = clef_model_hparams(model);
-    row rows[MAX_ROWS];
-    const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
+    const int32_t n = clef_model_n_tensors(model);
     uint64_t n_params = 0, n_bytes = 0;
-    int n_rules = 0;
     char dims[96], size[24];
-    printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
-    for (int32_t i = 0; i < n_rows; i++)
-        printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
-    print_ends_text(h, tok);
-    each_of_generation(model, print_rule, &n_rules);
     puts("\nmetadata");
     clef_model_metadata(model, print_entry, NULL);
     puts("\ntensors");
@@ -173,6 +165,21 @@ static void print_text(clef_model *model)
                cli_dims_text(t.rank, t.dims, dims), cli_bytes_text(t.n_bytes, size));
     }
     printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, cli_bytes_text(n_bytes, size));
+}
+
+static void print_text(clef_model *model)
+{
+    const clef_tokenizer *tok = clef_model_tokenizer(model, NULL); /* it names the end tokens, too */
+    const clef_hparams *h = clef_model_hparams(model);
+    row rows[MAX_ROWS];
+    const int32_t n_rows = hparam_rows(h, rows);
+    int n_rules = 0;
+    printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
+    for (int32_t i = 0; i < n_rows; i++)
+        printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
+    print_ends_text(h, tok);
+    each_of_generation(model, print_rule, &n_rules);
+    print_contents(model);
 }
 
 static void print_json(clef_model *model)
@@ -271,6 +278,24 @@ static int describe_vocabulary(const char *path, int32_t as_json)
     return CLI_OK;
 }
 
+/* ---- models that clef does not run */
+
+/* Shows what can be listed. err: why clef_model_open() failed. */
+static int describe_other(const char *path, int32_t as_json, const clef_error *err)
+{
+    clef_model *model = NULL;
+    char near[512];
+    if (as_json || clef_model_look(path, &model, near, NULL) != CLEF_OK)
+        return cli_report(err);
+    printf("%s\n  arch %s\n", clef_model_path(model), clef_model_hparams(model)->arch);
+    print_contents(model);
+    clef_model_close(model);
+    const int rc = cli_report(err);
+    if (near[0])
+        cli_say_notice(NULL, near);
+    return rc;
+}
+
 static int info_run(const void *options, int32_t n_args, char **args)
 {
     const info_options *o = options;
@@ -282,7 +307,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
     if (is_vocabulary(path))
         return describe_vocabulary(path, o->json);
     if (clef_model_open(path, &model, &err) != CLEF_OK)
-        return cli_report(&err);
+        return describe_other(path, o->json, &err);
     if (o->json)
         print_json(model);
     else

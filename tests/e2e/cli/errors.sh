@@ -30,6 +30,18 @@ cp "$demo"/*.json "$demo/merges.txt" "$demo/model.safetensors" "$tmp/longer/"
 sed -i 's/"n_positions": *[0-9]*/"n_positions": 4096/' "$tmp/longer/config.json"
 refused "positions that the file has no rows for" 1 "wpe.weight 256 4096" "$CLEF" graph "$tmp/longer"
 
+# A model of a family that clef does not have: what is in it, and which family is near.
+mkdir "$tmp/other"
+cp "$demo"/*.json "$demo/merges.txt" "$demo/model.safetensors" "$tmp/other/"
+sed -i 's/"model_type": *"gpt2"/"model_type": "zzz"/' "$tmp/other/config.json"
+if "$CLEF" info "$tmp/other" >"$tmp/shown" 2>"$tmp/err"; then fail "info of an unknown family succeeds"; fi
+for line in "arch zzz" "n_positions = " "h.0.attn.c_attn.weight" " tensors, "; do
+  grep -q "$line" "$tmp/shown" || fail "info of an unknown family shows no '$line'"
+done
+for line in "architecture zzz is not supported" "the nearest family is gpt2"; do
+  grep -q "$line" "$tmp/err" || fail "info of an unknown family does not say '$line'"
+done
+
 many=$(seq -s ' ' 1 400)
 refused "a prompt longer than the context" 1 "prompt context 256" "$CLEF" run -p "$many" -n 4
 refused "a prompt longer than -c" 1 "prompt context 8" "$CLEF" run -c 8 -p "$many" -n 4
