@@ -72,8 +72,7 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     *what = CLEF__NO_ROOM;
     if (slot == NO_SLOT)
         return CLEF_OK;
-    int32_t n_cached =
-        b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
+    int32_t n_cached = b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
     const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
     if (should_share(b, s, n_cached)) {
         *what = CLEF__WAITS_FOR_PREFIX;
