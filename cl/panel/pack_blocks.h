@@ -19,7 +19,11 @@ typedef struct stored_rows {
 
 static inline ushort row_half(const stored_rows *s, uint at)
 {
+#  if STORED_BYTES % 2 == 0
     return s->is_there ? *(global const ushort *)(s->at + at) : (ushort)0;
+#  else
+    return s->is_there ? as_ushort(vload2(0, s->at + at)) : (ushort)0;
+#  endif
 }
 
 static inline uint word_at(const stored_rows *s, uint at)
@@ -50,9 +54,9 @@ static inline void put_halves(global uchar *to, const stored_rows *s, uint at)
     ((global ushort *)to)[s->row] = row_half(s, at);
 }
 
-static inline void put_bytes(global uchar *to, const stored_rows *s)
+static inline void put_bytes(global uchar *to, const stored_rows *s, uint at)
 {
-    to[s->row] = s->is_there ? *s->at : (uchar)0;
+    to[s->row] = s->is_there ? s->at[at] : (uchar)0;
 }
 
 #else
@@ -127,10 +131,10 @@ static inline void put_halves(global uchar *to, const stored_rows *s, uint at)
         ((global ushort *)to)[r] = row_half(s, r, at);
 }
 
-static inline void put_bytes(global uchar *to, const stored_rows *s)
+static inline void put_bytes(global uchar *to, const stored_rows *s, uint at)
 {
     for (uint r = 0; r < PANEL_ROWS; r++)
-        to[r] = r < s->n ? s->at[r * s->row_bytes] : (uchar)0;
+        to[r] = r < s->n ? s->at[r * s->row_bytes + at] : (uchar)0;
 }
 
 #endif
@@ -248,7 +252,17 @@ static inline void pack_scales(global uchar *out, const stored_rows *s)
 #elif CODE_SCALES == SCALES_E4M3
     put_words(out, s, word_at(s, 0));
 #elif CODE_SCALES == SCALES_E8M0
-    put_bytes(out, s);
+    put_bytes(out, s, 0);
+#elif CODE_SCALES == SCALES_ZERO
+    put_halves(out, s, 0);
+    put_bytes(out + 32, s, 2);
+#elif CODE_SCALES == SCALES_AFFINE
+    put_halves(out, s, 0);
+    put_halves(out + 32, s, 2);
+    put_bytes(out + 64, s, 4);
+#elif CODE_SCALES == SCALES_ZERO_8
+    put_words(out, s, word_at(s, 0));
+    put_bytes(out + 64, s, 4);
 #else
     put_halves(out, s, 0);
     if (HAS_MINIMA)

@@ -4,7 +4,7 @@
  *
  * A panel of a block format begins with the codes. For each (tile, 32 columns) there are vectors of 16 words
  * of 4 bytes; word r belongs to row r. q[i] is the code of column i of the 32:
- *   q8_0           8 vectors: byte j of vector g is q[4 g + j] + 128
+ *   q8_0 i8_*      8 vectors: byte j of vector g is q[4 g + j] + 128
  *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j], the
  *                  high nibble those of q[16 + 4 g + j]
  *   q5_*           1 more: bit 8 j + g is bit 4 of q[4 g + j]
@@ -18,6 +18,9 @@
  *   mxfp4                   byte e
  *   q4_k q5_k               words 0, 1, 2 of the 12 bytes of 6-bit scales and minima, half d, half dmin
  *   q6_k                    words 0 .. 3 of the 16 scales, half d
+ *   i4_*                    half of d's upper bits, byte
+ *   a4_*                    halves of d's and m's upper bits, byte
+ *   i8_*                    word d, byte
  *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d
  *
  * The x86 instructions multiply unsigned bytes of w by signed bytes of x, hence the + 128.

@@ -139,6 +139,12 @@ static inline float16 e4m3_halves(uint16 u)
 }
 #endif
 
+/* short_float() of 16 rows: their upper halves at p, and three more bits of each. */
+static inline float16 short_floats(global const uchar *p, uint16 more)
+{
+    return as_float16(convert_uint16(vload16(0, (global const ushort *)p)) << 16u | (more & 7u) << 13u);
+}
+
 /* Reads the scales of block b of the step. The weight of a column is (code - OFFSET) scale, plus `more` with
  * HAS_MINIMA. With HALF_SCALES, scale[i / 16] belongs to column i; otherwise scale[0] belongs to all
  * columns. */
@@ -170,6 +176,17 @@ static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], fl
     const uint16 both = words(from, 0) >> b * 16;
     scale[0] = e4m3_halves(both & 255u);
     scale[1] = e4m3_halves(both >> 8u & 255u);
+#elif CODE_SCALES == SCALES_ZERO
+    const uint16 both = convert_uint16(vload16(0, from + 32));
+    scale[0] = short_floats(from, both >> 5u);
+    *more = scale[0] * -convert_float16(both & 31u);
+#elif CODE_SCALES == SCALES_AFFINE
+    const uint16 both = convert_uint16(vload16(0, from + 64));
+    scale[0] = short_floats(from, both);
+    *more = short_floats(from + 32, both >> 3u);
+#elif CODE_SCALES == SCALES_ZERO_8
+    scale[0] = as_float16(words(from, 0));
+    *more = scale[0] * ((float)OFFSET - convert_float16(vload16(0, from + 64)));
 #elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint16 e = convert_uint16(vload16(0, from));
     scale[0] = as_float16(select((e - 1) << 23u, (uint16)0x00200000 << e, e < 2));

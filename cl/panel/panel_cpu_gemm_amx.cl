@@ -74,7 +74,7 @@ INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a,
 #  pragma unroll
             for (uint h = 0; h < 2; h++) {
                 const float16 s = scale[HALF_SCALES ? h : 0], steps[3] = {s, s * 0x1p-8f, s * 0x1p-16f};
-                const float16 least = HAS_MINIMA ? more : s * -(float)OFFSET;
+                const float16 least = s * -(float)OFFSET + (HAS_MINIMA ? more : (float16)0);
 #  pragma unroll
                 for (uint c = 16 * h; c < 16 * h + 16; c += 2)
                     put_pair(to, c, column_of(v, c, steps, least), column_of(v, c + 1, steps, least));

@@ -105,6 +105,12 @@ static inline float lane_half(const lane_ptrs *p, global const uchar *from)
     return vload_half(p->row, (global const half *)from);
 }
 
+/* short_float() of the row, whose upper half is among those at `from`. */
+static inline float lane_short(const lane_ptrs *p, global const uchar *from, uint more)
+{
+    return as_float((uint)((global const ushort *)from)[p->row] << 16 | (more & 7u) << 13);
+}
+
 /* Reads the scale and base of block b: .x for its first 16 columns, .y for the others. Both are equal without
  * HALF_SCALES. */
 static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
@@ -134,6 +140,17 @@ static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2
     *scale = (float2)(e4m3_half(both & 255u), e4m3_half(both >> 8 & 255u));
     *base = 0;
     return;
+#elif CODE_SCALES == SCALES_ZERO
+    const uint zero = from[32 + p->row];
+    s = lane_short(p, from, zero >> 5);
+    m = s * -(float)(zero & 31u);
+#elif CODE_SCALES == SCALES_AFFINE
+    const uint both = from[64 + p->row];
+    s = lane_short(p, from, both);
+    m = lane_short(p, from + 32, both >> 3);
+#elif CODE_SCALES == SCALES_ZERO_8
+    s = as_float(lane_word(p, from, 0));
+    m = s * ((float)OFFSET - (float)from[64 + p->row]);
 #elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint e = from[p->row];
     s = as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);

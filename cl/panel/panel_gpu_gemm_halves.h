@@ -14,7 +14,7 @@ typedef struct step_data {
 
 /* Codes with an offset or minima are unsigned. Their middle is subtracted, so that sums in halves stay
  * small. */
-enum { PAIRS = TOKENS / 2, MIDDLE = HAS_BASE ? (MOST + 1) / 2 : 0 };
+enum { PAIRS = TOKENS / 2, MIDDLE = HAS_BASE && CODE_VECTORS < 8 ? (MOST + 1) / 2 : 0 };
 
 static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
                              global const uchar *x, uint tile, uint token, uint b, uint item)

@@ -125,6 +125,12 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     switch (dtype) {
     case CLEF_Q8_0:
         return raw[2 + i] ^ 0x80u;
+    case CLEF_I8_32:
+    case CLEF_I8_64:
+        return raw[5 + i] ^ 0x80u;
+    case CLEF_I4_64:
+    case CLEF_A4_64:
+        return nibble_of(end - 32 + i / 32 * 16, i % 32);
     case CLEF_Q5_0:
     case CLEF_Q5_1:
         return nibble_of(end - 16, i) | ((unsigned)end[-20 + i / 8] >> i % 8 & 1u) << 4;
@@ -155,7 +161,10 @@ enum { MAX_MOVES = 4 };
 static const scale_move *scale_moves(clef_dtype dtype)
 {
     static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}},
-                            byte[MAX_MOVES] = {{0, 0, 1, 1}}, word[MAX_MOVES] = {{0, 0, 4, 4}};
+                            byte[MAX_MOVES] = {{0, 0, 1, 1}}, word[MAX_MOVES] = {{0, 0, 4, 4}},
+                            zero[MAX_MOVES] = {{0, 0, 2, 2}, {2, 32, 1, 1}},
+                            affine[MAX_MOVES] = {{0, 0, 4, 2}, {4, 64, 1, 1}},
+                            zero_8[MAX_MOVES] = {{0, 0, 4, 4}, {4, 64, 1, 1}};
     static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}},
                             q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
     static const scale_move iq4_xs[MAX_MOVES] = {{4, 0, 4, 4}, {2, 64, 2, 2}, {0, 96, 2, 2}};
@@ -167,6 +176,15 @@ static const scale_move *scale_moves(clef_dtype dtype)
         return byte;
     case CLEF_NVFP4:
         return word;
+    case CLEF_I4_32:
+    case CLEF_I4_64:
+        return zero;
+    case CLEF_A4_32:
+    case CLEF_A4_64:
+        return affine;
+    case CLEF_I8_32:
+    case CLEF_I8_64:
+        return zero_8;
     case CLEF_Q4_K:
     case CLEF_Q5_K:
         return k;
@@ -192,7 +210,7 @@ static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first,
     for (int64_t i = 0; i < 32; i++) {
         const unsigned code = stored_code(dtype, raw, first + i);
         const int64_t byte = r * 4 + i % 4;
-        if (dtype == CLEF_Q8_0) {
+        if (dtype == CLEF_Q8_0 || dtype == CLEF_I8_32 || dtype == CLEF_I8_64) {
             add_bits(&to[i / 4 * 64 + byte], code);
             continue;
         }

@@ -568,18 +568,24 @@ static clef_mapping mapping_of(const clef_model *m, const char *p)
 
 /* A page fault also maps the pages around it in the page cache (Linux: 64 KiB). So the ends of neighbouring
  * tensors are released too. */
-void clef_model_release(void *model, const char *name)
+void clef__forget_data(const clef_model *m, const clef_tensor_info *t)
 {
     enum { AROUND = 128 << 10 };
-    const clef_tensor_info *t = clef__model_find(model, name);
-    clef__packed *packed = t ? clef__packed_of(model, t) : NULL;
-    if (packed)
-        clef__packed_done(model, packed);
-    const clef_mapping file = t ? mapping_of(model, t->data) : (clef_mapping){0};
+    const clef_mapping file = mapping_of(m, t->data);
     if (!file.data)
         return;
     const size_t at = (size_t)((uintptr_t)t->data - (uintptr_t)file.data), end = at + (size_t)t->n_bytes;
     const size_t from = at > AROUND ? at - AROUND : 0,
                  to = file.n_bytes - end > AROUND ? end + AROUND : file.n_bytes;
     clef__os_forget((const char *)file.data + from, to - from);
+}
+
+void clef_model_release(void *model, const char *name)
+{
+    const clef_tensor_info *t = clef__model_find(model, name);
+    clef__packed *packed = t ? clef__packed_of(model, t) : NULL;
+    if (packed)
+        clef__packed_done(model, packed);
+    else if (t)
+        clef__forget_data(model, t);
 }

@@ -113,6 +113,9 @@ clef_status clef__check_unread_tensors(const clef_model *model, clef_error *err)
  *  lacks  "has no config.json" */
 clef_status clef__no_weights(const char *folder, const char *lacks, clef_error *err);
 
+/** Gives back the physical memory behind a stored tensor, which stays readable. */
+void clef__forget_data(const clef_model *model, const clef_tensor_info *t);
+
 /** 1 if both tensors have the same dtype and bytes. Reads the bytes. */
 int clef__tensors_equal(const clef_tensor_info *a, const clef_tensor_info *b);
 

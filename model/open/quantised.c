@@ -324,6 +324,7 @@ const void *clef__packed_data(clef_model *m, clef__packed *p)
     p->memory = n >= LARGE_BYTES ? clef__os_alloc_large(n) : malloc(n + 1);
     if (p->memory && !clef__packed_write(p, p->memory))
         free_data(p);
+    clef__forget_data(m, p->parts[CLEF__PACKED_CODES].info); /* the copy makes the file's pages unnecessary */
     return p->memory;
 }
 

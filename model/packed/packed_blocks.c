@@ -263,8 +263,10 @@ static void write_row(const clef__packed *p, int64_t row, const uint8_t *codes, 
     const int64_t n = clef_dtype_block_elems(p->dtype), bytes = clef_dtype_block_bytes(p->dtype);
     uint8_t block[MOST_BLOCK];
     for (int64_t k = 0; k < p->n_stored; k += n, to += bytes) {
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t column = p->order ? p->order[k + i] : k + i;
+        if (!p->order)
+            memcpy(block, codes + k, (size_t)n);
+        for (int64_t i = 0; p->order && i < n; i++) {
+            const int64_t column = p->order[k + i];
             block[i] = column < 0 ? 0 : codes[column];
         }
         if (p->kind == CLEF__PACKED_NVFP4)

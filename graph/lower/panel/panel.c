@@ -51,6 +51,13 @@ static double float_at(clef_dtype dtype, const double *bytes, int64_t at)
     return (double)x;
 }
 
+/* A float of its upper half and three more bits. */
+static double short_at(const double *bytes, int64_t at, unsigned more)
+{
+    const double word[4] = {0, (more & 7u) << 5, bytes[at], bytes[at + 1]};
+    return float_at(CLEF_F32, word, 0);
+}
+
 /* The code of row r and column i of 32, whose vectors begin at `bytes`. */
 static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_t i)
 {
@@ -122,6 +129,16 @@ static double value_of(clef_dtype dtype, unsigned code, const double *scales, in
         const unsigned s = byte_at(scales, r * 4 + i / 16), e = s >> 3 & 15u, m = s & 7u;
         return s == 0x7f ? 0 : q * (e ? ldexp(8 + m, (int)e - 11) : ldexp(m, -10));
     }
+    case SCALES_ZERO: {
+        const unsigned zero = byte_at(scales, 32 + r);
+        return short_at(scales, r * 2, zero >> 5) * (q - (double)(zero & 31u));
+    }
+    case SCALES_AFFINE: {
+        const unsigned both = byte_at(scales, 64 + r);
+        return short_at(scales, r * 2, both) * q + short_at(scales, 32 + r * 2, both >> 3);
+    }
+    case SCALES_ZERO_8:
+        return float_at(CLEF_F32, scales, r * 4) * (q + formats[dtype].offset - byte_at(scales, 64 + r));
     default: /* SCALES_E8M0 */
         return ldexp(q, (int)byte_at(scales, r) - 128);
     }
