@@ -62,9 +62,9 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(err, CLEF_E_ARG,
                           "%d tokens a step: expected 1 to %d, the context (clef: lower -b or raise -c)",
                           o->n_batch, o->n_context);
-    if ((o->pooling || o->classify) && (o->padding_mask || kind == CLEF_SEQ2SEQ))
+    if ((o->pooling || o->token_head || o->classify) && (o->padding_mask || kind == CLEF_SEQ2SEQ))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", path,
-                          o->pooling ? "embeddings" : "classes",
+                          o->classify ? "classes" : "embeddings",
                           o->padding_mask ? "padded texts" : "an encoder-decoder");
     if (o->part && kind != CLEF_SEQ2SEQ)
         return clef__fail(
@@ -75,8 +75,8 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(
             err, CLEF_E_UNSUPPORTED,
             "%s: an export with adapters: expected none (clef: merge them with `clef lora merge`)", path);
-    if (o->train && (o->for_export || o->sample || o->candidates || o->n_rows || o->pooling || o->classify ||
-                     o->no_head || o->loras || o->part))
+    if (o->train && (o->for_export || o->sample || o->candidates || o->n_rows || o->pooling ||
+                     o->token_head || o->classify || o->no_head || o->loras || o->part))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a graph for training ends with its loss alone", path);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
@@ -330,6 +330,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     clef_status s = check_opts(model, &o, err);
     if (!s && o.pooling) /* what is in files of its own is opened at its first use */
         s = clef__dense_open((clef_model *)(uintptr_t)model, err);
+    if (!s && o.token_head)
+        s = clef__token_head_open((clef_model *)(uintptr_t)model, o.token_head, err);
     if (s)
         return s;
     clef_graph *g = clef_graph_create();
@@ -341,11 +343,11 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .hp = &model->hparams,
                       .arch = arch,
                       .weights = &arch->weights,
-                      .no_head = o.no_head || o.pooling || o.classify,
+                      .no_head = o.no_head || o.pooling || o.token_head || o.classify,
                       .cached = arch->kind == CLEF_DECODER && !o.train,
                       .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
-                      .all_logits = o.all_logits || o.pooling || o.classify,
+                      .all_logits = o.all_logits || o.pooling || o.token_head || o.classify,
                       .for_export = o.for_export,
                       .layer = -1,
                       .max_B = o.n_sequences + o.n_snapshots,
@@ -367,6 +369,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
             add_loss(&b, result);
         else if (o.pooling)
             clef_output(g, "embedding", clef__embedded(&b, result, &o));
+        else if (o.token_head)
+            clef_output(g, "tokens", clef__token_vectors(&b, result, o.token_head));
         else if (o.classify)
             clef_output(g, "logits", clef__classified(&b, result));
         else

@@ -8,6 +8,7 @@
 
 #include "clef/model.h"
 #include "clef/plan.h"
+#include "clef/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,6 +76,30 @@ typedef struct clef_span {
  *  of all texts. Statuses of clef_tokenizer_encode() and clef_embed_ids(). */
 CLEF_API clef_status clef_embed_texts(clef_embedder *embedder, const clef_span *texts, int32_t n,
                                       int32_t truncate, float *out, int64_t *n_tokens, clef_error *err);
+
+/** The ids of a text as clef_embed_texts() takes it, with prompt and special tokens. Overwrites *out.
+ *  Statuses of clef_tokenizer_encode(). */
+CLEF_API clef_status clef_embed_encode(clef_embedder *embedder, clef_span text, int32_t truncate,
+                                       clef_encoded *out, clef_error *err);
+
+/** How much a token of the vocabulary counts in a text. */
+typedef struct clef_token_weight {
+    int32_t id;
+    float   weight;
+} clef_token_weight;
+
+/** bge-m3's lexical weights of a sequence of ids, with its special tokens: out [n] gets *n_out of them, each
+ *  id once with its largest weight, in the order of their first places; special tokens and weights of 0 are
+ *  left out. Runs the sequence alone. Statuses of clef_embed_ids(), and CLEF_E_NOT_FOUND: the model's folder
+ *  has no sparse_linear.safetensors. */
+CLEF_API clef_status clef_embed_sparse(clef_embedder *embedder, const int32_t *ids, int32_t n,
+                                       clef_token_weight *out, int32_t *n_out, clef_error *err);
+/** The length of the vectors of clef_embed_multi(). CLEF_E_NOT_FOUND: no colbert_linear.safetensors. */
+CLEF_API clef_status clef_embed_multi_dims(clef_embedder *embedder, int32_t *n_dims, clef_error *err);
+/** bge-m3's vectors of all tokens but the first: out [n - 1, n_dims], each of length 1. Statuses as of
+ *  clef_embed_sparse(). */
+CLEF_API clef_status clef_embed_multi(clef_embedder *embedder, const int32_t *ids, int32_t n, float *out,
+                                      clef_error *err);
 
 /** a b / (|a| |b|), computed in double; 0 if one of them is 0. */
 CLEF_API double clef_cosine(const float *a, const float *b, int32_t n);

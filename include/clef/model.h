@@ -263,6 +263,9 @@ typedef enum clef_part {
 /** How the hidden states [T, d] of a text become one embedding: the first row, the mean, or the last row. */
 typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_POOL_LAST } clef_pooling;
 
+/** What bge-m3 gives for each token: a weight, max(0, x w + b), or a vector of length 1, of x W^T + b. */
+typedef enum clef_token_head { CLEF_TOKENS_NONE, CLEF_TOKENS_SPARSE, CLEF_TOKENS_MULTI } clef_token_head;
+
 /** The most recent tokens that sampling in steps of rows looks back at. */
 #define CLEF_RECENT 64
 
@@ -297,6 +300,8 @@ typedef struct clef_build_opts {
                                  the dense layers that the model's files have behind the pooling */
     int32_t     n_dims;       /* of an embedding, the first n_dims numbers; 0: all */
     int32_t     normalize;    /* 1: embeddings are then divided by their Euclidean norm */
+    clef_token_head token_head; /* no logits, but an output tokens [B, T, 1] or [B, T, d], by sparse_linear or
+                                 colbert_linear of the folder */
     int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it
                                  labels tokens */
 

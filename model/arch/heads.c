@@ -46,6 +46,13 @@ clef_value *clef__embedded(clef_builder *b, clef_value *x, const clef_build_opts
     return o->normalize ? unit_rows(b, x, n) : x;
 }
 
+clef_value *clef__token_vectors(clef_builder *b, clef_value *x, clef_token_head head)
+{
+    const clef__dense *d = &b->model->token_heads[head - CLEF_TOKENS_SPARSE];
+    x = dense_layer(b, x, d);
+    return head == CLEF_TOKENS_SPARSE ? clef_relu(b->g, x) : unit_rows(b, x, d->n_out);
+}
+
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling)
 {
     clef_graph *g = b->g;

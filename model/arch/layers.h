@@ -183,6 +183,9 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling);
  *  of dimensions and norm. */
 clef_value *clef__embedded(clef_builder *b, clef_value *x, const clef_build_opts *o);
 
+/** What the model gives for each token of x, by its layer for that, which is open. */
+clef_value *clef__token_vectors(clef_builder *b, clef_value *x, clef_token_head head);
+
 /** The activation in the head of a ModernBERT: its folder's classifier_activation, or GELU. */
 clef_activation clef__classifier_activation(clef_builder *b);
 /** Logits of the file's classifier for hidden states x [B, T, d] without padding: [B, labels], or [B, T,

@@ -34,6 +34,8 @@ static clef_status set_activation(clef__dense *d, const char *name, size_t n, co
                       file, (int)(n < 80 ? n : 80), name);
 }
 
+static clef_status check_shapes(const clef_model *m, const clef__dense *d, clef_error *err);
+
 /* Fails unless the layer reads what the one before it gives, and its tensors have their shapes. */
 static clef_status check_layer(const clef_model *m, const clef__dense *d, clef_error *err)
 {
@@ -42,6 +44,11 @@ static clef_status check_layer(const clef_model *m, const clef__dense *d, clef_e
         return clef__fail(err, CLEF_E_SHAPE,
                           "%s: the layer %s reads %" PRId32 " numbers, it would get %" PRId32, m->path,
                           d->name, d->n_in, n_in);
+    return check_shapes(m, d, err);
+}
+
+static clef_status check_shapes(const clef_model *m, const clef__dense *d, clef_error *err)
+{
     if (d->weight.rank != 2 || d->weight.dims[0] != d->n_out || d->weight.dims[1] != d->n_in)
         return clef__fail(err, CLEF_E_SHAPE,
                           "%s: the weight %s.weight: expected [%" PRId32 ", %" PRId32 "], got another shape",
@@ -252,13 +259,77 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
     return status;
 }
 
+/* ---- layers for each token ------------------------------------------------------------------- */
+
+static clef_status no_head(const clef_model *m, const char *name, clef_error *err)
+{
+    char file[40];
+    snprintf(file, sizeof file, "%.30s.pt", name);
+    char *path = path_of(m, "", file);
+    const int is_there = path && clef__os_is_file(path);
+    free(path);
+    if (is_there)
+        return clef__fail(err, CLEF_E_NOT_FOUND,
+                          "%s: has %s, but no %s.safetensors: clef reads no pickles; torch.load() and "
+                          "safetensors.torch.save_file() make one of it",
+                          m->path, file, name);
+    return clef__fail(err, CLEF_E_NOT_FOUND,
+                      "%s: has no %s.safetensors: the model gives no such vectors, or is a GGUF file",
+                      m->path, name);
+}
+
+clef_status clef__token_head_open(clef_model *m, clef_token_head head, clef_error *err)
+{
+    static const char *const names[] = {"sparse_linear", "colbert_linear"};
+    clef__dense *d = &m->token_heads[head - CLEF_TOKENS_SPARSE];
+    char file[40];
+    if (d->n_out)
+        return CLEF_OK;
+    const char *name = names[head - CLEF_TOKENS_SPARSE];
+    snprintf(file, sizeof file, "%s.safetensors", name);
+    char *path = path_of(m, "", file);
+    if (!path)
+        return no_memory(m, err);
+    *d = (clef__dense){0};
+    snprintf(d->name, sizeof d->name, "%s", name);
+    clef_status status =
+        clef__os_is_file(path) ? clef__safetensors_open(path, &d->file, err) : no_head(m, name, err);
+    if (status == CLEF_OK)
+        status = take_tensor(d, path, "weight", "weight", d->names[0], &d->weight, err);
+    if (status == CLEF_OK)
+        status = take_tensor(d, path, "bias", "bias", d->names[1], &d->bias, err);
+    d->n_in = m->hparams.d_model;
+    d->n_out = status == CLEF_OK && d->weight.rank == 2 && d->weight.dims[0] <= 1 << 20
+                   ? (int32_t)d->weight.dims[0]
+                   : 0;
+    if (status == CLEF_OK && head == CLEF_TOKENS_SPARSE && d->n_out != 1)
+        status =
+            clef__fail(err, CLEF_E_SHAPE, "%s: expected a weight with 1 row, got %" PRId32, path, d->n_out);
+    if (status == CLEF_OK)
+        status = check_shapes(m, d, err);
+    if (status != CLEF_OK) {
+        clef__safetensors_close(&d->file);
+        *d = (clef__dense){0};
+    }
+    free(path);
+    return status;
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
-void clef__dense_close(clef_model *m)
+/* Of the layers behind the pooling. */
+static void close_layers(clef_model *m)
 {
     for (int32_t i = 0; i < m->n_dense; i++)
         clef__safetensors_close(&m->dense[i].file);
     m->n_dense = m->has_dense = 0;
+}
+
+void clef__dense_finish(clef_model *m)
+{
+    close_layers(m);
+    for (int i = 0; i < 2; i++)
+        clef__safetensors_close(&m->token_heads[i].file);
 }
 
 clef_status clef__dense_open(clef_model *m, clef_error *err)
@@ -269,14 +340,14 @@ clef_status clef__dense_open(clef_model *m, clef_error *err)
     if (status == CLEF_OK)
         m->has_dense = 1;
     else
-        clef__dense_close(m);
+        close_layers(m);
     return status;
 }
 
 const clef_tensor_info *clef__dense_find(const clef_model *m, const char *name)
 {
-    for (int32_t i = 0; i < m->n_dense; i++) {
-        const clef__dense *d = &m->dense[i];
+    for (int32_t i = 0; i < m->n_dense + 2; i++) {
+        const clef__dense *d = i < m->n_dense ? &m->dense[i] : &m->token_heads[i - m->n_dense];
         if (d->weight.name && strcmp(d->weight.name, name) == 0)
             return &d->weight;
         if (d->bias.name && strcmp(d->bias.name, name) == 0)

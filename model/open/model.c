@@ -473,7 +473,7 @@ void clef_model_close(clef_model *model)
     if (!model)
         return;
     clef_tokenizer_close(model->tokenizer);
-    clef__dense_close(model);
+    clef__dense_finish(model);
     clef__published_finish(model);
     clef__joined_finish(model);
     clef__packed_finish(model);

@@ -56,6 +56,7 @@ struct clef_model {
     clef_tokenizer          *tokenizer; /* opened at the first request */
     clef__dense dense[CLEF_MAX_DENSE]; /* once has_dense: clef__dense_open() */
     int32_t     n_dense, has_dense;
+    clef__dense token_heads[2];        /* by clef_token_head - 1; n_out 0: not open */
     char *weights_name; /* what clef__weights_name() gave last */
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
@@ -84,7 +85,10 @@ clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
 #define CLEF_KEY_DENSE "libclef.embedding.dense"
 /** Opens them, once. CLEF_E_FORMAT, CLEF_E_NOT_FOUND, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED, CLEF_E_LIMIT. */
 clef_status clef__dense_open(clef_model *m, clef_error *err);
-void        clef__dense_close(clef_model *m);
+void        clef__dense_finish(clef_model *m);
+/** Opens bge-m3's layer for each token, once: sparse_linear.safetensors or colbert_linear.safetensors.
+ *  CLEF_E_NOT_FOUND names what is there instead. */
+clef_status clef__token_head_open(clef_model *m, clef_token_head head, clef_error *err);
 /** Their tensor with that name, or NULL. */
 const clef_tensor_info *clef__dense_find(const clef_model *m, const char *name);
 /** 1 for the name of a folder inside the model's: the list of modules must not lead elsewhere. */

@@ -15,7 +15,7 @@ struct clef_embedder {
     clef_model *model;
     clef_embed_opts opts;
     clef_embedder_info info;
-    clef_sequence_plan plan;
+    clef_sequence_plan plan, tokens[2]; /* tokens: by clef_token_head - 1 */
 };
 
 /* Sets what the plan is made of; the first text decides its length. */
@@ -29,6 +29,11 @@ static void set_plan(clef_embedder *e, clef_device *dev)
         .n_batch = e->opts.n_batch,
         .max_tokens = e->info.max_tokens,
     };
+    for (int i = 0; i < 2; i++) {
+        e->tokens[i] = e->plan;
+        e->tokens[i].build = (clef_build_opts){.token_head = (clef_token_head)(CLEF_TOKENS_SPARSE + i)};
+        e->tokens[i].n_batch = 1;
+    }
 }
 
 clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts,
@@ -71,6 +76,8 @@ void clef_embedder_destroy(clef_embedder *e)
     if (!e)
         return;
     clef__sequence_plan_finish(&e->plan);
+    for (int i = 0; i < 2; i++)
+        clef__sequence_plan_finish(&e->tokens[i]);
     free(e);
 }
 
@@ -86,10 +93,92 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
     return clef__sequences_run(&e->plan, &s, "embedding", (size_t)e->info.n_dims, out, err);
 }
 
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* One sequence: out [n, width]. */
+static clef_status run_tokens(clef_embedder *e, clef_token_head head, const int32_t *ids, int32_t n,
+                              int32_t width, float *out, clef_error *err)
+{
+    clef_sequence_plan *plan = &e->tokens[head - CLEF_TOKENS_SPARSE];
+    const clef__sequences s = {.ids = &ids, .n_ids = &n, .n = 1};
+    return clef__sequences_run(plan, &s, "tokens", (size_t)n * (size_t)width, out, err);
+}
+
+static clef_status open_head(clef_embedder *e, clef_token_head head, int32_t n, clef_error *err)
+{
+    if (n < 1)
+        return clef__fail(err, CLEF_E_ARG, "a text without tokens");
+    return clef__token_head_open(e->model, head, err);
+}
+
+clef_status clef_embed_multi_dims(clef_embedder *e, int32_t *n_dims, clef_error *err)
+{
+    const clef_status status = open_head(e, CLEF_TOKENS_MULTI, 1, err);
+    *n_dims = e->model->token_heads[1].n_out;
+    return status;
+}
+
+clef_status clef_embed_multi(clef_embedder *e, const int32_t *ids, int32_t n, float *out, clef_error *err)
+{
+    clef_status status = open_head(e, CLEF_TOKENS_MULTI, n, err);
+    const int32_t d = e->model->token_heads[1].n_out;
+    float *all = status == CLEF_OK ? malloc((size_t)n * (size_t)d * sizeof *all) : NULL;
+    if (status == CLEF_OK && !all)
+        status = clef__fail(err, CLEF_E_NOMEM, "no memory for the vectors of %" PRId32 " tokens", n);
+    if (status == CLEF_OK)
+        status = run_tokens(e, CLEF_TOKENS_MULTI, ids, n, d, all, err);
+    if (status == CLEF_OK)
+        memcpy(out, all + d, (size_t)(n - 1) * (size_t)d * sizeof *out);
+    free(all);
+    return status;
+}
+
+/* Those that FlagEmbedding leaves out. */
+static int is_unweighed(const clef_tokenizer *tok, int32_t id)
+{
+    static const clef_token_role roles[] = {CLEF_ROLE_CLS, CLEF_ROLE_BOS, CLEF_ROLE_EOS,
+                                            CLEF_ROLE_SEP, CLEF_ROLE_PAD, CLEF_ROLE_UNK};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (clef_tokenizer_role(tok, roles[i]) == id)
+            return 1;
+    return 0;
+}
+
+static void add_weight(clef_token_weight *out, int32_t *n, int32_t id, float weight)
+{
+    int32_t i = 0;
+    while (i < *n && out[i].id != id)
+        i++;
+    if (i == *n)
+        out[(*n)++] = (clef_token_weight){id, weight};
+    else if (weight > out[i].weight)
+        out[i].weight = weight;
+}
+
+clef_status clef_embed_sparse(clef_embedder *e, const int32_t *ids, int32_t n, clef_token_weight *out,
+                              int32_t *n_out, clef_error *err)
+{
+    *n_out = 0;
+    clef_status status = open_head(e, CLEF_TOKENS_SPARSE, n, err);
+    const clef_tokenizer *tok = status == CLEF_OK ? clef_model_tokenizer(e->model, err) : NULL;
+    if (status == CLEF_OK && !tok)
+        return err ? err->status : CLEF_E_NOT_FOUND;
+    float *weights = status == CLEF_OK ? malloc((size_t)n * sizeof *weights) : NULL;
+    if (status == CLEF_OK && !weights)
+        status = clef__fail(err, CLEF_E_NOMEM, "no memory for the weights of %" PRId32 " tokens", n);
+    if (status == CLEF_OK)
+        status = run_tokens(e, CLEF_TOKENS_SPARSE, ids, n, 1, weights, err);
+    for (int32_t i = 0; status == CLEF_OK && i < n; i++)
+        if (weights[i] > 0 && !is_unweighed(tok, ids[i]))
+            add_weight(out, n_out, ids[i], weights[i]);
+    free(weights);
+    return status;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Encodes text i and appends its ids to encs. */
-static clef_status encode_text(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
+static clef_status encode_text(const clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
                                int32_t truncate, clef_encoded *out, clef_error *err)
 {
     const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
@@ -107,6 +196,14 @@ static clef_status encode_text(clef_embedder *e, const clef_tokenizer *tok, cons
         clef_tokenizer_encode_pair(tok, whole, n + text->n_bytes, NULL, 0, &opts, out, err);
     free(whole);
     return status;
+}
+
+clef_status clef_embed_encode(clef_embedder *e, clef_span text, int32_t truncate, clef_encoded *out,
+                              clef_error *err)
+{
+    const clef_tokenizer *tok = clef_model_tokenizer(e->model, err);
+    *out = (clef_encoded){0};
+    return tok ? encode_text(e, tok, &text, truncate, out, err) : err ? err->status : CLEF_E_NOT_FOUND;
 }
 
 clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n, int32_t truncate,

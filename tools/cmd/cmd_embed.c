@@ -12,8 +12,11 @@
 typedef struct embed_options {
     cli_embedding_options common;
     const char *file, *out, *calibrate;
-    int32_t json, npy, n_repeats, form;
+    int32_t json, npy, n_repeats, form, kind;
 } embed_options;
+
+enum { KIND_SPARSE = 1, KIND_MULTI };
+static const char *const kind_names[] = {"dense", "sparse", "multi", NULL};
 
 /* By clef_vector_form: the names of --precision, and NumPy's codes. */
 static const char *const form_names[] = {"float32", "int8", "uint8", "binary", "ubinary", NULL};
@@ -31,6 +34,9 @@ static const cli_option embed_option_table[] = {
     {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "write a NumPy file: float32 [texts, dims]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out),
      .help = "write to this file instead of stdout"},
+    {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = kind_names,
+     .help = "bge-m3's other vectors, a line of JSON for each text: sparse, the weights of its tokens by "
+             "their ids; multi, a vector for each token [dense]"},
     {.names = "precision", .type = CLI_CHOICE, .value = "FORM", AT(form), .choices = form_names,
      .help = "fewer bits: int8 and uint8 cut each number's range into 256, binary and ubinary keep signs as "
              "bits [float32]"},
@@ -171,8 +177,75 @@ static int measure_rate(cli_embedding *e, const embed_options *o, const cli_line
     return CLI_GO_ON;
 }
 
+/* ---- vectors of tokens ------------------------------------------------------------------------ */
+
+static clef_status write_sparse(cli_embedding *e, const clef_encoded *enc, FILE *to, clef_error *err)
+{
+    clef_token_weight *weights = malloc(((size_t)enc->n + 1) * sizeof *weights);
+    int32_t n = 0;
+    if (!weights)
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    const clef_status status = clef_embed_sparse(e->embedder, enc->ids, enc->n, weights, &n, err);
+    for (int32_t i = 0; i < n; i++)
+        fprintf(to, "%s\"%" PRId32 "\": %.9g", i ? ", " : "{", weights[i].id, (double)weights[i].weight);
+    if (status == CLEF_OK)
+        fputs(n ? "}\n" : "{}\n", to);
+    free(weights);
+    return status;
+}
+
+static clef_status write_multi(cli_embedding *e, const clef_encoded *enc, FILE *to, clef_error *err)
+{
+    int32_t d = 0;
+    clef_status status = clef_embed_multi_dims(e->embedder, &d, err);
+    float *rows = status == CLEF_OK ? malloc(((size_t)enc->n * (size_t)d + 1) * sizeof *rows) : NULL;
+    if (status == CLEF_OK && !rows)
+        status = cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    if (status == CLEF_OK)
+        status = clef_embed_multi(e->embedder, enc->ids, enc->n, rows, err);
+    const vectors v = {CLEF_VECTOR_F32, (const unsigned char *)rows, (size_t)d * sizeof *rows, enc->n - 1, d};
+    for (int32_t i = 0; status == CLEF_OK && i < v.n; i++) {
+        fputs(i ? ", [" : "[[", to);
+        write_row(to, &v, i, ", ");
+        fputc(']', to);
+    }
+    if (status == CLEF_OK)
+        fputs(v.n > 0 ? "]\n" : "[]\n", to);
+    free(rows);
+    return status;
+}
+
+/* Each text is computed and written on its own. */
+static int write_tokens(cli_embedding *e, const embed_options *o, const cli_lines *t)
+{
+    clef_error err = {0};
+    clef_status status = CLEF_OK;
+    FILE *to = o->out ? fopen(o->out, "wb") : stdout;
+    if (!to)
+        return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
+    for (int32_t i = 0; i < t->n && status == CLEF_OK; i++) {
+        clef_encoded enc = {0};
+        status = clef_embed_encode(e->embedder, t->spans[i], o->common.truncate, &enc, &err);
+        if (status == CLEF_OK)
+            status =
+                o->kind == KIND_SPARSE ? write_sparse(e, &enc, to, &err) : write_multi(e, &enc, to, &err);
+        clef_encoded_finish(&enc);
+    }
+    const int failed = fflush(to) != 0 || ferror(to);
+    if (((o->out && fclose(to) != 0) || failed) && status == CLEF_OK)
+        return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
+    if (status != CLEF_OK && o->out)
+        remove(o->out);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
+}
+
 static int check_options(const embed_options *o)
 {
+    if (o->kind && (o->json || o->npy || o->form || o->common.n_dims || o->n_repeats))
+        return cli_fail(CLI_USAGE,
+                        "embed: --kind %s: expected none of --json, --npy, --precision, --dimensions and "
+                        "--repeat",
+                        kind_names[o->kind]);
     if (o->json && o->npy)
         return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
     if (o->npy && !o->out && cli_terminal_stdout())
@@ -198,6 +271,8 @@ static int embed_run(const void *options, int32_t n_args, char **args)
                       form_names[o->form]);
     if (rc == CLI_GO_ON)
         rc = cli_embedding_open(&e, &o->common, args[0]);
+    if (rc == CLI_GO_ON && o->kind)
+        rc = write_tokens(&e, o, &t);
     const double begin = cli_terminal_seconds();
     if (rc == CLI_GO_ON)
         rc = cli_embedding_texts(&e, &o->common, t.spans, t.n, &rows, &n_tokens);
@@ -227,7 +302,7 @@ const cli_command cli_command_embed = {
              "Without these files, the vector is the mean of the hidden states, not normalised. A text that "
              "is too long for the model is refused.\n",
     .options = embed_option_table,
-    .first = "file json npy out precision dimensions prompt-name no-prompt pooling normalize truncate "
+    .first = "file json npy out kind precision dimensions prompt-name no-prompt pooling normalize truncate "
              "batch-size threads device quiet",
     .min_args = 1,
     .max_args = INT32_MAX,

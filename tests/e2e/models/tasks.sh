@@ -55,6 +55,8 @@ near "have length 1 again" 1 "$("$CLEF" embed "$bert" "the sea" --dimensions 5 -
 refused "no dimensions" 2 "--dimensions 0" "$CLEF" embed "$bert" x --dimensions 0 -q
 refused "too many dimensions" 1 "17 dimensions 1 16" "$CLEF" embed "$bert" x --dimensions 17 -q
 refused "a range of one text" 2 "int8 --calibrate" "$CLEF" embed "$bert" x --precision int8 -q
+refused "a model without vectors of tokens" 1 "colbert_linear.safetensors" "$CLEF" embed "$bert" x --kind multi -q
+refused "tokens in bits" 2 "--kind sparse --precision" "$CLEF" embed "$bert" x --kind sparse --precision binary -q
 refused "ranges for signs" 2 "--calibrate binary" "$CLEF" embed "$bert" x --precision binary --calibrate "$tmp/lines" -q
 same "bytes by the ranges of other texts" "-128 127" \
   "$("$CLEF" embed "$bert" "the cat sleeps" -f "$tmp/lines" --precision int8 --calibrate "$tmp/lines" -q | tr ' ' '\n' | sort -n | sed -n '1p;$p' | xargs)"

@@ -2,6 +2,7 @@
 
 Makes tiny random embedders of several families and 40 texts of 1 to 520 words. Each is embedded by its folder and by the GGUF file that clef
 makes of it: with and without a prompt, with fewer dimensions, and in fewer bits. Prints a line `ok` or `FAIL` for each."""
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import warnings
 import numpy as np
 import torch
 import transformers as hf
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -86,6 +88,37 @@ def least_cosine(a, b):
     return ((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min() if a.shape == b.shape else -1
 
 
+def tokens_of(clef, tmp, report):
+    """bge-m3's sparse weights and vectors of tokens, by FlagEmbedding's definitions."""
+    folder = os.path.join(tmp, "m3")
+    os.makedirs(folder)
+    transformer(folder, "xlm-roberta", "right")
+    layers = {"sparse_linear": torch.nn.Linear(32, 1), "colbert_linear": torch.nn.Linear(32, 24)}
+    for name, layer in layers.items():
+        torch.save(layer.state_dict(), os.path.join(folder, name + ".pt"))
+    text = " ".join([*WORDS, "zzz", *WORDS[::-1]])
+    command = [clef, "embed", folder, text, "--exact", "-q", "--kind"]
+    refused = subprocess.run([*command, "sparse"], capture_output=True, text=True)
+    report(refused.returncode == 1 and "sparse_linear.pt" in refused.stderr and "save_file" in refused.stderr, "bge-m3: pickles are refused by name")
+    for name, layer in layers.items():
+        save_file({k: v.contiguous() for k, v in layer.state_dict().items()}, os.path.join(folder, name + ".safetensors"))
+    tok, model = hf.AutoTokenizer.from_pretrained(folder), hf.AutoModel.from_pretrained(folder).eval()
+    ids = tok(text, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        x = model(ids).last_hidden_state[0]
+        weights = torch.relu(layers["sparse_linear"](x))[:, 0].tolist()
+        vectors = torch.nn.functional.normalize(layers["colbert_linear"](x[1:]), dim=-1).numpy()
+    wanted = {}
+    for i, w in zip(ids[0].tolist(), weights):
+        if w > 0 and i not in (0, 1, 2, 3):
+            wanted[str(i)] = max(w, wanted.get(str(i), 0))
+    got = json.loads(subprocess.run([*command, "sparse"], check=True, capture_output=True, text=True).stdout)
+    report(got.keys() == wanted.keys() and all(abs(got[i] - wanted[i]) < 1e-5 for i in wanted) and len(wanted) > 0,
+           f"bge-m3: the weights of {len(wanted)} tokens")
+    got = np.array(json.loads(subprocess.run([*command, "multi"], check=True, capture_output=True, text=True).stdout))
+    report(got.shape == vectors.shape and np.abs(got - vectors).max() < 1e-5, f"bge-m3: {len(vectors)} vectors of tokens")
+
+
 def main(clef, seed):
     rng = np.random.default_rng(int(seed))
     torch.manual_seed(int(seed))
@@ -97,6 +130,8 @@ def main(clef, seed):
         print(f"{'ok' if good else 'FAIL'} {text}")
         failed += not good
 
+    with tempfile.TemporaryDirectory() as tmp:
+        tokens_of(clef, tmp, report)
     for name, kind in KINDS.items():
         with tempfile.TemporaryDirectory() as tmp:
             peer, folder = make(tmp, *kind)
