@@ -151,7 +151,7 @@ static const cli_option serve_option_table[] = {
 static void list_endpoints(void)
 {
     printf("| request | |\n|---|---|\n");
-    for (int i = 0; i < serve_n_endpoints; i++)
+    for (int i = 0; i < SERVE_N_ENDPOINTS; i++)
         printf("| `%s %s%s` | %s |\n", serve_endpoints[i].method, serve_endpoints[i].path,
                serve_endpoints[i].flags & SERVE_PREFIX ? "{id}" : "", serve_endpoints[i].help);
 }

@@ -24,7 +24,12 @@ typedef struct serve_endpoint {
 } serve_endpoint;
 
 extern const serve_endpoint serve_endpoints[];
-extern const int serve_n_endpoints;
+enum {
+    SERVE_N_ENDPOINTS = 0
+#define ENDPOINT(name, method, path, flags, help) +1
+#include "tools/serve/endpoints.def"
+#undef ENDPOINT
+};
 
 /** The request's error as Anthropic has it, which the caller frees; NULL when out of memory. */
 char *serve_messages_error(const struct serve_request *r);

@@ -41,7 +41,6 @@ const serve_endpoint serve_endpoints[] = {
 #include "tools/serve/endpoints.def"
 #undef ENDPOINT
 };
-const int serve_n_endpoints = (int)(sizeof serve_endpoints / sizeof *serve_endpoints);
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
@@ -406,7 +405,7 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
         if (r->gone || !x->complete || code == MHD_REQUEST_TERMINATED_CLIENT_ABORT ||
             code == MHD_REQUEST_TERMINATED_READ_ERROR)
             r->status = 499;
-        const int endpoint = r->endpoint ? (int)(r->endpoint - serve_endpoints) : serve_n_endpoints;
+        const int endpoint = r->endpoint ? (int)(r->endpoint - serve_endpoints) : SERVE_N_ENDPOINTS;
         serve_count_request(&r->s->metrics, endpoint, r->status);
         serve_observe(&r->s->metrics, SERVE_TIME_REQUEST, cli_terminal_seconds() - r->began);
         if (r->error.id)

@@ -90,12 +90,12 @@ static void write_requests(const serve_metrics *m, serve_buffer *to)
 {
     static const description d = {"clef_requests_total", "Requests by endpoint and status", NULL, NULL};
     head(&d, "counter", to);
-    for (int e = 0; e < serve_n_endpoints + 1; e++)
+    for (int e = 0; e < SERVE_N_ENDPOINTS + 1; e++)
         for (int i = 0; i < SERVE_N_STATUSES; i++) {
             const uint64_t n = load(&m->requests[e][i]);
             if (n)
                 serve_buffer_print(to, "%s{endpoint=\"%s\",status=\"%d\"} %llu\n", d.name,
-                                   e < serve_n_endpoints ? serve_endpoints[e].path : "other",
+                                   e < SERVE_N_ENDPOINTS ? serve_endpoints[e].path : "other",
                                    (int)statuses[i], (unsigned long long)n);
         }
 }

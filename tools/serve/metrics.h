@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "tools/serve/base/buffer.h"
+#include "tools/serve/endpoints.h"
 
 enum {
 #define COUNTER(id, name, help) SERVE_COUNT_##id,
@@ -40,7 +41,7 @@ enum {
 enum { SERVE_CANCELLED_DISCONNECT, SERVE_CANCELLED_TIMEOUT, SERVE_CANCELLED_SLOW, SERVE_CANCELLED_SHUTDOWN };
 enum { SERVE_COMPILE_OK, SERVE_COMPILE_CACHED, SERVE_COMPILE_REFUSED };
 
-enum { SERVE_MOST_VALUES = 8, SERVE_MOST_BOUNDS = 16, SERVE_MOST_ENDPOINTS = 24, SERVE_N_STATUSES = 32 };
+enum { SERVE_MOST_VALUES = 8, SERVE_MOST_BOUNDS = 16, SERVE_N_STATUSES = 32 };
 
 typedef struct serve_histogram {
     _Atomic uint64_t counts[SERVE_MOST_BOUNDS + 1];
@@ -50,7 +51,7 @@ typedef struct serve_histogram {
 typedef struct serve_metrics {
     _Atomic uint64_t counters[SERVE_N_COUNTERS];
     _Atomic uint64_t labelled[SERVE_N_LABELLED][SERVE_MOST_VALUES];
-    _Atomic uint64_t requests[SERVE_MOST_ENDPOINTS][SERVE_N_STATUSES];
+    _Atomic uint64_t requests[SERVE_N_ENDPOINTS + 1][SERVE_N_STATUSES]; /* the last ones: of other paths */
     serve_histogram histograms[SERVE_N_HISTOGRAMS];
 } serve_metrics;
 

@@ -219,7 +219,7 @@ static const char *methods_of(const serve_endpoint *e)
 static int find_endpoint(serve_request *r, serve_head *h, const char *url, const char *method)
 {
     const serve_endpoint *found = NULL;
-    for (int i = 0; i < serve_n_endpoints && !found; i++)
+    for (int i = 0; i < SERVE_N_ENDPOINTS && !found; i++)
         if ((r->path = match(&serve_endpoints[i], url)) && (i || !r->s->o.no_page) &&
             (r->s->o.ollama || !(serve_endpoints[i].flags & SERVE_OLLAMA)))
             found = &serve_endpoints[i];
