@@ -163,6 +163,10 @@ EMIT(selective_scan)
     enum { C, B, X, STEP, SKIP, RATES, BIAS };
     const clef_selective_scan_opts *o = (const void *)n->attr;
     const clef_value *const *in = (const clef_value *const *)n->in;
+    if (in[STEP]->shape.rank == 4)
+        return clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
+                               "ONNX: %s: a scan with a step for each element (Mamba 1) has no export",
+                               n->name);
     const char *step =
         ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[STEP]), clef__onnx_value(x, in[BIAS])));
     if (o->min > 0)
