@@ -108,6 +108,8 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     up->left -= room;
     s = plan->storage->upload(plan, plan->mem[v->id], v->name, n_bytes, data, err);
     clef__plan_weight_done(plan, v);
+    if (plan->opts.release && !caps->unified_memory) /* nothing reads weights in place there */
+        plan->opts.release(plan->opts.weights_user, v->part ? v->part->whole : v->name);
     return s;
 }
 
@@ -123,7 +125,8 @@ static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
 static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
-    plan->stats.mapped_bytes += n_bytes;
+    /* formats that no file has were made in memory, for this plan */
+    *(v->dtype >= CLEF_I4_32 ? &plan->stats.weight_bytes : &plan->stats.mapped_bytes) += n_bytes;
     clef__plan_weight_stays(plan, v);
     return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes,
                                  (void *)(uintptr_t)data, &plan->mem[v->id], err);
@@ -141,7 +144,8 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         if (!clef__plan_runs_with(plan, v))
             continue;
         data = NULL; /* a weight that is gathered will be aligned */
-        s = clef__plan_is_gathered(v) ? CLEF_OK : clef__plan_weight_data(plan, v, &data, err);
+        if (plan->dev->info.caps.unified_memory && !clef__plan_is_gathered(v))
+            s = clef__plan_weight_data(plan, v, &data, err);
         const uint64_t room = round_up((uint64_t)clef__bytes(v, NULL), align);
         up.total += room;
         up.left += !s && !can_map(plan, v, data) ? room : 0;
