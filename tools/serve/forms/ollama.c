@@ -55,11 +55,11 @@ static int read_chat(serve_task *t)
 static int read_generate(serve_task *t)
 {
     serve_params *p = &t->p;
-    json_t *messages = json_array();
     if (!json_is_string(p->prompt))
         return serve_wrong(t->r, "prompt", p->prompt, "a string");
     if (p->system && !json_is_string(p->system))
         return serve_wrong(t->r, "system", p->system, "a string");
+    json_t *messages = json_array();
     t->is_chat = !p->raw;
     if (p->system && json_string_length(p->system))
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", p->system));
