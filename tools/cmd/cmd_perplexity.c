@@ -504,6 +504,7 @@ const cli_command cli_command_perplexity = {
     .name = "perplexity",
     .usage = "[MODEL] FILE [FLAGS]",
     .summary = "Measure how well a model predicts a text",
+    .first = "model ctx-size score curve save-logits kl json device exact kv-type quiet",
     .notes =
         "FILE is UTF-8 text; - is stdin. It is cut into windows of CTX tokens, and each is read on its "
         "own, after BOS if the model's tokenizer adds one.\n\n--score all counts every token once, "
