@@ -20,7 +20,7 @@ done
 for file in $(cd "$CLEF_SOURCE" && grep -lE '^    \.first =' tools/cmd/*.c train/command/*.c); do
   command=$(sed -n 's/^const cli_command cli_command_\([a-z]*\) = {/\1/p' "$CLEF_SOURCE/$file")
   same "$command: the flags of its first page exist" \
-    "$(sed -n '/^    \.first =/,/",$/p' "$CLEF_SOURCE/$file" | grep -o '"[^"]*"' | tr -d '"' | wc -w)" \
+    "$(awk '/^    \.first =/ { on = 1 } on { print; if (/",$/) exit }' "$CLEF_SOURCE/$file" | grep -o '"[^"]*"' | tr -d '"' | wc -w)" \
     "$(($("$CLEF" help "$command" | flags | wc -l) - 2))"
 done
 "$CLEF" >"$tmp/out" 2>"$tmp/err"
