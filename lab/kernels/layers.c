@@ -87,6 +87,13 @@ const int64_t layer_tokens[N_LAYER_TOKENS] = {1, 2, 8, INT64_MAX};
     "y = attention(q, k, v, _, _, _, _, _, f) scale=0.125 causal=1\n"                                        \
     "z = attention_grad(q, k, v, y, d, _, _, f) scale=0.125 causal=1\noutput z\n"
 
+/* 1 for a format whose panels run another's code, with another length of a block, or with a least in place of
+ * a zero point: that one's kernels stand for both. */
+static int is_like_another(clef_dtype t)
+{
+    return t == CLEF_I4_32 || t == CLEF_A4_32 || t == CLEF_A4_64 || t == CLEF_I8_32;
+}
+
 const char *layer_text(int i, char *out, size_t n_bytes)
 {
     static const struct {
@@ -102,7 +109,7 @@ const char *layer_text(int i, char *out, size_t n_bytes)
         return NULL;
     if (i < n_fixed)
         snprintf(out, n_bytes, fixed[i].text, fixed[i].weights, fixed[i].cache);
-    else if (weights == CLEF_I32 || weights == CLEF_I8)
+    else if (weights == CLEF_I32 || weights == CLEF_I8 || is_like_another(weights))
         return layer_text(0, out, n_bytes);
     else
         snprintf(out, n_bytes, LLAMA, clef_dtype_name(weights), weights == CLEF_F32 ? "f32" : "f16");
