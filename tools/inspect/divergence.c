@@ -259,8 +259,9 @@ void cli_divergence_print(cli_divergence *d, double nats)
     printf("perplexity of the base %.4f, ratio %.6f\n", exp(base), exp(nats - base));
     printf("same likeliest token %.3f ± %.3f %%\n", 100 * same,
            d->n > 1 ? 100 * sqrt(same * (1 - same) / (double)(d->n - 1)) : 0);
-    printf("change of p: mean %.3f ± %.3f %%, root of the mean square %.3f %%\n", 100 * p.mean, 100 * p.error,
-           100 * p.root);
+    printf("change of p: mean %.3f ± %.3f %%, "
+           "root of the mean square %.3f %%\n",
+           100 * p.mean, 100 * p.error, 100 * p.root);
 }
 
 void cli_divergence_json(cli_divergence *d, double nats, int32_t *n, FILE *to)
