@@ -62,6 +62,14 @@ typedef struct clef_weight_names {
     [CLEF_W_LINEAR_RATES] = "layers.%d." mixer ".rates", [CLEF_W_SCAN_SKIP] = "layers.%d." mixer ".D",       \
     [CLEF_W_LINEAR_BIAS] = "layers.%d." mixer ".dt_bias", [CLEF_W_LINEAR_NORM] = "layers.%d." mixer ".norm", \
     [CLEF_W_LINEAR_OUT] = "layers.%d." mixer ".out_proj"
+/* Attention and feed-forwards of Jamba, and of those that name them as it does. */
+#define CLEF_HF_HYBRID                                                                                       \
+    CLEF_HF_ATTENTION, [CLEF_W_EMBED] = "embed_tokens", [CLEF_W_OUT_NORM] = "final_layernorm",               \
+    [CLEF_W_OUT] = "/lm_head", [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",                             \
+    [CLEF_W_FFN_NORM] = "layers.%d.pre_ff_layernorm",                                                        \
+    [CLEF_W_FFN_GATE] = "layers.%d.feed_forward.gate_proj",                                                  \
+    [CLEF_W_FFN_UP] = "layers.%d.feed_forward.up_proj",                                                      \
+    [CLEF_W_FFN_DOWN] = "layers.%d.feed_forward.down_proj"
 #define CLEF_GGUF_MAMBA \
     {CLEF_W_LINEAR_RATES, "blk.%d.ssm_a/"}, {CLEF_W_LINEAR_BIAS, "blk.%d.ssm_dt.bias/"}
 

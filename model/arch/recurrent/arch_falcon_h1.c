@@ -11,15 +11,7 @@ static const clef_gguf_name gguf_names[] = {
 
 static const char *const weights[CLEF_N_ROLES] = {
     CLEF_HF_MAMBA("mamba"),
-    CLEF_HF_ATTENTION,
-    [CLEF_W_EMBED] = "embed_tokens",
-    [CLEF_W_OUT_NORM] = "final_layernorm",
-    [CLEF_W_OUT] = "/lm_head",
-    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
-    [CLEF_W_FFN_NORM] = "layers.%d.pre_ff_layernorm",
-    [CLEF_W_FFN_GATE] = "layers.%d.feed_forward.gate_proj",
-    [CLEF_W_FFN_UP] = "layers.%d.feed_forward.up_proj",
-    [CLEF_W_FFN_DOWN] = "layers.%d.feed_forward.down_proj",
+    CLEF_HF_HYBRID,
 };
 
 /* The part of a row of the scan's projection: gate, x, b, c or step. */

@@ -19,15 +19,7 @@ static const char *const mamba2_weights[CLEF_N_ROLES] = {
 
 static const char *const bamba_weights[CLEF_N_ROLES] = {
     CLEF_HF_MAMBA("mamba"),
-    CLEF_HF_ATTENTION,
-    [CLEF_W_EMBED] = "embed_tokens",
-    [CLEF_W_OUT_NORM] = "final_layernorm",
-    [CLEF_W_OUT] = "/lm_head",
-    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
-    [CLEF_W_FFN_NORM] = "layers.%d.pre_ff_layernorm",
-    [CLEF_W_FFN_GATE] = "layers.%d.feed_forward.gate_proj",
-    [CLEF_W_FFN_UP] = "layers.%d.feed_forward.up_proj",
-    [CLEF_W_FFN_DOWN] = "layers.%d.feed_forward.down_proj",
+    CLEF_HF_HYBRID,
 };
 
 static const char *const nemotron_weights[CLEF_N_ROLES] = {
