@@ -1,4 +1,5 @@
-/* What tests share: how they are declared and run, and a status that fails a test with its message. */
+/* What tests share: how they are declared and run, which part of a long list is due, and a status that fails
+ * a test with its message. */
 #ifndef CLEF_TESTS_CHECK_H
 #define CLEF_TESTS_CHECK_H
 
@@ -28,6 +29,11 @@
     }
 void add_test(const char *name, CMUnitTestFunction test, int line);
 int  run_all_tests(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/** Whether entry `number` (from 0) of a long list of `count` runs now. Always, unless CLEF_TEST_TURN=i/n is
+ *  set (i from 1 to n): then every nth, so that the turns 1/n to n/n together run all of the list, each
+ *  entry once. Of a list of fewer than n entries a turn runs one. Another value ends the program. */
+int is_in_turn(int number, int count);
 
 static inline void ok(clef_status s, const clef_error *err)
 {

@@ -22,6 +22,14 @@ check() {
   if "$@" >"$tmp/check.log" 2>&1; then ok "$name"; else fail "$name: $* exited $?"; tail -n 20 "$tmp/check.log"; fi
 }
 
+# in_turn NUMBER COUNT: whether entry NUMBER (from 0) of a long list of COUNT runs now, by CLEF_TEST_TURN, as is_in_turn() of tests/check.h
+# says.
+in_turn() {
+  local turn=${CLEF_TEST_TURN:-1/1} i n
+  i=${turn%/*} n=${turn#*/}
+  [ $(($1 % n)) -eq $(((i - 1) % ($2 < n ? $2 : n))) ]
+}
+
 # within SECONDS COMMAND...: the command succeeds, with no more processor time than that. A busy machine changes nothing.
 within() (
   ulimit -S -t "$1"

@@ -3,8 +3,9 @@
  *   CLEF_TEST_DEVICE    one device only, as clef_device_open() reads it
  *   CLEF_TEST_OPS       only the ops whose name contains this text; "=name": only the op of that name
  *   CLEF_TEST_SHARD     "i/n": part i of n of about equal length (1/n to n/n); each op is in one part
- *   CLEF_TEST_VARIANT   of ops with variants only those of these names (a list with commas)
- *   CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
+ *   CLEF_TEST_TURN      "i/n": of each variant every nth of its cases, and one at least, on each device
+ * (tests/check.h); a shard is a part of these CLEF_TEST_VARIANT   of ops with variants only those of these
+ * names (a list with commas) CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
  *   CLEF_TEST_MOST      only cases of at most so many operations (for simulators)
  *   CLEF_TEST_BEYOND    only cases that launch something else than with these caps of CLEF_DEBUG ("" for
  *                       none): what another run has tested is not tested again
@@ -128,17 +129,25 @@ static double processor_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
+/* Of the n_due cases with due[i] = 1 keeps those that is_kept(place, n_due) has; returns how many. */
+static int keep_cases(unsigned char *due, int n_cases, int n_due, int (*is_kept)(int place, int n))
+{
+    int n_kept = 0, place = 0;
+    for (int i = 0; i < n_cases; i++)
+        if (due[i])
+            n_kept += due[i] = (unsigned char)is_kept(place++, n_due);
+    return n_kept;
+}
+
 /* Sets due[i] to 1 for the cases that run; returns how many do. */
 static int choose_cases(const clef_op_def *op, int device, const clef_variant *variant, unsigned char *due)
 {
     const int n_cases = count_cases(op);
-    int n_due = 0, n_chosen = 0, place = 0;
+    int n = 0;
     for (int i = 0; i < n_cases; i++)
-        n_due += due[i] = (unsigned char)is_due(op, &cases_of(op)[i], device, variant);
-    for (int i = 0; i < n_cases; i++)
-        if (due[i])
-            n_chosen += due[i] = (unsigned char)is_in_sample(place++, n_due);
-    return n_chosen;
+        n += due[i] = (unsigned char)is_due(op, &cases_of(op)[i], device, variant);
+    n = keep_cases(due, n_cases, n, is_in_sample);
+    return keep_cases(due, n_cases, n, is_in_turn);
 }
 
 /* The chosen cases of this shard on all devices, none of which begins after so many seconds. */
@@ -254,6 +263,8 @@ static int walk_random_graphs(void (*visit)(const clef_op_case *of, int device, 
     int n = 0;
     for (int i = 0; i < RANDOM_GRAPHS; i++) {
         random_graph g;
+        if (!is_in_turn(i, RANDOM_GRAPHS))
+            continue;
         make_random_graph(i, &g);
         const clef_op_case of = {.graph = g.text};
         for (int d = 0; d < n_devices; d++)
