@@ -32,10 +32,10 @@ static float inverse_norm(global const float *x, float eps)
 }
 
 GROUP_KERNEL
-void gated_delta(const delta_args a, global float *out, global const float *q, global const float *k,
-                 global const float *v, global const float *by_a, global const float *by_b,
-                 global const ELEM(RATE_TYPE) *rates, global const ELEM(BIAS_TYPE) *bias,
-                 global float *state, global const int *pos
+void gated_delta(STAGE_GROUP const delta_args a, global float *out, global const float *q,
+                 global const float *k, global const float *v, global const float *by_a,
+                 global const float *by_b, global const ELEM(RATE_TYPE) *rates,
+                 global const ELEM(BIAS_TYPE) *bias, global float *state, global const int *pos
 #if RUNS
                  ,
                  global const int *runs
@@ -43,9 +43,9 @@ void gated_delta(const delta_args a, global float *out, global const float *q, g
 )
 {
     const uint H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
-    const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H,
-               b = get_group_id(0) / blocks / H;
-    const uint e = (block * WG + get_local_id(0)) * COLUMNS;
+    const uint block = group_id(0) % blocks, h = group_id(0) / blocks % H,
+               b = group_id(0) / blocks / H;
+    const uint e = (block * WG + local_id(0)) * COLUMNS;
     if (e >= E)
         return;
     const uint n = E - e, of_k = h / a.group % a.n_k;

@@ -120,7 +120,7 @@ void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, glo
     const uint out_step = a.out.stride[3], x_step = a.x.stride[3], b_step = a.b.stride[3];
     const size_t x0 = row_start(&a.x, i0, i1, i2) + first * (size_t)x_step,
                  b0 = row_start(&a.b, i0, i1, i2) + first * (size_t)b_step;
-    uint i = get_local_id(0);
+    uint i = local_id(0);
     out += row_start(&a.out, i0, i1, i2) + first * (size_t)out_step;
 
 #if WG == 1 && !INTEGERS

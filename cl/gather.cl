@@ -19,7 +19,7 @@ void gather(STAGE_GROUP const gather_args a, global float *out, global const ELE
     const int id = ids[a.ids + j] - (int)a.first;
     const int inside = id >= 0 && id < (int)a.n_axis;
     const size_t from = a.table + ((size_t)o * a.n_axis + (inside ? (uint)id : 0)) * n;
-    uint i = get_local_id(0);
+    uint i = local_id(0);
     out += (size_t)row * n;
 #if WG == 1
     for (; i + 16 <= n; i += 16)

@@ -5,6 +5,7 @@
  *   -D TRANSPOSED  1: b is [.., N, K] */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #if !defined(W_TYPE) || !defined(TRANSPOSED)
@@ -15,9 +16,9 @@
 #define STORE_PANEL STORE_GLOBAL
 #include "gemm_pack.h"
 
-kernel void gemm_pack(const matmul_args p, global float *out, global const w_elem *b)
+STAGE_KERNEL void gemm_pack(STAGE_GROUP const matmul_args p, global float *out, global const w_elem *b)
 {
-    const uint pair = get_group_id(0), k0 = get_group_id(1) * DEPTH;
+    const uint pair = group_id(0), k0 = group_id(1) * DEPTH;
     pack_b(&p, out + (pair * 2 * (size_t)p.k + k0) * 16, 16 * (size_t)p.k, b, p.b, pair * WIDTH, k0,
            min((uint)DEPTH, p.k - k0));
 }

@@ -14,6 +14,7 @@
  *   -D PACKED        1: b was packed by gemm_pack.cl */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #if !defined(A_TYPE) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(TRANSPOSED) ||                   \
@@ -206,17 +207,17 @@ INLINED void fetch_rows(const matmul_args *p, const part *g, uint i, uint j)
 }
 #endif
 
-kernel void gemm_panel(const matmul_args p, global float *out, global const a_elem *a, global const w_elem *b,
-                       global const bias_elem *bias)
+STAGE_KERNEL void gemm_panel(STAGE_GROUP const matmul_args p, global float *out, global const a_elem *a,
+                             global const w_elem *b, global const bias_elem *bias)
 {
-    const uint i1 = get_group_id(1), i0 = get_group_id(2);
+    const uint i1 = group_id(1), i0 = group_id(2);
     const uint keeps_sums = p.k > DEPTH;
     float16 sums[MAX_TILES * 2 * NT];
     float x[MAX_BLOCKS * BLOCK_ELEMS];
 #if !PACKED
     float panel[2 * DEPTH * 16];
 #endif
-    part g = part_of_group(&p, get_group_id(0));
+    part g = part_of_group(&p, group_id(0));
     g.a = a + p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];
     g.b = b;
 #if !PACKED

@@ -25,8 +25,8 @@ typedef ELEM(W_TYPE) w_elem;
 
 /* The start of this group's batch. Rows of a from m on repeat the last one. */
 #define BEGIN_BATCH                                                                            \
-    const uint i1 = get_group_id(1), i0 = get_group_id(2), lane = get_local_id(0),             \
-               first = get_group_id(0) * COLUMNS;                                              \
+    const uint i1 = group_id(1), i0 = group_id(2), lane = local_id(0),                         \
+               first = group_id(0) * COLUMNS;                                                  \
     const size_t b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1]; \
     global const float *rows[ROWS];                                                            \
     a += p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];                        \
@@ -45,8 +45,8 @@ typedef ELEM(W_TYPE) w_elem;
 #  endif
 
 GROUP_KERNEL
-void gemv_nk(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
-             global const bias_elem *bias)
+void gemv_nk(STAGE_GROUP const matmul_args p, global float *out, global const float *a,
+             global const w_elem *b, global const bias_elem *bias)
 {
     BEGIN_BATCH;
     GROUP_SCRATCH(scratch);
@@ -142,8 +142,8 @@ DEFINE_COLUMNS(block_of_columns, COLUMNS / 16)
 DEFINE_COLUMNS(sixteen_columns, 1)
 
 GROUP_KERNEL
-void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
-             global const bias_elem *bias)
+void gemv_kn(STAGE_GROUP const matmul_args p, global float *out, global const float *a,
+             global const w_elem *b, global const bias_elem *bias)
 {
     BEGIN_BATCH;
     uint col = first;
@@ -166,8 +166,8 @@ void gemv_kn(const matmul_args p, global float *out, global const float *a, glob
 #else
 
 GROUP_KERNEL
-void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
-             global const bias_elem *bias)
+void gemv_kn(STAGE_GROUP const matmul_args p, global float *out, global const float *a,
+             global const w_elem *b, global const bias_elem *bias)
 {
     BEGIN_BATCH;
     const uint col = first + lane;

@@ -23,7 +23,7 @@
 #if SUBGROUPS
 static inline uint group_item(void) { return subgroup_index() * subgroup_width() + subgroup_lane(); }
 #else
-static inline uint group_item(void) { return get_local_id(0); }
+static inline uint group_item(void) { return local_id(0); }
 #endif
 
 #if WG == 1
@@ -72,7 +72,7 @@ typedef local float *group_scratch;
 
 static float group_sum(float x, group_scratch s)
 {
-    const uint i = get_local_id(0);
+    const uint i = local_id(0);
     s[i] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint half_n = WG / 2; half_n > 0; half_n /= 2) {
@@ -87,7 +87,7 @@ static float group_sum(float x, group_scratch s)
 
 static float group_max(float x, group_scratch s)
 {
-    const uint i = get_local_id(0);
+    const uint i = local_id(0);
     s[i] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint half_n = WG / 2; half_n > 0; half_n /= 2) {

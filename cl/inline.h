@@ -1,10 +1,16 @@
-/* INLINED: a function that must be inlined. In one that is not, PoCL 3.1 computes nonsense with arrays of
- * vectors. It also makes a local array that such a function names one array for all groups, though groups run
- * at the same time; LLVM does the same to a function that takes such an array as an argument, if all calls
- * pass the same one. */
+/* WHOLE: the first statement of a function that must not be inlined. PoCL marks every function of a program
+ * as one to be inlined; but LLVM copies no function that uses the address of a label (isInlineViable() in its
+ * InlineCost.cpp). Such a function must call nothing that depends on the work-item.
+ * INLINED: a function that must be inlined. In one that is not, PoCL 3.1 computes nonsense with arrays of
+ * vectors as arguments. It also makes a local array that such a function names one array for all groups,
+ * though groups run at the same time; LLVM does the same to a function that takes such an array as an
+ * argument, if all calls pass the same one. */
 #ifndef CLEF_CL_INLINE_H
 #define CLEF_CL_INLINE_H
 
+#define WHOLE                             \
+    __asm__ volatile("" : : "r"(&&whole)); \
+    whole:;
 #define INLINED static inline __attribute__((always_inline))
 
 #endif

@@ -16,7 +16,7 @@ enum { AT_ONCE = 4 }; /* rows of down that share a read of x */
 /* This work-item's parts of the products of x with rows j .. j + AT_ONCE - 1 of down. */
 static void dot_rows(global const float *x, global const float *down, uint k, uint j, float parts[AT_ONCE])
 {
-    const uint whole = k / 16 * 16, lane = get_local_id(0);
+    const uint whole = k / 16 * 16, lane = local_id(0);
     float16 sum[AT_ONCE];
     float tail[AT_ONCE];
     size_t at[AT_ONCE];
@@ -46,7 +46,7 @@ void low_rank_add(STAGE_GROUP const low_rank_args a, global float *out, global c
                   global const float *x, global const float *down, global const float *up,
                   global const int *ids)
 {
-    const uint row = group_id(1), first = group_id(0) * a.columns, lane = get_local_id(0);
+    const uint row = group_id(1), first = group_id(0) * a.columns, lane = local_id(0);
     const uint end = min(first + a.columns, a.n);
     const int i = ids[a.ids + row / a.each] - 1;
     const uint rank = i >= 0 && i < (int)a.pairs ? RANK : 0; /* the same in the whole group */

@@ -29,7 +29,7 @@ typedef ELEM(WEIGHT_TYPE) weight_elem;
  * single ones. */
 static float share(global const float *x, uint n, float mean, int power)
 {
-    const uint whole = n / 16 * 16, lane = get_local_id(0);
+    const uint whole = n / 16 * 16, lane = local_id(0);
     float16 sum = 0;
     float tail = 0;
     for (uint i = lane * 16; i < whole; i += WG * 16) {
@@ -48,7 +48,7 @@ void norm_rows(STAGE_GROUP const norm_args a, global float *out, global const fl
                global const weight_elem *weight, global const bias_elem *bias)
 {
     const uint row = group_id(0), i2 = row % a.n[2], i1 = row / a.n[2] % a.n[1], i0 = row / a.n[2] / a.n[1];
-    const uint n = a.n[3], whole = n / 16 * 16, lane = get_local_id(0);
+    const uint n = a.n[3], whole = n / 16 * 16, lane = local_id(0);
     GROUP_SCRATCH(scratch);
     x += a.x.offset + i0 * (size_t)a.x.stride[0] + i1 * (size_t)a.x.stride[1] + i2 * (size_t)a.x.stride[2];
     out += (size_t)row * n;

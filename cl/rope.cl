@@ -25,7 +25,7 @@ void rope(STAGE_GROUP const rope_args a, global float *out, global const float *
     const uint B_T = a.n[0] * a.n[1], H = a.n[2], D = a.n[3], half_n = a.half_n;
     const uint token = group_id(0) % B_T, h0 = group_id(0) / B_T * a.heads, t = token % a.n[1],
                b = token / a.n[1];
-    const uint lane = get_local_id(0);
+    const uint lane = local_id(0);
 #if POS
     const float at = (float)(pos[a.pos + b] + (int)t);
 #else

@@ -44,8 +44,9 @@ typedef float pace;
 #endif
 
 GROUP_KERNEL
-void selective_scan(const delta_args a, global float *out, global const float *by_c, global const float *by_b,
-                    global const float *x, global const float *dt, global const ELEM(SKIP_TYPE) *skip,
+void selective_scan(STAGE_GROUP const delta_args a, global float *out, global const float *by_c,
+                    global const float *by_b, global const float *x, global const float *dt,
+                    global const ELEM(SKIP_TYPE) *skip,
                     global const ELEM(RATE_TYPE) *rates, global const ELEM(BIAS_TYPE) *bias,
                     global float *state, global const int *pos
 #if RUNS
@@ -55,9 +56,9 @@ void selective_scan(const delta_args a, global float *out, global const float *b
 )
 {
     const uint H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
-    const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H,
-               b = get_group_id(0) / blocks / H;
-    const uint e = (block * WG + get_local_id(0)) * COLUMNS;
+    const uint block = group_id(0) % blocks, h = group_id(0) / blocks % H,
+               b = group_id(0) / blocks / H;
+    const uint e = (block * WG + local_id(0)) * COLUMNS;
     if (e >= E)
         return;
     const uint n = E - e, of_k = h / a.group % a.n_k;

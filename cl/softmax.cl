@@ -78,11 +78,11 @@ static float16 logit16(const softmax_args *a, global const float *x, global cons
 #endif
 
 GROUP_KERNEL
-void softmax_rows(const softmax_args a, global float *out, global const float *x, global const mask_t *mask,
-                  global const int *pos, global const sink_elem *sinks)
+void softmax_rows(STAGE_GROUP const softmax_args a, global float *out, global const float *x,
+                  global const mask_t *mask, global const int *pos, global const sink_elem *sinks)
 {
-    const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
-    const int lane = get_local_id(0), n = a.n[3];
+    const uint row = group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
+    const int lane = local_id(0), n = a.n[3];
     const uint mask_row = a.mask.offset + b * a.mask.stride[0] + h * a.mask.stride[1] + t * a.mask.stride[2];
 #if POS
     const int at = (int)t + pos[a.pos + b];

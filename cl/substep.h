@@ -1,9 +1,12 @@
-/* Lets one source be a kernel or a substep of a fused step (fused_step.cl). As a kernel, STAGE_KERNEL means
- * `kernel`, STAGE_GROUP nothing, group_id(i) get_group_id(i). As a substep it is a function of one work-item,
- * whose group is passed as a parameter.
- *   -D STAGE  number of the substep in the fused step; without it, the source is a kernel
+/* Lets one source be a kernel or a function. As a kernel, STAGE_KERNEL means `kernel`, STAGE_GROUP nothing,
+ * group_id(i) get_group_id(i), and so on. As a function it is the work of one group of one work-item, which
+ * gets its group as a parameter: a substep of a fused step (fused_step.cl), or the body of a kernel that
+ * contains nothing else (runtime/device/program_text.c).
+ *   -D STAGE       number of the function; without it, the source is a kernel
+ *   -D WHOLE_BODY  1: the compiler must not copy the function into its callers (WHOLE)
+ *   -D STAGE_ARGS  address space of the argument block (default: global)
  * STAGE_ENTRY(name, args type, STAGE_BUFS_n) at the end of the source makes the function that the fused step
- * calls. */
+ * or the kernel calls. */
 #ifndef CLEF_CL_STAGE_H
 #define CLEF_CL_STAGE_H
 
@@ -12,13 +15,22 @@
 #ifndef STAGE
 #  define STAGE_KERNEL kernel
 #  define STAGE_GROUP
-#  define group_id(i) get_group_id(i)
-#  define STAGE_LOCAL local
+#  define group_id(i)   get_group_id(i)
+#  define local_id(i)   get_local_id(i)
+#  define local_size(i) get_local_size(i)
+#  define group_count() get_num_groups(0)
+#  define STAGE_LOCAL   local
 #else
 #  define STAGE_KERNEL INLINED
-#  define STAGE_GROUP  const uint *stage_group,
-#  define group_id(i)  stage_group[i]
-#  define STAGE_LOCAL  private /* what a group of one item shares with itself */
+#  define STAGE_GROUP   const uint *stage_group,
+#  define group_id(i)   stage_group[i]
+#  define local_id(i)   0u
+#  define local_size(i) 1u
+#  define group_count() stage_group[3] /* in a kernel's body alone */
+#  define STAGE_LOCAL   private /* what a group of one item shares with itself */
+#  ifndef STAGE_ARGS
+#    define STAGE_ARGS global
+#  endif
 
 #  define STAGE_BUFS_1  b[0]
 #  define STAGE_BUFS_2  STAGE_BUFS_1, b[1]
@@ -37,12 +49,20 @@
 #  define STAGE_BUFS_15 STAGE_BUFS_14, b[14]
 #  define STAGE_ENTRY(name, type, ...)          STAGE_ENTRY_OF(STAGE, name, type, __VA_ARGS__)
 #  define STAGE_ENTRY_OF(stage, name, type, ...) STAGE_ENTRY_NAMED(stage, name, type, __VA_ARGS__)
-#  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                     \
-    void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b);        \
-    __attribute__((always_inline)) void fused_stage_##stage(const uint *group, global const uint *args, \
-                                                            global void *const *b)                      \
-    {                                                                                                   \
-        name(group, *(global const type *)args, __VA_ARGS__);                                           \
+#  if WHOLE_BODY
+#    define STAGE_INLINE
+#    define STAGE_WHOLE WHOLE
+#  else
+#    define STAGE_INLINE __attribute__((always_inline))
+#    define STAGE_WHOLE
+#  endif
+#  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                         \
+    void fused_stage_##stage(const uint *group, STAGE_ARGS const uint *args, global void *const *b);        \
+    STAGE_INLINE void fused_stage_##stage(const uint *group, STAGE_ARGS const uint *args,                   \
+                                          global void *const *b)                                            \
+    {                                                                                                       \
+        STAGE_WHOLE                                                                                         \
+        name(group, *(STAGE_ARGS const type *)args, __VA_ARGS__);                                           \
     }
 #endif
 

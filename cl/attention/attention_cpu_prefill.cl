@@ -35,13 +35,13 @@ DEFINE_ROWS(pack_values, v_elem, value16, EV)
 DEFINE_SCORE(score, private, D, DV)
 
 SINGLE_KERNEL
-void attention_cpu_prefill(const attention_args a, global float *out, global const float *q,
+void attention_cpu_prefill(STAGE_GROUP const attention_args a, global float *out, global const float *q,
                            global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
                            global const int *pos, global const sink_elem *sinks FIRST_PARAM PAGING_PARAMS)
 {
     float16 kt[16 * DV * CHUNK], values[KEYS * EV], acc[TILE * EV], sum[TILE], z[ROWS * CHUNK];
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
-    const uint heads = a.n[1] / a.group, id = get_group_id(0);
+    const uint heads = a.n[1] / a.group, id = group_id(0);
     global const int *own_pages = 0;
 #if PAGED
     const uint hk = id / a.tiles;

@@ -253,7 +253,7 @@ static void add_tile(const attention_grad_args *g, const tile_id *t, const tile_
 }
 
 SINGLE_KERNEL
-void attention_grad_cpu(const attention_grad_args g, global float *out, global float16 *scratch,
+void attention_grad_cpu(STAGE_GROUP const attention_grad_args g, global float *out, global float16 *scratch,
                         global const float *q, global const k_elem *k, global const v_elem *v,
                         global const float *y, global const float *dy, global const mask_elem *mask,
                         global const int *pos FIRST_PARAM)
@@ -264,8 +264,8 @@ void attention_grad_cpu(const attention_grad_args g, global float *out, global f
     float mean[TILE];
     int begin[BLOCKS], end[BLOCKS];
     const tile_rows rows = {q_rows, dy_rows, dq_rows, mean, begin, end};
-    global float16 *sums = scratch + get_group_id(0) * (size_t)(g.slot / 16);
-    for (uint item = get_group_id(0); item < g.items; item += get_num_groups(0)) {
+    global float16 *sums = scratch + group_id(0) * (size_t)(g.slot / 16);
+    for (uint item = group_id(0); item < g.items; item += group_count()) {
         const uint part = item % a.splits, hk = item / a.splits % heads, b = item / a.splits / heads;
         for (size_t i = 0; i < (size_t)S * (DV + EV); i++)
             sums[i] = 0;
@@ -281,10 +281,11 @@ void attention_grad_cpu(const attention_grad_args g, global float *out, global f
 }
 
 SINGLE_KERNEL
-void attention_grad_merge(const attention_grad_args g, global float *out, global const float *scratch)
+void attention_grad_merge(STAGE_GROUP const attention_grad_args g, global float *out,
+                          global const float *scratch)
 {
     const uint S = g.a.n[3], heads = g.a.n[1] / g.a.group;
-    const uint s = get_group_id(0) % S, hk = get_group_id(0) / S % heads, b = get_group_id(0) / S / heads;
+    const uint s = group_id(0) % S, hk = group_id(0) / S % heads, b = group_id(0) / S / heads;
     scratch += ((size_t)b * heads + hk) * g.a.splits * g.slot;
     global const float *dk = scratch + (size_t)s * 16 * DV,
                        *dv = scratch + (size_t)S * 16 * DV + (size_t)s * 16 * EV;

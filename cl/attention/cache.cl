@@ -21,22 +21,22 @@ typedef ELEM(TYPE) cache_elem;
 #if TYPE == DTYPE_F32
 static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
 {
-    for (uint i = get_local_id(0); i < n; i += WG)
+    for (uint i = local_id(0); i < n; i += WG)
         to[at + i] = x[i];
 }
 #elif TYPE == DTYPE_F16
 static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
 {
     const uint wide = n / 16;
-    for (uint i = get_local_id(0); i < wide; i += WG)
+    for (uint i = local_id(0); i < wide; i += WG)
         vstore_half16_rte(vload16(i, x), 0, to + at + 16 * i);
-    for (uint i = 16 * wide + get_local_id(0); i < n; i += WG)
+    for (uint i = 16 * wide + local_id(0); i < n; i += WG)
         vstore_half_rte(x[i], at + i, to);
 }
 #elif TYPE == DTYPE_Q8_0
 static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
 {
-    for (uint i = get_local_id(0); i < n / 32; i += WG)
+    for (uint i = local_id(0); i < n / 32; i += WG)
         keep_block(to + (at / 32 + i) * Q8_0_BYTES, vload16(2 * i, x), vload16(2 * i + 1, x));
 }
 #endif

@@ -23,7 +23,7 @@
 typedef ELEM(W_TYPE) w_elem;
 
 #define BEGIN_ROW                                                                                \
-    const uint row = get_group_id(1), first = get_group_id(0) * COLUMNS, lane = get_local_id(0); \
+    const uint row = group_id(1), first = group_id(0) * COLUMNS, lane = local_id(0);             \
     const int id = ids[a.ids + row];                                                             \
     const int inside = id >= 0 && id < (int)a.experts;                                           \
     const size_t expert = inside ? (size_t)id : 0, w0 = a.w + expert * a.n * a.k;                \
@@ -33,8 +33,8 @@ typedef ELEM(W_TYPE) w_elem;
 #if TRANSPOSED
 
 GROUP_KERNEL
-void expert_nk(const expert_args a, global float *out, global const float *x, global const w_elem *w,
-               global const int *ids, global const bias_elem *bias)
+void expert_nk(STAGE_GROUP const expert_args a, global float *out, global const float *x,
+               global const w_elem *w, global const int *ids, global const bias_elem *bias)
 {
     BEGIN_ROW;
     GROUP_SCRATCH(scratch);
@@ -69,8 +69,8 @@ void expert_nk(const expert_args a, global float *out, global const float *x, gl
 #else
 
 GROUP_KERNEL
-void expert_kn(const expert_args a, global float *out, global const float *x, global const w_elem *w,
-               global const int *ids, global const bias_elem *bias)
+void expert_kn(STAGE_GROUP const expert_args a, global float *out, global const float *x,
+               global const w_elem *w, global const int *ids, global const bias_elem *bias)
 {
     BEGIN_ROW;
     uint c = first + lane;

@@ -3,6 +3,7 @@
  *   -D W_TYPE  dtype of w */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "fetch.h"
 #include "weights.h"
 
@@ -59,9 +60,9 @@ static void pack_columns(const pack_args *a, global word *out, global const word
                                           : (word)0;
 }
 
-kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
+STAGE_KERNEL void pack(STAGE_GROUP const pack_args a, global uchar *bytes, global const word *w)
 {
-    const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS;
+    const uint tile = a.tile + group_id(0) * a.step, first = group_id(0) * PANEL_ROWS;
     global word *out = (global word *)bytes + (size_t)tile * PANEL_ROWS * a.k;
     uint k = 0;
     if (first + PANEL_ROWS <= a.n && a.row_stride == 1)
@@ -87,10 +88,10 @@ kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
 
 #  include "pack_blocks.h"
 
-kernel void pack(const pack_args a, global uchar *bytes, global const uchar *w)
+STAGE_KERNEL void pack(STAGE_GROUP const pack_args a, global uchar *bytes, global const uchar *w)
 {
     enum { CODES = STEP_BLOCKS * CODE_VECTORS * 64 };
-    const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS,
+    const uint tile = a.tile + group_id(0) * a.step, first = group_id(0) * PANEL_ROWS,
                steps = a.k / (32 * STEP_BLOCKS);
     global uchar *codes = bytes + (size_t)tile * steps * CODES;
     global uchar *scales = bytes + (size_t)a.tiles * steps * CODES + (size_t)tile * steps * SCALE_BYTES;

@@ -5,6 +5,7 @@
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #define ROWS_SPACE global
@@ -21,11 +22,11 @@ INLINED float normed1(const normed_row *r, uint i)
 #endif
 }
 
-kernel void panel_cpu_activations_f32(const rows_args a, global float *out, global const float *x,
-                                      global const norm_weight_elem *weight,
-                                      global const norm_bias_elem *bias)
+STAGE_KERNEL void panel_cpu_activations_f32(STAGE_GROUP const rows_args a, global float *out,
+                                            global const float *x, global const norm_weight_elem *weight,
+                                            global const norm_bias_elem *bias)
 {
-    const uint block = get_group_id(0), blocks = (a.m + NT - 1) / NT;
+    const uint block = group_id(0), blocks = (a.m + NT - 1) / NT;
     global const float *from[NT];
     float mean[NT], scale[NT];
     normed_row r;

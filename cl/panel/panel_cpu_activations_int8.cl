@@ -3,16 +3,17 @@
  * row; groups beyond the last row fill its block with copies of that row. */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #define ROWS_SPACE global
 #include "panel_cpu_activations.h"
 
-kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, global const float *x,
-                                       global const norm_weight_elem *weight,
-                                       global const norm_bias_elem *bias)
+STAGE_KERNEL void panel_cpu_activations_int8(STAGE_GROUP const rows_args a, global uchar *out,
+                                             global const float *x, global const norm_weight_elem *weight,
+                                             global const norm_bias_elem *bias)
 {
-    const uint row = get_group_id(0);
+    const uint row = group_id(0);
     const normed_row r = row_at(&a, min(row, a.m - 1), x, weight, bias);
 #if QUANTISE
     uint nt = a.block ? a.block : TOKEN_BLOCK, start = row / nt * nt;

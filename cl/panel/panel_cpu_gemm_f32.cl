@@ -10,6 +10,7 @@
  *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles of w gives one tile of the result */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "fetch.h" /* included here because each file is inserted once, where it is first named */
 #include "weights.h"
 
@@ -92,12 +93,12 @@ INLINED void fetch_result(const panel_args *a, global const float *out, uint tok
     }
 }
 
-kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global const float *x,
-                               global const panel_elem *w, PANEL_OUT_BUFS)
+STAGE_KERNEL void panel_cpu_gemm_f32(STAGE_GROUP const panel_args a, global float *out,
+                                     global const float *x, global const panel_elem *w, PANEL_OUT_BUFS)
 {
     const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
-    const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
-    const uint pair0 = get_group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
+    const uint block0 = group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
+    const uint pair0 = group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
     const size_t step = PANEL_ROWS * (size_t)a.k; /* from tile to tile */
     float16 sums[MAX_TILES * 2 * NT];
 #if W_TYPE != DTYPE_F32

@@ -12,6 +12,7 @@
  *   -D STREAMS    1: w is prefetched, since few tokens share what is read (default: 0) */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
@@ -32,11 +33,11 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, uint t
         tile_step(acc, &p, &x);
 }
 
-kernel void panel_cpu_gemm_int8(const panel_args a, global float *out, global const uchar *x,
-                                global const uchar *w, PANEL_OUT_BUFS)
+STAGE_KERNEL void panel_cpu_gemm_int8(STAGE_GROUP const panel_args a, global float *out,
+                                      global const uchar *x, global const uchar *w, PANEL_OUT_BUFS)
 {
-    const uint tile = get_group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
-    const uint token = a.first + get_group_id(0) * NT;
+    const uint tile = group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
+    const uint token = a.first + group_id(0) * NT;
     const x_ptrs xs = x_at(x + a.x + (size_t)token * (a.k / 8 * 11), a.k);
     float16 acc[NT];
 #if GATED

@@ -10,6 +10,7 @@
  *   -D DOT        as in panel.h */
 #define WG 1
 #include "args.h"
+#include "substep.h"
 #include "weights.h"
 
 #if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
@@ -18,14 +19,14 @@
 #include "panel_cpu_codes.h"
 #include "panel_cpu_epilogue.h"
 
-kernel void panel_cpu_gemv_exact(const panel_args a, global float *out, global const float *x,
-                                 global const uchar *w, PANEL_OUT_BUFS)
+STAGE_KERNEL void panel_cpu_gemv_exact(STAGE_GROUP const panel_args a, global float *out,
+                                       global const float *x, global const uchar *w, PANEL_OUT_BUFS)
 {
     const uint blocks = a.k / 32, tiles = W_TILES(a.n);
     float16 gate[NT];
-    const uint token = a.first + get_group_id(0) * NT;
+    const uint token = a.first + group_id(0) * NT;
     x += a.x + (size_t)token * a.x_stride;
-    for (uint tile = get_group_id(1) * 2; tile < get_group_id(1) * 2 + 2; tile++) {
+    for (uint tile = group_id(1) * 2; tile < group_id(1) * 2 + 2; tile++) {
         tile_ptrs p = tile_at(w, tile, tiles, blocks);
         float16 acc[NT];
 #pragma unroll

@@ -1,6 +1,9 @@
 /* Tests what a driver does not report (runtime/device/probe.c). Launch: one work-item.
- *   -D DOT  as in panel.h; without it only probe_loop is built */
+ *   -D DOT    as in panel.h
+ *   -D TEST_WHOLE  1: probe_whole
+ * Without both, only probe_loop and probe_step are built. */
 #include "args.h"
+#include "inline.h"
 
 /* out[0]: how many of n rounds were executed; out[1]: the result of n rounds of a generator that starts with
  * 1. */
@@ -20,6 +23,24 @@ kernel void probe_step(global uint *out, uint i)
 {
     *out = *out * 1664525u + i + 1013904223u;
 }
+
+#if TEST_WHOLE
+/* An array of vectors in a function that is not inlined. */
+static void sum_whole(const uint *group, global int16 *out, global const int16 *w, global const int *x)
+{
+    WHOLE
+    int16 part[4];
+    for (uint i = 0; i < 4; i++)
+        part[i] = *w * x[i] + (int16)(group[0]);
+    *out = part[0] + part[1] - part[2] + part[3];
+}
+
+kernel void probe_whole(global int16 *out, global const int16 *w, global const int *x)
+{
+    const uint group[3] = {get_group_id(0), get_group_id(1), get_group_id(2)};
+    sum_whole(group, out, w, x);
+}
+#endif
 
 #ifdef DOT
 #include "panel.h"

@@ -28,7 +28,7 @@ static void finish(const sample_args *a, uint row, uint token, int at, global in
                    global int *pos)
 {
     GROUP_SYNC(); /* all have read the state */
-    if (get_local_id(0) != 0)
+    if (local_id(0) != 0)
         return;
     out[row] = (int)token;
     ids[a->ids + row] = token == NO_TOKEN ? 0 : (int)token; /* the next step reads a weight's row of it */
@@ -38,7 +38,7 @@ static void finish(const sample_args *a, uint row, uint token, int at, global in
 /* The result of a row without sampling; one work-item writes it. */
 static void no_token(global int *out)
 {
-    if (get_local_id(0) == 0)
+    if (local_id(0) == 0)
         *out = 0;
 }
 

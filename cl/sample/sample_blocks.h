@@ -76,7 +76,7 @@ static float max_wide(float v)
 /* Each work-item adds up all values: this takes two barriers, where a tree has one for each step. */
 static ulong sum_range(ulong x, uint n, sum_scratch s)
 {
-    s[get_local_id(0)] = x;
+    s[local_id(0)] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
     x = 0;
     for (uint j = 0; j < n; j++)
@@ -92,12 +92,12 @@ static ulong sum_all(ulong x, sum_scratch s)
 
 static ulong sum_before(ulong x, sum_scratch s)
 {
-    return sum_range(x, get_local_id(0), s);
+    return sum_range(x, local_id(0), s);
 }
 
 static uint min_all(uint x, sum_scratch s)
 {
-    s[get_local_id(0)] = x;
+    s[local_id(0)] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint j = 0; j < WG; j++)
         x = min(x, (uint)s[j]);
@@ -148,7 +148,7 @@ static wide_float load_logits(global const float *z, uint i, uint n)
 
 static void keep_history(const sample_args *a, uint row, global int *history, global const int *ids, int pos)
 {
-    for (uint t = get_local_id(0); t < a->length; t += WG)
+    for (uint t = local_id(0); t < a->length; t += WG)
         if (pos >= 0 && (uint)pos + t < a->capacity)
             history[a->history + row * (size_t)a->capacity + pos + t] =
                 ids[a->ids + row * (size_t)a->length + t];
@@ -161,10 +161,10 @@ static void penalise(const sample_args *a, global const sample_options *o, uint 
 {
     const int end = pos + (int)a->length;
     const uint n = a->n_vocab, from = first * BLOCK, to = min(last * BLOCK, n);
-    for (uint i = first * (BLOCK / WIDE) + get_local_id(0); i < last * (BLOCK / WIDE); i += WG)
+    for (uint i = first * (BLOCK / WIDE) + local_id(0); i < last * (BLOCK / WIDE); i += WG)
         STORE_WIDE(load_logits(logits, i * WIDE, n), i, z);
     GROUP_SYNC();
-    for (int q = max(end - o->last_n, 0) + (int)get_local_id(0); q < end; q += WG) {
+    for (int q = max(end - o->last_n, 0) + (int)local_id(0); q < end; q += WG) {
         int id = -1;
         if (q >= pos)
             id = ids[a->ids + row * (size_t)a->length + (q - pos)];
@@ -186,7 +186,7 @@ static void blocks_of_row(const sample_args *a, global const sample_options *o, 
         penalise(a, o, row, first, last, history, ids, pos, logits, m.z);
         z = m.z;
     }
-    for (uint b = first + get_local_id(0); b < last; b += WG) {
+    for (uint b = first + local_id(0); b < last; b += WG) {
         wide_float most = -INFINITY; /* inf where a logit is NaN */
         for (uint k = 0; k < BLOCK; k += WIDE) {
             const wide_float x = load_logits(z, b * BLOCK + k, a->n_vocab);

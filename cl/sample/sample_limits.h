@@ -64,7 +64,7 @@ static ulong measure(global const int *x, global const ulong *w, uint n, limit i
     wide_int count =
         0; /* counted down, here and below, because Oclgrind computes 255 for -(a < b) of vectors
               (docs/drivers.md) */
-    for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
+    for (uint i = local_id(0); i < n / WIDE; i += WG) {
         const wide_int mask = is_in(LOAD_WIDE(i, x), i, in);
         if (w)
             sum += LOAD_WIDE(i, w) & as_mask(mask);
@@ -80,7 +80,7 @@ static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
     int at = 0;
     for (int bit = 1 << 30; bit > 0; bit >>= 1) {
         wide_int mine = 0;
-        for (uint i = get_local_id(0); i < n / WIDE; i += WG)
+        for (uint i = local_id(0); i < n / WIDE; i += WG)
             mine += MASK(LOAD_WIDE(i, x) < at + bit);
         at += sum_all(sum_wide(TO(ulong)(-mine)), s) < k ? bit : 0;
     }

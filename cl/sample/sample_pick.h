@@ -13,7 +13,7 @@
 static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
 {
     uint best = a->n_vocab;
-    for (uint b = get_local_id(0); b < a->blocks; b += WG)
+    for (uint b = local_id(0); b < a->blocks; b += WG)
         if (m.maxima[b] == most && b * BLOCK < best)
             for (uint i = b * BLOCK; i < min((b + 1) * BLOCK, a->n_vocab); i++)
                 if (z[i] == most)
@@ -26,7 +26,7 @@ static uint first_of(const sample_args *a, row_memory m, global const float *z, 
 static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most,
                         sum_scratch s)
 {
-    const uint n = a->blocks, lane = get_local_id(0);
+    const uint n = a->blocks, lane = local_id(0);
     for (uint i = lane; i < n / WIDE; i += WG)
         STORE_WIDE(distance_below(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
     GROUP_SYNC();
@@ -58,7 +58,7 @@ static void cut(const sample_args *a, global const sample_options *o, row_memory
                 float most, global const float *z)
 {
     const ulong least = max((ulong)o->min_weight_hi << 32 | o->min_weight_lo, 1UL);
-    for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
+    for (uint i = local_id(0); i < n / WIDE; i += WG) {
         wide_ulong w = LOAD_WIDE(i, m.weights);
         const wide_ulong mask =
             as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
@@ -72,7 +72,7 @@ static void cut(const sample_args *a, global const sample_options *o, row_memory
 /* The id at which the sum of weights exceeds floor(random sum / 2^64). */
 static uint draw(const sample_args *a, row_memory m, uint n, ulong random, sum_scratch s)
 {
-    const uint lane = get_local_id(0), share = (n / WIDE + WG - 1) / WG;
+    const uint lane = local_id(0), share = (n / WIDE + WG - 1) / WG;
     const uint from = min(lane * share, n / WIDE), to = min(from + share, n / WIDE);
     ulong mine = 0;
     for (uint i = from; i < to; i++)
@@ -103,7 +103,7 @@ static uint draw(const sample_args *a, row_memory m, uint n, ulong random, sum_s
 static uint pick(const sample_args *a, global const sample_options *o, row_memory m, uint stream, uint number,
                  global const float *z, group_scratch floats, sum_scratch s)
 {
-    const uint lane = get_local_id(0);
+    const uint lane = local_id(0);
     wide_float wide = -INFINITY;
     for (uint i = lane; i < a->blocks / WIDE; i += WG)
         wide = fmax(wide, LOAD_WIDE(i, m.maxima));

@@ -42,7 +42,7 @@ static void put_token(const sample_args *a, global const sample_options *o, row_
 {
     const uint token =
         pick(a, o, m, o->stream, (uint)o->first + 1, o->last_n > 0 ? m.z : logits, floats, sums);
-    if (get_local_id(0) == 0)
+    if (local_id(0) == 0)
         *out = o->mode == SAMPLE_OFF ? 0 : (int)token;
 }
 

@@ -66,6 +66,9 @@ typedef struct clef_caps {
     int32_t arm64_sdot;       /* an Arm CPU with sdot, likewise; tested only without arm64_i8mm */
     int32_t arm64_bf16;       /* an Arm CPU with bfdot, likewise */
     int32_t x86_amd;          /* a CPU by AMD: its own prefetcher does better than a kernel's hints */
+    int32_t own_builtins;     /* a CPU whose compiler lets a program declare the built-in functions itself */
+    int32_t whole_body;       /* a CPU whose compiler keeps a function in one piece when it is asked to. With
+                                 both, kernels compile faster; no result depends on them */
     int32_t short_loops;      /* the driver ends loops of a kernel after some 65,000 rounds; such a CPU is
                                  treated as a GPU */
     int32_t opencl_version;   /* of the device, 10 * major + minor: 12, 30 */

@@ -176,6 +176,20 @@ static int amx_works(clef_device *dev)
     return works;
 }
 
+/* Runs a function that is not inlined (WHOLE in cl/inline.h). */
+static int whole_works(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_whole", .defs = {{"TEST_WHOLE", 1}}};
+    int32_t w[LANES], got[LANES] = {0};
+    const int32_t x[4] = {3, -5, 7, 11};
+    for (int i = 0; i < LANES; i++)
+        w[i] = i * 17 - 100;
+    int works = clef__probe_run(dev, &launch, 1, w, sizeof w, x, sizeof x, got, sizeof got);
+    for (int i = 0; i < LANES; i++)
+        works &= got[i] == w[i] * (x[0] + x[1] - x[2] + x[3]);
+    return works;
+}
+
 enum { ROUNDS = 200000 };
 static const clef_launch loop = {.source = "probe", .kernel = "probe_loop"};
 
@@ -249,6 +263,8 @@ static const cap_name maskable[] = {
     {"arm64_bf16", offsetof(clef_caps, arm64_bf16)},
     {"x86_amd", offsetof(clef_caps, x86_amd)},
     {"float_width", offsetof(clef_caps, float_width)},
+    {"own_builtins", offsetof(clef_caps, own_builtins)},
+    {"whole_body", offsetof(clef_caps, whole_body)},
 };
 
 static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
@@ -286,7 +302,8 @@ static clef_status mask_caps(clef_caps *caps, clef_error *err)
                 "CLEF_DEBUG: caps: '%.*s', expected -NAME[:-NAME...] of cpu unified_memory fp16 fp64 "
                 "subgroups subgroup_shuffle int_dot nv_asm "
                 "amd_dot arm_dot matrix x86_vnni x86_avxvnni x86_avx2 x86_amx arm64_i8mm "
-                "arm64_sdot arm64_bf16 x86_amd float_width, or +mma, +wmma, +dpas",
+                "arm64_sdot arm64_bf16 x86_amd float_width own_builtins "
+                "whole_body, or +mma, +wmma, +dpas",
                 (int)n, at);
         if (cap)
             *cap = 0;
@@ -381,6 +398,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->arm64_i8mm = caps->is_cpu && arm.i8mm;
     caps->arm64_sdot = caps->is_cpu && arm.sdot;
     caps->arm64_bf16 = caps->is_cpu && arm.bf16;
+    caps->own_builtins = caps->whole_body = caps->is_cpu; /* also where -cpu masks it */
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     if (!caps->is_cpu && !caps->matrix) /* CLEF_AMD_DOT_*: the compiler knows which one */
         caps->matrix = CLEF_MATRIX_MMA;
@@ -392,6 +410,11 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
         return s;
     probe_alignment(dev, caps);
     caps->unified_memory = caps->unified_memory && (caps->is_cpu || host_memory_is_used(dev));
+    if (caps->own_builtins || caps->whole_body) { /* first, as all programs after it depend on them */
+        const int works = whole_works(dev);
+        caps->own_builtins = caps->own_builtins && works;
+        caps->whole_body = caps->whole_body && caps->is_cpu && works;
+    }
     if (caps->is_cpu &&
         caps->float_width <=
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */

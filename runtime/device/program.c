@@ -6,17 +6,19 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
 #include "runtime/device/driver_cache.h"
+#include "runtime/device/program_text.h"
 #include "runtime/device/source.h"
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
-enum { MAX_OPTIONS = 512 };
+enum { MAX_OPTIONS = 608 };
 static const double cheap_share = 0.1,
                     cheap_seconds = 0.003; /* time of building a program; time of asking for its binary */
 
 struct clef_program {
     clef_program *next;
     const char *source; /* static: the launch's */
+    const char *kernel; /* static: its only kernel, whose body is a function of its own; else NULL */
     char options[MAX_OPTIONS];
     cl_program program;
     double seconds; /* time that building took */
@@ -220,7 +222,7 @@ static void program_free(clef_program *p)
 }
 
 /* Makes a program for the launch and adds it to the device's list. */
-static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options,
+static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options, int is_whole,
                                clef_program **out, clef_error *err)
 {
     char *source = NULL;
@@ -228,10 +230,11 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     clef_program *p = calloc(1, sizeof *p);
     if (!p)
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
-    clef_status status = clef__source_assemble(launch->source, &source, &n, err);
+    clef_status status = clef__program_text(dev, launch, is_whole, &source, &n, err);
     if (status != CLEF_OK)
         goto out;
     p->source = launch->source;
+    p->kernel = is_whole ? launch->kernel : NULL;
     strcpy(p->options, options);
     p->key = clef__cache_key(dev, source, n, options);
     if (load_binary(dev, p, launch->kernel)) {
@@ -252,18 +255,26 @@ out:
     return status;
 }
 
+static int is_of(const clef_program *p, const clef_launch *launch, const char *options, int is_whole)
+{
+    return strcmp(p->source, launch->source) == 0 && strcmp(p->options, options) == 0 &&
+           (!is_whole || strcmp(p->kernel, launch->kernel) == 0);
+}
+
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err)
 {
     char options[MAX_OPTIONS];
+    const int is_whole = clef__has_whole_body(dev, launch);
     *out = NULL;
-    clef_status status = clef__program_options(launch, options, sizeof options, err);
+    clef_status status = clef__program_options(launch, options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
     if (status != CLEF_OK)
         return status;
+    clef__text_options(dev, is_whole, options + strlen(options));
     clef_program *p = dev->programs;
-    while (p && (strcmp(p->source, launch->source) != 0 || strcmp(p->options, options) != 0))
+    while (p && !is_of(p, launch, options, is_whole))
         p = p->next;
     if (!p) {
-        status = add_program(dev, launch, options, &p, err);
+        status = add_program(dev, launch, options, is_whole, &p, err);
         if (status != CLEF_OK)
             return status;
     }
@@ -301,6 +312,8 @@ static clef_status build_joined(clef_device *dev, clef_program *p, const clef_un
     size_t n_bytes = 0;
     clef_status s = clef__source_join(units, n, &text, &n_bytes, err);
     if (!s)
+        s = clef__text_declare(dev, &text, &n_bytes, err);
+    if (!s)
         s = build_program(dev, p, launch, text, n_bytes, err);
     free(text);
     return s;
@@ -315,7 +328,8 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     p->source = launch->source;
     p->key = *key;
-    clef_status s = clef__program_options(launch, p->options, sizeof p->options, err);
+    clef_status s = clef__program_options(launch, p->options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
+    clef__text_options(dev, 0, p->options + strlen(p->options));
     const int is_cached = !s && load_binary(dev, p, launch->kernel);
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
@@ -339,7 +353,8 @@ clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int
     char *text = key_text(units, n, &n_bytes);
     if (!text)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
-    *out = clef__cache_key(dev, text, n_bytes, "joined 2"); /* raised when source_join.c writes other text */
+    /* The number is raised when source_join.c writes other text. */
+    *out = clef__cache_key(dev, text, n_bytes, dev->info.caps.own_builtins ? "joined 3, own" : "joined 3");
     free(text);
     return CLEF_OK;
 }

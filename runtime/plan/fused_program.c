@@ -6,11 +6,12 @@
 
 #include "graph/substep.h"
 #include "runtime/device/broken.h"
+#include "runtime/device/program_text.h"
 #include "runtime/device/source.h"
 #include "runtime/plan/fused.h"
 #include "runtime/plan/together.h"
 
-enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24, C_VERSION = 12 /* of cl/fused_step.cl */ };
+enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 48, C_VERSION = 12 /* of cl/fused_step.cl */ };
 
 int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
 {
@@ -18,7 +19,7 @@ int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
         l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
         return 0;
     const clef__substep *substep = clef__substep_find(l->source, l->kernel);
-    if (!substep)
+    if (!substep || !substep->is_substep)
         return 0;
     *out = (clef_fused_kind){.source = substep->source,
                              .kernel = substep->kernel,
@@ -60,7 +61,8 @@ typedef struct texts {
     char options[CLEF_FUSED_KINDS + 1][MAX_OPTIONS];
 } texts;
 
-static clef_status substep_text(texts *t, int32_t i, const clef_fused_kind *kind, clef_error *err)
+static clef_status substep_text(const clef_device *dev, texts *t, int32_t i, const clef_fused_kind *kind,
+                                clef_error *err)
 {
     clef_launch l = {.source = kind->source, .kernel = kind->kernel};
     char *source = NULL, entry[MAX_ENTRY];
@@ -71,7 +73,8 @@ static clef_status substep_text(texts *t, int32_t i, const clef_fused_kind *kind
         s = clef__source_assemble(kind->source, &source, &n, err);
     if (s)
         return s;
-    snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d", (int)i);
+    snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d%s", (int)i,
+             dev->info.caps.whole_body ? CLEF__WHOLE_BODY : "");
     const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel,
                               kind->args, kind->n_bufs);
     char *grown = realloc(source, n + (size_t)more + 1);
@@ -101,12 +104,13 @@ static void texts_free(texts *t)
     free(t);
 }
 
-static clef_status texts_make(const clef_fused_kinds *kinds, texts **out, clef_error *err)
+static clef_status texts_make(const clef_device *dev, const clef_fused_kinds *kinds, texts **out,
+                              clef_error *err)
 {
     texts *t = *out = calloc(1, sizeof *t);
     clef_status s = t ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its text");
     for (int32_t i = 0; i < kinds->n && !s; i++)
-        s = substep_text(t, i, &kinds->at[i], err);
+        s = substep_text(dev, t, i, &kinds->at[i], err);
     return s ? s : driver_text(t, kinds->n, err);
 }
 
@@ -115,7 +119,7 @@ clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, 
 {
     texts *t = NULL;
     *out = NULL;
-    clef_status s = texts_make(kinds, &t, err);
+    clef_status s = texts_make(dev, kinds, &t, err);
     if (!s && how == CLEF_JOIN_BUILD && clef__broken_at("fused.build"))
         s = clef__fail(err, CLEF_E_BUILD, "cl/fused_step.cl: broken on purpose");
     if (!s)
@@ -129,7 +133,7 @@ clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, cle
                             clef_error *err)
 {
     texts *t = NULL;
-    clef_status s = texts_make(kinds, &t, err);
+    clef_status s = texts_make(dev, kinds, &t, err);
     if (!s)
         s = clef__joined_key(dev, t->units, kinds->n + 1, out, err);
     texts_free(t);

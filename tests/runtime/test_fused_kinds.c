@@ -32,7 +32,9 @@ static const struct {
 } rows[] = {
 #define SUBSTEP_WITH(source, kernel, type, companion, n_bufs) {#source, #kernel},
 #define SUBSTEP(source, kernel, type) {#source, #kernel},
+#define WHOLE_BODY(source, kernel, type)
 #include "graph/lower/substeps.def"
+#undef WHOLE_BODY
 #undef SUBSTEP
 #undef SUBSTEP_WITH
 };

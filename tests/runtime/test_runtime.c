@@ -774,7 +774,8 @@ int main(void)
         return 1;
     setenv("POCL_DEVICES", "pthread basic", 0); /* two devices on one platform, so that a name can fit both */
     /* trying one at opening would build a program more than the tests count */
-    set_debug("caps", "-x86_vnni:-x86_avxvnni:-x86_avx2:-x86_amd:-arm64_i8mm:-arm64_sdot:-arm64_bf16");
+    set_debug("caps", "-x86_vnni:-x86_avxvnni:-x86_avx2:-x86_amd:-arm64_i8mm:-arm64_sdot:-arm64_bf16:"
+                      "-own_builtins:-whole_body");
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_source),        cmocka_unit_test(test_source_from_disk),

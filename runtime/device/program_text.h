@@ -1,0 +1,36 @@
+/* The text of a program and its options, in the form that compiles fastest on the device.
+ *
+ * PoCL 3.1 reads the declarations of all built-in functions before each program, which takes longer than
+ * most kernels. Where the probe has shown that it works (clef_caps.own_builtins), a program begins with
+ * cl/builtins.h instead. PoCL also makes three functions of a kernel, one for each way to call it, inlines
+ * the kernel into all, then optimises and assembles each. Where the compiler can keep a function in one piece
+ * (clef_caps.whole_body), kernels of one work-item a group only call their work, a function.
+ */
+#ifndef CLEF_RUNTIME_PROGRAM_TEXT_H
+#define CLEF_RUNTIME_PROGRAM_TEXT_H
+
+#include "graph/launch.h"
+#include "runtime/device/device.h"
+
+/** Capacity of clef__text_options(). */
+enum { CLEF__TEXT_OPTIONS = 96 };
+
+/** 1 when the launch's kernel calls a function on this device: the kernel has a row in
+ *  graph/lower/substeps.def. Its program has no other kernel. */
+int clef__has_whole_body(const clef_device *dev, const clef_launch *launch);
+
+/** Options for the forms, each after a blank; "" for none. */
+void clef__text_options(const clef_device *dev, int is_whole, char out[CLEF__TEXT_OPTIONS]);
+
+/** The option that keeps substeps of a fused step in one piece (cl/substep.h). */
+#define CLEF__WHOLE_BODY " -D WHOLE_BODY=1"
+
+/** The text of the launch's program. The caller frees *text. Errors as those of clef__source_assemble(). */
+clef_status clef__program_text(const clef_device *dev, const clef_launch *launch, int is_whole, char **text,
+                               size_t *n_bytes, clef_error *err);
+
+/** Puts cl/builtins.h before a text where the device needs it. On failure the text is unchanged. Errors as
+ *  above. */
+clef_status clef__text_declare(const clef_device *dev, char **text, size_t *n_bytes, clef_error *err);
+
+#endif
