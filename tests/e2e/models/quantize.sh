@@ -8,8 +8,11 @@ greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 plainly() { CLEF_CACHE_DIR=/$(printf '%0600d' 0) CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$@"; }
 want=$(plainly "$CLEF" run "$demo" $greedy)
 
-for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4 nvfp4 q1_0 q2_0; do
+types=(f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4 nvfp4 q1_0 q2_0)
+for i in "${!types[@]}"; do
+  type=${types[i]}
   check "the folder as $type" "$CLEF" quantize "$demo" "$tmp/$type.gguf" $type -q
+  in_turn "$i" ${#types[@]} || continue # each file is written, and those that are due generate
   case $type in
     q4_k_m) got=$("$CLEF" run "$tmp/$type.gguf" $greedy) ;;
     *) got=$(plainly "$CLEF" run "$tmp/$type.gguf" $greedy) ;;

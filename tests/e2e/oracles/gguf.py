@@ -7,7 +7,7 @@ relative error of clef's outputs beside its own for the folder, for
   bare     clef's file without clef's own keys
 and whether the four give the same greedy tokens. Where the module llama_cpp is there, also llama.cpp's outputs for clef's file beside
 those for the converter's, and beside clef's (llama). Where a model has GELU, they are compared with transformers' with llama.cpp's GELU, too,
-which is a table from f16 to f16."""
+which is a table from f16 to f16. With CLEF_TEST_TURN=i/n every nth family runs."""
 import json
 import logging
 import os
@@ -22,6 +22,7 @@ import tokenizers as tk
 import torch
 import transformers as hf
 from safetensors.numpy import load_file, save_file
+from turn import in_turn
 
 clef, converter, folder, *wanted = sys.argv[1:]
 vendor = os.path.dirname(os.path.abspath(converter))
@@ -388,6 +389,8 @@ except ImportError:
 os.makedirs(folder, exist_ok=True)
 results = []
 for i, family in enumerate(wanted or FAMILIES):
+    if not in_turn(i, len(wanted or FAMILIES)):
+        continue
     try:
         results.append(row(family, 11 + i))
     except Exception as problem:  # a family that the packages do not have is a failure, too
