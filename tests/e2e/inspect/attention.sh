@@ -1,5 +1,6 @@
 # `clef attention`: every form of it, what it refuses, and its numbers against PyTorch's (with ../shared and Python).
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 text="Once upon a time there was a cat"
 check "summaries" "$CLEF" attention -p "$text" -q -o "$tmp/a.txt"
 check "blocks of one head" "$CLEF" attention -p "$text" -q --layer 0 --head 0 -o "$tmp/blocks.txt"

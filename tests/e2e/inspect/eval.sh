@@ -1,5 +1,6 @@
 # `clef eval` of graphs in the text form: inputs and weights by name, symbols from shapes, outputs by name.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 
 cat >"$tmp/g.clef" <<'G'
 symbol T <= 8

@@ -1,5 +1,6 @@
 # `clef logits`: what a model expected, against `clef eval`'s logits (with Python) and `clef perplexity`; the curve.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 text="Once upon a time there was a little cat who liked to play in the garden."
 check "text" "$CLEF" logits -p "$text" -q -o "$tmp/l.txt"
 check "json" "$CLEF" logits -p "$text" -q --top 10 -o "$tmp/l.json"

@@ -1,5 +1,6 @@
 # clef convert: a folder as a GGUF file gives the same logits, bit for bit in f32; wrong calls are refused and leave nothing.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 check "the demo" "$CLEF" convert "$demo" "$tmp/demo.gguf" -q
@@ -27,7 +28,8 @@ print(abs(a - b).max(), "of", abs(a).max())
 sys.exit(not abs(a - b).max() <= 1e-5 * abs(a).max())
 PY
 }
-for folder in "$models"/*/; do
+folders=("$models"/*/) number=0
+for folder in "${folders[@]}"; do # each converts; those that are due compute, in the folder and as GGUF
   family=$(basename "$folder")
   "$python" - "$folder" "$tmp/in.safetensors" <<'PY' || { fail "$family: inputs"; continue; }
 import sys
@@ -36,6 +38,7 @@ r = load_file(sys.argv[1] + "/expected.safetensors")
 save_file({k: r[k] for k in ("input_ids", "attention_mask", "decoder_input_ids") if k in r}, sys.argv[2])
 PY
   check "$family converts" "$CLEF" convert "$folder" "$tmp/m.gguf" -q
+  in_turn $((number++)) ${#folders[@]} || continue
   "$CLEF" eval "$folder" --in "$tmp/in.safetensors" --out "$tmp/a.safetensors" >"$tmp/log" 2>&1 || fail "$family: $(tail -n 1 "$tmp/log")"
   "$CLEF" eval "$tmp/m.gguf" --in "$tmp/in.safetensors" --out "$tmp/b.safetensors" >"$tmp/log" 2>&1 || fail "$family: $(tail -n 1 "$tmp/log")"
   case $family in

@@ -1,5 +1,6 @@
 # clef convert: a folder's tokenizer, of every kind, gives the same ids from the GGUF file; one that GGUF cannot hold is refused.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 text=${CLEF_SHARED:-}/data/text
 
 # The texts: some of each language, and what tokenizers trip over.

@@ -1,6 +1,7 @@
 # Gemma 4 with experts against PyTorch's answers: a tiny model of our own, as a folder and as the GGUF file that llama.cpp's
 # converter would write.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 check_py=${CLEF_SHARED:-}/oracle/check.py
 [ -f "$check_py" ] || skip "no check.py here (CLEF_SHARED)"
 python=$(find_python) || skip "no Python with numpy and safetensors"

@@ -1,5 +1,6 @@
 # The text that llama2.c publishes for its stories260K, character for character, from the GGUF file and from the folder.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 data=${CLEF_SHARED:-}/data/stories260K
 [ -f "$data/stories260K.gguf" ] || skip "no stories260K here (CLEF_SHARED)"
 

@@ -1,5 +1,6 @@
 # clef embed, similarity, classify, fill, and clef run with an encoder-decoder; and the examples in C that do the same.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 bert=$CLEF_SOURCE/tests/fixtures/tiny-bert
 t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
 

@@ -1,5 +1,6 @@
 # The ids that transformers gives for a trained Llama-shaped folder with its own tokenizer.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 data=${CLEF_SHARED:-}/data/tinystories-656k
 [ -f "$data/model.safetensors" ] || skip "no tinystories-656k here (CLEF_SHARED)"
 

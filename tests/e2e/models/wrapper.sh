@@ -1,5 +1,6 @@
 # The text model of a folder whose model also sees pictures: the logits of the same model alone, and what is left out is said.
 . "$(dirname "$0")/../lib.sh"
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 python=$(find_python) || skip "no Python with numpy and safetensors"
 mkdir "$tmp/models"
 check "the models are written" "$python" "$(dirname "$0")/wrapper.py" "$tmp/models"
