@@ -16,10 +16,14 @@ run="-p ROMEO: -n 6 --temp 0 --ignore-eos -q --print-ids"
 same "so the adapter writes the same" "$("$CLEF" run "$demo" --lora "$tmp/other" $run --no-proof)" "$(ptx "$CLEF" run "$demo" --lora "$tmp/adapter" $run)"
 nothing_found
 
-# Tiny models of all families against PyTorch's answers.
+# Tiny models of all families against PyTorch's answers: those that are due.
 check_py=${CLEF_SHARED:-}/oracle/check.py
 if [ -f "$check_py" ] && python=$(find_python); then
-  ptx "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" >"$tmp/log" 2>&1 || failures=$((failures + 1))
+  folders=("$CLEF_SHARED"/oracle/models/*/expected.safetensors) due=()
+  for i in "${!folders[@]}"; do
+    if in_turn "$i" ${#folders[@]}; then due+=("$(basename "$(dirname "${folders[i]}")")"); fi
+  done
+  ptx "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" "${due[@]}" >"$tmp/log" 2>&1 || failures=$((failures + 1))
   cat "$tmp/log"
   grep -q "^[0-9]* passed, " "$tmp/log" || fail "check.py did not finish"
   nothing_found
