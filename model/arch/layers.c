@@ -240,12 +240,14 @@ static int has_scales(const clef_builder *b)
 }
 
 /* What a product with a matrix is multiplied by, which a file has beside a quantised one; 1: no such tensor.
- * It becomes a leaf that nothing uses, by which it counts as read. */
+ * It becomes a leaf that nothing uses, by which it counts as read. A "scale" beside a router's matrix is the
+ * vector CLEF_W_ROUTER_SCALE. */
 static float stored_scale(clef_builder *b, clef_role role)
 {
     char name[CLEF_WEIGHT_NAME_BYTES];
     float scale = 1;
-    const clef_tensor_info *t = has_scales(b) ? find_tensor(b, role, "scale", name) : NULL;
+    const clef_tensor_info *t =
+        has_scales(b) && role != CLEF_W_ROUTER ? find_tensor(b, role, "scale", name) : NULL;
     if (!t)
         return 1;
     weight_of(b, t);

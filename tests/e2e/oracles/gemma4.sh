@@ -4,18 +4,10 @@
 export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 # other tests prove kernels
 check_py=${CLEF_SHARED:-}/oracle/check.py
 [ -f "$check_py" ] || skip "no check.py here (CLEF_SHARED)"
-python=$(find_python) || skip "no Python with numpy and safetensors"
-
-torch=
-for candidate in "${CLEF_PYTHON:-}" python3 "$python"; do
-  if [ -z "$torch" ] && "$candidate" -c "import torch, gguf, safetensors; from transformers import Gemma4TextConfig" 2>/dev/null; then
-    torch=$candidate
-  fi
-done
-[ -n "$torch" ] || skip "no Python with torch, transformers and gguf (CLEF_PYTHON)"
-gemma4=$(dirname "$0")/gemma4.py
+python=$(oracle transformers) || skip "no transformers here (tools/oracles transformers)"
+gemma4=$CLEF_SOURCE/tests/e2e/models/gemma4.py # not here, where gguf.py would hide the package
 mkdir -p "$tmp/models/gemma4-moe"
-check "gemma4 with experts is written" "$torch" "$gemma4" "$tmp/models/gemma4-moe" "$tmp/gemma4.gguf"
+check "gemma4 with experts is written" "$python" "$gemma4" "$tmp/models/gemma4-moe" "$tmp/gemma4.gguf"
 "$python" "$check_py" "$CLEF" "$tmp/models" gemma4-moe >"$tmp/log" 2>&1 || failures=$((failures + 1))
 sed "s/^ok  /ok own/; s/^FAIL/FAIL own/" "$tmp/log"
 check "gemma4 with experts as GGUF runs" "$CLEF" eval "$tmp/gemma4.gguf" --in "$tmp/models/gemma4-moe/in.safetensors" \
