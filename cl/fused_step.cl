@@ -62,8 +62,8 @@ static int wait_for(volatile global uint *done, uint n)
 
 static void run_stage(global const fused_stage *s, uint i, global const uint *list, global void *const *bufs)
 {
-    const uint group[3] = {i % s->groups[0], i / s->groups[0] % s->groups[1],
-                           i / s->groups[0] / s->groups[1]};
+    const uint group[] = {i % s->groups[0], i / s->groups[0] % s->groups[1], i / s->groups[0] / s->groups[1],
+                          s->groups[0]};
     global const uint *args = list + s->args;
 #define RUN(i)                                              \
     case i:                                                 \

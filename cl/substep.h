@@ -3,7 +3,7 @@
  * gets its group as a parameter: a substep of a fused step (fused_step.cl), or the body of a kernel that
  * contains nothing else (runtime/device/program_text.c).
  *   -D STAGE       number of the function; without it, the source is a kernel
- *   -D WHOLE_BODY  1: the compiler must not copy the function into its callers (WHOLE)
+ *   -D WHOLE_BODY  1: the compiler must not inline the function (WHOLE)
  *   -D STAGE_ARGS  address space of the argument block (default: global)
  * STAGE_ENTRY(name, args type, STAGE_BUFS_n) at the end of the source makes the function that the fused step
  * or the kernel calls. */
@@ -26,7 +26,7 @@
 #  define group_id(i)   stage_group[i]
 #  define local_id(i)   0u
 #  define local_size(i) 1u
-#  define group_count() stage_group[3] /* in a kernel's body alone */
+#  define group_count() stage_group[3]
 #  define STAGE_LOCAL   private /* what a group of one item shares with itself */
 #  ifndef STAGE_ARGS
 #    define STAGE_ARGS global

@@ -1,6 +1,6 @@
 /* Tests what a driver does not report (runtime/device/probe.c). Launch: one work-item.
  *   -D DOT    as in panel.h
- *   -D TEST_WHOLE  1: probe_whole
+ *   -D TEST  1: probe_builtins; 2: probe_whole
  * Without both, only probe_loop and probe_step are built. */
 #include "args.h"
 #include "inline.h"
@@ -24,7 +24,17 @@ kernel void probe_step(global uint *out, uint i)
     *out = *out * 1664525u + i + 1013904223u;
 }
 
-#if TEST_WHOLE
+#if TEST == 1
+/* The sum of functions of each kind that cl/builtins.h declares, each of which gives w. */
+kernel void probe_builtins(global int16 *out, global const int16 *w, global const int *x)
+{
+    int16 v = vload16(0, (global const int *)w), kept;
+    const float16 f = convert_float16(v);
+    vstore16(v, 0, (int *)&kept);
+    *out = kept + convert_int16(fma(f, (float16)1.0f, exp(f) - exp(f))) + max(v, v - 1) +
+           select(v, v + 1, isnan(f)) + convert_int16(fmin(f, INFINITY)) + (int)get_global_id(0);
+}
+#elif TEST == 2
 /* An array of vectors in a function that is not inlined. */
 static void sum_whole(const uint *group, global int16 *out, global const int16 *w, global const int *x)
 {

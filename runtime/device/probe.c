@@ -176,18 +176,29 @@ static int amx_works(clef_device *dev)
     return works;
 }
 
-/* Runs a function that is not inlined (WHOLE in cl/inline.h). */
-static int whole_works(clef_device *dev)
+/* Runs `kernel` of cl/probe/probe.cl, whose result is `factor` times w. */
+static int text_works(clef_device *dev, const char *kernel, int32_t test, int32_t factor)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_whole", .defs = {{"TEST_WHOLE", 1}}};
-    int32_t w[LANES], got[LANES] = {0};
+    const clef_launch launch = {.source = "probe", .kernel = kernel, .defs = {{"TEST", test}}};
     const int32_t x[4] = {3, -5, 7, 11};
+    int32_t w[LANES], got[LANES] = {0};
     for (int i = 0; i < LANES; i++)
-        w[i] = i * 17 - 100;
+        w[i] = i - 8;
     int works = clef__probe_run(dev, &launch, 1, w, sizeof w, x, sizeof x, got, sizeof got);
     for (int i = 0; i < LANES; i++)
-        works &= got[i] == w[i] * (x[0] + x[1] - x[2] + x[3]);
+        works &= got[i] == factor * w[i];
     return works;
+}
+
+/* What makes the texts of programs compile faster (program_text.h). The texts of all later programs depend on
+ * it. A device with further built-in functions in OpenCL C 1.2 needs the compiler's own declarations. */
+static void probe_texts(clef_device *dev, clef_caps *caps)
+{
+    const int has_more = caps->fp16 || caps->int_dot || caps->arm_dot;
+    caps->own_builtins = caps->own_builtins && !has_more;
+    caps->own_builtins = caps->own_builtins && text_works(dev, "probe_builtins", 1, 5);
+    caps->whole_body = caps->whole_body && caps->is_cpu && caps->own_builtins &&
+                       text_works(dev, "probe_whole", 2, 3 - 5 - 7 + 11);
 }
 
 enum { ROUNDS = 200000 };
@@ -398,7 +409,8 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->arm64_i8mm = caps->is_cpu && arm.i8mm;
     caps->arm64_sdot = caps->is_cpu && arm.sdot;
     caps->arm64_bf16 = caps->is_cpu && arm.bf16;
-    caps->own_builtins = caps->whole_body = caps->is_cpu; /* also where -cpu masks it */
+    caps->own_builtins = caps->whole_body =
+        caps->is_cpu; /* -cpu leaves own_builtins, which GPU kernels use */
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     if (!caps->is_cpu && !caps->matrix) /* CLEF_AMD_DOT_*: the compiler knows which one */
         caps->matrix = CLEF_MATRIX_MMA;
@@ -410,18 +422,14 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
         return s;
     probe_alignment(dev, caps);
     caps->unified_memory = caps->unified_memory && (caps->is_cpu || host_memory_is_used(dev));
-    if (caps->own_builtins || caps->whole_body) { /* first, as all programs after it depend on them */
-        const int works = whole_works(dev);
-        caps->own_builtins = caps->own_builtins && works;
-        caps->whole_body = caps->whole_body && caps->is_cpu && works;
-    }
+    probe_texts(dev, caps);
     if (caps->is_cpu &&
         caps->float_width <=
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */
         caps->short_loops = probe_loops(dev);
     if (caps->short_loops) /* in groups the work-items share the rounds */
-        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx =
-            caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;
+        caps->is_cpu = caps->whole_body = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 =
+            caps->x86_amx = caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;
     if (caps->is_cpu && arm.is_arm &&
         caps->float_width == 1) /* PoCL says 1 where LLVM does not know the core */
         caps->float_width = ARM_FLOATS;

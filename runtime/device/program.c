@@ -269,7 +269,7 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
     clef_status status = clef__program_options(launch, options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
     if (status != CLEF_OK)
         return status;
-    clef__text_options(dev, is_whole, options + strlen(options));
+    clef__text_options(dev, launch->c_version, is_whole, options + strlen(options));
     clef_program *p = dev->programs;
     while (p && !is_of(p, launch, options, is_whole))
         p = p->next;
@@ -312,7 +312,7 @@ static clef_status build_joined(clef_device *dev, clef_program *p, const clef_un
     size_t n_bytes = 0;
     clef_status s = clef__source_join(units, n, &text, &n_bytes, err);
     if (!s)
-        s = clef__text_declare(dev, &text, &n_bytes, err);
+        s = clef__text_declare(dev, launch->c_version, &text, &n_bytes, err);
     if (!s)
         s = build_program(dev, p, launch, text, n_bytes, err);
     free(text);
@@ -329,7 +329,7 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
     p->source = launch->source;
     p->key = *key;
     clef_status s = clef__program_options(launch, p->options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
-    clef__text_options(dev, 0, p->options + strlen(p->options));
+    clef__text_options(dev, launch->c_version, 0, p->options + strlen(p->options));
     const int is_cached = !s && load_binary(dev, p, launch->kernel);
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
@@ -353,10 +353,12 @@ clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int
     char *text = key_text(units, n, &n_bytes);
     if (!text)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
+    const clef_status s = clef__text_declare(dev, 0, &text, &n_bytes, err);
     /* The number is raised when source_join.c writes other text. */
-    *out = clef__cache_key(dev, text, n_bytes, dev->info.caps.own_builtins ? "joined 3, own" : "joined 3");
+    if (!s)
+        *out = clef__cache_key(dev, text, n_bytes, "joined 3");
     free(text);
-    return CLEF_OK;
+    return s;
 }
 
 clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,

@@ -16,9 +16,15 @@ int clef__has_whole_body(const clef_device *dev, const clef_launch *launch)
            clef__substep_find(launch->source, launch->kernel);
 }
 
-void clef__text_options(const clef_device *dev, int is_whole, char out[CLEF__TEXT_OPTIONS])
+/* cl/builtins.h is written for OpenCL C 1.2. */
+static int declares(const clef_device *dev, int32_t c_version)
 {
-    snprintf(out, CLEF__TEXT_OPTIONS, "%s%s", dev->info.caps.own_builtins ? " -D _OPENCL_H_" : "",
+    return dev->info.caps.own_builtins && c_version <= C_VERSION;
+}
+
+void clef__text_options(const clef_device *dev, int32_t c_version, int is_whole, char out[CLEF__TEXT_OPTIONS])
+{
+    snprintf(out, CLEF__TEXT_OPTIONS, "%s%s", declares(dev, c_version) ? " -D _OPENCL_H_" : "",
              is_whole ? CLEF__WHOLE_BODY " -D STAGE=0 -D STAGE_ARGS=private" : "");
 }
 
@@ -70,12 +76,13 @@ static clef_status add_kernel(const clef_launch *launch, char **text, size_t *n_
     return enclose(before, strlen(before), after, text, n_bytes, err);
 }
 
-clef_status clef__text_declare(const clef_device *dev, char **text, size_t *n_bytes, clef_error *err)
+clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
+                               clef_error *err)
 {
     const char *declarations = NULL;
     char *owned = NULL;
     size_t n = 0;
-    if (!dev->info.caps.own_builtins)
+    if (!declares(dev, c_version))
         return CLEF_OK;
     clef_status s = clef__source_find("builtins.h", &declarations, &n, &owned, err);
     if (!s)
@@ -90,5 +97,5 @@ clef_status clef__program_text(const clef_device *dev, const clef_launch *launch
     clef_status s = clef__source_assemble(launch->source, text, n_bytes, err);
     if (!s && is_whole)
         s = add_kernel(launch, text, n_bytes, err);
-    return s ? s : clef__text_declare(dev, text, n_bytes, err);
+    return s ? s : clef__text_declare(dev, launch->c_version, text, n_bytes, err);
 }

@@ -4,7 +4,8 @@
  * most kernels. Where the probe has shown that it works (clef_caps.own_builtins), a program begins with
  * cl/builtins.h instead. PoCL also makes three functions of a kernel, one for each way to call it, inlines
  * the kernel into all, then optimises and assembles each. Where the compiler can keep a function in one piece
- * (clef_caps.whole_body), kernels of one work-item a group only call their work, a function.
+ * (clef_caps.whole_body), a kernel with one work-item a group only calls a function, which holds all its
+ * work.
  */
 #ifndef CLEF_RUNTIME_PROGRAM_TEXT_H
 #define CLEF_RUNTIME_PROGRAM_TEXT_H
@@ -19,8 +20,9 @@ enum { CLEF__TEXT_OPTIONS = 96 };
  *  graph/lower/substeps.def. Its program has no other kernel. */
 int clef__has_whole_body(const clef_device *dev, const clef_launch *launch);
 
-/** Options for the forms, each after a blank; "" for none. */
-void clef__text_options(const clef_device *dev, int is_whole, char out[CLEF__TEXT_OPTIONS]);
+/** Options for the forms, each after a blank; "" for none. c_version: as in clef_launch. */
+void clef__text_options(const clef_device *dev, int32_t c_version, int is_whole,
+                         char out[CLEF__TEXT_OPTIONS]);
 
 /** The option that keeps substeps of a fused step in one piece (cl/substep.h). */
 #define CLEF__WHOLE_BODY " -D WHOLE_BODY=1"
@@ -31,6 +33,7 @@ clef_status clef__program_text(const clef_device *dev, const clef_launch *launch
 
 /** Puts cl/builtins.h before a text where the device needs it. On failure the text is unchanged. Errors as
  *  above. */
-clef_status clef__text_declare(const clef_device *dev, char **text, size_t *n_bytes, clef_error *err);
+clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
+                               clef_error *err);
 
 #endif

@@ -23,8 +23,10 @@ static uint64_t print_of_node(const clef_value *n, const clef_variant *variant)
     return print;
 }
 
-static uint64_t mix_launch(uint64_t print, const clef_launch *l)
+static uint64_t mix_launch(uint64_t print, const clef_caps *caps, const clef_launch *l)
 {
+    print = clef__hash(print, &caps->own_builtins, sizeof caps->own_builtins);
+    print = clef__hash(print, &caps->whole_body, sizeof caps->whole_body);
     print = mix_text(print, l->source ? l->source : "clblast");
     print = mix_text(print, l->kernel ? l->kernel : "gemm");
     print = clef__hash(print, &l->c_version, sizeof l->c_version);
@@ -77,7 +79,7 @@ void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proo
     out->variant = l.n ? l.launches[0].variant : NULL;
     const uint64_t node = print_of_node(n, out->variant);
     for (int32_t i = 0; i < l.n; i++) {
-        const uint64_t print = mix_launch(node, &l.launches[i]);
+        const uint64_t print = mix_launch(node, lo->caps, &l.launches[i]);
         const int32_t items = items_of(&l.launches[i]);
         out->items = items > out->items ? items : out->items;
         if (!has_print(out, print))

@@ -30,6 +30,10 @@ in_turn() {
   [ $(($1 % n)) -eq $(((i - 1) % ($2 < n ? $2 : n))) ]
 }
 
+# A folder that clef cannot use as its cache, since its name is too long: programs are not stored there, for which PoCL would compile
+# each again. An empty CLEF_CACHE_DIR means the default folder.
+no_cache=/$(printf '%0600d' 0)
+
 # within SECONDS COMMAND...: the command succeeds, with no more processor time than that. A busy machine changes nothing.
 within() (
   ulimit -S -t "$1"

@@ -3,9 +3,10 @@
  *   CLEF_TEST_DEVICE    one device only, as clef_device_open() reads it
  *   CLEF_TEST_OPS       only the ops whose name contains this text; "=name": only the op of that name
  *   CLEF_TEST_SHARD     "i/n": part i of n of about equal length (1/n to n/n); each op is in one part
- *   CLEF_TEST_TURN      "i/n": of each variant every nth of its cases, and one at least, on each device
- * (tests/check.h); a shard is a part of these CLEF_TEST_VARIANT   of ops with variants only those of these
- * names (a list with commas) CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
+ *   CLEF_TEST_TURN      "i/n": of each variant every nth of its cases, and one at least, on each device; a
+ *                       shard is a part of these (tests/check.h)
+ *   CLEF_TEST_VARIANT   of ops with variants only those of these names (a list with commas)
+ *   CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
  *   CLEF_TEST_MOST      only cases of at most so many operations (for simulators)
  *   CLEF_TEST_BEYOND    only cases that launch something else than with these caps of CLEF_DEBUG ("" for
  *                       none): what another run has tested is not tested again

@@ -14,7 +14,7 @@ if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says 
 timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C to all processes" 130 $?
 same "a half-built cache is not an obstacle" "$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside")" \
-  "$(env -u POCL_CACHE_DIR POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR= "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
+  "$(env -u POCL_CACHE_DIR POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR=$no_cache "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
 
 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 if grep -q "set aside" "$tmp/aside"; then fail "a prover that was interrupted: $(cat "$tmp/aside")"; else ok "sets no kernel aside"; fi

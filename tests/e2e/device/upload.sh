@@ -4,7 +4,7 @@ layer=$CLEF_BUILD/tests/count_layer.so
 if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
 if ! command -v python3 >/dev/null; then skip "python3, which writes a model"; fi
 # What is counted is loading: no measurements, no proofs, and no cache, for which PoCL would compile each program again.
-export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_CACHE_DIR= CLEF_DEBUG=$CLEF_DEBUG,background=0,fused=0
+export CLEF_TUNE=0 CLEF_PROOF=0 CLEF_CACHE_DIR=$no_cache CLEF_DEBUG=$CLEF_DEBUG,background=0,fused=0
 python3 - "$CLEF_SOURCE/lab/speed" "$tmp/f16" <<'END'
 import sys
 sys.path.insert(0, sys.argv.pop(1))

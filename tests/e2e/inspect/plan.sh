@@ -13,7 +13,7 @@ taken() {
   while [ "$1" != -- ]; do plan+=("$1"); shift; done
   shift
   if ! "$CLEF" plan "${plan[@]}" --format json -o "$tmp/plan.json" 2>"$tmp/err"; then fail "$name: $(cat "$tmp/err")"; return; fi
-  if ! OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts CLEF_CACHE_DIR= CLEF_TUNE=0 "$@" >"$tmp/out" 2>"$tmp/err"; then fail "$name: $(tail -n 1 "$tmp/err")"; return; fi
+  if ! OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts CLEF_CACHE_DIR=$no_cache CLEF_TUNE=0 "$@" >"$tmp/out" 2>"$tmp/err"; then fail "$name: $(tail -n 1 "$tmp/err")"; return; fi
   same "$name" "$(sum_driver "$tmp/plan.json")" "$(sed -n 's/^peak_bytes //p' "$tmp/counts")"
 }
 

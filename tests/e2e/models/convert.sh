@@ -29,7 +29,8 @@ sys.exit(not abs(a - b).max() <= 1e-5 * abs(a).max())
 PY
 }
 folders=("$models"/*/) number=0
-for folder in "${folders[@]}"; do # each converts; those that are due compute, in the folder and as GGUF
+for i in "${!folders[@]}"; do # each converts; those that are due compute, in the folder and as GGUF
+  folder=${folders[i]}
   family=$(basename "$folder")
   "$python" - "$folder" "$tmp/in.safetensors" <<'PY' || { fail "$family: inputs"; continue; }
 import sys
@@ -38,7 +39,7 @@ r = load_file(sys.argv[1] + "/expected.safetensors")
 save_file({k: r[k] for k in ("input_ids", "attention_mask", "decoder_input_ids") if k in r}, sys.argv[2])
 PY
   check "$family converts" "$CLEF" convert "$folder" "$tmp/m.gguf" -q
-  in_turn $((number++)) ${#folders[@]} || continue
+  in_turn "$i" ${#folders[@]} || continue
   "$CLEF" eval "$folder" --in "$tmp/in.safetensors" --out "$tmp/a.safetensors" >"$tmp/log" 2>&1 || fail "$family: $(tail -n 1 "$tmp/log")"
   "$CLEF" eval "$tmp/m.gguf" --in "$tmp/in.safetensors" --out "$tmp/b.safetensors" >"$tmp/log" 2>&1 || fail "$family: $(tail -n 1 "$tmp/log")"
   case $family in
