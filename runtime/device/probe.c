@@ -428,8 +428,8 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
             1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */
         caps->short_loops = probe_loops(dev);
     if (caps->short_loops) /* in groups the work-items share the rounds */
-        caps->is_cpu = caps->whole_body = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 =
-            caps->x86_amx = caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;
+        caps->is_cpu = caps->own_builtins = caps->whole_body = caps->x86_vnni = caps->x86_avxvnni =
+            caps->x86_avx2 = caps->x86_amx = caps->arm64_i8mm = caps->arm64_sdot = caps->arm64_bf16 = 0;
     if (caps->is_cpu && arm.is_arm &&
         caps->float_width == 1) /* PoCL says 1 where LLVM does not know the core */
         caps->float_width = ARM_FLOATS;
