@@ -7,7 +7,8 @@
 typedef struct clef__substep {
     const char *source, *kernel;  /* as a launch names them */
     const char *args_type;        /* type of its argument block in cl/args.h */
-    int32_t     is_substep;       /* 0: it can only be a function that its own kernel calls */
+    int32_t     is_substep;       /* of a fused step */
+    int32_t     is_called;        /* its own kernel is a call of the function, where that compiles faster */
     const char *companion;        /* NULL, or another kernel of the same source that the node launches at
                                      other lengths */
     uint32_t    companion_bufs;

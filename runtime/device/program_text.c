@@ -11,9 +11,10 @@ enum { C_VERSION = 12, MAX_BEFORE = 160, MAX_AFTER = 1600 };
 
 int clef__has_whole_body(const clef_device *dev, const clef_launch *launch)
 {
-    return dev->info.caps.whole_body && launch->call == CLEF_CALL_KERNEL && launch->c_version <= C_VERSION &&
-           launch->local[0] <= 1 && launch->local[1] <= 1 && launch->local[2] <= 1 && launch->n_bufs &&
-           clef__substep_find(launch->source, launch->kernel);
+    const clef__substep *row = clef__substep_find(launch->source, launch->kernel);
+    return row && row->is_called && dev->info.caps.whole_body && launch->call == CLEF_CALL_KERNEL &&
+           launch->c_version <= C_VERSION && launch->local[0] <= 1 && launch->local[1] <= 1 &&
+           launch->local[2] <= 1 && launch->n_bufs;
 }
 
 /* cl/builtins.h is written for OpenCL C 1.2. */

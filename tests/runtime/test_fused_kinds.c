@@ -32,9 +32,11 @@ static const struct {
 } rows[] = {
 #define SUBSTEP_WITH(source, kernel, type, companion, n_bufs) {#source, #kernel},
 #define SUBSTEP(source, kernel, type) {#source, #kernel},
+#define SMALL_SUBSTEP SUBSTEP
 #define WHOLE_BODY(source, kernel, type)
 #include "graph/lower/substeps.def"
 #undef WHOLE_BODY
+#undef SMALL_SUBSTEP
 #undef SUBSTEP
 #undef SUBSTEP_WITH
 };

@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/run_graph.h"
 
-static const clef_launch gather = {.source = "gather", .kernel = "gather", .n_bufs = 3};
+static const clef_launch pack = {.source = "pack", .kernel = "pack", .n_bufs = 2};
 
 static char *text_of(const clef_device *dev, const clef_launch *launch)
 {
@@ -30,13 +30,11 @@ TEST(forms)
 {
     for (int form = 0; form < 4; form++) {
         const clef_device dev = {.info.caps = {.own_builtins = form & 1, .whole_body = form >> 1}};
-        char *text = text_of(&dev, &gather), options[CLEF__TEXT_OPTIONS];
-        clef__text_options(&dev, gather.c_version, clef__has_whole_body(&dev, &gather), options);
+        char *text = text_of(&dev, &pack), options[CLEF__TEXT_OPTIONS];
+        clef__text_options(&dev, pack.c_version, clef__has_whole_body(&dev, &pack), options);
         has(text, "CLEF_CL_BUILTINS_H", form & 1);
         has(options, "_OPENCL_H_", form & 1);
-        has(text,
-            "kernel void gather(const gather_args a, global void *b0, global void *b1, global void *b2)",
-            form >> 1);
+        has(text, "kernel void pack(const pack_args a, global void *b0, global void *b1)", form >> 1);
         has(options, "WHOLE_BODY", form >> 1);
         free(text);
     }
@@ -46,12 +44,12 @@ TEST(forms)
 TEST(other_kernels)
 {
     const clef_device dev = {.info.caps = {.own_builtins = 1, .whole_body = 1}};
-    clef_launch wide = gather, later = gather, unknown = gather;
+    clef_launch wide = pack, later = pack, unknown = pack;
     char options[CLEF__TEXT_OPTIONS];
     wide.local[0] = 64;
     later.c_version = 30;
-    unknown.kernel = "scatter";
-    assert_true(clef__has_whole_body(&dev, &gather));
+    unknown.kernel = "unpack";
+    assert_true(clef__has_whole_body(&dev, &pack));
     assert_false(clef__has_whole_body(&dev, &wide));
     assert_false(clef__has_whole_body(&dev, &later));
     assert_false(clef__has_whole_body(&dev, &unknown));
