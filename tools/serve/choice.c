@@ -23,13 +23,13 @@ static int no_memory(serve_choice *c)
 int serve_choice_begin(serve_choice *c)
 {
     serve_task *t = c->task;
-    serve_server *s = t->r->s;
+    const serve_model *m = t->r->m;
     clef_error err = {0};
     const serve_prompt *prompt = &t->prompts[c->prompt];
-    c->stream = (clef_stream){.tok = s->m.tok, .started = !t->is_chat && !s->m.is_seq2seq};
-    c->forced = (clef_stream){.tok = s->m.tok};
+    c->stream = (clef_stream){.tok = m->tok, .started = !t->is_chat && !m->is_seq2seq};
+    c->forced = (clef_stream){.tok = m->tok};
     c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
-    c->format = t->has_tools || s->m.format == CLEF_TOOLS_HARMONY ? s->m.format : CLEF_TOOLS_NONE;
+    c->format = t->has_tools || m->format == CLEF_TOOLS_HARMONY ? m->format : CLEF_TOOLS_NONE;
     c->n_before = count_characters(prompt->text.p, prompt->text.n);
     c->begins = malloc(((size_t)c->run->capacity + 1) * sizeof *c->begins);
     if (!c->begins || (t->p.logprobs && !(c->logprobs = json_array())))
@@ -103,7 +103,7 @@ static json_t *token_entry(const serve_model *m, int32_t id, double logprob)
 static int tell_logprob(serve_choice *c, int32_t i)
 {
     const serve_task *t = c->task;
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     const serve_token *token = &c->run->tokens[i];
     json_t *entry = token_entry(m, token->id, (double)token->logprob), *tops = json_array();
     for (int32_t k = 0; tops && k < t->p.n_top; k++) {
@@ -197,7 +197,7 @@ static int take_piece(serve_choice *c, const char *text, size_t n)
 static int is_text(const serve_choice *c, int32_t id)
 {
     const serve_task *t = c->task;
-    const clef_tokenizer *tok = t->r->s->m.tok;
+    const clef_tokenizer *tok = t->r->m->tok;
     size_t n = 0;
     if (!t->p.skip_special || !clef_tokenizer_is_special(tok, id))
         return 1;
@@ -260,7 +260,7 @@ static int take_first_id(serve_choice *c)
 {
     const serve_task *t = c->task;
     const int32_t id = t->prompts[c->prompt].ids[0];
-    json_t *entry = token_entry(&t->r->s->m, id, 0);
+    json_t *entry = token_entry(t->r->m, id, 0);
     if (!entry || json_object_set_new(entry, "logprob", json_null()) != 0 ||
         json_object_set_new(entry, "offset", json_integer(0)) != 0 ||
         json_array_append_new(c->logprobs, entry) != 0)

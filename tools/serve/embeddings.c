@@ -25,7 +25,7 @@ static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *p
         memcpy(whole, w->prompt, n_prompt);
     memcpy(whole + n_prompt, json_string_value(text), n_text);
     const clef_status status =
-        clef_tokenizer_encode(w->r->s->m.tok, whole, n_prompt + n_text, CLEF_SPECIAL_ADD, &ids, &n, &err);
+        clef_tokenizer_encode(w->r->m->tok, whole, n_prompt + n_text, CLEF_SPECIAL_ADD, &ids, &n, &err);
     free(whole);
     if (status != CLEF_OK)
         return serve_fail_status(&w->r->error, &err, SERVE_E_INVALID_VALUE, path);
@@ -82,7 +82,7 @@ static int read_input(serve_rows *w)
 static int check_form(serve_rows *w)
 {
     const char *form = w->p.encoding_format;
-    const serve_model *m = &w->r->s->m;
+    const serve_model *m = w->r->m;
     if (form && strcmp(form, "float") != 0 && strcmp(form, "base64") != 0)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "encoding_format",
                           "encoding_format: expected float or base64, got '%.20s'", form);
@@ -148,7 +148,7 @@ static json_t *vector(const serve_rows *w, float *x)
 
 static void reply(serve_rows *w)
 {
-    const serve_model *m = &w->r->s->m;
+    const serve_model *m = w->r->m;
     json_t *data = json_array(), **rows = calloc((size_t)w->n, sizeof *rows);
     for (int32_t k = 0; rows && k < w->n; k++)
         rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
@@ -180,15 +180,15 @@ static void prepare(void *user)
 
 void serve_answer_embeddings(serve_request *r)
 {
-    const serve_engine_stats s = serve_engine_describe(r->s->engine);
+    const serve_engine_stats s = serve_engine_describe(r->engine);
     serve_rows *w = serve_rows_new(r);
     if (!w)
         return;
     w->n_dims = s.n_dims;
     w->prompt = s.prompt;
-    w->max_tokens = s.max_tokens < r->s->m.hparams->n_context || r->s->m.hparams->n_context <= 0
+    w->max_tokens = s.max_tokens < r->m->hparams->n_context || r->m->hparams->n_context <= 0
                         ? s.max_tokens
-                        : r->s->m.hparams->n_context;
+                        : r->m->hparams->n_context;
     if (serve_prepare(r, prepare, w) && w->is_ready && serve_rows_compute(w, w->n_dims))
         reply(w);
     serve_rows_free(w);

@@ -163,7 +163,7 @@ static void begin_run(serve_engine *e, serve_run *r)
         serve_fail_status(&error, &err, status == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,
                           NULL);
         error.n_prompt = r->request.n;
-        error.n_ctx = e->s->m.n_context;
+        error.n_ctx = e->m->n_context;
         error.max_tokens = r->request.n_max;
         finish_run(r, CLEF_FINISH_NONE, &error);
         return;
@@ -458,12 +458,13 @@ static void run_engine(void *user)
     serve_engine_close(e);
 }
 
-int serve_engine_start(serve_server *server, serve_engine **out)
+int serve_engine_start(serve_server *server, const serve_model *m, serve_engine **out)
 {
     serve_engine *e = *out = calloc(1, sizeof *e);
     if (!e)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     e->s = server;
+    e->m = m;
     e->max_seqs = server->o.max_seqs;
     e->active = calloc((size_t)e->max_seqs, sizeof(serve_run *));
     serve_lock_init(&e->lock);

@@ -73,7 +73,7 @@ typedef struct serve_embedding {
 
 /** Starts the thread, which opens the device, loads the model, and makes the server ready. When that fails,
  * it says why, and serve_engine_failed() returns 1. CLI_GO_ON, or an exit code after a message. */
-int serve_engine_start(serve_server *server, serve_engine **out);
+int serve_engine_start(serve_server *server, const serve_model *m, serve_engine **out);
 /** Ends all runs, and the thread; what is handed over later is refused. Accepts NULL. */
 void serve_engine_stop(serve_engine *e);
 /** When no other thread knows it any more. Accepts NULL. */

@@ -9,6 +9,7 @@
 
 struct serve_engine {
     serve_server *s;
+    const serve_model *m;
     serve_thread thread;
     int started;
     _Atomic int given_up;

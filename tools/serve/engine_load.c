@@ -15,7 +15,7 @@ static int load_step(void *user, const char *what, uint64_t done, uint64_t total
 static clef_status open_batch(serve_engine *e, clef_error *err)
 {
     const serve_options *o = &e->s->o;
-    const serve_model *m = &e->s->m;
+    const serve_model *m = e->m;
     clef_batch_opts opts = {
         .n_context = m->n_context,
         .max_sequences = e->max_seqs,
@@ -41,7 +41,7 @@ static clef_status open_embedder(serve_engine *e, clef_error *err)
     clef_embed_opts opts = {.compile = e->s->o.compile};
     opts.compile.progress = load_step;
     opts.compile.progress_user = e;
-    return clef_embedder_create(e->device, e->s->m.model, &opts, &e->embedder, err);
+    return clef_embedder_create(e->device, e->m->model, &opts, &e->embedder, err);
 }
 
 static clef_status open_ranker(serve_engine *e, clef_error *err)
@@ -49,8 +49,8 @@ static clef_status open_ranker(serve_engine *e, clef_error *err)
     clef_ranker_opts opts = {.raw = 1, .compile = e->s->o.compile};
     opts.compile.progress = load_step;
     opts.compile.progress_user = e;
-    return e->s->m.is_ranker || e->s->o.rerank
-               ? clef_ranker_create(e->device, e->s->m.model, &opts, &e->ranker, err)
+    return e->m->is_ranker || e->s->o.rerank
+               ? clef_ranker_create(e->device, e->m->model, &opts, &e->ranker, err)
                : CLEF_OK;
 }
 
@@ -141,12 +141,12 @@ clef_status serve_engine_open(serve_engine *e, clef_error *err)
                                      .progress = load_step,
                                      .progress_user = e};
     clef_status status = cli_devices_open(s->o.device, &s->o.split, &device, &e->device, err);
-    if (!status && s->m.trie)
+    if (!status && e->m->trie)
         status = open_batch(e, err);
     if (!status)
         status = open_ranker(e, err);
     if (!status) {
-        const int has_other = s->m.trie || e->ranker; /* it may have no embeddings */
+        const int has_other = e->m->trie || e->ranker; /* it may have no embeddings */
         status = open_embedder(e, has_other ? NULL : err);
         status = has_other ? CLEF_OK : status;
     }

@@ -184,6 +184,8 @@ static exchange *make_exchange(serve_http *http, struct MHD_Connection *connecti
         return NULL;
     x->http = http;
     x->r = (serve_request){.s = http->s,
+                           .m = &http->s->m,
+                           .engine = http->s->engine,
                            .connection = info->socket_context,
                            .began = cli_terminal_seconds(),
                            .created = (int64_t)serve_time(),

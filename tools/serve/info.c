@@ -13,7 +13,7 @@
 void serve_answer_health(serve_request *r)
 {
     const int state = atomic_load(&r->s->state);
-    const int is_lost = state == SERVE_READY && serve_engine_describe(r->s->engine).is_lost;
+    const int is_lost = state == SERVE_READY && serve_engine_describe(r->engine).is_lost;
     if (state == SERVE_READY && !is_lost) {
         serve_reply_json(r, json_pack("{s:s}", "status", "ok"));
         return;
@@ -46,7 +46,7 @@ static json_t *model_object(const serve_model *m, int32_t i)
 
 void serve_answer_models(serve_request *r)
 {
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     json_t *list = json_array();
     for (int32_t i = 0; i <= m->adapters.n; i++)
         json_array_append_new(list, model_object(m, i));
@@ -81,7 +81,7 @@ static int decode(const char *text, char *out, size_t room)
 
 void serve_answer_model(serve_request *r)
 {
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     char name[256];
     if (decode(r->path, name, sizeof name)) {
         const int32_t i = !strcmp(name, m->id) ? 0 : cli_adapters_find(&m->adapters, name);
@@ -117,8 +117,8 @@ static json_t *template_caps(const serve_model *m, const char *source)
 void serve_answer_props(serve_request *r)
 {
     const serve_server *srv = r->s;
-    const serve_model *m = &srv->m;
-    const serve_engine_stats s = serve_engine_describe(srv->engine);
+    const serve_model *m = r->m;
+    const serve_engine_stats s = serve_engine_describe(r->engine);
     size_t n = 0;
     const char *source = m->template ? clef_template_source(m->template, &n) : NULL;
     const int speculates = (srv->o.speculation.spec || m->draft) && !s.no_speculation;

@@ -135,7 +135,7 @@ static int goes_on(serve_request *r, double since, serve_error *e)
 {
     const serve_options *o = &r->s->o;
     const double now = cli_terminal_seconds();
-    if (serve_engine_gave_up(r->s->engine, e))
+    if (serve_engine_gave_up(r->engine, e))
         return 0;
     if (atomic_load(&r->s->state) >= SERVE_ENDING)
         return serve_fail(e, SERVE_E_UNAVAILABLE, NULL, "the server ends");

@@ -123,7 +123,7 @@ static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
     serve_error *e = &r->error;
     json_t *message;
     size_t i, n_source = 0;
-    const char *source = r->s->m.template ? clef_template_source(r->s->m.template, &n_source) : "";
+    const char *source = r->m->template ? clef_template_source(r->m->template, &n_source) : "";
     const int knows_developer = strstr(source, "developer") != NULL;
     if (!json_is_array(p->messages))
         return bad(e, "messages", p->messages, "a list");
@@ -235,7 +235,7 @@ static int add_variable(serve_error *e, variables *v, const char *name, const js
 static int set_variables(serve_request *r, const serve_params *p, variables *v)
 {
     serve_error *e = &r->error;
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     const char *name;
     json_t *value;
     for (int32_t i = 0; i < m->n_args; i++)
@@ -323,7 +323,7 @@ static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered
 static int render_messages(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
                            clef_rendered *out)
 {
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     clef_error err = {0};
     variables v = {.n = 0};
     *out = (clef_rendered){0};
@@ -357,7 +357,7 @@ static int render_messages(serve_request *r, const serve_params *p, const char *
 /* Text from messages gives no special token, unless --special-in-content says so. */
 static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     clef_error err = {0};
     size_t n_spans = 0;
     clef_byte_span *spans = malloc(((size_t)text->n_parts + 1) * sizeof *spans);
@@ -443,7 +443,7 @@ int serve_task_prompt_chat(serve_task *t)
              (!t->has_tools || keep_allowed_tools(t));
     if (ok) {
         t->prompts[0].starts_thinking = ends_with_think(&text);
-        t->may_think = t->prompts[0].starts_thinking || (r->s->m.has_think_tag && !t->p.continue_final);
+        t->may_think = t->prompts[0].starts_thinking || (r->m->has_think_tag && !t->p.continue_final);
         ok = serve_buffer_add(&t->prompts[0].text, text.text, text.n_bytes) ||
              serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     }

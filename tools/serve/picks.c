@@ -56,7 +56,7 @@ static int set_stops(serve_task *t)
 /* A stop string that is a special token's name: the token ends the text, which does not show it. */
 static void add_named_ends(serve_task *t)
 {
-    const clef_tokenizer *tok = t->r->s->m.tok;
+    const clef_tokenizer *tok = t->r->m->tok;
     for (int32_t i = 0; i < t->n_stops; i++) {
         const int32_t id = clef_tokenizer_find(tok, t->stops[i]);
         if (id >= 0 && clef_tokenizer_is_special(tok, id))
@@ -67,7 +67,7 @@ static void add_named_ends(serve_task *t)
 /* Tokens that end the text: the model's own, and those of the request. */
 static int set_stop_ids(serve_task *t)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     const json_t *list = t->p.stop_ids, *one;
     size_t i;
     if (list && !json_is_array(list))
@@ -110,7 +110,7 @@ static int add_bias(serve_task *t, const char *path, int32_t id, const json_t *v
 /* {"ID": X} */
 static int add_biases_of_object(serve_task *t, json_t *object)
 {
-    const int32_t n_vocab = t->r->s->m.hparams->n_vocab;
+    const int32_t n_vocab = t->r->m->hparams->n_vocab;
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
@@ -147,7 +147,7 @@ static int add_biases_of_list(serve_task *t, const json_t *list)
 /* Bans all tokens but those of a list; `biases` has room for them. */
 static int ban_others(serve_task *t, const json_t *allowed)
 {
-    const int32_t n_vocab = t->r->s->m.hparams->n_vocab, first = t->p.sampling.n_biases;
+    const int32_t n_vocab = t->r->m->hparams->n_vocab, first = t->p.sampling.n_biases;
     clef_logit_bias *all = t->biases + first;
     const json_t *one;
     size_t i;
@@ -182,7 +182,7 @@ static int set_biases(serve_task *t)
     if (n > MOST_BIASES)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "logit_bias",
                           "logit_bias: expected at most %d tokens, got %zu", MOST_BIASES, n);
-    t->biases = calloc(n + (allowed ? (size_t)t->r->s->m.hparams->n_vocab : 0) + 1, sizeof *t->biases);
+    t->biases = calloc(n + (allowed ? (size_t)t->r->m->hparams->n_vocab : 0) + 1, sizeof *t->biases);
     if (!t->biases)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     return (json_is_object(all) ? add_biases_of_object(t, all) : add_biases_of_list(t, all)) &&
@@ -261,7 +261,7 @@ static int set_breakers(serve_task *t)
     }
     if (t->p.sampling.dry_multiplier == 0 || (t->p.dry_breakers && !texts.n))
         return 1;
-    if (cli_dry_breakers(&texts, t->r->s->m.model, &t->breakers) == CLI_GO_ON)
+    if (cli_dry_breakers(&texts, t->r->m->model, &t->breakers) == CLI_GO_ON)
         return 1;
     return serve_fail(&t->r->error, SERVE_E_INTERNAL, "dry_sequence_breakers", "no memory for the breakers");
 }
@@ -270,7 +270,7 @@ static int set_breakers(serve_task *t)
 
 static int set_adapter(serve_task *t)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     serve_error *e = &t->r->error;
     char names[400];
     if (!t->p.lora)
@@ -316,7 +316,7 @@ static int take(serve_task *t, clef_constraint_kind kind, const char *source, si
                 const char *param)
 {
     const clef_constraint_opts opts = {.strict = strict,
-                                       .tok = kind == CLEF_CONSTRAIN_GBNF ? t->r->s->m.tok : NULL};
+                                       .tok = kind == CLEF_CONSTRAIN_GBNF ? t->r->m->tok : NULL};
     t->constraint = serve_constraints_take(t->r, kind, source, n, &opts, param);
     return t->constraint != NULL;
 }
@@ -531,7 +531,7 @@ static int take_given(serve_task *t, int *n)
 /* The constraint on calls. "auto" begins at the tag of a call, so that the model may reason before it. */
 static int set_calls(serve_task *t, int *is_auto)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     serve_error *e = &t->r->error;
     const json_t *choice = t->p.tool_choice;
     const char *word = json_string_value(choice), *name;
@@ -593,7 +593,7 @@ static int set_constraint(serve_task *t)
     if (!check_beside_constraint(t))
         return 0;
     t->has_guide = 1;
-    t->guide = (clef_guide){t->constraint, t->r->s->m.trie, t->may_think && !is_auto ? "</think>" : NULL};
+    t->guide = (clef_guide){t->constraint, t->r->m->trie, t->may_think && !is_auto ? "</think>" : NULL};
     return 1;
 }
 

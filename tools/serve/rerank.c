@@ -27,7 +27,7 @@ static int read_document(serve_rows *w, const clef_ranker_info *info, int32_t i,
     if (!text)
         return serve_rows_bad(w->r, path, document, "a string, or an object with a text");
     const clef_status status = clef_rank_encode(
-        w->r->s->m.tok, info, (clef_span){json_string_value(query), json_string_length(query)},
+        w->r->m->tok, info, (clef_span){json_string_value(query), json_string_length(query)},
         (clef_span){json_string_value(text), json_string_length(text)}, w->p.truncate, &pair, &err);
     if (status != CLEF_OK) {
         w->r->error.n_prompt = pair.n;
@@ -46,7 +46,7 @@ static int read_document(serve_rows *w, const clef_ranker_info *info, int32_t i,
 
 static int read_documents(serve_rows *w, const clef_ranker_info *info)
 {
-    const serve_model *m = &w->r->s->m;
+    const serve_model *m = w->r->m;
     const json_t *list = w->p.texts ? w->p.texts : w->p.documents;
     const char *name = w->p.texts ? "texts" : "documents";
     const size_t n = json_array_size(list);
@@ -75,7 +75,7 @@ static void prepare(void *user)
 {
     serve_rows *w = user;
     serve_request *r = w->r;
-    const serve_engine_stats s = serve_engine_describe(r->s->engine);
+    const serve_engine_stats s = serve_engine_describe(r->engine);
     w->are_pairs = 1;
     w->max_tokens = s.ranking.max_tokens;
     w->is_ready =
@@ -116,7 +116,7 @@ static json_t *meta_of(const serve_rows *w)
 /* The best documents; NULL: no memory. */
 static json_t *results_of(const serve_rows *w)
 {
-    const int is_bounded = serve_engine_describe(w->r->s->engine).ranking.is_bounded && !w->p.raw_scores;
+    const int is_bounded = serve_engine_describe(w->r->engine).ranking.is_bounded && !w->p.raw_scores;
     const int32_t n = w->p.top_n > 0 && w->p.top_n < w->n ? w->p.top_n : w->n;
     float *scores = malloc((size_t)w->n * sizeof *scores); /* by document */
     clef_ranked *all = malloc((size_t)w->n * sizeof *all);
@@ -134,7 +134,7 @@ static json_t *results_of(const serve_rows *w)
 
 static void reply(serve_rows *w)
 {
-    const serve_model *m = &w->r->s->m;
+    const serve_model *m = w->r->m;
     char id[40] = "rerank-";
     json_t *results = results_of(w);
     if (!results || w->p.texts) {

@@ -101,19 +101,19 @@ static int wait_for(serve_rows *w)
         serve_lock_release(&w->group.lock);
         if (done)
             break;
-        if (serve_engine_gave_up(r->s->engine, &r->error)) {
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
+        if (serve_engine_gave_up(r->engine, &r->error)) {
+            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
             return 0;
         }
         if (serve_client_gone(r)) {
             r->gone = 1;
             serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
+            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
             return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
         }
         if (cli_terminal_seconds() - r->began > (double)r->s->o.request_timeout) {
             serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
-            w->is_held = !serve_embedding_cancel(r->s->engine, &w->run);
+            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
             return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
                               "the request took more than %.0f s (--request-timeout)",
                               (double)r->s->o.request_timeout);
@@ -135,7 +135,7 @@ int serve_rows_compute(serve_rows *w, int32_t width)
     w->run.out = malloc((size_t)w->n * (size_t)width * sizeof *w->run.out);
     if (!w->run.out)
         return serve_rows_no_memory(w->r);
-    return serve_engine_embed(w->r->s->engine, &w->run, &w->r->error) && wait_for(w);
+    return serve_engine_embed(w->r->engine, &w->run, &w->r->error) && wait_for(w);
 }
 
 void serve_rows_reply(serve_rows *w, json_t *root)

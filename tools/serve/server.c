@@ -116,7 +116,7 @@ static int run(serve_server *s, serve_socket listening, int32_t port)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
-    int rc = serve_engine_start(s, &s->engine);
+    int rc = serve_engine_start(s, &s->m, &s->engine);
     if (rc != CLI_GO_ON)
         return rc;
     s->http = serve_http_start(s, listening);

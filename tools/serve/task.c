@@ -14,7 +14,7 @@ static const double look_seconds = 0.1;
 
 static int check_model(serve_task *t)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     serve_error *e = &t->r->error;
     t->lora = t->p.model ? serve_model_find(m, &t->r->s->o, t->p.model) : 0;
     if (t->lora < 0)
@@ -55,8 +55,8 @@ int serve_task_begin(serve_task *t, serve_request *r, serve_form form, const ser
 /* Positions that a text has for its prompt and what is generated: the context, or a smaller pool. */
 static int32_t n_positions(const serve_task *t)
 {
-    const int32_t n = t->r->s->m.n_context;
-    const int64_t pool = serve_engine_describe(t->r->s->engine).batch.kv_tokens;
+    const int32_t n = t->r->m->n_context;
+    const int64_t pool = serve_engine_describe(t->r->engine).batch.kv_tokens;
     return pool > 0 && pool < n ? (int32_t)pool : n;
 }
 
@@ -64,7 +64,7 @@ static int32_t n_positions(const serve_task *t)
  * context is full. The words of the errors are those by which clients know them. */
 static int check_length(serve_task *t, int32_t n, int32_t *n_max)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     serve_error *e = &t->r->error;
     const char *what = t->is_chat ? "messages" : "prompt";
     const int32_t n_all = n_positions(t), most = m->is_seq2seq ? m->n_source : n_all - 1,
@@ -93,7 +93,7 @@ static int check_length(serve_task *t, int32_t n, int32_t *n_max)
 
 static int make_run(serve_task *t, int32_t i)
 {
-    const serve_model *m = &t->r->s->m;
+    const serve_model *m = t->r->m;
     serve_choice *c = &t->choices[i];
     serve_run *run = &t->runs[i];
     c->prompt = i / t->p.n;
@@ -212,7 +212,7 @@ int serve_task_submit(serve_task *t)
     t->last_sent = cli_terminal_seconds();
     if (all_done(t)) /* echo alone */
         return 1;
-    if (!serve_engine_submit(t->r->s->engine, &t->group, t->runs, t->n_choices, &t->r->error))
+    if (!serve_engine_submit(t->r->engine, &t->group, t->runs, t->n_choices, &t->r->error))
         return 0;
     t->submitted = 1;
     for (;;) {
@@ -249,7 +249,7 @@ int serve_task_wait(serve_task *t)
     serve_lock_release(&t->group.lock);
     if (done) /* its answer is complete, whatever happens to the server or the client's time */
         return 1;
-    if (serve_engine_gave_up(r->s->engine, &r->error))
+    if (serve_engine_gave_up(r->engine, &r->error))
         return 0;
     const double now = cli_terminal_seconds();
     if (now >= t->next_look) {
@@ -300,8 +300,8 @@ void serve_task_end(serve_task *t)
         for (int32_t i = 0; i < t->n_choices; i++)
             atomic_store(&t->runs[i].cancelled, 1);
         for (int32_t i = 0; i < t->n_choices; i++)
-            t->is_held |= !serve_run_cancel(r->s->engine, &t->runs[i]);
-        serve_engine_note(r->s->engine, cli_terminal_seconds() - t->group.submitted);
+            t->is_held |= !serve_run_cancel(r->engine, &t->runs[i]);
+        serve_engine_note(r->engine, cli_terminal_seconds() - t->group.submitted);
     }
     t->submitted = 0;
 }

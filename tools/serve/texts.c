@@ -23,7 +23,7 @@ static int no_memory(serve_request *r)
 
 int serve_read_id(serve_request *r, const json_t *value, const char *path, int32_t *out)
 {
-    const int32_t n_vocab = r->s->m.hparams->n_vocab;
+    const int32_t n_vocab = r->m->hparams->n_vocab;
     int64_t id;
     if (!serve_integer(value, &id))
         return bad(r, path, value, "a token id");
@@ -55,7 +55,7 @@ static int read_ids(serve_request *r, const json_t *list, const char *path, int3
 /* An empty prompt stands for BOS. */
 static int add_bos(serve_request *r, serve_prompt *to, const char *path)
 {
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     const int32_t of_tokenizer = clef_tokenizer_bos(m->tok),
                   bos = of_tokenizer >= 0 ? of_tokenizer : m->hparams->bos;
     if (bos < 0 || bos >= m->hparams->n_vocab)
@@ -77,7 +77,7 @@ static int prompt_of_text(serve_request *r, const json_t *text, const char *path
     const size_t n = json_string_length(text);
     if (!serve_buffer_add(&to->text, p, n))
         return no_memory(r);
-    if (clef_tokenizer_encode(r->s->m.tok, p, n, CLEF_SPECIAL_ADD, &to->ids, &to->n, &err) != CLEF_OK)
+    if (clef_tokenizer_encode(r->m->tok, p, n, CLEF_SPECIAL_ADD, &to->ids, &to->n, &err) != CLEF_OK)
         return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
     return to->n ? 1 : add_bos(r, to, path);
 }
@@ -91,7 +91,7 @@ static int prompt_of_ids(serve_request *r, const json_t *list, const char *path,
         return 0;
     if (to->n == 0)
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
-    if (clef_tokenizer_decode(r->s->m.tok, to->ids, to->n, &text, &n, NULL) != CLEF_OK)
+    if (clef_tokenizer_decode(r->m->tok, to->ids, to->n, &text, &n, NULL) != CLEF_OK)
         return no_memory(r);
     const int ok = serve_buffer_add(&to->text, text, n);
     clef_text_free(text);
@@ -164,7 +164,7 @@ static json_t *piece_of(const serve_model *m, int32_t id)
 
 static int tokenize(serve_request *r, const serve_params *p)
 {
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
     if (!json_is_string(p->content))
@@ -213,7 +213,7 @@ static int detokenize(serve_request *r, const serve_params *p)
     size_t n_text = 0;
     int ok = json_is_array(p->tokens) ? read_ids(r, p->tokens, "tokens", &ids, &n)
                                       : bad(r, "tokens", p->tokens, "a list of ids");
-    if (ok && clef_tokenizer_decode(r->s->m.tok, ids, n, &text, &n_text, &err) != CLEF_OK)
+    if (ok && clef_tokenizer_decode(r->m->tok, ids, n, &text, &n_text, &err) != CLEF_OK)
         ok = serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, "tokens");
     if (ok)
         serve_reply_json(r, json_pack("{s:o}", "content", json_stringn(text ? text : "", n_text)));

@@ -88,7 +88,7 @@ static int add_extra(infill *w)
 
 static int find_marks(infill *w)
 {
-    const clef_tokenizer *tok = w->t->r->s->m.tok;
+    const clef_tokenizer *tok = w->t->r->m->tok;
     for (int m = 0; m < N_MARKS; m++)
         for (int i = 0; i < MOST_NAMES && mark_names[m][i] && !w->marks[m]; i++)
             if (clef_tokenizer_find(tok, mark_names[m][i]) >= 0)
@@ -105,7 +105,7 @@ static int find_marks(infill *w)
 static int encode(infill *w)
 {
     serve_prompt *to = &w->t->prompts[0];
-    const clef_tokenizer *tok = w->t->r->s->m.tok;
+    const clef_tokenizer *tok = w->t->r->m->tok;
     clef_error err = {0};
     int32_t *empty = NULL, *ids = NULL, n_empty = 0, n = 0;
     clef_status s = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &empty, &n_empty, &err);

@@ -228,7 +228,7 @@ static json_t *model_of(const serve_model *m)
 
 void serve_answer_ollama_tags(serve_request *r)
 {
-    serve_reply_json(r, json_pack("{s:[o]}", "models", model_of(&r->s->m)));
+    serve_reply_json(r, json_pack("{s:[o]}", "models", model_of(r->m)));
 }
 
 void serve_answer_ollama_version(serve_request *r)
@@ -253,7 +253,7 @@ static json_t *capabilities_of(const serve_model *m)
 static void show(void *user)
 {
     serve_request *r = user;
-    const serve_model *m = &r->s->m;
+    const serve_model *m = r->m;
     serve_params p;
     char context[64];
     size_t n = 0;
