@@ -35,6 +35,11 @@ clef_sbom_library(gnutls gnutls LGPL-2.1-or-later sbom_gnutls)
 clef_sbom_library(libgvc graphviz EPL-1.0 GVC_FOUND)
 clef_sbom_library(cairo cairo "LGPL-2.1-only OR MPL-1.1" CAIRO_FOUND)
 clef_sbom_library(libedit libedit BSD-3-Clause LIBEDIT_FOUND)
+clef_sbom_library(libpng libpng Libpng CLEF_HAVE_PNG)
+clef_sbom_library(libjpeg libjpeg-turbo "IJG AND BSD-3-Clause" CLEF_HAVE_JPEG)
+clef_sbom_library(libwebp libwebp BSD-3-Clause CLEF_HAVE_WEBP)
+clef_sbom_library(sndfile libsndfile LGPL-2.1-or-later CLEF_HAVE_SNDFILE)
+clef_sbom_library(libmpg123 mpg123 LGPL-2.1-only CLEF_HAVE_MPG123)
 
 configure_file(cmake/sbom_write.cmake "${PROJECT_BINARY_DIR}/sbom_write.cmake" @ONLY)
 install(CODE "

@@ -23,7 +23,8 @@ MAY_USE = {
     "ranks": CORE + ["tools"],
     "train": CORE + ["tools", "ranks"],
     "export": CORE + ["tools", "train"],
-    "lab": CORE + ["tools", "text", "train", "ranks", "export"],
+    "media": CORE + ["tools"],
+    "lab": CORE + ["tools", "text", "train", "ranks", "export", "media"],
 }
 EXCEPTIONS = {
     "tools/cmd/cmd_perplexity.c": ["graph"],  # graph/hash.h, which is a header alone

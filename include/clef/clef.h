@@ -16,6 +16,7 @@
 #include "clef/lora.h"
 #include "clef/model.h"
 #include "clef/onnx.h"
+#include "clef/picture.h"
 #include "clef/plan.h"
 #include "clef/ranks.h"
 #include "clef/rerank.h"

@@ -11,7 +11,7 @@ if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"
   if [ ! -x "$CLEF" ]; then finish; fi
 
   # ---- the core alone
-  empty "no library of a guest" "$(ldd "$CLEF" | grep -iE 'mpi|gvc|cairo|protobuf|microhttpd')"
+  empty "no library of a guest" "$(ldd "$CLEF" | grep -iE 'mpi|gvc|cairo|protobuf|microhttpd|png|jpeg|webp|sndfile|mpg123')"
   check "an op's cases" "$CLEF" selftest --op softmax
   empty "no command of a guest" "$("$CLEF" help | grep -E '^  (chat|serve|template|grammar|train) ')"
   refused "a constraint" 1 "constraints built without it CLEF_TEXT=ON" "$CLEF" run -p a -n 1 --json -q

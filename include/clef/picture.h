@@ -1,0 +1,42 @@
+/* Pictures: reading PNG, JPEG, WebP and PPM. */
+#ifndef CLEF_PICTURE_H
+#define CLEF_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Rows from the top; three bytes a pixel, red, green and blue, without gaps between rows. Free with
+ *  clef_picture_finish(), which accepts a zeroed picture, too. */
+typedef struct clef_picture {
+    int32_t  width, height;
+    uint8_t *rgb; /* [height, width, 3] */
+} clef_picture;
+
+typedef struct clef_picture_opts {
+    int64_t max_pixels; /* a larger picture is refused before it is decoded; 0: 100,000,000 */
+    int64_t max_bytes;  /* clef_picture_open(): of a file; 0: 256 MiB */
+} clef_picture_opts;
+
+/** Decodes a file's bytes. Its first bytes decide what it is: PNG, JPEG, WebP, or a PPM or PGM of 8 bits
+ *  (P5, P6). Grey and palettes become RGB, 16 bits become 8, transparency is left out, and the picture is
+ *  turned as its Exif orientation says: all as Pillow does, which clips grey of 16 bits, though. name: what
+ *  errors call it; opts: NULL for all 0.
+ *  CLEF_E_FORMAT (damaged, or cut short), CLEF_E_UNSUPPORTED (another format; an animation; a format that
+ *  this build has no library for), CLEF_E_LIMIT, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_picture_read(const void *data, size_t n_bytes, const char *name,
+                                       const clef_picture_opts *opts, clef_picture *out, clef_error *err);
+/** Reads and decodes a file. CLEF_E_IO, and statuses of clef_picture_read(). */
+CLEF_API clef_status clef_picture_open(const char *path, const clef_picture_opts *opts, clef_picture *out,
+                                       clef_error *err);
+CLEF_API void        clef_picture_finish(clef_picture *picture);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
