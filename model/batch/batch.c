@@ -47,12 +47,7 @@ static void set_defaults(clef_batch *b)
     if (!o->draft_tokens)
         o->draft_tokens = DEFAULT_DRAFT;
     const int is_asked = o->ngram_max || o->draft;
-    if (is_asked && b->hp->linear_taps)
-        b->no_speculation = "the memory of linear attention cannot return to an earlier token";
-    if (b->no_speculation)
-        o->draft = NULL;
-    b->most_samples =
-        o->max_sequences + (is_asked && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
+    b->most_samples = o->max_sequences + (is_asked ? MOST_DRAFTS * o->spec_max_sequences : 0);
 }
 
 static clef_status check_speculation(const clef_batch_opts *o, clef_error *err)
@@ -86,9 +81,12 @@ static clef_status check_opts(const clef_batch *b, clef_error *err)
     return check_speculation(o, err);
 }
 
-static int32_t n_snapshots(const clef_batch *b)
+/* Sequences whose recurrent states may have to be brought back after a step. */
+static int32_t n_spares(const clef_batch *b)
 {
-    return b->is_recurrent && !b->no_prefix_cache ? 8 + 2 * b->opts.max_sequences : 0;
+    const clef_batch_opts *o = &b->opts;
+    const int32_t most = o->max_sequences < o->spec_max_sequences ? o->max_sequences : o->spec_max_sequences;
+    return b->is_recurrent && (o->ngram_max || o->draft) ? most : 0;
 }
 
 static clef_status make_pages(clef_batch *b, clef_error *err)
@@ -97,7 +95,7 @@ static clef_status make_pages(clef_batch *b, clef_error *err)
                                                   .n_chains = b->opts.max_sequences,
                                                   .window = b->has_sliding ? b->hp->sliding_window : 0,
                                                   .n_sliding = b->build.n_sliding_pages,
-                                                  .n_marks = n_snapshots(b),
+                                                  .n_marks = b->n_snapshots,
                                                   .keeps = !b->no_prefix_cache},
                               &b->pages, err);
 }
@@ -148,6 +146,7 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
     if (s)
         return s;
     b->n_each = (b->opts.n_context + KV_BLOCK - 1) / KV_BLOCK;
+    b->n_snapshots = b->is_recurrent && !b->no_prefix_cache ? 8 + 2 * b->opts.max_sequences : 0;
     b->build = (clef_build_opts){.n_context = b->opts.n_context,
                                  .n_sequences = b->opts.max_sequences,
                                  .kv_type = b->opts.kv_type,
@@ -157,7 +156,7 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
                                  .sample = 1,
                                  .n_rows = b->opts.step_tokens,
                                  .n_samples = b->most_samples,
-                                 .n_snapshots = n_snapshots(b)};
+                                 .n_snapshots = b->n_snapshots + n_spares(b)};
     s = clef__batch_open(b, err);
     if (!s)
         s = make_pages(b, err);

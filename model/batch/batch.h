@@ -15,6 +15,10 @@ enum { SNAPSHOT_STEP = 256 };
 /* The most tokens that are drafted at once, and what a draft model drafts. */
 enum { MOST_DRAFTS = 8, DEFAULT_DRAFT = 4 };
 
+/* The most tokens by which the memory of recurrent layers may be behind the text before a step without draft
+ * tokens catches up. */
+enum { MOST_BEHIND = 8 };
+
 /* The fewest tokens that are looked for in a text. Two occur twice in much prose, without the same after
  * them; three hardly ever do. */
 enum { DEFAULT_NGRAM_MIN = 3 };
@@ -28,6 +32,10 @@ typedef struct batch_sequence {
     int32_t *tokens; /* [n_most]: the prompt, then what was generated */
     int32_t n_tokens, n_prompt, n_most;
     int32_t n_past; /* tokens in the cache */
+    /* The memory of recurrent layers has n_behind tokens fewer, which the next step feeds again: it was
+     * brought back after draft tokens that were wrong */
+    int32_t n_behind;
+    int32_t spare; /* where that memory is kept during a step with draft tokens */
     int32_t *source, n_source;
     int32_t *stops, n_stops, ignore_eos;
     clef__pages_key key;
@@ -115,6 +123,8 @@ struct clef_batch {
     int32_t n_states;
     int32_t n_each; /* pages of a sequence */
     int32_t is_recurrent, has_full, has_sliding;
+    int32_t n_snapshots; /* rows of recurrent states for the prefix cache; behind them is a spare for each
+                            sequence that has draft tokens */
     const char *no_prefix_cache, *no_speculation;
     int32_t most_samples;   /* of a step */
     batch_sequence **all; /* in order of arrival */
@@ -179,6 +189,8 @@ clef_status clef__same_vocabulary(clef_model *model, clef_model *draft, clef_err
 
 /* ---- step.c -------------------------------------------------------------------------------------- */
 
+/** The position of the first row that s feeds in the next step. */
+int32_t clef__batch_first_row(const batch_sequence *s);
 /** Whether s has computed all but its last token. */
 int clef__batch_generates(const batch_sequence *s);
 /** Whether token id would end the text of s. */

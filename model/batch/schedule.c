@@ -120,7 +120,7 @@ void clef__batch_preempt(clef_batch *b, batch_sequence *s)
     b->slots[s->slot] = NULL;
     b->rows.tables_changed = 1;
     s->slot = NO_SLOT;
-    s->n_past = s->n_rows = 0;
+    s->n_past = s->n_behind = s->n_rows = 0;
     b->stats.n_running--;
     b->stats.n_waiting++;
 }
@@ -141,8 +141,9 @@ static batch_sequence *newest(const clef_batch *b)
 static int get_pages(clef_batch *b, batch_sequence *s)
 {
     const int32_t before = s->chain.n;
-    clef__pages_slide(b->pages, &s->chain, s->n_past);
-    while (!clef__pages_grow(b->pages, &s->chain, s->n_past + s->n_rows)) {
+    const int32_t first = clef__batch_first_row(s);
+    clef__pages_slide(b->pages, &s->chain, first);
+    while (!clef__pages_grow(b->pages, &s->chain, first + s->n_rows)) {
         batch_sequence *victim = newest(b);
         victim->n_preemptions++;
         b->stats.n_preemptions++;
@@ -161,6 +162,16 @@ static int32_t wanted_rows(const clef_batch *b, const batch_sequence *s, int32_t
     return b->is_recurrent && !b->no_prefix_cache ? least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP) : n;
 }
 
+/* The rows of one that generates, all at once: tokens that the memory of recurrent layers lacks, the last
+ * token, and what is drafted after it. Where there is no room, it waits for the next step. */
+static int32_t generating_rows(batch_sequence *s, int32_t room)
+{
+    const int32_t n = s->n_behind + 1;
+    if (n + s->n_drafts > room)
+        s->n_drafts = 0;
+    return n <= room ? n + s->n_drafts : 0;
+}
+
 /* Shares out the step's rows: first those of sequences that generate, with what is drafted after them, then
  * prompts. */
 static int32_t choose_rows(clef_batch *b)
@@ -168,12 +179,12 @@ static int32_t choose_rows(clef_batch *b)
     int32_t room = b->opts.step_tokens;
     for (int32_t i = 0; i < b->n_all; i++) {
         batch_sequence *s = b->all[i];
-        s->n_rows = clef__batch_generates(s) ? 1 + s->n_drafts : 0;
+        s->n_rows = clef__batch_generates(s) ? generating_rows(s, room) : 0;
         room -= s->n_rows;
     }
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];
-        if (s->slot == NO_SLOT || s->n_rows)
+        if (s->slot == NO_SLOT || s->n_rows || clef__batch_generates(s))
             continue;
         s->n_rows = wanted_rows(b, s, room);
         room -= s->n_rows;

@@ -127,13 +127,23 @@ static int may_draft(const clef_batch *b)
            b->stats.n_running <= b->opts.spec_max_sequences;
 }
 
+/* Recurrent states are kept at multiples of SNAPSHOT_STEP, so a step ends there; and what they are behind
+ * must not grow without end. */
+static int32_t kept_rows(const clef_batch *b, const batch_sequence *s)
+{
+    if (s->n_behind >= MOST_BEHIND)
+        return 0;
+    return b->is_recurrent && !b->no_prefix_cache ? SNAPSHOT_STEP - 1 - s->n_past % SNAPSHOT_STEP
+                                                  : MOST_DRAFTS;
+}
+
 static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t room)
 {
     const int32_t left = s->n_most - s->n_tokens - 1, /* the step samples one token in any case */
         wanted = s->n_wanted ? s->n_wanted
                  : b->draft  ? b->opts.draft_tokens
                              : FIRST_WANTED;
-    return least(least(wanted, room), left);
+    return least(least(wanted, room), least(left, kept_rows(b, s)));
 }
 
 clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err)
@@ -141,6 +151,8 @@ clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err)
     int32_t room = b->opts.step_tokens - b->stats.n_running;
     clef_status status = CLEF_OK;
     begin_step(b);
+    for (int32_t i = 0; i < b->n_all; i++)
+        room -= b->all[i]->n_behind;
     if (!may_draft(b) || (b->gain.is_even && !pays(b)))
         return CLEF_OK;
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {

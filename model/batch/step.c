@@ -22,11 +22,9 @@ static void fill_table(clef_batch *b, const batch_sequence *s)
     }
 }
 
-/* Token i of those that s feeds: of its text, then of the drafted ones. */
-static int32_t fed_token(const batch_sequence *s, int32_t i)
+int32_t clef__batch_first_row(const batch_sequence *s)
 {
-    const int32_t known = s->n_tokens - s->n_past;
-    return i < known ? s->tokens[s->n_past + i] : s->drafts[i - known];
+    return s->n_past - s->n_behind;
 }
 
 /* Token i of the text that s would have if the draft tokens were right. */
@@ -43,7 +41,7 @@ int clef__batch_generates(const batch_sequence *s)
 /* How many rows a token is sampled from: the last one of the text, and the drafted ones. */
 static int32_t n_samples(const batch_sequence *s)
 {
-    return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
+    return s->n_rows && clef__batch_first_row(s) + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
 }
 
 /* How the device samples the token after the text of s and i draft tokens. */
@@ -65,12 +63,13 @@ static void add_rows(clef_batch *b, batch_sequence *s)
 {
     batch_rows *r = &b->rows;
     int32_t *run = r->runs.now + 3 * (size_t)r->n_runs++;
+    const int32_t first = clef__batch_first_row(s);
     run[0] = s->slot;
     run[1] = r->n_rows;
     run[2] = s->n_rows;
     for (int32_t i = 0; i < s->n_rows; i++, r->n_rows++) {
-        r->ids.now[r->n_rows] = fed_token(s, i);
-        r->pos.now[r->n_rows] = s->n_past + i;
+        r->ids.now[r->n_rows] = text_token(s, first + i);
+        r->pos.now[r->n_rows] = first + i;
         r->adapter.now[r->n_rows] = s->key.adapter;
         if (b->io.source_end >= 0)
             r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
@@ -80,8 +79,8 @@ static void add_rows(clef_batch *b, batch_sequence *s)
         add_sampling(r, s, i);
         r->samples.now[r->n_samples++] = r->n_rows - n + i;
     }
-    if (r->visible < s->n_past + s->n_rows)
-        r->visible = s->n_past + s->n_rows;
+    if (r->visible < first + s->n_rows)
+        r->visible = first + s->n_rows;
 }
 
 /* Rows of sequences that generate come first. */
@@ -342,14 +341,41 @@ static clef_status keep_memory(clef_batch *b, const batch_sequence *s, clef_erro
     return mark < 0 ? CLEF_OK : clef__batch_copy_memory(b, b->opts.max_sequences + mark, s->slot, err);
 }
 
+/* Keeps the recurrent states of sequences whose draft tokens may turn out to be wrong. */
+static clef_status spare_memory(clef_batch *b, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->n_all && b->is_recurrent && !status; i++) {
+        batch_sequence *s = b->all[i];
+        if (!s->n_rows || !s->n_drafts)
+            continue;
+        s->spare = b->opts.max_sequences + b->n_snapshots + n++;
+        status = clef__batch_copy_memory(b, s->spare, s->slot, err);
+    }
+    return status;
+}
+
+/* After a step of rows from `first` on: if some of them were draft tokens that were wrong, the recurrent
+ * states return to those before the step. */
+static clef_status settle_memory(clef_batch *b, batch_sequence *s, int32_t first, clef_error *err)
+{
+    if (!b->is_recurrent)
+        return CLEF_OK;
+    const int is_right = first + s->n_rows == s->n_past;
+    s->n_behind = is_right ? 0 : s->n_past - first;
+    return is_right ? keep_memory(b, s, err) : clef__batch_copy_memory(b, s->slot, s->spare, err);
+}
+
 /* Notes the rows of s as computed, and samples its next token if they were its last ones. */
 static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
 {
     const int samples = n_samples(s) > 0;
-    note_past(b, s, s->n_rows - s->n_drafts);
-    const clef_status status = keep_memory(b, s, err);
+    const int32_t first = clef__batch_first_row(s);
+    note_past(b, s, s->n_rows - s->n_behind - s->n_drafts);
     if (samples)
         sample_tokens(b, s);
+    const clef_status status = settle_memory(b, s, first, err);
     s->n_rows = s->n_drafts = 0;
     return status;
 }
@@ -370,7 +396,9 @@ static void remove_finished(clef_batch *b)
 clef_status clef__batch_run(clef_batch *b, clef_error *err)
 {
     fill_inputs(b);
-    clef_status status = run_rows(b, err);
+    clef_status status = spare_memory(b, err);
+    if (!status)
+        status = run_rows(b, err);
     if (!status)
         status = read_results(b, err);
     if (status)
