@@ -54,6 +54,8 @@ CLEF_API clef_status clef_embedder_create(clef_device *dev, clef_model *model, c
                                           clef_embedder **out, clef_error *err);
 CLEF_API void        clef_embedder_destroy(clef_embedder *embedder);
 CLEF_API clef_embedder_info clef_embedder_describe(const clef_embedder *embedder);
+/** Its plan, until a longer text needs another one; NULL before the first text. Borrowed. */
+CLEF_API const clef_plan *clef_embedder_plan(const clef_embedder *embedder);
 
 /** Embeds n sequences of ids, with their special tokens: out [n, n_dims] f32, row i for ids[i] [n_ids[i]].
  *  Sequences of equal length run in one batch, so that nothing is computed for padding. On a CPU each row is

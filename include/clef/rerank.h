@@ -45,6 +45,8 @@ CLEF_API clef_status clef_ranker_create(clef_device *dev, clef_model *model, con
                                         clef_ranker **out, clef_error *err);
 CLEF_API void        clef_ranker_destroy(clef_ranker *ranker);
 CLEF_API clef_ranker_info clef_ranker_describe(const clef_ranker *ranker);
+/** Its plan, until a longer pair needs another one; NULL before the first pair. Borrowed. */
+CLEF_API const clef_plan *clef_ranker_plan(const clef_ranker *ranker);
 
 /** Encodes a query and a document, with special tokens. truncate: 1 cuts what is beyond max_tokens, of a
  *  pair as sentence-transformers does (the longer text first), of a question at the document's end;

@@ -81,6 +81,11 @@ void clef_embedder_destroy(clef_embedder *e)
     free(e);
 }
 
+const clef_plan *clef_embedder_plan(const clef_embedder *e)
+{
+    return e->plan.plan;
+}
+
 clef_embedder_info clef_embedder_describe(const clef_embedder *e)
 {
     return e->info;

@@ -115,6 +115,11 @@ void clef_ranker_destroy(clef_ranker *r)
     free(r);
 }
 
+const clef_plan *clef_ranker_plan(const clef_ranker *r)
+{
+    return r->plan.plan;
+}
+
 clef_ranker_info clef_ranker_describe(const clef_ranker *r)
 {
     return r->config.info;

@@ -240,3 +240,17 @@ char *cli_bytes_text(uint64_t n_bytes, char out[24])
     snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
     return out;
 }
+
+int cli_size_read(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (*text < '0' || *text > '9' || errno || (*end && (!unit || end[1])) || n > UINT64_MAX >> shift || !n)
+        return 0;
+    *out = (uint64_t)n << shift;
+    return 1;
+}

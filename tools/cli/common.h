@@ -165,6 +165,8 @@ clef_status cli_error(clef_error *err, clef_status status, const char *format, .
 const char *cli_title_of(const char *path);
 /** Writes "[2, 8, 1024]" to `out`, and returns it. */
 char *cli_dims_text(int32_t rank, const int64_t *dims, char out[96]);
+/** Reads a size: "300000", "512M", "2G", the units being powers of 1024. 0: it is none. */
+int cli_size_read(const char *text, uint64_t *out);
 /** Writes "5.6 MiB" to `out`, and returns it. */
 char *cli_bytes_text(uint64_t n_bytes, char out[24]);
 

@@ -60,8 +60,14 @@ static const cli_option serve_option_table[] = {
     {.names = "ollama", .type = CLI_SWITCH, AT(ollama),
      .help = "also answer at Ollama's paths, /api/chat and others, for programs that look for it"},
     {.names = "", .type = CLI_HEADING, .help = "The model"},
-    {.names = "alias", .type = CLI_TEXT, .value = "NAME", AT(alias),
-     .help = "the model's id [its file's name]"},
+    {.names = "alias", .type = CLI_LIST, .value = "NAME", AT(aliases),
+     .help = "the model's id; repeated, those of several models in their order [its file's name]"},
+    {.names = "memory", .type = CLI_TEXT, .value = "SIZE", AT(memory),
+     .help = "the most that loaded models take, such as 16G: beyond it the one used longest ago is unloaded "
+             "[no limit]"},
+    {.names = "idle-unload", .type = CLI_FLOAT, .value = "S", AT(idle_unload), .lo = 0.1, .hi = 1e9,
+     .help = "unload a model that nobody has used for so many seconds; the next request loads it again "
+             "[never]"},
     {.names = "rerank,reranking", .type = CLI_SWITCH, AT(rerank),
      .help = "also answer /v1/rerank with a decoder whose files say nothing of rankings"},
     {.names = "strict-model", .type = CLI_SWITCH, AT(strict_model),
@@ -195,7 +201,8 @@ static int serve_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("serve", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    return serve_run_server(o, path);
+    char *only = (char *)(uintptr_t)path;
+    return n_args ? serve_run_server(o, n_args, args) : serve_run_server(o, 1, &only);
 }
 #else
 static int serve_run(const void *options, int32_t n_args, char **args)
@@ -207,15 +214,16 @@ static int serve_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_serve = {
     .name = "serve",
-    .usage = "[MODEL] [FLAGS]",
-    .summary = "Serve a model over HTTP by OpenAI's and Anthropic's APIs",
+    .usage = "[MODEL ..] [FLAGS]",
+    .summary = "Serve models over HTTP by OpenAI's and Anthropic's APIs",
     .notes = "Many clients share one batch: each step reads the weights once for all of them. "
-             "docs/serving.md describes the API.\n\n  clef serve qwen2.5.gguf\n  clef serve "
+             "docs/serving.md describes the API. Several models, or a folder of them, are loaded when "
+             "requests ask for them.\n\n  clef serve qwen2.5.gguf\n  clef serve "
              "qwen2.5.gguf --host 0.0.0.0 --api-key-file keys.txt\n",
     .options = serve_option_table,
     .first = "model host port api-key-file tls-cert tls-key cors-origin alias chat-template lora "
              "ctx-size max-seqs draft max-queue log device threads quiet",
-    .max_args = 1,
+    .max_args = 64,
     .defaults = &serve_defaults,
     .options_bytes = sizeof serve_defaults,
     .run = serve_run,

@@ -8,11 +8,11 @@
 #include "tools/serve/lane.h"
 #include "tools/serve/os/system.h"
 
-static clef_constraint *take_known(serve_server *s, const char *key, size_t n_key)
+static clef_constraint *take_known(serve_request *r, const char *key, size_t n_key)
 {
-    clef_constraint *found = clef_constraint_cache_take(s->constraints, key, n_key);
+    clef_constraint *found = clef_constraint_cache_take(r->m->constraints, key, n_key);
     if (found)
-        serve_count_label(&s->metrics, SERVE_LABEL_COMPILES, SERVE_COMPILE_CACHED);
+        serve_count_label(&r->s->metrics, SERVE_LABEL_COMPILES, SERVE_COMPILE_CACHED);
     return found;
 }
 
@@ -33,7 +33,7 @@ static char *make_key(const char *head, const char *source, size_t n, size_t *n_
 
 /* What a thread of the lane compiles: a source, or the calls of tools. */
 typedef struct compile {
-    serve_server *s;
+    serve_request *r;
     serve_error *error;
     char *key;
     size_t n_key;
@@ -75,30 +75,30 @@ static void run_compile(void *user)
 {
     compile *c = user;
     clef_constraint *made = NULL;
-    c->made = take_known(c->s, c->key, c->n_key);
+    c->made = take_known(c->r, c->key, c->n_key);
     if (c->made)
         return;
     const clef_status s = c->tools ? compile_tools(c, &made) : compile_source(c, &made);
-    serve_count_label(&c->s->metrics, SERVE_LABEL_COMPILES, s ? SERVE_COMPILE_REFUSED : SERVE_COMPILE_OK);
+    serve_count_label(&c->r->s->metrics, SERVE_LABEL_COMPILES, s ? SERVE_COMPILE_REFUSED : SERVE_COMPILE_OK);
     if (s) { /* what it took until then may be much */
         serve_give_memory_back();
         return;
     }
-    c->made = clef_constraint_cache_put(c->s->constraints, c->key, c->n_key, made);
+    c->made = clef_constraint_cache_put(c->r->m->constraints, c->key, c->n_key, made);
     if (!c->made)
         serve_fail(c->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 
 static clef_constraint *take(serve_request *r, compile *c, const char *head, const char *source, size_t n)
 {
-    c->s = r->s;
+    c->r = r;
     c->error = &r->error;
     c->key = make_key(head, source, n, &c->n_key);
     if (!c->key) {
         serve_fail(c->error, SERVE_E_INTERNAL, NULL, "out of host memory");
         return NULL;
     }
-    c->made = take_known(c->s, c->key, c->n_key);
+    c->made = take_known(c->r, c->key, c->n_key);
     if (!c->made)
         serve_lane_run(r->s->compiles, r, run_compile, c);
     free(c->key);

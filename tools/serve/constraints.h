@@ -1,4 +1,4 @@
-/* Compiling constraints for requests, in the server's cache. */
+/* Compiling constraints for requests, in the cache of their model. */
 #ifndef CLEF_TOOLS_SERVE_CONSTRAINTS_H
 #define CLEF_TOOLS_SERVE_CONSTRAINTS_H
 

@@ -12,7 +12,8 @@ enum {
     SERVE_NO_LOG = 4,
     SERVE_ANTHROPIC = 8,
     SERVE_DELETE = 16,
-    SERVE_OLLAMA = 32
+    SERVE_OLLAMA = 32,
+    SERVE_OF_MODEL = 64
 };
 
 typedef struct serve_endpoint {

@@ -398,6 +398,7 @@ static void run_embeddings(serve_engine *e)
             serve_fail_status(&error, &err, s == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,
                               w->types ? "documents" : "input");
         cli_progress_finish(&e->progress);
+        serve_engine_count_bytes(e); /* it may have made a larger plan */
         w->n_done = end;
     }
     const int ended = error.id || atomic_load(&w->cancelled) || w->n_done == w->n;
@@ -438,11 +439,12 @@ static void run_engine(void *user)
 {
     serve_engine *e = user;
     int ready = serve_engine_load(e), expected = SERVE_LOADING;
-    if (!ready) {
-        serve_lock_take(&e->lock);
-        e->failed = 1;
-        serve_lock_release(&e->lock);
-    } else
+    serve_lock_take(&e->lock);
+    e->is_ready = ready;
+    e->failed = !ready;
+    serve_condition_broadcast(&e->loaded);
+    serve_lock_release(&e->lock);
+    if (ready)
         atomic_compare_exchange_strong(&e->s->state, &expected, SERVE_READY);
     while (ready && wait_for_work(e)) {
         reopen(e);
@@ -469,6 +471,7 @@ int serve_engine_start(serve_server *server, const serve_model *m, serve_engine 
     e->active = calloc((size_t)e->max_seqs, sizeof(serve_run *));
     serve_lock_init(&e->lock);
     serve_condition_init(&e->work);
+    serve_condition_init(&e->loaded);
     if (!e->active || !serve_thread_start(&e->thread, run_engine, e))
         return cli_fail(CLI_FAILED, "serve: no memory for a thread");
     e->started = 1;
@@ -494,6 +497,7 @@ void serve_engine_destroy(serve_engine *e)
         return;
     serve_lock_finish(&e->lock);
     serve_condition_finish(&e->work);
+    serve_condition_finish(&e->loaded);
     free(e->active);
     free(e);
 }
@@ -504,6 +508,16 @@ int serve_engine_failed(serve_engine *e)
     const int failed = e->failed;
     serve_lock_release(&e->lock);
     return failed;
+}
+
+int serve_engine_wait(serve_engine *e)
+{
+    serve_lock_take(&e->lock);
+    while (!e->is_ready && !e->failed)
+        serve_condition_wait(&e->loaded, &e->lock);
+    const int is_ready = e->is_ready;
+    serve_lock_release(&e->lock);
+    return is_ready;
 }
 
 void serve_engine_fail_all(serve_engine *e, const char *why)

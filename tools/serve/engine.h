@@ -79,6 +79,12 @@ void serve_engine_stop(serve_engine *e);
 /** When no other thread knows it any more. Accepts NULL. */
 void serve_engine_destroy(serve_engine *e);
 int serve_engine_failed(serve_engine *e);
+/** Waits until it is ready: 1, or has failed: 0. */
+int serve_engine_wait(serve_engine *e);
+/** What its batch is made of. */
+void serve_batch_opts(const serve_server *s, const serve_model *m, clef_batch_opts *out);
+/** Memory of a plan; NULL: 0. */
+uint64_t serve_plan_bytes(const clef_plan *plan);
 
 /** A number that stands for a request's client: its key, or its address where there are no keys. */
 struct serve_request;
@@ -106,6 +112,7 @@ typedef struct serve_engine_stats {
     const char *prompt;           /* before each text of embeddings; NULL: none. The model's */
     int32_t ranks;                /* 1: it ranks, as `ranking` says */
     clef_ranker_info ranking;
+    uint64_t bytes; /* of what it has on the device, and of weights that are used in place */
     char device[160], driver[288], kernels[512];
     const char *no_prefix_cache, *no_speculation; /* NULL: they work */
 } serve_engine_stats;

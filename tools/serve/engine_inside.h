@@ -23,12 +23,14 @@ struct serve_engine {
     double tried;         /* when the batch was last made anew */
     uint64_t last_client; /* of embeddings */
     clef_batch_stats before;
+    uint64_t n_bytes;
     /* under the lock */
     serve_lock lock;
     serve_condition work;
     serve_queue queue;
     serve_embedding *embeddings, *current; /* current: of which a part is computed */
-    int32_t ends, failed;
+    serve_condition loaded; /* is_ready or failed is set */
+    int32_t ends, failed, is_ready;
     const char *fail_all; /* NULL, or why all runs are to end */
     serve_engine_stats stats;
 };
@@ -38,6 +40,8 @@ clef_status serve_engine_open(serve_engine *e, clef_error *err);
 void        serve_engine_close(serve_engine *e);
 /** serve_engine_open() at the start, with a word on the device. 0 after a message. */
 int         serve_engine_load(serve_engine *e);
+/** Sets n_bytes to what its plans have. */
+void        serve_engine_count_bytes(serve_engine *e);
 /** Publishes the statistics of the steps; with the device, kernels and limits, which a new one changes. */
 void        serve_engine_publish(serve_engine *e);
 void        serve_engine_publish_all(serve_engine *e);

@@ -12,13 +12,12 @@ static int load_step(void *user, const char *what, uint64_t done, uint64_t total
     return atomic_load(&e->s->state) >= SERVE_DRAINING;
 }
 
-static clef_status open_batch(serve_engine *e, clef_error *err)
+void serve_batch_opts(const serve_server *s, const serve_model *m, clef_batch_opts *out)
 {
-    const serve_options *o = &e->s->o;
-    const serve_model *m = e->m;
-    clef_batch_opts opts = {
+    const serve_options *o = &s->o;
+    *out = (clef_batch_opts){
         .n_context = m->n_context,
-        .max_sequences = e->max_seqs,
+        .max_sequences = o->max_seqs,
         .step_tokens = o->step_tokens,
         .kv_tokens = o->kv_tokens,
         .n_source = m->n_source,
@@ -29,11 +28,17 @@ static clef_status open_batch(serve_engine *e, clef_error *err)
         .draft = m->draft,
         .compile = o->compile,
     };
-    cli_speculation_parse(&o->speculation, "serve", 1, &opts); /* it was right before */
+    cli_speculation_parse(&o->speculation, "serve", 1, out); /* it was right before */
+}
+
+static clef_status open_batch(serve_engine *e, clef_error *err)
+{
+    clef_batch_opts opts;
+    serve_batch_opts(e->s, e->m, &opts);
     opts.compile.progress = load_step;
     opts.compile.progress_user = e;
     e->before = (clef_batch_stats){0};
-    return clef_batch_create(e->device, m->model, &opts, &e->batch, err);
+    return clef_batch_create(e->device, e->m->model, &opts, &e->batch, err);
 }
 
 static clef_status open_embedder(serve_engine *e, clef_error *err)
@@ -82,12 +87,34 @@ static void describe_kernels(serve_engine *e, char *out, size_t room)
     free(launches);
 }
 
+uint64_t serve_plan_bytes(const clef_plan *plan)
+{
+    if (!plan)
+        return 0;
+    const clef_plan_stats s = clef_plan_describe(plan);
+    return s.weight_bytes + s.mapped_bytes + s.state_bytes + s.arena_bytes + s.scratch_bytes + s.io_bytes +
+           s.fused_bytes + s.staging_bytes;
+}
+
+void serve_engine_count_bytes(serve_engine *e)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; e->batch && i < 3; i++)
+        n += serve_plan_bytes(clef_batch_plan(e->batch, i));
+    if (e->embedder)
+        n += serve_plan_bytes(clef_embedder_plan(e->embedder));
+    if (e->ranker)
+        n += serve_plan_bytes(clef_ranker_plan(e->ranker));
+    e->n_bytes = n;
+}
+
 void serve_engine_publish(serve_engine *e)
 {
     serve_lock_take(&e->lock);
     if (e->batch)
         e->stats.batch = clef_batch_describe(e->batch);
     e->stats.n_running = e->n_active;
+    e->stats.bytes = e->n_bytes;
     serve_lock_release(&e->lock);
 }
 
@@ -113,6 +140,7 @@ void serve_engine_publish_all(serve_engine *e)
         s.ranks = 1;
         s.ranking = clef_ranker_describe(e->ranker);
     }
+    serve_engine_count_bytes(e);
     serve_lock_take(&e->lock);
     e->stats = s;
     serve_lock_release(&e->lock);
@@ -163,7 +191,7 @@ int serve_engine_load(serve_engine *e)
         cli_report(&err);
     if (status)
         return 0;
-    if (!e->s->o.quiet)
+    if (!e->s->o.quiet && !atomic_exchange(&e->s->said_device, 1))
         cli_say_device(e->device);
     serve_engine_publish_all(e);
     return 1;

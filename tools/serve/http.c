@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "tools/cli/terminal.h"
+#include "tools/serve/base/body.h"
 #include "tools/serve/connections.h"
 #include "tools/serve/keys.h"
+#include "tools/serve/models.h"
 #include "tools/serve/os/socket.h"
 #include "tools/serve/os/system.h"
 #include "tools/serve/rules.h"
@@ -184,14 +186,13 @@ static exchange *make_exchange(serve_http *http, struct MHD_Connection *connecti
         return NULL;
     x->http = http;
     x->r = (serve_request){.s = http->s,
-                           .m = &http->s->m,
-                           .engine = http->s->engine,
                            .connection = info->socket_context,
                            .began = cli_terminal_seconds(),
                            .created = (int64_t)serve_time(),
                            .method = "?",
                            .n_prompt = -1};
     memcpy(x->r.peer, x->r.connection->peer, sizeof x->r.peer);
+    serve_models_begin(&x->r);
     return x;
 }
 
@@ -315,6 +316,27 @@ static int add_body(exchange *x, const char *data, size_t n)
     return 1;
 }
 
+static int needs_model(const serve_request *r)
+{
+    return r->endpoint->flags & SERVE_OF_MODEL || !strcmp(r->endpoint->method, "POST");
+}
+
+/* Takes the model that the body names, or of a GET the query. */
+static int take_model(serve_request *r, struct MHD_Connection *connection)
+{
+    char name[SERVE_MODEL_NAME] = "";
+    const char *in_query = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
+    if (r->m)
+        return 1; /* there is only one */
+    if (r->body)
+        serve_body_text(r->body, r->n_body, "model", name, sizeof name);
+    if (r->body && !*name && r->endpoint->flags & SERVE_OLLAMA)
+        serve_body_text(r->body, r->n_body, "name", name, sizeof name);
+    if (!strcmp(r->method, "GET") && in_query)
+        serve_decode_percent(in_query, name, sizeof name);
+    return serve_models_take(r, name);
+}
+
 static void answer(exchange *x, struct MHD_Connection *connection)
 {
     serve_request *r = &x->r;
@@ -324,7 +346,8 @@ static void answer(exchange *x, struct MHD_Connection *connection)
         return;
     if (r->body)
         r->body[r->n_body] = '\0';
-    r->endpoint->answer(r);
+    if (!needs_model(r) || take_model(r, connection))
+        r->endpoint->answer(r);
     serve_drop_body(r); /* it may be large, and the reply slow */
 }
 
@@ -403,6 +426,7 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
     serve_request *r = &x->r;
     if (r->stream.finish)
         r->stream.finish(r->stream.user);
+    serve_models_give(r);
     if (x->checked) {
         if (r->gone || !x->complete || code == MHD_REQUEST_TERMINATED_CLIENT_ABORT ||
             code == MHD_REQUEST_TERMINATED_READ_ERROR)

@@ -23,8 +23,9 @@ typedef struct serve_stream {
 
 typedef struct serve_request {
     serve_server *s;
-    const serve_model *m;        /* which it is for, and what runs it */
+    const serve_model *m; /* which it is for, and what runs it; NULL: it has taken none yet (models.h) */
     struct serve_engine *engine;
+    struct serve_hosted *hosted; /* NULL: there is nothing to give back */
     struct serve_connection *connection;
     const serve_endpoint *endpoint; /* NULL: no such path */
     const char *path;               /* after the endpoint's, with SERVE_PREFIX */

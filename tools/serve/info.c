@@ -8,12 +8,22 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/keys.h"
+#include "tools/serve/models.h"
 #include "tools/serve/os/system.h"
+#include "tools/serve/rules.h"
+
+static int is_any_lost(serve_server *s)
+{
+    int lost = 0;
+    for (int32_t i = 0; i < serve_models_count(s->models); i++)
+        lost |= serve_models_describe(s->models, i).is_lost;
+    return lost;
+}
 
 void serve_answer_health(serve_request *r)
 {
     const int state = atomic_load(&r->s->state);
-    const int is_lost = state == SERVE_READY && serve_engine_describe(r->engine).is_lost;
+    const int is_lost = state == SERVE_READY && is_any_lost(r->s);
     if (state == SERVE_READY && !is_lost) {
         serve_reply_json(r, json_pack("{s:s}", "status", "ok"));
         return;
@@ -28,70 +38,54 @@ void serve_answer_health(serve_request *r)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* Number i: 0 is the model itself, others its adapters. */
-static json_t *model_object(const serve_model *m, int32_t i)
+/* A model, or one of its adapters. */
+static json_t *model_object(const serve_card *card, const char *adapter)
 {
-    json_t *o = json_pack("{s:s, s:s, s:I, s:s}", "id", i ? m->adapters.names[i - 1] : m->id, "object",
-                          "model", "created", (json_int_t)m->created, "owned_by", "clef");
-    if (i)
-        json_object_set_new(o, "parent", json_string(m->id));
-    json_object_set_new(o, "max_model_len", json_integer(m->n_context));  /* vLLM's name for it */
-    json_object_set_new(o, "context_length", json_integer(m->n_context)); /* OpenRouter's */
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s}", "id", adapter ? adapter : card->id, "object", "model",
+                          "created", (json_int_t)card->created, "owned_by", "clef");
+    if (adapter)
+        json_object_set_new(o, "parent", json_string(card->id));
+    json_object_set_new(o, "max_model_len", json_integer(card->n_context));  /* vLLM's name for it */
+    json_object_set_new(o, "context_length", json_integer(card->n_context)); /* OpenRouter's */
+    json_object_set_new(o, "state", json_string(serve_presence_text(card->now)));
+    json_object_set_new(o, "status", /* llama-server's */
+                        json_pack("{s:s}", "value", serve_presence_text(card->now)));
     json_object_set_new(o, "meta",
-                        json_pack("{s:i, s:i, s:I, s:I}", "n_ctx", (int)m->n_context, "n_vocab",
-                                  (int)m->hparams->n_vocab, "n_params", (json_int_t)m->n_params, "size",
-                                  (json_int_t)m->n_bytes));
+                        json_pack("{s:i, s:i, s:I, s:I}", "n_ctx", (int)card->n_context, "n_vocab",
+                                  (int)card->n_vocab, "n_params", (json_int_t)card->n_params, "size",
+                                  (json_int_t)card->n_bytes));
     return o;
 }
 
 void serve_answer_models(serve_request *r)
 {
-    const serve_model *m = r->m;
+    serve_models *ms = r->s->models;
+    const serve_model *only = serve_models_only(ms);
     json_t *list = json_array();
-    for (int32_t i = 0; i <= m->adapters.n; i++)
-        json_array_append_new(list, model_object(m, i));
-    serve_reply_json(r, json_pack("{s:s, s:o}", "object", "list", "data", list));
-}
-
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Decodes %XX; 0 where the result has a NUL or is too long. */
-static int decode(const char *text, char *out, size_t room)
-{
-    size_t n = 0;
-    for (; *text; text++) {
-        char c = *text;
-        if (c == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0) {
-            c = (char)(hex(text[1]) * 16 + hex(text[2]));
-            text += 2;
-        }
-        if (!c || n + 1 >= room)
-            return 0;
-        out[n++] = c;
+    for (int32_t i = 0; i < serve_models_count(ms); i++) {
+        const serve_card card = serve_models_card(ms, i);
+        json_array_append_new(list, model_object(&card, NULL));
+        for (int32_t k = 0; only && k < only->adapters.n; k++)
+            json_array_append_new(list, model_object(&card, only->adapters.names[k]));
     }
-    out[n] = '\0';
-    return 1;
+    serve_reply_json(r, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
 void serve_answer_model(serve_request *r)
 {
-    const serve_model *m = r->m;
-    char name[256];
-    if (decode(r->path, name, sizeof name)) {
-        const int32_t i = !strcmp(name, m->id) ? 0 : cli_adapters_find(&m->adapters, name);
-        if (i || !strcmp(name, m->id)) {
-            serve_reply_json(r, model_object(m, i));
-            return;
-        }
-    }
-    serve_fail(&r->error, SERVE_E_MODEL, "model", "the model '%.100s' is not here; this server has '%s'",
-               r->path, m->id);
+    serve_models *ms = r->s->models;
+    const serve_model *only = serve_models_only(ms);
+    char name[SERVE_MODEL_NAME];
+    const int ok = serve_decode_percent(r->path, name, sizeof name);
+    const int32_t i = ok ? serve_models_named(ms, name) : -1,
+                  adapter = ok && only ? cli_adapters_find(&only->adapters, name) : 0;
+    const serve_card card = serve_models_card(ms, i < 0 ? 0 : i);
+    if (i >= 0 || adapter)
+        serve_reply_json(r, model_object(&card, adapter ? only->adapters.names[adapter - 1] : NULL));
+    else
+        serve_fail(&r->error, SERVE_E_MODEL, "model",
+                   "the model '%.100s' is not here; this server has '%s'%s", r->path, card.id,
+                   only ? "" : " and others (/v1/models)");
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -150,42 +144,60 @@ void serve_answer_props(serve_request *r)
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static void read_gauges(serve_server *s, const serve_engine_stats *e, double g[SERVE_N_GAUGES])
+static void read_gauges(serve_server *s, double g[SERVE_N_GAUGES])
 {
-    const clef_batch_stats *b = &e->batch;
-    g[SERVE_GAUGE_RUNNING] = e->n_running;
-    g[SERVE_GAUGE_WAITING] = e->n_waiting;
+    for (int32_t i = 0; i < serve_models_count(s->models); i++) {
+        const serve_engine_stats e = serve_models_describe(s->models, i);
+        g[SERVE_GAUGE_RUNNING] += e.n_running;
+        g[SERVE_GAUGE_WAITING] += e.n_waiting;
+        g[SERVE_GAUGE_PAGES] += e.batch.n_pages;
+        g[SERVE_GAUGE_PAGES_USED] += e.batch.n_pages_running + e.batch.n_pages_kept;
+        g[SERVE_GAUGE_PAGES_CACHED] += e.batch.n_pages_kept;
+        g[SERVE_GAUGE_MODELS] += serve_models_card(s->models, i).now == SERVE_IS_LOADED;
+        g[SERVE_GAUGE_MODEL_BYTES] += (double)e.bytes;
+    }
+    g[SERVE_GAUGE_WAITING] += serve_models_n_waiting(s->models);
     g[SERVE_GAUGE_CONNECTIONS] = serve_http_n_connections(s->http);
-    g[SERVE_GAUGE_PAGES] = b->n_pages;
-    g[SERVE_GAUGE_PAGES_USED] = b->n_pages_running + b->n_pages_kept;
-    g[SERVE_GAUGE_PAGES_CACHED] = b->n_pages_kept;
     g[SERVE_GAUGE_START] = s->start_time;
     g[SERVE_GAUGE_RESIDENT] = (double)serve_resident_bytes();
+}
+
+/* The labels of clef_build_info, of a model that is loaded. */
+static void write_build(serve_server *s, int32_t i, serve_buffer *to)
+{
+    const serve_engine_stats e = serve_models_describe(s->models, i);
+    const serve_card card = serve_models_card(s->models, i);
+    const char *const labels[][2] = {{"version=\"", clef_version()},
+                                     {"\",model=\"", card.id},
+                                     {"\",device=\"", e.device},
+                                     {"\",driver=\"", e.driver}};
+    for (size_t k = 0; k < sizeof labels / sizeof *labels; k++) {
+        serve_buffer_print(to, "%s", labels[k][0]);
+        serve_label_text(labels[k][1], to);
+    }
+    serve_buffer_print(to, "\"");
 }
 
 void serve_answer_metrics(serve_request *r)
 {
     serve_server *s = r->s;
-    const serve_engine_stats e = serve_engine_describe(s->engine);
     double gauges[SERVE_N_GAUGES] = {0};
-    serve_buffer build = {0}, all = {0};
-    const char *const labels[][2] = {{"version=\"", clef_version()},
-                                     {"\",model=\"", s->m.id},
-                                     {"\",device=\"", e.device},
-                                     {"\",driver=\"", e.driver}};
-    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
-        serve_buffer_print(&build, "%s", labels[i][0]);
-        serve_label_text(labels[i][1], &build);
+    serve_buffer all = {0};
+    read_gauges(s, gauges);
+    serve_metrics_write(&s->metrics, gauges, &all);
+    for (int32_t i = 0; i < serve_models_count(s->models); i++) {
+        serve_buffer build = {0};
+        if (serve_models_card(s->models, i).now == SERVE_IS_UNLOADED)
+            continue;
+        write_build(s, i, &build);
+        serve_buffer_print(&all, "clef_build_info{%s} 1\n", build.failed ? "" : build.p);
+        all.failed |= build.failed;
+        serve_buffer_free(&build);
     }
-    serve_buffer_print(&build, "\"");
-    read_gauges(s, &e, gauges);
-    const int failed = build.failed;
-    serve_metrics_write(&s->metrics, gauges, failed ? "" : build.p, &all);
-    serve_buffer_free(&build);
     r->reply = all.p;
     r->n_reply = all.n;
     r->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    if (failed || all.failed)
+    if (all.failed)
         serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 

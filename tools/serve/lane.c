@@ -131,11 +131,11 @@ static void leave(serve_lane *lane, job *j)
 
 /* Whether a request that waits should go on doing so. Else *e says why: the request's own error is that of
  * the work, which may begin meanwhile. */
-static int goes_on(serve_request *r, double since, serve_error *e)
+int serve_may_wait(serve_request *r, double since, const char *why, serve_error *e)
 {
     const serve_options *o = &r->s->o;
     const double now = cli_terminal_seconds();
-    if (serve_engine_gave_up(r->engine, e))
+    if (r->engine && serve_engine_gave_up(r->engine, e))
         return 0;
     if (atomic_load(&r->s->state) >= SERVE_ENDING)
         return serve_fail(e, SERVE_E_UNAVAILABLE, NULL, "the server ends");
@@ -143,10 +143,10 @@ static int goes_on(serve_request *r, double since, serve_error *e)
         return serve_fail(e, SERVE_E_GONE, NULL, "the client has gone");
     if (now - since <= (double)o->queue_timeout && now - r->began <= (double)o->request_timeout)
         return 1;
-    return serve_fail(e, SERVE_E_TIMEOUT, NULL, "the request waited for %.0f s to be read", now - since);
+    return serve_fail(e, SERVE_E_TIMEOUT, NULL, "the request waited %s for %.0f s", why, now - since);
 }
 
-static void give_up(serve_request *r, const serve_error *why)
+void serve_wait_ends(serve_request *r, const serve_error *why)
 {
     r->error = *why;
     r->gone = why->id == SERVE_E_GONE;
@@ -167,12 +167,12 @@ int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user),
             continue;
         serve_lock_release(&lane->lock); /* a look at the client takes a while */
         serve_error why = {.id = SERVE_OK};
-        const int stays = goes_on(r, since, &why);
+        const int stays = serve_may_wait(r, since, "to be read", &why);
         serve_lock_take(&lane->lock);
         if (stays || j.state != JOB_WAITS)
             continue;
         leave(lane, &j);
-        give_up(r, &why);
+        serve_wait_ends(r, &why);
         ok = 0;
     }
     serve_lock_release(&lane->lock);

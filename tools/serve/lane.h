@@ -17,5 +17,10 @@ void serve_lane_destroy(serve_lane *lane);
 int serve_lane_run(serve_lane *lane, serve_request *r, void (*work)(void *user), void *user);
 /** Runs work(user) here if the request is small, else in the server's lane for large ones. */
 int serve_prepare(serve_request *r, void (*work)(void *user), void *user);
+/** Whether a request that has waited since a time goes on waiting, `for` something. Else 0, and *error says
+ *  why: the client has gone, the server ends, or --queue-timeout or --request-timeout is over. */
+int serve_may_wait(serve_request *r, double since, const char *why, serve_error *error);
+/** Ends a request so. */
+void serve_wait_ends(serve_request *r, const serve_error *error);
 
 #endif

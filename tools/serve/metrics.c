@@ -132,10 +132,9 @@ static void write_histogram(const serve_metrics *m, int which, serve_buffer *to)
                        (unsigned long long)total);
 }
 
-void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], const char *build,
-                         serve_buffer *to)
+void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], serve_buffer *to)
 {
-    static const description info = {"clef_build_info", "What runs; always 1", NULL, NULL};
+    static const description info = {"clef_build_info", "A model that is loaded; always 1", NULL, NULL};
     write_requests(m, to);
     for (int i = 0; i < SERVE_N_LABELLED; i++)
         write_labelled(m, i, to);
@@ -147,10 +146,9 @@ void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAU
         head(&gauges_of[i], "gauge", to);
         serve_buffer_print(to, "%s %.15g\n", gauges_of[i].name, gauges[i]);
     }
-    head(&info, "gauge", to);
-    serve_buffer_print(to, "clef_build_info{%s} 1\n", build);
     for (int i = 0; i < SERVE_N_HISTOGRAMS; i++)
         write_histogram(m, i, to);
+    head(&info, "gauge", to);
 }
 
 static void list(const description *d, int n, const char *type, FILE *to)
@@ -170,6 +168,7 @@ void serve_metrics_list(FILE *to)
     list(labelled, SERVE_N_LABELLED, "counter", to);
     list(counters, SERVE_N_COUNTERS, "counter", to);
     list(gauges_of, SERVE_N_GAUGES, "gauge", to);
-    fputs("| `clef_build_info{version,model,device,driver}` | gauge | What runs; always 1 |\n", to);
+    fputs("| `clef_build_info{version,model,device,driver}` | gauge | A model that is loaded; always 1 |\n",
+          to);
     list(histograms, SERVE_N_HISTOGRAMS, "histogram", to);
 }

@@ -103,6 +103,33 @@ static void set_peer(serve_request *r, const char *forwarded_for)
         snprintf(r->peer, sizeof r->peer, "%s", address);
 }
 
+/* ---- text in a target ------------------------------------------------------------------------ */
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+int serve_decode_percent(const char *text, char *out, size_t room)
+{
+    size_t n = 0;
+    for (; *text; text++) {
+        char c = *text;
+        if (c == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0) {
+            c = (char)(hex(text[1]) * 16 + hex(text[2]));
+            text += 2;
+        }
+        if (!c || n + 1 >= room)
+            return 0;
+        out[n++] = c;
+    }
+    out[n] = '\0';
+    return 1;
+}
+
 /* ---- hosts and origins ----------------------------------------------------------------------- */
 
 /* A host without its port. Returns 0 where it is too long. */

@@ -24,4 +24,7 @@ void serve_head_add(serve_head *head, const char *name, const char *value);
 /** Sets the request's endpoint, id and tenant, or its error. */
 void serve_rules_check(serve_request *r, serve_head *head, const char *url, const char *method);
 
+/** Decodes %XX; 0 where the result has a NUL or is too long. */
+int serve_decode_percent(const char *text, char *out, size_t room);
+
 #endif

@@ -16,14 +16,15 @@
 #include "tools/serve/metrics.h"
 
 typedef struct serve_options {
-    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *alias, *device;
+    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *device, *memory;
     cli_split split;
     const char *template, *tool_format, *samplers;
-    cli_list allow_hosts, cors_origins, proxies, args, loras;
+    cli_list aliases, allow_hosts, cors_origins, proxies, args, loras;
     int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;
     int32_t max_connections, max_per_address, max_n, max_choices, max_tokens, body_memory, strict_limits;
     int32_t strict_model, special_in_content;
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
+    float idle_unload;
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
     int32_t ollama;
     int32_t n_threads, pin, kv_type, rerank;
@@ -33,9 +34,9 @@ typedef struct serve_options {
 
 typedef enum serve_state { SERVE_LOADING, SERVE_READY, SERVE_DRAINING, SERVE_ENDING } serve_state;
 
-/** What is known of the model. Nothing changes after the server is ready. */
+/** What is known of a model. Nothing changes while it is in memory. */
 typedef struct serve_model {
-    const char *path;
+    const char *path, *alias; /* alias: NULL, or its id */
     char id[128];
     clef_model *model, *draft;
     const clef_hparams *hparams;
@@ -43,6 +44,7 @@ typedef struct serve_model {
     clef_template *template, *template_with_tools; /* NULL: none */
     char no_template[256];                         /* why not */
     clef_tool_format format;
+    clef_constraint_cache *constraints; /* NULL: the model does not generate */
     clef_template_arg args[CLI_MAX_LIST + 16]; /* special tokens, then --template-arg */
     char *arg_texts[2 * CLI_MAX_LIST + 32];
     int32_t n_args, n_arg_texts;
@@ -59,37 +61,38 @@ typedef struct serve_model {
     uint64_t n_params, n_bytes;
 } serve_model;
 
-struct serve_engine;
+struct serve_models;
 struct serve_http;
 struct serve_lane;
 struct serve_turns;
 
 typedef struct serve_server {
     serve_options o;
-    serve_model m;
-    struct serve_engine *engine;
+    struct serve_models *models;
     struct serve_http *http;
     serve_keys *keys;
     serve_log log;
     serve_metrics metrics;
-    clef_constraint_cache *constraints;
     struct serve_responses *responses;    /* stored ones */
     struct serve_turns *turns;            /* of large bodies */
     struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
-    _Atomic int state;                    /* serve_state */
+    _Atomic int state, said_device;       /* serve_state; the log has named the device */
     _Atomic size_t n_held, n_let; /* bytes that bodies hold; that they let go since memory was given back */
     char fingerprint[64];
     double start_time; /* seconds since 1970 */
 } serve_server;
 
-/** Opens what can be opened before the device: model, template, adapters, tokenizer. CLI_GO_ON, or an exit
- * code after a message. Free with serve_model_close() in either case. */
-int serve_model_open(serve_model *m, const serve_options *o, const char *path);
+/** Opens what can be opened before the device: model, template, adapters, tokenizer. `m` has the path and the
+ * alias. CLI_GO_ON, or an exit code after a message. Free with serve_model_close() in either case. */
+int serve_model_open(serve_model *m, const serve_options *o);
+/** Leaves the path and the alias: it can be opened again. */
 void serve_model_close(serve_model *m);
+/** 1 if a request's `model` is the id, or ID:latest, as Ollama's programs write it. */
+int serve_is_name(const char *name, const char *id);
 /** The number of the adapter that a request's `model` names; 0: none; -1: nothing has this name. */
 int32_t serve_model_find(const serve_model *m, const serve_options *o, const char *name);
 
 /** Runs the server until a signal ends it. Returns the exit code. */
-int serve_run_server(const serve_options *o, const char *path);
+int serve_run_server(const serve_options *o, int32_t n_paths, char *const *paths);
 
 #endif

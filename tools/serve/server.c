@@ -9,6 +9,7 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/lane.h"
+#include "tools/serve/models.h"
 #include "tools/serve/os/socket.h"
 #include "tools/serve/os/system.h"
 #include "tools/serve/turns.h"
@@ -44,6 +45,15 @@ static int check_open(const serve_server *s)
         o->host);
 }
 
+static void say_ready(serve_server *s)
+{
+    const int32_t n = serve_models_count(s->models);
+    if (n == 1)
+        serve_log_say(&s->log, "%s is ready", serve_models_card(s->models, 0).id);
+    else
+        serve_log_say(&s->log, "%d models are ready to be loaded", (int)n);
+}
+
 static int wait_for_end(serve_server *s)
 {
     int was_ready = 0;
@@ -55,20 +65,24 @@ static int wait_for_end(serve_server *s)
             serve_keys_reload(s->keys);
             serve_log_say(&s->log, "the keys were read again: %d", (int)serve_keys_count(s->keys));
         }
-        if (serve_engine_failed(s->engine))
+        if (serve_models_failed(s->models))
             return CLI_FAILED;
         if (!was_ready && atomic_load(&s->state) == SERVE_READY) {
             was_ready = 1;
             if (!s->o.quiet)
-                serve_log_say(&s->log, "%s is ready", s->m.id);
+                say_ready(s);
         }
     }
 }
 
 static int is_busy(serve_server *s)
 {
-    const serve_engine_stats e = serve_engine_describe(s->engine);
-    return e.n_running > 0 || e.n_waiting > 0 || serve_http_n_busy(s->http) > 0;
+    int32_t n = serve_models_n_waiting(s->models) + serve_http_n_busy(s->http);
+    for (int32_t i = 0; i < serve_models_count(s->models); i++) {
+        const serve_engine_stats e = serve_models_describe(s->models, i);
+        n += e.n_running + e.n_waiting;
+    }
+    return n > 0;
 }
 
 /* On several ranks: all of them are about to end. Open requests get their error at once, whatever the engine
@@ -77,7 +91,7 @@ static void give_up(void *user)
 {
     serve_server *s = user;
     atomic_store(&s->state, SERVE_ENDING);
-    serve_engine_give_up(s->engine);
+    serve_models_give_up(s->models);
     for (int32_t i = 0; i < RANK_NAPS && serve_http_n_busy(s->http) > 0; i++)
         serve_sleep(0.01);
 }
@@ -98,7 +112,7 @@ static void drain(serve_server *s)
         if (serve_signal_wait(0.05) == 'e')
             break;
     atomic_store(&s->state, SERVE_ENDING);
-    serve_engine_fail_all(s->engine, "the server ends");
+    serve_models_fail_all(s->models, "the server ends");
     const double end = cli_terminal_seconds();
     while (was_ready && is_busy(s) && cli_terminal_seconds() - end < last_seconds)
         if (serve_signal_wait(0.05) == 'e')
@@ -107,16 +121,15 @@ static void drain(serve_server *s)
 
 static int run(serve_server *s, serve_socket listening, int32_t port)
 {
-    clef_constraint_cache_create(0, &s->constraints, NULL);
     s->responses = serve_responses_create();
     s->turns = serve_turns_create();
     s->bodies = serve_lane_create();
     s->compiles = serve_lane_create();
-    if (!s->constraints || !s->responses || !s->turns || !s->bodies || !s->compiles)
+    if (!s->responses || !s->turns || !s->bodies || !s->compiles)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
-    int rc = serve_engine_start(s, &s->m, &s->engine);
+    int rc = serve_models_start(s->models);
     if (rc != CLI_GO_ON)
         return rc;
     s->http = serve_http_start(s, listening);
@@ -130,7 +143,7 @@ static int run(serve_server *s, serve_socket listening, int32_t port)
     return rc;
 }
 
-int serve_run_server(const serve_options *o, const char *path)
+int serve_run_server(const serve_options *o, int32_t n_paths, char *const *paths)
 {
     serve_server s = {.o = *o,
                       .log = {.form = (serve_log_form)o->log, .quiet = o->quiet, .prompts = o->log_prompts}};
@@ -145,22 +158,20 @@ int serve_run_server(const serve_options *o, const char *path)
     if (rc == CLI_GO_ON)
         rc = check_open(&s);
     if (rc == CLI_GO_ON)
-        rc = serve_model_open(&s.m, &s.o, path);
+        rc = serve_models_open(&s, n_paths, paths);
     if (rc == CLI_GO_ON) {
         listening = o->unix_path ? serve_listen_unix(o->unix_path) : serve_listen_tcp(o->host, &s.o.port);
         rc = listening == SERVE_NO_SOCKET ? CLI_FAILED : run(&s, listening, s.o.port);
     }
-    serve_engine_stop(s.engine); /* before the connections: none waits for it any more */
+    serve_models_stop(s.models); /* before the connections: none waits for it any more */
     serve_http_stop(s.http);
-    serve_engine_destroy(s.engine);
     if (!s.http)
         serve_socket_close(listening);
     serve_responses_destroy(s.responses);
     serve_turns_destroy(s.turns);
     serve_lane_destroy(s.bodies);
     serve_lane_destroy(s.compiles);
-    clef_constraint_cache_destroy(s.constraints);
-    serve_model_close(&s.m);
+    serve_models_destroy(s.models);
     serve_keys_close(s.keys);
     if (o->unix_path && listening != SERVE_NO_SOCKET)
         remove(o->unix_path);

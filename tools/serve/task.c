@@ -324,7 +324,7 @@ void serve_task_free(serve_task *t)
         serve_buffer_free(&t->prompts[i].text);
     }
     if (t->r && t->constraint)
-        clef_constraint_cache_give(t->r->s->constraints, t->constraint);
+        clef_constraint_cache_give(t->r->m->constraints, t->constraint);
     free(t->prompts);
     free(t->choices);
     free(t->runs);

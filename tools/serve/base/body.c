@@ -430,3 +430,47 @@ int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_bod
     r.builds = 1;
     return read_all(&r, &out->root);
 }
+
+/* ---- one member ------------------------------------------------------------------------------ */
+
+/* The end of a string that begins at `at`: after its closing quote, or n. */
+static size_t end_of_string(const char *text, size_t n, size_t at)
+{
+    for (at++; at < n && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at < n ? at + 1 : n;
+}
+
+static void copy_text(const char *text, size_t n, char *out, size_t room)
+{
+    json_t *value = json_loadb(text, n, JSON_DECODE_ANY, NULL);
+    const size_t size = json_string_length(value);
+    const int fits =
+        size < room && !memchr(json_string_value(value) ? json_string_value(value) : "", 0, size);
+    memcpy(out, fits && size ? json_string_value(value) : "", fits ? size : 0);
+    out[fits ? size : 0] = '\0';
+    json_decref(value);
+}
+
+void serve_body_text(const char *text, size_t n, const char *name, char *out, size_t room)
+{
+    const size_t n_name = strlen(name);
+    int depth = 0, is_key = 0, is_wanted = 0; /* is_key: a string here is the name of a member of the body */
+    out[0] = '\0';
+    for (size_t at = 0; at < n;) {
+        const char c = text[at];
+        if (c != '"') {
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+            is_key = depth == 1 && (c == '{' || c == ',' || (is_key && c != ':'));
+            is_wanted &= c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+            at++;
+            continue;
+        }
+        const size_t end = end_of_string(text, n, at);
+        if (is_wanted)
+            copy_text(text + at, end - at, out, room);
+        is_wanted = is_key && end - at == n_name + 2 && !memcmp(text + at + 1, name, n_name);
+        is_key = 0;
+        at = end;
+    }
+}

@@ -29,4 +29,9 @@ typedef struct serve_body {
  * `hold`. */
 int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_body *out, serve_error *error);
 
+/** Copies the text of a member of the body itself, before it is read: "" if there is none of this name whose
+ *  value is a string that `out` holds. Of members with the same name the last counts. A body that is no JSON
+ *  is none of its business. */
+void serve_body_text(const char *text, size_t n, const char *name, char *out, size_t room);
+
 #endif

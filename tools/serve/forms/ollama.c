@@ -7,6 +7,7 @@
 
 #include "tools/serve/forms/form.h"
 #include "tools/serve/lane.h"
+#include "tools/serve/models.h"
 #include "tools/serve/os/system.h"
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -209,26 +210,41 @@ void serve_answer_ollama_generate(serve_request *r)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-static json_t *details_of(const serve_model *m)
+static json_t *details_of(const serve_card *c)
 {
     char size[24];
-    snprintf(size, sizeof size, m->n_params >= 1000000000 ? "%.1fB" : "%.0fM",
-             (double)m->n_params / (m->n_params >= 1000000000 ? 1e9 : 1e6));
+    snprintf(size, sizeof size, c->n_params >= 1000000000 ? "%.1fB" : "%.0fM",
+             (double)c->n_params / (c->n_params >= 1000000000 ? 1e9 : 1e6));
     return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "gguf", "family",
-                     m->hparams->arch, "families", m->hparams->arch, "parameter_size", size,
-                     "quantization_level", "");
+                     c->arch, "families", c->arch, "parameter_size", size, "quantization_level", "");
 }
 
-static json_t *model_of(const serve_model *m)
+static json_t *model_of(const serve_card *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", m->id, "model", m->id, "modified_at",
-                     "1970-01-01T00:00:00Z", "size", (json_int_t)m->n_bytes, "digest", "", "details",
-                     details_of(m));
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", c->id, "model", c->id, "modified_at",
+                     "1970-01-01T00:00:00Z", "size", (json_int_t)c->n_bytes, "digest", "", "details",
+                     details_of(c));
+}
+
+static void list_models(serve_request *r, int only_loaded)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < serve_models_count(r->s->models); i++) {
+        const serve_card card = serve_models_card(r->s->models, i);
+        if (!only_loaded || card.now == SERVE_IS_LOADED)
+            json_array_append_new(list, model_of(&card));
+    }
+    serve_reply_json(r, json_pack("{s:o}", "models", list));
 }
 
 void serve_answer_ollama_tags(serve_request *r)
 {
-    serve_reply_json(r, json_pack("{s:[o]}", "models", model_of(r->m)));
+    list_models(r, 0);
+}
+
+void serve_answer_ollama_ps(serve_request *r)
+{
+    list_models(r, 1);
 }
 
 void serve_answer_ollama_version(serve_request *r)
@@ -258,16 +274,19 @@ static void show(void *user)
     char context[64];
     size_t n = 0;
     if (serve_params_read(r, SERVE_FORM_SHOW, &p)) {
+        const serve_card card = serve_models_card(
+            r->s->models, serve_models_only(r->s->models) ? 0 : serve_models_named(r->s->models, m->id));
         const char *source = m->template ? clef_template_source(m->template, &n) : "";
         snprintf(context, sizeof context, "%.31s.context_length", m->hparams->arch);
         if (p.model && serve_model_find(m, &r->s->o, p.model) < 0)
             serve_fail(&r->error, SERVE_E_MODEL, "model", "model '%.100s' not found", p.model);
         else
-            serve_reply_json(r, json_pack("{s:s, s:s, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile", "",
-                                          "parameters", "", "template", source, n, "details", details_of(m),
-                                          "model_info", "general.architecture", m->hparams->arch,
-                                          "general.parameter_count", (json_int_t)m->n_params, context,
-                                          (int)m->n_context, "capabilities", capabilities_of(m)));
+            serve_reply_json(r,
+                             json_pack("{s:s, s:s, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile", "",
+                                       "parameters", "", "template", source, n, "details", details_of(&card),
+                                       "model_info", "general.architecture", m->hparams->arch,
+                                       "general.parameter_count", (json_int_t)m->n_params, context,
+                                       (int)m->n_context, "capabilities", capabilities_of(m)));
     }
     serve_params_finish(&p);
 }

@@ -20,6 +20,9 @@ int serve_signals_catch(void);
 /** The next signal; 0 when `seconds` have passed. */
 int serve_signal_wait(double seconds);
 
+/** Calls look(user, name) for each entry of a folder, in any order. 0: it cannot be read. */
+int serve_folder_list(const char *path, void (*look)(void *user, const char *name), void *user);
+
 /** Bytes of memory that the process has now; 0: unknown. */
 uint64_t serve_resident_bytes(void);
 /** From now on large blocks of memory go back to the system as soon as they are freed. */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "tools/serve/os/system.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -77,6 +78,21 @@ int serve_signal_wait(double seconds)
     if (poll(&p, 1, (int)(seconds * 1e3)) <= 0)
         return 0;
     return read(signal_pipe[0], &c, 1) == 1 ? c : 0;
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+int serve_folder_list(const char *path, void (*look)(void *user, const char *name), void *user)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    if (!dir)
+        return 0;
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            look(user, entry->d_name);
+    closedir(dir);
+    return 1;
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */

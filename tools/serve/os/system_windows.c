@@ -3,6 +3,7 @@
 #include "tools/serve/os/system.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 #include <windows.h>
 /* after windows.h */
@@ -119,6 +120,25 @@ int serve_signals_catch(void)
 int serve_signal_wait(double seconds)
 {
     return WaitForSingleObject(ends, (DWORD)(seconds * 1e3)) == WAIT_OBJECT_0 ? 'e' : 0;
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+int serve_folder_list(const char *path, void (*look)(void *user, const char *name), void *user)
+{
+    char pattern[4096];
+    WIN32_FIND_DATAA entry; /* names in UTF-8, as the manifest says */
+    if (snprintf(pattern, sizeof pattern, "%s/*", path) >= (int)sizeof pattern)
+        return 0;
+    const HANDLE search = FindFirstFileA(pattern, &entry);
+    if (search == INVALID_HANDLE_VALUE)
+        return 0;
+    do
+        if (entry.cFileName[0] != '.')
+            look(user, entry.cFileName);
+    while (FindNextFileA(search, &entry));
+    FindClose(search);
+    return 1;
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */

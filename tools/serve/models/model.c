@@ -9,11 +9,11 @@
 
 enum { MAX_DEFAULT_CONTEXT = 8192 };
 
-static void set_id(serve_model *m, const serve_options *o, const char *path)
+static void set_id(serve_model *m)
 {
-    const char *title = o->alias ? o->alias : cli_title_of(path);
+    const char *title = m->alias ? m->alias : cli_title_of(m->path);
     size_t n = strlen(title);
-    if (!o->alias && n > 5 && !strcmp(title + n - 5, ".gguf"))
+    if (!m->alias && n > 5 && !strcmp(title + n - 5, ".gguf"))
         n -= 5;
     snprintf(m->id, sizeof m->id, "%.*s", n < sizeof m->id ? (int)n : (int)sizeof m->id - 1, title);
 }
@@ -192,13 +192,12 @@ static int open_adapters(serve_model *m, const serve_options *o)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-int serve_model_open(serve_model *m, const serve_options *o, const char *path)
+int serve_model_open(serve_model *m, const serve_options *o)
 {
     clef_error err = {0};
-    m->path = path;
     m->created = (int64_t)serve_time();
-    set_id(m, o, path);
-    if (clef_model_open(path, &m->model, &err) != CLEF_OK ||
+    set_id(m);
+    if (clef_model_open(m->path, &m->model, &err) != CLEF_OK ||
         (o->speculation.draft && clef_model_open(o->speculation.draft, &m->draft, &err) != CLEF_OK))
         return cli_report(&err);
     if (o->verbose)
@@ -222,12 +221,15 @@ int serve_model_open(serve_model *m, const serve_options *o, const char *path)
     if (rc != CLI_GO_ON || m->is_encoder || m->is_ranker)
         return rc;
     m->n_ends = cli_end_tokens(m->model, m->ends);
-    const clef_status s = clef_token_trie_create(m->tok, m->ends, m->n_ends, &m->trie, &err);
+    clef_status s = clef_token_trie_create(m->tok, m->ends, m->n_ends, &m->trie, &err);
+    if (s == CLEF_OK)
+        s = clef_constraint_cache_create(0, &m->constraints, &err);
     return s ? cli_report(&err) : CLI_GO_ON;
 }
 
 void serve_model_close(serve_model *m)
 {
+    clef_constraint_cache_destroy(m->constraints);
     clef_token_trie_destroy(m->trie);
     cli_adapters_finish(&m->adapters);
     free(m->adapter_scales);
@@ -237,6 +239,7 @@ void serve_model_close(serve_model *m)
         free(m->arg_texts[i]);
     clef_model_close(m->draft);
     clef_model_close(m->model);
+    *m = (serve_model){.path = m->path, .alias = m->alias};
 }
 
 /* A name that stands for a file, and for no model that a client could mean. */
@@ -245,11 +248,17 @@ static int is_path(const char *name)
     return name[0] == '/' || name[0] == '\\' || name[0] == '~' || strstr(name, "..") != NULL;
 }
 
+int serve_is_name(const char *name, const char *id)
+{
+    const size_t n = strlen(id);
+    return !strncmp(name, id, n) && (!name[n] || !strcmp(name + n, ":latest"));
+}
+
 int32_t serve_model_find(const serve_model *m, const serve_options *o, const char *name)
 {
     const int32_t adapter = cli_adapters_find(&m->adapters, name);
     const int strict = o->strict_model || m->adapters.n > 0 || is_path(name);
     if (adapter)
         return adapter;
-    return !strict || !strcmp(name, m->id) || !*name ? 0 : -1;
+    return !strict || serve_is_name(name, m->id) || !*name ? 0 : -1;
 }
