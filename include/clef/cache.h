@@ -70,6 +70,39 @@ CLEF_API clef_status clef_cache_clear(const char *dir, uint32_t kinds, int32_t *
  *  CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_cache_clear_aside(const char *dir, int32_t *n_forgotten, clef_error *err);
 
+/** What an export or an import did. */
+typedef struct clef_cache_moved {
+    char     device[128];
+    int32_t  n_files;    /* in the file, programs included */
+    int32_t  n_programs; /* export: in the file; import: those that the folder did not have */
+    int32_t  n_proofs, n_tuned; /* import: those that the folder did not have */
+    int32_t  other_units; /* import: 0, or the number of compute units where the tuning was measured; it is
+                             left out, since this device has another */
+    uint64_t n_bytes;    /* of the file */
+} clef_cache_moved;
+
+/** Writes what the folder `dir` has of one device into a file: its compiled programs, proofs, tuning and
+ *  probes. The file is bound to device, driver, processor and the sources of the kernels. Waits for child
+ *  processes that still compile for this folder. `device` is as in clef_device_open(), one device alone.
+ *  CLEF_OK, CLEF_E_NOT_FOUND (there are no programs of the device), CLEF_E_IO, CLEF_E_NOMEM, and the errors
+ *  of finding the device. */
+CLEF_API clef_status clef_cache_export(const char *dir, const char *device, const char *path,
+                                       clef_cache_moved *moved, clef_error *err);
+
+/** Adds such a file to the folder. What is there already stays: files are not replaced, and of two verdicts
+ *  or measurements that of this folder counts. The whole file is checked before anything is written. Its
+ *  programs are machine code that clef will run, so a file must come from somebody who is trusted.
+ *  CLEF_OK, CLEF_E_FORMAT (damaged, or another file), CLEF_E_UNSUPPORTED (of another device, driver or
+ *  processor, or of other kernels), CLEF_E_IO, CLEF_E_NOMEM, and the errors of finding the device. */
+CLEF_API clef_status clef_cache_import(const char *dir, const char *device, const char *path,
+                                       clef_cache_moved *moved, clef_error *err);
+
+/** A text that is equal where an import would take the other's export: hexadecimal digits. The errors of
+ *  finding the device. */
+enum { CLEF_CACHE_TRAVEL_KEY_BYTES = 33 };
+CLEF_API clef_status clef_cache_travel_key(const char *device, char out[CLEF_CACHE_TRAVEL_KEY_BYTES],
+                                           clef_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,10 @@ check_docker() {
   box=$(image from localhost/clef 2>>"$log") || { failed "a container of the image"; return; }
   check "clef devices in the image names PoCL" image run --isolation chroot "$box" -- sh -c 'clef devices | grep Portable'
   check "clef run in the image" image run --isolation chroot "$box" -- sh -c 'test "$(clef run -n 20 --temp 0 -p ROMEO: | wc -c)" -gt 20'
+  check "its first start compiles nothing" image run --isolation chroot "$box" -- sh -c \
+    'clef run -n 20 --temp 0 -p ROMEO: 2>&1 | grep "kernels 0 built, [1-9]"'
+  check "nor with another cache, after an import" image run --isolation chroot "$box" -- sh -c \
+    'export CLEF_CACHE_DIR=/tmp/empty; clef cache import /usr/share/clef/kernels.cache && clef run -n 20 -p ROMEO: 2>&1 | grep "kernels 0 built, [1-9]"'
   check "import clef_cl in the image" image run --isolation chroot "$box" -- python3 -c 'import clef_cl; print(clef_cl.Model().generate("ROMEO:", max_tokens=5))'
   remove_images
 }

@@ -34,7 +34,7 @@ def script(step, values, environment=None):
 def main(workflow, folder, place, *pairs):
     action = yaml.safe_load(Path(folder, "action.yml").read_text())
     job = yaml.safe_load(Path(workflow).read_text())["jobs"]["test"]
-    print("set -euo pipefail\nexport GITHUB_ENV=$(mktemp)")
+    print("set -euo pipefail\nexport GITHUB_ENV=$(mktemp) GITHUB_OUTPUT=$(mktemp)")
     used = False
     for step in job["steps"]:
         if "run" in step:

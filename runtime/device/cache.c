@@ -1,4 +1,4 @@
-/* The disk cache of program binaries. An entry is a header (magic, format, key, payload size, payload
+/* The disk cache of program binaries. An entry is a header (magic, format, device, key, payload size, payload
  * checksum; numbers little-endian) and the driver's binary. Nothing in a file is used before its checksum was
  * verified, because drivers crash on damaged binaries. */
 #include "runtime/device/cache.h"
@@ -12,9 +12,10 @@
 #include "runtime/os/os.h"
 
 enum {
-    FORMAT = 1,
+    FORMAT = 2,
     AT_FORMAT = 8,
-    AT_KEY = 12,
+    AT_DEVICE = 12,
+    AT_KEY = AT_DEVICE + CLEF_DEVICE_MARK_BYTES,
     AT_SIZE = AT_KEY + CLEF_SHA256_BYTES,
     AT_CHECKSUM = AT_SIZE + 8,
     HEADER_BYTES = AT_CHECKSUM + CLEF_SHA256_BYTES,
@@ -31,12 +32,13 @@ static void write_le(unsigned char *to, uint64_t x, int n_bytes)
         to[i] = (unsigned char)(x >> (8 * i));
 }
 
-static void fill_header(unsigned char out[HEADER_BYTES], const clef_cache_key *key, const void *binary,
-                        size_t n_bytes)
+static void fill_header(unsigned char out[HEADER_BYTES], const clef_device_mark *device,
+                        const clef_cache_key *key, const void *binary, size_t n_bytes)
 {
     clef_sha256 sum;
     memcpy(out, magic, AT_FORMAT);
-    write_le(out + AT_FORMAT, FORMAT, AT_KEY - AT_FORMAT);
+    write_le(out + AT_FORMAT, FORMAT, AT_DEVICE - AT_FORMAT);
+    memcpy(out + AT_DEVICE, device->bytes, sizeof device->bytes);
     memcpy(out + AT_KEY, key->bytes, sizeof key->bytes);
     write_le(out + AT_SIZE, n_bytes, AT_CHECKSUM - AT_SIZE);
     clef__sha256_init(&sum);
@@ -67,6 +69,25 @@ static void add_field(clef_sha256 *s, const void *data, size_t n_bytes)
     clef__sha256_add(s, data, n_bytes);
 }
 
+static void add_device(clef_sha256 *s, const clef_device_info *info)
+{
+    const char *const texts[] = {info->name, info->vendor, info->version, info->driver, info->platform_name};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_field(s, texts[i], strlen(texts[i]));
+}
+
+clef_device_mark clef__device_mark(const clef_device_info *info)
+{
+    clef_device_mark mark;
+    unsigned char sum[CLEF_SHA256_BYTES];
+    clef_sha256 s;
+    clef__sha256_init(&s);
+    add_device(&s, info);
+    clef__sha256_finish(&s, sum);
+    memcpy(mark.bytes, sum, sizeof mark.bytes);
+    return mark;
+}
+
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
                                const char *options)
 {
@@ -76,10 +97,8 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
     write_le(format, FORMAT, 4);
     clef__sha256_init(&s);
     add_field(&s, format, sizeof format);
-    const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
-                                 dev->info.driver, dev->info.platform_name, options};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        add_field(&s, texts[i], strlen(texts[i]));
+    add_device(&s, &dev->info);
+    add_field(&s, options, strlen(options));
     add_field(&s, source, n_bytes);
     clef__sha256_finish(&s, key.bytes);
     return key;
@@ -119,12 +138,13 @@ int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned
     char path[MAX_PATH], *file = NULL;
     size_t n = 0;
     unsigned char header[HEADER_BYTES];
+    const clef_device_mark device = clef__device_mark(&dev->info);
     if (!entry_path(dev, key, path) || !clef__os_is_file(path))
         return 0;
     if (clef__os_read(path, MAX_BINARY_BYTES + (size_t)HEADER_BYTES, &file, &n, NULL) != CLEF_OK)
         return 0;
     if (n > HEADER_BYTES) {
-        fill_header(header, key, file + HEADER_BYTES, n - HEADER_BYTES);
+        fill_header(header, &device, key, file + HEADER_BYTES, n - HEADER_BYTES);
         if (memcmp(file, header, HEADER_BYTES) == 0 &&
             has_its_code((unsigned char *)file + HEADER_BYTES, n - HEADER_BYTES)) {
             clef__os_touch(path);
@@ -150,7 +170,8 @@ void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const 
     unsigned char *file = malloc(HEADER_BYTES + n_bytes);
     if (!file)
         return;
-    fill_header(file, key, binary, n_bytes);
+    const clef_device_mark device = clef__device_mark(&dev->info);
+    fill_header(file, &device, key, binary, n_bytes);
     memcpy(file + HEADER_BYTES, binary, n_bytes);
     if (clef__os_make_dirs(dir, NULL) == CLEF_OK)
         clef__os_write(path, file, HEADER_BYTES + n_bytes, NULL);
@@ -179,8 +200,7 @@ static void add_text(clef_sha256 *s, const char *text, size_t n)
     clef__sha256_add(s, text, n);
 }
 
-/* Hashes every file of kernel source once: a changed kernel may be faster, or correct now. */
-static clef_status add_sources(clef_sha256 *s, clef_error *err)
+clef_status clef__cache_add_kernels(clef_sha256 *s, clef_error *err)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
         const char *slash = strrchr(e->name, '/'), *text;
@@ -212,7 +232,7 @@ clef_status clef__cache_beside(const clef_device *dev, const char *folder, char 
     clef__sha256_init(&s);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         add_text(&s, texts[i], strlen(texts[i]));
-    const clef_status status = add_sources(&s, err);
+    const clef_status status = clef__cache_add_kernels(&s, err);
     if (status)
         return status;
     clef__sha256_finish(&s, key);
@@ -223,20 +243,36 @@ clef_status clef__cache_beside(const clef_device *dev, const char *folder, char 
     return CLEF_OK;
 }
 
+int clef__cache_entry_of(const void *file, size_t n, clef_device_mark *device, clef_cache_key *key)
+{
+    unsigned char header[HEADER_BYTES];
+    const unsigned char *bytes = file, *binary = bytes + HEADER_BYTES;
+    if (n <= HEADER_BYTES || n - HEADER_BYTES > MAX_BINARY_BYTES)
+        return 0;
+    memcpy(device->bytes, bytes + AT_DEVICE, sizeof device->bytes);
+    memcpy(key->bytes, bytes + AT_KEY, sizeof key->bytes);
+    fill_header(header, device, key, binary, n - HEADER_BYTES);
+    return memcmp(bytes, header, HEADER_BYTES) == 0 && has_its_code(binary, n - HEADER_BYTES);
+}
+
 int clef__cache_is_whole(const char *path)
 {
-    char *file = NULL;
-    size_t n = 0;
-    unsigned char header[HEADER_BYTES];
+    clef_mapping file;
+    clef_device_mark device;
     clef_cache_key key;
-    if (clef__os_read(path, MAX_BINARY_BYTES + (size_t)HEADER_BYTES, &file, &n, NULL))
+    if (clef__os_map(path, &file, NULL))
         return 0;
-    int is_whole = n > HEADER_BYTES;
-    if (is_whole) {
-        memcpy(key.bytes, file + AT_KEY, sizeof key.bytes);
-        fill_header(header, &key, file + HEADER_BYTES, n - HEADER_BYTES);
-        is_whole = memcmp(file, header, HEADER_BYTES) == 0;
-    }
-    free(file);
+    const int is_whole = clef__cache_entry_of(file.data, file.n_bytes, &device, &key);
+    clef__os_unmap(&file);
     return is_whole;
+}
+
+int clef__cache_take(const clef_device *dev, const clef_cache_key *key, const void *file, size_t n_bytes,
+                     clef_error *err)
+{
+    char path[MAX_PATH], dir[MAX_PATH];
+    if (!entry_path(dev, key, path) || (clef__os_is_file(path) && clef__cache_is_whole(path)))
+        return 0;
+    snprintf(dir, sizeof dir, "%s/programs", dev->cache_dir);
+    return clef__os_make_dirs(dir, err) || clef__os_write(path, file, n_bytes, err) ? -1 : 1;
 }

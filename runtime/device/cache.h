@@ -9,6 +9,13 @@ typedef struct clef_cache_key {
     unsigned char bytes[CLEF_SHA256_BYTES];
 } clef_cache_key;
 
+/** What tells a device and its driver from others. */
+enum { CLEF_DEVICE_MARK_BYTES = 16 };
+typedef struct clef_device_mark {
+    unsigned char bytes[CLEF_DEVICE_MARK_BYTES];
+} clef_device_mark;
+clef_device_mark clef__device_mark(const clef_device_info *info);
+
 /** The key of a program: SHA-256 over the entry's format, the device's name, vendor, version, driver and
  *  platform, the source and the options. */
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
@@ -35,6 +42,11 @@ int  clef__cache_lock(const clef_device *dev, const clef_cache_key *key);
 int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
 /** 1 when the file is an entry with the right checksum. */
 int  clef__cache_is_whole(const char *path);
+/** 1 when the bytes are an entry's file with the right checksum and its code. *device: whose it is. */
+int  clef__cache_entry_of(const void *file, size_t n_bytes, clef_device_mark *device, clef_cache_key *key);
+/** Writes an entry's file, unless a whole one is there. 1: written; 0: not needed; -1: CLEF_E_IO. */
+int  clef__cache_take(const clef_device *dev, const clef_cache_key *key, const void *file, size_t n_bytes,
+                      clef_error *err);
 /** Removes an entry that the driver did not accept. */
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 
@@ -43,5 +55,8 @@ void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 enum { CLEF_CACHE_PATH_BYTES = 768 };
 clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],
                                clef_error *err);
+
+/** Hashes every file of kernel source once: a changed kernel may be faster, or correct now. CLEF_E_NOMEM. */
+clef_status clef__cache_add_kernels(clef_sha256 *s, clef_error *err);
 
 #endif

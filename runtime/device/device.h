@@ -141,6 +141,8 @@ void clef__clblast_release(clef_device *dev);
  *  removes those that $CLEF_DEBUG masks ("caps=-x86_vnni:-fp16"). CLEF_E_ARG for a name that is not a
  *  capability. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
+/** The instructions of this machine's processor that kernels may use: "avx2 avx512-vnni". */
+void        clef__processor_text(char *out, size_t n_bytes);
 /** The part of clef__device_probe() for features of GPUs (runtime/device/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);
 /** The types that the unit of caps.matrix and .matrix_plain multiplies correctly, as bits of

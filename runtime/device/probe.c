@@ -96,6 +96,27 @@ static int host_has_avxvnni(void)
 }
 #endif
 
+void clef__processor_text(char *out, size_t n_bytes)
+{
+    const clef__os_arm arm = clef__os_arm_query();
+    const struct {
+        const char *name;
+        int has;
+    } all[] = {{"avx2", host_has_avx2()},
+               {"avx512-vnni", host_has_vnni()},
+               {"avx-vnni", host_has_avxvnni()},
+               {"amx", host_has_amx()},
+               {"amd", host_is_amd()},
+               {"arm", arm.is_arm},
+               {"sdot", arm.sdot},
+               {"i8mm", arm.i8mm},
+               {"bf16", arm.bf16}};
+    int n = snprintf(out, n_bytes, "%s", "");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has && n >= 0 && (size_t)n < n_bytes)
+            n += snprintf(out + n, n_bytes - (size_t)n, "%s%s", n ? " " : "", all[i].name);
+}
+
 enum { LANES = 16, ARM_FLOATS = 4 /* of a vector of 16 bytes */ };
 
 /* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. Returns 1 when it compiles, runs and is right. */

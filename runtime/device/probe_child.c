@@ -253,17 +253,50 @@ static int is_wanted(const clef_device *dev)
     return !found_before && dev->prover[0] && !(proof && strcmp(proof, "0") == 0);
 }
 
+static const char *folder_of(clef__probes which)
+{
+    return which == CLEF__PROBES_OF_MEASURE ? "measure" : "probe";
+}
+
+static int is_whole(const char *text)
+{
+    return text && strstr(text, end_line) && !is_forgotten(text);
+}
+
+/* What is known from the disk; NULL: nothing. The caller frees it. */
+static char *read_known(const char *path)
+{
+    char *text = read_file(path);
+    if (is_whole(text))
+        return text;
+    free(text);
+    return NULL;
+}
+
+int clef__probes_take(const clef_device *dev, clef__probes which, const char *text)
+{
+    char path[CLEF_CACHE_PATH_BYTES], folder[CLEF_CACHE_PATH_BYTES];
+    if (clef__cache_beside(dev, folder_of(which), path, NULL) || !path[0] || !is_whole(text) ||
+        strncmp(text, clef__probe_head, strlen(clef__probe_head)) != 0)
+        return 0;
+    char *known = read_known(path);
+    snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, folder_of(which));
+    const int is_new =
+        !known && !clef__os_make_dirs(folder, NULL) && !clef__os_write(path, text, strlen(text), NULL);
+    free(known);
+    return is_new;
+}
+
 /* What is known from the disk, or from children. The caller frees it. */
 static char *find_out(const clef_device *dev, clef__probes which)
 {
-    const char *const name = which == CLEF__PROBES_OF_MEASURE ? "measure" : "probe";
+    const char *const name = folder_of(which);
     char path[CLEF_CACHE_PATH_BYTES], folder[CLEF_CACHE_PATH_BYTES], part[CLEF_CACHE_PATH_BYTES];
     if (clef__cache_beside(dev, name, path, NULL) || !path[0])
         return NULL;
-    char *text = read_file(path);
-    if (text && strstr(text, end_line) && !is_forgotten(text))
+    char *text = read_known(path);
+    if (text)
         return text;
-    free(text);
     snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, name);
     const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
     if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))

@@ -13,6 +13,8 @@ typedef enum clef__probes { CLEF__PROBES_OF_OPEN, CLEF__PROBES_OF_MEASURE } clef
  *  that is not known yet, and the device has a prover and a cache folder, children find out, and the device's
  *  notice is called for each of them. */
 void clef__probes_load(clef_device *dev, clef__probes which);
+/** Keeps what another machine found, as the text of its file, unless it is known here. 1: kept. */
+int clef__probes_take(const clef_device *dev, clef__probes which, const char *text);
 /** Builds the kernels that measure a device, each as a probe (runtime/device/measure.c). */
 void clef__measure_build(clef_device *dev);
 /** The child: opens the device, which runs its probes. `text` is the file's, which stays the caller's. The

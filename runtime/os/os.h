@@ -101,6 +101,8 @@ void        clef__os_touch(const char *path);
  *  if it is missing. The lock ends with clef__os_unlock(), or with the process. Returns -1, which unlock
  *  accepts, when the file cannot be opened or its file system has no locks. */
 int  clef__os_lock(const char *path, uint64_t place);
+/** Waits until no other process has locked any place of the file, and locks all. */
+int  clef__os_lock_all(const char *path);
 void clef__os_unlock(int lock);
 
 /** Seconds since an arbitrary start; monotonic. */

@@ -532,15 +532,16 @@ void clef__os_forget(const void *data, size_t n_bytes)
 }
 
 /* Locks of the open file, where the system has them: they also hold between threads, and closing another
- * descriptor of the same file does not release them, as it does those of the process. */
-int clef__os_lock(const char *path, uint64_t place)
+ * descriptor of the same file does not release them, as it does those of the process.
+ * Length 0: to the end of any file. */
+static int lock_range(const char *path, off_t start, off_t length)
 {
 #ifdef F_OFD_SETLKW
     const int wait = F_OFD_SETLKW;
 #else
     const int wait = F_SETLKW;
 #endif
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(place >> 2), .l_len = 1};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
@@ -551,6 +552,16 @@ int clef__os_lock(const char *path, uint64_t place)
         return -1;
     }
     return fd;
+}
+
+int clef__os_lock(const char *path, uint64_t place)
+{
+    return lock_range(path, (off_t)(place >> 2), 1);
+}
+
+int clef__os_lock_all(const char *path)
+{
+    return lock_range(path, 0, 0);
 }
 
 void clef__os_unlock(int lock)

@@ -577,10 +577,9 @@ void clef__os_forget(const void *data, size_t n_bytes)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-int clef__os_lock(const char *path, uint64_t place)
+static int lock_range(const char *path, uint64_t at, uint64_t length)
 {
     wchar_t *wide = clef__windows_path(path);
-    const uint64_t at = place >> 2;
     OVERLAPPED where = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
     HANDLE file = wide ? CreateFileW(wide, GENERIC_READ | GENERIC_WRITE, SHARE_ALL, NULL, OPEN_ALWAYS,
                                      FILE_ATTRIBUTE_NORMAL, NULL)
@@ -588,10 +587,20 @@ int clef__os_lock(const char *path, uint64_t place)
     free(wide);
     if (file == INVALID_HANDLE_VALUE)
         return -1;
-    if (LockFileEx(file, LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &where))
+    if (LockFileEx(file, LOCKFILE_EXCLUSIVE_LOCK, 0, (DWORD)length, (DWORD)(length >> 32), &where))
         return (int)(intptr_t)file; /* handles have 32 significant bits */
     CloseHandle(file);
     return -1;
+}
+
+int clef__os_lock(const char *path, uint64_t place)
+{
+    return lock_range(path, place >> 2, 1);
+}
+
+int clef__os_lock_all(const char *path)
+{
+    return lock_range(path, 0, (uint64_t)1 << 62);
 }
 
 void clef__os_unlock(int lock)

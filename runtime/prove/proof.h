@@ -104,6 +104,9 @@ void clef__proofs_set_aside(const clef_proofs *known, clef_tuning *tuning);
 /** Writes the proofs, merged with what other processes wrote meanwhile. Failing to write is not an error.
  *  CLEF_E_NOMEM. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
+/** Adds the proofs of another machine's file, whose text it changes, and saves them. What is known here
+ *  stays. CLEF_E_NOMEM. */
+clef_status clef__proofs_take(clef_device *dev, char *text, int32_t *n_new, clef_error *err);
 /** Parses a line of the file. Returns 0 when it is damaged. */
 int clef__proof_parse(const char *line, clef_proof *out);
 

@@ -235,3 +235,20 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     free(text);
     return CLEF_OK;
 }
+
+clef_status clef__proofs_take(clef_device *dev, char *text, int32_t *n_new, clef_error *err)
+{
+    clef_proofs theirs = {0}, *known = NULL;
+    clef_status s = clef__proofs_open(dev, &known, err);
+    const int32_t n_before = s ? 0 : known->n;
+    if (!s)
+        s = parse_file(&theirs, text, err);
+    for (int32_t i = 0; i < theirs.n && !s; i++)
+        if (!clef__proof_is_suspicion(&theirs.at[i])) /* which may have been the other machine's fault */
+            s = merge_proof(known, &theirs.at[i], err);
+    free(theirs.at);
+    if (!s)
+        s = clef__proofs_save(dev, known, err);
+    *n_new = s ? 0 : known->n - n_before;
+    return s;
+}

@@ -1,11 +1,12 @@
-/* clef cache: lists what the cache folder holds and what is set aside, checks the files, and removes them. */
+/* clef cache: lists what the cache folder holds and what is set aside, checks the files, removes them, and
+ * takes them to other machines. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "tools/cli/common.h"
 
 typedef struct cache_options {
-    const char *dir;
+    const char *dir, *device;
 } cache_options;
 
 static const cache_options cache_defaults = {0};
@@ -17,6 +18,7 @@ static const cli_option cache_option_table[] = {
      .offset = offsetof(cache_options, dir),
      .env = "CLEF_CACHE_DIR",
      .help = "the cache folder [~/.cache/clef]"},
+    DEVICE_OPTION(cache_options),
     {.names = NULL},
 };
 
@@ -167,6 +169,44 @@ static int clear_files(const char *dir, int32_t n_args, char **args)
     return CLI_OK;
 }
 
+/* ---- other machines -------------------------------------------------------------------------- */
+
+static int export_file(const char *dir, const char *device, const char *path)
+{
+    clef_error err = {0};
+    clef_cache_moved m;
+    char bytes[24];
+    if (clef_cache_export(dir, device, path, &m, &err))
+        return cli_report(&err);
+    printf("%s: %" PRId32 " programs of %s, %s\n", path, m.n_programs, m.device,
+           cli_bytes_text(m.n_bytes, bytes));
+    return CLI_OK;
+}
+
+static int import_file(const char *dir, const char *device, const char *path)
+{
+    clef_error err = {0};
+    clef_cache_moved m;
+    if (clef_cache_import(dir, device, path, &m, &err))
+        return cli_report(&err);
+    printf("%s: new are %" PRId32 " programs, %" PRId32 " proofs and %" PRId32 " measurements of %s\n", path,
+           m.n_programs, m.n_proofs, m.n_tuned, m.device);
+    if (m.other_units)
+        printf("Its measurements are left out: they were made with %" PRId32 " compute units.\n",
+               m.other_units);
+    return CLI_OK;
+}
+
+static int print_key(const char *device)
+{
+    clef_error err = {0};
+    char key[CLEF_CACHE_TRAVEL_KEY_BYTES];
+    if (clef_cache_travel_key(device, key, &err))
+        return cli_report(&err);
+    puts(key);
+    return CLI_OK;
+}
+
 static int cache_run(const void *options, int32_t n_args, char **args)
 {
     const cache_options *o = options;
@@ -181,14 +221,23 @@ static int cache_run(const void *options, int32_t n_args, char **args)
         return clear_files(dir, n_args - 1, args + 1);
     if ((strcmp(what, "list") == 0 || strcmp(what, "verify") == 0) && n_args <= 1)
         return list_files(dir, strcmp(what, "verify") == 0);
-    return cli_fail(CLI_USAGE, "cache: expected list, verify or clear, got '%s'",
+    const int is_export = strcmp(what, "export") == 0;
+    if (is_export || strcmp(what, "import") == 0)
+        return n_args == 2
+                   ? (is_export ? export_file : import_file)(dir, o->device, args[1])
+                   : cli_fail(CLI_USAGE, "cache: %s: expected one file, got %d", what, (int)n_args - 1);
+    if (strcmp(what, "key") == 0 && n_args == 1)
+        return print_key(o->device);
+    return cli_fail(CLI_USAGE,
+                    "cache: expected list, verify, clear, export FILE, import FILE or key, got '%s'",
                     n_args > 1 ? args[1] : what);
 }
 
 const cli_command cli_command_cache = {
     .name = "cache",
-    .usage = "[list | verify | clear [aside | KIND..]]",
-    .summary = "Show what is cached and which kernels are set aside, and why; empty it",
+    .usage = "[list | verify | clear [aside | KIND..] | export FILE | import FILE | key]",
+    .summary = "Show what is cached and which kernels are set aside, and why; empty it, or take it to "
+               "another machine",
     .notes =
         "list shows how many files of each kind there are, and which kernels are set aside on which device, "
         "and why.\n"
@@ -196,6 +245,11 @@ const cli_command cli_command_cache = {
         "clear removes everything, or the kinds named: programs, fused, proofs, tuning, speed, tokens, "
         "temporary.\n"
         "clear aside keeps the files, but kernels that were set aside are tried again at the next start.\n"
+        "export writes what is known of one device into a file: compiled kernels, proofs, measurements. It "
+        "waits for kernels that are compiled in the background.\n"
+        "import adds such a file. It must be of the same device, driver, processor and kernels, and what the "
+        "folder knows already stays. The file holds machine code: import only what you trust.\n"
+        "key prints a name that is equal on machines that can exchange these files.\n"
         "The folder is kept to 1 GiB: tokens of texts go first, then files used longest ago. CLEF_CACHE_MAX "
         "sets another size (512M, 2G).\n",
     .options = cache_option_table,

@@ -1,4 +1,4 @@
-# clef cache: what the folder holds, whether it is sound, emptying it, and its limit.
+# clef cache: what the folder holds, whether it is sound, taking it to another machine, emptying it, and its limit.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/share/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 4 -q --print-ids"
@@ -14,6 +14,59 @@ programs=$(find "$dir/programs" -name '*.bin' | wc -l)
 same "list counts the programs" "$programs" $(($(files programs) + $(files fused)))
 same "and the proofs" 1 "$(files proofs)"
 same "verify finds them sound" "Every file is sound." "$("$CLEF" cache verify | tail -n 1)"
+
+# To another machine and back.
+file=$tmp/moved
+refused "an export of nothing" 1 "compiled kernels none" "$CLEF" cache --dir "$tmp/nowhere" export "$file"
+check "export" "$CLEF" cache export "$file"
+same "the key is a name" 33 "$("$CLEF" cache key | grep -x '[0-9a-f]*' | wc -c)"
+mv "$dir" "$tmp/first"
+check "import" "$CLEF" cache import "$file"
+same "brings every program, whole" "$(cd "$tmp/first/programs" && sha256sum *)" "$(cd "$dir/programs" && sha256sum *)"
+same "and every proof" "$(sort "$tmp/first"/proof/*.txt)" "$(sort "$dir"/proof/*.txt)"
+same "a run then writes the same" "$want" "$("$CLEF" run "$demo" $greedy)"
+same "and builds nothing" 1 "$("$CLEF" run "$demo" ${greedy/-q/} 2>&1 | grep -c "kernels 0 built, [1-9]")"
+same "a second import has nothing new" 1 "$("$CLEF" cache import "$file" | grep -c "new are 0 programs, 0 proofs and 0 measurements")"
+print=$(grep -m 1 " right " "$dir"/proof/*.txt | cut -d ' ' -f 1)
+sed -i "s/^\($print .*\) right .*/\1 crashed 0 0 1700000000/" "$dir"/proof/*.txt
+check "an import over other facts" "$CLEF" cache import "$file"
+same "keeps those of this machine" 1 "$(grep -c "^$print .* crashed" "$dir"/proof/*.txt)"
+rm -r "$dir"
+
+# Files that are refused leave nothing behind. sealed: with the right checksum.
+sealed() { printf "$(head -c -32 "$1" | sha256sum | cut -c 1-64 | sed 's/../\\x&/g')" | dd of="$1" bs=1 seek=$(($(wc -c <"$1") - 32)) conv=notrunc 2>/dev/null; }
+rejects() { # NAME WORDS: refused, as $tmp/bad is
+  refused "import of $1" 1 "$2" "$CLEF" cache import "$tmp/bad"
+  same "which leaves nothing" no "$([ -e "$dir" ] && echo yes || echo no)"
+}
+cp "$file" "$tmp/bad" && printf x | dd of="$tmp/bad" bs=1 seek=5000 conv=notrunc 2>/dev/null
+rejects "a damaged file" "checksum damaged"
+head -c 100000 "$file" >"$tmp/bad"
+rejects "a part of a file" "checksum damaged"
+: >"$tmp/bad"
+rejects "an empty file" "another"
+sed '1s/1$/2/' "$file" >"$tmp/bad"
+rejects "a later form" "form 1 '2'"
+for line in driver processor kernels caps; do
+  LC_ALL=C sed "1,12s/^$line .*/$line other/" "$file" >"$tmp/bad" && sealed "$tmp/bad"
+  rejects "another $line" "$line expected 'other'"
+done
+LC_ALL=C sed '2s/.*/clef/' "$file" >"$tmp/bad" && sealed "$tmp/bad"
+rejects "no version" "VERSION"
+LC_ALL=C sed '1,20s/^proof .*/..\/..\/proof 3/' "$file" >"$tmp/bad" && sealed "$tmp/bad"
+rejects "a part with a path" "sizes"
+for size in -1 99999999 99999999999999999999; do
+  LC_ALL=C sed "1,40s/^program .*/program $size/" "$file" >"$tmp/bad" && sealed "$tmp/bad"
+  rejects "a program of $size bytes" "expected"
+done
+at=$(LC_ALL=C grep -abo -m 1 clefprog "$file" | head -n 1 | cut -d : -f 1)
+cp "$file" "$tmp/bad" && printf x | dd of="$tmp/bad" bs=1 seek=$((at + 200)) conv=notrunc 2>/dev/null && sealed "$tmp/bad"
+rejects "a damaged program" "whole programs"
+refused "a masked device" 1 "caps -x86_vnni" env CLEF_DEBUG="$CLEF_DEBUG,caps=-x86_vnni" "$CLEF" cache import "$file"
+refused "a file that is not there" 1 "$tmp/none" "$CLEF" cache import "$tmp/none"
+refused "a folder for the file" 1 "$tmp" "$CLEF" cache --dir "$tmp/first" export "$tmp"
+refused "import of nothing" 2 "import file" "$CLEF" cache import
+mv "$tmp/first" "$dir"
 
 one=$(find "$dir/programs" -name '*.bin' | head -n 1)
 printf x | dd of="$one" bs=1 seek=200 conv=notrunc 2>/dev/null
