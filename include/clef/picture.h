@@ -1,4 +1,4 @@
-/* Pictures: reading PNG, JPEG, WebP and PPM. */
+/* Pictures: reading PNG, JPEG, WebP and PPM, and making of them what a model reads. */
 #ifndef CLEF_PICTURE_H
 #define CLEF_PICTURE_H
 
@@ -35,6 +35,30 @@ CLEF_API clef_status clef_picture_read(const void *data, size_t n_bytes, const c
 CLEF_API clef_status clef_picture_open(const char *path, const clef_picture_opts *opts, clef_picture *out,
                                        clef_error *err);
 CLEF_API void        clef_picture_finish(clef_picture *picture);
+
+/** What a model reads: numbers in planes, one for each of red, green and blue. Free with
+ *  clef_pixels_finish(), which accepts a zeroed one, too. */
+typedef struct clef_pixels {
+    int32_t height, width;
+    float  *values; /* [3, height, width] */
+} clef_pixels;
+CLEF_API void clef_pixels_finish(clef_pixels *pixels);
+
+/** The steps from a picture to a model's pixels, as the model's preprocessor_config.json lists them:
+ *  resizing, cropping from the centre, rescaling, normalising. The arithmetic is that of transformers' image
+ *  processors: Pillow's resizing of bytes (DINOv3: of floats), then float32. */
+typedef struct clef_picture_processor clef_picture_processor;
+
+/** Reads FOLDER/preprocessor_config.json (else FOLDER/processor_config.json's image_processor). A key that
+ *  would change the pixels and that clef does not know is refused by its name. Free with
+ *  clef_picture_processor_destroy(), which accepts NULL. CLEF_E_NOT_FOUND (no such file), CLEF_E_IO,
+ *  CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_picture_processor_create(const char *folder, clef_picture_processor **out,
+                                                   clef_error *err);
+CLEF_API void        clef_picture_processor_destroy(clef_picture_processor *processor);
+/** Makes pixels of a picture. CLEF_E_LIMIT (they would be too many), CLEF_E_NOMEM. */
+CLEF_API clef_status clef_picture_process(const clef_picture_processor *processor,
+                                          const clef_picture *picture, clef_pixels *out, clef_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,39 @@
+/* The steps from a picture to a model's pixels, each alone. */
+#ifndef CLEF_MEDIA_PICTURE_STEPS_H
+#define CLEF_MEDIA_PICTURE_STEPS_H
+
+#include "media/picture/resize.h"
+#include "model/file/json.h"
+
+/** How the size of a resized picture follows. */
+typedef enum clef__size_kind {
+    CLEF__SIZE_EXACT,    /* height and width */
+    CLEF__SIZE_SHORTEST, /* `shortest` for the shorter side; `longest` (0: any) is the longer one's limit */
+    CLEF__SIZE_WITHIN,   /* as large as fits into height x width */
+    CLEF__SIZE_PATCHES   /* as many whole patches as fit into max_patches */
+} clef__size_kind;
+
+struct clef_picture_processor {
+    int32_t resizes, floats; /* floats: 1: rescales first, and resizes what it gets (DINOv3) */
+    clef__size_kind kind;
+    int32_t height, width, shortest, longest;
+    clef__filter filter;
+    int32_t crops, crop_height, crop_width;
+    int32_t rescales, normalizes;
+    double  factor, mean[3], std[3];
+    int32_t patch, max_patches;
+};
+
+/** Reads what a preprocessor_config.json says. Statuses of clef_picture_processor_create(). */
+clef_status clef__processor_read(const json_t *config, const char *file, clef_picture_processor *p,
+                                 clef_error *err);
+/** The size to which a picture of height x width is resized. CLEF_E_LIMIT. */
+clef_status clef__resized_size(const clef_picture_processor *p, int32_t height, int32_t width,
+                               int32_t *new_height, int32_t *new_width, clef_error *err);
+/** Pixels of a picture: each byte times `factor`, if p rescales. `crop`: 1: the centre that p wants. */
+clef_status clef__pixels_of(const clef_picture_processor *p, const clef_picture *in, int crop,
+                            clef_pixels *out, clef_error *err);
+/** (x - mean) / std of each plane, if p normalises. */
+void        clef__normalize_pixels(const clef_picture_processor *p, clef_pixels *pixels);
+
+#endif
