@@ -132,8 +132,9 @@ static const cli_option serve_option_table[] = {
     {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
      .help = "a text does not depend on the requests beside it, not even in the last bits; it may cost "
              "speed"},
-    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
-     .help = "draft tokens from the text itself; the texts stay the same"},
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|mtp", AT(speculation.spec),
+     .help = "draft tokens from the text itself, or by the layer of the model that predicts further tokens; "
+             "the texts stay the same"},
     SPECULATION_OPTIONS(serve_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Log"},
     {.names = "log", .type = CLI_CHOICE, .value = "FORM", AT(log), .choices = log_names,
