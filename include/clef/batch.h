@@ -83,6 +83,7 @@ typedef struct clef_request {
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is drafted for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
+    const clef_thought *thought; /* NULL, or how long its reasoning may be. Copied */
     const clef_guide *guide;    /* NULL, or what the text must fit, draft tokens too. Copied; what it
                                    points to must outlive the sequence. Its trie's end tokens end the text */
 } clef_request;

@@ -208,6 +208,7 @@ static void free_sequence(batch_sequence *s)
     free(s->chain.blocks);
     clef_sampler_destroy(s->sampler);
     clef__guide_finish(&s->guide);
+    clef__thought_finish(&s->thought);
     free(s);
 }
 
@@ -417,12 +418,21 @@ static clef_status begin_guide(const clef_batch *b, const clef_guide *guide, cle
     return s ? s : clef__guide_begin(out, place, err);
 }
 
+static clef_status begin_thought(const clef_batch *b, const clef_thought *limits, clef__thought *out,
+                                 clef_error *err)
+{
+    const clef_tokenizer *tok = clef_model_tokenizer(b->model, err);
+    return tok ? clef__thought_begin(out, limits, tok, err)
+               : clef__fail(err, CLEF_E_ARG, "thought: no tokenizer");
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
     clef_sampler *sampler = NULL;
     clef__guide guide = {.n_words = 0};
     clef__guide_place place = {.begun = 0};
+    clef__thought thought = {.most = 0};
     *sequence = -1;
     clef_status status = check_request(b, r, err);
     if (!status)
@@ -432,11 +442,14 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
     if (!status && r->guide)
         status = begin_guide(b, r->guide, &guide, &place, err);
+    if (!status && r->thought)
+        status = begin_thought(b, r->thought, &thought, err);
     if (!status && sampling.mode == SAMPLE_OFF)
         status = make_sampler(b, r, &sampler, err);
     if (status) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);
+        clef__thought_finish(&thought);
         return status;
     }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
@@ -447,6 +460,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     if (!s) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);
+        clef__thought_finish(&thought);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
     }
     s->sampling = sampling;
@@ -454,6 +468,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     s->mu = sampler ? clef__sampler_mu(sampler) : 0;
     s->guide = guide;
     s->place = place;
+    s->thought = thought;
     if (has_rules)
         s->rules = (clef__rules_place){.rules = &b->model->rules,
                                        .hp = b->hp,

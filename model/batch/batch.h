@@ -6,6 +6,7 @@
 #include "model/batch/pages.h"
 #include "model/plan_io.h"
 #include "model/session/guide.h"
+#include "model/session/thought.h"
 #include "model/session/sampler.h"
 #include "runtime/plan/plan_state.h"
 
@@ -46,6 +47,7 @@ typedef struct batch_sequence {
     clef__rules_place rules; /* its rules are NULL: none */
     clef__guide guide;       /* no mask: none */
     clef__guide_place place;
+    clef__thought thought;   /* over: no limit */
     uint32_t stream;
     int32_t logprobs, n_top;
     int32_t n_min;     /* no end token before so many tokens of the text */

@@ -295,17 +295,36 @@ static int32_t sampled_there(const clef_batch *b, int32_t nth)
     return b->rows.sampled[nth] < 0 ? CLEF__PICK_NOT_FINITE : b->rows.sampled[nth];
 }
 
+/* The token that has to come next in s, whatever would be sampled; -1: none. */
+static int32_t forced_token(const batch_sequence *s)
+{
+    const int32_t n_generated = s->n_tokens - s->n_prompt;
+    return n_generated < s->n_forced ? s->forced[n_generated] : clef__thought_next(&s->thought);
+}
+
+/* The constraint and the reasoning go on by a token that comes next. */
+static void pass_token(batch_sequence *s, int32_t id, int is_forced)
+{
+    if (s->n_tokens - s->n_prompt < s->n_forced || id < 0)
+        return;
+    if (is_forced && s->guide.mask)
+        clef__guide_pass(&s->guide, &s->place, id);
+    clef__thought_take(&s->thought, id);
+}
+
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
-    const int32_t n_generated = s->n_tokens - s->n_prompt, is_forced = n_generated < s->n_forced;
-    if (!b->rows.has_logits)
-        return put_token(b, s, is_forced ? s->forced[n_generated] : sampled_there(b, nth), 0, is_forced);
+    const int32_t forced = forced_token(s), is_forced = forced >= 0;
+    if (!b->rows.has_logits) {
+        const int32_t there = is_forced ? forced : sampled_there(b, nth);
+        pass_token(s, there, is_forced);
+        return put_token(b, s, there, 0, is_forced);
+    }
     const int is_wrong = s->logprobs && is_forced && !clef__logits_finite(logits, b->hp->n_vocab);
-    const int32_t id = is_wrong    ? CLEF__PICK_NOT_FINITE
-                       : is_forced ? s->forced[n_generated]
-                                   : sample_on_host(b, s, logits);
+    const int32_t id = is_wrong ? CLEF__PICK_NOT_FINITE : is_forced ? forced : sample_on_host(b, s, logits);
     const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
+    pass_token(s, id, is_forced);
     const clef_finish finish = put_token(b, s, id, logprob, is_forced);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
     t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
