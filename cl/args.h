@@ -306,8 +306,12 @@ typedef struct panel_args {
     args_float alpha;
     args_uint  residual; /* offset */
     args_uint blocks,
-        pairs; /* of a group. panel_cpu_gemm_f32: blocks and pairs; panel_cpu_gemm_amx: tokens and pairs */
+        pairs; /* of a group. panel_cpu_gemm_f32: blocks and pairs; panel_cpu_gemm_amx: tokens and pairs;
+                  panel_cpu_gemm_int8: blocks of a group, and of the launch */
 } panel_args;
+
+/* panel_cpu_gemm_int8: the most tokens of a group that decodes strips of a weight. */
+#define STRIP_TOKENS 48
 
 /* panel_cpu_gemm_amx: the most tokens and pairs of a group, and the columns that it adds at a time. */
 #define AMX_TOKENS 512

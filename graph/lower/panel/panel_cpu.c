@@ -9,6 +9,7 @@ enum {
     EXACT_FEW_ROWS = 8,    /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
                               more rows share decoded weights */
     ONE_READING_ROWS = 16, /* up to so many rows of x in 8 bits share one reading of the weight */
+    STRIP_GROUPS = 16,     /* of panel_cpu_gemm_int8 for a unit, wanted so that the units end together */
     GROUPS_PER_UNIT = 8,   /* of panel_cpu_gemv, if each has MIN_SPAN tiles; more balance the load better,
                               fewer prepare x less often and read longer pieces of the weight */
     ALIKE_UNITS = 4,       /* processors with so few cores have cores of one speed */
@@ -138,10 +139,26 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
         err);
 }
 
+/* Blocks of tokens for a group, of `blocks` of `size` tokens. Processors with few and small registers decode
+ * a tile once for a group (cl/panel/panel_cpu_strip.h), so they get several, as long as there are enough
+ * groups. */
+static uint32_t blocks_a_group(const clef_lowering *lo, const clef_panel_matmul_opts *o, uint32_t size,
+                               uint32_t blocks, uint32_t tiles)
+{
+    const uint32_t units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
+    uint32_t most = STRIP_TOKENS / size;
+    if (!clef__is_int8(o) ||
+        (lo->serving->method != CLEF_DOT_AVX2 && lo->serving->method != CLEF_DOT_AVXVNNI))
+        return 1;
+    while (most > 1 && clef__ceil_div(blocks, most) * tiles < STRIP_GROUPS * units)
+        most--;
+    return clef__ceil_div(blocks, clef__ceil_div(blocks, most)); /* so that all groups are alike */
+}
+
 /* Launches `blocks` blocks of `size` rows of x, from args->first on. Their groups follow each other, tile by
  * tile. */
-static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, const panel_args *args,
-                                 uint32_t size, uint32_t blocks, const clef_value *x, clef_error *err)
+static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, panel_args *args, uint32_t size,
+                                 uint32_t blocks, const clef_value *x, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const char *stem = clef__is_int8(o) ? "panel_cpu_gemm_int8"
@@ -150,6 +167,8 @@ static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, const p
     const uint32_t groups = clef__is_int8(o) || o->act == CLEF_PANEL_SWIGLU
                                 ? tiles
                                 : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    args->blocks = blocks_a_group(lo, o, size, blocks, tiles);
+    args->pairs = blocks;
     return clef__launch(
         lo,
         &(clef_launch){.source = stem,
@@ -165,7 +184,7 @@ static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, const p
                        .args_bytes = sizeof *args,
                        .bufs = {n, x, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
                        .n_bufs = 5,
-                       .groups = {blocks, groups}},
+                       .groups = {clef__ceil_div(blocks, args->blocks), groups}},
         err);
 }
 

@@ -1,0 +1,222 @@
+/* Products of a tile of a panel in a block format with blocks of NT quantised tokens, for processors with 16
+ * vectors of 32 bytes (DOT 2 and 3). A strip of a tile, 16 rows by at most 256 columns, is decoded once, to
+ * the nearest cache. Then TOKENS tokens at a time are multiplied by it: their sums of a block of columns are
+ * in registers, those of the tile in memory. Include it after panel_products.h.
+ *   strip_sums(acc, w, tile, tiles, x, k, n)   acc[2 t], acc[2 t + 1] = the products of rows 0 to 7 and 8 to
+ *                                              15 of a tile with token t of n blocks of tokens from x on */
+#ifndef CLEF_CL_PANEL_STRIP_H
+#define CLEF_CL_PANEL_STRIP_H
+
+/* Products of SPAN groups of four columns are added up in pairs of 16 bits, which fit: 2 SPAN MOST 127 is
+ * less than 2^15. Codes of eight bits are two planes of nibbles, whose products are added up apart. */
+#define PLANES (DOT == 3 && MOST > 63)
+#define SPAN   (PLANES || MOST <= 15 || DOT == 2 ? 8 / HALVES : MOST <= 31 ? 4 : 2)
+#define HALVES (HALF_SCALES ? 2 : 1) /* of a block, each with a scale */
+enum {
+    STRIP = 8,                /* blocks of a strip */
+    CODES = PLANES ? 32 : 16, /* vectors of codes of a block */
+    TOKENS = NT % 4 == 0 ? 4 : NT % 3 == 0 ? 3 : NT % 2 == 0 ? 2 : 1
+};
+
+/* The weights of a strip, block by block, and what the tokens' sums need. */
+typedef struct strip {
+    int8 codes[STRIP * CODES]; /* of each group of columns those of rows 0 to 7 and 8 to 15; with PLANES, of
+                                  either half of the rows the low and the high nibbles */
+    float8 scale[STRIP * HALVES * 2], more[STRIP * 2];
+    int begins[STRIP * HALVES * NT]; /* -OFFSET times the sum of quants */
+    float whole[STRIP * NT];         /* d times the sum of quants, the factor of a minimum */
+} strip;
+
+INLINED void put_codes(int8 *to, const int16 v[8])
+{
+#pragma unroll
+    for (int g = 0; g < 8; g++) {
+#if PLANES
+        const int16 low = v[g] & 0x0f0f0f0f, high = as_int16(as_uint16(v[g]) >> 4u) & 0x0f0f0f0f;
+        to[2 * g] = low.lo;
+        to[2 * g + 1] = high.lo;
+        to[2 * g + 16] = low.hi;
+        to[2 * g + 17] = high.hi;
+#else
+        to[2 * g] = v[g].lo;
+        to[2 * g + 1] = v[g].hi;
+#endif
+    }
+}
+
+/* Decodes the next n blocks of a tile, and moves p after them. */
+INLINED void decode_strip(strip *s, tile_ptrs *p, uint n)
+{
+    for (uint i = 0; i < n; next_step(p)) {
+        fetch_scales(p);
+        for (uint b = 0; b < STEP_BLOCKS; b++, i++) {
+            int16 v[8];
+            float16 scale[2], more;
+            fetch_block(p, b);
+            block_codes(p, b, v);
+            block_scales(p, b, scale, &more);
+            put_codes(s->codes + i * CODES, v);
+#pragma unroll
+            for (int part = 0; part < HALVES; part++) {
+                s->scale[(i * HALVES + part) * 2] = scale[part].lo;
+                s->scale[(i * HALVES + part) * 2 + 1] = scale[part].hi;
+            }
+#if HAS_MINIMA
+            s->more[2 * i] = more.lo;
+            s->more[2 * i + 1] = more.hi;
+#endif
+        }
+    }
+}
+
+/* Finds what the sums of n blocks of the tokens need. */
+INLINED void prepare_tokens(strip *s, const x_ptrs *x, uint n)
+{
+    uint i = 0;
+#if HALF_SCALES
+    for (; i < 2 * n * NT; i++)
+        s->begins[i] = -OFFSET * x->sums[i];
+#else
+    for (; i + 4 <= n * NT; i += 4) {
+        const int8 pairs = vload8(0, x->sums + 2 * i);
+        const int4 sums = pairs.even + pairs.odd;
+        vstore4(sums * -OFFSET, 0, s->begins + i);
+#  if HAS_MINIMA
+        vstore4(vload4(0, x->d + i) * convert_float4(sums), 0, s->whole + i);
+#  endif
+    }
+    for (; i < n * NT; i++) {
+        const int sum = x->sums[2 * i] + x->sums[2 * i + 1];
+        s->begins[i] = sum * -OFFSET;
+#  if HAS_MINIMA
+        s->whole[i] = x->d[i] * sum;
+#  endif
+    }
+#endif
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+#if DOT == 2
+/* sum + the products of bytes */
+INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
+{
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
+    return sum;
+}
+#  define FIRST_PAIRS(w, x)   more_pairs(0, w, x)
+#  define WIDEN(pairs, units) (pairs)
+#else
+INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
+{
+    int8 products;
+    __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(sum), "=&x"(products) : "x"(w), "x"(x));
+    return sum;
+}
+
+/* The sums of both halves of each word, times units in each. */
+INLINED int8 widen(int8 pairs, int units)
+{
+    int8 sum;
+    __asm__("vpmaddwd %2, %1, %0" : "=x"(sum) : "x"(pairs), "x"((int8)units));
+    return sum;
+}
+#  define FIRST_PAIRS(w, x)   pairs8(w, x)
+#  define WIDEN(pairs, units) widen(pairs, units)
+#endif
+
+/* pairs[v][t] = the products of vectors v of SPAN groups of columns with token t, in pairs (DOT 2: sums). */
+INLINED void multiply(int8 pairs[2][TOKENS], const int8 *w, X_SPACE const int *x)
+{
+#pragma unroll
+    for (int g = 0; g < SPAN; g++)
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++) {
+            const int8 q = (int8)x[8 * t + g];
+#pragma unroll
+            for (int v = 0; v < 2; v++)
+                pairs[v][t] = g ? more_pairs(pairs[v][t], w[2 * g + v], q) : FIRST_PAIRS(w[2 * g + v], q);
+        }
+}
+
+/* sums[part][v][t] = the products of block b with token t of TOKENS, for rows 0 to 7 (v 0) and 8 to 15. With
+ * PLANES: for rows 8 `upper` and on (v 0). */
+INLINED void sum_block(int8 sums[HALVES][2][TOKENS], const strip *s, uint b, uint upper, const x_ptrs *x,
+                       uint t0)
+{
+    const uint at = b * NT + t0;
+#pragma unroll
+    for (int first = 0; first < 8; first += SPAN) {
+        const int part = first / 4 * (HALVES - 1), is_new = first % (8 / HALVES) == 0;
+        int8 pairs[2][TOKENS];
+        multiply(pairs, s->codes + b * CODES + 16 * upper + 2 * first, x->q + at * 8 + first);
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++) {
+            const int8 begin = (int8)s->begins[HALVES * (at + t) + part];
+#if PLANES
+            sums[0][0][t] = begin + WIDEN(pairs[0][t], 0x00010001) + WIDEN(pairs[1][t], 0x00100010);
+#else
+#  pragma unroll
+            for (int v = 0; v < 2; v++)
+                sums[part][v][t] = (is_new ? begin : sums[part][v][t]) + WIDEN(pairs[v][t], 0x00010001);
+#endif
+        }
+    }
+}
+
+/* acc += the products of block b with TOKENS tokens. */
+INLINED void add_block(float8 *acc, const strip *s, uint b, const x_ptrs *x, uint t0)
+{
+    const float8 *scale = s->scale + b * HALVES * 2, *more = s->more + b * 2;
+#pragma unroll 1
+    for (uint upper = 0; upper < (PLANES ? 2 : 1); upper++) {
+        int8 sums[HALVES][2][TOKENS];
+        sum_block(sums, s, b, upper, x, t0);
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++) {
+            const float8 d = x->d[b * NT + t0 + t];
+#pragma unroll
+            for (uint v = 0; v < (PLANES ? 1 : 2); v++) {
+                float8 *to = acc + 2 * (t0 + t) + upper + v;
+                const float8 sum = convert_float8(sums[0][v][t]);
+#if HALF_SCALES
+                const float8 other = convert_float8(sums[1][v][t]);
+                *to = fma(fma(sum, scale[v], other * scale[2 + v]), d, *to);
+#elif HAS_MINIMA
+                const float8 whole = s->whole[b * NT + t0 + t];
+                *to = fma(more[upper + v], whole, fma(sum * d, scale[upper + v], *to));
+#else
+                *to = fma(sum * d, scale[upper + v], *to);
+#endif
+            }
+        }
+    }
+}
+
+INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tiles, X_SPACE const uchar *x,
+                        uint k, uint n_blocks)
+{
+    tile_ptrs p = tile_at(w, tile, tiles, k / 32);
+    strip s;
+    for (uint i = 0; i < n_blocks * NT * 2; i++)
+        acc[i] = 0;
+    for (uint first = 0; first < k / 32; first += STRIP) {
+        const uint n = min((uint)STRIP, k / 32 - first);
+        decode_strip(&s, &p, n);
+#pragma unroll 1
+        for (uint i = 0; i < n_blocks; i++) {
+            x_ptrs at = x_at(x + (size_t)i * NT * (k / 8 * 11), k);
+            at.q += first * NT * 8;
+            at.d += first * NT;
+            at.sums += 2 * first * NT;
+            prepare_tokens(&s, &at, n);
+#pragma unroll 1
+            for (uint t = 0; t < NT; t += TOKENS)
+#pragma unroll 1
+                for (uint b = 0; b < n; b++)
+                    add_block(acc + i * NT * 2, &s, b, &at, t);
+        }
+    }
+}
+
+#endif
