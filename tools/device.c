@@ -1,4 +1,4 @@
-/* Opens the devices of -d and --split. */
+/* Opens the models and devices that the command line names. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "tools/cli/common.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/terminal.h"
+#include "tools/hub/hub.h"
 #include "tools/ranks.h"
 
 enum { MAX_SHARES = 64, MAX_NAME = 256 };
@@ -75,6 +76,21 @@ void cli_say_device(clef_device *device)
     }
 }
 
+const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag)
+{
+    if (n_args > 0 && flag) {
+        cli_fail(CLI_USAGE, "%s: one model at a time: got '%s' and --model '%s'", command, args[0], flag);
+        return NULL;
+    }
+    const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
+    if (!path)
+        cli_fail(
+            CLI_FAILED,
+            "%s: no MODEL given, and the bundled one is not installed; set $CLEF_DEMO_MODEL or name a model",
+            command);
+    return path ? hub_find(path) : NULL;
+}
+
 int cli_model_open(const char *path, const cli_place *place, cli_progress *progress, clef_model **model,
                    clef_device **device)
 {
@@ -83,9 +99,12 @@ int cli_model_open(const char *path, const cli_place *place, cli_progress *progr
                                    .n_threads = place->n_threads,
                                    .progress = cli_progress_step,
                                    .progress_user = progress};
+    const char *found = hub_find(path);
+    if (!found)
+        return CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(progress, place->quiet);
-    if (clef_model_open(path, model, &err) != CLEF_OK || !clef_model_tokenizer(*model, &err) ||
+    if (clef_model_open(found, model, &err) != CLEF_OK || !clef_model_tokenizer(*model, &err) ||
         cli_devices_open(place->device, &place->split, &opts, device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!place->quiet)

@@ -10,21 +10,6 @@ const char *const cli_pin_names[] = {"off", "on", "auto", NULL};
 const char *const cli_gemm_names[] = {"auto", "own", "clblast", NULL};
 const char *const cli_kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
 
-const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag)
-{
-    if (n_args > 0 && flag) {
-        cli_fail(CLI_USAGE, "%s: one model at a time: got '%s' and --model '%s'", command, args[0], flag);
-        return NULL;
-    }
-    const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
-    if (!path)
-        cli_fail(
-            CLI_FAILED,
-            "%s: no MODEL given, and the bundled one is not installed; set $CLEF_DEMO_MODEL or name a model",
-            command);
-    return path;
-}
-
 const char *const cli_shape_dtype_names[] = {"f16",  "bf16", "f32",  "q8_0",  "q6_k",
                                              "q5_k", "q4_k", "q4_0", "mxfp4", NULL};
 

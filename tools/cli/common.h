@@ -97,8 +97,8 @@ extern const char *const cli_wire_names[];
     {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL",     \
      .offset = offsetof(options, model), .help = "another way to name MODEL"}
 
-/** The model that the command line names: the argument, else `flag`, else the bundled one. NULL after a
- *  message. */
+/** The model that the command line names: the argument, else `flag`, else the bundled one. What `clef pull`
+ *  got is found by its name (tools/hub/hub.h). NULL after a message. */
 const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag);
 
 /** Names of dtypes that the weights of a model without weights may have; NULL ends them. */

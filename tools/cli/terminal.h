@@ -48,6 +48,8 @@ int cli_terminal_rename(const char *from, const char *to);
 char *cli_terminal_link_target(const char *path);
 /** 1 when `path` is a folder. */
 int cli_terminal_is_folder(const char *path);
+/** Tells the names of what is in a folder, without "." and "..". A folder that cannot be read is empty. */
+void cli_terminal_list(const char *path, void (*tell)(void *user, const char *name), void *user);
 /** Makes a folder, unless it exists, inside an existing one. Returns 0 and sets errno when that fails. */
 int cli_terminal_make_folder(const char *path);
 

@@ -2,6 +2,7 @@
 #define _DARWIN_C_SOURCE /* ru_maxrss on macOS */
 #include "tools/cli/terminal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
@@ -123,6 +124,16 @@ int cli_terminal_is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+void cli_terminal_list(const char *path, void (*tell)(void *user, const char *name), void *user)
+{
+    DIR *folder = opendir(path);
+    for (const struct dirent *e; folder && (e = readdir(folder)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            tell(user, e->d_name);
+    if (folder)
+        closedir(folder);
 }
 
 int cli_terminal_make_folder(const char *path)

@@ -3,6 +3,7 @@
 #define WIN32_LEAN_AND_MEAN
 #include "tools/cli/terminal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <io.h>
@@ -162,6 +163,16 @@ int cli_terminal_is_folder(const char *path)
 {
     const DWORD a = attributes_of(path);
     return a != INVALID_FILE_ATTRIBUTES && (a & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+void cli_terminal_list(const char *path, void (*tell)(void *user, const char *name), void *user)
+{
+    DIR *folder = opendir(path); /* MinGW's, with names in the process's code page */
+    for (const struct dirent *e; folder && (e = readdir(folder)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            tell(user, e->d_name);
+    if (folder)
+        closedir(folder);
 }
 
 int cli_terminal_make_folder(const char *path)

@@ -66,7 +66,7 @@ static int attention_run(const void *options, int32_t n_args, char **args)
     attention_maps maps = {0};
     const char *path = cli_model_path("attention", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     const int32_t format = cli_format_of("attention", formats, "txt", o->format, o->out);
     if (format < 0)
         return CLI_USAGE;

@@ -187,7 +187,7 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     const int none_given = o->report && !n_args && !o->model; /* then only the bundled model */
     const char *path = alone || none_given ? NULL : cli_model_path("bench", n_args, args, o->model);
     if (!path && !alone && !none_given)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(&b.progress, o->quiet);
     const int rc = o->report                 ? cli_bench_report(&b, path)

@@ -124,7 +124,7 @@ static int chat_run(const void *options, int32_t n_args, char **args)
     talk t;
     const char *path = cli_model_path("chat", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     int rc = talk_open(&t, o, path);
     if (rc == CLI_GO_ON)
         rc = cli_terminal_stdin() ? converse(&t) : answer_stdin(&t);

@@ -320,7 +320,7 @@ static int compare_run(const void *options, int32_t n_args, char **args)
     clef_error err = {0};
     const char *path = cli_model_path("compare", n_args, args, o.model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o.model ? CLI_USAGE : CLI_FAILED;
     if (!o.reference && !o.model_b && !o.device_b && o.gemm_b < 0 && !o.record && !o.stats)
         return cli_fail(CLI_USAGE, "compare: expected --reference, --model-b, --device-b or "
                                    "--gemm-b; or --record or --stats");

@@ -598,7 +598,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
                                     : "out FILE, or --stats");
     const char *path = cli_model_path("eval", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     eval e = {.o = o, .path = path};
     const clef_status status = evaluate_graph(&e, &err);
     eval_finish(&e);

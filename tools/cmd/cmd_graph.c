@@ -327,7 +327,7 @@ static int graph_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "graph: expected one MODEL, or diff A B; got %d arguments", (int)n_args);
     job.path = cli_model_path("graph", n_args, args, o.model);
     if (!job.path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o.model ? CLI_USAGE : CLI_FAILED;
     o.format = cli_format_of("graph", format_names, "clef", o.format, o.out);
     if (o.format < 0)
         return CLI_USAGE;

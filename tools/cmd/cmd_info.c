@@ -303,7 +303,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
     clef_model *model = NULL;
     const char *path = cli_model_path("info", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     if (is_vocabulary(path))
         return describe_vocabulary(path, o->json);
     if (clef_model_open(path, &model, &err) != CLEF_OK)

@@ -472,7 +472,7 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     w.file = args[n_args - 1];
     const char *path = cli_model_path("perplexity", n_args - 1, args, o->model);
     if (!path)
-        return n_args > 1 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 1 && o->model ? CLI_USAGE : CLI_FAILED;
     if (o->kl && o->save_logits)
         return cli_fail(CLI_USAGE, "perplexity: expected --kl or --save-logits, not both");
     int rc = o->dp ? join_ranks(&w) : CLI_GO_ON;

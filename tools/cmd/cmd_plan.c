@@ -376,7 +376,7 @@ static int plan_run(const void *options, int32_t n_args, char **args)
         return run_profile(&w);
     const char *path = cli_model_path("plan", n_args, args, w.o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && w.o->model ? CLI_USAGE : CLI_FAILED;
     if (w.o->n_ranks)
         return run_ranks(&w, path);
     if (cli_is_shape_file(path))

@@ -496,7 +496,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_report(&err);
     const char *path = cli_model_path("run", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     if (takes_lines(o))
         return run_lines(o, path);
     cli_terminal_catch_interrupt();

@@ -205,7 +205,7 @@ static int serve_run(const void *options, int32_t n_args, char **args)
         return rc;
     const char *path = cli_model_path("serve", n_args, args, o->model);
     if (!path)
-        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+        return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
     char *only = (char *)(uintptr_t)path;
     return n_args ? serve_run_server(o, n_args, args) : serve_run_server(o, 1, &only);
 }

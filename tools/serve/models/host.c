@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/cli/terminal.h"
+#include "tools/hub/hub.h"
 #include "tools/serve/models/inside.h"
 #include "tools/serve/os/system.h"
 
@@ -197,10 +198,13 @@ static int find_all(list *l, int32_t n, char *const *paths)
 {
     int rc = CLI_GO_ON;
     for (int32_t i = 0; i < n && rc == CLI_GO_ON; i++) {
-        if (cli_terminal_is_folder(paths[i]) && !has_config(paths[i]))
-            rc = add_folder(l, paths[i]);
+        const char *path = hub_find(paths[i]);
+        if (!path)
+            rc = CLI_FAILED;
+        else if (cli_terminal_is_folder(path) && !has_config(path))
+            rc = add_folder(l, path);
         else
-            add(l, "", paths[i]);
+            add(l, "", path);
     }
     if (rc == CLI_GO_ON && l->failed)
         rc = cli_fail(CLI_FAILED, "serve: more than %d models, or no memory for their names", MOST_MODELS);

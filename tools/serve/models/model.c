@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/constraint.h"
+#include "tools/hub/hub.h"
 #include "tools/sampling.h"
 #include "tools/serve/os/system.h"
 #include "tools/serve/serve.h"
@@ -11,9 +12,11 @@ enum { MAX_DEFAULT_CONTEXT = 8192 };
 
 static void set_id(serve_model *m)
 {
-    const char *title = m->alias ? m->alias : cli_title_of(m->path);
+    const char *title = m->alias ? m->alias : hub_name_of(m->path);
+    const int is_named = title != NULL;
+    title = title ? title : cli_title_of(m->path);
     size_t n = strlen(title);
-    if (!m->alias && n > 5 && !strcmp(title + n - 5, ".gguf"))
+    if (!is_named && n > 5 && !strcmp(title + n - 5, ".gguf"))
         n -= 5;
     snprintf(m->id, sizeof m->id, "%.*s", n < sizeof m->id ? (int)n : (int)sizeof m->id - 1, title);
 }
