@@ -89,13 +89,6 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
                           "steps of %d rows, %d samples, %d pages (%d sliding), %d snapshots: expected at "
                           "least 1 row and page",
                           o->n_rows, o->n_samples, o->n_pages, o->n_sliding_pages, o->n_snapshots);
-    if (o->mtp && !o->n_rows)
-        return clef__fail(err, CLEF_E_ARG, "%s: multi-token prediction: expected steps of rows", path);
-    if (o->mtp && !clef__has_further_layer(model))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: multi-token prediction: expected a layer that predicts further tokens, this "
-                          "model of type %s has none that clef knows",
-                          path, hp->arch);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -218,9 +211,16 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
         return;
     }
     b->B = length(b, o, "B", o->n_sequences);
-    b->T = b->S = length(b, o, "T", o->n_batch);
+    if (!b->hp->n_mels)
+        b->T = b->S = length(b, o, "T", o->n_batch);
     if (o->train && b->arch->kind == CLEF_DECODER) {
         add_document_inputs(b);
+        return;
+    }
+    if (b->hp->n_mels) {
+        b->T = b->S = clef_n(b->hp->n_source);
+        b->features = clef_input(g, "input_features", CLEF_F32,
+                                 clef_shape_3(b->B, clef_n(b->hp->n_mels), clef_n(2 * b->hp->n_source)));
         return;
     }
     if (b->cached)
@@ -275,6 +275,14 @@ static void add_loss(clef_builder *b, clef_value *x)
     clef_output(g, "loss", clef_reshape(g, clef_mul(g, sum, weight), (clef_shape){0}));
 }
 
+/* How long the source of a decoder is; what is heard always has one length. */
+static clef_dim source_length(clef_builder *b, const clef_build_opts *o)
+{
+    if (b->hp->n_mels)
+        return clef_n(b->hp->n_source);
+    return clef_symbol(b->g, "U", o->n_source ? o->n_source : b->hp->n_context);
+}
+
 /* Returns the logits; NULL for a part of the graph, or a loss. */
 static clef_value *build_seq2seq(clef_builder *b, const clef_build_opts *o)
 {
@@ -290,7 +298,7 @@ static clef_value *build_seq2seq(clef_builder *b, const clef_build_opts *o)
         b->B = clef_symbol(g, "B", o->n_sequences);
         b->T = o->for_export ? clef_symbol(g, "T", o->n_batch) : clef_n(1);
         b->S = clef_symbol(g, "S", o->n_context);
-        b->source = clef_symbol(g, "U", o->n_source ? o->n_source : b->hp->n_context);
+        b->source = source_length(b, o);
         b->cached = 1;
         b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
@@ -356,7 +364,6 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .n_context = o.n_context,
                       .all_logits = o.all_logits || o.pooling || o.token_head || o.classify,
                       .for_export = o.for_export,
-                      .mtp = o.mtp,
                       .layer = -1,
                       .max_B = o.n_sequences + o.n_snapshots,
                       .loras = o.loras,
@@ -372,9 +379,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         add_inputs(&b, &o);
         if (o.train)
             add_labels(&b);
-        result = o.mtp == CLEF_MTP_LAYER ? clef__further_layer(&b)
-                 : arch->layer           ? clef__decoder(&b, clef__embed(&b), arch->layer)
-                                         : arch->build(&b);
+        result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
         if (o.train)
             add_loss(&b, result);
         else if (o.pooling)

@@ -28,6 +28,8 @@ typedef struct clef_session_opts {
     clef_dtype        kv_type;       /* of the KV cache, as in clef_build_opts */
     clef_lora_set    *loras;         /* NULL, or adapters; must outlive the session */
     int32_t           lora;          /* the number of the adapter that the sequence uses; 0: none */
+    const char *const *taps;         /* values that each step gives, as in clef_build_opts */
+    int32_t           n_taps;
     int32_t           describe_only; /* 1: nothing is loaded; clef_session_plan() says what would be
                                         (clef_plan_opts.describe_only) */
     clef_compile_opts compile;       /* its progress is called between steps too: "prompt", "beams" */
@@ -59,6 +61,10 @@ CLEF_API const clef_plan *clef_session_plan(const clef_session *session, int32_t
  *  for an id outside the vocabulary, CLEF_E_LIMIT beyond n_source, CLEF_E_CL. */
 CLEF_API clef_status clef_session_encode(clef_session *session, const int32_t *ids, int32_t n,
                                          clef_error *err);
+/** The same for Whisper, whose source is a spectrogram: features F32 [n_mels, 2 n_source] of the model's
+ *  hyperparameters (clef/speech.h makes them). clef_session_encode() is CLEF_E_UNSUPPORTED for it, and this
+ *  function for all others. */
+CLEF_API clef_status clef_session_hear(clef_session *session, const float *features, clef_error *err);
 /** The ids that the target text of an encoder-decoder starts with: its decoder_start, then the forced token
  *  if the model has one. Writes them to `ids` and returns how many there are; 0 for other models. */
 CLEF_API int32_t clef_session_start(const clef_session *session, int32_t ids[2]);
@@ -120,6 +126,10 @@ typedef struct clef_beam_opts {
     int32_t ignore_eos;      /* 1: texts do not end before n_max */
     float   repeat_penalty;  /* of log-probabilities, over the whole text; 0 or 1: off */
     int32_t no_rules;        /* as in clef_sampler_opts */
+    /* NULL, or bans tokens after a text [n] with its prompt: it sets their logits to -INFINITY. The
+     * log-probabilities are those before it */
+    void (*ban)(void *user, const int32_t *text, int32_t n, float *logits);
+    void   *ban_user;
     clef_status (*step)(void *user, clef_error *err); /* NULL, or called after each step, while
                                                          clef_session_profile() describes it. Another status
                                                          than CLEF_OK ends the search, which returns it */

@@ -135,6 +135,21 @@ clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char
     return check_shape(b, needed_weight(b, role, suffix, &wanted), wanted);
 }
 
+clef_value *clef__role_weight_flat(clef_builder *b, clef_role role, const char *suffix, clef_shape stored)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    int64_t n_columns = 1, is_stored = 1;
+    const clef_tensor_info *t = b->model->declared ? NULL : find_tensor(b, role, suffix, name);
+    for (int32_t i = 1; i < stored.rank; i++)
+        n_columns *= stored.dim[i].n;
+    const clef_shape flat = clef_shape_2(stored.dim[0], clef_n(n_columns));
+    for (int32_t i = 0; t && i < t->rank; i++)
+        is_stored &= t->rank == stored.rank && t->dims[i] == stored.dim[i].n;
+    if (!t || !is_stored) /* which says what is wrong */
+        return clef__role_weight_shaped(b, role, suffix, b->model->declared ? flat : stored);
+    return clef_weight(b->g, t->name, t->dtype, flat);
+}
+
 const char *clef__bare_suffix(const clef_builder *b)
 {
     return b->model->is_gguf ? "weight" : "";
@@ -527,9 +542,6 @@ clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *
 
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer)
 {
-    clef_value *all = clef__layers(b, x, b->hp->n_layers, layer);
-    x = clef__norm(b, clef__wanted_positions(b, all), CLEF_W_OUT_NORM);
-    if (b->mtp == CLEF_MTP_TARGET)
-        clef_output(b->g, "hidden", clef__norm(b, all, CLEF_W_OUT_NORM));
-    return clef__lm_head(b, x);
+    x = clef__wanted_positions(b, clef__layers(b, x, b->hp->n_layers, layer));
+    return clef__lm_head(b, clef__norm(b, x, CLEF_W_OUT_NORM));
 }

@@ -18,6 +18,8 @@ clef_value *clef__role_weight_optional(clef_builder *b, clef_role role, const ch
 /** clef__role_weight(), which fails with CLEF_E_SHAPE and the weight's name if its shape differs from the one
  *  that the hyperparameters imply. */
 clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted);
+/** The same, read as a matrix [first dim, all others]. */
+clef_value *clef__role_weight_flat(clef_builder *b, clef_role role, const char *suffix, clef_shape stored);
 /** The suffix of weights that a folder stores under their bare name: "" there, "weight" in GGUF. */
 const char *clef__bare_suffix(const clef_builder *b);
 
@@ -176,11 +178,6 @@ clef_value *clef__llama_layer(clef_builder *b, clef_value *x);
 clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *layer);
 /** A decoder's layers and last norm, then the logits of the requested positions. */
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
-
-/** 1 if the model has a layer behind its own that predicts further tokens, and its family knows it. */
-int clef__has_further_layer(const clef_model *model);
-/** That layer, from b->ids and an input hidden to the logits; adds the output next_hidden [N, 1, d]. */
-clef_value *clef__further_layer(clef_builder *b);
 
 /** One vector of hidden states x [B, T, d] without padding: [B, d]. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling);

@@ -222,6 +222,8 @@ static const key_row keys[] = {
     {"position_offset", INT, AT(position_offset), 0, CLEF_MAX_CONTEXT, CLEF_N_ROLES},
     {"n_token_types", INT, AT(n_token_types), 0, CLEF_MAX_WIDTH, CLEF_N_ROLES},
     {"n_decoder_layers", INT, AT(n_decoder_layers), 0, CLEF_MAX_LAYERS, CLEF_N_ROLES},
+    {"n_mels", INT, AT(n_mels), 0, CLEF_MAX_HEADS, CLEF_N_ROLES},
+    {"n_source", INT, AT(n_source), 0, CLEF_MAX_WIDTH, CLEF_N_ROLES},
     {"n_buckets", INT, AT(n_buckets), 0, CLEF_MAX_WIDTH, CLEF_N_ROLES},
     {"disentangled", INT, AT(disentangled), 0, 15, CLEF_N_ROLES},
     {"max_distance", INT, AT(max_distance), 0, CLEF_MAX_CONTEXT, CLEF_N_ROLES},

@@ -86,7 +86,7 @@ static void search_finish(search *q)
 static int make_room(search *q)
 {
     const size_t n_vocab = (size_t)q->s->hp->n_vocab;
-    const int changes = q->rules.rules || (q->o.repeat_penalty != 0 && q->o.repeat_penalty != 1);
+    const int changes = q->rules.rules || q->o.ban || (q->o.repeat_penalty != 0 && q->o.repeat_penalty != 1);
     if (!changes)
         return 1;
     q->whole = malloc(((size_t)q->n_first + (size_t)q->n_steps) * sizeof *q->whole);
@@ -200,12 +200,23 @@ static void penalise(const search *q, int32_t n)
     }
 }
 
+/* What the caller bans. */
+static void ban(const search *q, int32_t n_text, float *logits)
+{
+    for (int32_t i = 0; i < q->s->hp->n_vocab; i++) /* the rules' bans count there, too */
+        logits[i] = isinf(q->all[i].z) ? -INFINITY : logits[i];
+    q->o.ban(q->o.ban_user, q->whole, n_text, logits);
+    for (int32_t i = 0; i < q->s->hp->n_vocab; i++)
+        if (isinf(logits[i]))
+            q->all[i].z = -(double)INFINITY;
+}
+
 /* Finds the likeliest continuations of beam b on the host, after the rules and the penalty. */
 static clef_status find_likeliest(search *q, int32_t b, clef_error *err)
 {
     const text *t = &q->running[b];
     const int32_t n_vocab = q->s->hp->n_vocab, k = q->s->n_candidates, n_text = q->n_first + t->n;
-    const float *logits = q->logits + (size_t)b * (size_t)n_vocab;
+    float *logits = q->logits + (size_t)b * (size_t)n_vocab;
     if (!clef__logits_finite(logits, n_vocab))
         return clef__fail_not_finite(n_text, err);
     memcpy(q->whole + q->n_first, t->ids, (size_t)t->n * sizeof *t->ids);
@@ -214,6 +225,8 @@ static clef_status find_likeliest(search *q, int32_t b, clef_error *err)
     normalise(q->all, n_vocab);
     if (q->rules.rules)
         clef__rules_apply(&q->rules, q->whole, n_text, q->all, n_vocab);
+    if (q->o.ban)
+        ban(q, n_text, logits);
     penalise(q, n_text);
     if (q->rules.rules)
         clef__rules_decay(&q->rules, n_text, q->all, n_vocab);
@@ -397,7 +410,7 @@ clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, c
     search q = {.s = s,
                 .o = opts ? *opts : (clef_beam_opts){.length_penalty = 1},
                 .n_first = n,
-                .n_forced = s->is_seq2seq ? n - 1 : 0};
+                .n_forced = s->is_seq2seq && !s->hp->n_mels ? n - 1 : 0};
     const float *logits;
     *out = NULL;
     *n_out = 0;
@@ -405,7 +418,7 @@ clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, c
     q.rules = (clef__rules_place){.rules = s->model->rules.n && !q.o.no_rules ? &s->model->rules : NULL,
                                   .hp = s->hp,
                                   .source = s->encoder.source,
-                                  .n_source = s->encoder.n,
+                                  .n_source = s->hp->n_mels ? 0 : s->encoder.n,
                                   .n_fed = n,
                                   .n_most = n + q.n_steps};
     if (!status)

@@ -69,6 +69,8 @@ static clef_status make_plan(clef_session *s, clef_error *err)
                                   .part = s->is_seq2seq ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
                                   .n_source = s->opts.n_source,
                                   .candidates = s->n_candidates,
+                                  .taps = s->opts.taps,
+                                  .n_taps = s->opts.n_taps,
                                   .sample = !s->n_beams};
     clef_status status = s->is_seq2seq ? clef__session_encoder(s, s->dev, s->model, err) : CLEF_OK;
     if (!status)
@@ -100,6 +102,8 @@ static void set_defaults(clef_session *s)
         s->opts.n_context = s->hp->n_context;
     if (!s->opts.n_source)
         s->opts.n_source = s->hp->n_context;
+    if (s->hp->n_mels)
+        s->opts.n_source = s->hp->n_source;
     if (!s->opts.n_batch)
         s->opts.n_batch = 512;
     if (s->opts.n_batch > 1 && s->is_seq2seq)
@@ -169,6 +173,7 @@ void clef_session_destroy(clef_session *s)
     clef_plan_destroy(s->encoder.plan);
     free(s->encoder.rows);
     free(s->encoder.source);
+    free(s->encoder.features);
     free(s->encoder.inputs);
     clef_sampler_destroy(s->sampler);
     clef__sampler_release(&s->room);
@@ -398,7 +403,7 @@ static clef__rules_place place_rules(const clef_session *s, int32_t n, int32_t n
     return (clef__rules_place){.rules = rules->n && !s->no_rules ? rules : NULL,
                                .hp = s->hp,
                                .source = s->encoder.source,
-                               .n_source = s->encoder.n,
+                               .n_source = s->hp->n_mels ? 0 : s->encoder.n,
                                .n_fed = n,
                                .n_most = n_max ? n + n_max : s->opts.n_context + 1};
 }

@@ -37,7 +37,8 @@ typedef struct session_encoder {
     clef__plan_io io;
     int32_t *inputs;   /* [outputs of the plan]: the decoder's input for each */
     int32_t n;         /* tokens of the source; 0: none yet */
-    int32_t *source;   /* [n_source]: these */
+    int32_t *source;   /* [n_source]: these; zeros of a source that is heard */
+    float *features;   /* NULL, or such a source: [n_mels, 2 n_source] */
     float *rows;       /* [n_heads, n_source, head_dim]: a copy between the two plans */
 } session_encoder;
 

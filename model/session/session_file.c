@@ -107,6 +107,9 @@ static session_header header_of(clef_session *s)
 
 static clef_status check_session(const clef_session *s, clef_error *err)
 {
+    if (s->hp->n_mels)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s hears its source, which files do not hold",
+                          s->hp->arch);
     if (s->n_beams)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "a session made for beams has no single text to keep");
     if (!s->plan)

@@ -227,6 +227,12 @@ static clef_status collect_feeds(eval *e, clef_error *err)
 
 /* ---- what to evaluate ------------------------------------------------------------------------ */
 
+/* The input that the model reads first: a text's ids, or a spectrogram. */
+static const char *source_of(const eval *e)
+{
+    return clef_model_hparams(e->model)->n_mels ? "input_features" : "input_ids";
+}
+
 static clef_status check_model_inputs(const eval *e, clef_error *err)
 {
     const int is_seq2seq = clef_model_hparams(e->model)->n_decoder_layers > 0;
@@ -237,12 +243,11 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
                 err, CLEF_E_UNSUPPORTED,
                 "%s: has decoder_input_ids, but %s (%s) is not an encoder-decoder: expected input_ids",
                 e->o->in, e->path, clef_model_hparams(e->model)->arch);
-        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 &&
+        if (strcmp(name, source_of(e)) != 0 && strcmp(name, "attention_mask") != 0 &&
             strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0)
-            return cli_error(
-                err, CLEF_E_ARG,
-                "%s: expected input_ids, attention_mask, token_type_ids and decoder_input_ids, got %s",
-                e->o->in, name);
+            return cli_error(err, CLEF_E_ARG,
+                             "%s: expected %s, attention_mask, token_type_ids and decoder_input_ids, got %s",
+                             e->o->in, source_of(e), name);
     }
     return CLEF_OK;
 }
@@ -264,15 +269,16 @@ static clef_status build_model(eval *e, clef_error *err)
         status = check_model_inputs(e, err);
     if (status != CLEF_OK)
         return status;
-    const int32_t index = clef_tensor_file_find(e->in, "input_ids");
+    const char *name = clef_model_hparams(e->model)->n_mels ? "decoder_input_ids" : "input_ids";
+    const int32_t index = clef_tensor_file_find(e->in, name);
     const clef_tensor_info ids = clef_tensor_file_get(e->in, index < 0 ? 0 : index);
     char dims[96];
     if (index < 0)
-        return cli_error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [B, T]; there is none",
-                         e->o->in);
+        return cli_error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor %s [B, T]; there is none", e->o->in,
+                         name);
     if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX ||
         ids.dims[1] > INT32_MAX)
-        return cli_error(err, CLEF_E_SHAPE, "%s: input_ids: expected [B, T], got %s", e->o->in,
+        return cli_error(err, CLEF_E_SHAPE, "%s: %s: expected [B, T], got %s", e->o->in, name,
                          cli_dims_text(ids.rank, ids.dims, dims));
     const cli_list plain = cli_plain_taps(&e->o->taps);
     clef_build_opts opts = {
