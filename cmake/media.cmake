@@ -4,7 +4,7 @@ set(CLEF_MEDIA_TARGETS "")
 set(CLEF_MEDIA_MODULES "")
 set(missing "")
 foreach(library PNG:libpng:libpng-dev JPEG:libjpeg:libjpeg-dev WEBP:libwebp:libwebp-dev
-    SNDFILE:sndfile:libsndfile1-dev MPG123:libmpg123:libmpg123-dev)
+    SNDFILE:sndfile:libsndfile1-dev MPG123:libmpg123:libmpg123-dev ZLIB:zlib:zlib1g-dev)
   string(REPLACE ":" ";" library "${library}")
   list(GET library 0 name)
   list(GET library 1 module)

@@ -40,6 +40,7 @@ clef_sbom_library(libjpeg libjpeg-turbo "IJG AND BSD-3-Clause" CLEF_HAVE_JPEG)
 clef_sbom_library(libwebp libwebp BSD-3-Clause CLEF_HAVE_WEBP)
 clef_sbom_library(sndfile libsndfile LGPL-2.1-or-later CLEF_HAVE_SNDFILE)
 clef_sbom_library(libmpg123 mpg123 LGPL-2.1-only CLEF_HAVE_MPG123)
+clef_sbom_library(zlib zlib Zlib CLEF_HAVE_ZLIB)
 
 configure_file(cmake/sbom_write.cmake "${PROJECT_BINARY_DIR}/sbom_write.cmake" @ONLY)
 install(CODE "
