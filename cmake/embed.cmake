@@ -16,7 +16,9 @@ foreach(path IN LISTS SOURCES)
   string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
   string(APPEND arrays "static const unsigned char text_${i}[] = { /* ${name} */\n${hex}0x00};\n")
-  string(APPEND rows "    {\"${name}\", text_${i}, ${n_bytes}},\n")
+  file(SHA256 "${path}" sum)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," sum "${sum}")
+  string(APPEND rows "    {\"${name}\", text_${i}, ${n_bytes},\n     {${sum}}},\n")
   math(EXPR i "${i} + 1")
 endforeach()
 file(WRITE "${OUT}" "/* Made by cmake/embed.cmake. */
@@ -24,6 +26,6 @@ file(WRITE "${OUT}" "/* Made by cmake/embed.cmake. */
 
 ${arrays}
 const clef_embedded ${ARRAY}[] = {
-${rows}    {0, 0, 0},
+${rows}    {0, 0, 0, {0}},
 };
 ")

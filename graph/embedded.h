@@ -8,6 +8,7 @@ typedef struct clef_embedded {
     const char          *name; /* path below the folder: "copy.cl", "panel/dot.h" */
     const unsigned char *text; /* NUL-terminated */
     size_t               n_bytes;
+    unsigned char        sum[32]; /* SHA-256 of the text */
 } clef_embedded;
 
 /* Both lists end with a NULL name. */

@@ -1,10 +1,11 @@
 /* Probes compile and run kernels on a driver that may crash or hang in them, when a device is opened. So a
  * child process runs them first. Another one builds the kernels that measure a device, before it is measured.
  * What it found is kept on disk: a probe that ended the child, or did not come back, is passed over, and what
- * it tests counts as missing.
+ * it tests counts as missing. A probe that ran is not run again either: its result is kept.
  *
  * The file: a line that names the format; "begin KEY NAME" for each probe, and "crashed KEY NAME" or "hung
- * KEY NAME WHEN" for how it ended, if it did not end well; "end" after the last probe. */
+ * KEY NAME WHEN" for how it ended, if it did not end well; "got HASH BYTES" for what it wrote, in hexadecimal
+ * digits, where HASH stands for the probe and all of its inputs; "end" after the last probe. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 enum { MAX_CHILDREN = 64, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3, WEEK = 7 * 24 * 3600 };
 static const double SECONDS = 60; /* of its own time, for a probe */
 static const char end_line[] = "\nend\n";
-const char clef__probe_head[] = "clef probes 1\n";
+const char clef__probe_head[] = "clef probes 2\n";
 static const char measure_line[] = "measure\n"; /* the second line of the file of such a child */
 
 /* In a child: what earlier children found. NULL in any other process. */
@@ -175,13 +176,62 @@ static int run_probe(clef_device *dev, const clef_launch *launch, size_t n, cons
     return ran;
 }
 
+/* The probe with all that it reads, as a word of the file. */
+static void name_result(const clef_launch *launch, size_t n, const void *const data[3], const size_t bytes[3],
+                        char out[NOTE_BYTES])
+{
+    char probe[NOTE_BYTES / 2 + 8];
+    name_probe(launch, probe);
+    uint64_t hash = clef__hash(CLEF__HASH_START, probe, strlen(probe));
+    hash = clef__hash(hash, launch->kernel, strlen(launch->kernel));
+    hash = clef__hash(hash, &n, sizeof n);
+    for (int i = 0; i < 3; i++) {
+        hash = clef__hash(hash, &bytes[i], sizeof bytes[i]);
+        hash = clef__hash(hash, data[i], bytes[i]);
+    }
+    snprintf(out, NOTE_BYTES, "got %016" PRIx64 " ", hash);
+}
+
+/* Reads the result of a probe that ran before. Returns 0 when there is none, or it is damaged. */
+static int read_result(const char *text, const char *name, unsigned char *got, size_t n_bytes)
+{
+    const char *line = find_line(text, name), *digits = line ? line + strlen(name) : "";
+    if (strspn(digits, "0123456789abcdef") != 2 * n_bytes || digits[2 * n_bytes] != '\n')
+        return 0;
+    for (size_t i = 0; i < n_bytes; i++) {
+        const char two[3] = {digits[2 * i], digits[2 * i + 1], 0};
+        got[i] = (unsigned char)strtoul(two, NULL, 16);
+    }
+    return 1;
+}
+
+static void note_result(const char *name, const unsigned char *got, size_t n_bytes)
+{
+    char *line = malloc(strlen(name) + 2 * n_bytes + 2);
+    if (!line)
+        return; /* it runs again at the next start */
+    int at = sprintf(line, "%s", name);
+    for (size_t i = 0; i < n_bytes; i++)
+        at += sprintf(line + at, "%02x", got[i]);
+    strcpy(line + at, "\n");
+    clef__os_journal_write(line);
+    free(line);
+}
+
 int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
                     const void *b, size_t b_bytes, void *got, size_t got_bytes)
 {
+    char name[NOTE_BYTES];
+    name_result(launch, n, (const void *const[]){a, b, got}, (const size_t[]){a_bytes, b_bytes, got_bytes},
+                name);
+    if (read_result(found_before ? found_before : dev->probes, name, got, got_bytes))
+        return 1;
     if (!clef__probe_begin(dev, launch))
         return 0;
     const int ran = run_probe(dev, launch, n, a, a_bytes, b, b_bytes, got, got_bytes);
     clef__probe_end();
+    if (ran && found_before)
+        note_result(name, got, got_bytes);
     return ran;
 }
 

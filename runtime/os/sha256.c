@@ -26,30 +26,51 @@ static uint32_t rotate_right(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
+/* Step t of FIPS 180-4, 6.2.2, with kw = K + W. The variables do not move: the caller renames them. */
+static inline void take_step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                             uint32_t g, uint32_t *h, uint32_t kw)
+{
+    const uint32_t s1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+    const uint32_t s0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+    const uint32_t t1 = *h + s1 + (g ^ (e & (f ^ g))) + kw;
+    *d += t1;
+    *h = t1 + s0 + ((a & b) | (c & (a | b)));
+}
+
+/* Replaces 16 words of the schedule by the next 16. */
+static inline void next_words(uint32_t w[16])
+{
+    for (int t = 0; t < 16; t++) {
+        const uint32_t x = w[(t + 1) & 15], y = w[(t + 14) & 15];
+        const uint32_t s0 = rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3;
+        const uint32_t s1 = rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10;
+        w[t] += s0 + w[(t + 9) & 15] + s1;
+    }
+}
+
 static void add_block(clef_sha256 *s, const unsigned char *p)
 {
-    uint32_t w[64], v[8];
+    uint32_t w[16], *v = s->state;
+    uint32_t a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5], g = v[6], h = v[7];
     for (int t = 0; t < 16; t++)
         w[t] = (uint32_t)p[4 * t] << 24 | (uint32_t)p[4 * t + 1] << 16 | (uint32_t)p[4 * t + 2] << 8 |
                p[4 * t + 3];
-    for (int t = 16; t < 64; t++) {
-        const uint32_t s0 = rotate_right(w[t - 15], 7) ^ rotate_right(w[t - 15], 18) ^ w[t - 15] >> 3;
-        const uint32_t s1 = rotate_right(w[t - 2], 17) ^ rotate_right(w[t - 2], 19) ^ w[t - 2] >> 10;
-        w[t] = w[t - 16] + s0 + w[t - 7] + s1;
+    for (int t = 0; t < 64; t += 8) { /* eight steps bring each variable back to its place */
+        if (t && t % 16 == 0)
+            next_words(w);
+        const uint32_t *k = round_constants + t, *x = w + (t & 8);
+        take_step(a, b, c, &d, e, f, g, &h, k[0] + x[0]);
+        take_step(h, a, b, &c, d, e, f, &g, k[1] + x[1]);
+        take_step(g, h, a, &b, c, d, e, &f, k[2] + x[2]);
+        take_step(f, g, h, &a, b, c, d, &e, k[3] + x[3]);
+        take_step(e, f, g, &h, a, b, c, &d, k[4] + x[4]);
+        take_step(d, e, f, &g, h, a, b, &c, k[5] + x[5]);
+        take_step(c, d, e, &f, g, h, a, &b, k[6] + x[6]);
+        take_step(b, c, d, &e, f, g, h, &a, k[7] + x[7]);
     }
-    memcpy(v, s->state, sizeof v);
-    for (int t = 0; t < 64; t += 8) /* eight steps bring each variable back to its place */
-        for (int i = 0; i < 8; i++) {
-            const uint32_t a = v[-i & 7], b = v[(1 - i) & 7], c = v[(2 - i) & 7], e = v[(4 - i) & 7],
-                           f = v[(5 - i) & 7], g = v[(6 - i) & 7], h = v[(7 - i) & 7];
-            const uint32_t s1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
-            const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[t + i] + w[t + i];
-            const uint32_t s0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
-            v[(3 - i) & 7] += t1;
-            v[(7 - i) & 7] = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
-        }
+    const uint32_t now[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
-        s->state[i] += v[i];
+        v[i] += now[i];
 }
 
 #ifdef HAS_SHA_INSTRUCTIONS

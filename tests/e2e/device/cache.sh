@@ -68,12 +68,25 @@ refused "a folder for the file" 1 "$tmp" "$CLEF" cache --dir "$tmp/first" export
 refused "import of nothing" 2 "import file" "$CLEF" cache import
 mv "$tmp/first" "$dir"
 
-one=$(find "$dir/programs" -name '*.bin' | head -n 1)
+touch -d "1 day ago" "$dir"/programs/*.bin
+same "another run" "$want" "$("$CLEF" run "$demo" $greedy)"
+one=$(find "$dir/programs" -name '*.bin' -mmin -60 | head -n 1) # which a run uses
 printf x | dd of="$one" bs=1 seek=200 conv=notrunc 2>/dev/null
 if "$CLEF" cache verify >"$tmp/out" 2>&1; then fail "verify finds a damaged file"; else ok "verify finds a damaged file"; fi
 same "and names it" 1 "$(grep -c "^damaged: $one" "$tmp/out")"
 same "which stops nothing" "$want" "$("$CLEF" run "$demo" $greedy)"
 same "and is built anew" "Every file is sound." "$("$CLEF" cache verify | tail -n 1)"
+
+# What probes found is kept, so they are neither built nor run again, unless their line is damaged.
+if grep -q '^got ' "$dir"/probe/*.txt; then
+  mv "$dir/programs" "$tmp/programs"
+  "$CLEF" devices >"$tmp/devices"
+  same "probes do not run again" 0 "$(files programs)"
+  sed -i '/^got /s/ [0-9a-f]*$/ 0x/' "$dir"/probe/*.txt
+  same "a damaged result is not used" "$(cat "$tmp/devices")" "$("$CLEF" devices)"
+  if [ "$(files programs)" -gt 0 ]; then ok "its probe runs again"; else fail "its probe runs again"; fi
+  rm -r "$dir/programs" && mv "$tmp/programs" "$dir"
+fi
 
 # What is set aside, and the way out.
 line=$(grep -m 1 " right " "$dir"/proof/*.txt | awk '{ print $1, $2, $3 }')
