@@ -122,6 +122,14 @@ INLINED int16 nearest(float16 x)
     return as_int16(x + 12582912.0f) - 0x4b400000;
 }
 
+/* Stores the lowest bytes of q, 16 i bytes from p on. PoCL's vstore16() of bytes stores each by itself. */
+#  ifdef __clang__
+typedef char16 __attribute__((aligned(1), may_alias)) loose_char16;
+#    define PUT_BYTES(q, i, p) (((ROWS_SPACE loose_char16 *)(p))[i] = convert_char16(q))
+#  else
+#    define PUT_BYTES(q, i, p) vstore16(convert_char16(q), i, p)
+#  endif
+
 /* Quantises row t of a block of nt tokens; the block's quantised form begins at `out`. The loop quantises
  * eight blocks of 32 at a time, so that vectors find their maxima and sums. If fewer are left, the last one
  * is repeated. */
@@ -157,8 +165,8 @@ INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uch
             q[2 * i] = nearest(normed16(r, b * 32) * inverses[i]);
             q[2 * i + 1] = nearest(normed16(r, b * 32 + 16) * inverses[i]);
             ROWS_SPACE char *to = (ROWS_SPACE char *)out + ((size_t)b * nt + t) * 32;
-            vstore16(convert_char16(q[2 * i]), 0, to);
-            vstore16(convert_char16(q[2 * i + 1]), 1, to);
+            PUT_BYTES(q[2 * i], 0, to);
+            PUT_BYTES(q[2 * i + 1], 1, to);
         }
 #  pragma unroll
         for (uint i = 0; i < 8; i++)
