@@ -57,18 +57,28 @@
         _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                             \
             _Pragma("unroll") for (int c = 0; c < N; c++) z[i * CHUNK + c] = acc[i][c];              \
     }
-#define DEFINE_SCORE(name, SPACE, LENGTH, VECTORS)                               \
-    DEFINE_SCORE_OF(name##_1, SPACE, 1, LENGTH, VECTORS)                         \
-    DEFINE_SCORE_OF(name##_2, SPACE, 2, LENGTH, VECTORS)                         \
-    DEFINE_SCORE_OF(name##_4, SPACE, 4, LENGTH, VECTORS)                         \
-    static void name(SPACE float16 *z, const float *q, const float16 *kt, int n) \
-    {                                                                            \
-        if (n <= 16)                                                             \
-            name##_1(z, q, kt);                                                  \
-        else if (n <= 32)                                                        \
-            name##_2(z, q, kt);                                                  \
-        else                                                                     \
-            name##_4(z, q, kt);                                                  \
-    }
+#if AT_ONCE == 1
+#  define DEFINE_SCORE(name, SPACE, LENGTH, VECTORS)                                   \
+      DEFINE_SCORE_OF(name##_1, SPACE, 1, LENGTH, VECTORS)                             \
+      static void name(SPACE float16 *z, const float *q, const float16 *kt, int n)     \
+      {                                                                                \
+          for (int c = 0; c < (n <= 16 ? 1 : n <= 32 ? 2 : CHUNK); c++)                \
+              name##_1(z + c, q, kt + c);                                              \
+      }
+#else
+#  define DEFINE_SCORE(name, SPACE, LENGTH, VECTORS)                               \
+      DEFINE_SCORE_OF(name##_1, SPACE, 1, LENGTH, VECTORS)                         \
+      DEFINE_SCORE_OF(name##_2, SPACE, 2, LENGTH, VECTORS)                         \
+      DEFINE_SCORE_OF(name##_4, SPACE, 4, LENGTH, VECTORS)                         \
+      static void name(SPACE float16 *z, const float *q, const float16 *kt, int n) \
+      {                                                                            \
+          if (n <= 16)                                                             \
+              name##_1(z, q, kt);                                                  \
+          else if (n <= 32)                                                        \
+              name##_2(z, q, kt);                                                  \
+          else                                                                     \
+              name##_4(z, q, kt);                                                  \
+      }
+#endif
 
 #endif

@@ -1,6 +1,8 @@
 /* Parts of the attention kernels for CPUs, whose single work-items compute with vectors of 16 keys or of 16
  * elements: reading rows of k and v, turning scores into weights, and writing results. Include it after
- * attention.h, with ROWS, D and E defined. */
+ * attention.h, with ROWS, D and E defined.
+ *   -D AT_ONCE  1: products of ROWS rows are found for one vector of 16 at a time, because the sums of more
+ *               do not fit the registers (default: 4) */
 #ifndef CLEF_CL_ATTENTION_VECTOR_H
 #define CLEF_CL_ATTENTION_VECTOR_H
 
@@ -15,6 +17,10 @@
 #  define SINGLE_KERNEL STAGE_KERNEL
 #else
 #  define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
+#endif
+
+#ifndef AT_ONCE
+#  define AT_ONCE 4
 #endif
 
 /* Keys are processed in chunks of KEYS. DV, EV: vectors in a row of k, of v. */

@@ -17,12 +17,18 @@
             _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j] = acc[i][j];              \
     }
 DEFINE_WEIGH(1)
+#if AT_ONCE > 1
 DEFINE_WEIGH(2)
 DEFINE_WEIGH(3)
 DEFINE_WEIGH(4)
+#endif
 
 static void weigh(float16 *sum, const float *keep, const float *p, const float16 *v, int n)
 {
+#if AT_ONCE == 1
+    for (int j = 0; j < EV; j++)
+        weigh_1(sum + j, keep, p, v + j, n);
+#else
     for (int j = 0; j + 4 <= EV; j += 4)
         weigh_4(sum + j, keep, p, v + j, n);
     const int done = EV / 4 * 4;
@@ -32,6 +38,7 @@ static void weigh(float16 *sum, const float *keep, const float *p, const float16
         weigh_2(sum + done, keep, p, v + done, n);
     if (EV % 4 == 3)
         weigh_3(sum + done, keep, p, v + done, n);
+#endif
 }
 
 #endif

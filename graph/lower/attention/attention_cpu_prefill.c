@@ -2,7 +2,9 @@
 #include "graph/lower/attention/attention.h"
 
 enum {
-    TILE_ROWS = 6,     /* with four vectors of keys each: 24 sums, the most that 32 registers hold */
+    TILE_ROWS = 6,     /* with four vectors of keys each: 24 sums, the most that 32 registers hold; with one
+                          vector in two registers: 12 of 16 */
+    WIDE = 16,         /* floats of a vector: wider ones mean 32 registers */
     TILE = 96,         /* queries that share the cost of transposing a chunk */
     WIDE_TILE = 48,    /* .. for heads so wide that 96 would leave the second cache */
     TILES_PER_UNIT = 4 /* so that cores that start late find work */
@@ -30,7 +32,8 @@ clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_att
                           .defs = {{"TILE", (int32_t)most},
                                    {"ROWS", TILE_ROWS},
                                    CLEF_ATTENTION_DEFS(lo, call),
-                                   {"FIRST", call->first != NULL}},
+                                   {"FIRST", call->first != NULL},
+                                   {lo->caps->float_width < WIDE ? "AT_ONCE" : NULL, 1}},
                           .args = &args,
                           .args_bytes = sizeof args,
                           .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
