@@ -25,7 +25,7 @@ kernel void probe_step(global uint *out, uint i)
 }
 
 #if TEST == 1
-/* The sum of functions of each kind that cl/builtins.h declares, each of which gives w. */
+/* The sum of functions of each kind that runtime/device/builtins.def declares, each of which gives w. */
 kernel void probe_builtins(global int16 *out, global const int16 *w, global const int *x)
 {
     int16 v = vload16(0, (global const int *)w), kept;

@@ -3,6 +3,8 @@
 #ifndef CLEF_RUNTIME_DRIVER_CACHE_H
 #define CLEF_RUNTIME_DRIVER_CACHE_H
 
+#include <stdint.h>
+
 /** Finds a folder that can be written, and sets POCL_CACHE_DIR to it: PoCL's own
  *  ($XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache), else cache_dir/pocl, else a folder of this user
  *  among the temporary ones. A POCL_CACHE_DIR that can be written is left alone. PoCL makes the folder. Must
@@ -13,5 +15,9 @@ void clef__driver_cache_find(const char *cache_dir);
 
 /** Why PoCL has no such folder, as a part of a message that begins with "; "; "" where it has one. */
 const char *clef__driver_cache_fault(void);
+
+/** A number that stays the same while PoCL's folder is the same: clef keeps it in a file there, `clef.id`,
+ *  and makes it at the first call. 0 where there is no folder, or it cannot be written. */
+uint64_t clef__driver_cache_id(void);
 
 #endif

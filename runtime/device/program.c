@@ -6,6 +6,7 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
 #include "runtime/device/driver_cache.h"
+#include "runtime/device/kept.h"
 #include "runtime/device/program_text.h"
 #include "runtime/device/source.h"
 #include "runtime/os/debug.h"
@@ -24,6 +25,7 @@ struct clef_program {
     double seconds; /* time that building took */
     clef_cache_key key;
     int32_t stored; /* on disk */
+    int32_t c_version, n_bufs, is_joined;
 };
 
 /* Strict maths: no option lets the compiler round differently than OpenCL C says. -w: PoCL writes the
@@ -64,6 +66,21 @@ static void save_binary(const clef_device *dev, clef_program *p)
     free(binary);
 }
 
+/* A joined program takes long to read, so that its binary is worth its time. */
+static void save_program(const clef_device *dev, clef_program *p)
+{
+    if (p->is_joined || !clef__driver_keeps(dev)) {
+        save_binary(dev, p);
+        return;
+    }
+    clef_kept_program kept = {.c_version = p->c_version, .n_bufs = p->n_bufs, .is_whole = p->kernel != NULL};
+    snprintf(kept.source, sizeof kept.source, "%s", p->source);
+    snprintf(kept.kernel, sizeof kept.kernel, "%s", p->kernel ? p->kernel : "-");
+    snprintf(kept.options, sizeof kept.options, "%s", p->options);
+    clef__kept_store(dev, &p->key, &kept);
+    p->stored = 1;
+}
+
 int32_t clef__programs_unsaved(const clef_device *dev)
 {
     int32_t n = 0;
@@ -86,7 +103,7 @@ void clef__program_save(clef_device *dev)
     while (p && p->stored)
         p = p->next;
     if (p && dev->cache_dir[0])
-        save_binary(dev, p);
+        save_program(dev, p);
 }
 
 void clef__programs_save_cheap(clef_device *dev)
@@ -99,7 +116,7 @@ void clef__programs_save_cheap(clef_device *dev)
         if (!oldest)
             return;
         const double start = clef__os_seconds();
-        save_binary(dev, oldest);
+        save_program(dev, oldest);
         const double took = clef__os_seconds() - start;
         dev->slow_to_serialize = took > cheap_seconds && took > cheap_share * oldest->seconds;
     }
@@ -137,27 +154,38 @@ static cl_int compile(clef_device *dev, clef_program *p)
     return code;
 }
 
-/* Returns 1 when the disk cache has a binary and the driver accepts it. */
-static int load_binary(clef_device *dev, clef_program *p, const char *kernel)
+/* What the disk cache has of a program. KEPT: it is still to be built from the source, which takes the driver
+ * no time. */
+typedef enum found { FOUND_NOTHING, FOUND_KEPT, FOUND_BUILT } found;
+
+/* FOUND_BUILT: there was a binary, and the driver accepts it. */
+static found load_program(clef_device *dev, clef_program *p, const char *kernel)
 {
     unsigned char *binary = NULL;
     size_t n = 0;
     cl_int code, binary_code = CL_SUCCESS;
+    clef_kept_program kept;
     if (!clef__cache_load(dev, &p->key, &binary, &n))
-        return 0;
+        return FOUND_NOTHING;
+    const clef_kept kind = clef__kept_read(dev, binary, n, &kept);
+    if (kind != CLEF_KEPT_BINARY) {
+        free(binary);
+        p->stored = kind == CLEF_KEPT_NOTE;
+        return p->stored ? FOUND_KEPT : FOUND_NOTHING;
+    }
     const unsigned char *bytes = binary;
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
     if (p->program && binary_code == CL_SUCCESS && compile(dev, p) == CL_SUCCESS &&
         has_kernel(p->program, kernel)) {
         p->stored = 1;
-        return 1;
+        return FOUND_BUILT;
     }
     if (p->program)
         clReleaseProgram(p->program);
     p->program = NULL;
     clef__cache_drop(dev, &p->key);
-    return 0;
+    return FOUND_NOTHING;
 }
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -237,14 +265,15 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     p->kernel = is_whole ? launch->kernel : NULL;
     strcpy(p->options, options);
     p->key = clef__cache_key(dev, source, n, options);
-    if (load_binary(dev, p, launch->kernel)) {
-        dev->n_cached++;
-    } else {
+    p->c_version = launch->c_version;
+    p->n_bufs = (int32_t)launch->n_bufs;
+    const found was = load_program(dev, p, launch->kernel);
+    if (was != FOUND_BUILT)
         status = build_program(dev, p, launch, source, n, err);
-        if (status != CLEF_OK)
-            goto out;
-        dev->n_built++;
-    }
+    if (status != CLEF_OK)
+        goto out;
+    dev->n_cached += was != FOUND_NOTHING;
+    dev->n_built += was == FOUND_NOTHING;
     p->next = dev->programs;
     dev->programs = p;
     *out = p;
@@ -301,6 +330,8 @@ static char *key_text(const clef_unit *units, int32_t n, size_t *n_bytes)
         memcpy(text + at, units[i].text, units[i].n_bytes);
         at += units[i].n_bytes;
     }
+    if (text)
+        text[at] = 0;
     *n_bytes = at;
     return text;
 }
@@ -328,9 +359,10 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     p->source = launch->source;
     p->key = *key;
+    p->is_joined = 1;
     clef_status s = clef__program_options(launch, p->options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
     clef__text_options(dev, launch->c_version, 0, p->options + strlen(p->options));
-    const int is_cached = !s && load_binary(dev, p, launch->kernel);
+    const int is_cached = !s && load_program(dev, p, launch->kernel) == FOUND_BUILT;
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
                 ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
@@ -395,7 +427,7 @@ void clef__program_keep(clef_device *dev, cl_kernel kernel)
 {
     clef_program **at = place_of(dev, kernel);
     if (at && !(*at)->stored && dev->cache_dir[0])
-        save_binary(dev, *at);
+        save_program(dev, *at);
 }
 
 void clef__program_forget(clef_device *dev, cl_kernel kernel)

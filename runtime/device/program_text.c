@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/substep.h"
+#include "runtime/device/builtins.h"
 #include "runtime/device/source.h"
 
 enum { C_VERSION = 12, MAX_BEFORE = 160, MAX_AFTER = 1600 };
@@ -17,7 +18,7 @@ int clef__has_whole_body(const clef_device *dev, const clef_launch *launch)
            launch->local[2] <= 1 && launch->n_bufs;
 }
 
-/* cl/builtins.h is written for OpenCL C 1.2. */
+/* runtime/device/builtins.def is written for OpenCL C 1.2. */
 static int declares(const clef_device *dev, int32_t c_version)
 {
     return dev->info.caps.own_builtins && c_version <= C_VERSION;
@@ -80,15 +81,14 @@ static clef_status add_kernel(const clef_launch *launch, char **text, size_t *n_
 clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
                                clef_error *err)
 {
-    const char *declarations = NULL;
-    char *owned = NULL;
+    char *declarations = NULL;
     size_t n = 0;
     if (!declares(dev, c_version))
         return CLEF_OK;
-    clef_status s = clef__source_find("builtins.h", &declarations, &n, &owned, err);
+    clef_status s = clef__builtins_declare(*text, &declarations, &n, err);
     if (!s)
         s = enclose(declarations, n, "", text, n_bytes, err);
-    free(owned);
+    free(declarations);
     return s;
 }
 

@@ -1,9 +1,8 @@
 /* The text of a program and its options, in the form that compiles fastest on the device.
  *
- * PoCL 3.1 reads the declarations of all built-in functions before each program, which takes longer than
- * most kernels. Where the probe has shown that it works (clef_caps.own_builtins), a program begins with
- * cl/builtins.h instead. PoCL also makes three functions of a kernel, one for each way to call it, inlines
- * the kernel into all, then optimises and assembles each. Where the compiler can keep a function in one piece
+ * Where the probe has shown that it works (clef_caps.own_builtins), a program declares the built-in functions
+ * that it uses (builtins.h). PoCL makes three functions of a kernel, one for each way to call it, inlines the
+ * kernel into all, then optimises and assembles each. Where the compiler can keep a function in one piece
  * (clef_caps.whole_body), a kernel with one work-item a group only calls a function, which holds all its
  * work.
  */
@@ -31,8 +30,8 @@ void clef__text_options(const clef_device *dev, int32_t c_version, int is_whole,
 clef_status clef__program_text(const clef_device *dev, const clef_launch *launch, int is_whole, char **text,
                                size_t *n_bytes, clef_error *err);
 
-/** Puts cl/builtins.h before a text where the device needs it. On failure the text is unchanged. Errors as
- *  above. */
+/** Puts the declarations of built-in functions before a text where the device needs them. On failure the
+ *  text is unchanged. Errors as above. */
 clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
                                clef_error *err);
 

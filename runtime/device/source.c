@@ -14,6 +14,7 @@ enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
 typedef struct assembly {
     char *text;
     size_t n, capacity;
+    int in_comment;
     char files[MAX_FILES][MAX_NAME]; /* names of files that are in the text already */
     int n_files;
 } assembly;
@@ -35,6 +36,33 @@ static clef_status append_text(assembly *a, const char *text, size_t n, clef_err
     a->n += n;
     a->text[a->n] = 0;
     return CLEF_OK;
+}
+
+/* Appends a line without its comments, which drivers would read once more for each program. Where a comment
+ * goes on, the line does too: it may be a part of a macro. */
+static clef_status append_line(assembly *a, const char *p, const char *end, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    char quote = 0;
+    const char *start = p;
+    for (; p < end && !s; p++) {
+        const int is_pair =
+            p + 1 < end && (a->in_comment ? p[0] == '*' && p[1] == '/' : p[0] == '/' && p[1] == '*');
+        if (!quote && is_pair) {
+            if (!a->in_comment)
+                s = append_text(a, start, (size_t)(p - start), err);
+            a->in_comment = !a->in_comment;
+            start = ++p + 1;
+        } else if (!a->in_comment && p[0] == '\\') {
+            p++; /* what follows does not end a text */
+        } else if (!a->in_comment && (p[0] == '"' || p[0] == '\'') && (!quote || quote == p[0])) {
+            quote = quote ? 0 : p[0];
+        }
+    }
+    if (!s && !a->in_comment && start < end)
+        s = append_text(a, start, (size_t)(end - start), err);
+    const char *stop = a->in_comment ? "\\\n" : "\n";
+    return s ? s : append_text(a, stop, strlen(stop), err);
 }
 
 /* Tells the compiler that the next line is line `line` of `name`. */
@@ -132,9 +160,7 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
             if (status == CLEF_OK)
                 status = append_mark(a, line + 1, name, err);
         } else {
-            status = append_text(a, p, (size_t)(stop - p), err);
-            if (status == CLEF_OK)
-                status = append_text(a, "\n", 1, err);
+            status = append_line(a, p, stop, err);
         }
         p = newline ? newline + 1 : end;
     }

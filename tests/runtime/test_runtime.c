@@ -391,12 +391,10 @@ static void find_entry(const char *dir, char out[1024])
     assert_int_equal(n, 1);
 }
 
-static void test_cache(void **state)
+static void check_cache(const char *dir)
 {
-    (void)state;
-    char dir[512], path[1024], *entry;
+    char path[1024], *entry;
     size_t n;
-    scratch_path("cache", dir);
     use_cache(dir, 1);
     use_cache(dir, 0);
     find_entry(dir, path);
@@ -423,6 +421,16 @@ static void test_cache(void **state)
     use_cache(dir, 0);
     free(longer);
     free(entry);
+}
+
+static void test_cache(void **state)
+{
+    (void)state;
+    char dir[512];
+    set_debug("slow_binaries", "0");
+    check_cache(scratch_path("cache", dir));
+    set_debug("slow_binaries", NULL);
+    check_cache(scratch_path("cache-notes", dir)); /* PoCL keeps the programs itself */
 }
 
 typedef struct stopper {
@@ -742,6 +750,7 @@ static void test_cache_refused(void **state)
     if (!find_layer(&l))
         skip();
     scratch_path("refused", dir);
+    set_debug("slow_binaries", "0");
     l.fail_at("clGetProgramInfo", 1, 1);
     use_cache(dir, 1);
     l.fail_at(NULL, 0, 0);
@@ -752,6 +761,7 @@ static void test_cache_refused(void **state)
         l.fail_at(NULL, 0, 0);
         use_cache(dir, 0);
     }
+    set_debug("slow_binaries", NULL);
 }
 
 static void test_nothing_left(void **state)
