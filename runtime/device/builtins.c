@@ -1,4 +1,10 @@
-#include "runtime/device/builtins.h"
+/* Declarations of OpenCL C's built-in functions.
+ *
+ * PoCL reads clang's opencl-c.h before each program: 16,000 lines with all built-in functions, and reading
+ * them takes longer than compiling most kernels. -D _OPENCL_H_, its own guard, leaves it out. A program then
+ * begins with declarations of the functions that it uses (runtime/device/builtins.def). On PoCL, a function
+ * without a row there shows as "use of undeclared identifier". */
+#include "runtime/device/program_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +37,10 @@ static const char *const types[N_TYPES] = {"char", "uchar", "short", "ushort", "
                                            "uint", "long",  "ulong", "float"};
 static const char *const spaces[N_SPACES] = {"global", "local", "private"};
 
-#define PURE    "__attribute__((overloadable, const)) " /* of its arguments alone */
+#define PURE "__attribute__((overloadable, const)) " /* of its arguments alone */
 #define READING "__attribute__((overloadable, pure)) "
 #define WRITING "__attribute__((overloadable)) "
-#define JOINT   "__attribute__((overloadable, convergent)) "
+#define JOINT "__attribute__((overloadable, convergent)) "
 
 typedef struct builtin {
     const char *attribute, *name, *declaration;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/device/kept.h"
 #include "runtime/device/source.h"
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
@@ -271,6 +272,12 @@ int clef__cache_entry_of(const void *file, size_t n, clef_device_mark *device, c
     return memcmp(bytes, header, HEADER_BYTES) == 0 && has_its_code(binary, n - HEADER_BYTES);
 }
 
+const void *clef__cache_binary_of(const void *file, size_t *n_bytes)
+{
+    *n_bytes -= HEADER_BYTES;
+    return (const unsigned char *)file + HEADER_BYTES;
+}
+
 int clef__cache_is_whole(const char *path)
 {
     clef_mapping file;
@@ -283,11 +290,26 @@ int clef__cache_is_whole(const char *path)
     return is_whole;
 }
 
+/* Whether a file is whole, and not a note. */
+static int has_binary(const char *path)
+{
+    clef_mapping file;
+    clef_device_mark device;
+    clef_cache_key key;
+    if (!clef__os_is_file(path) || clef__os_map(path, &file, NULL))
+        return 0;
+    size_t n = file.n_bytes;
+    const int has = clef__cache_entry_of(file.data, file.n_bytes, &device, &key) &&
+                    !clef__kept_is_note(clef__cache_binary_of(file.data, &n), n);
+    clef__os_unmap(&file);
+    return has;
+}
+
 int clef__cache_take(const clef_device *dev, const clef_cache_key *key, const void *file, size_t n_bytes,
                      clef_error *err)
 {
     char path[MAX_PATH], dir[MAX_PATH];
-    if (!entry_path(dev, key, path) || (clef__os_is_file(path) && clef__cache_is_whole(path)))
+    if (!entry_path(dev, key, path) || has_binary(path))
         return 0;
     snprintf(dir, sizeof dir, "%s/programs", dev->cache_dir);
     return clef__os_make_dirs(dir, err) || clef__os_write(path, file, n_bytes, err) ? -1 : 1;

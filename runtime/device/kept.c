@@ -19,6 +19,12 @@ int clef__driver_keeps(const clef_device *dev)
            clef__driver_cache_id() != 0;
 }
 
+int clef__kept_is_note(const void *entry, size_t n_bytes)
+{
+    const size_t n_begins = sizeof begins - 1;
+    return n_bytes >= n_begins && n_bytes < MAX_NOTE && memcmp(entry, begins, n_begins) == 0;
+}
+
 void clef__kept_store(const clef_device *dev, const clef_cache_key *key, const clef_kept_program *program)
 {
     char note[MAX_NOTE];
@@ -37,11 +43,11 @@ clef_kept clef__kept_read(const clef_device *dev, const void *entry, size_t n_by
     unsigned long long id;
     int c_version, n_bufs, is_whole;
     const size_t n_begins = sizeof begins - 1;
-    if (n_bytes < n_begins || n_bytes >= MAX_NOTE || memcmp(entry, begins, n_begins) != 0)
+    if (!clef__kept_is_note(entry, n_bytes))
         return CLEF_KEPT_BINARY;
     memcpy(note, entry, n_bytes);
     note[n_bytes] = 0;
-    if (sscanf(note + n_begins, "%llx %63s %63s %d %d %d %639[^\n]", &id, program->source, program->kernel,
+    if (sscanf(note + n_begins, "%llx %63s %63s %d %d %d %607[^\n]", &id, program->source, program->kernel,
                &c_version, &n_bufs, &is_whole, program->options) != 7)
         return CLEF_KEPT_LOST;
     program->c_version = c_version;

@@ -11,13 +11,16 @@
 
 /** What a note says of its program: enough to build it again. */
 typedef struct clef_kept_program {
-    char source[64], kernel[64], options[640]; /* as in clef_launch; options: the driver's */
+    char source[64], kernel[64], options[608]; /* as in clef_launch; options: the driver's */
     int32_t c_version, n_bufs, is_whole;       /* as in clef_launch; clef__has_whole_body() */
 } clef_kept_program;
 
 /** 1 when the device's driver keeps programs: PoCL, unless POCL_KERNEL_CACHE=0 or `slow_binaries=0` of
  *  CLEF_DEBUG says otherwise. */
 int clef__driver_keeps(const clef_device *dev);
+
+/** 1 when an entry of the disk cache is a note. */
+int clef__kept_is_note(const void *entry, size_t n_bytes);
 
 /** Stores a note as the entry of this key. Ignores failures, as clef__cache_store() does. */
 void clef__kept_store(const clef_device *dev, const clef_cache_key *key, const clef_kept_program *program);
@@ -27,5 +30,10 @@ void clef__kept_store(const clef_device *dev, const clef_cache_key *key, const c
 typedef enum clef_kept { CLEF_KEPT_BINARY, CLEF_KEPT_NOTE, CLEF_KEPT_LOST } clef_kept;
 clef_kept clef__kept_read(const clef_device *dev, const void *entry, size_t n_bytes,
                           clef_kept_program *program);
+
+/** Asks the driver for the binary of a program that has a note, and stores it in the note's place. Does
+ *  nothing where the note does not hold, or is of other sources. The errors of building. */
+clef_status clef__kept_fetch(clef_device *dev, const clef_cache_key *key, const void *entry, size_t n_bytes,
+                             clef_error *err);
 
 #endif

@@ -49,10 +49,6 @@ clef_status clef__program_options(const clef_launch *launch, char *out, size_t n
 static void save_binary(const clef_device *dev, clef_program *p)
 {
     size_t n = 0;
-    if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
-        p->stored = 1;
-        return;
-    }
     p->stored = 1; /* set after one attempt: PoCL returns the same binary for ever after the first request */
     const int lock = clef__cache_lock(dev, &p->key);
     const cl_int code = clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL);
@@ -69,6 +65,10 @@ static void save_binary(const clef_device *dev, clef_program *p)
 /* A joined program takes long to read, so that its binary is worth its time. */
 static void save_program(const clef_device *dev, clef_program *p)
 {
+    if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
+        p->stored = 1;
+        return;
+    }
     if (p->is_joined || !clef__driver_keeps(dev)) {
         save_binary(dev, p);
         return;
@@ -170,6 +170,8 @@ static found load_program(clef_device *dev, clef_program *p, const char *kernel)
     const clef_kept kind = clef__kept_read(dev, binary, n, &kept);
     if (kind != CLEF_KEPT_BINARY) {
         free(binary);
+        if (kind == CLEF_KEPT_LOST)
+            clef__cache_drop(dev, &p->key);
         p->stored = kind == CLEF_KEPT_NOTE;
         return p->stored ? FOUND_KEPT : FOUND_NOTHING;
     }
@@ -282,6 +284,35 @@ out:
     program_free(p);
     free(source);
     return status;
+}
+
+clef_status clef__kept_fetch(clef_device *dev, const clef_cache_key *key, const void *entry, size_t n_bytes,
+                             clef_error *err)
+{
+    clef_kept_program kept;
+    char *text = NULL;
+    size_t n = 0;
+    if (clef__kept_read(dev, entry, n_bytes, &kept) != CLEF_KEPT_NOTE)
+        return CLEF_OK;
+    const clef_launch launch = {.source = kept.source,
+                                .kernel = kept.kernel,
+                                .c_version = kept.c_version,
+                                .n_bufs = (uint32_t)kept.n_bufs};
+    clef_program *p = calloc(1, sizeof *p);
+    clef_status s = p ? clef__program_text(dev, &launch, kept.is_whole, &text, &n, err)
+                      : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", kept.source);
+    if (!s) {
+        snprintf(p->options, sizeof p->options, "%s", kept.options);
+        p->key = clef__cache_key(dev, text, n, p->options);
+    }
+    if (!s && memcmp(&p->key, key, sizeof *key) == 0) {
+        s = build_program(dev, p, &launch, text, n, err);
+        if (!s)
+            save_binary(dev, p);
+    }
+    program_free(p);
+    free(text);
+    return s;
 }
 
 static int is_of(const clef_program *p, const clef_launch *launch, const char *options, int is_whole)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "graph/substep.h"
-#include "runtime/device/builtins.h"
 #include "runtime/device/source.h"
 
 enum { C_VERSION = 12, MAX_BEFORE = 160, MAX_AFTER = 1600 };

@@ -1,7 +1,7 @@
 /* The text of a program and its options, in the form that compiles fastest on the device.
  *
  * Where the probe has shown that it works (clef_caps.own_builtins), a program declares the built-in functions
- * that it uses (builtins.h). PoCL makes three functions of a kernel, one for each way to call it, inlines the
+ * that it uses (builtins.c). PoCL makes three functions of a kernel, one for each way to call it, inlines the
  * kernel into all, then optimises and assembles each. Where the compiler can keep a function in one piece
  * (clef_caps.whole_body), a kernel with one work-item a group only calls a function, which holds all its
  * work.
@@ -34,5 +34,10 @@ clef_status clef__program_text(const clef_device *dev, const clef_launch *launch
  *  text is unchanged. Errors as above. */
 clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
                                clef_error *err);
+
+/** Writes the declarations of the built-in functions whose names are in a program's text, which ends with
+ *  NUL, for the types that it mentions. *out, of n_bytes, ends with NUL too; the caller frees it.
+ *  CLEF_E_NOMEM. */
+clef_status clef__builtins_declare(const char *source, char **out, size_t *n_bytes, clef_error *err);
 
 #endif
