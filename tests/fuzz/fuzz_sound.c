@@ -1,0 +1,22 @@
+/* Fuzzes the readers of sounds: decodes a file, changes its rate and reads each sample of what was made. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "clef/sound.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+static volatile double sink;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    clef_sound sound;
+    clef_error err;
+    if (clef_sound_read(data, n_bytes, "fuzz", &(clef_sound_opts){.rate = 16000, .max_seconds = 10}, &sound,
+                        &err))
+        return 0;
+    for (size_t i = 0; i < sound.n; i++)
+        sink += (double)sound.samples[i];
+    clef_sound_finish(&sound);
+    return 0;
+}
