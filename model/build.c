@@ -89,6 +89,13 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
                           "steps of %d rows, %d samples, %d pages (%d sliding), %d snapshots: expected at "
                           "least 1 row and page",
                           o->n_rows, o->n_samples, o->n_pages, o->n_sliding_pages, o->n_snapshots);
+    if (o->mtp && !o->n_rows)
+        return clef__fail(err, CLEF_E_ARG, "%s: multi-token prediction: expected steps of rows", path);
+    if (o->mtp && !clef__has_further_layer(model))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: multi-token prediction: expected a layer that predicts further tokens, this "
+                          "model of type %s has none that clef knows",
+                          path, hp->arch);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -364,6 +371,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .n_context = o.n_context,
                       .all_logits = o.all_logits || o.pooling || o.token_head || o.classify,
                       .for_export = o.for_export,
+                      .mtp = o.mtp,
                       .layer = -1,
                       .max_B = o.n_sequences + o.n_snapshots,
                       .loras = o.loras,
@@ -379,7 +387,9 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         add_inputs(&b, &o);
         if (o.train)
             add_labels(&b);
-        result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
+        result = o.mtp == CLEF_MTP_LAYER ? clef__further_layer(&b)
+                 : arch->layer           ? clef__decoder(&b, clef__embed(&b), arch->layer)
+                                         : arch->build(&b);
         if (o.train)
             add_loss(&b, result);
         else if (o.pooling)

@@ -9,9 +9,10 @@
     X(ids, "input_ids") X(features, "input_features") X(pos, "pos") X(types, "token_type_ids")               \
     X(order, "order") X(runs, "runs") X(pages, "pages") X(sliding_pages, "sliding_pages")                    \
     X(samples, "samples") X(source_pages, "source_pages") X(source_end, "source_end")                        \
-    X(adapter, "adapter") X(sampling, "sampling") X(recent, "recent")
+    X(adapter, "adapter") X(sampling, "sampling") X(recent, "recent") X(hidden_in, "hidden")
 #define CLEF__PLAN_OUTPUTS(X)                                                                                \
-    X(logits, "logits") X(token, "token") X(candidates, "candidates") X(scores, "candidate_scores")
+    X(logits, "logits") X(token, "token") X(candidates, "candidates") X(scores, "candidate_scores") \
+    X(hidden, "hidden") X(next_hidden, "next_hidden")
 #define CLEF__PLAN_SYMBOLS(X) X(B, "B") X(T, "T") X(S, "S") X(M, "M") X(N, "N") X(U, "U")
 
 /** Indices of inputs and outputs (-1: none), and numbers of symbols (0: none). */

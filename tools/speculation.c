@@ -34,23 +34,26 @@ static int parse_ngram(const char *text, clef_batch_opts *out)
 int cli_speculation_parse(const cli_speculation *flags, const char *command, int by_draft,
                           clef_batch_opts *out)
 {
-    const int is_draft = by_draft && flags->spec && strcmp(flags->spec, "draft") == 0;
+    const int is_draft = by_draft && flags->spec && strcmp(flags->spec, "draft") == 0,
+              is_mtp = flags->spec && strcmp(flags->spec, "mtp") == 0;
+    out->mtp = is_mtp;
     out->spec_max_sequences = flags->max_seqs;
     out->draft_tokens = flags->draft_tokens;
     if (is_draft && !flags->draft)
         return cli_fail(CLI_USAGE, "%s: --spec draft needs --draft MODEL", command);
-    if (flags->draft_tokens && !flags->draft)
-        return cli_fail(CLI_USAGE, "%s: --draft-tokens needs --draft", command);
+    if (flags->draft_tokens && !flags->draft && !is_mtp)
+        return cli_fail(CLI_USAGE, "%s: --draft-tokens needs --draft or --spec mtp", command);
     if (flags->max_seqs && !flags->spec && !flags->draft)
         return cli_fail(CLI_USAGE, "%s: --spec-max-seqs needs --spec or --draft", command);
     if (!flags->spec || is_draft)
         return CLI_GO_ON;
-    if (!parse_ngram(flags->spec, out))
+    if (!is_mtp && !parse_ngram(flags->spec, out))
         return cli_fail(
             CLI_USAGE,
-            "%s: --spec: expected ngram or ngram:MIN,MAX with 1 <= MIN <= MAX <= %d%s, got '%.40s'", command,
-            MOST, by_draft ? ", or draft" : "", flags->spec);
+            "%s: --spec: expected mtp, ngram or ngram:MIN,MAX with 1 <= MIN <= MAX <= %d%s, got '%.40s'",
+            command, MOST, by_draft ? ", or draft" : "", flags->spec);
     if (flags->draft)
-        return cli_fail(CLI_USAGE, "%s: expected --spec ngram or --draft, not both", command);
+        return cli_fail(CLI_USAGE, "%s: expected --spec %s or --draft, not both", command,
+                        is_mtp ? "mtp" : "ngram");
     return CLI_GO_ON;
 }

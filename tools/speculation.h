@@ -16,7 +16,7 @@ typedef struct cli_speculation {
      .help = "a smaller model with the same vocabulary drafts tokens; the texts stay the same"},      \
     {.names = "draft-tokens", .type = CLI_INT, .value = "N", .lo = 1, .hi = 8,                          \
      .offset = offsetof(options, field.draft_tokens),                                                   \
-     .help = "with --draft: the most tokens that it drafts at once [4]"},                             \
+     .help = "with --draft or --spec mtp: the most tokens that are drafted at once [4]"},             \
     {.names = "spec-max-seqs", .type = CLI_INT, .value = "N", .lo = 1, .hi = 4096,                      \
      .offset = offsetof(options, field.max_seqs),                                                       \
      .help = "draft nothing while more than N sequences run [4]"}

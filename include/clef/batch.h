@@ -41,10 +41,12 @@ typedef struct clef_batch_opts {
      * ngram_max > 0: draft tokens come from the sequence's own text. Its last ngram_max to ngram_min tokens
      * (0: 3) are looked for in the text, the longest first, and what followed them is the draft.
      * draft: a second model drafts up to draft_tokens (0: 4) tokens, its likeliest ones. It must have the
-     * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max */
+     * same vocabulary, token by token, and must outlive the batch. It excludes ngram_max
+     * mtp 1: the layer behind the model's own that predicts further tokens (multi-token prediction) drafts up
+     * to draft_tokens tokens. CLEF_E_UNSUPPORTED if the model has none. It excludes ngram_max and draft */
     int32_t    ngram_min, ngram_max, spec_max_sequences, spec_always;
     clef_model *draft;
-    int32_t    draft_tokens;
+    int32_t    draft_tokens, mtp;
     int32_t    describe_only;   /* as in clef_session_opts */
     clef_compile_opts compile;
 } clef_batch_opts;
@@ -81,6 +83,7 @@ typedef struct clef_request {
     int32_t        lora;        /* the number of its adapter in the batch's set; 0: none */
     int32_t        no_speculation; /* 1: nothing is drafted for it */
     uint64_t       salt;        /* prompts with different salts share no cached prefix */
+    const clef_thought *thought; /* NULL, or how long its reasoning may be. Copied */
     const clef_guide *guide;    /* NULL, or what the text must fit, draft tokens too. Copied; what it
                                    points to must outlive the sequence. Its trie's end tokens end the text */
 } clef_request;
@@ -169,7 +172,7 @@ CLEF_API const char      *clef_batch_no_prefix_cache(const clef_batch *batch);
 /** NULL, or why nothing is speculated although it was asked for. Borrowed from the batch. */
 CLEF_API const char      *clef_batch_no_speculation(const clef_batch *batch);
 /** The plan of the steps (i = 0), of the encoder of an encoder-decoder (i = 1), and of the steps of the draft
- *  (i = 2); NULL where there is none. Borrowed. */
+ *  or of the layer that drafts (i = 2); NULL where there is none. Borrowed. */
 CLEF_API const clef_plan *clef_batch_plan(const clef_batch *batch, int32_t i);
 
 #ifdef __cplusplus

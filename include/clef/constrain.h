@@ -103,6 +103,16 @@ typedef struct clef_guide {
                           over */
 } clef_guide;
 
+/** How long a text's reasoning may be. When it has as many tokens, `ending` is written, whatever would have
+ *  been sampled; the text then goes on. */
+typedef struct clef_thought {
+    const char *open, *close; /* the tags around it: "<think>", "</think>" */
+    const char *ending;       /* NULL: `close`; else what is written where that is not enough */
+    int32_t     begun;        /* 1: the prompt ends with `open` */
+    int32_t     anywhere;     /* 1: it may follow other text; 0: only at the start is `open` a tag */
+    int32_t     most;         /* its tokens; 0: it ends at once */
+} clef_thought;
+
 /** Writes the tokens that may come next. CLEF_E_ARG: there are none, because the vocabulary has no token for
  *  the characters that must follow. CLEF_E_LIMIT, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_constraint_mask(clef_constraint *constraint, const clef_token_trie *trie,

@@ -268,6 +268,10 @@ typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_
 /** What bge-m3 gives for each token: a weight, max(0, x w + b), or a vector of length 1, of x W^T + b. */
 typedef enum clef_token_head { CLEF_TOKENS_NONE, CLEF_TOKENS_SPARSE, CLEF_TOKENS_MULTI } clef_token_head;
 
+/** A part of multi-token prediction: a model that a further layer of its own drafts tokens for, or that
+ *  layer. */
+typedef enum clef_mtp { CLEF_MTP_NONE, CLEF_MTP_TARGET, CLEF_MTP_LAYER } clef_mtp;
+
 /** The most recent tokens that sampling in steps of rows looks back at. */
 #define CLEF_RECENT 64
 
@@ -322,6 +326,13 @@ typedef struct clef_build_opts {
      * of linear attention have n_sequences rows and more for n_snapshots copies. */
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
     int32_t     n_samples;    /* the bound of N; 0: n_rows */
+    /* CLEF_MTP_TARGET: an output hidden [B, 1, d] too: each row's hidden state after the last norm.
+     * CLEF_MTP_LAYER: the graph of the layer behind the model's own that predicts further tokens. A row's
+     * input_ids is the token after that of its position, and a further input hidden F32 [B, 1, d] has the
+     * hidden state of the position. Its logits predict the token after that; a further output next_hidden
+     * [N, 1, d] is the hidden state that the next position continues with. CLEF_E_UNSUPPORTED if the model
+     * has no such layer */
+    clef_mtp    mtp;
 
     /* Training: 1: the graph ends with a loss. Its tokens see each other without a cache. Inputs: input_ids
      * I32 [B, T]; labels I32 [B, T], the id that each token should predict (the next one; of encoders its

@@ -62,6 +62,8 @@ CLEF_API clef_status clef_tool_format_find(const char *name, clef_tool_format *o
  *  of these. */
 CLEF_API clef_tool_format clef_tool_format_of_template(const char *text, size_t n_bytes);
 
+/** The tags around a format's reasoning, with `most` 0. */
+CLEF_API clef_thought clef_tool_format_thought(clef_tool_format format);
 /** 1 if a special token of this text is one of the format's tags, or a part of one: a reader needs it.
  *  Others that a model writes are not part of its message. */
 CLEF_API int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size_t n_bytes);

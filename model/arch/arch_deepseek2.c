@@ -27,6 +27,7 @@ static const char *const deepseek2_weights[CLEF_N_ROLES] = {
     CLEF_HF_NORMS,
     CLEF_HF_GATED_MLP,
     [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
+    CLEF_HF_FURTHER,
     LATENT_NAMES,
     [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
     [CLEF_W_ROUTER_BIAS] = "layers.%d.mlp.gate.e_score_correction_bias",

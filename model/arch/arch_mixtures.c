@@ -26,6 +26,7 @@ static const clef_arch_alias llama4_names[] = {{"llama4_text", "llama4", 1, 2}, 
 static const clef_arch_alias exaone_moe_names[] = {{"exaone_moe", "exaone-moe", 1, 53}, {NULL, NULL, 0, 0}};
 
 static const char *const deepseek_like[CLEF_N_ROLES] = {CLEF_HF_DECODER,
+                                                        CLEF_HF_FURTHER,
                                                         CLEF_HF_QK_NORMS,
                                                         CLEF_HF_GATED_MLP,
                                                         CLEF_HF_EXPERTS,

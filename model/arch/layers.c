@@ -542,6 +542,9 @@ clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *
 
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer)
 {
-    x = clef__wanted_positions(b, clef__layers(b, x, b->hp->n_layers, layer));
-    return clef__lm_head(b, clef__norm(b, x, CLEF_W_OUT_NORM));
+    clef_value *all = clef__layers(b, x, b->hp->n_layers, layer);
+    x = clef__norm(b, clef__wanted_positions(b, all), CLEF_W_OUT_NORM);
+    if (b->mtp == CLEF_MTP_TARGET)
+        clef_output(b->g, "hidden", clef__norm(b, all, CLEF_W_OUT_NORM));
+    return clef__lm_head(b, x);
 }

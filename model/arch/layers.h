@@ -179,6 +179,11 @@ clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *
 /** A decoder's layers and last norm, then the logits of the requested positions. */
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
 
+/** 1 if the model has a layer behind its own that predicts further tokens, and its family knows it. */
+int clef__has_further_layer(const clef_model *model);
+/** That layer, from b->ids and an input hidden to the logits; adds the output next_hidden [N, 1, d]. */
+clef_value *clef__further_layer(clef_builder *b);
+
 /** One vector of hidden states x [B, T, d] without padding: [B, d]. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling);
 /** The embeddings of it: the pooled vector through the model's dense layers, which are open, then what o says

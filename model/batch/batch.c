@@ -46,7 +46,7 @@ static void set_defaults(clef_batch *b)
         o->spec_max_sequences = 4;
     if (!o->draft_tokens)
         o->draft_tokens = DEFAULT_DRAFT;
-    const int is_asked = o->ngram_max || o->draft;
+    const int is_asked = o->ngram_max || o->draft || o->mtp;
     b->most_samples = o->max_sequences + (is_asked ? MOST_DRAFTS * o->spec_max_sequences : 0);
 }
 
@@ -56,8 +56,9 @@ static clef_status check_speculation(const clef_batch_opts *o, clef_error *err)
         return clef__fail(err, CLEF_E_ARG,
                           "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising",
                           o->ngram_min, o->ngram_max, o->spec_max_sequences);
-    if (o->draft && o->ngram_max)
-        return clef__fail(err, CLEF_E_ARG, "speculation: expected the text itself or a draft, not both");
+    if ((o->draft != NULL) + (o->ngram_max > 0) + (o->mtp != 0) > 1)
+        return clef__fail(err, CLEF_E_ARG,
+                          "speculation: expected one of the text itself, a draft and the model's own layer");
     if (o->draft_tokens < 1 || o->draft_tokens > MOST_DRAFTS)
         return clef__fail(err, CLEF_E_ARG, "drafts of %d tokens, expected 1 to %d", o->draft_tokens,
                           MOST_DRAFTS);
@@ -86,7 +87,7 @@ static int32_t n_spares(const clef_batch *b)
 {
     const clef_batch_opts *o = &b->opts;
     const int32_t most = o->max_sequences < o->spec_max_sequences ? o->max_sequences : o->spec_max_sequences;
-    return b->is_recurrent && (o->ngram_max || o->draft) ? most : 0;
+    return b->is_recurrent && (o->ngram_max || o->draft || o->mtp) ? most : 0;
 }
 
 static clef_status make_pages(clef_batch *b, clef_error *err)
@@ -100,14 +101,14 @@ static clef_status make_pages(clef_batch *b, clef_error *err)
                               &b->pages, err);
 }
 
-static int make_input(batch_input *x, size_t n)
+int clef__batch_make_input(batch_input *x, size_t n)
 {
     x->now = calloc(n, sizeof *x->now);
     x->sent = calloc(n, sizeof *x->sent);
     return x->now && x->sent;
 }
 
-static void free_input(batch_input *x)
+void clef__batch_free_input(batch_input *x)
 {
     free(x->now);
     free(x->sent);
@@ -119,10 +120,11 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
     batch_rows *r = &b->rows;
     const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences,
                  vocab = (size_t)b->hp->n_vocab, samples = (size_t)b->most_samples;
-    int made = make_input(&r->ids, rows) && make_input(&r->pos, rows) && make_input(&r->source_end, rows) &&
-               make_input(&r->adapter, rows) && make_input(&r->runs, 3 * n) &&
-               make_input(&r->samples, samples) && make_input(&r->sampling, samples * SAMPLE_OPTIONS) &&
-               make_input(&r->recent, samples * CLEF_RECENT);
+    int made = clef__batch_make_input(&r->ids, rows) && clef__batch_make_input(&r->pos, rows) &&
+               clef__batch_make_input(&r->source_end, rows) && clef__batch_make_input(&r->adapter, rows) &&
+               clef__batch_make_input(&r->runs, 3 * n) && clef__batch_make_input(&r->samples, samples) &&
+               clef__batch_make_input(&r->sampling, samples * SAMPLE_OPTIONS) &&
+               clef__batch_make_input(&r->recent, samples * CLEF_RECENT);
     r->sampled = calloc(samples, sizeof *r->sampled);
     r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
     r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
@@ -156,7 +158,8 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
                                  .sample = 1,
                                  .n_rows = b->opts.step_tokens,
                                  .n_samples = b->most_samples,
-                                 .n_snapshots = b->n_snapshots + n_spares(b)};
+                                 .n_snapshots = b->n_snapshots + n_spares(b),
+                                 .mtp = b->opts.mtp ? CLEF_MTP_TARGET : CLEF_MTP_NONE};
     s = clef__batch_open(b, err);
     if (!s)
         s = make_pages(b, err);
@@ -201,22 +204,24 @@ static void free_sequence(batch_sequence *s)
     free(s->stops);
     free(s->forced);
     free(s->no_ends);
+    free(s->hidden);
     free(s->chain.blocks);
     clef_sampler_destroy(s->sampler);
     clef__guide_finish(&s->guide);
+    clef__thought_finish(&s->thought);
     free(s);
 }
 
 static void free_rows(batch_rows *r)
 {
-    free_input(&r->ids);
-    free_input(&r->pos);
-    free_input(&r->source_end);
-    free_input(&r->adapter);
-    free_input(&r->samples);
-    free_input(&r->sampling);
-    free_input(&r->recent);
-    free_input(&r->runs);
+    clef__batch_free_input(&r->ids);
+    clef__batch_free_input(&r->pos);
+    clef__batch_free_input(&r->source_end);
+    clef__batch_free_input(&r->adapter);
+    clef__batch_free_input(&r->samples);
+    clef__batch_free_input(&r->sampling);
+    clef__batch_free_input(&r->recent);
+    clef__batch_free_input(&r->runs);
     free(r->sampled);
     free(r->pages);
     free(r->sliding_pages);
@@ -228,6 +233,7 @@ void clef_batch_destroy(clef_batch *b)
     if (!b)
         return;
     clef_batch_destroy(b->draft);
+    clef__further_free(b);
     for (int32_t i = 0; i < b->n_all; i++)
         free_sequence(b->all[i]);
     clef__batch_close(b);
@@ -412,12 +418,21 @@ static clef_status begin_guide(const clef_batch *b, const clef_guide *guide, cle
     return s ? s : clef__guide_begin(out, place, err);
 }
 
+static clef_status begin_thought(const clef_batch *b, const clef_thought *limits, clef__thought *out,
+                                 clef_error *err)
+{
+    const clef_tokenizer *tok = clef_model_tokenizer(b->model, err);
+    return tok ? clef__thought_begin(out, limits, tok, err)
+               : clef__fail(err, CLEF_E_ARG, "thought: no tokenizer");
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
     clef_sampler *sampler = NULL;
     clef__guide guide = {.n_words = 0};
     clef__guide_place place = {.begun = 0};
+    clef__thought thought = {.most = 0};
     *sequence = -1;
     clef_status status = check_request(b, r, err);
     if (!status)
@@ -427,11 +442,14 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
     if (!status && r->guide)
         status = begin_guide(b, r->guide, &guide, &place, err);
+    if (!status && r->thought)
+        status = begin_thought(b, r->thought, &thought, err);
     if (!status && sampling.mode == SAMPLE_OFF)
         status = make_sampler(b, r, &sampler, err);
     if (status) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);
+        clef__thought_finish(&thought);
         return status;
     }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
@@ -442,6 +460,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     if (!s) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);
+        clef__thought_finish(&thought);
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
     }
     s->sampling = sampling;
@@ -449,6 +468,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     s->mu = sampler ? clef__sampler_mu(sampler) : 0;
     s->guide = guide;
     s->place = place;
+    s->thought = thought;
     if (has_rules)
         s->rules = (clef__rules_place){.rules = &b->model->rules,
                                        .hp = b->hp,
@@ -549,7 +569,7 @@ static void forget_caches(clef_batch *b)
 static int is_alone(const clef_batch *b)
 {
     int32_t n = 0;
-    const clef_plan *const plans[] = {b->plan, b->encoder.plan, b->draft ? b->draft->plan : NULL};
+    const clef_plan *const plans[] = {b->plan, b->encoder.plan, clef_batch_plan(b, 2)};
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         int32_t stages = 0;
         while (plans[i] && clef_plan_stage(plans[i], stages))
@@ -680,5 +700,9 @@ const char *clef_batch_no_speculation(const clef_batch *b)
 
 const clef_plan *clef_batch_plan(const clef_batch *b, int32_t i)
 {
-    return i == 0 ? b->plan : i == 1 ? b->encoder.plan : i == 2 && b->draft ? b->draft->plan : NULL;
+    return i == 0               ? b->plan
+           : i == 1             ? b->encoder.plan
+           : i == 2 && b->draft ? b->draft->plan
+           : i == 2             ? b->further.plan
+                                : NULL;
 }

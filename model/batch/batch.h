@@ -6,6 +6,7 @@
 #include "model/batch/pages.h"
 #include "model/plan_io.h"
 #include "model/session/guide.h"
+#include "model/session/thought.h"
 #include "model/session/sampler.h"
 #include "runtime/plan/plan_state.h"
 
@@ -46,6 +47,7 @@ typedef struct batch_sequence {
     clef__rules_place rules; /* its rules are NULL: none */
     clef__guide guide;       /* no mask: none */
     clef__guide_place place;
+    clef__thought thought;   /* over: no limit */
     uint32_t stream;
     int32_t logprobs, n_top;
     int32_t n_min;     /* no end token before so many tokens of the text */
@@ -60,6 +62,9 @@ typedef struct batch_sequence {
     int32_t n_pauses, pause; /* steps without draft tokens after a wrong one, and those that are left */
     int32_t n_cached;        /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_preemptions;
+    /* Hidden states of the last n_hidden tokens in the cache, which the further layer has not seen */
+    float *hidden;
+    int32_t n_hidden, cap_hidden, first_row; /* first_row: of the present step */
     struct batch_sequence *mirror; /* in the draft's batch; NULL: none */
     int32_t n_agreed;              /* of a mirror: its first tokens, which its sequence has, too */
 } batch_sequence;
@@ -96,6 +101,19 @@ typedef struct batch_encoder {
     int32_t *outputs;         /* the plan's output for each of them; -1: none */
     int32_t n_states;
 } batch_encoder;
+
+/* The layer that predicts further tokens: a plan of its own, whose pages have the numbers of the batch's. */
+typedef struct batch_further {
+    clef_plan *plan; /* NULL: none */
+    clef__plan_io io;
+    clef__plan_state *states;
+    int32_t n_states, width;   /* of a hidden state */
+    float *hidden, *next;      /* [n_rows of a step, width]: its input, or the steps' output; its output */
+    batch_input ids, pos, runs, samples, adapter, pages, sampling, recent;
+    int32_t *token;            /* [n_samples] */
+    batch_sequence **sampling_for; /* [n_samples] */
+    int32_t n_rows, n_runs, n_samples, visible;
+} batch_further;
 
 /* What steps in which all sequences generate take, and give, with draft tokens and without: running means. */
 typedef struct batch_gain {
@@ -137,6 +155,7 @@ struct clef_batch {
     clef__sampler_room room;    /* for samples of samplers */
     clef_batch_stats stats;
     clef_batch *draft; /* NULL, or the batch of opts.draft, with a mirror of each sequence */
+    batch_further further;
     batch_gain gain;
     uint64_t beside_bytes; /* of device memory that others need */
 };
@@ -154,6 +173,9 @@ clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, cle
 uint64_t clef__batch_device_bytes(const clef_batch *b);
 /** Runs the encoder for a sequence's source, and fills the pages of its slot. */
 clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_error *err);
+/** Makes a plan of the batch's model. */
+clef_status clef__batch_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out,
+                             clef_error *err);
 
 /* ---- schedule.c: who runs in a step -------------------------------------------------------------- */
 
@@ -182,6 +204,21 @@ clef_status clef__draft_open(clef_batch *b, clef_error *err);
 /** Drafts n_asked tokens for each sequence, or fewer where the draft model has no room or lacks its text. */
 clef_status clef__draft_tokens(clef_batch *b, clef_error *err);
 
+/* ---- further.c ----------------------------------------------------------------------------------- */
+
+/** Room for the layer that predicts further tokens, and its plan. */
+clef_status clef__further_open(clef_batch *b, clef_error *err);
+void clef__further_close(clef_batch *b);
+void clef__further_free(clef_batch *b);
+/** Reads the hidden states of all rows of the step that has run. */
+clef_status clef__further_read(clef_batch *b, clef_error *err);
+/** Keeps those of n rows of s from `row` of the step on, for the tokens up to n_past. */
+clef_status clef__further_keep(clef_batch *b, batch_sequence *s, int32_t row, int32_t n, clef_error *err);
+/** Shows the layer what it has not seen, where that has become much. */
+clef_status clef__further_follow(clef_batch *b, clef_error *err);
+/** Drafts n_asked tokens for each sequence, or fewer where there is no room. */
+clef_status clef__further_draft(clef_batch *b, clef_error *err);
+
 /* ---- vocabulary.c -------------------------------------------------------------------------------- */
 
 /** CLEF_E_ARG, naming the first difference, unless both models have the same tokens. */
@@ -195,6 +232,12 @@ int32_t clef__batch_first_row(const batch_sequence *s);
 int clef__batch_generates(const batch_sequence *s);
 /** Whether token id would end the text of s. */
 int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t id);
+/** Writes the pages of s to the tables of the batch. */
+void clef__batch_fill_table(clef_batch *b, const batch_sequence *s);
+/** Positions that a step which sees `visible` is made for. */
+int32_t clef__batch_seen(const clef_batch *b, int32_t visible);
+/** Writes an input of a plan, of n numbers, unless the device has them. input -1: the plan has none. */
+clef_status clef__batch_write(clef_plan *plan, int32_t input, batch_input *x, int32_t n, clef_error *err);
 /** Runs the scheduled rows, and notes what was computed and sampled. */
 clef_status clef__batch_run(clef_batch *b, clef_error *err);
 
@@ -203,6 +246,9 @@ clef_status clef__batch_run(clef_batch *b, clef_error *err);
 /** clef_batch_create() where others need beside_bytes of the device's memory. */
 clef_status clef__batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                                uint64_t beside_bytes, clef_batch **out, clef_error *err);
+/** Makes, and frees, an input with room for n numbers. */
+int clef__batch_make_input(batch_input *x, size_t n);
+void clef__batch_free_input(batch_input *x);
 /** Frees a sequence, and removes it from the list. */
 void clef__batch_remove(clef_batch *b, batch_sequence *s);
 

@@ -67,6 +67,22 @@ static int32_t sliding_pages(const clef_batch *b)
     return n < b->build.n_pages ? (int32_t)n : b->build.n_pages;
 }
 
+/* The layer that predicts further tokens has pages of the same numbers. */
+static clef_status add_further_bytes(clef_batch *b, clef_error *err)
+{
+    clef_build_opts build = b->build;
+    clef_graph *g;
+    uint64_t all, largest;
+    build.mtp = CLEF_MTP_LAYER;
+    const clef_status status = clef_model_build(b->model, &build, &g, err);
+    if (status)
+        return status;
+    page_bytes(g, &all, &largest);
+    b->stats.page_bytes += all;
+    clef_graph_destroy(g);
+    return CLEF_OK;
+}
+
 static clef_status size_pool(clef_batch *b, clef_error *err)
 {
     clef_graph *g;
@@ -74,11 +90,14 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
     const int64_t asked = (b->opts.kv_tokens + KV_BLOCK - 1) / KV_BLOCK,
                   most = (int64_t)b->n_each * b->opts.max_sequences;
     b->build.n_pages = 1;
-    const clef_status status = clef_model_build(b->model, &b->build, &g, err);
+    clef_status status = clef_model_build(b->model, &b->build, &g, err);
     if (status)
         return status;
     page_bytes(g, &b->stats.page_bytes, &largest);
     clef_graph_destroy(g);
+    status = b->opts.mtp ? add_further_bytes(b, err) : CLEF_OK;
+    if (status)
+        return status;
     const int64_t fit = pages_in_memory(b, b->stats.page_bytes, largest), n = asked        ? asked
                                                                               : fit < most ? fit
                                                                                            : most;
@@ -95,7 +114,7 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
 
 /* ---- plans ------------------------------------------------------------------------------------- */
 
-static clef_status make_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out,
+clef_status clef__batch_plan(const clef_batch *b, const clef_build_opts *build, clef_plan **out,
                              clef_error *err)
 {
     const int is_encoder = build->part == CLEF_PART_ENCODER;
@@ -180,7 +199,7 @@ static clef_status make_encoder(clef_batch *b, clef_error *err)
                                   .loras = b->opts.loras,
                                   .part = CLEF_PART_ENCODER};
     const size_t row = (size_t)b->hp->n_heads * (size_t)b->hp->head_dim * sizeof *e->rows;
-    clef_status s = make_plan(b, &opts, &e->plan, err);
+    clef_status s = clef__batch_plan(b, &opts, &e->plan, err);
     if (!s)
         s = list_source_states(b, err);
     if (s)
@@ -201,7 +220,7 @@ clef_status clef__batch_open(clef_batch *b, clef_error *err)
 {
     clef_status s = b->build.n_pages ? CLEF_OK : size_pool(b, err);
     if (!s)
-        s = make_plan(b, &b->build, &b->plan, err);
+        s = clef__batch_plan(b, &b->build, &b->plan, err);
     if (s)
         return s;
     look_up(b);
@@ -219,6 +238,8 @@ clef_status clef__batch_open(clef_batch *b, clef_error *err)
                                    &b->rows.samples, &b->rows.runs, &b->rows.sampling,   &b->rows.recent};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         inputs[i]->n_sent = 0;
+    if (b->opts.mtp)
+        return clef__further_open(b, err);
     return b->hp->n_decoder_layers ? make_encoder(b, err) : CLEF_OK;
 }
 
@@ -226,6 +247,7 @@ void clef__batch_close(clef_batch *b)
 {
     clef_plan_destroy(b->plan);
     clef_plan_destroy(b->encoder.plan);
+    clef__further_close(b);
     b->plan = b->encoder.plan = NULL;
     b->n_states = 0;
 }
@@ -245,18 +267,25 @@ static clef_status copy_page(const clef__plan_state *state, int32_t to, int32_t 
     return s;
 }
 
-clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *c, clef_error *err)
+static clef_status copy_pages(const clef_batch *b, const clef__plan_state *states, int32_t n,
+                              const clef__page_copy *c, clef_error *err)
 {
     clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < b->n_states && c->rows && !s; i++) {
-        const clef_value *v = b->states[i].value;
+    for (int32_t i = 0; i < n && c->rows && !s; i++) {
+        const clef_value *v = states[i].value;
         if (!is_pool(v))
             continue;
         const int slides = clef__layer_slides(b->hp, v->scope.layer);
-        s = copy_page(&b->states[i], slides ? c->sliding_to : c->to, slides ? c->sliding_from : c->from,
-                      c->rows, err);
+        s = copy_page(&states[i], slides ? c->sliding_to : c->to, slides ? c->sliding_from : c->from, c->rows,
+                      err);
     }
     return s;
+}
+
+clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *c, clef_error *err)
+{
+    const clef_status s = copy_pages(b, b->states, b->n_states, c, err);
+    return s ? s : copy_pages(b, b->further.states, b->further.n_states, c, err);
 }
 
 clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, clef_error *err)

@@ -120,7 +120,7 @@ void clef__batch_preempt(clef_batch *b, batch_sequence *s)
     b->slots[s->slot] = NULL;
     b->rows.tables_changed = 1;
     s->slot = NO_SLOT;
-    s->n_past = s->n_behind = s->n_rows = 0;
+    s->n_past = s->n_behind = s->n_rows = s->n_hidden = 0;
     b->stats.n_running--;
     b->stats.n_waiting++;
 }

@@ -110,6 +110,12 @@ static void begin_step(clef_batch *b)
     }
 }
 
+/* Whether a model drafts: another one, or the further layer of this one. */
+static int has_drafter(const clef_batch *b)
+{
+    return b->draft || b->further.plan;
+}
+
 /* ---- drafting --------------------------------------------------------------------------------- */
 
 static int takes_drafts(const batch_sequence *s)
@@ -123,7 +129,7 @@ static int may_draft(const clef_batch *b)
     int any = 0;
     for (int32_t i = 0; i < b->n_all; i++)
         any |= takes_drafts(b->all[i]);
-    return any && (b->draft || b->opts.ngram_max) && !b->no_speculation &&
+    return any && (has_drafter(b) || b->opts.ngram_max) && !b->no_speculation &&
            b->stats.n_running <= b->opts.spec_max_sequences;
 }
 
@@ -140,9 +146,9 @@ static int32_t kept_rows(const clef_batch *b, const batch_sequence *s)
 static int32_t n_wanted(const clef_batch *b, const batch_sequence *s, int32_t room)
 {
     const int32_t left = s->n_most - s->n_tokens - 1, /* the step samples one token in any case */
-        wanted = s->n_wanted ? s->n_wanted
-                 : b->draft  ? b->opts.draft_tokens
-                             : FIRST_WANTED;
+        wanted = s->n_wanted      ? s->n_wanted
+                 : has_drafter(b) ? b->opts.draft_tokens
+                                  : FIRST_WANTED;
     return least(least(wanted, room), least(left, kept_rows(b, s)));
 }
 
@@ -153,21 +159,25 @@ clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err)
     begin_step(b);
     for (int32_t i = 0; i < b->n_all; i++)
         room -= b->all[i]->n_behind;
-    if (!may_draft(b) || (b->gain.is_even && !pays(b)))
-        return CLEF_OK;
+    if (b->further.plan)
+        status = clef__further_follow(b, err);
+    if (status || !may_draft(b) || (b->gain.is_even && !pays(b)))
+        return status;
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];
         const int32_t n = takes_drafts(s) ? n_wanted(b, s, room) : 0;
         if (n <= 0)
             continue;
-        if (b->draft)
+        if (has_drafter(b))
             s->n_asked = n;
         else
             s->n_drafts = draft_from_text(b, s, n);
-        room -= b->draft ? n : s->n_drafts;
+        room -= has_drafter(b) ? n : s->n_drafts;
     }
     if (b->draft)
         status = clef__draft_tokens(b, err);
+    else if (b->further.plan)
+        status = clef__further_draft(b, err);
     for (int32_t i = 0; i < b->n_all; i++)
         b->gain.has_any |= b->all[i]->n_drafts > 0;
     return status;
@@ -175,7 +185,7 @@ clef_status clef__batch_draft_tokens(clef_batch *b, clef_error *err)
 
 void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted)
 {
-    const int32_t most = b->draft ? b->opts.draft_tokens : MOST_DRAFTS;
+    const int32_t most = has_drafter(b) ? b->opts.draft_tokens : MOST_DRAFTS;
     if (!s->n_drafts)
         return;
     b->stats.n_drafted += s->n_drafts;
@@ -186,7 +196,7 @@ void clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted)
     } else if (n_accepted) {
         s->n_wanted = least(n_accepted + 1, most);
     } else {
-        s->n_wanted = b->draft ? 1 : FIRST_WANTED;
+        s->n_wanted = has_drafter(b) ? 1 : FIRST_WANTED;
         s->pause = s->n_pauses = least(s->n_pauses ? 2 * s->n_pauses : 1, LONGEST_PAUSE);
     }
 }

@@ -11,7 +11,7 @@ enum { VISIBLE_STEP = 256 };
 
 /* ---- inputs ------------------------------------------------------------------------------------ */
 
-static void fill_table(clef_batch *b, const batch_sequence *s)
+void clef__batch_fill_table(clef_batch *b, const batch_sequence *s)
 {
     int32_t *full = b->rows.pages + (size_t)s->slot * (size_t)b->n_each,
             *sliding = b->rows.sliding_pages + (size_t)s->slot * (size_t)b->n_each;
@@ -64,6 +64,7 @@ static void add_rows(clef_batch *b, batch_sequence *s)
     batch_rows *r = &b->rows;
     int32_t *run = r->runs.now + 3 * (size_t)r->n_runs++;
     const int32_t first = clef__batch_first_row(s);
+    s->first_row = r->n_rows;
     run[0] = s->slot;
     run[1] = r->n_rows;
     run[2] = s->n_rows;
@@ -89,7 +90,7 @@ static void fill_inputs(clef_batch *b)
     b->rows.n_rows = b->rows.n_runs = b->rows.n_samples = b->rows.visible = 0;
     for (int32_t i = 0; i < b->opts.max_sequences && b->rows.tables_changed; i++)
         if (b->slots[i]) /* with or without rows in this step */
-            fill_table(b, b->slots[i]);
+            clef__batch_fill_table(b, b->slots[i]);
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < b->n_all; i++) {
             batch_sequence *s = b->all[i];
@@ -106,13 +107,12 @@ static clef_status write_table(clef_batch *b, int32_t input, const int32_t *data
     return input < 0 ? CLEF_OK : clef_plan_write(b->plan, input, data, n * sizeof *data, err);
 }
 
-/* Writes an input of n numbers, unless the device has them. */
-static clef_status write_input(clef_batch *b, int32_t input, batch_input *x, int32_t n, clef_error *err)
+clef_status clef__batch_write(clef_plan *plan, int32_t input, batch_input *x, int32_t n, clef_error *err)
 {
     const size_t n_bytes = (size_t)n * sizeof *x->now;
     if (input < 0 || (n == x->n_sent && memcmp(x->now, x->sent, n_bytes) == 0))
         return CLEF_OK;
-    const clef_status s = clef_plan_write(b->plan, input, x->now, n_bytes, err);
+    const clef_status s = clef_plan_write(plan, input, x->now, n_bytes, err);
     memcpy(x->sent, x->now, n_bytes);
     x->n_sent = s ? 0 : n;
     return s;
@@ -129,17 +129,22 @@ static clef_status write_tables(clef_batch *b, clef_error *err)
     return s;
 }
 
+int32_t clef__batch_seen(const clef_batch *b, int32_t visible)
+{
+    const int32_t seen = (visible + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
+    return seen < b->opts.n_context ? seen : b->opts.n_context;
+}
+
 static clef_status bind(clef_batch *b, clef_error *err)
 {
     const batch_rows *r = &b->rows;
-    const int32_t seen = (r->visible + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
     clef_status s = clef_plan_bind(b->plan, b->io.B, r->n_rows, err);
     if (!s && b->io.M)
         s = clef_plan_bind(b->plan, b->io.M, r->n_runs, err);
     if (!s)
         s = clef_plan_bind(b->plan, b->io.N, r->n_samples ? r->n_samples : 1, err);
     if (!s && b->io.S)
-        s = clef_plan_bind(b->plan, b->io.S, seen < b->opts.n_context ? seen : b->opts.n_context, err);
+        s = clef_plan_bind(b->plan, b->io.S, clef__batch_seen(b, r->visible), err);
     return s;
 }
 
@@ -150,22 +155,22 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
     if (!s)
         s = write_tables(b, err);
     if (!s)
-        s = write_input(b, b->io.ids, &r->ids, r->n_rows, err);
+        s = clef__batch_write(b->plan, b->io.ids, &r->ids, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.pos, &r->pos, r->n_rows, err);
+        s = clef__batch_write(b->plan, b->io.pos, &r->pos, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.source_end, &r->source_end, r->n_rows, err);
+        s = clef__batch_write(b->plan, b->io.source_end, &r->source_end, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.adapter, &r->adapter, r->n_rows, err);
+        s = clef__batch_write(b->plan, b->io.adapter, &r->adapter, r->n_rows, err);
     if (!s)
-        s = write_input(b, b->io.runs, &r->runs, 3 * r->n_runs, err);
+        s = clef__batch_write(b->plan, b->io.runs, &r->runs, 3 * r->n_runs, err);
     const int32_t n_samples = r->n_samples ? r->n_samples : 1;
     if (!s)
-        s = write_input(b, b->io.samples, &r->samples, n_samples, err);
+        s = clef__batch_write(b->plan, b->io.samples, &r->samples, n_samples, err);
     if (!s)
-        s = write_input(b, b->io.sampling, &r->sampling, n_samples * SAMPLE_OPTIONS, err);
+        s = clef__batch_write(b->plan, b->io.sampling, &r->sampling, n_samples * SAMPLE_OPTIONS, err);
     if (!s)
-        s = write_input(b, b->io.recent, &r->recent, n_samples * CLEF_RECENT, err);
+        s = clef__batch_write(b->plan, b->io.recent, &r->recent, n_samples * CLEF_RECENT, err);
     return s ? s : clef_plan_run(b->plan, err);
 }
 
@@ -290,17 +295,36 @@ static int32_t sampled_there(const clef_batch *b, int32_t nth)
     return b->rows.sampled[nth] < 0 ? CLEF__PICK_NOT_FINITE : b->rows.sampled[nth];
 }
 
+/* The token that has to come next in s, whatever would be sampled; -1: none. */
+static int32_t forced_token(const batch_sequence *s)
+{
+    const int32_t n_generated = s->n_tokens - s->n_prompt;
+    return n_generated < s->n_forced ? s->forced[n_generated] : clef__thought_next(&s->thought);
+}
+
+/* The constraint and the reasoning go on by a token that comes next. */
+static void pass_token(batch_sequence *s, int32_t id, int is_forced)
+{
+    if (s->n_tokens - s->n_prompt < s->n_forced || id < 0)
+        return;
+    if (is_forced && s->guide.mask)
+        clef__guide_pass(&s->guide, &s->place, id);
+    clef__thought_take(&s->thought, id);
+}
+
 static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
-    const int32_t n_generated = s->n_tokens - s->n_prompt, is_forced = n_generated < s->n_forced;
-    if (!b->rows.has_logits)
-        return put_token(b, s, is_forced ? s->forced[n_generated] : sampled_there(b, nth), 0, is_forced);
+    const int32_t forced = forced_token(s), is_forced = forced >= 0;
+    if (!b->rows.has_logits) {
+        const int32_t there = is_forced ? forced : sampled_there(b, nth);
+        pass_token(s, there, is_forced);
+        return put_token(b, s, there, 0, is_forced);
+    }
     const int is_wrong = s->logprobs && is_forced && !clef__logits_finite(logits, b->hp->n_vocab);
-    const int32_t id = is_wrong    ? CLEF__PICK_NOT_FINITE
-                       : is_forced ? s->forced[n_generated]
-                                   : sample_on_host(b, s, logits);
+    const int32_t id = is_wrong ? CLEF__PICK_NOT_FINITE : is_forced ? forced : sample_on_host(b, s, logits);
     const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
+    pass_token(s, id, is_forced);
     const clef_finish finish = put_token(b, s, id, logprob, is_forced);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
     t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
@@ -371,11 +395,13 @@ static clef_status settle_memory(clef_batch *b, batch_sequence *s, int32_t first
 static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
 {
     const int samples = n_samples(s) > 0;
-    const int32_t first = clef__batch_first_row(s);
+    const int32_t first = clef__batch_first_row(s), before = s->n_past, row = s->first_row + before - first;
     note_past(b, s, s->n_rows - s->n_behind - s->n_drafts);
     if (samples)
         sample_tokens(b, s);
-    const clef_status status = settle_memory(b, s, first, err);
+    clef_status status = settle_memory(b, s, first, err);
+    if (!status && b->further.plan)
+        status = clef__further_keep(b, s, row, s->n_past - before, err);
     s->n_rows = s->n_drafts = 0;
     return status;
 }
@@ -401,6 +427,8 @@ clef_status clef__batch_run(clef_batch *b, clef_error *err)
         status = run_rows(b, err);
     if (!status)
         status = read_results(b, err);
+    if (!status && b->further.plan)
+        status = clef__further_read(b, err);
     if (status)
         return status;
     b->stats.n_steps++;

@@ -44,6 +44,11 @@ typedef struct clef_weight_names {
     [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.q_norm", [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.k_norm"
 #define CLEF_HF_NORMS                                                                                        \
     [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm", [CLEF_W_FFN_NORM] = "layers.%d.post_attention_layernorm"
+/* The layer that predicts further tokens has the number of layers for its number. Qwen's names of its weights
+ * are spellings of these (clef__further_name()). */
+#define CLEF_HF_FURTHER                                                                                      \
+    [CLEF_W_FURTHER_EMBED_NORM] = "layers.%d.enorm", [CLEF_W_FURTHER_HIDDEN_NORM] = "layers.%d.hnorm",       \
+    [CLEF_W_FURTHER_PROJECTION] = "layers.%d.eh_proj", [CLEF_W_FURTHER_NORM] = "layers.%d.shared_head.norm"
 #define CLEF_HF_DECODER CLEF_HF_EMBED_AND_HEAD, CLEF_HF_NORMS, CLEF_HF_ATTENTION
 #define CLEF_HF_EXPERTS                                                                                      \
     [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",                                              \
@@ -81,6 +86,7 @@ typedef struct clef_builder {
     const clef_arch      *arch;
     const clef_weight_names *weights; /* the current table; an encoder-decoder has two */
     int32_t               n_context, all_logits, no_head, for_export;
+    clef_mtp              mtp;
     /* 1: attention reads the cache; 1: a token does not see later tokens */
     int32_t               cached, causal;
     int32_t               layer;   /* the current layer, -1 outside the layers */

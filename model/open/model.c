@@ -294,6 +294,8 @@ static const clef_tensor_info *find_stored(const clef_model *m, const char *name
     const clef_tensor_info *t = find_exactly(m, name);
     if (!t && clef__text_name(m, name, wrapped, sizeof wrapped))
         t = find_exactly(m, wrapped);
+    if (!t && !m->is_gguf && clef__further_name(m, name, wrapped, sizeof wrapped))
+        t = find_exactly(m, wrapped);
     for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);
         if (strncmp(name, prefixes[i], n) == 0)

@@ -103,6 +103,9 @@ clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *e
 void clef__find_text_prefix(clef_model *m);
 /** Writes the stored name of the text model's tensor `name` to `out`. Returns 0 if it is the same. */
 int clef__text_name(const clef_model *m, const char *name, char *out, size_t capacity);
+/** Writes the name that Qwen's folders have for tensor `name` of the layer that predicts further tokens.
+ *  Returns 0 if it is not of that layer. */
+int clef__further_name(const clef_model *m, const char *name, char *out, size_t capacity);
 /** 1 for a tensor that is not of the text model. */
 int clef__is_left_out(const clef_model *m, const char *name);
 

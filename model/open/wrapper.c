@@ -124,6 +124,24 @@ int clef__text_name(const clef_model *m, const char *name, char *out, size_t cap
     return n > 0 && (size_t)n < capacity;
 }
 
+int clef__further_name(const clef_model *m, const char *name, char *out, size_t capacity)
+{
+    static const char *const of_layer[][2] = {{"eh_proj.", "mtp.fc."},
+                                              {"enorm.", "mtp.pre_fc_norm_embedding."},
+                                              {"hnorm.", "mtp.pre_fc_norm_hidden."},
+                                              {"shared_head.norm.", "mtp.norm."},
+                                              {"", "mtp.layers.0."}};
+    char layer[40];
+    size_t i = 0;
+    const int n = snprintf(layer, sizeof layer, "model.layers.%d.", m->hparams.n_layers);
+    if (strncmp(name, layer, (size_t)n) != 0)
+        return 0;
+    while (strncmp(name + n, of_layer[i][0], strlen(of_layer[i][0])) != 0)
+        i++;
+    const int all = snprintf(out, capacity, "%s%s", of_layer[i][1], name + n + strlen(of_layer[i][0]));
+    return all > 0 && (size_t)all < capacity;
+}
+
 int clef__is_left_out(const clef_model *m, const char *name)
 {
     return m->text_prefix && strncmp(name, m->text_prefix, strlen(m->text_prefix)) != 0 &&

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/session/thought.h"
 #include "model/tokenizer/token_trie.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -67,15 +68,6 @@ static clef_status guide_mask(const clef__guide *g, const clef__guide_place *pla
     return CLEF_OK;
 }
 
-/* Bytes of `after` at the end of a text that ends with those n_matched and then `byte`. */
-static size_t match(const char *after, size_t n_matched, char byte)
-{
-    for (size_t n = n_matched + 1; n > 0; n--) /* the longest begin that the text ends with */
-        if (after[n - 1] == byte && !memcmp(after, after + n_matched - (n - 1), n - 1))
-            return n;
-    return 0;
-}
-
 /* Goes on by a token of the mask. CLEF_E_ARG: it completes `after`, and goes on with what the constraint
  * does not allow; another one is to be sampled. */
 static clef_status guide_accept(const clef__guide *g, clef__guide_place *place, int32_t id, clef_error *err)
@@ -92,7 +84,7 @@ static clef_status guide_accept(const clef__guide *g, clef__guide_place *place, 
     const size_t n = is_text ? t->n_text[id] : token->n_text;
     size_t i = 0;
     while (i < n && !next.begun) {
-        next.n_matched = match(g->guide.after, next.n_matched, bytes[i++]);
+        next.n_matched = clef__tag_match(g->guide.after, next.n_matched, bytes[i++]);
         next.begun = !g->guide.after[next.n_matched];
     }
     while (i < n && next.begun && (bytes[i] == ' ' || bytes[i] == '\n'))
@@ -107,6 +99,11 @@ static clef_status guide_accept(const clef__guide *g, clef__guide_place *place, 
     }
     *place = next;
     return CLEF_OK;
+}
+
+void clef__guide_pass(const clef__guide *g, clef__guide_place *place, int32_t id)
+{
+    guide_accept(g, place, id, NULL); /* the constraint may not know it: it is not of its text */
 }
 
 void clef__guide_keep(const clef__guide *g, clef__guide_place *place)

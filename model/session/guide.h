@@ -43,6 +43,8 @@ void clef__guide_keep(const clef__guide *g, clef__guide_place *place);
 /** 1 if the token ends a text. */
 int clef__guide_ends(const clef__guide *g, int32_t id);
 
+/** Goes on by a token that was not sampled. */
+void clef__guide_pass(const clef__guide *g, clef__guide_place *place, int32_t id);
 /** Makes the mask, samples by `pick`, whose mask is g->mask, and goes on by what was sampled. CLEF__PICK_NONE
  *  if no token is allowed, or the constraint grew beyond its limits; CLEF__PICK_NOT_FINITE. */
 int32_t clef__guide_sample(const clef__guide *g, clef__guide_place *place, const clef_sampler *sampler,

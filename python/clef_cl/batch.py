@@ -41,11 +41,12 @@ class Batch:
     prefix_cache   False: every prompt is computed from its first token
     ngram_max      above 0: what followed the last tokens earlier in a text is tried first (speculation)
     draft          a small Model of the same vocabulary that drafts draft_tokens tokens
+    mtp            the model's own layer that predicts further tokens drafts draft_tokens tokens
     """
 
     def __init__(self, model: Model, *, max_sequences: int = 8, context: int = 0, kv_type: str = "f32",
                  repeatable: bool = False, prefix_cache: bool = True, ngram_max: int = 0,
-                 draft: Model | None = None, draft_tokens: int = 0) -> None:
+                 draft: Model | None = None, draft_tokens: int = 0, mtp: bool = False) -> None:
         if kv_type not in _kv_types:
             raise ValueError(f"kv_type: expected one of {', '.join(_kv_types)}, got {kv_type!r}")
         self._model, self._draft = model, draft
@@ -55,7 +56,7 @@ class Batch:
             "n_context": context, "max_sequences": max_sequences, "kv_type": getattr(lib, _kv_types[kv_type]),
             "repeatable": int(repeatable), "no_prefix_cache": int(not prefix_cache), "ngram_max": ngram_max,
             "draft": draft._model if draft is not None else ffi.NULL, "draft_tokens": draft_tokens,
-            "compile": model._compile(), "loras": model._loras})
+            "mtp": int(mtp), "compile": model._compile(), "loras": model._loras})
         out = ffi.new("clef_batch **")
         with draft._working() if draft is not None else nullcontext(), model._working():
             call(lib.clef_batch_create, model.device._pointer, model._model, options, out)

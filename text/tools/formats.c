@@ -80,6 +80,17 @@ int32_t clef_tool_format_has_tag(clef_tool_format format, const char *text, size
            one_has(t->frame, text, n_bytes) || one_has(t->inner, text, n_bytes);
 }
 
+clef_thought clef_tool_format_thought(clef_tool_format format)
+{
+    const clef__tags *t = &tags[(unsigned)format < CLEF_N_TOOL_FORMATS ? format : CLEF_TOOLS_NONE];
+    if (format == CLEF_TOOLS_HARMONY)
+        return (clef_thought){.open = "<|channel|>analysis<|message|>",
+                              .close = "<|end|>",
+                              .ending = "<|end|><|start|>assistant<|channel|>final<|message|>",
+                              .anywhere = 1};
+    return (clef_thought){.open = t->think, .close = t->think_end, .anywhere = t->thinks_anywhere};
+}
+
 /* ---- names ------------------------------------------------------------------------------------ */
 
 static const struct {

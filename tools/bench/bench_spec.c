@@ -114,16 +114,17 @@ static int choose_lengths(work *w)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Generates text i once; *rate is in tokens a second after the first. A draft is measured by the model's own
- * text, draft tokens from the text by a known one, which does not depend on what the model can. */
+/* Generates text i once; *rate is in tokens a second after the first. What drafts is measured by the model's
+ * own text, draft tokens from the text by a known one, which does not depend on what the model can. */
 static clef_status generate(work *w, int32_t i, int32_t is_plain, double *rate, clef_error *err)
 {
+    const int drafts = w->draft || w->b->o->spec_opts.mtp;
     const clef_request r = {.ids = w->ids[i].prompt,
                             .n = w->ids[i].n_prompt,
                             .n_max = w->ids[i].n_more,
                             .ignore_eos = 1,
-                            .forced = w->draft ? NULL : w->ids[i].more,
-                            .n_forced = w->draft ? 0 : w->ids[i].n_more,
+                            .forced = drafts ? NULL : w->ids[i].more,
+                            .n_forced = drafts ? 0 : w->ids[i].n_more,
                             .no_speculation = is_plain};
     double first = 0, last = 0;
     int32_t n_rows = 1, n = 0, n_first = 0;

@@ -26,7 +26,7 @@ static const cli_option bench_option_table[] = {
     {.names = "batch", .type = CLI_TEXT, .value = "1,2,4", AT(batch),
      .help = "measure so many sequences that generate at once, with prompts of --prompt tokens [64], and the "
              "gap in a text while a long prompt comes in"},
-    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|draft", AT(speculation.spec),
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|draft|mtp", AT(speculation.spec),
      .help = "measure speculation, as with clef run --spec or --draft, for a text that repeats with small "
              "edits and for plain prose"},
     SPECULATION_OPTIONS(bench_options, speculation),

@@ -68,8 +68,9 @@ static const cli_option run_option_table[] = {
      .help = "a text does not depend on the prompts beside it, not even in the last bits; it may cost speed"},
     {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
      .help = "compute every prompt from its first token"},
-    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
-     .help = "draft tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 3]. "
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|mtp", AT(speculation.spec),
+     .help = "draft tokens from the text itself: what followed its last MAX to MIN tokens before [4 to 3]; "
+             "mtp: by the layer of the model that predicts further tokens. "
              "Those that would have been sampled are kept, several in one step; the texts stay the same"},
     SPECULATION_OPTIONS(run_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},

@@ -25,6 +25,7 @@ static const serve_options serve_defaults = {
     .max_n = 8,
     .max_choices = 512,
     .body_memory = 256,
+    .thinking_budget = -1,
     .pin = CLEF_PIN_AUTO,
 };
 
@@ -122,6 +123,9 @@ static const cli_option serve_option_table[] = {
      .help = "choices of a request for all its prompts: prompts times n [512]"},
     {.names = "strict-limits", .type = CLI_SWITCH, AT(strict_limits),
      .help = "refuse max_tokens beyond the context with 400, rather than cut it to what fits"},
+    {.names = "thinking-budget,reasoning-budget", .type = CLI_INT, .value = "N",
+     AT(thinking_budget), .lo = -1, .hi = INT32_MAX,
+     .help = "most tokens of a chat's reasoning, for requests that say nothing of it; 0: none [no limit]"},
     {.names = "drain-timeout", .type = CLI_FLOAT, .value = "S", AT(drain_timeout), .lo = 0, .hi = 1e6,
      .help = "seconds that running requests may go on after SIGTERM [10]"},
     {.names = "", .type = CLI_HEADING, .help = "Caches and speculation"},
@@ -132,8 +136,9 @@ static const cli_option serve_option_table[] = {
     {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
      .help = "a text does not depend on the requests beside it, not even in the last bits; it may cost "
              "speed"},
-    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]", AT(speculation.spec),
-     .help = "draft tokens from the text itself; the texts stay the same"},
+    {.names = "spec", .type = CLI_TEXT, .value = "ngram[:MIN,MAX]|mtp", AT(speculation.spec),
+     .help = "draft tokens from the text itself, or by the layer of the model that predicts further tokens; "
+             "the texts stay the same"},
     SPECULATION_OPTIONS(serve_options, speculation),
     {.names = "", .type = CLI_HEADING, .help = "Log"},
     {.names = "log", .type = CLI_CHOICE, .value = "FORM", AT(log), .choices = log_names,

@@ -402,7 +402,7 @@ static void print_statistics(const work *w)
             " steps, %.1f rows each; preempted %" PRId64 " times\n",
             s.n_generated, tokens_per_second(s.n_generated, seconds), s.n_steps,
             s.n_steps ? (double)s.n_rows / (double)s.n_steps : 0, s.n_preemptions);
-    if ((w->draft || w->o->batch.ngram_max) && !clef_batch_no_speculation(w->batch))
+    if ((w->draft || w->o->batch.ngram_max || w->o->batch.mtp) && !clef_batch_no_speculation(w->batch))
         print_speculation(&s);
     fprintf(stderr, "clef: KV cache and states %s, %" PRId64 " positions; seed %" PRIu64 "%s\n",
             cli_bytes_text(plan.state_bytes, state), s.kv_tokens, w->sampling.opts.seed,

@@ -232,6 +232,66 @@ static int add_variable(serve_error *e, variables *v, const char *name, const js
     return 1;
 }
 
+/* 1 if a template has a variable of this name: a word of its own, neither text nor a member. */
+static int has_variable(const char *source, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = source; (at = strstr(at, name)); at += n) {
+        const char before = at > source ? at[-1] : ' ', after = at[n];
+        if (!isalnum((unsigned char)before) && !strchr("_.'\"<", before) && !isalnum((unsigned char)after) &&
+            !(after && strchr("_'\">", after)))
+            return 1;
+    }
+    return 0;
+}
+
+/* The level of a template for one that it does not name. */
+static const char *effort_for(const char *source, const char *effort)
+{
+    static const char *const near[][2] = {
+        {"none", "low"}, {"minimal", "low"}, {"xhigh", "high"}, {"max", "high"}};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        if (!strcmp(effort, near[i][0]) && !strstr(source, effort))
+            return near[i][1];
+    return effort;
+}
+
+/* Adds a variable that the request does not name itself; drops the value. */
+static int add_unless_given(serve_error *e, const serve_params *p, variables *v, const char *name,
+                            json_t *value)
+{
+    const int ok = json_object_get(p->kwargs, name) || add_variable(e, v, name, value);
+    json_decref(value);
+    return ok;
+}
+
+/* 1 or 0 where a request says whether the model is to reason; -1: it does not. */
+static int is_to_think(const serve_params *p)
+{
+    if (p->enable_thinking >= 0 || !p->reasoning_effort)
+        return p->enable_thinking < 0 && p->thinking_budget == 0 ? 0 : p->enable_thinking;
+    return p->thinking_budget != 0 && strcmp(p->reasoning_effort, "none") != 0;
+}
+
+/* What says whether the model is to reason, and how much, by the names that templates have for it. */
+static int add_reasoning(serve_request *r, const serve_params *p, variables *v)
+{
+    size_t n = 0;
+    const char *source = r->m->template ? clef_template_source(r->m->template, &n) : "",
+               *effort = p->reasoning_effort;
+    serve_error *e = &r->error;
+    const int thinks = is_to_think(p);
+    if (thinks >= 0 && !add_unless_given(e, p, v, "enable_thinking", json_boolean(thinks)))
+        return 0;
+    if (thinks >= 0 && has_variable(source, "thinking") &&
+        !add_unless_given(e, p, v, "thinking", json_boolean(thinks)))
+        return 0;
+    if (p->thinking_budget >= 0 && has_variable(source, "thinking_budget") &&
+        !add_unless_given(e, p, v, "thinking_budget", json_integer(p->thinking_budget)))
+        return 0;
+    return !effort || add_unless_given(e, p, v, "reasoning_effort", json_string(effort_for(source, effort)));
+}
+
 static int set_variables(serve_request *r, const serve_params *p, variables *v)
 {
     serve_error *e = &r->error;
@@ -254,16 +314,7 @@ static int set_variables(serve_request *r, const serve_params *p, variables *v)
         if (!add_variable(e, v, name, value))
             return 0;
     }
-    if (p->enable_thinking >= 0 && !json_object_get(p->kwargs, "enable_thinking") &&
-        !add_variable(e, v, "enable_thinking", json_boolean(p->enable_thinking)))
-        return 0;
-    if (p->reasoning_effort) {
-        json_t *effort = json_string(p->reasoning_effort);
-        const int ok = add_variable(e, v, "reasoning_effort", effort);
-        json_decref(effort);
-        return ok;
-    }
-    return 1;
+    return add_reasoning(r, p, v);
 }
 
 /* ---- rendering ------------------------------------------------------------------------------- */
@@ -376,12 +427,34 @@ static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
                : serve_fail(&t->r->error, SERVE_E_TEMPLATE, "messages", "the template makes an empty prompt");
 }
 
-static int ends_with_think(const clef_rendered *text)
+/* 1 if the prompt ends with a tag. */
+static int ends_with(const clef_rendered *text, const char *tag)
 {
+    const size_t n = strlen(tag);
     size_t end = text->n_bytes;
     while (end > 0 && isspace((unsigned char)text->text[end - 1]))
         end--;
-    return end >= 7 && !memcmp(text->text + end - 7, "<think>", 7);
+    return end >= n && !memcmp(text->text + end - n, tag, n);
+}
+
+/* 1 if the request says that there is to be no reasoning, and the template knows how. */
+static int is_switched_off(const serve_task *t)
+{
+    size_t n = 0;
+    const char *source = t->r->m->template ? clef_template_source(t->r->m->template, &n) : "";
+    return !is_to_think(&t->p) &&
+           (has_variable(source, "enable_thinking") || has_variable(source, "thinking"));
+}
+
+static void set_thought(serve_task *t, const clef_rendered *text)
+{
+    const serve_model *m = t->r->m;
+    t->thought = clef_tool_format_thought(m->format);
+    t->thought.begun = ends_with(text, t->thought.open);
+    t->thought.most = t->p.thinking_budget;
+    t->prompts[0].starts_thinking = t->thought.begun;
+    const int is_over = ends_with(text, t->thought.close) || is_switched_off(t);
+    t->may_think = t->thought.begun || (m->has_think_tag && !t->p.continue_final && !is_over);
 }
 
 static int is_among(const json_t *allowed, const json_t *tool)
@@ -442,8 +515,7 @@ int serve_task_prompt_chat(serve_task *t)
     int ok = render_messages(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]) &&
              (!t->has_tools || keep_allowed_tools(t));
     if (ok) {
-        t->prompts[0].starts_thinking = ends_with_think(&text);
-        t->may_think = t->prompts[0].starts_thinking || (r->m->has_think_tag && !t->p.continue_final);
+        set_thought(t, &text);
         ok = serve_buffer_add(&t->prompts[0].text, text.text, text.n_bytes) ||
              serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     }

@@ -472,6 +472,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
                         .do_sample = 1,
                         .skip_special = 1,
                         .enable_thinking = -1,
+                        .thinking_budget = r->s->o.thinking_budget,
                         .sampling = r->m->sampling};
     if (!read_body(r, p) || !check_together(r, p))
         return 0;

@@ -35,6 +35,7 @@ typedef struct serve_params {
     int32_t ignore_eos, echo, stream, logprobs, parallel, continue_final, generation_prompt;
     int32_t return_ids, return_progress, timings, add_special, parse_special, with_pieces, include_usage;
     int32_t do_sample, skip_special, enable_thinking; /* enable_thinking: -1 if absent */
+    int32_t thinking_budget;                          /* -1: no limit */
     uint64_t seed;
     int32_t has_seed;
     clef_sampler_opts sampling; /* without lists */

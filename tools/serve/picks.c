@@ -575,6 +575,16 @@ static int check_beside_constraint(serve_task *t)
     return 1;
 }
 
+/* After which text a constraint begins. gpt-oss's reasoning and answer are messages of their own; calls,
+ * which are messages too, hold from the start. */
+static const char *after_of(const serve_task *t, int is_answer, int is_auto)
+{
+    const int is_harmony = t->r->m->format == CLEF_TOOLS_HARMONY;
+    if (!t->may_think || is_auto || (is_harmony && !is_answer))
+        return NULL;
+    return is_harmony ? "<|channel|>final<|message|>" : t->thought.close;
+}
+
 static int set_constraint(serve_task *t)
 {
     serve_params *p = &t->p;
@@ -593,7 +603,7 @@ static int set_constraint(serve_task *t)
     if (!check_beside_constraint(t))
         return 0;
     t->has_guide = 1;
-    t->guide = (clef_guide){t->constraint, t->r->m->trie, t->may_think && !is_auto ? "</think>" : NULL};
+    t->guide = (clef_guide){t->constraint, t->r->m->trie, after_of(t, n, is_auto)};
     return 1;
 }
 

@@ -26,7 +26,7 @@ typedef struct serve_options {
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
     float idle_unload;
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
-    int32_t ollama;
+    int32_t ollama, thinking_budget; /* -1: no limit */
     int32_t n_threads, pin, kv_type, rerank;
     cli_speculation speculation;
     clef_compile_opts compile;

@@ -131,6 +131,7 @@ static int make_run(serve_task *t, int32_t i)
         .lora = t->lora,
         .salt = t->salt,
         .guide = t->has_guide ? &t->guide : NULL,
+        .thought = t->is_chat && t->p.thinking_budget >= 0 ? &t->thought : NULL,
     };
     run->capacity = n_max ? n_max : m->n_context - n_fed;
     run->tokens = malloc(((size_t)run->capacity + 1) * sizeof *run->tokens);

@@ -90,6 +90,7 @@ typedef struct serve_task {
     char id[48], model[160];
     clef_constraint *constraint;
     clef_guide guide;
+    clef_thought thought; /* the tags of its reasoning, and its limit */
     clef_logit_bias *biases;
     cli_sampler breakers;
     char **stops;

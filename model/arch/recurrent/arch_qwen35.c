@@ -23,7 +23,7 @@ static const clef_gguf_name gguf_names[] = {SHARED_GGUF_NAMES};
 static const clef_gguf_name own_gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
 
 #define SHARED_WEIGHTS                                                                                       \
-    CLEF_HF_DECODER, CLEF_HF_QK_NORMS, CLEF_HF_GATED_MLP,                                                    \
+    CLEF_HF_DECODER, CLEF_HF_QK_NORMS, CLEF_HF_GATED_MLP, CLEF_HF_FURTHER,                                   \
         [CLEF_W_LINEAR_CONV] = "layers.%d.linear_attn.conv1d",                                               \
         [CLEF_W_LINEAR_RATES] = "layers.%d.linear_attn.rates",                                               \
         [CLEF_W_LINEAR_BIAS] = "layers.%d.linear_attn.dt_bias",                                              \

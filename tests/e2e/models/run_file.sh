@@ -109,6 +109,8 @@ refused "a prompt that is not UTF-8" 1 "line 2 UTF-8" "$CLEF" run "$demo" --file
 refused "an empty file" 1 "no line" "$CLEF" run "$demo" --file "$tmp/empty.txt" --max-seqs 2
 refused "no file" 1 "nothing.jsonl" "$CLEF" run "$demo" --file "$tmp/nothing.jsonl"
 refused "one prompt" 2 "--max-seqs --file" "$CLEF" run "$demo" -p a --max-seqs 2
+refused "no layer that predicts further tokens" 1 "demo further tokens" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec mtp
+refused "two kinds of drafts" 2 "--spec mtp --draft" "$CLEF" run "$demo" --file "$tmp/two.jsonl" --spec mtp --draft "$demo"
 refused "--kv-tokens alone" 2 "--kv-tokens --max-seqs" "$CLEF" run "$demo" -p a --kv-tokens 64
 refused "--repeatable alone" 2 "--repeatable --max-seqs" "$CLEF" run "$demo" -p a --repeatable
 for flag in --echo --print-ids "--beams 2" "--prompt-cache $tmp/c" --profile "-b 7"; do

@@ -229,6 +229,62 @@ def infill(s):
         same(f"infill: refused: {name}", 400, r.status)
 
 
+THINKS = """{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% endfor %}effort {{ reasoning_effort | default('is not said') }}
+assistant: <think>
+{% if enable_thinking is defined and not enable_thinking %}
+</think>
+
+{% endif %}"""
+
+
+def think_text(s, **fields):
+    message = chat(s, max_tokens=30, **fields).json["choices"][0]["message"]
+    return message.get("reasoning_content") or "", message["content"]
+
+
+def thinking(s):
+    """A budget of thinking tokens: the thought is as it was up to there, the tag ends it, and the text goes on."""
+    free = chat(s, max_tokens=30, return_token_ids=True).json["choices"][0]
+    same("a thought without an end", [None, 30], [free["message"]["content"] or None, len(free["token_ids"])])
+    five = s.post("/detokenize", {"tokens": free["token_ids"][:5]}).json["content"]
+    got = think_text(s, thinking_budget=5)
+    same("a budget of 5 tokens", five.strip(), got[0].strip())
+    check("and then a text", got[1], got)
+    for fields in ({"thinking_token_budget": 5}, {"reasoning_budget": 5}, {"reasoning": {"max_tokens": 5}}, {"thinking": {"type": "enabled", "budget_tokens": 5}},
+                   {"thinking_budget_tokens": 5}, {"reasoning_budget_tokens": 5.0}):
+        same(f"{fields}", got, think_text(s, **fields))
+    stream = events(chat(s, max_tokens=30, thinking_budget=5, stream=True).text)
+    deltas = [e["choices"][0]["delta"] for e in stream if e["choices"]]
+    same("a stream", list(got), ["".join(d.get(k) or "" for d in deltas) for k in ("reasoning_content", "content")])
+    r = messages(s, max_tokens=30, thinking={"type": "enabled", "budget_tokens": 5}).json["content"]
+    same("messages: a budget", list(got), [r[0]["thinking"], r[1]["text"]])
+    r = responses(s, max_output_tokens=30, reasoning={"max_tokens": 5}).json["output"]
+    same("responses: a budget", list(got), [r[0]["content"][0]["text"], r[1]["content"][0]["text"]])
+    made = think_text(s, thinking_budget=3, response_format={"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}})
+    check("a constraint begins after the tag", made[1] in ('"yes"', '"no"') and len(made[0]) > 2, made)
+    same("no budget beyond the default", free["message"]["reasoning_content"], think_text(s, thinking_budget=-1)[0])
+    rendered = {str(f): s.post("/apply-template", {"messages": HI, **f}).json["prompt"] for f in ({}, {"enable_thinking": False})}
+    check("the template is asked for no thought", rendered["{}"].endswith("<think>\n") and "</think>" in rendered["{'enable_thinking': False}"], rendered)
+    off = think_text(s, enable_thinking=False)
+    for fields in ({"thinking_budget": 0}, {"reasoning_effort": "none"}, {"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}, {"thinking": {"type": "disabled"}}):
+        got = think_text(s, **fields)
+        check(f"no thought: {fields}", not got[0] and got[1] and ("effort" in str(fields) or got == off), (got, off))
+    made = think_text(s, enable_thinking=False, response_format={"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}})
+    check("a constraint without a thought holds from the start", made[1] in ('"yes"', '"no"') and not made[0], made)
+    for fields in ({"thinking_budget": -2}, {"thinking_budget": True}, {"thinking_budget": 1.5}, {"reasoning": 5}, {"reasoning": {"max_tokens": "5"}}, {"reasoning": {"effort": 1}},
+                   {"reasoning": {"exclude": True}}, {"thinking": True}, {"thinking": {"type": "enabled", "budget_tokens": -1}}, {"thinking_budget": 1, "reasoning_budget": 2}):
+        same(f"refused: {fields}", 400, chat(s, **fields).status)
+
+
+with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as template:
+    template.write(THINKS)
+    template.flush()
+    with Server("--chat-template", template.name) as server:
+        thinking(server)
+    with Server("--chat-template", template.name, "--thinking-budget", "5", "--spec", "ngram") as server:
+        same("--thinking-budget", True, bool(think_text(server)[1]))
+        same("a request may lift it", "", think_text(server, thinking_budget=-1)[1] or "")
 with Server(model=code_model()) as server:
     infill(server)
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:

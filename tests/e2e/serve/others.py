@@ -46,8 +46,8 @@ def refusals(s):
             "options": {"temperature": 0}, "extra_body": {"guided_json": {}}, "parameters": {"stop": ["a"]}, "generationConfig": {}, "n_probs": 3, "suppress_tokens": [1],
             "no_repeat_ngram_size": 3, "num_beams": 4, "truncate_prompt_tokens": 5, "min_length": 3, "max_length": 9, "top_a": 0.5, "dynatemp_range": 1,
             "logits_processors": ["x"], "length_penalty": 2, "banned_strings": ["a"], "system": "be brief", "grammar_lazy": True, "forced_eos_token_id": 3,
-            "thinking": {"type": "enabled"}, "echo": True, "safe_prompt": True, "exclude_top_choices": True, "maxTokens": 3,
-            "response_mime_type": "application/json", "text": {"format": {"type": "json_object"}}, "lora_path": "x", "adapter_id": "x", "thinking_budget": 9, "repetition_context_size": 5, "best_of": 2}.items():
+            "echo": True, "safe_prompt": True, "exclude_top_choices": True, "maxTokens": 3,
+            "response_mime_type": "application/json", "text": {"format": {"type": "json_object"}}, "lora_path": "x", "adapter_id": "x", "repetition_context_size": 5, "best_of": 2}.items():
         r = chat(s, **{name: value})
         same(f"{name} is refused by its name", (400, name), (r.status, (r.json.get("error") or {}).get("param")))
     same("a chat's body for its template", 200, s.post("/apply-template", dict(CHAT, guided_json=WORD, stop=["a"])).status)

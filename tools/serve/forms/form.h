@@ -19,6 +19,10 @@ int serve_responses_read(serve_task *t);
 /** The fields of a request that its response repeats; NULL: no memory. */
 json_t *serve_responses_echo(const serve_task *t);
 
+/** `thinking` and `reasoning` of a request. */
+int serve_read_thinking(serve_task *t);
+int serve_read_reasoning(serve_task *t);
+int serve_chat_read(serve_task *t);
 /** Fails with what a field should have been and what it is. */
 int serve_wrong(serve_request *r, const char *path, const json_t *value, const char *wanted);
 /** Sets a field of the body to a new value, which may be NULL when there is no memory, and returns it. */

@@ -294,20 +294,6 @@ static int read_tool_choice(serve_task *t)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* {"type": enabled, adaptive or disabled}. A budget is a target, which nothing holds the model to. */
-static int read_thinking(serve_task *t)
-{
-    const char *type = json_string_value(json_object_get(t->p.thinking, "type"));
-    if (!type)
-        return serve_wrong(t->r, "thinking", t->p.thinking,
-                           "{\"type\": \"enabled\", \"adaptive\" or \"disabled\"}");
-    t->p.enable_thinking = strcmp(type, "disabled") != 0;
-    if (t->p.enable_thinking && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0)
-        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "thinking.type",
-                          "thinking.type: expected enabled, adaptive or disabled, got '%.40s'", type);
-    return 1;
-}
-
 /* {"effort", "format": {"type": "json_schema", "schema"}}. */
 static int read_output(serve_task *t)
 {
@@ -334,5 +320,5 @@ int serve_messages_read(serve_task *t)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "max_tokens", "max_tokens: it is required");
     p->enable_thinking = 0; /* where nothing asks for it */
     return read_messages(t) && (!p->tools || read_tools(t)) && (!p->tool_choice || read_tool_choice(t)) &&
-           (!p->thinking || read_thinking(t)) && (!p->output || read_output(t));
+           (!p->thinking || serve_read_thinking(t)) && (!p->output || read_output(t));
 }

@@ -289,5 +289,9 @@ void serve_put_openai_error(serve_task *t)
     free(text);
 }
 
-const serve_writer serve_writer_openai = {
-    .id = "chatcmpl-", .whole = whole, .news = news, .end = end, .error = serve_put_openai_error};
+const serve_writer serve_writer_openai = {.read = serve_chat_read,
+                                          .id = "chatcmpl-",
+                                          .whole = whole,
+                                          .news = news,
+                                          .end = end,
+                                          .error = serve_put_openai_error};

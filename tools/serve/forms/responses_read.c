@@ -275,18 +275,6 @@ static int read_text(serve_task *t)
     return 1;
 }
 
-static int read_reasoning(serve_task *t)
-{
-    const json_t *effort = json_object_get(t->p.reasoning, "effort");
-    if (!json_is_object(t->p.reasoning))
-        return serve_wrong(t->r, "reasoning", t->p.reasoning, "an object");
-    if (effort && !json_is_null(effort) && !serve_is_plain(effort))
-        return serve_wrong(t->r, "reasoning.effort", effort, "a string");
-    if (json_is_string(effort))
-        t->p.reasoning_effort = json_string_value(effort);
-    return 1;
-}
-
 /* What the reply may have besides: log-probabilities. Reasoning is never encrypted here. */
 static int read_include(serve_task *t)
 {
@@ -312,5 +300,5 @@ int serve_responses_read(serve_task *t)
     t->echo = serve_responses_echo(t); /* as the client wrote it */
     return t->echo && read_messages(t) && (!p->tools || read_tools(t)) &&
            (!p->tool_choice || read_tool_choice(t)) && (!p->text || read_text(t)) &&
-           (!p->reasoning || read_reasoning(t));
+           (!p->reasoning || serve_read_reasoning(t));
 }

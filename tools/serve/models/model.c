@@ -105,9 +105,11 @@ static int open_templates(serve_model *m, const serve_options *o)
         return rc;
     const char *source = clef_template_source(m->template_with_tools, &n);
     m->format = clef_tool_format_of_template(source, n);
-    m->has_think_tag = strstr(clef_template_source(m->template, &n), "</think>") != NULL;
     if (o->tool_format && clef_tool_format_find(o->tool_format, &m->format, &err) != CLEF_OK)
         return cli_report(&err);
+    m->has_think_tag =
+        m->format == CLEF_TOOLS_HARMONY ||
+        strstr(clef_template_source(m->template, &n), clef_tool_format_thought(m->format).close) != NULL;
     return CLI_GO_ON;
 }
 
