@@ -405,6 +405,16 @@ static int render_messages(serve_request *r, const serve_params *p, const char *
     return ok;
 }
 
+/* The same, by the template's own form of tools, or else the general one. */
+static int render_with_tools(serve_request *r, serve_params *p, const char *tools, size_t n_tools,
+                             clef_rendered *out)
+{
+    *out = (clef_rendered){0};
+    if (!r->m->is_generic || !r->m->template)
+        return render_messages(r, p, tools, n_tools, out);
+    return serve_generic_tools(r, p, tools, n_tools) && render_messages(r, p, NULL, 0, out);
+}
+
 /* Text from messages gives no special token, unless --special-in-content says so. */
 static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
 {
@@ -512,7 +522,7 @@ int serve_task_prompt_chat(serve_task *t)
         t->n_tools = strlen(t->tools);
         t->has_tools = 1;
     }
-    int ok = render_messages(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]) &&
+    int ok = render_with_tools(r, &t->p, t->tools, t->n_tools, &text) && encode(t, &text, &t->prompts[0]) &&
              (!t->has_tools || keep_allowed_tools(t));
     if (ok) {
         set_thought(t, &text);
@@ -536,7 +546,7 @@ static void read_and_render(void *user)
         (!p.tools || check_tools(r, &p))) {
         if (json_array_size(p.tools))
             tools = json_dumps(p.tools, JSON_COMPACT);
-        if (render_messages(r, &p, tools, tools ? strlen(tools) : 0, &text))
+        if (render_with_tools(r, &p, tools, tools ? strlen(tools) : 0, &text))
             serve_reply_json(r, json_pack("{s:s%}", "prompt", text.text, text.n_bytes));
     }
     clef_rendered_finish(&text);

@@ -64,6 +64,10 @@ int serve_is_plain(const json_t *text);
 /** 1 if a value has a NUL in a string. */
 int serve_has_nul(const json_t *value);
 
+/** Makes the messages say what functions there are, and how to call one; tools NULL: only what was called
+ *  before becomes text. 0 and an error: no memory. */
+int serve_generic_tools(serve_request *r, serve_params *p, const char *tools, size_t n);
+
 /** A path for errors: "messages[2].content". */
 const char *serve_path(char out[128], const char *format, ...) CLI_PRINTF(2, 3);
 /** "a string", "null", .. */

@@ -55,6 +55,7 @@ typedef struct serve_model {
     clef_sampler_opts sampling; /* of requests that say nothing else */
     int32_t n_context, n_source, is_encoder, is_seq2seq, has_think_tag;
     int32_t start[2], n_start; /* what an encoder-decoder's text begins with */
+    int32_t is_generic;        /* its template writes no calls: messages say how (forms/generic.c) */
     int32_t is_ranker;         /* its files are for rankings: it generates no text */
     int32_t can_cut;           /* embeddings may be cut to fewer dimensions */
     int64_t created;           /* seconds since 1970 */

@@ -336,6 +336,7 @@ void serve_task_free(serve_task *t)
     json_decref(t->parts);
     json_decref(t->echo);
     json_decref(t->history);
+    json_decref(t->customs);
     cli_sampler_finish(&t->breakers);
     serve_buffer_free(&t->out);
     serve_params_finish(&t->p);

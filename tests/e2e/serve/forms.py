@@ -1,10 +1,11 @@
 """Anthropic's messages and OpenAI's responses beside chat completions: the same prompts and texts, whole and as events."""
 import json
 import os
+import re
 import shutil
 import tempfile
 
-from serving import Server, check, events, finish, same
+from serving import Server, check, events, finish, same, tiny_model
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 TOOLS = {"chat": [{"type": "function", "function": {"name": n, "description": "d", "parameters": SCHEMA}} for n in ("get", "put")],
@@ -277,6 +278,63 @@ def thinking(s):
         same(f"refused: {fields}", 400, chat(s, **fields).status)
 
 
+PLAIN = """{% for m in messages %}{% if loop.index0 > 1 and m.role == messages[loop.index0 - 1].role %}{{ raise_exception('two of ' + m.role) }}{% endif %}
+{{ m.role }}: {{ m.content }}
+{% endfor %}assistant: """
+
+
+def generic_tools(s):
+    """A template that knows nothing of tools: the messages say what there is, and calls and results before are texts."""
+    few = SCHEMA | {"properties": {"a": {"enum": [1, 2]}}}
+    tools = [{"type": "function", "function": {"name": n, "parameters": few}} for n in ("get", "put")]
+    fields = {"tools": tools, "max_tokens": 220, "parallel_tool_calls": False}
+    r = chat(s, tool_choice={"type": "function", "function": {"name": "put"}}, **fields).json["choices"][0]
+    same("generic: a call", ["tool_calls", "put", ["a"]],
+         [r["finish_reason"], r["message"]["tool_calls"][0]["function"]["name"], list(json.loads(r["message"]["tool_calls"][0]["function"]["arguments"]))])
+    call = {"id": "c1", "type": "function", "function": {"name": "get", "arguments": '{"a": 1}'}}
+    said = [{"role": "system", "content": "Be brief."}, *HI, {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "3"}]}, {"role": "user", "content": "And?"}]
+    text = s.post("/apply-template", {"messages": said, "tools": tools}).json["prompt"]
+    check("the prompt has the functions", '"name":"put"' in text and text.count('{"tool_calls": [') == 1 and "Be brief." in text, text)
+    check("a call is as the model writes it", 'assistant: I look.\n{"tool_calls":[{"name":"get","arguments":{"a":1}}]}' in text, text)
+    check("a result is a user's", "user: Result of get:\n3\n\nAnd?" in text, text)
+    same("they are a chat", 200, chat(s, *said, **fields).status)
+    text = s.post("/apply-template", {"messages": HI}).json["prompt"]
+    check("without tools nothing is added", text.strip() == "user: Hello\nassistant:", text)
+    same("messages: a call", ["put"], [b["name"] for b in messages(s, tools=[{"name": "put", "input_schema": few}], max_tokens=220, tool_choice={"type": "tool", "name": "put", "disable_parallel_tool_use": True})
+                                       .json["content"] if b["type"] == "tool_use"])
+    same("tools for none", 200, chat(s, tool_choice="none", **fields).status)
+
+
+def custom_tools(s):
+    """Custom tools of responses: their input is a text, and no JSON."""
+    tool = {"type": "custom", "name": "patch", "description": "d", "format": {"type": "grammar", "syntax": "regex", "definition": "a{2,4}b"}}
+    fields = {"tools": [tool], "tool_choice": {"type": "custom", "name": "patch"}, "max_output_tokens": 220, "parallel_tool_calls": False}
+    r = responses(s, **fields).json
+    item = r["output"][-1]
+    same("custom: a call", ["custom_tool_call", "patch", "completed"], [item[k] for k in ("type", "name", "status")])
+    check("its input fits the tool's grammar", re.fullmatch("a{2,4}b", item["input"]) and "arguments" not in item, item)
+    check("its ids", item["id"].startswith("ctc_") and item["call_id"].startswith("call_"), item)
+    same("the tools are as they were given", [tool], r["tools"])
+    got = events(responses(s, stream=True, **fields).text)
+    of = [e for e in got if e["type"].startswith("response.custom_tool_call_input.")]
+    same("custom: events", [item["input"], item["input"]], ["".join(e.get("delta", "") for e in of), of[-1]["input"]])
+    same("no event has JSON", [], [e["type"] for e in got if "function_call" in e["type"]])
+    output = {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "done"}
+    stored = responses(s, [output], previous_response_id=r["id"]).json["usage"]["input_tokens"]
+    again = responses(s, [{"role": "user", "content": "Hello"}, item, output])
+    same("custom: a call goes on, stored or sent", stored, again.json["usage"]["input_tokens"])
+    for name, wrong in {"a grammar that clef does not have": dict(tool, format={"type": "grammar", "syntax": "lark", "definition": "start: A"}),
+                        "no name": {"type": "custom"}, "another tool": {"type": "web_search"}}.items():
+        same(f"custom: refused: {name}", 400, responses(s, tools=[wrong]).status)
+    same("custom: refused: no input", 400, responses(s, [dict(item, input=5)]).status)
+
+
+with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as template:
+    template.write(PLAIN)
+    template.flush()
+    with tempfile.TemporaryDirectory() as made, Server("--chat-template", template.name, model=tiny_model(made, "tiny", 1)) as server:
+        generic_tools(server)
 with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as template:
     template.write(THINKS)
     template.flush()
@@ -292,7 +350,7 @@ with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
     same("Ollama's paths are not there without --ollama", 404, server.get("/api/tags").status)
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama") as server:
     ollama(server)
-    for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, about):
+    for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, custom_tools, about):
         part(server)
     check("all pages are back", server.until(server.idle))
 finish()

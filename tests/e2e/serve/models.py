@@ -1,6 +1,5 @@
 """Several models in one server: each request is answered by the model that it names, whatever is in memory."""
 import atexit
-import json
 import os
 import random
 import re
@@ -9,28 +8,13 @@ import subprocess
 import tempfile
 import threading
 
-from serving import COMMAND, Server, check, finish, same
+from serving import COMMAND, Server, check, finish, same, tiny_model
 
 ENV = {"CLEF_DEBUG": "background=0"}
 SOURCE = os.environ["CLEF_SOURCE"]
-CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-          "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 256, "vocab_size": 1024, "rms_norm_eps": 1e-5,
-          "rope_theta": 10000, "tie_word_embeddings": False, "hidden_act": "silu"}
 NAMES = ["alpha", "beta", "gamma"]
 FLAGS = ["--max-seqs", "4", "-c", "128"]
 PROMPT = "Once upon a time"
-
-
-def make_models(folder):
-    """Three new models, which differ by their random weights."""
-    config = os.path.join(folder, "new.json")
-    with open(config, "w", encoding="ascii") as f:
-        json.dump(CONFIG, f)
-    for i, name in enumerate(NAMES):
-        subprocess.run([*COMMAND, "train", "--new", config, "--tokenizer", os.path.join(SOURCE, "share", "demo"), "--data",
-                        os.path.join(SOURCE, "README.md"), "-n", "1", "-c", "32", "-b", "1", "--rate", "1e-6", "--seed", str(i + 1), "-q",
-                        "--validation", "0", "-o", os.path.join(folder, name)],
-                       check=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0", **ENV), stdout=subprocess.DEVNULL)
 
 
 def ask(s, kind, model, **fields):
@@ -151,7 +135,8 @@ def refused(name, said, *args):
 def main():
     folder = tempfile.mkdtemp(prefix="clef-models-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    make_models(folder)
+    for i, name in enumerate(NAMES):
+        tiny_model(folder, name, i + 1)
     most_of_texts, most = (int(x * 2.5) for x in sizes_of_one(folder))
     with open(os.path.join(folder, "broken.gguf"), "wb") as f:
         f.write(b"GGUF and no more")

@@ -83,6 +83,21 @@ def long_model():
     return model
 
 
+def tiny_model(folder, name, seed):
+    """A new model of 1024 positions in a folder of its own. It differs from others by its random weights, and is fast."""
+    config = os.path.join(folder, name + ".json")
+    with open(config, "w", encoding="ascii") as f:
+        json.dump({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,
+                   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 1024,
+                   "vocab_size": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": False, "hidden_act": "silu"}, f)
+    source = os.environ["CLEF_SOURCE"]
+    subprocess.run([*COMMAND, "train", "--new", config, "--tokenizer", os.path.join(source, "share", "demo"), "--data",
+                    os.path.join(source, "README.md"), "-n", "1", "-c", "32", "-b", "1", "--rate", "1e-6", "--seed", str(seed), "-q",
+                    "--validation", "0", "-o", os.path.join(folder, name)],
+                   check=True, env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
+    return os.path.join(folder, name)
+
+
 def events(text):
     """The JSON of a stream's events, without [DONE]."""
     return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]

@@ -99,6 +99,38 @@ static json_t *part_of(serve_task *t, const serve_block *b, json_t *text)
                      logprobs ? json_deep_copy(logprobs) : json_array());
 }
 
+/* The name of the function that a block calls. */
+static json_t *name_of(const serve_block *b)
+{
+    return json_object_get(json_object_get(b->call, "function"), "name");
+}
+
+static int is_custom(const serve_task *t, const serve_block *b)
+{
+    return b->kind == CLEF_REPLY_CALL && t->customs &&
+           json_object_get(t->customs, json_string_value(name_of(b)));
+}
+
+/* What a custom tool is called with: the argument of its function. Takes the arguments, and drops them. */
+static json_t *input_of(json_t *arguments)
+{
+    json_t *all = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL),
+           *input = json_incref(json_object_get(all, "input"));
+    json_decref(all);
+    if (!json_is_string(input)) { /* a call that was cut */
+        json_decref(input);
+        return arguments;
+    }
+    json_decref(arguments);
+    return input;
+}
+
+static json_t *custom_item(const serve_block *b, const char *status, json_t *input)
+{
+    return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "type", "custom_tool_call", "id", b->id, "status",
+                     status, "call_id", json_object_get(b->call, "id"), "name", name_of(b), "input", input);
+}
+
 /* An item with its parts; `text` NULL: as it begins. */
 static json_t *item_of(serve_task *t, const serve_block *b, json_t *text)
 {
@@ -108,9 +140,10 @@ static json_t *item_of(serve_task *t, const serve_block *b, json_t *text)
     json_t *content = json_array();
     if (b->kind == CLEF_REPLY_CALL) {
         json_decref(content);
+        if (is_custom(t, b))
+            return custom_item(b, status, text ? text : json_string(""));
         return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "type", "function_call", "id", b->id, "status",
-                         status, "call_id", json_object_get(b->call, "id"), "name",
-                         json_object_get(json_object_get(b->call, "function"), "name"), "arguments",
+                         status, "call_id", json_object_get(b->call, "id"), "name", name_of(b), "arguments",
                          text ? text : json_string(""));
     }
     if (text)
@@ -126,15 +159,20 @@ static int begin_item(serve_task *t, const serve_block *b)
 {
     static const char *const prefixes[] = {
         [CLEF_REPLY_REASONING] = "rs_", [CLEF_REPLY_CONTENT] = "msg_", [CLEF_REPLY_CALL] = "fc_"};
-    snprintf(t->block.id, sizeof t->block.id, "%s", prefixes[b->kind]);
+    snprintf(t->block.id, sizeof t->block.id, "%s", is_custom(t, b) ? "ctc_" : prefixes[b->kind]);
     serve_random_letters(t->block.id + strlen(t->block.id), 24);
     return 1;
 }
 
-static int end_item(serve_task *t, const serve_block *b, json_t *text)
+static int put_part(serve_task *t, const serve_block *b, json_t *text)
 {
     return json_array_append_new(t->parts, item_of(t, b, text)) == 0 ||
            serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+static int end_item(serve_task *t, const serve_block *b, json_t *text)
+{
+    return put_part(t, b, is_custom(t, b) ? input_of(text) : text);
 }
 
 static json_t *whole(serve_task *t)
@@ -186,17 +224,24 @@ static const char *const done_types[] = {[CLEF_REPLY_REASONING] = "response.reas
 
 static int more_of_block(serve_task *t, const serve_block *b, json_t *text)
 {
+    if (is_custom(t, b))
+        return put_of(t, b, "response.custom_tool_call_input.delta", "delta", input_of(text));
     return put_of(t, b, delta_types[b->kind], "delta", text);
 }
 
 static int end_block(serve_task *t, const serve_block *b, json_t *text)
 {
-    const int is_call = b->kind == CLEF_REPLY_CALL;
+    const int is_call = b->kind == CLEF_REPLY_CALL, has_input = is_custom(t, b);
+    const char *type = has_input ? "response.custom_tool_call_input.done" : done_types[b->kind],
+               *name = has_input ? "input"
+                       : is_call ? "arguments"
+                                 : "text";
+    text = has_input ? input_of(text) : text;
     const int ok =
-        put_of(t, b, done_types[b->kind], is_call ? "arguments" : "text", json_incref(text)) &&
+        put_of(t, b, type, name, json_incref(text)) &&
         (is_call || put_of(t, b, "response.content_part.done", "part", part_of(t, b, json_incref(text)))) &&
         put_item(t, b, "response.output_item.done", item_of(t, b, json_incref(text)));
-    return end_item(t, b, text) && ok;
+    return put_part(t, b, text) && ok;
 }
 
 static int put_response(serve_task *t, const char *type, json_t *response)

@@ -109,6 +109,23 @@ static int add_call(reading *w, const json_t *item, const char *path)
                                      "arguments", json_object_get(item, "arguments")));
 }
 
+/* A call of a custom tool, whose input is the argument of a function here. */
+static int add_custom_call(reading *w, const json_t *item, const char *path)
+{
+    if (!need_text(w, item, "input", path))
+        return 0;
+    json_t *own = json_copy((json_t *)(uintptr_t)item),
+           *arguments = json_pack("{s:O}", "input", json_object_get(item, "input"));
+    char *text = json_dumps(arguments, JSON_COMPACT);
+    json_object_set_new(own, "arguments", json_string(text ? text : ""));
+    const int ok = text ? add_call(w, own, path)
+                        : serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    free(text);
+    json_decref(arguments);
+    json_decref(own);
+    return ok;
+}
+
 static int add_output(reading *w, const json_t *item, const char *path)
 {
     char inner[128];
@@ -147,6 +164,8 @@ static int add_item(reading *w, size_t i, const json_t *item)
     } types[] = {{"message", add_message},
                  {"function_call", add_call},
                  {"function_call_output", add_output},
+                 {"custom_tool_call", add_custom_call},
+                 {"custom_tool_call_output", add_output},
                  {"reasoning", add_reasoning}};
     char path[128];
     const json_t *given = json_object_get(item, "type");
@@ -226,6 +245,65 @@ static json_t *function_of(const json_t *tool)
     return json_pack("{s:s, s:o}", "type", "function", "function", function);
 }
 
+/* The schema of a custom tool's input: any text, or one that a pattern matches. */
+static json_t *input_schema(serve_task *t, const json_t *format, const char *path)
+{
+    const char *type = json_string_value(json_object_get(format, "type")),
+               *syntax = json_string_value(json_object_get(format, "syntax"));
+    const json_t *definition = json_object_get(format, "definition");
+    json_t *schema = json_pack("{s:s}", "type", "string");
+    if (!format || json_is_null(format) || (type && !strcmp(type, "text")))
+        return schema;
+    if (type && syntax && !strcmp(type, "grammar") && !strcmp(syntax, "regex") &&
+        serve_is_plain(definition)) {
+        json_object_set_new(schema, "pattern", json_sprintf("^(?:%s)$", json_string_value(definition)));
+        return schema;
+    }
+    json_decref(schema);
+    serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
+               "%s.format: expected text, or a grammar with the syntax regex, got '%.40s'", path,
+               syntax ? syntax
+               : type ? type
+                      : serve_kind_of(format));
+    return NULL;
+}
+
+/* A custom tool as a function with one argument, `input`. Its name is noted. NULL and an error: it cannot be.
+ */
+static json_t *custom_of(serve_task *t, const json_t *tool, const char *path)
+{
+    const json_t *name = json_object_get(tool, "name"), *about = json_object_get(tool, "description");
+    if (!serve_is_plain(name)) {
+        serve_wrong(t->r, path, name, "a string for name");
+        return NULL;
+    }
+    json_t *schema = input_schema(t, json_object_get(tool, "format"), path);
+    if (!schema)
+        return NULL;
+    if (!t->customs)
+        t->customs = json_object();
+    json_object_set_new(t->customs, json_string_value(name), json_true());
+    return json_pack("{s:s, s:{s:O, s:s, s:b, s:{s:s, s:{s:o}, s:[s], s:b}}}", "type", "function", "function",
+                     "name", name, "description", json_is_string(about) ? json_string_value(about) : "",
+                     "strict", 1, "parameters", "type", "object", "properties", "input", schema, "required",
+                     "input", "additionalProperties", 0);
+}
+
+static json_t *tool_of(serve_task *t, size_t i, const json_t *tool)
+{
+    char path[128];
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    if (type && !strcmp(type, "function"))
+        return function_of(tool);
+    if (type && !strcmp(type, "custom"))
+        return custom_of(t, tool, serve_path(path, "tools[%zu]", i));
+    serve_path(path, "tools[%zu].type", i);
+    serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
+               "%s: not supported: '%.40s'; clef knows tools of type function and custom", path,
+               type ? type : "");
+    return NULL;
+}
+
 static int read_tools(serve_task *t)
 {
     json_t *tools = json_array();
@@ -233,15 +311,8 @@ static int read_tools(serve_task *t)
     size_t i;
     int ok = json_is_array(t->p.tools) || serve_wrong(t->r, "tools", t->p.tools, "a list");
     json_array_foreach(t->p.tools, i, tool) {
-        char path[128];
-        const char *type = json_string_value(json_object_get(tool, "type"));
-        serve_path(path, "tools[%zu].type", i);
-        if (!type || strcmp(type, "function") != 0)
-            ok = serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
-                            "%s: not supported: '%.40s'; clef knows tools of type function", path,
-                            type ? type : "");
-        if (ok)
-            json_array_append_new(tools, function_of(tool));
+        json_t *made = ok ? tool_of(t, i, tool) : NULL;
+        ok = made && json_array_append_new(tools, made) == 0;
     }
     if (!ok) {
         json_decref(tools);
@@ -251,12 +322,12 @@ static int read_tools(serve_task *t)
     return t->p.tools != NULL;
 }
 
-/* {"type": "function", "name"} as a chat has it; words, and allowed tools, are the same there. */
+/* {"type": "function" or "custom", "name"} as a chat has it; words, and allowed tools, are the same there. */
 static int read_tool_choice(serve_task *t)
 {
     const json_t *name = json_object_get(t->p.tool_choice, "name");
     const char *type = json_string_value(json_object_get(t->p.tool_choice, "type"));
-    if (!type || strcmp(type, "function") != 0 || !name)
+    if (!type || (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) || !name)
         return 1;
     t->p.tool_choice = serve_set_field(
         t, "tool_choice", json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name));

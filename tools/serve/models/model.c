@@ -105,6 +105,9 @@ static int open_templates(serve_model *m, const serve_options *o)
         return rc;
     const char *source = clef_template_source(m->template_with_tools, &n);
     m->format = clef_tool_format_of_template(source, n);
+    m->is_generic = m->format == CLEF_TOOLS_NONE && !o->tool_format;
+    if (m->is_generic)
+        m->format = CLEF_TOOLS_JSON;
     if (o->tool_format && clef_tool_format_find(o->tool_format, &m->format, &err) != CLEF_OK)
         return cli_report(&err);
     m->has_think_tag =
