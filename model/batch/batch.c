@@ -178,6 +178,10 @@ clef_status clef__batch_create(clef_device *dev, clef_model *model, const clef_b
                                uint64_t beside_bytes, clef_batch **out, clef_error *err)
 {
     *out = NULL;
+    if (clef_model_hparams(model)->n_mels)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: %s hears its source: it has no tokens (clef transcribe)",
+                          clef_model_path(model), clef_model_hparams(model)->arch);
     clef_batch *b = calloc(1, sizeof *b);
     if (!b)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a batch");

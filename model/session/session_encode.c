@@ -62,7 +62,8 @@ static clef_status check_source(const clef_session *s, const int32_t *ids, int32
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is not an encoder-decoder: it has no source",
                           s->hp->arch);
     if (s->hp->n_mels)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s hears its source: it has no tokens", s->hp->arch);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s hears its source: it has no tokens (clef transcribe)",
+                          s->hp->arch);
     if (!s->plan || !s->encoder.plan)
         return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (n < 1)

@@ -25,4 +25,8 @@ head -c 44 "$wav" >"$tmp/none"
 refused none "got 0"
 same "a language that it does not know" 1 \
   "$("$CLEF" transcribe "$model" "$wav" -l tlh $plain 2>&1 | grep -c "does not know the language tlh")"
+printf '{"prompt": "hi"}\n' >"$tmp/prompts"
+for how in "-p hi" "--file $tmp/prompts"; do
+  same "run $how" 1 "$("$CLEF" run "$model" $how -n 1 -q --no-tune --no-proof 2>&1 | grep -c "whisper hears its source")"
+done
 finish
