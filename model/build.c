@@ -27,6 +27,12 @@ static clef_status check_cache_type(const clef_model *model, clef_dtype type, cl
     return CLEF_OK;
 }
 
+/* 1 for a graph that reads pictures. */
+static int reads_pictures(const clef_model *model, const clef_build_opts *o)
+{
+    return o->part == CLEF_PART_PICTURES || clef__arch_find(model->hparams.arch, model->is_gguf)->pictures;
+}
+
 static void set_defaults(const clef_model *model, clef_build_opts *o)
 {
     if (!o->n_context)
@@ -45,11 +51,37 @@ static void set_defaults(const clef_model *model, clef_build_opts *o)
     }
 }
 
+/* The graph of an encoder of pictures has no tokens, caches or adapters. */
+static clef_status check_picture_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
+{
+    const char *why, *path = clef_model_path(model);
+    const clef_hparams *hp = clef_model_pictures(model, &why);
+    if (!hp)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected a model that reads pictures: %s", path, why);
+    if (o->sample || o->candidates || o->n_rows || o->loras || o->train ||
+        (o->padding_mask && !o->for_export) || o->token_head)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: %s reads pictures: it neither generates text nor is trained here", path,
+                          hp->arch);
+    const int32_t p = hp->patch_size;
+    const int64_t height = o->picture_height ? o->picture_height : hp->image_height,
+                  width = o->picture_width ? o->picture_width : hp->image_width;
+    if (height < p || width < p || height > 1 << 16 || width > 1 << 16)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%s: a picture of %lld x %lld pixels: expected sides of %d, a patch, to %d", path,
+                          (long long)width, (long long)height, p, 1 << 16);
+    return o->n_sequences < 1
+               ? clef__fail(err, CLEF_E_ARG, "%d pictures, expected at least 1", o->n_sequences)
+               : CLEF_OK;
+}
+
 static clef_status check_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
 {
     const clef_hparams *hp = &model->hparams;
     const clef_arch_kind kind = clef__arch_find(hp->arch, model->is_gguf)->kind;
     const char *path = clef_model_path(model);
+    if (reads_pictures(model, o))
+        return check_picture_opts(model, o, err);
     if (o->n_context < 1 || o->n_context > hp->n_context)
         return clef__fail(err, CLEF_E_LIMIT,
                           "%s: a context of %d: expected 1 to %d, the model's positions (clef: lower -c)",
@@ -128,7 +160,7 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
             return clef__fail(err, CLEF_E_NOT_FOUND,
                               "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
                               clef_model_path(model), o->taps[i]);
-        if (strcmp(o->taps[i], o->no_head ? "hidden_last" : "logits") != 0)
+        if (strcmp(o->taps[i], o->no_head || reads_pictures(model, o) ? "hidden_last" : "logits") != 0)
             clef_output(g, o->taps[i], v);
     }
     return clef_graph_error(g, err);
@@ -244,6 +276,21 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
         b->mask = clef_reshape(g, b->mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S));
     }
     add_adapter_input(b);
+}
+
+/* The input of an encoder of pictures; of a model with several parts it has its own hyperparameters. */
+static void add_pixels(clef_builder *b, const clef_build_opts *o)
+{
+    b->hp = clef_model_pictures(b->model, NULL);
+    b->arch = clef__arch_find(b->hp->arch, 0);
+    b->weights = &b->arch->weights;
+    b->prefix = b->model->tower_prefix;
+    b->cached = b->causal = 0;
+    b->B = clef_symbol(b->g, "B", o->n_sequences);
+    b->pixels = clef_input(b->g, "pixel_values", CLEF_F32,
+                           clef_shape_4(b->B, clef_n(3),
+                                        clef_n(o->picture_height ? o->picture_height : b->hp->image_height),
+                                        clef_n(o->picture_width ? o->picture_width : b->hp->image_width)));
 }
 
 /* The source's tokens up to the encoder's output. */
@@ -381,15 +428,18 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     if (o.train && o.dropout > 0)
         b.random = clef_input(g, "random", CLEF_I32, clef_shape_1(clef_n(4)));
     clef_value *result;
-    if (arch->kind == CLEF_SEQ2SEQ) {
+    if (arch->kind == CLEF_SEQ2SEQ && o.part != CLEF_PART_PICTURES) {
         result = build_seq2seq(&b, &o);
     } else {
-        add_inputs(&b, &o);
+        if (reads_pictures(model, &o))
+            add_pixels(&b, &o);
+        else
+            add_inputs(&b, &o);
         if (o.train)
             add_labels(&b);
         result = o.mtp == CLEF_MTP_LAYER ? clef__further_layer(&b)
-                 : arch->layer           ? clef__decoder(&b, clef__embed(&b), arch->layer)
-                                         : arch->build(&b);
+                 : b.arch->layer         ? clef__decoder(&b, clef__embed(&b), b.arch->layer)
+                                         : b.arch->build(&b);
         if (o.train)
             add_loss(&b, result);
         else if (o.pooling)
@@ -399,7 +449,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         else if (o.classify)
             clef_output(g, "logits", clef__classified(&b, result));
         else
-            clef_output(g, o.no_head ? "hidden_last" : "logits", result);
+            clef_output(g, o.no_head || b.pixels ? "hidden_last" : "logits", result);
     }
     if (o.candidates)
         add_candidates(&b, result, o.candidates);

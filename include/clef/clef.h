@@ -31,6 +31,7 @@
 #include "clef/train_files.h"
 #include "clef/train_model.h"
 #include "clef/tune.h"
+#include "clef/vision.h"
 
 #ifdef __cplusplus
 extern "C" {

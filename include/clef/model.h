@@ -75,7 +75,8 @@ typedef enum clef_activation {
     CLEF_GELU,
     CLEF_GELU_TANH,
     CLEF_RELU,
-    CLEF_RELU2 /* the square of RELU */
+    CLEF_RELU2, /* the square of RELU */
+    CLEF_GELU_QUICK /* x sigmoid(1.702 x) */
 } clef_activation;
 
 /** How the weight of a chosen expert is computed. */
@@ -167,6 +168,12 @@ typedef struct clef_hparams {
     float   logit_scale;           /* multiplies logits; 0: 1 */
     float   logit_softcap;         /* x -> cap tanh(x / cap); 0: none */
 
+    /* Pictures */
+    int32_t image_height, image_width; /* pixels that the model was trained with; 0: it reads no pictures */
+    int32_t patch_size;            /* pixels of a patch's side */
+    int32_t n_registers;           /* tokens between the class token and the patches */
+    int32_t colours_last;          /* 1: a patch's numbers are [p, p, 3]; 0: [3, p, p] */
+
     /* Special tokens; -1: none */
     int32_t bos, eos, pad;
     int32_t eos_more[40], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
@@ -206,6 +213,9 @@ CLEF_API void clef_model_unread(const clef_model *model, void (*entry)(void *use
  *  the beginning of its tensors' names: "model.visual", "vision_tower", "mtp", "blk.46". */
 CLEF_API void clef_model_left_out(const clef_model *model, void (*entry)(void *user, const char *part),
                                   void *user);
+/** The hyperparameters of the encoder of pictures; NULL: the model has none that clef can run, and *why
+ *  (NULL: not wanted) is a line that says so. Borrowed; both live as long as the model. */
+CLEF_API const clef_hparams *clef_model_pictures(const clef_model *model, const char **why);
 /** 1 for a model whose tokens all see each other, such as BERT. (One with a decoder beside its encoder has
  *  n_decoder_layers.) */
 CLEF_API int32_t clef_model_is_encoder(const clef_model *model);
@@ -259,7 +269,11 @@ typedef enum clef_part {
     /* Inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B continuations of one source,
      * one token in each step. With for_export the inputs are input_ids [B, T], encoder_attention_mask [B, U]
      * and encoder_hidden_states [B, U, d]. */
-    CLEF_PART_DECODER
+    CLEF_PART_DECODER,
+    /* Of a model that reads texts and pictures: the encoder of pictures. A model of pictures alone has no
+     * parts: CLEF_PART_WHOLE means it, too. Input pixel_values F32 [B, 3, height, width]; hidden_last is
+     * [B, T, d], special tokens first, then the patches. */
+    CLEF_PART_PICTURES
 } clef_part;
 
 /** How the hidden states [T, d] of a text become one embedding: the first row, the mean, or the last row. */
@@ -314,6 +328,11 @@ typedef struct clef_build_opts {
     /* Encoder-decoders */
     clef_part   part;         /* CLEF_PART_WHOLE for all other models */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
+
+    /* Pictures: pixels of the input; 0: as many as the model was trained with. Position embeddings are
+     * stretched to other sizes as in transformers. pooling CLEF_POOL_CLS gives the model's own vector of a
+     * picture, CLEF_POOL_MEAN the mean of its patches. */
+    int32_t     picture_height, picture_width;
 
     /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences
      * sequences. The caches are pools of pages. Not with for_export, candidates or padding_mask.

@@ -34,7 +34,10 @@ static clef_value *dense_layer(clef_builder *b, clef_value *x, const clef__dense
 clef_value *clef__embedded(clef_builder *b, clef_value *x, const clef_build_opts *o)
 {
     int32_t n = b->hp->d_model;
-    x = clef__pooled(b, x, (clef_pooling)o->pooling);
+    const int is_own = b->arch->vector && (!b->arch->pictures || o->pooling == CLEF_POOL_CLS);
+    x = is_own ? b->arch->vector(b, x) : clef__pooled(b, x, (clef_pooling)o->pooling);
+    if (is_own && x)
+        n = (int32_t)clef__dim_right(&x->shape, 0).n;
     for (int32_t i = 0; i < b->model->n_dense; i++) {
         x = dense_layer(b, x, &b->model->dense[i]);
         n = b->model->dense[i].n_out;
@@ -156,7 +159,8 @@ static clef_value *class_logits(clef_builder *b, clef_value *x)
 
 int clef__has_classifier(const clef_model *model)
 {
-    return is_class(model, "ForSequenceClassification") || is_class(model, "ForTokenClassification");
+    return is_class(model, "ForSequenceClassification") || is_class(model, "ForTokenClassification") ||
+           is_class(model, "ForImageClassification");
 }
 
 clef_weight_names clef__class_names(const clef_model *model, const char *hf[CLEF_N_ROLES])
@@ -177,6 +181,8 @@ clef_value *clef__classified(clef_builder *b, clef_value *x)
     const class_form *f = form_of(b->model);
     const int per_token = clef__labels_tokens(b->model);
     const int32_t d = b->hp->d_model;
+    if (b->arch->classes)
+        return b->arch->classes(b, x);
     const char *hf[CLEF_N_ROLES];
     const clef_weight_names names = clef__class_names(b->model, hf);
     const clef_weight_names *before = b->weights;

@@ -20,6 +20,12 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
     const size_t n = strlen(prefix);
     if (!clef__weight_name(b->arch, b->weights, role, b->model->is_gguf, b->layer, suffix, name))
         return NULL;
+    if (b->prefix && strncmp(name, prefix, n) == 0) {
+        char own[CLEF_WEIGHT_NAME_BYTES];
+        snprintf(own, sizeof own, "%s", name + n);
+        snprintf(name, CLEF_WEIGHT_NAME_BYTES, "%.96s%.95s", b->prefix, own);
+        return clef__model_find(b->model, name);
+    }
     const clef_tensor_info *t = clef__model_find(b->model, name);
     return t || strncmp(name, prefix, n) != 0
                ? t
@@ -70,6 +76,13 @@ static clef_value *weight_of(clef_builder *b, const clef_tensor_info *t)
     return clef_weight(b->g, t->name, t->dtype, shape);
 }
 
+/* A convolution [n, c, h, w] whose windows do not overlap is a matrix [n, c h w]. */
+static clef_value *matrix_of(clef_builder *b, const clef_tensor_info *t)
+{
+    return clef_weight(b->g, t->name, t->dtype,
+                       clef_shape_2(clef_n(t->dims[0]), clef_n(t->dims[1] * t->dims[2] * t->dims[3])));
+}
+
 /* Notes the weight of a model that has none yet. */
 static clef_value *declare(clef_builder *b, clef_role role, const char *suffix, const clef_shape *wanted)
 {
@@ -103,6 +116,8 @@ static clef_value *needed_weight(clef_builder *b, clef_role role, const char *su
     if (b->model->declared)
         return declare(b, role, suffix, wanted);
     const clef_tensor_info *t = find_tensor(b, role, suffix, name);
+    if (t && t->rank == 4 && wanted && wanted->rank == 2)
+        return matrix_of(b, t);
     if (t)
         return weight_of(b, t);
     return clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
@@ -365,6 +380,8 @@ clef_value *clef__activated(clef_builder *b, clef_value *x, clef_activation acti
         return clef_gelu(b->g, x);
     case CLEF_GELU_TANH:
         return clef_gelu_tanh(b->g, x);
+    case CLEF_GELU_QUICK:
+        return clef_mul(b->g, x, clef_sigmoid(b->g, clef__scaled(b, x, 1.702f)));
     case CLEF_RELU:
         return clef_relu(b->g, x);
     case CLEF_RELU2:

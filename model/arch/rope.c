@@ -161,11 +161,23 @@ int clef__layer_lacks_rope(const clef_builder *b)
     return b->layer >= 0 && (b->hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
 }
 
+/* x cos + (-second half, first half) sin: x [B, T, heads, D], by the angles of its rows. */
+static clef_value *turned(clef_builder *b, clef_value *x)
+{
+    const int32_t half = b->hp->head_dim / 2;
+    clef_value *second = clef_affine(b->g, clef__part(b, x, 3, half, half), &(clef_affine_opts){.scale = -1});
+    clef_value *other =
+        clef_concat(b->g, second, clef__part(b, x, 3, 0, half), &(clef_concat_opts){.axis = 3});
+    return clef_add(b->g, clef_mul(b->g, x, b->cosines), clef_mul(b->g, other, b->sines));
+}
+
 clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
 {
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
+    if (b->cosines)
+        return clef__name_value(b, turned(b, x), name);
     const int is_without = clef__layer_lacks_rope(b);
     if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES))
         return x;

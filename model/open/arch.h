@@ -95,6 +95,9 @@ typedef struct clef_builder {
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *features; /* NULL, or F32 [B, n_mels, 2 n_source]: a source that is heard */
+    clef_value           *pixels;  /* encoders of pictures: F32 [B, 3, height, width] */
+    clef_value           *cosines, *sines; /* NULL, or F32 [T, 1, D]: RoPE by angles of the rows themselves */
+    const char           *prefix;  /* NULL, or what names have in a folder in place of arch->hf_prefix */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
     /* Steps of rows: NULL, or I32 [M, 3]: the runs of clef_paged_write(). B is then rows, T is 1 */
     clef_value           *runs;
@@ -205,6 +208,11 @@ struct clef_arch {
     clef_value *(*build)(clef_builder *b);
     /** Encoder-decoders: builds the graph from b->ids, the target's ids, to the logits. */
     clef_value *(*decode)(clef_builder *b);
+    int32_t pictures; /* 1: `build` reads b->pixels, not b->ids */
+    /** Of the hidden states [B, T, d]: the model's own vector [B, n], and the logits of a picture's classes.
+     *  NULL: as most models of texts. */
+    clef_value *(*vector)(clef_builder *b, clef_value *x);
+    clef_value *(*classes)(clef_builder *b, clef_value *x);
 };
 
 /** EXAONE 4's windows and RoPE, by config.json and by GGUF's keys. */

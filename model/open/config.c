@@ -246,7 +246,8 @@ static void read_keys(clef_json_fields *f, json_t *config, const clef_arch *arch
     hp->bos = json_object_get(config, "bos_token_id") ? -1 : name->bos;
     hp->eos = json_object_get(config, "eos_token_id") ? -1 : name->eos;
     hp->forced_bos = token_id(f, "forced_bos_token_id", -1);
-    hp->n_vocab = (int32_t)clef__json_need_int(f, "vocab_size", 1, CLEF_MAX_VOCAB);
+    if (!arch->pictures)
+        hp->n_vocab = (int32_t)clef__json_need_int(f, "vocab_size", 1, CLEF_MAX_VOCAB);
     arch->read_json(f, hp);
     read_marks(f, hp);
     check_quantised(f, arch);

@@ -162,7 +162,7 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
     } names[] = {
         {"silu", CLEF_SILU},          {"swish", CLEF_SILU},          {"gelu", CLEF_GELU},
         {"gelu_new", CLEF_GELU_TANH}, {"gelu_fast", CLEF_GELU_TANH}, {"gelu_pytorch_tanh", CLEF_GELU_TANH},
-        {"relu", CLEF_RELU},          {"relu2", CLEF_RELU2},
+        {"relu", CLEF_RELU},          {"relu2", CLEF_RELU2},         {"quick_gelu", CLEF_GELU_QUICK},
     };
     const char *value = clef__json_string(f, key, missing);
     if (has_failed(f))
@@ -172,9 +172,10 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
             hp->activation = names[i].is;
             return;
         }
-    f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                           "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu relu2", f->file,
-                           key, value);
+    f->status =
+        clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                   "%s: %s %.40s is not supported, known are: silu gelu gelu_new quick_gelu relu relu2",
+                   f->file, key, value);
 }
 
 static int find_listed(const char *const *names, const char *name)

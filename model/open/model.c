@@ -261,6 +261,8 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
     if (status == CLEF_OK)
+        status = clef__read_vision_config(m, m->config, config, err);
+    if (status == CLEF_OK)
         status = clef__unwrap_config(&m->config, config, err);
     m->classifier = json_incref(m->config);
     if (status == CLEF_OK)
@@ -384,7 +386,9 @@ static clef_status open_model(clef_model *m, clef_error *err)
         return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", m->path, twice->name);
     if (!m->is_gguf)
         clef__find_text_prefix(m);
-    status = clef__joined_find(m, err);
+    status = clef__find_tower(m, err);
+    if (status == CLEF_OK)
+        status = clef__joined_find(m, err);
     if (status == CLEF_OK && !m->is_gguf)
         status = settle_head(m, err);
     return status == CLEF_OK ? clef__check_unread_tensors(m, err) : status;
@@ -493,6 +497,7 @@ void clef_model_close(clef_model *model)
     json_decref(model->generation);
     json_decref(model->embedding);
     clef__rules_finish(&model->rules);
+    clef__vision_finish(model);
     free(model->path);
     free(model->weights_name);
     free(model);

@@ -41,6 +41,9 @@ struct clef_model {
     clef_safetensors *shards; /* else */
     size_t            n_shards;
     json_t           *config; /* config.json, or the text model's part of it */
+    clef_hparams     *vision; /* NULL, or the encoder of pictures beside a model of texts */
+    clef_error       *vision_error; /* NULL, or why that cannot be run */
+    char             *tower_prefix; /* NULL, or what its tensors have in place of the family's prefix */
     const char       *text_prefix; /* NULL, or that of the text model's tensors (clef__find_text_prefix) */
 
     clef_tensor_info        *tensors; /* of all files; names and data are borrowed from the files */
@@ -99,6 +102,12 @@ int clef__is_plain_folder(const char *name);
 /** Replaces a config.json that has a text_config by the configuration of its text model, with the outer keys
  *  that hold for it. Leaves any other as it is. CLEF_OK, CLEF_E_NOMEM. */
 clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *err);
+/** Reads the vision_config of a config.json before clef__unwrap_config(), into m->vision or m->vision_error.
+ *  A folder whose texts alone can be run opens all the same. CLEF_E_NOMEM. */
+clef_status clef__read_vision_config(clef_model *m, const json_t *config, const char *file, clef_error *err);
+/** Finds where the tensors of m->vision are: sets m->tower_prefix. CLEF_E_NOMEM. */
+clef_status clef__find_tower(clef_model *m, clef_error *err);
+void        clef__vision_finish(clef_model *m);
 /** Sets m->text_prefix, which is before the names of the text model's tensors in place of "model.". */
 void clef__find_text_prefix(clef_model *m);
 /** Writes the stored name of the text model's tensor `name` to `out`. Returns 0 if it is the same. */

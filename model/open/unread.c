@@ -20,6 +20,13 @@ static const char *const other_models[] = {
 /* Heads. */
 static const char *const heads[] = {
     "lm_head.",
+    "visual_projection.", /* of a text model beside an encoder of pictures */
+    "text_projection.",
+    "logit_scale",
+    "logit_bias",
+    "cls_classifier.",
+    "distillation_classifier.",
+    "post_layernorm.", /* CLIP's, of its vector alone */
     "cls.",
     "classifier",
     "classification_head.",
@@ -51,7 +58,8 @@ static const char *const heads[] = {
 /* Ends of names: what PyTorch's modules compute and some versions store. */
 static const char *const buffers[] = {
     ".inv_freq",
-    ".mlp.act_fn.alpha_p", /* Apertus: read as numbers */
+    "embeddings.mask_token", /* training of encoders of pictures */
+    ".mlp.act_fn.alpha_p",   /* Apertus: read as numbers */
     ".mlp.act_fn.alpha_n",
     ".mlp.act_fn.beta",
     ".mlp.act_fn.eps",

@@ -392,6 +392,17 @@ static clef_status read_gguf(clef_model *m, const clef_embed_opts *opts, clef_em
     return CLEF_OK;
 }
 
+/* Families with a projection behind their pooling. */
+static void set_own_width(const clef_model *model, const clef_arch *arch, clef_embedder_info *out)
+{
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    if (!clef__weight_name(arch, &arch->weights, CLEF_W_PROJECTION, model->is_gguf, -1, "weight", name))
+        return;
+    const clef_tensor_info *t = clef__model_find(model, name);
+    if (t && t->dims[0] <= CLEF_MAX_WIDTH)
+        out->n_dims = (int32_t)t->dims[0];
+}
+
 clef_status clef__embed_config(const clef_model *model, const clef_embed_opts *opts, clef_embedder_info *out,
                                clef_error *err)
 {
@@ -401,6 +412,8 @@ clef_status clef__embed_config(const clef_model *model, const clef_embed_opts *o
     const clef_status status = model->is_gguf ? read_gguf((clef_model *)(uintptr_t)model, opts, out, err)
                                               : clef__embed_read_folder(model, opts, out, err);
     if (status == CLEF_OK && !out->pooling)
-        out->pooling = arch->kind == CLEF_DECODER ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
+        out->pooling = arch->kind == CLEF_DECODER || arch->vector ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
+    if (status == CLEF_OK && arch->vector)
+        set_own_width(model, arch, out);
     return status;
 }
