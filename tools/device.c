@@ -91,6 +91,12 @@ const char *cli_model_path(const char *command, int32_t n_args, char **args, con
     return path ? hub_find(path) : NULL;
 }
 
+/* Such a model has no tokenizer. */
+static int reads_pictures_alone(const clef_model *model)
+{
+    return clef_model_pictures(model, NULL) == clef_model_hparams(model);
+}
+
 int cli_model_open(const char *path, const cli_place *place, cli_progress *progress, clef_model **model,
                    clef_device **device)
 {
@@ -104,7 +110,8 @@ int cli_model_open(const char *path, const cli_place *place, cli_progress *progr
         return CLI_FAILED;
     cli_terminal_catch_interrupt();
     cli_progress_init(progress, place->quiet);
-    if (clef_model_open(found, model, &err) != CLEF_OK || !clef_model_tokenizer(*model, &err) ||
+    if (clef_model_open(found, model, &err) != CLEF_OK ||
+        (!reads_pictures_alone(*model) && !clef_model_tokenizer(*model, &err)) ||
         cli_devices_open(place->device, &place->split, &opts, device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!place->quiet)

@@ -176,6 +176,7 @@ typedef struct clef_hparams {
 
     /* Special tokens; -1: none */
     int32_t bos, eos, pad;
+    int32_t pads_texts;            /* 1: an embedder fills texts up to n_context with `pad` (SigLIP) */
     int32_t eos_more[40], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
     int32_t n_eos_by_text;         /* the last of them, which no file names: tokens such as <|im_end|>. Those
                                       of a folder are known once clef_model_tokenizer() was called */

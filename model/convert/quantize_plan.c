@@ -517,6 +517,9 @@ clef_status clef__quantize_plan_init(const clef_model *model, const clef__quanti
 {
     clef_status status = CLEF_OK;
     *out = (clef__quantize_plan){0};
+    if (!model->is_gguf && !clef__quantize_arch(&model->hparams))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: models of %s have no form in GGUF that clef writes",
+                          clef_model_path(model), model->hparams.arch);
     if (!model->is_gguf)
         return plan_folder(model, type, out, err);
     for (int32_t i = 0; i < model->n_tensors && status == CLEF_OK; i++) {

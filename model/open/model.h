@@ -105,6 +105,8 @@ clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *e
 /** Reads the vision_config of a config.json before clef__unwrap_config(), into m->vision or m->vision_error.
  *  A folder whose texts alone can be run opens all the same. CLEF_E_NOMEM. */
 clef_status clef__read_vision_config(clef_model *m, const json_t *config, const char *file, clef_error *err);
+/** CLEF_E_UNSUPPORTED if the model reads pictures and no texts. */
+clef_status clef__check_reads_texts(const clef_model *m, clef_error *err);
 /** Finds where the tensors of m->vision are: sets m->tower_prefix. CLEF_E_NOMEM. */
 clef_status clef__find_tower(clef_model *m, clef_error *err);
 void        clef__vision_finish(clef_model *m);

@@ -73,6 +73,8 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
     const clef_hparams *hp = clef_model_hparams(c->model);
     const clef_arch *arch = clef__arch_find(hp->arch, c->model->is_gguf);
     c->info.max_tokens = hp->n_context;
+    if (arch->pictures)
+        return clef__check_reads_texts(c->model, err);
     if (arch->kind == CLEF_SEQ2SEQ || (c->head == CLEF_HEAD_MASKED && arch->kind != CLEF_ENCODER))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is not an encoder%s", clef_model_path(c->model),
                           hp->arch, c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");

@@ -182,9 +182,29 @@ clef_status clef_embed_sparse(clef_embedder *e, const int32_t *ids, int32_t n, c
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Encodes text i and appends its ids to encs. */
-static clef_status encode_text(const clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
-                               int32_t truncate, clef_encoded *out, clef_error *err)
+/* Fills the ids up to the model's length, in families that were trained so. */
+static clef_status pad_ids(const clef_embedder *e, clef_encoded *enc, clef_error *err)
+{
+    const clef_hparams *hp = clef_model_hparams(e->model);
+    const int32_t n = e->info.max_tokens;
+    if (!hp->pads_texts || enc->n >= n)
+        return CLEF_OK;
+    int32_t *ids = realloc(enc->ids, (size_t)n * sizeof *ids);
+    enc->ids = ids ? ids : enc->ids;
+    int32_t *types = ids ? realloc(enc->types, (size_t)n * sizeof *types) : NULL;
+    enc->types = types ? types : enc->types;
+    if (!types)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens", n);
+    for (; enc->n < n; enc->n++) {
+        ids[enc->n] = hp->pad;
+        types[enc->n] = 0;
+    }
+    return CLEF_OK;
+}
+
+/* Encodes a text, with the prompt before it. */
+static clef_status encode_whole(const clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
+                                int32_t truncate, clef_encoded *out, clef_error *err)
 {
     const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
                                    .max_tokens = truncate ? e->info.max_tokens : 0};
@@ -201,6 +221,13 @@ static clef_status encode_text(const clef_embedder *e, const clef_tokenizer *tok
         clef_tokenizer_encode_pair(tok, whole, n + text->n_bytes, NULL, 0, &opts, out, err);
     free(whole);
     return status;
+}
+
+static clef_status encode_text(const clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
+                               int32_t truncate, clef_encoded *out, clef_error *err)
+{
+    const clef_status status = encode_whole(e, tok, text, truncate, out, err);
+    return status == CLEF_OK ? pad_ids(e, out, err) : status;
 }
 
 clef_status clef_embed_encode(clef_embedder *e, clef_span text, int32_t truncate, clef_encoded *out,

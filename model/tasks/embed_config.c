@@ -409,6 +409,8 @@ clef_status clef__embed_config(const clef_model *model, const clef_embed_opts *o
     const clef_hparams *hp = &model->hparams;
     const clef_arch *arch = clef__arch_find(hp->arch, model->is_gguf);
     *out = (clef_embedder_info){.n_dims = hp->d_model, .max_tokens = hp->n_context};
+    if (arch->pictures)
+        return clef__check_reads_texts(model, err);
     const clef_status status = model->is_gguf ? read_gguf((clef_model *)(uintptr_t)model, opts, out, err)
                                               : clef__embed_read_folder(model, opts, out, err);
     if (status == CLEF_OK && !out->pooling)

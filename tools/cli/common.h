@@ -144,8 +144,9 @@ typedef struct cli_place {
     cli_split   split;
     int32_t     n_threads, quiet;
 } cli_place;
-/** Opens a model that has a tokenizer, and the devices it runs on, which are named on stderr. `progress` is
- *  made ready, and Ctrl-C from now on ends the work. CLI_GO_ON, or an exit code after a message. */
+/** Opens a model that has a tokenizer, or reads pictures alone, and the devices it runs on, which are named
+ *  on stderr. `progress` is made ready, and Ctrl-C from now on ends the work. CLI_GO_ON, or an exit code
+ *  after a message. */
 int cli_model_open(const char *path, const cli_place *place, struct cli_progress *progress,
                    clef_model **model, clef_device **device);
 

@@ -3,42 +3,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/classes.h"
 #include "tools/classifier.h"
 #include "tools/cli/json.h"
 
 typedef struct classify_options {
     cli_classifier_options common;
+    cli_list images;
+    const char *classes, *form;
 } classify_options;
 
 static const classify_options classify_defaults = {0};
 
+/* clang-format off */
+#define AT(field) .offset = offsetof(classify_options, field)
 static const cli_option classify_option_table[] = {
+    IMAGE_OPTION(classify_options, images,
+                 "classify a picture instead of a text: PNG, JPEG, WebP or PPM, - is stdin; may be repeated"),
+    {.names = "classes", .type = CLI_TEXT, .value = "A,B,..", AT(classes),
+     .help = "with --image, and a model of pictures and texts (CLIP, SigLIP): how well each of these texts "
+             "fits"},
+    {.names = "template", .type = CLI_TEXT, .value = "TEXT", AT(form),
+     .help = "with --classes: what is compared, with a class in place of {}, such as 'a photo of a {}' [{}]"},
     CLASSIFIER_OPTIONS(classify_options),
     {.names = NULL},
 };
-
-typedef struct ranked {
-    float p;
-    int32_t class;
-} ranked;
-
-static int by_p(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->class > y->class) - (x->class < y->class);
-}
+/* clang-format on */
 
 /* Sorts a row of logits by probability, the likeliest first, into `out` [n_classes]. */
-static void rank_classes(const cli_classifier *c, const float *logits, float *p, ranked *out)
+static void rank_classes(const cli_classifier *c, const float *logits, float *p, cli_ranked *out)
 {
-    const int32_t n = c->info.n_classes;
-    clef_class_probabilities(c->info.kind, logits, n, p);
-    for (int32_t i = 0; i < n; i++)
-        out[i] = (ranked){p[i], i};
-    qsort(out, (size_t)n, sizeof *out, by_p);
+    cli_rank_classes(c->info.kind, logits, c->info.n_classes, p, out);
 }
 
-static void print_class(const cli_classifier *c, const ranked *r, int json)
+static void print_class(const cli_classifier *c, const cli_ranked *r, int json)
 {
     const char *label = clef_classifier_label(c->classifier, r->class);
     if (json) {
@@ -50,7 +48,7 @@ static void print_class(const cli_classifier *c, const ranked *r, int json)
     }
 }
 
-static void print_text(const cli_classifier *c, const ranked *r, int json)
+static void print_text(const cli_classifier *c, const cli_ranked *r, int json)
 {
     if (json)
         putchar('[');
@@ -65,7 +63,7 @@ static void print_text(const cli_classifier *c, const ranked *r, int json)
 }
 
 /* Prints each token except special tokens, with its likeliest class. */
-static int print_tokens(const cli_classifier *c, const float *logits, float *p, ranked *r, int json)
+static int print_tokens(const cli_classifier *c, const float *logits, float *p, cli_ranked *r, int json)
 {
     int32_t n_printed = 0;
     if (json)
@@ -96,13 +94,32 @@ static int print_tokens(const cli_classifier *c, const float *logits, float *p, 
     return CLI_OK;
 }
 
+static int check_options(const classify_options *o, int32_t n_args)
+{
+    if (o->images.n && n_args > 1)
+        return cli_fail(CLI_USAGE, "classify: expected a text or --image, not both");
+    if (!o->images.n && n_args < 2)
+        return cli_fail(CLI_USAGE, "classify: expected a TEXT, or --image FILE");
+    if ((o->classes && !o->images.n) || (o->form && !o->classes))
+        return cli_fail(CLI_USAGE, "classify: %s",
+                        o->form && !o->classes ? "--template: expected --classes beside it"
+                                               : "--classes: expected --image beside it");
+    if (o->form && !strstr(o->form, "{}"))
+        return cli_fail(CLI_USAGE, "classify: --template: expected {} in it, got '%s'", o->form);
+    return CLI_GO_ON;
+}
+
 static int classify_run(const void *options, int32_t n_args, char **args)
 {
     const classify_options *o = options;
+    const int bad = check_options(o, n_args);
+    if (bad != CLI_GO_ON || o->images.n)
+        return bad != CLI_GO_ON ? bad
+                                : cli_classify_pictures(&o->common, args[0], &o->images, o->classes, o->form);
     cli_classifier c = {0};
     const float *logits = NULL;
     float *p = NULL;
-    ranked *r = NULL;
+    cli_ranked *r = NULL;
     int rc = cli_classifier_open(&c, &o->common, args[0], CLEF_HEAD_CLASSES);
     if (rc == CLI_GO_ON)
         rc = cli_classifier_run(&c, &o->common, args[1], n_args > 2 ? args[2] : NULL, &logits);
@@ -125,13 +142,16 @@ static int classify_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_classify = {
     .name = "classify",
-    .usage = "MODEL TEXT [SECOND]",
-    .summary = "Classify a text or its tokens",
-    .notes = "MODEL is a ...ForSequenceClassification model, which gives each label and its probability, the "
-             "likeliest first; or a ...ForTokenClassification model, which gives the likeliest label of each "
-             "token. SECOND is the second text of a pair, for models that expect one.\n",
+    .usage = "MODEL TEXT [SECOND] | MODEL --image FILE...",
+    .summary = "Classify a text, its tokens, or a picture",
+    .notes =
+        "MODEL is a ...ForSequenceClassification model, which gives each label and its probability, the "
+        "likeliest first; or a ...ForTokenClassification model, which gives the likeliest label of each "
+        "token. SECOND is the second text of a pair, for models that expect one.\n\nWith --image, MODEL is a "
+        "...ForImageClassification folder (ViT, DeiT, DINOv2). Or it is a CLIP or SigLIP folder, and the "
+        "classes are texts that --classes names.\n",
     .options = classify_option_table,
-    .min_args = 2,
+    .min_args = 1,
     .max_args = 3,
     .defaults = &classify_defaults,
     .options_bytes = sizeof classify_defaults,

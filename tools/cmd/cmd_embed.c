@@ -8,11 +8,13 @@
 #include "tools/cli/terminal.h"
 #include "tools/embedding.h"
 #include "tools/inspect/npy.h"
+#include "tools/picture.h"
 
 typedef struct embed_options {
     cli_embedding_options common;
     const char *file, *out, *calibrate;
     int32_t json, npy, n_repeats, form, kind;
+    cli_list images;
 } embed_options;
 
 enum { KIND_SPARSE = 1, KIND_MULTI };
@@ -27,6 +29,8 @@ static const embed_options embed_defaults = {.common = {.n_batch = 32}};
 /* clang-format off */
 #define AT(field) .offset = offsetof(embed_options, field)
 static const cli_option embed_option_table[] = {
+    IMAGE_OPTION(embed_options, images,
+                 "embed a picture instead of texts: PNG, JPEG, WebP or PPM, - is stdin; may be repeated"),
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
      .help = "read more texts, one per line, from a file; - is stdin"},
     {.names = "json", .type = CLI_SWITCH, AT(json),
@@ -108,6 +112,29 @@ static int write_vectors(const embed_options *o, const char *model, const vector
     if ((o->out && fclose(to) != 0) || failed)
         return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
     return CLI_OK;
+}
+
+/* Vectors of pictures, as f32. */
+static int embed_pictures(const embed_options *o, const char *model)
+{
+    cli_pictures p = {0};
+    float *rows = NULL;
+    const cli_embedding_options *c = &o->common;
+    const cli_picture_opts opts = {
+        .place = {.device = c->device, .split = c->split, .n_threads = c->n_threads, .quiet = c->quiet},
+        .compile = c->compile,
+        .vision = {.mean = c->pooling == CLEF_POOL_MEAN, .normalize = (clef_normalize)c->normalize},
+    };
+    int rc = cli_pictures_open(&p, &opts, model, &o->images);
+    if (rc == CLI_GO_ON)
+        rc = cli_pictures_run(&p, &rows);
+    const vectors v = {CLEF_VECTOR_F32, (const unsigned char *)rows, (size_t)p.info.width * sizeof *rows, p.n,
+                       p.info.width};
+    if (rc == CLI_GO_ON)
+        rc = write_vectors(o, clef_model_hparams(p.model)->name, &v, 0);
+    free(rows);
+    cli_pictures_finish(&p);
+    return rc;
 }
 
 /* The ranges of the texts of --calibrate, else of the n rows; the caller frees *ranges. */
@@ -239,6 +266,21 @@ static int write_tokens(cli_embedding *e, const embed_options *o, const cli_line
     return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
+/* What --image excludes. */
+static int check_pictures(const embed_options *o, int32_t n_texts)
+{
+    const cli_embedding_options *c = &o->common;
+    if (n_texts || o->file)
+        return cli_fail(CLI_USAGE, "embed: expected texts or --image, not both");
+    if (o->kind || o->form || o->calibrate || o->n_repeats || c->n_dims || c->prompt_name || c->no_prompt)
+        return cli_fail(CLI_USAGE,
+                        "embed: --image: expected none of --kind, --precision, --calibrate, --repeat, "
+                        "--dimensions and prompts");
+    return c->pooling == CLEF_POOL_LAST
+               ? cli_fail(CLI_USAGE, "embed: --image: expected --pooling model, cls or mean, got last")
+               : CLI_GO_ON;
+}
+
 static int check_options(const embed_options *o)
 {
     if (o->kind && (o->json || o->npy || o->form || o->common.n_dims || o->n_repeats))
@@ -264,6 +306,10 @@ static int embed_run(const void *options, int32_t n_args, char **args)
     float *rows = NULL;
     int64_t n_tokens = 0;
     int rc = check_options(o);
+    if (rc == CLI_GO_ON && o->images.n)
+        rc = check_pictures(o, n_args - 1);
+    if (o->images.n)
+        return rc == CLI_GO_ON ? embed_pictures(o, args[0]) : rc;
     if (rc == CLI_GO_ON)
         rc = cli_lines_collect(&t, "TEXT", n_args - 1, args + 1, o->file);
     if (rc == CLI_GO_ON && has_ranges(o) && t.n < 2 && !o->calibrate)
@@ -294,16 +340,19 @@ static int embed_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_embed = {
     .name = "embed",
-    .usage = "MODEL TEXT... [--file FILE] [--json|--npy]",
-    .summary = "Compute embedding vectors of texts",
+    .usage = "MODEL TEXT... [--file FILE] [--image FILE] [--json|--npy]",
+    .summary = "Compute embedding vectors of texts or pictures",
     .notes = "MODEL is an encoder, or a decoder that was trained for embeddings: a GGUF file or a Hugging "
              "Face folder. Each text becomes one line of numbers.\n\nPooling and normalisation come from "
              "modules.json and 1_Pooling/config.json of a folder, or from pooling_type of a GGUF file. "
              "Without these files, the vector is the mean of the hidden states, not normalised. A text that "
-             "is too long for the model is refused.\n",
+             "is too long for the model is refused.\n\nWith --image, MODEL is a folder that reads pictures: "
+             "CLIP and "
+             "SigLIP, whose vectors of texts and pictures can be compared, ViT, DeiT, DINOv2 or DINOv3.\n",
     .options = embed_option_table,
-    .first = "file json npy out kind precision dimensions prompt-name no-prompt pooling normalize truncate "
-             "batch-size threads device quiet",
+    .first =
+        "file image json npy out kind precision dimensions prompt-name no-prompt pooling normalize truncate "
+        "batch-size threads device quiet",
     .min_args = 1,
     .max_args = INT32_MAX,
     .defaults = &embed_defaults,

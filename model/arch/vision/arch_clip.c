@@ -187,6 +187,8 @@ static void clip_text_json(clef_json_fields *f, clef_hparams *hp)
 static void siglip_text_json(clef_json_fields *f, clef_hparams *hp)
 {
     text_json(f, hp, "gelu_pytorch_tanh", 1e-6);
+    hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB - 1, 1);
+    hp->pads_texts = 1;
 }
 
 static const clef_arch_alias clip_text_names[] = {{"clip_text_model", NULL, 49406, 49407},

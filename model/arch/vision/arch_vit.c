@@ -197,7 +197,7 @@ static void dinov3_json(clef_json_fields *f, clef_hparams *hp)
     hp->gated = clef__json_bool(f, "use_gated_mlp", 0);
     hp->rope.theta = clef__json_double(f, "rope_theta", 1e-3, 1e9, 100);
     if (f->status == CLEF_OK && hp->head_dim % 4 != 0)
-        clef__json_refuse(f, "heads of a width that is no multiple of 4 are not supported");
+        clef__json_refuse(f, "heads of a width that is not a multiple of 4 are not supported");
 }
 
 #define PICTURES(family, model_type, weight_names, prefix, reader, builder, classifier)                      \
