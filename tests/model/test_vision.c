@@ -35,8 +35,11 @@ static float *read_tensor(const clef_tensor_file *file, const char *name, clef_t
     if (i < 0)
         fail_msg("no tensor %s", name);
     *info = clef_tensor_file_get(file, i);
-    float *x = malloc((size_t)info->n_bytes);
-    ok(clef_tensor_file_read(file, i, CLEF_F32, x, (size_t)info->n_bytes / sizeof *x, &err), &err);
+    size_t n = 1;
+    for (int32_t k = 0; k < info->rank; k++)
+        n *= (size_t)info->dims[k];
+    float *x = malloc(n * sizeof *x);
+    ok(clef_tensor_file_read(file, i, CLEF_F32, x, n, &err), &err);
     return x;
 }
 
@@ -98,7 +101,7 @@ static void check_case(const vision_case *c, clef_model *model, const clef_tenso
         pictures[i] = (clef_pixels){height, width, pixels + (size_t)i * 3 * (size_t)height * (size_t)width};
     const size_t n_out =
         (size_t)n * (size_t)clef_vision_rows(v, height, width) * (size_t)clef_vision_describe(v).width;
-    assert_int_equal(n_out * sizeof(float), out.n_bytes);
+    assert_int_equal(n_out * sizeof(float), out.n_bytes); /* F32 */
     float *got = malloc(n_out * sizeof *got);
     ok(clef_vision_run(v, pictures, n, got, &err), &err);
     snprintf(what, sizeof what, "%s: %s", c->family, c->expected);
@@ -145,6 +148,115 @@ TEST(encoders_give_what_transformers_gives)
         clef_tensor_file_close(file);
         clef_model_close(model);
     }
+}
+
+/* The ids of a row, without what follows the first end of a text (CLIP, whose texts see no later tokens). */
+static int32_t own_length(const int32_t *ids, int32_t n, int is_clip)
+{
+    int32_t most = 0;
+    for (int32_t i = 1; i < n; i++)
+        most = ids[i] > ids[most] ? i : most;
+    return is_clip ? most + 1 : n;
+}
+
+/* Vectors of texts, and how well they fit the pictures. */
+static void check_texts(const char *family, clef_model *model, const clef_tensor_file *file)
+{
+    clef_tensor_info ids_info, embeds_info, logits_info, pictures_info;
+    clef_error err = {0};
+    clef_embedder *e;
+    clef_vision *v;
+    float *ids = read_tensor(file, "input_ids", &ids_info),
+          *expected = read_tensor(file, "text_embeds", &embeds_info),
+          *logits = read_tensor(file, "logits_per_image", &logits_info),
+          *pictures = read_tensor(file, "image_embeds", &pictures_info);
+    const int32_t n = (int32_t)ids_info.dims[0], length = (int32_t)ids_info.dims[1],
+                  d = (int32_t)embeds_info.dims[1];
+    int32_t own[4][64], n_ids[4];
+    const int32_t *rows[4];
+    assert_true(n <= 4 && length <= 64);
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < length; k++)
+            own[i][k] = (int32_t)ids[i * length + k];
+        rows[i] = own[i];
+        n_ids[i] = own_length(own[i], length, strcmp(family, "clip") == 0);
+    }
+    ok(clef_embedder_create(device, model, &(clef_embed_opts){.normalize = CLEF_NORMALIZE_YES}, &e, &err),
+       &err);
+    assert_int_equal(clef_embedder_describe(e).n_dims, d);
+    float *got = malloc((size_t)n * (size_t)d * sizeof *got), fits[16];
+    ok(clef_embed_ids(e, rows, n_ids, n, got, &err), &err);
+    compare(family, got, expected, (size_t)n * (size_t)d, 1e-4);
+    ok(clef_vision_create(device, model, NULL, &v, &err), &err);
+    const clef_vision_info info = clef_vision_describe(v);
+    for (int32_t p = 0; p < logits_info.dims[0]; p++)
+        for (int32_t t = 0; t < n; t++)
+            fits[p * n + t] = (float)(clef_cosine(pictures + p * d, got + t * d, d) * (double)info.scale +
+                                      (double)info.bias);
+    compare(family, fits, logits, (size_t)logits_info.dims[0] * (size_t)n, 1e-4);
+    clef_vision_destroy(v);
+    clef_embedder_destroy(e);
+    free(got), free(ids), free(expected), free(logits), free(pictures);
+}
+
+TEST(texts_are_compared_as_transformers_does)
+{
+    static const char *const families[] = {"clip", "siglip", "siglip2"};
+    if (!has_oracle())
+        skip_without("oracle/vision");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        clef_model *model;
+        clef_tensor_file *file;
+        if (!open_family(families[i], &model, &file))
+            continue;
+        check_texts(families[i], model, file);
+        clef_tensor_file_close(file);
+        clef_model_close(model);
+    }
+}
+
+/* SigLIP 2 has patches in place of pixels, as many as its own shape says; the others are padding. */
+static float *pixels_of_patches(const float *patches, int32_t rows, int32_t columns, int32_t p)
+{
+    float *out = malloc((size_t)rows * (size_t)columns * (size_t)p * (size_t)p * 3 * sizeof *out);
+    const int32_t width = columns * p, height = rows * p;
+    for (int32_t c = 0; c < 3; c++)
+        for (int32_t y = 0; y < height; y++)
+            for (int32_t x = 0; x < width; x++)
+                out[(c * height + y) * width + x] =
+                    patches[((y / p * columns + x / p) * p * p + y % p * p + x % p) * 3 + c];
+    return out;
+}
+
+TEST(siglip2_reads_pictures_of_any_shape)
+{
+    clef_model *model;
+    clef_tensor_file *file;
+    clef_tensor_info in, out, shape;
+    clef_error err = {0};
+    clef_vision *v;
+    if (!has_oracle() || !open_family("siglip2", &model, &file))
+        skip_without("oracle/vision/siglip2");
+    float *patches = read_tensor(file, "pixel_values", &in),
+          *expected = read_tensor(file, "image_embeds", &out),
+          *shapes = read_tensor(file, "spatial_shapes", &shape), got[2][256];
+    ok(clef_vision_create(device, model, &(clef_vision_opts){.normalize = CLEF_NORMALIZE_YES}, &v, &err),
+       &err);
+    const clef_vision_info info = clef_vision_describe(v);
+    assert_true(info.width <= 256 && in.dims[0] == 2);
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t rows = (int32_t)shapes[2 * i], columns = (int32_t)shapes[2 * i + 1];
+        float *pixels =
+            pixels_of_patches(patches + i * in.dims[1] * in.dims[2], rows, columns, info.patch_size);
+        const clef_pixels picture = {rows * info.patch_size, columns * info.patch_size, pixels};
+        ok(clef_vision_run(v, &picture, 1, got[i], &err), &err);
+        compare("siglip2", got[i], expected + i * info.width, (size_t)info.width, 1e-4);
+        free(pixels);
+    }
+    free(patches), free(expected), free(shapes);
+    clef_vision_destroy(v);
+    clef_tensor_file_close(file);
+    clef_model_close(model);
 }
 
 TESTS(set_up, tear_down)
