@@ -6,6 +6,7 @@
 #include "cl/args.h"
 #include "clef/gradient.h"
 #include "model/arch/layers.h"
+#include "model/arch/vision/vision.h"
 #include "model/open/model.h"
 
 /* The blocks of the cache's type must divide each head. Heads of full layers and heads of v may have their
@@ -51,37 +52,13 @@ static void set_defaults(const clef_model *model, clef_build_opts *o)
     }
 }
 
-/* The graph of an encoder of pictures has no tokens, caches or adapters. */
-static clef_status check_picture_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
-{
-    const char *why, *path = clef_model_path(model);
-    const clef_hparams *hp = clef_model_pictures(model, &why);
-    if (!hp)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected a model that reads pictures: %s", path, why);
-    if (o->sample || o->candidates || o->n_rows || o->loras || o->train ||
-        (o->padding_mask && !o->for_export) || o->token_head)
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: %s reads pictures: it neither generates text nor is trained here", path,
-                          hp->arch);
-    const int32_t p = hp->patch_size;
-    const int64_t height = o->picture_height ? o->picture_height : hp->image_height,
-                  width = o->picture_width ? o->picture_width : hp->image_width;
-    if (height < p || width < p || height > 1 << 16 || width > 1 << 16)
-        return clef__fail(err, CLEF_E_LIMIT,
-                          "%s: a picture of %lld x %lld pixels: expected sides of %d, a patch, to %d", path,
-                          (long long)width, (long long)height, p, 1 << 16);
-    return o->n_sequences < 1
-               ? clef__fail(err, CLEF_E_ARG, "%d pictures, expected at least 1", o->n_sequences)
-               : CLEF_OK;
-}
-
 static clef_status check_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
 {
     const clef_hparams *hp = &model->hparams;
     const clef_arch_kind kind = clef__arch_find(hp->arch, model->is_gguf)->kind;
     const char *path = clef_model_path(model);
     if (reads_pictures(model, o))
-        return check_picture_opts(model, o, err);
+        return clef__check_picture_opts(model, o, err);
     if (o->n_context < 1 || o->n_context > hp->n_context)
         return clef__fail(err, CLEF_E_LIMIT,
                           "%s: a context of %d: expected 1 to %d, the model's positions (clef: lower -c)",
@@ -278,21 +255,6 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
     add_adapter_input(b);
 }
 
-/* The input of an encoder of pictures; of a model with several parts it has its own hyperparameters. */
-static void add_pixels(clef_builder *b, const clef_build_opts *o)
-{
-    b->hp = clef_model_pictures(b->model, NULL);
-    b->arch = clef__arch_find(b->hp->arch, 0);
-    b->weights = &b->arch->weights;
-    b->prefix = b->model->tower_prefix;
-    b->cached = b->causal = 0;
-    b->B = clef_symbol(b->g, "B", o->n_sequences);
-    b->pixels = clef_input(b->g, "pixel_values", CLEF_F32,
-                           clef_shape_4(b->B, clef_n(3),
-                                        clef_n(o->picture_height ? o->picture_height : b->hp->image_height),
-                                        clef_n(o->picture_width ? o->picture_width : b->hp->image_width)));
-}
-
 /* The source's tokens up to the encoder's output. */
 static void build_encoder(clef_builder *b, const clef_build_opts *o)
 {
@@ -432,7 +394,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         result = build_seq2seq(&b, &o);
     } else {
         if (reads_pictures(model, &o))
-            add_pixels(&b, &o);
+            clef__add_pixels(&b, &o);
         else
             add_inputs(&b, &o);
         if (o.train)

@@ -6,6 +6,45 @@
 
 #include "model/open/model.h"
 
+/* ---- the input ------------------------------------------------------------------------------- */
+
+clef_status clef__check_picture_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
+{
+    const char *why, *path = clef_model_path(model);
+    const clef_hparams *hp = clef_model_pictures(model, &why);
+    if (!hp)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected a model that reads pictures: %s", path, why);
+    if (o->sample || o->candidates || o->n_rows || o->loras || o->train ||
+        (o->padding_mask && !o->for_export) || o->token_head)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: %s reads pictures: it neither generates text nor is trained here", path,
+                          hp->arch);
+    const int32_t p = hp->patch_size;
+    const int64_t height = o->picture_height ? o->picture_height : hp->image_height,
+                  width = o->picture_width ? o->picture_width : hp->image_width;
+    if (height < p || width < p || height > 1 << 16 || width > 1 << 16)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%s: a picture of %lld x %lld pixels: expected sides of %d, a patch, to %d", path,
+                          (long long)width, (long long)height, p, 1 << 16);
+    return o->n_sequences < 1
+               ? clef__fail(err, CLEF_E_ARG, "%d pictures, expected at least 1", o->n_sequences)
+               : CLEF_OK;
+}
+
+void clef__add_pixels(clef_builder *b, const clef_build_opts *o)
+{
+    b->hp = clef_model_pictures(b->model, NULL);
+    b->arch = clef__arch_find(b->hp->arch, 0);
+    b->weights = &b->arch->weights;
+    b->prefix = b->model->tower_prefix;
+    b->cached = b->causal = 0;
+    b->B = clef_symbol(b->g, "B", o->n_sequences);
+    b->pixels = clef_input(b->g, "pixel_values", CLEF_F32,
+                           clef_shape_4(b->B, clef_n(3),
+                                        clef_n(o->picture_height ? o->picture_height : b->hp->image_height),
+                                        clef_n(o->picture_width ? o->picture_width : b->hp->image_width)));
+}
+
 /* ---- patches --------------------------------------------------------------------------------- */
 
 clef__grid clef__grid_of(const clef_builder *b)

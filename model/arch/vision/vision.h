@@ -5,6 +5,11 @@
 
 #include "model/arch/layers.h"
 
+/** Checks the options of a graph that reads pictures, which has no tokens, caches or adapters. */
+clef_status clef__check_picture_opts(const clef_model *model, const clef_build_opts *o, clef_error *err);
+/** Adds the input b->pixels. From then on b has the hyperparameters and names of the encoder of pictures. */
+void clef__add_pixels(clef_builder *b, const clef_build_opts *o);
+
 /** How the table of position embeddings is stretched to another grid: torch.nn.functional.interpolate()
  *  without align_corners. */
 typedef enum clef__stretch {
