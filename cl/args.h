@@ -310,7 +310,9 @@ typedef struct panel_args {
                   panel_cpu_gemm_int8: blocks of a group, and of the launch */
 } panel_args;
 
-/* panel_cpu_gemm_int8: the most tokens of a group that decodes strips of a weight. */
+/* panel_cpu_gemm_int8: the fewest tokens of a block for which strips of a weight are decoded, and the most of
+ * a group. */
+#define STRIP_LEAST  4
 #define STRIP_TOKENS 48
 
 /* panel_cpu_gemm_amx: the most tokens and pairs of a group, and the columns that it adds at a time. */

@@ -3,7 +3,7 @@
  * of the a.pairs blocks of NT tokens (those beyond the last row are dropped) and 16 rows of the result. A
  * token's sums do not depend on NT.
  * Launch: {blocks of tokens / a.blocks, tiles of the result}, one work-item a group; consecutive groups share
- * tiles of w. With DOT 2 and 3, a.blocks NT <= STRIP_TOKENS; otherwise a.blocks is 1.
+ * tiles of w. With STRIPS, a.blocks NT <= STRIP_TOKENS; otherwise a.blocks is 1.
  *   -D NT         tokens of a block
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
@@ -21,8 +21,8 @@
 #endif
 #define ANY_NT_ALIKE 1
 #include "panel_products.h"
-/* 1: registers are few and small (panel_cpu_strip.h) */
-#define STRIPS (DOT == 2 || DOT == 3)
+/* 1: registers are few and small, and tokens enough (panel_cpu_strip.h) */
+#define STRIPS ((DOT == 2 || DOT == 3) && NT >= STRIP_LEAST)
 #if STRIPS
 #  include "panel_cpu_strip.h"
 #endif

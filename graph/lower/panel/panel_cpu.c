@@ -147,7 +147,7 @@ static uint32_t blocks_a_group(const clef_lowering *lo, const clef_panel_matmul_
 {
     const uint32_t units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
     uint32_t most = STRIP_TOKENS / size;
-    if (!clef__is_int8(o) ||
+    if (!clef__is_int8(o) || size < STRIP_LEAST ||
         (lo->serving->method != CLEF_DOT_AVX2 && lo->serving->method != CLEF_DOT_AVXVNNI))
         return 1;
     while (most > 1 && clef__ceil_div(blocks, most) * tiles < STRIP_GROUPS * units)
