@@ -98,8 +98,9 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
                           "steps of %d rows, %d samples, %d pages (%d sliding), %d snapshots: expected at "
                           "least 1 row and page",
                           o->n_rows, o->n_samples, o->n_pages, o->n_sliding_pages, o->n_snapshots);
-    if (o->mtp && !o->n_rows)
-        return clef__fail(err, CLEF_E_ARG, "%s: multi-token prediction: expected steps of rows", path);
+    if (o->mtp && (o->train || o->for_export || o->padding_mask || o->pooling || o->classify))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: multi-token prediction: expected a graph that generates text", path);
     if (o->mtp && !clef__has_further_layer(model))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: multi-token prediction: expected a layer that predicts further tokens, this "

@@ -346,12 +346,13 @@ typedef struct clef_build_opts {
      * of linear attention have n_sequences rows and more for n_snapshots copies. */
     int32_t     n_rows, n_pages, n_sliding_pages, n_snapshots;
     int32_t     n_samples;    /* the bound of N; 0: n_rows */
-    /* CLEF_MTP_TARGET: an output hidden [B, 1, d] too: each row's hidden state after the last norm.
-     * CLEF_MTP_LAYER: the graph of the layer behind the model's own that predicts further tokens. A row's
-     * input_ids is the token after that of its position, and a further input hidden F32 [B, 1, d] has the
-     * hidden state of the position. Its logits predict the token after that; a further output next_hidden
-     * [N, 1, d] is the hidden state that the next position continues with. CLEF_E_UNSUPPORTED if the model
-     * has no such layer */
+
+    /* CLEF_MTP_TARGET: an output hidden [B, T, d] too: each token's hidden state after the last norm.
+     * CLEF_MTP_LAYER: the graph of the layer behind the model's own that predicts further tokens. At each
+     * position input_ids has the token after that of the position, and a further input hidden F32 [B, T, d]
+     * the hidden state of the position. Its logits predict the token after that; a further output
+     * next_hidden, of the positions with logits, is what the next position continues with.
+     * CLEF_E_UNSUPPORTED if the model has no such layer */
     clef_mtp    mtp;
 
     /* Training: 1: the graph ends with a loss. Its tokens see each other without a cache. Inputs: input_ids

@@ -37,6 +37,7 @@ static int is_dropped(const clef_gguf_string *key)
 typedef struct arch_keys {
     clef_gguf_writer *w;
     const char *arch;
+    int32_t n_further; /* layers that predict further tokens, behind the model's own */
     char key[96];
 } arch_keys;
 
@@ -246,9 +247,9 @@ static void put_linear(arch_keys *k, const clef_hparams *hp, const clef_arch *ar
         return;
     }
     clef__gguf_put_array(k->w, key_of(k, "attention.recurrent_layers"), CLEF_GGUF_BOOL,
-                         (uint64_t)hp->n_layers);
-    for (int32_t i = 0; i < hp->n_layers; i++) {
-        const unsigned char is = hp->linear_layers[i / 32] >> (i % 32) & 1;
+                         (uint64_t)(hp->n_layers + k->n_further));
+    for (int32_t i = 0; i < hp->n_layers + k->n_further; i++) {
+        const unsigned char is = i < hp->n_layers && (hp->linear_layers[i / 32] >> (i % 32) & 1);
         clef__gguf_add_bytes(k->w, &is, 1);
     }
 }
@@ -307,6 +308,15 @@ static void put_altup(arch_keys *k, const clef_hparams *hp)
         clef__gguf_add_f32(k->w, hp->sparse_layers[i / 32] >> (i % 32) & 1 ? hp->sparsity : -INFINITY);
 }
 
+/* 1 if there is a layer that predicts further tokens. */
+static int has_further(const clef__quantize_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (strstr(plan->items[i].name, ".nextn.eh_proj."))
+            return 1;
+    return 0;
+}
+
 static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, const clef__quantize_plan *plan,
                                const char *file, clef_error *err)
 {
@@ -325,6 +335,10 @@ static clef_status put_hparams(clef_gguf_writer *w, const clef_hparams *hp, cons
     if (arch->kind != CLEF_SEQ2SEQ)
         stated.n_decoder_layers = 0;
     stated.n_kv_heads = stated.d_ff = 0;
+    k.n_further = has_further(plan);
+    stated.n_layers += k.n_further;
+    if (k.n_further)
+        put_int(&k, "nextn_predict_layers", k.n_further);
     clef__config_put_standard(w, k.arch, arch, &stated);
     put_varied(&k, hp, arch, plan);
     put_int(&k, "vocab_size", hp->n_vocab);

@@ -493,7 +493,8 @@ static clef_status plan_folder(const clef_model *m, const clef__quantize_type *t
     const clef_build_opts opts = {.no_head = no_head, .classify = clef__has_classifier(m)};
     clef_status status = clef_model_build(m, &opts, &g, err);
     if (status == CLEF_OK)
-        status = add_table(m, type, &arch->weights, m->hparams.n_layers, plan, err);
+        status =
+            add_table(m, type, &arch->weights, m->hparams.n_layers + clef__has_further_layer(m), plan, err);
     if (status == CLEF_OK && arch->decoder_weights.hf)
         status = add_table(m, type, &arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
     if (status == CLEF_OK)

@@ -244,10 +244,12 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
                 "%s: has decoder_input_ids, but %s (%s) is not an encoder-decoder: expected input_ids",
                 e->o->in, e->path, clef_model_hparams(e->model)->arch);
         if (strcmp(name, source_of(e)) != 0 && strcmp(name, "attention_mask") != 0 &&
-            strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0)
-            return cli_error(err, CLEF_E_ARG,
-                             "%s: expected %s, attention_mask, token_type_ids and decoder_input_ids, got %s",
-                             e->o->in, source_of(e), name);
+            strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0 &&
+            strcmp(name, "hidden") != 0)
+            return cli_error(
+                err, CLEF_E_ARG,
+                "%s: expected %s, attention_mask, token_type_ids, decoder_input_ids and hidden, got %s",
+                e->o->in, source_of(e), name);
     }
     return CLEF_OK;
 }
@@ -289,6 +291,7 @@ static clef_status build_model(eval *e, clef_error *err)
         .kv_type = cli_kv_type(e->model, e->o->kv_type, e->o->compile.exact),
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
+        .mtp = clef_tensor_file_find(e->in, "hidden") >= 0 ? CLEF_MTP_LAYER : CLEF_MTP_NONE,
         .taps = plain.items,
         .n_taps = plain.n,
     };
