@@ -8,7 +8,6 @@
 #include "tools/serve/serve.h"
 
 static const serve_options serve_defaults = {
-    .host = "127.0.0.1",
     .port = 8080,
     .n_context = -1,
     .max_seqs = 8,
@@ -37,8 +36,9 @@ static const char *const list_names[] = {"none", "endpoints", "fields", "errors"
 static const cli_option serve_option_table[] = {
     {.names = "", .type = CLI_HEADING, .help = "Where it listens, and who may call it"},
     MODEL_OPTION(serve_options),
-    {.names = "host", .type = CLI_TEXT, .value = "ADDRESS", AT(host),
-     .help = "the address to listen on; other than loopback needs a key, or --no-auth [127.0.0.1]"},
+    {.names = "host", .type = CLI_LIST, .value = "ADDRESS", AT(hosts),
+     .help = "the address to listen on; other than loopback needs a key, or --no-auth; may be repeated "
+             "[127.0.0.1]"},
     {.names = "port", .type = CLI_INT, .value = "N", AT(port), .lo = 0, .hi = 65535,
      .help = "the port; 0: any, which is printed [8080]"},
     {.names = "unix", .type = CLI_TEXT, .value = "PATH", AT(unix_path),

@@ -151,6 +151,18 @@ static void fail_queue(serve_engine *e, const serve_error *error)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+/* Makes a run active, in the first place that is free. */
+static void add_active(serve_engine *e, serve_run *r)
+{
+    r->slot = 0;
+    for (int32_t i = 0; i < e->n_active; i++)
+        if (e->active[i]->slot == r->slot) {
+            r->slot++;
+            i = -1; /* from the first one again */
+        }
+    e->active[e->n_active++] = r;
+}
+
 static void begin_run(serve_engine *e, serve_run *r)
 {
     clef_error err = {0};
@@ -168,7 +180,7 @@ static void begin_run(serve_engine *e, serve_run *r)
         finish_run(r, CLEF_FINISH_NONE, &error);
         return;
     }
-    e->active[e->n_active++] = r;
+    add_active(e, r);
     serve_observe(&e->s->metrics, SERVE_TIME_QUEUE, now - r->group->submitted);
     serve_lock_take(&r->group->lock);
     r->state = SERVE_RUN_RUNNING;
@@ -182,7 +194,7 @@ static void resume_run(serve_engine *e, serve_run *r)
     r->is_paused = 0;
     r->n_before = r->n_tokens;
     clef_batch_resume(e->batch, r->sequence, NULL);
-    e->active[e->n_active++] = r;
+    add_active(e, r);
 }
 
 static void pause_run(serve_engine *e, int32_t i)
@@ -469,10 +481,13 @@ int serve_engine_start(serve_server *server, const serve_model *m, serve_engine 
     e->m = m;
     e->max_seqs = server->o.max_seqs;
     e->active = calloc((size_t)e->max_seqs, sizeof(serve_run *));
+    e->slots = calloc((size_t)e->max_seqs, sizeof *e->slots);
     serve_lock_init(&e->lock);
     serve_condition_init(&e->work);
     serve_condition_init(&e->loaded);
-    if (!e->active || !serve_thread_start(&e->thread, run_engine, e))
+    for (int32_t i = 0; i < e->max_seqs && e->slots; i++)
+        e->slots[i].sequence = -1;
+    if (!e->active || !e->slots || !serve_thread_start(&e->thread, run_engine, e))
         return cli_fail(CLI_FAILED, "serve: no memory for a thread");
     e->started = 1;
     return CLI_GO_ON;
@@ -499,6 +514,7 @@ void serve_engine_destroy(serve_engine *e)
     serve_condition_finish(&e->work);
     serve_condition_finish(&e->loaded);
     free(e->active);
+    free(e->slots);
     free(e);
 }
 
@@ -635,6 +651,15 @@ int serve_embedding_cancel(serve_engine *e, serve_embedding *w)
 {
     atomic_store(&w->cancelled, 1);
     return wait_until_done(e, w->group, &w->state);
+}
+
+int32_t serve_engine_slots(serve_engine *e, serve_slot *out, int32_t room)
+{
+    serve_lock_take(&e->lock);
+    for (int32_t i = 0; i < e->max_seqs && i < room; i++)
+        out[i] = e->slots[i];
+    serve_lock_release(&e->lock);
+    return e->max_seqs;
 }
 
 serve_engine_stats serve_engine_describe(serve_engine *e)

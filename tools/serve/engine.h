@@ -52,6 +52,7 @@ typedef struct serve_run {
     double began, first, last; /* seconds, monotonic; 0: not yet */
     /* the engine's own */
     int64_t sequence;
+    int32_t slot;                /* its place, while it is active */
     int32_t is_paused, n_before; /* n_before: tokens that it had when it began, or went on */
     struct serve_run *next;
 } serve_run;
@@ -102,6 +103,15 @@ void serve_engine_give_up(serve_engine *e);
 int serve_engine_gave_up(const serve_engine *e, serve_error *error);
 /** Fails all runs that are left, as the server is about to end. */
 void serve_engine_fail_all(serve_engine *e, const char *why);
+
+/** A place for a text that is computed. */
+typedef struct serve_slot {
+    int64_t sequence; /* -1: none runs there */
+    int32_t n_prompt, n_max, n_tokens;
+    clef_sampler_opts sampling; /* without its lists */
+} serve_slot;
+/** Copies at most `room` of them, and returns how many there are. */
+int32_t serve_engine_slots(serve_engine *e, serve_slot *out, int32_t room);
 
 typedef struct serve_engine_stats {
     clef_batch_stats batch;

@@ -33,6 +33,7 @@ struct serve_engine {
     int32_t ends, failed, is_ready;
     const char *fail_all; /* NULL, or why all runs are to end */
     serve_engine_stats stats;
+    serve_slot *slots; /* [max_seqs] */
 };
 
 /** Opens the device, and what runs on it. Statuses of what they open; on failure some are open. */

@@ -108,12 +108,31 @@ void serve_engine_count_bytes(serve_engine *e)
     e->n_bytes = n;
 }
 
+/* The engine's lock is held. */
+static void publish_slots(serve_engine *e)
+{
+    for (int32_t i = 0; i < e->max_seqs; i++)
+        e->slots[i].sequence = -1;
+    for (int32_t i = 0; i < e->n_active; i++) {
+        const serve_run *r = e->active[i];
+        serve_slot *slot = &e->slots[r->slot];
+        *slot = (serve_slot){.sequence = r->sequence,
+                             .n_prompt = r->n_prompt,
+                             .n_max = r->request.n_max,
+                             .n_tokens = r->n_tokens,
+                             .sampling = r->request.sampling};
+        slot->sampling.biases = NULL;
+        slot->sampling.dry_breakers = NULL;
+    }
+}
+
 void serve_engine_publish(serve_engine *e)
 {
     serve_lock_take(&e->lock);
     if (e->batch)
         e->stats.batch = clef_batch_describe(e->batch);
     e->stats.n_running = e->n_active;
+    publish_slots(e);
     e->stats.bytes = e->n_bytes;
     serve_lock_release(&e->lock);
 }

@@ -24,7 +24,8 @@ static const uint64_t most_dropped = (uint64_t)64 << 20;
 struct serve_http {
     serve_server *s;
     serve_connections *connections;
-    struct MHD_Daemon *daemon;
+    struct MHD_Daemon *daemons[CLI_MAX_LIST];
+    int32_t n_daemons;
     char *cert, *key;
 };
 
@@ -322,18 +323,17 @@ static int needs_model(const serve_request *r)
 }
 
 /* Takes the model that the body names, or of a GET the query. */
-static int take_model(serve_request *r, struct MHD_Connection *connection)
+static int take_model(serve_request *r)
 {
     char name[SERVE_MODEL_NAME] = "";
-    const char *in_query = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
     if (r->m)
         return 1; /* there is only one */
     if (r->body)
         serve_body_text(r->body, r->n_body, "model", name, sizeof name);
     if (r->body && !*name && r->endpoint->flags & SERVE_OLLAMA)
         serve_body_text(r->body, r->n_body, "name", name, sizeof name);
-    if (!strcmp(r->method, "GET") && in_query)
-        serve_decode_percent(in_query, name, sizeof name);
+    if (r->query_model)
+        serve_decode_percent(r->query_model, name, sizeof name);
     return serve_models_take(r, name);
 }
 
@@ -346,7 +346,12 @@ static void answer(exchange *x, struct MHD_Connection *connection)
         return;
     if (r->body)
         r->body[r->n_body] = '\0';
-    if (!needs_model(r) || take_model(r, connection))
+    if (!strcmp(r->method, "GET")) {
+        r->query_model = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
+        r->needs_slot =
+            MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "fail_on_no_slot") != NULL;
+    }
+    if (!needs_model(r) || take_model(r))
         r->endpoint->answer(r);
     serve_drop_body(r); /* it may be large, and the reply slow */
 }
@@ -489,37 +494,46 @@ int serve_http_has_tls(void)
     return MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES;
 }
 
-serve_http *serve_http_start(serve_server *s, serve_socket listening)
+/* Begins to answer on one socket. NULL: it cannot. */
+static struct MHD_Daemon *start_daemon(serve_http *http, serve_socket listening)
 {
     /* A limit beyond ours: a connection too many is answered so, and one for /health gets through. */
-    const unsigned limit = (unsigned)s->o.max_connections + 128;
+    const unsigned limit = (unsigned)http->s->o.max_connections + 128;
+    const int tls = http->s->o.tls_cert != NULL;
+    const struct MHD_OptionItem more[3] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, http->cert},
+                                           {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
+                                           {MHD_OPTION_END, 0, NULL}};
+    return MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+            (tls ? MHD_USE_TLS : 0),
+        0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_NOTIFY_COMPLETED,
+        request_ends, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changes, http,
+        MHD_OPTION_URI_LOG_CALLBACK, request_begins, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
+        silence(&http->s->o, SERVE_PHASE_HEADERS), /* of a new connection */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+        MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
+}
+
+serve_http *serve_http_start(serve_server *s, serve_socket *listening, int32_t n)
+{
     serve_http *http = calloc(1, sizeof *http);
     if (!http)
         return NULL;
     http->s = s;
     http->connections = serve_connections_create(s);
-    const int tls = s->o.tls_cert != NULL;
-    const struct MHD_OptionItem with_tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, NULL}, {MHD_OPTION_HTTPS_MEM_KEY, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
-    struct MHD_OptionItem more[3] = {with_tls[0], with_tls[1], with_tls[2]};
-    if (http->connections && read_tls(http)) {
-        more[0].ptr_value = http->cert;
-        more[1].ptr_value = http->key;
-        http->daemon = MHD_start_daemon(
-            MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
-                (tls ? MHD_USE_TLS : 0),
-            0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_NOTIFY_COMPLETED,
-            request_ends, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changes, http,
-            MHD_OPTION_URI_LOG_CALLBACK, request_begins, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-            NULL, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
-            silence(&s->o, SERVE_PHASE_HEADERS), /* of a new connection */
-            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 0,
-            MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
+    const int ok = http->connections && read_tls(http);
+    for (int32_t i = 0; i < n && ok; i++) {
+        http->daemons[i] = start_daemon(http, listening[i]);
+        if (!http->daemons[i])
+            break;
+        listening[i] = SERVE_NO_SOCKET;
+        http->n_daemons++;
     }
-    if (http->daemon)
+    if (ok && http->n_daemons == n)
         return http;
-    cli_fail(CLI_FAILED, tls ? "serve: libmicrohttpd refuses to start with this certificate and key"
-                             : "serve: libmicrohttpd refuses to start");
+    cli_fail(CLI_FAILED, s->o.tls_cert ? "serve: libmicrohttpd refuses to start with this certificate and key"
+                                       : "serve: libmicrohttpd refuses to start");
     serve_http_stop(http);
     return NULL;
 }
@@ -530,8 +544,8 @@ void serve_http_stop(serve_http *http)
         return;
     if (http->connections)
         serve_connections_end(http->connections);
-    if (http->daemon)
-        MHD_stop_daemon(http->daemon);
+    for (int32_t i = 0; i < http->n_daemons; i++)
+        MHD_stop_daemon(http->daemons[i]);
     serve_connections_destroy(http->connections);
     free(http->cert);
     free(http->key);

@@ -28,6 +28,8 @@ typedef struct serve_request {
     struct serve_hosted *hosted; /* NULL: there is nothing to give back */
     struct serve_connection *connection;
     const serve_endpoint *endpoint; /* NULL: no such path */
+    const char *query_model;        /* `model` of a GET's query, as it is written; NULL: none */
+    int32_t needs_slot;             /* its query has fail_on_no_slot */
     const char *path;               /* after the endpoint's, with SERVE_PREFIX */
     const char *method;
     char id[72], peer[64], whole_path[128];
@@ -73,8 +75,8 @@ int serve_client_slow(serve_request *r);
 
 /** 1 if this build's libmicrohttpd can do TLS. */
 int serve_http_has_tls(void);
-/** Begins to answer on a socket. NULL after a message. */
-serve_http *serve_http_start(serve_server *s, serve_socket listening);
+/** Begins to answer on sockets. Those that it takes over become SERVE_NO_SOCKET. NULL after a message. */
+serve_http *serve_http_start(serve_server *s, serve_socket *listening, int32_t n);
 /** Ends all connections, and waits for their threads. Accepts NULL. */
 void serve_http_stop(serve_http *http);
 int32_t serve_http_n_connections(serve_http *http);

@@ -142,6 +142,64 @@ void serve_answer_props(serve_request *r)
     serve_reply_json(r, o);
 }
 
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* One place, by llama-server's names. Nothing of a prompt or a text is in it. */
+static json_t *slot_object(const serve_server *s, const serve_card *card, int32_t i, const serve_slot *slot)
+{
+    const clef_sampler_opts *o = &slot->sampling;
+    const int is_busy = slot->sequence >= 0;
+    json_t *one = json_pack("{s:i, s:I, s:i, s:b, s:b}", "id", (int)i, "id_task", (json_int_t)slot->sequence,
+                            "n_ctx", (int)card->n_context, "speculative", s->o.speculation.spec != NULL,
+                            "is_processing", is_busy);
+    if (!is_busy)
+        return one;
+    const int n_predict = slot->n_max ? (int)slot->n_max : -1;
+    json_object_set_new(one, "params",
+                        json_pack("{s:i, s:I, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "n_predict",
+                                  n_predict, "seed", (json_int_t)(o->seed & INT64_MAX), "temperature",
+                                  (double)o->temperature, "top_k", (int)o->top_k, "top_p", (double)o->top_p,
+                                  "min_p", (double)o->min_p, "typical_p", (double)o->typical,
+                                  "repeat_penalty", (double)o->repeat_penalty, "repeat_last_n",
+                                  (int)o->repeat_last_n, "presence_penalty", (double)o->presence_penalty,
+                                  "frequency_penalty", (double)o->frequency_penalty));
+    json_object_set_new(one, "next_token",
+                        json_pack("{s:b, s:i, s:i}", "has_next_token", 1, "n_remain",
+                                  n_predict < 0 ? -1 : n_predict - (int)slot->n_tokens, "n_decoded",
+                                  (int)slot->n_tokens));
+    json_object_set_new(one, "n_prompt_tokens", json_integer(slot->n_prompt));
+    return one;
+}
+
+void serve_answer_slots(serve_request *r)
+{
+    serve_models *ms = r->s->models;
+    char name[SERVE_MODEL_NAME] = "";
+    if (r->query_model)
+        serve_decode_percent(r->query_model, name, sizeof name);
+    const int32_t named = *name ? serve_models_named(ms, name) : 0, room = r->s->o.max_seqs;
+    if (named < 0) {
+        serve_fail(&r->error, SERVE_E_MODEL, "model", "the model '%.100s' is not here", name);
+        return;
+    }
+    serve_slot *slots = calloc((size_t)room, sizeof *slots);
+    const int32_t n = slots ? serve_models_slots(ms, named, slots, room) : 0;
+    const serve_card card = serve_models_card(ms, named);
+    json_t *list = slots ? json_array() : NULL;
+    int32_t n_free = 0;
+    for (int32_t i = 0; i < n; i++) {
+        json_array_append_new(list, slot_object(r->s, &card, i, &slots[i]));
+        n_free += slots[i].sequence < 0;
+    }
+    free(slots);
+    if (list && r->needs_slot && !n_free) {
+        json_decref(list);
+        serve_fail(&r->error, SERVE_E_UNAVAILABLE, NULL, "no slot available");
+        return;
+    }
+    serve_reply_json(r, list);
+}
+
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 static void read_gauges(serve_server *s, double g[SERVE_N_GAUGES])

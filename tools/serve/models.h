@@ -57,6 +57,8 @@ int32_t serve_models_named(const serve_models *ms, const char *name);
 const serve_model *serve_models_only(const serve_models *ms);
 /** What its engine says; zeros while it is not loaded. */
 serve_engine_stats serve_models_describe(serve_models *ms, int32_t i);
+/** Its places for texts: as serve_engine_slots(); 0 while it is not loaded. */
+int32_t serve_models_slots(serve_models *ms, int32_t i, serve_slot *out, int32_t room);
 /** Requests that wait for a model. */
 int32_t serve_models_n_waiting(serve_models *ms);
 

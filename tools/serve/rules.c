@@ -165,8 +165,9 @@ static int host_allowed(const serve_request *r, const serve_head *h)
         return 0;
     if (serve_is_loopback(host) || in_list(&o->allow_hosts, host) || in_list(&o->allow_hosts, h->host))
         return 1;
-    if (o->host && bare_host(o->host, own) && same_text(own, host))
-        return 1;
+    for (int32_t i = 0; i < o->hosts.n; i++)
+        if (bare_host(o->hosts.items[i], own) && same_text(own, host))
+            return 1;
     serve_local_text(h->socket, local);
     snprintf(own, sizeof own, "[%s]", local);
     return local[0] && (!strcmp(local, host) || same_text(own, host));

@@ -16,10 +16,10 @@
 #include "tools/serve/metrics.h"
 
 typedef struct serve_options {
-    const char *model, *host, *unix_path, *key_file, *tls_cert, *tls_key, *device, *memory;
+    const char *model, *unix_path, *key_file, *tls_cert, *tls_key, *device, *memory;
     cli_split split;
     const char *template, *tool_format, *samplers;
-    cli_list aliases, allow_hosts, cors_origins, proxies, args, loras;
+    cli_list hosts, aliases, allow_hosts, cors_origins, proxies, args, loras;
     int32_t port, no_auth, n_context, max_seqs, step_tokens, kv_tokens, max_queue, max_body;
     int32_t max_connections, max_per_address, max_n, max_choices, max_tokens, body_memory, strict_limits;
     int32_t strict_model, special_in_content;

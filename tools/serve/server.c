@@ -20,16 +20,17 @@ static const double last_seconds = 3;
  * counted since a process that was stopped has made none meanwhile. */
 enum { RANK_NAPS = 90 };
 
-static void say_address(const serve_server *s, int32_t port)
+static void say_addresses(const serve_server *s)
 {
     const serve_options *o = &s->o;
-    const char *scheme = o->tls_cert ? "https" : "http", *host = o->host ? o->host : "127.0.0.1";
-    const int is_v6 = strchr(host, ':') != NULL;
     if (o->unix_path)
         printf("clef: listening on unix:%s\n", o->unix_path);
-    else
-        printf("clef: listening on %s://%s%s%s:%d\n", scheme, is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-               (int)port);
+    for (int32_t i = 0; i < o->hosts.n && !o->unix_path; i++) {
+        const char *host = o->hosts.items[i];
+        const int is_v6 = strchr(host, ':') != NULL;
+        printf("clef: listening on %s://%s%s%s:%d\n", o->tls_cert ? "https" : "http", is_v6 ? "[" : "", host,
+               is_v6 ? "]" : "", (int)o->port);
+    }
     fflush(stdout);
 }
 
@@ -37,12 +38,14 @@ static void say_address(const serve_server *s, int32_t port)
 static int check_open(const serve_server *s)
 {
     const serve_options *o = &s->o;
-    if (o->unix_path || o->no_auth || serve_is_loopback(o->host) || serve_keys_count(s->keys))
-        return CLI_GO_ON;
-    return cli_fail(
-        CLI_USAGE,
-        "serve --host %s: others can reach it; expected --api-key-file or $CLEF_API_KEY, or --no-auth",
-        o->host);
+    const int is_open = !o->unix_path && !o->no_auth && !serve_keys_count(s->keys);
+    for (int32_t i = 0; i < o->hosts.n && is_open; i++)
+        if (!serve_is_loopback(o->hosts.items[i]))
+            return cli_fail(CLI_USAGE,
+                            "serve --host %s: others can reach it; expected --api-key-file or "
+                            "$CLEF_API_KEY, or --no-auth",
+                            o->hosts.items[i]);
+    return CLI_GO_ON;
 }
 
 static void say_ready(serve_server *s)
@@ -119,7 +122,7 @@ static void drain(serve_server *s)
             break;
 }
 
-static int run(serve_server *s, serve_socket listening, int32_t port)
+static int run(serve_server *s, serve_socket *listening, int32_t n)
 {
     s->responses = serve_responses_create();
     s->turns = serve_turns_create();
@@ -132,22 +135,43 @@ static int run(serve_server *s, serve_socket listening, int32_t port)
     int rc = serve_models_start(s->models);
     if (rc != CLI_GO_ON)
         return rc;
-    s->http = serve_http_start(s, listening);
+    s->http = serve_http_start(s, listening, n);
     if (!s->http)
         return CLI_FAILED;
     cli_ranks_before_end(give_up, s);
-    say_address(s, port);
+    say_addresses(s);
     rc = wait_for_end(s);
     drain(s);
     cli_ranks_before_end(NULL, NULL);
     return rc;
 }
 
+/* Listens on a Unix socket, or on all hosts, with one port. Returns how many sockets there are; 0 after a
+ * message. */
+static int32_t listen_all(serve_server *s, serve_socket out[CLI_MAX_LIST])
+{
+    const serve_options *o = &s->o;
+    const int32_t n = o->unix_path ? 1 : o->hosts.n;
+    for (int32_t i = 0; i < n; i++) {
+        out[i] =
+            o->unix_path ? serve_listen_unix(o->unix_path) : serve_listen_tcp(o->hosts.items[i], &s->o.port);
+        if (out[i] != SERVE_NO_SOCKET)
+            continue;
+        while (i-- > 0)
+            serve_socket_close(out[i]);
+        return 0;
+    }
+    return n;
+}
+
 int serve_run_server(const serve_options *o, int32_t n_paths, char *const *paths)
 {
     serve_server s = {.o = *o,
                       .log = {.form = (serve_log_form)o->log, .quiet = o->quiet, .prompts = o->log_prompts}};
-    serve_socket listening = SERVE_NO_SOCKET;
+    serve_socket listening[CLI_MAX_LIST];
+    int32_t n_listening = 0;
+    if (!s.o.hosts.n)
+        s.o.hosts = (cli_list){.items = {"127.0.0.1"}, .n = 1};
     serve_memory_begin();
     s.start_time = serve_time();
     s.o.strict_model = o->strict_model;
@@ -160,20 +184,21 @@ int serve_run_server(const serve_options *o, int32_t n_paths, char *const *paths
     if (rc == CLI_GO_ON)
         rc = serve_models_open(&s, n_paths, paths);
     if (rc == CLI_GO_ON) {
-        listening = o->unix_path ? serve_listen_unix(o->unix_path) : serve_listen_tcp(o->host, &s.o.port);
-        rc = listening == SERVE_NO_SOCKET ? CLI_FAILED : run(&s, listening, s.o.port);
+        n_listening = listen_all(&s, listening);
+        rc = n_listening ? run(&s, listening, n_listening) : CLI_FAILED;
     }
     serve_models_stop(s.models); /* before the connections: none waits for it any more */
     serve_http_stop(s.http);
-    if (!s.http)
-        serve_socket_close(listening);
+    for (int32_t i = 0; i < n_listening; i++)
+        if (listening[i] != SERVE_NO_SOCKET)
+            serve_socket_close(listening[i]);
     serve_responses_destroy(s.responses);
     serve_turns_destroy(s.turns);
     serve_lane_destroy(s.bodies);
     serve_lane_destroy(s.compiles);
     serve_models_destroy(s.models);
     serve_keys_close(s.keys);
-    if (o->unix_path && listening != SERVE_NO_SOCKET)
+    if (o->unix_path && n_listening)
         remove(o->unix_path);
     return rc == CLI_GO_ON ? CLI_OK : rc;
 }

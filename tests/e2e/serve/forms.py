@@ -160,6 +160,17 @@ def about(s):
     same("paths without /v1", [200] * 3, [s.get("/models").status, s.post("/messages", {"max_tokens": 1, "messages": HI}).status, s.get("/v1/props").status])
     one = s.get("/v1/models").json["data"][0]
     same("the model's context", [one["meta"]["n_ctx"]] * 2, [one["max_model_len"], one["context_length"]])
+    slots = s.get("/slots").json
+    same("slots", [(i, -1, False, one["meta"]["n_ctx"]) for i in range(8)], [(x["id"], x["id_task"], x["is_processing"], x["n_ctx"]) for x in slots])
+    same("slots of a model that is not here", 404, s.get("/slots?model=none").status)
+    same("slots of this one", slots, s.get("/slots?fail_on_no_slot=1&model=" + one["id"]).json)
+    long = s.begin("/v1/completions", {"prompt": "Once", "max_tokens": 200, "n": 8, "ignore_eos": True, "temperature": 0.5, "seed": 7})
+    busy = []
+    s.until(lambda: busy.append(s.get("/slots").json) or all(x["is_processing"] for x in busy[-1]))
+    same("slots that are busy", [(200, 0.5, 7)] * 8, [(x["params"]["n_predict"], x["params"]["temperature"], x["params"]["seed"]) for x in busy[-1]])
+    check("their tokens", all(x["next_token"]["n_remain"] + x["next_token"]["n_decoded"] == 200 and x["n_prompt_tokens"] for x in busy[-1]), busy[-1])
+    check("nobody's text is there", "Once" not in str(busy[-1]), busy[-1])
+    long.close()
     props = s.get("/props").json
     check("what the template can do", props["chat_template_caps"]["supports_tools"], props)
     same("what it cannot read", {"vision": False, "audio": False}, props["modalities"])

@@ -1,4 +1,5 @@
 """Who is answered, and what is refused: hosts, origins, keys, methods, bodies, fields, heads."""
+import http.client
 import itertools
 import json
 import os
@@ -119,6 +120,10 @@ def bodies(s):
 
 # Field: where, values below and above its range, at its ends.
 RANGES = {
+    "thinking_budget": (["chat"], [-2, 2 ** 31, 1.5, "5"], [-1, 0, 5.0, 2 ** 31 - 1]),
+    "thinking": (["chat"], [True, {}, {"type": "loud"}, {"type": "enabled", "budget_tokens": -1}], [{"type": "disabled"}, {"type": "enabled", "budget_tokens": 5}]),
+    "reasoning": (["chat"], [5, {"max_tokens": "5"}, {"effort": 1}, {"enabled": 1}], [{}, {"max_tokens": 5, "effort": "high", "enabled": True}, {"max_tokens": None}]),
+    "reasoning_effort": (["chat"], ["", "x" * 65, 1], ["none", "minimal", "xhigh"]),
     "temperature": (["chat", "text"], [-0.1, 100.1], [0, 100]), "top_p": (["chat", "text"], [-0.1, 1.1], [0, 1]),
     "min_p": (["chat", "text"], [-0.1, 1.1], [0, 1]), "typical_p": (["chat", "text"], [-1, 2], [0, 1]),
     "top_k": (["chat", "text"], [-2, 2 ** 31], [-1, 0, 1, 2 ** 31 - 1]), "n": (["chat", "text"], [0, 9], [1, 8]),
@@ -276,6 +281,20 @@ def proxies():
         same("from others it counts for nothing", "127.0.0.1", peer(s, **{"X-Forwarded-For": "192.0.2.1"}))
 
 
+def several_hosts():
+    """Two addresses of one server, with one port and the same rules."""
+    with Server("--host", "127.0.0.1", "--host", "127.0.0.2") as s:
+        for host in ("127.0.0.1", "127.0.0.2"):
+            c = http.client.HTTPConnection(host, s.port, timeout=60)
+            c.request("GET", "/v1/models")
+            same(f"--host {host}", 200, c.getresponse().status)
+            c.close()
+        same("a server of two addresses ends", 0, s.stop())
+    p = subprocess.run([*COMMAND, "serve", "--host", "127.0.0.1", "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True)
+    check("the second address needs a key, too", p.returncode == 2 and "serve --host 0.0.0.0: others can reach it" in p.stderr, p.stderr)
+
+
+several_hosts()
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--cors-origin", "https://app.example", "--allow-host", "my.example", "--spec", "ngram") as server:
     for part in (hosts, methods, bodies, fields, pairs):
         part(server)

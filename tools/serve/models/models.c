@@ -417,6 +417,16 @@ serve_engine_stats serve_models_describe(serve_models *ms, int32_t i)
     return s;
 }
 
+int32_t serve_models_slots(serve_models *ms, int32_t i, serve_slot *out, int32_t room)
+{
+    int32_t n = 0;
+    serve_lock_take(&ms->lock);
+    if (ms->all[i].now == SERVE_IS_LOADED)
+        n = serve_engine_slots(ms->all[i].engine, out, room);
+    serve_lock_release(&ms->lock);
+    return n;
+}
+
 int32_t serve_models_n_waiting(serve_models *ms)
 {
     int32_t n = 0;
