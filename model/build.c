@@ -106,6 +106,10 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
                           "%s: multi-token prediction: expected a layer that predicts further tokens, this "
                           "model of type %s has none that clef knows",
                           path, hp->arch);
+    if (o->pictures && (!o->n_rows || !model->sight))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: rows of pictures: expected steps of rows of a model that reads pictures",
+                          path);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -202,6 +206,8 @@ static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
     const int32_t most_samples = o->n_samples ? o->n_samples : o->n_rows;
     b->samples = clef_input(g, "samples", CLEF_I32, clef_shape_1(clef_symbol(g, "N", most_samples)));
     add_adapter_input(b);
+    if (o->pictures)
+        clef__picture_inputs(b);
 }
 
 /* A symbol; or, in training, its bound, because gradients of weights add up over all tokens. */

@@ -9,7 +9,9 @@
     X(ids, "input_ids") X(features, "input_features") X(pos, "pos") X(types, "token_type_ids")               \
     X(order, "order") X(runs, "runs") X(pages, "pages") X(sliding_pages, "sliding_pages")                    \
     X(samples, "samples") X(source_pages, "source_pages") X(source_end, "source_end")                        \
-    X(adapter, "adapter") X(sampling, "sampling") X(recent, "recent") X(hidden_in, "hidden")
+    X(adapter, "adapter") X(sampling, "sampling") X(recent, "recent") X(hidden_in, "hidden")                 \
+    X(pictures, "pictures") X(is_token, "is_token") X(time, "turn_time") X(height, "turn_height")            \
+    X(width, "turn_width") X(sees, "sees") X(sees_from, "sees_from")
 #define CLEF__PLAN_OUTPUTS(X)                                                                                \
     X(logits, "logits") X(token, "token") X(candidates, "candidates") X(scores, "candidate_scores") \
     X(hidden, "hidden") X(next_hidden, "next_hidden")

@@ -48,8 +48,8 @@ clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *
 clef_value *clef_paged_attention(clef_graph *g, const clef_paged_attention_in *in,
                                  const clef_attention_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q,   in->k_pool, in->v_pool, in->mask,
-                                    in->pos, in->sinks,  in->runs,   in->pages};
+    clef_value *const list[N_IN] = {in->q,     in->k_pool, in->v_pool, in->mask, in->pos,
+                                    in->sinks, in->runs,   in->pages,  in->first};
     return clef__node(g, CLEF_OP_attention, list, N_IN, opts);
 }
 
@@ -142,9 +142,8 @@ static clef_status check_first(const clef_value *n, clef_error *err)
     char a[96], b[96];
     if (!first)
         return CLEF_OK;
-    if (!o->causal || n->in[PAGES] || n->in[RUNS])
-        return clef__fail(err, CLEF_E_ARG, "first: expected causal=1 and no pages, got causal=%d%s",
-                          o->causal, n->in[PAGES] || n->in[RUNS] ? " and pages" : "");
+    if (!o->causal)
+        return clef__fail(err, CLEF_E_ARG, "first: expected causal=1, got causal=%d", o->causal);
     if (first->shape.rank != 2 || !clef__dim_equal(first->shape.dim[0], q->dim[0]) ||
         !clef__dim_equal(first->shape.dim[1], q->dim[2]))
         return clef__fail(err, CLEF_E_SHAPE, "first %s is not [B, T] of q %s",
@@ -365,8 +364,14 @@ static int attention_draw(const clef_value *n, int32_t i, const int64_t *symbols
 {
     const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
     const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K], n->in[MASK]};
-    if (i == FIRST)
+    if (i == FIRST && !in.pages)
         return clef__draw_documents(n->in[FIRST], symbols, out);
+    if (i == FIRST) { /* half of each row's position */
+        clef__draw_paging(&in, in.pos, rows, symbols, out);
+        for (int64_t b = 0; b < rows; b++)
+            out[b] = floorf(out[b] / 2);
+        return 1;
+    }
     return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 

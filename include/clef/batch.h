@@ -59,6 +59,15 @@ CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, cons
                                        clef_batch **out, clef_error *err);
 CLEF_API void        clef_batch_destroy(clef_batch *batch);
 
+/** Rows of a prompt for a picture, or for a part of one, in place of the embeddings of their tokens
+ *  ids[at .. at + n). clef_sight_see() makes them. Copied. */
+typedef struct clef_request_picture {
+    int32_t      at, n;
+    int32_t      height, width; /* with M-RoPE the grid of the rows, height width = n; else not used */
+    const float *rows;     /* [n, 1 + deep, d]: embeddings, and what the first layers' results get added */
+    uint64_t     digest[4]; /* the prefix cache takes pictures with equal digests for equal */
+} clef_request_picture;
+
 typedef struct clef_request {
     const int32_t *ids;         /* [n]: the prompt, n >= 1 */
     int32_t        n;
@@ -86,6 +95,9 @@ typedef struct clef_request {
     const clef_thought *thought; /* NULL, or how long its reasoning may be. Copied */
     const clef_guide *guide;    /* NULL, or what the text must fit, draft tokens too. Copied; what it
                                    points to must outlive the sequence. Its trie's end tokens end the text */
+    const clef_request_picture *pictures; /* [n_pictures], in the order of the prompt; else NULL. The first
+                                   ones of a batch make its plan anew, which takes such rows from then on */
+    int32_t        n_pictures;
 } clef_request;
 
 enum { CLEF_MOST_TOP = 20 };

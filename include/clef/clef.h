@@ -22,6 +22,7 @@
 #include "clef/rerank.h"
 #include "clef/sampler.h"
 #include "clef/selftest.h"
+#include "clef/sight.h"
 #include "clef/status.h"
 #include "clef/stop.h"
 #include "clef/template.h"

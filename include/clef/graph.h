@@ -288,9 +288,10 @@ CLEF_API clef_value *clef_paged_write(clef_graph *graph, clef_value *pool, clef_
 
 /** clef_attention() of q [B, H, 1, D] over pools: each row sees its own sequence up to its position
  *  (causal must be 1). mask broadcasts to [B, H, 1, S], where S is its own last dim; sinks as in
- *  clef_attention_with_sinks(). */
+ *  clef_attention_with_sinks(). first: NULL, or I32 [B, 1]: a row sees no position before first[b]. Within a
+ *  run, neither pos nor first decreases. */
 typedef struct clef_paged_attention_in {
-    clef_value *q, *k_pool, *v_pool, *mask, *pos, *sinks, *runs, *pages;
+    clef_value *q, *k_pool, *v_pool, *mask, *pos, *sinks, *runs, *pages, *first;
 } clef_paged_attention_in;
 CLEF_API clef_value *clef_paged_attention(clef_graph *graph, const clef_paged_attention_in *in,
                                           const clef_attention_opts *opts);

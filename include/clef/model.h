@@ -354,6 +354,12 @@ typedef struct clef_build_opts {
      * next_hidden, of the positions with logits, is what the next position continues with.
      * CLEF_E_UNSUPPORTED if the model has no such layer */
     clef_mtp    mtp;
+    /* 1, in steps of rows of a model that reads pictures: inputs is_token F32 [B, 1, 1], 1 for rows of tokens
+     * and 0 for those of pictures, and pictures F32 [B, 1 + deep, d], zeros for rows of tokens. Models with
+     * M-RoPE have turn_time, turn_height and turn_width I32 [B]; those in which the rows of a picture see
+     * each other have sees I32 [B], the last position that a row sees, and with sliding layers sees_from
+     * I32 [B, 1] */
+    int32_t     pictures;
 
     /* Training: 1: the graph ends with a loss. Its tokens see each other without a cache. Inputs: input_ids
      * I32 [B, T]; labels I32 [B, T], the id that each token should predict (the next one; of encoders its

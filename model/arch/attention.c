@@ -87,9 +87,10 @@ static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, c
         hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
     opts.softcap = hp->attention_softcap;
     if (pages) {
-        const clef_paged_attention_in in = {q, k, v, mask, pos, sinks, b->runs, pages};
+        clef_value *first = opts.window ? b->sees_from : NULL;
+        const clef_paged_attention_in in = {q, k, v, mask, pos, sinks, b->runs, pages, first};
         const clef_attention_opts paged = {
-            .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
+            .scale = scale, .softcap = opts.softcap, .causal = 1, .window = first ? 0 : opts.window};
         return clef__name_value(b, clef_paged_attention(g, &in, &paged), names->heads);
     }
     if (b->first && opts.window < 0)
@@ -142,8 +143,9 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
     const clef_softmax_opts opts = {.causal = b->causal, .window = b->hp->has_chunks ? -window : window};
     clef_value *sinks = clef__role_weight_optional(b, CLEF_W_ATTN_SINKS, clef__bare_suffix(b));
     clef_value *pages = b->runs ? b->pages[slides] : NULL;
+    clef_value *last = b->sees ? b->sees : b->pos;
     clef_value *x =
-        attend_heads(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, pages, opts, &self_names);
+        attend_heads(b, heads_first(b, q), k, v, joint_mask(b), last, sinks, pages, opts, &self_names);
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
 }
 

@@ -224,7 +224,7 @@ clef_value *clef__embed(clef_builder *b)
     const float own = b->hp->embed_scale > 0 ? b->hp->embed_scale : 1;
     clef_value *x = clef_named(clef_gather(b->g, embedding_matrix(b), b->ids, NULL), "embed");
     clef_value *y = clef__scaled(b, x, own * clef__folder_scale(b, CLEF_W_EMBED, 0));
-    return y == x ? x : clef__name_value(b, y, "embed.scaled");
+    return clef__with_pictures(b, y == x ? x : clef__name_value(b, y, "embed.scaled"));
 }
 
 /* A leaf for the stack of the adapters' matrices. */
@@ -551,7 +551,7 @@ clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *
     x = dropped(b, x);
     for (b->layer = 0; b->layer < n; b->layer++) {
         clef_scope_push(b->g, "layer%d", b->layer);
-        x = clef_named(layer(b, x), "out");
+        x = clef_named(clef__with_deep(b, layer(b, x)), "out");
         clef_scope_pop(b->g);
     }
     return x;

@@ -32,6 +32,11 @@ clef_value *clef__layer_state(clef_builder *b, clef__state_role role, clef_dtype
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);
+/** In steps of rows with pictures: their inputs; the embeddings x [B, 1, d], with the rows of pictures in
+ *  place of those of their tokens; and what comes out of the current layer, with what pictures add to it. */
+void        clef__picture_inputs(clef_builder *b);
+clef_value *clef__with_pictures(clef_builder *b, clef_value *x);
+clef_value *clef__with_deep(clef_builder *b, clef_value *x);
 /** Gemma 4's per-layer embedding [B, T, layers, p] of each token: a row of a table, and a projection of its
  *  embedding x. */
 clef_value *clef__per_layer_embed(clef_builder *b, clef_value *x);

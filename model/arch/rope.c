@@ -6,6 +6,7 @@
 
 #include "model/arch/layers.h"
 #include "model/open/model.h"
+#include "model/sight/sight.h"
 
 enum { MAX_FREQS = 512 };
 
@@ -156,6 +157,39 @@ static float factor_of(const clef_builder *b, const clef_rope_params *r)
     return own > 0 ? (float)own : clef__rope_attention_factor(r);
 }
 
+/* The axis by which pair i turns: time, height or width (Qwen2-VL, arXiv:2409.12191, section 2.1). */
+static int32_t axis_of(const clef__sight *s, int32_t i)
+{
+    const int32_t axis = i % 3;
+    if (s->alternates)
+        return axis && i < 3 * s->sections[axis] ? axis : 0;
+    return i < s->sections[0] ? 0 : i < s->sections[0] + s->sections[1] ? 1 : 2;
+}
+
+/* The frequencies of the pairs that turn by an axis; the others stay, by a frequency of 0. */
+static clef_value *axis_freqs(clef_builder *b, const clef_rope_params *r, int32_t axis)
+{
+    static const char *const names[] = {"rope.freqs_time", "rope.freqs_height", "rope.freqs_width"};
+    float freqs[MAX_FREQS];
+    clef_value *known = clef_graph_find(b->g, names[axis]);
+    const int32_t n = r->dims / 2;
+    if (known || n > MAX_FREQS)
+        return known;
+    clef__rope_freqs(r, b->n_context, NULL, freqs);
+    for (int32_t i = 0; i < n; i++)
+        freqs[i] = axis_of(b->model->sight, i) == axis ? freqs[i] : 0;
+    return clef_constant(b->g, names[axis], CLEF_F32, clef_shape_1(clef_n(n)), freqs);
+}
+
+/* RoPE by three positions: one after the other, each turns its own pairs. */
+static clef_value *turned_by_axes(clef_builder *b, clef_value *x, const clef_rope_params *r)
+{
+    for (int32_t axis = 0; axis < 3; axis++)
+        x = clef_rope(b->g, x, axis_freqs(b, r, axis), b->turns[axis],
+                      &(clef_rope_opts){.pairing = r->pairing, .scale = axis ? 0 : factor_of(b, r)});
+    return x;
+}
+
 int clef__layer_lacks_rope(const clef_builder *b)
 {
     return b->layer >= 0 && (b->hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
@@ -181,6 +215,8 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
     const int is_without = clef__layer_lacks_rope(b);
     if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES))
         return x;
+    if (b->turns[0] && !is_without)
+        return clef__name_value(b, turned_by_axes(b, x, r), name);
     if (is_without) /* only the order of the dims changes */
         x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else

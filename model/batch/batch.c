@@ -7,6 +7,7 @@
 #include "model/batch/batch.h"
 #include "model/open/config.h"
 #include "model/open/model.h"
+#include "model/sight/sight.h"
 #include "runtime/os/os.h"
 
 /* ---- making ------------------------------------------------------------------------------------ */
@@ -25,6 +26,15 @@ static void find_kinds(clef_batch *b)
     b->is_recurrent = hp->linear_taps > 0;
 }
 
+/* The rows of a step. Where those of a picture see each other, a step has room for them (Gemma 3's are 256).
+ */
+static int32_t default_step(const clef_batch *b)
+{
+    const int is_small = clef_device_describe(b->dev)->caps.is_cpu &&
+                         (!b->model->sight || b->model->sight->view == CLEF__SIGHT_CAUSAL);
+    return is_small ? 256 : 512;
+}
+
 static void set_defaults(clef_batch *b)
 {
     clef_batch_opts *o = &b->opts;
@@ -33,7 +43,7 @@ static void set_defaults(clef_batch *b)
     if (!o->max_sequences)
         o->max_sequences = 8;
     if (!o->step_tokens)
-        o->step_tokens = clef_device_describe(b->dev)->caps.is_cpu ? 256 : 512;
+        o->step_tokens = default_step(b);
     if (!o->n_source)
         o->n_source = b->hp->n_context;
     if (b->hp->n_decoder_layers > 0)
@@ -210,6 +220,7 @@ static void free_sequence(batch_sequence *s)
     free(s->no_ends);
     free(s->hidden);
     free(s->chain.blocks);
+    clef__batch_free_pictures(s);
     clef_sampler_destroy(s->sampler);
     clef__guide_finish(&s->guide);
     clef__thought_finish(&s->thought);
@@ -243,6 +254,7 @@ void clef_batch_destroy(clef_batch *b)
     clef__batch_close(b);
     clef__pages_destroy(b->pages);
     free_rows(&b->rows);
+    clef__batch_drop_pictures(b);
     free(b->encoder.rows);
     free(b->encoder.page);
     free(b->encoder.ends);
@@ -315,6 +327,8 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
                           r->n_max ? r->n_max : most - r->n);
     clef_status s = check_source(b, r, err);
     if (!s)
+        s = clef__batch_check_pictures(b, r, err);
+    if (!s)
         s = check_ids(b, r->forced, r->n_forced, "text", err);
     return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
 }
@@ -339,7 +353,7 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
                           .n_source = r->n_source,
                           .n_stops = r->n_stops,
                           .n_forced = r->n_forced,
-                          .no_speculation = r->no_speculation,
+                          .no_speculation = r->no_speculation || ((b->draft || b->opts.mtp) && r->n_pictures),
                           .ignore_eos = r->ignore_eos,
                           .key = {.adapter = r->lora, .salt = r->salt},
                           .chain = {.root = -1},
@@ -353,7 +367,8 @@ static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
     s->stops = copied(r->stops, r->n_stops, r->n_stops);
     s->forced = copied(r->forced, r->n_forced, r->n_forced);
     s->chain.blocks = malloc(((size_t)s->n_most / KV_BLOCK + 1) * sizeof *s->chain.blocks);
-    if (s->tokens && s->source && s->stops && s->forced && s->chain.blocks)
+    if (s->tokens && s->source && s->stops && s->forced && s->chain.blocks &&
+        clef__batch_take_pictures(b, s, r))
         return s;
     free_sequence(s);
     return NULL;
@@ -430,6 +445,40 @@ static clef_status begin_thought(const clef_batch *b, const clef_thought *limits
                : clef__fail(err, CLEF_E_ARG, "thought: no tokenizer");
 }
 
+/* Puts all running sequences back, and forgets what the caches hold. */
+static void forget_caches(clef_batch *b)
+{
+    for (int32_t i = 0; i < b->opts.max_sequences; i++)
+        if (b->slots[i])
+            clef__batch_preempt(b, b->slots[i]);
+    clef__pages_forget(b->pages);
+    if (b->draft)
+        forget_caches(b->draft);
+}
+
+/* Makes the plan anew, so that it takes rows of pictures. What was computed is computed again. */
+static clef_status begin_pictures(clef_batch *b, clef_error *err)
+{
+    clef_error again = {0};
+    if (b->build.pictures)
+        return CLEF_OK;
+    if (!b->picture_rows.rows && !clef__batch_make_pictures(b)) {
+        clef__batch_drop_pictures(b);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
+    }
+    forget_caches(b);
+    clef__batch_close(b);
+    b->build.pictures = 1;
+    const clef_status s = clef__batch_open(b, err);
+    if (!s)
+        return CLEF_OK;
+    clef__batch_close(b);
+    b->build.pictures = 0;
+    if (clef__batch_open(b, &again))
+        clef__batch_close(b);
+    return s;
+}
+
 clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
 {
     sample_options sampling;
@@ -450,6 +499,8 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         status = begin_thought(b, r->thought, &thought, err);
     if (!status && sampling.mode == SAMPLE_OFF)
         status = make_sampler(b, r, &sampler, err);
+    if (!status && r->n_pictures)
+        status = begin_pictures(b, err);
     if (status) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);
@@ -457,7 +508,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         return status;
     }
     batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
-    if (s && (!forbid_ends(b, s) || (b->draft && !add_mirror(b->draft, s)))) {
+    if (s && (!forbid_ends(b, s) || (b->draft && !r->n_pictures && !add_mirror(b->draft, s)))) {
         free_sequence(s);
         s = NULL;
     }
@@ -558,17 +609,6 @@ int32_t clef_batch_find(const clef_batch *b, int64_t sequence, int32_t *n_past, 
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */
-
-/* Puts all running sequences back, and forgets what the caches hold. */
-static void forget_caches(clef_batch *b)
-{
-    for (int32_t i = 0; i < b->opts.max_sequences; i++)
-        if (b->slots[i])
-            clef__batch_preempt(b, b->slots[i]);
-    clef__pages_forget(b->pages);
-    if (b->draft)
-        forget_caches(b->draft);
-}
 
 static int is_alone(const clef_batch *b)
 {

@@ -67,6 +67,9 @@ typedef struct batch_sequence {
     int32_t n_hidden, cap_hidden, first_row; /* first_row: of the present step */
     struct batch_sequence *mirror; /* in the draft's batch; NULL: none */
     int32_t n_agreed;              /* of a mirror: its first tokens, which its sequence has, too */
+    clef_request_picture *pictures; /* [n_pictures], with rows of their own */
+    int32_t n_pictures;
+    int32_t *keys; /* with pictures: as tokens, but what the prefix cache knows their rows by; else NULL */
 } batch_sequence;
 
 /* An input of the steps: what the present one needs, and what the device has. */
@@ -89,6 +92,14 @@ typedef struct batch_rows {
     int32_t tables_changed;
     int32_t has_logits; /* the step's logits were read, and not `sampled` */
 } batch_rows;
+
+/* The inputs that rows of pictures need (clef_build_opts.pictures). */
+typedef struct batch_picture_rows {
+    batch_input is_token, turns[3], sees, sees_from;
+    float *rows;    /* [step_tokens, 1 + deep, d] */
+    int32_t n_used; /* rows up to the last one of a picture */
+    int32_t n_zeros; /* the device has zeros in so many first rows */
+} batch_picture_rows;
 
 /* The encoder of an encoder-decoder. */
 typedef struct batch_encoder {
@@ -135,6 +146,7 @@ struct clef_batch {
     clef_plan *plan;
     clef__plan_io io;
     batch_rows rows;
+    batch_picture_rows picture_rows;
     batch_encoder encoder;
     clef__pages *pages;
     clef__plan_state *states; /* of the plan */
@@ -240,6 +252,25 @@ int32_t clef__batch_seen(const clef_batch *b, int32_t visible);
 clef_status clef__batch_write(clef_plan *plan, int32_t input, batch_input *x, int32_t n, clef_error *err);
 /** Runs the scheduled rows, and notes what was computed and sampled. */
 clef_status clef__batch_run(clef_batch *b, clef_error *err);
+
+/* ---- pictures.c ---------------------------------------------------------------------------------- */
+
+clef_status clef__batch_check_pictures(const clef_batch *b, const clef_request *r, clef_error *err);
+/** Copies a request's pictures to its sequence. 0: no memory. */
+int  clef__batch_take_pictures(const clef_batch *b, batch_sequence *s, const clef_request *r);
+void clef__batch_free_pictures(batch_sequence *s);
+/** What the prefix cache knows the text of s by: its tokens, with other numbers for those of pictures. */
+const int32_t *clef__batch_keys(const batch_sequence *s);
+/** The most positions, up to `end`, that a step may end with: rows that see each other belong into one. */
+int32_t clef__batch_uncut(const clef_batch *b, const batch_sequence *s, int32_t end);
+/** Fills row `row` of the step, which is that of position `at` of s. */
+void clef__batch_picture_row(clef_batch *b, const batch_sequence *s, int32_t row, int32_t at);
+/** Forgets the rows of the step before. */
+void clef__batch_clear_pictures(clef_batch *b);
+clef_status clef__batch_write_pictures(clef_batch *b, int32_t n, clef_error *err);
+/** The host's memory for them. 0: there is too little. */
+int  clef__batch_make_pictures(clef_batch *b);
+void clef__batch_drop_pictures(clef_batch *b);
 
 /* ---- batch.c ------------------------------------------------------------------------------------- */
 

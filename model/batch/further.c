@@ -62,6 +62,7 @@ clef_status clef__further_open(clef_batch *b, clef_error *err)
     clef_build_opts build = b->build;
     int64_t bound = b->opts.step_tokens;
     build.mtp = CLEF_MTP_LAYER;
+    build.pictures = 0; /* nothing is drafted for texts with pictures */
     f->width = b->hp->d_model;
     clef_status s = clef__batch_plan(b, &build, &f->plan, err);
     if (!s)

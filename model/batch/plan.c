@@ -234,8 +234,12 @@ clef_status clef__batch_open(clef_batch *b, clef_error *err)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d states", b->n_states);
     clef__plan_states(b->plan, b->states, b->n_states);
     b->rows.tables_changed = 1; /* the plan has none of the inputs yet */
+    batch_picture_rows *p = &b->picture_rows;
     batch_input *const inputs[] = {&b->rows.ids,     &b->rows.pos,  &b->rows.source_end, &b->rows.adapter,
-                                   &b->rows.samples, &b->rows.runs, &b->rows.sampling,   &b->rows.recent};
+                                   &b->rows.samples, &b->rows.runs, &b->rows.sampling,   &b->rows.recent,
+                                   &p->is_token,     &p->turns[0],  &p->turns[1],        &p->turns[2],
+                                   &p->sees,         &p->sees_from};
+    p->n_zeros = 0;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         inputs[i]->n_sent = 0;
     if (b->opts.mtp)

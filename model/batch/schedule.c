@@ -25,8 +25,9 @@ static int32_t is_being_computed(const clef_batch *b, const batch_sequence *s)
     for (int32_t i = 0; i < b->opts.max_sequences; i++) {
         const batch_sequence *o = b->slots[i];
         const int fits = o && o->key.adapter == s->key.adapter && o->key.salt == s->key.salt;
+        const int32_t *own = clef__batch_keys(s), *others = fits ? clef__batch_keys(o) : NULL;
         int32_t n = 0;
-        while (fits && n < o->n_tokens && n < s->n_tokens - 1 && o->tokens[n] == s->tokens[n])
+        while (fits && n < o->n_tokens && n < s->n_tokens - 1 && others[n] == own[n])
             n++;
         if (fits && n > o->n_past)
             longest = n > longest ? n : longest;
@@ -46,7 +47,7 @@ static clef_status begin_chain(clef_batch *b, batch_sequence *s, int32_t n_cache
                                clef_error *err)
 {
     clef__page_copy copy;
-    *began = clef__pages_begin(b->pages, s->key, s->tokens, n_cached, &s->chain, &copy);
+    *began = clef__pages_begin(b->pages, s->key, clef__batch_keys(s), n_cached, &s->chain, &copy);
     clef_status status = *began ? clef__batch_copy(b, &copy, err) : CLEF_OK;
     if (!status && *began && mark >= 0)
         status = clef__batch_copy_memory(b, s->slot, b->opts.max_sequences + mark, err);
@@ -64,6 +65,20 @@ static void note_start(clef_batch *b, batch_sequence *s, int32_t n_cached)
     b->stats.n_cached += n_cached;
 }
 
+/* The longest prefix in the pool that a step may begin after. */
+static int32_t find_prefix(const clef_batch *b, const batch_sequence *s, int32_t limit, int32_t *mark)
+{
+    int32_t n = limit;
+    if (b->no_prefix_cache)
+        return 0;
+    for (;;) {
+        const int32_t found = clef__pages_find(b->pages, s->key, clef__batch_keys(s), n, mark);
+        n = clef__batch_uncut(b, s, found);
+        if (n == found)
+            return n;
+    }
+}
+
 clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *what, clef_error *err)
 {
     int32_t mark = -1;
@@ -72,8 +87,8 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     *what = CLEF__NO_ROOM;
     if (slot == NO_SLOT)
         return CLEF_OK;
-    int32_t n_cached = b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
-    const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
+    int32_t n_cached = find_prefix(b, s, limit, &mark);
+    const int32_t needed = clef__pages_needed(b->pages, s->key, clef__batch_keys(s), n_cached, s->n_tokens);
     if (should_share(b, s, n_cached)) {
         *what = CLEF__WAITS_FOR_PREFIX;
         return CLEF_OK;
@@ -158,8 +173,10 @@ static int get_pages(clef_batch *b, batch_sequence *s)
 /* The rows that s would get, alone. Recurrent states are kept at multiples of SNAPSHOT_STEP. */
 static int32_t wanted_rows(const clef_batch *b, const batch_sequence *s, int32_t room)
 {
-    const int32_t n = least(s->n_tokens - s->n_past, room);
-    return b->is_recurrent && !b->no_prefix_cache ? least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP) : n;
+    int32_t n = least(s->n_tokens - s->n_past, room);
+    if (b->is_recurrent && !b->no_prefix_cache)
+        n = least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP);
+    return clef__batch_uncut(b, s, s->n_past + n) - s->n_past;
 }
 
 /* The rows of one that generates, all at once: tokens that the memory of recurrent layers lacks, the last

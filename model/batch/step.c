@@ -72,6 +72,8 @@ static void add_rows(clef_batch *b, batch_sequence *s)
         r->ids.now[r->n_rows] = text_token(s, first + i);
         r->pos.now[r->n_rows] = first + i;
         r->adapter.now[r->n_rows] = s->key.adapter;
+        if (b->build.pictures)
+            clef__batch_picture_row(b, s, r->n_rows, s->n_past + i);
         if (b->io.source_end >= 0)
             r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
     }
@@ -88,6 +90,7 @@ static void add_rows(clef_batch *b, batch_sequence *s)
 static void fill_inputs(clef_batch *b)
 {
     b->rows.n_rows = b->rows.n_runs = b->rows.n_samples = b->rows.visible = 0;
+    clef__batch_clear_pictures(b);
     for (int32_t i = 0; i < b->opts.max_sequences && b->rows.tables_changed; i++)
         if (b->slots[i]) /* with or without rows in this step */
             clef__batch_fill_table(b, b->slots[i]);
@@ -148,6 +151,24 @@ static clef_status bind(clef_batch *b, clef_error *err)
     return s;
 }
 
+static clef_status write_pictures(clef_batch *b, clef_error *err)
+{
+    const int32_t n = b->rows.n_rows;
+    batch_picture_rows *r = &b->picture_rows;
+    clef_status s = clef__batch_write_pictures(b, n, err);
+    if (!s)
+        s = clef__batch_write(b->plan, b->io.is_token, &r->is_token, n, err);
+    if (!s)
+        s = clef__batch_write(b->plan, b->io.time, &r->turns[0], n, err);
+    if (!s)
+        s = clef__batch_write(b->plan, b->io.height, &r->turns[1], n, err);
+    if (!s)
+        s = clef__batch_write(b->plan, b->io.width, &r->turns[2], n, err);
+    if (!s)
+        s = clef__batch_write(b->plan, b->io.sees, &r->sees, n, err);
+    return s ? s : clef__batch_write(b->plan, b->io.sees_from, &r->sees_from, n, err);
+}
+
 static clef_status run_rows(clef_batch *b, clef_error *err)
 {
     batch_rows *r = &b->rows;
@@ -171,6 +192,8 @@ static clef_status run_rows(clef_batch *b, clef_error *err)
         s = clef__batch_write(b->plan, b->io.sampling, &r->sampling, n_samples * SAMPLE_OPTIONS, err);
     if (!s)
         s = clef__batch_write(b->plan, b->io.recent, &r->recent, n_samples * CLEF_RECENT, err);
+    if (!s)
+        s = write_pictures(b, err);
     return s ? s : clef_plan_run(b->plan, err);
 }
 
@@ -241,6 +264,8 @@ static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float
                                                            : CLEF_FINISH_NONE;
     id = failed ? 0 : id;
     const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
+    if (s->keys)
+        s->keys[s->n_tokens] = id;
     s->tokens[s->n_tokens++] = id;
     b->stats.n_generated++;
     b->tokens[at] =
@@ -336,7 +361,7 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 static void note_past(clef_batch *b, batch_sequence *s, int32_t n)
 {
     if (!b->no_prefix_cache)
-        clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, n);
+        clef__pages_note(b->pages, &s->chain, s->n_past, clef__batch_keys(s) + s->n_past, n);
     s->n_past += n;
 }
 

@@ -133,6 +133,12 @@ typedef struct clef_builder {
     clef_value           *no_freqs; /* frequencies of 0, made at first use */
     clef_value           *zeros;    /* DeepSeek: F32 [H, R], made at first use */
     clef_value           *query_scales; /* F32 [n_context, 1], made at first use: see attention_beta */
+    /* Rows of pictures: NULL, or F32 [B, 1 + deep, d]: what is in place of each row's embedding, and what is
+     * added to the results of the first layers; F32 [B, 1, 1]: 1 for rows of tokens, 0 for pictures' */
+    clef_value           *pictures, *is_token;
+    clef_value           *turns[3]; /* M-RoPE: NULL, or I32 [B]: a row's time, height and width */
+    clef_value           *sees;     /* NULL, or I32 [B]: the last position that a row sees */
+    clef_value           *sees_from; /* NULL, or I32 [B, 1]: the first one that it sees in sliding layers */
     clef_value           *layer_embed; /* Gemma 4: NULL, or the per-layer embedding [B, T, layers, p] */
 } clef_builder;
 

@@ -14,6 +14,7 @@
 #include "model/open/joined.h"
 #include "model/open/published.h"
 #include "model/open/quantised.h"
+#include "model/sight/sight.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -260,6 +261,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
         status = clef__no_weights(m->path, "has no config.json", err);
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
+    m->outer = json_incref(m->config);
     if (status == CLEF_OK)
         status = clef__read_vision_config(m, m->config, config, err);
     if (status == CLEF_OK)
@@ -275,6 +277,8 @@ static clef_status open_configs(clef_model *m, clef_error *err)
         m->generation = clef__generation_of_config(m->config);
     if (status == CLEF_OK)
         status = clef__rules_read(m->generation, &m->hparams, &m->rules, err);
+    if (status == CLEF_OK)
+        status = clef__sight_read(m->outer, m->config, &m->hparams, m->path, &m->sight, err);
     clef__sampling_from_json(m);
     free(config);
     free(beside);
@@ -493,6 +497,8 @@ void clef_model_close(clef_model *model)
         clef__safetensors_close(&model->shards[i]);
     free(model->shards);
     json_decref(model->config);
+    json_decref(model->outer);
+    free(model->sight);
     json_decref(model->classifier);
     json_decref(model->generation);
     json_decref(model->embedding);

@@ -63,6 +63,8 @@ struct clef_model {
     char *weights_name; /* what clef__weights_name() gave last */
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
+    json_t      *outer; /* of a folder: config.json as it is */
+    struct clef__sight *sight; /* NULL, or what it says of pictures (model/sight/sight.h) */
     struct clef__published  *published; /* NULL, or what trainers published (model/open/published.h) */
 };
 

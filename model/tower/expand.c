@@ -1,0 +1,146 @@
+/* What a model's processor writes into a text for its pictures. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/tower/see.h"
+
+/* A text that grows; text NULL after no memory. */
+typedef struct growing {
+    char *text;
+    size_t n, room;
+} growing;
+
+static int add(growing *g, const char *text, size_t n)
+{
+    if (g->n + n + 1 > g->room) {
+        const size_t room = 2 * (g->n + n + 1);
+        char *more = realloc(g->text, room);
+        if (!more)
+            return 0;
+        g->text = more;
+        g->room = room;
+    }
+    if (n)
+        memcpy(g->text + g->n, text, n);
+    g->n += n;
+    g->text[g->n] = '\0';
+    return 1;
+}
+
+static int add_text(growing *g, const char *text)
+{
+    return add(g, text, strlen(text));
+}
+
+/* The part of a family's text in which %s stands for the mark. */
+static int add_frame(growing *g, const clef_sight *s, const char *frame)
+{
+    const char *mark = strstr(frame, "%s");
+    if (!mark)
+        return add_text(g, frame);
+    return add(g, frame, (size_t)(mark - frame)) && add_text(g, s->mark) && add_text(g, mark + 2);
+}
+
+static int add_picture(growing *g, const clef_sight *s, const clef__sight_rows *rows)
+{
+    int ok = add_frame(g, s, s->family->before);
+    for (int32_t i = 0; i < rows->n && ok; i++)
+        ok = add_text(g, s->token);
+    return ok && add_frame(g, s, s->family->after);
+}
+
+/* Marks outside of the plain spans. */
+static int32_t count_marks(const clef_sight *s, const char *text, size_t n, const clef_sight_expand_opts *o)
+{
+    const size_t size = strlen(s->mark);
+    int32_t found = 0;
+    size_t span = 0;
+    for (size_t i = 0; i + size <= n;) {
+        while (span < o->n_plain && o->plain[span].end <= i)
+            span++;
+        if (span < o->n_plain && i >= o->plain[span].begin)
+            i = o->plain[span].end;
+        else if (memcmp(text + i, s->mark, size) == 0)
+            found++, i += size;
+        else
+            i++;
+    }
+    return found;
+}
+
+/* Pictures that nothing in the text marks. */
+static int add_before(growing *g, const clef_sight *s, const clef__sight_rows *rows, int32_t n)
+{
+    int ok = 1;
+    for (int32_t i = 0; i < n && ok; i++)
+        ok = add_text(g, s->family->open) && add_picture(g, s, &rows[i]) && add_text(g, s->family->close);
+    return ok;
+}
+
+static int replace(growing *g, const clef_sight *s, const char *text, size_t n, const clef__sight_rows *rows,
+                   const clef_sight_expand_opts *o, clef_sight_text *out)
+{
+    const size_t size = strlen(s->mark);
+    size_t span = 0;
+    int ok = 1;
+    for (size_t i = 0; i < n && ok;) {
+        const clef_byte_span *next = span < o->n_plain ? &o->plain[span] : NULL;
+        if (next && i == next->begin) {
+            out->plain[span++] = (clef_byte_span){g->n, g->n + (next->end - next->begin)};
+            ok = add(g, text + i, next->end - i);
+            i = next->end;
+        } else if (i + size <= n && memcmp(text + i, s->mark, size) == 0) {
+            ok = add_picture(g, s, rows++);
+            i += size;
+        } else {
+            ok = add(g, text + i++, 1);
+        }
+    }
+    out->n_plain = span;
+    return ok;
+}
+
+static clef_status expand(const clef_sight *s, const char *text, size_t n, const clef__sight_rows *rows,
+                          int32_t n_rows, const clef_sight_expand_opts *o, clef_sight_text *out,
+                          clef_error *err)
+{
+    growing g = {.text = NULL};
+    const int32_t marks = count_marks(s, text, n, o);
+    const int is_before = o->before && !marks;
+    if (!is_before && marks != n_rows)
+        return clef__fail(err, CLEF_E_ARG, "the text has %s %d times for %d pictures", s->mark, marks,
+                          n_rows);
+    out->plain = malloc((o->n_plain + 1) * sizeof *out->plain);
+    const int ok = out->plain && add(&g, "", 0) && (!is_before || add_before(&g, s, rows, n_rows)) &&
+                   replace(&g, s, text, n, rows, o, out);
+    out->text = g.text;
+    out->n_bytes = g.n;
+    return ok ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for a text with %d pictures", n_rows);
+}
+
+clef_status clef_sight_expand(clef_sight *s, const char *text, size_t n_bytes,
+                              const clef_sight_pixels *pixels, int32_t n_pixels,
+                              const clef_sight_expand_opts *opts, clef_sight_text *out, clef_error *err)
+{
+    const clef_sight_expand_opts o = opts ? *opts : (clef_sight_expand_opts){0};
+    clef__sight_rows *rows = calloc((size_t)n_pixels + 1, sizeof *rows);
+    *out = (clef_sight_text){0};
+    clef_status status =
+        rows ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for %d pictures", n_pixels);
+    for (int32_t i = 0; i < n_pixels && !status; i++)
+        status = clef__sight_count(s, &pixels[i], &rows[i], err);
+    if (!status)
+        status = expand(s, text, n_bytes, rows, n_pixels, &o, out, err);
+    if (status)
+        clef_sight_text_finish(out);
+    free(rows);
+    return status;
+}
+
+void clef_sight_text_finish(clef_sight_text *text)
+{
+    free(text->text);
+    free(text->plain);
+    *text = (clef_sight_text){0};
+}
