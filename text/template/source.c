@@ -9,7 +9,6 @@
 #include "graph/fail.h"
 #include "model/file/foreign.h"
 #include "model/file/gguf.h"
-#include "model/file/json.h"
 #include "runtime/os/os.h"
 
 enum { MAX_PATH = 1200, MAX_CONFIG_BYTES = 64 << 20 };
@@ -72,6 +71,26 @@ static clef_status from_value(const json_t *value, const char *which, int32_t ha
 
 /* ---- folders and GGUF files ------------------------------------------------------------------- */
 
+/* Integers are read as reals, since most tokenizer_config.json write 10^30 for "no longest text", which no
+ * integer holds. */
+static clef_status load_config(const char *path, json_t **out, clef_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    json_error_t why;
+    *out = NULL;
+    clef_status s = clef__os_read(path, MAX_CONFIG_BYTES, &text, &n, err);
+    if (!s)
+        s = clef__foreign_text(text, n, path, "JSON", err);
+    if (!s)
+        *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
+    if (!s && !*out)
+        s = clef__fail(err, CLEF_E_FORMAT, "%s: line %d, column %d: %s", path, why.line, why.column,
+                       why.text);
+    free(text);
+    return s;
+}
+
 static clef_status from_config(const char *folder, const char *file, const char *which, int32_t has_tools,
                                found *out, clef_error *err)
 {
@@ -79,7 +98,7 @@ static clef_status from_config(const char *folder, const char *file, const char 
     json_t *root = NULL;
     if (out->text || !join_path(path, folder, file))
         return CLEF_OK;
-    clef_status s = clef__json_load(path, MAX_CONFIG_BYTES, &root, err);
+    clef_status s = load_config(path, &root, err);
     if (!s)
         s = from_value(json_object_get(root, "chat_template"), which, has_tools, out, err);
     json_decref(root);
@@ -204,7 +223,7 @@ static void tokens_of_folder(clef__tpl *t, const char *folder)
         json_t *root = NULL;
         if (!join_path(path, folder, files[f]))
             continue;
-        t->status = clef__json_load(path, MAX_CONFIG_BYTES, &root, t->err);
+        t->status = load_config(path, &root, t->err);
         tokens_of_config(t, root);
         has_list = json_is_object(json_object_get(root, "added_tokens_decoder"));
         json_decref(root);
