@@ -31,6 +31,8 @@ static const processor_class classes[] = {
     {"CLIP", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0},
     {"Siglip", CLEF__BICUBIC, 224, 0, 0, 0, half, half, CLEF__SIZE_EXACT, 0},
     {"Siglip2", CLEF__BILINEAR, 224, 0, 0, 0, half, half, CLEF__SIZE_PATCHES, 0},
+    {"Gemma3", CLEF__BILINEAR, 224, 0, 0, 1, half, half, CLEF__SIZE_EXACT, 0},
+    {"Qwen2VL", CLEF__BICUBIC, 0, 0, 0, 0, clip_mean, clip_std, CLEF__SIZE_AREA, 0},
     {"DINOv3ViT", CLEF__BILINEAR, 224, 0, 0, 1, imagenet_mean, imagenet_std, CLEF__SIZE_EXACT, 1},
 };
 
@@ -50,7 +52,7 @@ static const processor_class *class_of(clef_json_fields *f)
     if (f->status == CLEF_OK)
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
                                "%s: image_processor_type %.60s is not supported, expected one of ViT, DeiT, "
-                               "Bit, CLIP, Siglip, Siglip2, DINOv3ViT",
+                               "Bit, CLIP, Siglip, Siglip2, DINOv3ViT, Gemma3, Qwen2VL",
                                f->file, *name ? name : "\"\"");
     return NULL;
 }
@@ -102,6 +104,24 @@ static void read_size(clef_json_fields *f, const processor_class *class, clef_pi
     const int by_shortest = clef__json_has(f, "size") ? !square : class->shortest;
     p->kind = by_shortest ? CLEF__SIZE_SHORTEST : CLEF__SIZE_EXACT;
     p->shortest = p->height = p->width = n;
+}
+
+/* Qwen2-VL's limits are numbers of pixels, whatever the keys are called. */
+static void read_area(clef_json_fields *f, clef_picture_processor *p)
+{
+    enum { LEAST = 56 * 56, MOST = 28 * 28 * 1280, MAX_AREA = 1 << 26, MAX_PATCH = 1024, MAX_MERGE = 16 };
+    const json_t *size = clef__json_get(f, "size");
+    clef_json_fields inner = {.object = size, .file = f->file, .within = "size", .err = f->err};
+    const int64_t least = size ? clef__json_int(&inner, "shortest_edge", 1, MAX_AREA, LEAST) : LEAST,
+                  most = size ? clef__json_int(&inner, "longest_edge", 1, MAX_AREA, MOST) : MOST;
+    f->status = f->status ? f->status : inner.status;
+    p->least_area = clef__json_int(f, "min_pixels", 1, MAX_AREA, least);
+    p->most_area = clef__json_int(f, "max_pixels", 1, MAX_AREA, most);
+    p->patch = (int32_t)(clef__json_int(f, "patch_size", 1, MAX_PATCH, 14) *
+                         clef__json_int(f, "merge_size", 1, MAX_MERGE, 2));
+    clef__json_int(f, "temporal_patch_size", 1, MAX_MERGE, 2); /* the tower repeats the picture */
+    if (p->least_area > p->most_area && f->status == CLEF_OK)
+        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: min_pixels is more than max_pixels", f->file);
 }
 
 static void read_crop(clef_json_fields *f, const processor_class *class, clef_picture_processor *p)
@@ -174,7 +194,9 @@ static void read_keys(clef_json_fields *f, clef_picture_processor *p)
     p->floats = class->floats;
     p->resizes = clef__json_bool(f, "do_resize", 1);
     p->filter = (clef__filter)clef__json_int(f, "resample", 0, CLEF__N_FILTERS - 1, class->filter);
-    if (class->kind == CLEF__SIZE_PATCHES) {
+    if (class->kind == CLEF__SIZE_AREA) {
+        read_area(f, p);
+    } else if (class->kind == CLEF__SIZE_PATCHES) {
         p->patch = (int32_t)clef__json_int(f, "patch_size", 1, 1024, 16);
         p->max_patches = (int32_t)clef__json_int(f, "max_num_patches", 1, 1 << 20, 256);
     } else {

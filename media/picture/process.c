@@ -56,6 +56,31 @@ static void size_by_patches(const clef_picture_processor *p, int32_t height, int
     size[1] = whole_patches(low, width, p->patch);
 }
 
+/* transformers' smart_resize(). */
+static clef_status size_by_area(const clef_picture_processor *p, int32_t height, int32_t width,
+                                int64_t size[2], clef_error *err)
+{
+    enum { MOST_RATIO = 200 };
+    const double h = height, w = width, unit = p->patch;
+    const int32_t small = height < width ? height : width, large = height < width ? width : height;
+    if ((int64_t)large > (int64_t)small * MOST_RATIO)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "a picture of %" PRId32 " x %" PRId32 " pixels: expected sides of a ratio up to %d",
+                          width, height, MOST_RATIO);
+    size[0] = (int64_t)nearbyint(h / unit) * p->patch;
+    size[1] = (int64_t)nearbyint(w / unit) * p->patch;
+    if (size[0] * size[1] > p->most_area) {
+        const double by = sqrt(h * w / (double)p->most_area);
+        size[0] = least_one((int64_t)floor(h / by / unit)) * p->patch;
+        size[1] = least_one((int64_t)floor(w / by / unit)) * p->patch;
+    } else if (size[0] * size[1] < p->least_area) {
+        const double by = sqrt((double)p->least_area / (h * w));
+        size[0] = (int64_t)ceil(h * by / unit) * p->patch;
+        size[1] = (int64_t)ceil(w * by / unit) * p->patch;
+    }
+    return CLEF_OK;
+}
+
 clef_status clef__resized_size(const clef_picture_processor *p, int32_t height, int32_t width,
                                int32_t *new_height, int32_t *new_width, clef_error *err)
 {
@@ -65,6 +90,11 @@ clef_status clef__resized_size(const clef_picture_processor *p, int32_t height, 
         size_by_sides(p, height, width, size);
     if (p->kind == CLEF__SIZE_PATCHES)
         size_by_patches(p, height, width, size);
+    if (p->kind == CLEF__SIZE_AREA) {
+        const clef_status status = size_by_area(p, height, width, size, err);
+        if (status != CLEF_OK)
+            return status;
+    }
     if (p->kind == CLEF__SIZE_WITHIN) {
         const double a = (double)p->height / height, b = (double)p->width / width, scale = a < b ? a : b;
         size[0] = (int64_t)(height * scale);

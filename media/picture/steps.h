@@ -10,7 +10,8 @@ typedef enum clef__size_kind {
     CLEF__SIZE_EXACT,    /* height and width */
     CLEF__SIZE_SHORTEST, /* `shortest` for the shorter side; `longest` (0: any) is the longer one's limit */
     CLEF__SIZE_WITHIN,   /* as large as fits into height x width */
-    CLEF__SIZE_PATCHES   /* as many whole patches as fit into max_patches */
+    CLEF__SIZE_PATCHES,  /* as many whole patches as fit into max_patches */
+    CLEF__SIZE_AREA      /* multiples of `patch`, from least_area to most_area pixels (Qwen2-VL) */
 } clef__size_kind;
 
 struct clef_picture_processor {
@@ -22,6 +23,7 @@ struct clef_picture_processor {
     int32_t rescales, normalizes;
     double  factor, mean[3], std[3];
     int32_t patch, max_patches;
+    int64_t least_area, most_area;
 };
 
 /** Reads what a preprocessor_config.json says. Statuses of clef_picture_processor_create(). */

@@ -117,8 +117,11 @@ static int encode(talk *t, const clef_rendered *text, int32_t **ids, int32_t *n)
     for (int32_t i = 0; i < text->n_parts; i++)
         if (text->parts[i].from_message)
             spans[n_spans++] = (clef_byte_span){text->parts[i].begin, text->parts[i].end};
-    const clef_status s =
-        clef_tokenizer_encode_plain(t->tok, text->text, text->n_bytes, spans, n_spans, ids, n, &err);
+    const cli_picture_prompt prompt = {
+        .text = text->text, .n_bytes = text->n_bytes, .plain = spans, .n_plain = n_spans, .is_rendered = 1};
+    const clef_status s = t->n_images ? cli_pictures_encode(&t->pictures, &prompt, ids, n, &err)
+                                      : clef_tokenizer_encode_plain(t->tok, text->text, text->n_bytes, spans,
+                                                                    n_spans, ids, n, &err);
     free(spans);
     return s ? cli_report(&err) : CLI_GO_ON;
 }
@@ -141,6 +144,7 @@ static int drop_turn(talk *t)
         return 0;
     for (size_t i = first; i < next; i++)
         json_array_remove(t->messages, first);
+    talk_forget(t, 1);
     fprintf(stderr, "clef: the context of %d is full: the oldest %zu messages are dropped\n", t->n_context,
             next - first);
     return 1;
@@ -179,6 +183,22 @@ static int make_prompt(talk *t, int32_t **ids, int32_t *n, int32_t *thinks)
     }
 }
 
+/* The tokens in the cache. */
+static int32_t n_past(const talk *t)
+{
+    return t->session ? clef_session_n_past(t->session)
+                      : t->teller.last.n_prompt + t->teller.last.n_generated;
+}
+
+static clef_status next_token(talk *t, int32_t *id, clef_error *err)
+{
+    const clef_status s =
+        t->session ? clef_session_next(t->session, id, err) : cli_teller_next(&t->teller, id, err);
+    if (s == CLEF_OK && !t->session)
+        t->stats.n_cached = t->teller.last.n_cached;
+    return s;
+}
+
 /* Keeps what the session holds of these ids; the last one is always fed, since it gives the first logits. */
 static int keep_prefix(talk *t, const int32_t *ids, int32_t n, int32_t *n_kept)
 {
@@ -213,12 +233,12 @@ static int generate(answer *a)
         char text[CLEF_MAX_PIECE + 16];
         size_t n = 0;
         int32_t id;
-        if (t->stats.n_new == t->o.n_predict || clef_session_n_past(t->session) >= t->n_context) {
+        if (t->stats.n_new == t->o.n_predict || (t->stats.n_new && n_past(t) >= t->n_context)) {
             a->ended = t->stats.n_new == t->o.n_predict ? "-n ended the answer"
                                                         : "the context is full; /undo or /reset makes room";
             break;
         }
-        if (clef_session_next(t->session, &id, &err) != CLEF_OK)
+        if (next_token(t, &id, &err) != CLEF_OK)
             return cli_report(&err);
         if (t->stats.n_new++ == 0) {
             first = cli_terminal_seconds();
@@ -254,6 +274,23 @@ static int keep_answer(answer *a)
     return CLI_GO_ON;
 }
 
+/* Begins an answer to messages with pictures. */
+static int begin_telling(talk *t, const int32_t *ids, int32_t n, const clef_sampler_opts *sampling,
+                         const clef_guide *guide)
+{
+    clef_error err = {0};
+    const clef_request request = {.ids = ids,
+                                  .n = n,
+                                  .n_max = t->o.n_predict > 0 ? t->o.n_predict : 0,
+                                  .ignore_eos = 1, /* they are looked for here */
+                                  .sampling = *sampling,
+                                  .lora = t->loras != NULL,
+                                  .guide = guide};
+    t->stats = (chat_stats){.n_prompt = n};
+    return cli_teller_begin(&t->teller, &t->pictures, &request, &err) == CLEF_OK ? CLI_GO_ON
+                                                                                 : cli_report(&err);
+}
+
 static int begin(answer *a, int32_t thinks, const int32_t *ids, int32_t n)
 {
     talk *t = a->t;
@@ -274,8 +311,11 @@ static int begin(answer *a, int32_t thinks, const int32_t *ids, int32_t n)
     int32_t n_kept = 0;
     sampling.seed += t->n_answers; /* so that /again is another answer */
     if (clef_stop_create(t->o.stops.items, t->o.stops.n, &a->stop, &err) != CLEF_OK ||
-        clef_reply_reader_create(&reply, &a->reader, &err) != CLEF_OK ||
-        clef_session_guide(t->session, t->guide.constraint ? &guide : NULL, &err) != CLEF_OK)
+        clef_reply_reader_create(&reply, &a->reader, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (!t->session)
+        return begin_telling(t, ids, n, &sampling, guide.constraint ? &guide : NULL);
+    if (clef_session_guide(t->session, t->guide.constraint ? &guide : NULL, &err) != CLEF_OK)
         return cli_report(&err);
     const int rc = keep_prefix(t, ids, n, &n_kept);
     if (rc != CLI_GO_ON)

@@ -54,6 +54,15 @@ static chat_next again(talk *t, const char *rest)
     return CHAT_ANSWER;
 }
 
+static chat_next show_image(talk *t, const char *rest)
+{
+    if (!*rest)
+        fprintf(stderr, "clef: expected /image FILE\n");
+    else if (talk_show(t, rest) == CLI_GO_ON)
+        fprintf(stderr, "clef: the picture goes with your next message\n");
+    return CHAT_NEXT;
+}
+
 static chat_next reset(talk *t, const char *rest)
 {
     (void)rest;
@@ -62,6 +71,7 @@ static chat_next reset(talk *t, const char *rest)
     const size_t keep = role && !strcmp(role, "system");
     while (json_array_size(t->messages) > keep)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    talk_forget(t, 0);
     fprintf(stderr, "clef: the conversation is empty%s\n", keep ? " but for the system message" : "");
     return CHAT_NEXT;
 }
@@ -99,6 +109,17 @@ static const char *check_messages(const json_t *list)
     return NULL;
 }
 
+static int has_images(const json_t *messages)
+{
+    const json_t *message, *part;
+    size_t i, k;
+    json_array_foreach(messages, i, message)
+        json_array_foreach(json_object_get(message, "content"), k, part)
+            if (!json_object_get(part, "text"))
+                return 1;
+    return 0;
+}
+
 static chat_next load(talk *t, const char *rest)
 {
     char *text = NULL;
@@ -111,7 +132,9 @@ static chat_next load(talk *t, const char *rest)
     if (cli_read_file(rest, &text, &n) != CLI_GO_ON)
         return CHAT_NEXT;
     json_t *list = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
-    const char *why = list ? check_messages(list) : problem.text;
+    const char *why = !list              ? problem.text
+                      : has_images(list) ? "it has pictures, which are not in the file"
+                                         : check_messages(list);
     free(text);
     if (why) {
         fprintf(stderr, "clef: %s: %s\n", rest, why);
@@ -120,6 +143,7 @@ static chat_next load(talk *t, const char *rest)
     }
     json_decref(t->messages);
     t->messages = list;
+    talk_forget(t, 0);
     fprintf(stderr, "clef: %zu messages loaded\n", json_array_size(list));
     return CHAT_NEXT;
 }
@@ -209,6 +233,7 @@ static const command commands[] = {
     {"system", "TEXT", "set the system message; without TEXT remove it", set_system},
     {"undo", "", "remove your last message and its answer", undo},
     {"again", "", "answer your last message again", again},
+    {"image", "FILE", "a picture for your next message", show_image},
     {"reset", "", "forget the conversation, but for the system message", reset},
     {"save", "FILE", "write the messages as JSON", save},
     {"load", "FILE", "continue with the messages of a file", load},

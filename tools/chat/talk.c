@@ -23,6 +23,52 @@ int talk_add(talk *t, const char *role, const char *content)
     return CLI_GO_ON;
 }
 
+int talk_ask(talk *t, const char *text)
+{
+    json_t *parts = json_array();
+    if (t->pictures.n == t->n_images) {
+        json_decref(parts);
+        return talk_add(t, "user", text);
+    }
+    for (; t->n_images < t->pictures.n; t->n_images++)
+        json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
+    json_t *said = json_pack("{s:s, s:s}", "type", "text", "text", text);
+    if (!said || json_array_append_new(parts, said) != 0 ||
+        json_array_append_new(t->messages, json_pack("{s:s, s:O}", "role", "user", "content", parts)) != 0) {
+        json_decref(parts);
+        return cli_fail(CLI_FAILED, "chat: the message is not UTF-8");
+    }
+    json_decref(parts);
+    return CLI_GO_ON;
+}
+
+static int32_t count_images(const json_t *message)
+{
+    const json_t *part;
+    size_t i;
+    int32_t n = 0;
+    json_array_foreach(json_object_get(message, "content"), i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        n += type && strcmp(type, "image") == 0;
+    }
+    return n;
+}
+
+void talk_forget(talk *t, int first)
+{
+    const json_t *message;
+    size_t i;
+    int32_t n = 0;
+    json_array_foreach(t->messages, i, message)
+        n += count_images(message);
+    const int32_t next = t->pictures.n - t->n_images; /* of the message that is still to come */
+    if (first)
+        cli_pictures_keep(&t->pictures, n + next, 1);
+    else if (n < t->n_images)
+        cli_pictures_keep(&t->pictures, n, 0);
+    t->n_images = n;
+}
+
 static int is_role(const talk *t, size_t i, const char *role)
 {
     const char *own = json_string_value(json_object_get(json_array_get(t->messages, i), "role"));
@@ -51,6 +97,7 @@ int talk_undo(talk *t)
         return 0;
     while (json_array_size(t->messages) >= n)
         json_array_remove(t->messages, n - 1);
+    talk_forget(t, 0);
     return 1;
 }
 
@@ -68,6 +115,47 @@ char *talk_keep_text(talk *t, const char *text)
     return grown[t->n_kept_texts++] = copy;
 }
 
+/* ---- pictures ------------------------------------------------------------------------------- */
+
+/* Makes what answers messages with pictures, in place of the session. */
+static int open_teller(talk *t)
+{
+    clef_error err = {0};
+    const clef_batch_opts opts = {.n_context = t->n_context,
+                                  .compile = cli_compile_opts(&t->o.compile, &t->progress),
+                                  .kv_type = cli_kv_type(t->model, t->o.kv_type, t->o.compile.exact),
+                                  .loras = t->loras};
+    clef_session_destroy(t->session);
+    t->session = NULL;
+    const clef_status s = cli_teller_open(&t->teller, t->device, t->model, &opts, &err);
+    cli_progress_finish(&t->progress);
+    return s == CLEF_OK ? CLI_GO_ON : cli_report(&err);
+}
+
+int talk_show(talk *t, const char *path)
+{
+    clef_error err = {0};
+    if (!t->pictures.processor && cli_pictures_open(&t->pictures, t->model, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (cli_pictures_add_file(&t->pictures, path, &err) != CLEF_OK)
+        return cli_report(&err);
+    return t->device && t->session ? open_teller(t) : CLI_GO_ON;
+}
+
+/* Templates that write pictures expect all contents as lists of parts. */
+static json_t *as_parts(const talk *t)
+{
+    json_t *all = json_deep_copy(t->messages), *message;
+    size_t i;
+    json_array_foreach(all, i, message) {
+        json_t *content = json_object_get(message, "content");
+        if (t->n_images && json_is_string(content))
+            json_object_set_new(message, "content",
+                                json_pack("[{s:s, s:O}]", "type", "text", "text", content));
+    }
+    return all;
+}
+
 /* ---- rendering ------------------------------------------------------------------------------ */
 
 clef_status talk_render(talk *t, clef_rendered *out, clef_error *err)
@@ -75,7 +163,9 @@ clef_status talk_render(talk *t, clef_rendered *out, clef_error *err)
     clef_template_arg args[CLI_MAX_LIST + 1];
     char *names[CLI_MAX_LIST] = {NULL};
     int32_t n = 0;
-    char *messages = json_dumps(t->messages, JSON_COMPACT);
+    json_t *all = as_parts(t);
+    char *messages = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
     clef_status s = messages ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "chat: out of host memory");
     for (int32_t i = 0; i < t->o.args.n && !s; i++) {
         const char *item = t->o.args.items[i], *equals = strchr(item, '=');
@@ -101,7 +191,7 @@ clef_status talk_render(talk *t, clef_rendered *out, clef_error *err)
                                                        .model = t->path,
                                                        .args = args,
                                                        .n_args = n,
-                                                       .join_parts = 1,
+                                                       .join_parts = !t->n_images,
                                                        .date = t->o.date},
                                  out, err);
     for (int32_t i = 0; i < n_names; i++)
@@ -174,6 +264,8 @@ static int open_session(talk *t)
         return cli_report(&err);
     if (!t->o.quiet)
         cli_say_device(t->device);
+    if (t->pictures.n)
+        return open_teller(t);
     const clef_session_opts opts = {.n_context = t->n_context,
                                     .n_batch = t->o.n_batch < t->n_context ? t->o.n_batch : t->n_context,
                                     .compile = cli_compile_opts(&t->o.compile, &t->progress),
@@ -222,6 +314,8 @@ int talk_open(talk *t, const chat_options *options, const char *path)
         rc = open_calls(t);
     if (rc == CLI_GO_ON && !options->quiet)
         cli_sampler_tell(&t->sampling, 0);
+    for (int32_t i = 0; i < options->images.n && rc == CLI_GO_ON; i++)
+        rc = talk_show(t, options->images.items[i]);
     return rc == CLI_GO_ON ? open_session(t) : rc;
 }
 
@@ -229,6 +323,8 @@ void talk_close(talk *t)
 {
     cli_progress_finish(&t->progress);
     clef_session_destroy(t->session);
+    cli_teller_close(&t->teller);
+    cli_pictures_close(&t->pictures);
     clef_device_close(t->device);
     cli_progress_finish(&t->progress);
     cli_guide_finish(&t->guide);
@@ -252,7 +348,7 @@ void talk_print_stats(const talk *t)
             "clef: %zu messages; %d of %d positions of the context used\n"
             "clef: last answer: prompt %d tokens, cached %d, %.1f tokens/s; generated %d tokens, %.1f "
             "tokens/s\n",
-            json_array_size(t->messages), clef_session_n_past(t->session), t->n_context, s->n_prompt,
-            s->n_cached, s->prompt_seconds > 0 ? n_fed / s->prompt_seconds : 0, s->n_new,
+            json_array_size(t->messages), s->n_prompt + s->n_new, t->n_context, s->n_prompt, s->n_cached,
+            s->prompt_seconds > 0 ? n_fed / s->prompt_seconds : 0, s->n_new,
             s->new_seconds > 0 ? s->n_new / s->new_seconds : 0);
 }

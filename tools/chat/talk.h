@@ -10,6 +10,7 @@
 #include "tools/cli/common.h"
 #include "tools/constraint.h"
 #include "tools/cli/progress.h"
+#include "tools/pictures.h"
 #include "tools/sampling.h"
 
 typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;
@@ -17,7 +18,7 @@ typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;
 typedef struct chat_options {
     const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *date;
     cli_split      split;
-    cli_list       args, stops, loras;
+    cli_list       args, stops, loras, images;
     int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, verbose, thinking;
     int32_t        drop_oldest;
     clef_compile_opts compile;
@@ -38,7 +39,10 @@ typedef struct talk {
     clef_tokenizer *tok; /* the model's */
     clef_device   *device;
     clef_lora_set *loras;
-    clef_session  *session;
+    clef_session  *session;  /* NULL while there are pictures: then the teller answers */
+    cli_pictures   pictures; /* of the messages, in their order, then those of the next one */
+    cli_teller     teller;
+    int32_t        n_images; /* of the messages */
     clef_template *tpl;
     clef_tool_format format;
     cli_sampler    sampling;
@@ -61,6 +65,12 @@ void talk_close(talk *t);
 
 /** Adds a message of a role; content NULL: null. */
 int talk_add(talk *t, const char *role, const char *content);
+/** Adds a message of the user, with the pictures that were added since the one before. */
+int talk_ask(talk *t, const char *text);
+/** Adds a picture for the next message of the user. */
+int talk_show(talk *t, const char *path);
+/** Forgets pictures whose messages are gone: the first ones of the conversation, or the last ones. */
+void talk_forget(talk *t, int first);
 /** Puts a system message at the start, or replaces the one that is there; "" removes it. */
 int talk_system(talk *t, const char *text);
 /** Removes the last message of the user and all that follows it. Returns 0 if there is none. */

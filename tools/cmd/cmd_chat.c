@@ -31,6 +31,8 @@ static const cli_option chat_option_table[] = {
      .choice = clef_template_builtin_name},
     {.names = "arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
      .help = "a variable of the template; may be repeated"},
+    {.names = "image", .type = CLI_LIST, .value = "FILE", AT(images),
+     .help = "a picture for the first message: PNG, JPEG, WebP or PPM; may be repeated"},
     {.names = "date", .type = CLI_TEXT, .value = "YYYY-MM-DD", AT(date),
      .help = "the date that the template sees [today]"},
     {.names = "thinking", .type = CLI_CHOICE, .value = "HOW", AT(thinking), .choices = thinking_names,
@@ -79,8 +81,7 @@ static int answer_stdin(talk *t)
         return rc;
     if (n && text[n - 1] == '\n')
         text[n - 1] = '\0';
-    rc = *text ? talk_add(t, "user", text)
-               : cli_fail(CLI_FAILED, "chat: expected a message on stdin, got none");
+    rc = *text ? talk_ask(t, text) : cli_fail(CLI_FAILED, "chat: expected a message on stdin, got none");
     free(text);
     if (rc == CLI_GO_ON)
         rc = talk_answer(t);
@@ -109,7 +110,7 @@ static int converse(talk *t)
         if (text[0] == '/')
             next = chat_command(t, text);
         else if (text[strspn(text, " \t\n")])
-            next = talk_add(t, "user", text) == CLI_GO_ON ? CHAT_ANSWER : CHAT_NEXT;
+            next = talk_ask(t, text) == CLI_GO_ON ? CHAT_ANSWER : CHAT_NEXT;
         free(text);
         if (next == CHAT_EXIT)
             return CLI_OK;
@@ -144,7 +145,7 @@ const cli_command cli_command_chat = {
         "file of the history, and an empty one keeps none.\n\n  clef chat qwen2.5.gguf --system \"Be "
         "brief.\"\n  echo \"What is OpenCL?\" | clef chat qwen2.5.gguf -q\n",
     .options = chat_option_table,
-    .first = "model system chat-template thinking tools lora n-predict stop ctx-size temp top-k "
+    .first = "model system chat-template image thinking tools lora n-predict stop ctx-size temp top-k "
              "top-p min-p seed json-schema device threads quiet",
     .max_args = 1,
     .defaults = &chat_defaults,

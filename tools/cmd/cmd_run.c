@@ -36,6 +36,9 @@ static const cli_option run_option_table[] = {
              "line is a prompt"},
     {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids),
      .help = "the prompt as token ids; no special token is added"},
+    {.names = "image", .type = CLI_LIST, .value = "FILE", AT(images),
+     .help = "a picture for the prompt: PNG, JPEG, WebP or PPM; may be repeated. Where the prompt has marks "
+             "for pictures, such as <image>, there, else before it"},
     LORA_OPTION(offsetof(run_options, loras)),
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special),
      .help = "do not add BOS or EOS to the prompt"},
@@ -230,6 +233,17 @@ static int32_t default_context(const run *r)
     return hp->rope.type == CLEF_ROPE_LONGROPE && fits && original < most ? original : most;
 }
 
+static int open_pictures(run *r)
+{
+    clef_error err = {0};
+    if (cli_pictures_open(&r->pictures, r->model, &err) != CLEF_OK)
+        return cli_report(&err);
+    for (int32_t i = 0; i < r->o->images.n; i++)
+        if (cli_pictures_add_file(&r->pictures, r->o->images.items[i], &err) != CLEF_OK)
+            return cli_report(&err);
+    return CLI_GO_ON;
+}
+
 /* Opens the model, encodes the prompt, and checks that it fits: everything that can fail before a device does
  * any work. */
 static int run_prepare(run *r, const char *path)
@@ -253,7 +267,7 @@ static int run_prepare(run *r, const char *path)
     }
     int rc = cli_sampler_make(&o->sampling, "run", r->model, &r->sampling);
     if (rc == CLI_GO_ON)
-        rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+        rc = o->images.n ? open_pictures(r) : o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
         rc = cli_guide_open(&o->constraint, "run", r->model, &r->guide);
     if (rc == CLI_GO_ON && r->guide.constraint && !r->tokenizer)
@@ -305,6 +319,42 @@ static int end_profile(run *r)
     return rc;
 }
 
+/* A prompt with pictures is encoded by what sees them. */
+static int encode_seen(run *r)
+{
+    clef_error err = {0};
+    char *text = NULL;
+    size_t n_bytes = r->o->prompt ? strlen(r->o->prompt) : 0;
+    int32_t *ids = NULL;
+    int rc = r->o->file ? cli_read_file(r->o->file, &text, &n_bytes) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
+    const cli_picture_prompt prompt = {.text = text ? text : r->o->prompt,
+                                       .n_bytes = n_bytes,
+                                       .special = r->o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD};
+    if (cli_pictures_encode(&r->pictures, &prompt, &ids, &r->n_ids, &err) != CLEF_OK)
+        rc = cli_report(&err);
+    else if ((r->ids = malloc(((size_t)r->n_ids + 1) * sizeof *ids)) == NULL)
+        rc = cli_fail(CLI_FAILED, "run: out of host memory");
+    else
+        memcpy(r->ids, ids, (size_t)r->n_ids * sizeof *ids);
+    clef_tokens_free(ids);
+    free(text);
+    return rc;
+}
+
+static int open_teller(run *r)
+{
+    clef_error err = {0};
+    const clef_batch_opts opts = {.n_context = r->n_context,
+                                  .kv_type = cli_kv_type(r->model, r->o->kv_type, r->o->compile.exact),
+                                  .loras = r->loras,
+                                  .compile = cli_compile_opts(&r->o->compile, &r->progress)};
+    if (cli_teller_open(&r->teller, r->device, r->model, &opts, &err) != CLEF_OK)
+        return cli_report(&err);
+    return encode_seen(r);
+}
+
 static int run_open(run *r)
 {
     const run_options *o = r->o;
@@ -340,6 +390,8 @@ static int run_open(run *r)
         .loras = r->loras,
         .lora = r->loras != NULL,
     };
+    if (o->images.n)
+        return open_teller(r);
     const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
         return rc;
@@ -380,6 +432,8 @@ static int run_finish(run *r, const char *path, int rc)
         fclose(r->profile.to);
     clef_stop_destroy(r->stop);
     clef_session_destroy(r->session);
+    cli_teller_close(&r->teller);
+    cli_pictures_close(&r->pictures);
     cli_guide_finish(&r->guide);
     clef_device_close(r->device);
     cli_progress_finish(&r->progress);
@@ -436,6 +490,26 @@ static int check_lines(const run_options *o)
     return CLI_GO_ON;
 }
 
+/* CLI_USAGE names a flag that does not go with --image. */
+static int check_images(const run_options *o)
+{
+    const struct {
+        int32_t given;
+        const char *name;
+    } others[] = {{o->ids != NULL, "--ids"},
+                  {o->n_beams, "--beams"},
+                  {o->prompt_cache != NULL, "--prompt-cache"},
+                  {o->trace != NULL, "--trace"},
+                  {o->profile, "--profile"},
+                  {o->inside.taps.n, "--tap"},
+                  {o->inside.stats, "--stats"},
+                  {takes_lines(o), "a file of many prompts"}};
+    for (size_t i = 0; o->images.n && i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return cli_fail(CLI_USAGE, "run: --image excludes %s", others[i].name);
+    return CLI_GO_ON;
+}
+
 static int run_lines(const run_options *o, const char *path)
 {
     run_file_opts file = {
@@ -487,7 +561,9 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "run: --stop excludes %s", o->n_beams ? "--beams" : "--print-ids");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
-    const int fits = check_lines(o);
+    int fits = check_lines(o);
+    if (fits == CLI_GO_ON)
+        fits = check_images(o);
     if (fits != CLI_GO_ON)
         return fits;
     clef_error err = {0};
@@ -547,7 +623,7 @@ const cli_command cli_command_run = {
         "100\n  clef run ./t5-folder -p \"translate English to German: I am here.\" --beams 4\n  clef run "
         "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,
-    .first = "model prompt file lora n-predict stop ctx-size max-seqs temp top-k top-p min-p "
+    .first = "model prompt file image lora n-predict stop ctx-size max-seqs temp top-k top-p min-p "
              "repeat-penalty seed json-schema device threads quiet",
     .max_args = 1,
     .defaults = &run_defaults,

@@ -10,6 +10,7 @@
 #include "tools/inspect/run_inside.h"
 #include "tools/inspect/trace.h"
 #include "tools/cli/progress.h"
+#include "tools/pictures.h"
 #include "tools/prompt_cache.h"
 #include "tools/speculation.h"
 #include "tools/sampling.h"
@@ -30,7 +31,7 @@ typedef struct run_options {
     int32_t n_beams, n_best, early_stopping;
     float length_penalty; /* or NOT_GIVEN */
     cli_inside_opts inside;
-    cli_list loras, stops;
+    cli_list loras, stops, images;
     int32_t profile;
     int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
     cli_speculation speculation;
@@ -50,7 +51,9 @@ typedef struct run {
                                    --target */
     clef_device *device;
     clef_lora_set *loras; /* NULL: none */
-    clef_session *session;
+    clef_session *session; /* NULL with --image: then the teller generates */
+    cli_pictures pictures;
+    cli_teller teller;
     cli_sampler sampling;
     clef_stream stream;
     clef_stop *stop; /* NULL: no --stop */

@@ -93,9 +93,21 @@ static int keep_ids(run *r, const int32_t *ids, int32_t n)
  * end of the text. */
 static clef_status trace_token(run *r, double began, clef_error *err)
 {
-    const int ahead = clef_session_n_past(r->session) < clef_session_n_context(r->session) &&
+    const int ahead = r->session && clef_session_n_past(r->session) < clef_session_n_context(r->session) &&
                       (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
     return ahead ? cli_trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
+}
+
+static clef_status next_token(run *r, int32_t *id, clef_error *err)
+{
+    return r->session ? clef_session_next(r->session, id, err) : cli_teller_next(&r->teller, id, err);
+}
+
+/* Positions in the cache. */
+static int32_t n_past(const run *r)
+{
+    return r->session ? clef_session_n_past(r->session)
+                      : r->teller.last.n_prompt + r->teller.last.n_generated;
 }
 
 /* Prints the tokens; the device works on the next one meanwhile. */
@@ -105,12 +117,12 @@ static int generate_tokens(run *r)
     int rc = CLI_GO_ON;
     while (rc == CLI_GO_ON && r->n_new != r->o->n_predict) {
         int32_t id;
-        if (r->n_new && clef_session_n_past(r->session) >= r->n_context) {
+        if (r->n_new && n_past(r) >= r->n_context) {
             r->ended = "the context is full";
             break;
         }
         const double began = cli_terminal_seconds();
-        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK) {
+        if (next_token(r, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK) {
             r->not_finite = err.status == CLEF_E_NOT_FINITE;
             return cli_report(&err);
         }
@@ -257,8 +269,33 @@ static int sample_text(run *r)
     return r->o->n_predict ? generate_tokens(r) : put_prompt(r);
 }
 
+/* A prompt with pictures. */
+static int tell_text(run *r)
+{
+    clef_error err = {0};
+    const double begin = cli_terminal_seconds();
+    const clef_guide guide = {r->guide.constraint, r->guide.trie, r->o->constrain_after};
+    const clef_request request = {.ids = r->ids,
+                                  .n = r->n_ids,
+                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
+                                  .ignore_eos = 1, /* they are looked for here */
+                                  .sampling = r->sampling.opts,
+                                  .lora = r->loras != NULL,
+                                  .guide = guide.constraint ? &guide : NULL};
+    if (r->o->n_predict && cli_teller_begin(&r->teller, &r->pictures, &request, &err) != CLEF_OK)
+        return cli_report(&err);
+    const int rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+    if (r->fed == 0)
+        r->fed = cli_terminal_seconds();
+    r->prompt_seconds = r->fed - begin;
+    r->new_seconds = cli_terminal_seconds() - r->fed;
+    return rc;
+}
+
 int cli_run_text(run *r)
 {
+    if (!r->session)
+        return tell_text(r);
     clef_error err = {0};
     const double begin = cli_terminal_seconds();
     int32_t start[START_TOKENS];
@@ -311,7 +348,8 @@ static double tokens_per_second(int32_t n, double seconds)
 
 void cli_run_statistics(const run *r)
 {
-    const clef_plan_stats s = clef_session_describe(r->session);
+    const clef_plan_stats s = r->session ? clef_session_describe(r->session)
+                                         : clef_plan_describe(clef_batch_plan(r->teller.batch, 0));
     char total[24], weights[24], mapped[24], state[24], rest[24];
     const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.fused_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
