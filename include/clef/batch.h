@@ -49,6 +49,13 @@ typedef struct clef_batch_opts {
     int32_t    draft_tokens, mtp;
     int32_t    describe_only;   /* as in clef_session_opts */
     clef_compile_opts compile;
+    /* disk_dir: NULL, or a folder in which pages of the prefix cache are also kept, of disk_bytes at most, so
+     * that a later batch of the same model finds them. Its files hold the tokens of prompts: they are for the
+     * owner's eyes. disk_notice: NULL, or called with each line that a log should have */
+    const char *disk_dir;
+    uint64_t   disk_bytes;
+    void     (*disk_notice)(void *user, const char *text);
+    void      *disk_user;
 } clef_batch_opts;
 
 /** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an

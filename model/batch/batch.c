@@ -5,6 +5,7 @@
 
 #include "graph/fail.h"
 #include "model/batch/batch.h"
+#include "model/batch/disk.h"
 #include "model/open/config.h"
 #include "model/open/model.h"
 #include "model/sight/sight.h"
@@ -174,6 +175,8 @@ static clef_status open_batch(clef_batch *b, clef_error *err)
     if (!s)
         s = make_pages(b, err);
     if (!s)
+        s = clef__disk_open(b, err);
+    if (!s)
         s = make_rows(b, err);
     return !s && b->opts.draft ? clef__draft_open(b, err) : s;
 }
@@ -252,6 +255,7 @@ void clef_batch_destroy(clef_batch *b)
     for (int32_t i = 0; i < b->n_all; i++)
         free_sequence(b->all[i]);
     clef__batch_close(b);
+    clef__disk_close(b);
     clef__pages_destroy(b->pages);
     free_rows(&b->rows);
     clef__batch_drop_pictures(b);

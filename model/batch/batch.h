@@ -8,6 +8,7 @@
 #include "model/session/guide.h"
 #include "model/session/thought.h"
 #include "model/session/sampler.h"
+#include "runtime/os/sha256.h"
 #include "runtime/plan/plan_state.h"
 
 /* Recurrent states are kept at multiples of this, and at a prompt's end. */
@@ -26,6 +27,7 @@ enum { DEFAULT_NGRAM_MIN = 3 };
 
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
+typedef struct clef__disk clef__disk;
 typedef struct batch_sequence {
     int64_t number; /* the order of arrival */
     int32_t slot;   /* its row in the page tables, and its recurrent states */
@@ -41,6 +43,8 @@ typedef struct batch_sequence {
     int32_t *stops, n_stops, ignore_eos;
     clef__pages_key key;
     clef__chain chain;
+    unsigned char digest[CLEF_SHA256_BYTES]; /* of its first n_digested blocks (disk.h) */
+    int32_t n_digested, was_on_disk;         /* 1: what files have of it was brought back */
     sample_options sampling; /* off: the host samples */
     clef_sampler *sampler;   /* NULL, or the host samples with it */
     double mu;               /* of the sampler */
@@ -149,6 +153,7 @@ struct clef_batch {
     batch_picture_rows picture_rows;
     batch_encoder encoder;
     clef__pages *pages;
+    clef__disk *disk;         /* NULL: no pages in files */
     clef__plan_state *states; /* of the plan */
     int32_t n_states;
     int32_t n_each; /* pages of a sequence */

@@ -1,7 +1,7 @@
 /* Who runs in a step: waiting sequences start where there is room; those that generate come first, then parts
  * of prompts, the oldest first. A full pool sets the newest sequence back. */
 #include "graph/fail.h"
-#include "model/batch/batch.h"
+#include "model/batch/disk.h"
 
 /* ---- starting ---------------------------------------------------------------------------------- */
 
@@ -88,6 +88,11 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     if (slot == NO_SLOT)
         return CLEF_OK;
     int32_t n_cached = find_prefix(b, s, limit, &mark);
+    clef_status status = clef__disk_load(b, s, n_cached, err);
+    if (status)
+        return status;
+    if (b->disk)
+        n_cached = find_prefix(b, s, limit, &mark);
     const int32_t needed = clef__pages_needed(b->pages, s->key, clef__batch_keys(s), n_cached, s->n_tokens);
     if (should_share(b, s, n_cached)) {
         *what = CLEF__WAITS_FOR_PREFIX;
@@ -99,7 +104,7 @@ clef_status clef__batch_start(clef_batch *b, batch_sequence *s, clef__start *wha
     b->slots[slot] = s;
     b->stats.n_running++;
     b->stats.n_waiting--;
-    clef_status status = begin_chain(b, s, n_cached, mark, &began, err);
+    status = begin_chain(b, s, n_cached, mark, &began, err);
     if (!status && !began && b->stats.n_running == 1) { /* nobody will give up the page that a copy needs */
         n_cached = 0;
         status = begin_chain(b, s, 0, -1, &began, err);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
-#include "model/batch/batch.h"
+#include "model/batch/disk.h"
 #include "runtime/os/os.h"
 
 /* A step sees masks up to a multiple of this, so that few lengths are bound. */
@@ -425,6 +425,8 @@ static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err
     if (samples)
         sample_tokens(b, s);
     clef_status status = settle_memory(b, s, first, err);
+    if (!status)
+        status = clef__disk_keep(b, s, err);
     if (!status && b->further.plan)
         status = clef__further_keep(b, s, row, s->n_past - before, err);
     s->n_rows = s->n_drafts = 0;

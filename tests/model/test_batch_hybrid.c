@@ -3,12 +3,15 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "batch_hybrid"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "run_graph.h"
 #include "tests/debug.h"
+#include "tests/folders.h"
 #include "tests/model/batch_texts.h"
 #include "tests/model/hybrid.h"
+#include "tests/skip.h"
 
 enum { MOST_GENERATED = 300 };
 
@@ -138,6 +141,100 @@ TEST(a_model_without_that_layer)
     assert_int_equal(clef_batch_create(dev, model, &both, &b, &err), CLEF_E_ARG);
     clef_model_close(plain);
     remove_hybrid(temp_path("plain"));
+}
+
+/* ---- pages in files ---------------------------------------------------------------------------- */
+
+static void say_line(void *user, const char *text)
+{
+    snprintf(user, 256, "%.255s", text);
+}
+
+/* A batch that keeps its pages in temp_path("pages"). */
+static clef_batch *open_on_disk(clef_model *m, int32_t n_context, char said[256])
+{
+    clef_error err = {0};
+    clef_batch *b;
+    const clef_batch_opts opts = {.n_context = n_context,
+                                  .repeatable = 1,
+                                  .compile = {.no_tune = 1, .no_proof = 1},
+                                  .disk_dir = temp_path("pages"),
+                                  .disk_bytes = 64 << 20,
+                                  .disk_notice = say_line,
+                                  .disk_user = said};
+    ok(clef_batch_create(dev, m, &opts, &b, &err), &err);
+    return b;
+}
+
+/* A second batch finds `cached` of n tokens, and says the same; so with further tokens behind them. */
+static void check_restart(clef_model *m, int32_t n_context, int32_t n, int32_t cached)
+{
+    const int32_t n_vocab = clef_model_hparams(m)->n_vocab;
+    int32_t ids[512], first[8], again[8];
+    char said[256] = "";
+    for (int32_t i = 0; i < n + 5; i++)
+        ids[i] = 3 + (i * 7 + i / 11) % (n_vocab - 4);
+    clef_batch *b = open_on_disk(m, n_context, said);
+    assert_int_equal(go_on(b, ids, n, first, 8), 0);
+    clef_batch_destroy(b);
+    b = open_on_disk(m, n_context, said);
+    assert_int_equal(go_on(b, ids, n, again, 8), cached);
+    assert_memory_equal(first, again, sizeof first);
+    go_on(b, ids, n + 5, first, 8);
+    clef_batch_destroy(b);
+    b = open_on_disk(m, n_context, said);
+    assert_int_equal(go_on(b, ids, n + 5, again, 8), cached);
+    assert_memory_equal(first, again, sizeof first);
+    assert_null(strstr(said, "damaged"));
+    clef_batch_destroy(b);
+    remove_tree(temp_path("pages"));
+}
+
+/* Where the prompt ends with a block, its memory is kept as well: 325 tokens find 320 of those. */
+TEST(another_batch_finds_pages_and_memory)
+{
+    int32_t ids[512], out[8];
+    char said[256] = "";
+    check_restart(model, 512, 300, 256);
+    for (int32_t i = 0; i < 325; i++)
+        ids[i] = 3 + i * 11 % 30;
+    clef_batch *b = open_on_disk(model, 512, said);
+    go_on(b, ids, 320, out, 8);
+    clef_batch_destroy(b);
+    b = open_on_disk(model, 512, said);
+    assert_int_equal(go_on(b, ids, 325, out, 8), 320);
+    clef_batch_destroy(b);
+    remove_tree(temp_path("pages"));
+}
+
+TEST(pages_with_the_further_layer_are_refused)
+{
+    clef_error err = {0};
+    clef_batch *b;
+    const clef_batch_opts opts = {.mtp = 1, .disk_dir = temp_path("pages"), .disk_bytes = 1 << 20};
+    assert_int_equal(clef_batch_create(dev, model, &opts, &b, &err), CLEF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "cache on disk"));
+}
+
+TEST(so_with_sliding_layers)
+{
+    static const char *const names[] = {"gemma3", "gpt-oss", "mistral", "llama"};
+    const char *shared = getenv("CLEF_SHARED");
+    int32_t n_there = 0;
+    for (int32_t i = 0; shared && i < (int32_t)(sizeof names / sizeof *names); i++) {
+        clef_error err = {0};
+        clef_model *m = NULL;
+        char path[1024];
+        snprintf(path, sizeof path, "%s/oracle/models/%s", shared, names[i]);
+        if (clef_model_open(path, &m, &err) != CLEF_OK)
+            continue;
+        n_there++;
+        if (is_in_turn(i, sizeof names / sizeof *names))
+            check_restart(m, 256, 200, 192);
+        clef_model_close(m);
+    }
+    if (!n_there)
+        skip_without("model with sliding layers");
 }
 
 static int setup(void **state)

@@ -26,6 +26,7 @@ static const serve_options serve_defaults = {
     .body_memory = 256,
     .thinking_budget = -1,
     .pin = CLEF_PIN_AUTO,
+    .cache_disk_size = "8G",
 };
 
 static const char *const log_names[] = {"text", "json", NULL};
@@ -133,6 +134,11 @@ static const cli_option serve_option_table[] = {
      .help = "clients with different keys share no cached prefix"},
     {.names = "no-prefix-cache", .type = CLI_SWITCH, AT(no_prefix_cache),
      .help = "compute every prompt from its first token"},
+    {.names = "cache-disk", .type = CLI_TEXT, .value = "DIR", AT(cache_disk),
+     .help = "also keep the cache of prefixes in this folder, where the next start finds it; it holds what "
+             "clients have said"},
+    {.names = "cache-disk-size", .type = CLI_TEXT, .value = "SIZE", AT(cache_disk_size),
+     .help = "the most that it takes, such as 20G; what was used longest ago is removed [8G]"},
     {.names = "repeatable", .type = CLI_SWITCH, AT(repeatable),
      .help = "a text does not depend on the requests beside it, not even in the last bits; it may cost "
              "speed"},
@@ -206,8 +212,12 @@ static int serve_run(const void *options, int32_t n_args, char **args)
     const char *path = cli_model_path("serve", n_args, args, o->model);
     if (!path)
         return n_args > 0 && o->model ? CLI_USAGE : CLI_FAILED;
+    serve_options sized = *o;
+    if (!cli_size_read(o->cache_disk_size, &sized.cache_disk_bytes))
+        return cli_fail(CLI_USAGE, "serve --cache-disk-size: expected a size such as 20G, got '%s'",
+                        o->cache_disk_size);
     char *only = (char *)(uintptr_t)path;
-    return n_args ? serve_run_server(o, n_args, args) : serve_run_server(o, 1, &only);
+    return n_args ? serve_run_server(&sized, n_args, args) : serve_run_server(&sized, 1, &only);
 }
 #else
 static int serve_run(const void *options, int32_t n_args, char **args)

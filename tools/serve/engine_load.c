@@ -31,10 +31,19 @@ void serve_batch_opts(const serve_server *s, const serve_model *m, clef_batch_op
     cli_speculation_parse(&o->speculation, "serve", 1, out); /* it was right before */
 }
 
+static void say_notice(void *user, const char *text)
+{
+    serve_log_say(&((const serve_engine *)user)->s->log, "%s", text);
+}
+
 static clef_status open_batch(serve_engine *e, clef_error *err)
 {
     clef_batch_opts opts;
     serve_batch_opts(e->s, e->m, &opts);
+    opts.disk_dir = e->s->o.cache_disk;
+    opts.disk_bytes = e->s->o.cache_disk_bytes;
+    opts.disk_notice = say_notice;
+    opts.disk_user = e;
     opts.compile.progress = load_step;
     opts.compile.progress_user = e;
     e->before = (clef_batch_stats){0};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/cli/common.h"
+#include "tools/cli/terminal.h"
 #include "tools/serve/os/crypto.h"
 #include "tools/serve/os/system.h"
 #include "tools/serve/os/thread.h"
@@ -20,7 +21,7 @@ struct serve_keys {
     int32_t n;
 };
 
-static unsigned char process_secret[DIGEST]; /* serve_keys_open() draws it */
+static unsigned char process_secret[DIGEST]; /* serve_keys_open() draws or reads it */
 
 /* Keys are compared by this: nobody outside can know which bytes of two digests are equal. Returns 0 when out
  * of memory. */
@@ -145,7 +146,34 @@ static int read_all(serve_keys *k)
     return rc;
 }
 
-int serve_keys_open(const char *path, serve_keys **out)
+/* Takes the secret that the folder has, or gives it this one. */
+static int keep_secret(const char *folder)
+{
+    char path[1024];
+    unsigned char was[DIGEST];
+    if (snprintf(path, sizeof path, "%s/secret", folder) >= (int)sizeof path)
+        return cli_fail(CLI_FAILED, "serve --cache-disk: expected a path of fewer than %zu bytes",
+                        sizeof path);
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(was, 1, sizeof was, file) : 0;
+    if (file)
+        fclose(file);
+    if (n == sizeof was && !serve_file_is_private(path))
+        return cli_fail(CLI_FAILED, "%s: others can read it; `%s` makes it private", path,
+                        serve_private_advice());
+    if (n == sizeof was) {
+        memcpy(process_secret, was, sizeof was);
+        return CLI_GO_ON;
+    }
+    file = cli_terminal_make_private(path) ? fopen(path, "wb") : NULL;
+    const int is_written =
+        file && fwrite(process_secret, 1, sizeof process_secret, file) == sizeof process_secret;
+    if ((file && fclose(file) != 0) || !is_written)
+        return cli_fail(CLI_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    return CLI_GO_ON;
+}
+
+int serve_keys_open(const char *path, const char *disk, serve_keys **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
@@ -156,7 +184,8 @@ int serve_keys_open(const char *path, serve_keys **out)
         return cli_fail(CLI_FAILED, "serve: the system gives no random bytes: %s", strerror(errno));
     (*out)->path = path;
     serve_lock_init(&(*out)->lock);
-    return read_all(*out);
+    const int rc = disk ? keep_secret(disk) : CLI_GO_ON;
+    return rc == CLI_GO_ON ? read_all(*out) : rc;
 }
 
 void serve_keys_close(serve_keys *k)

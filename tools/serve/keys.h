@@ -8,8 +8,10 @@
 typedef struct serve_keys serve_keys;
 
 /** path NULL: only $CLEF_API_KEY. A file has a key a line; lines that begin with '#' are comments. Others
- * than its owner must not be able to read it. CLI_GO_ON, or an exit code after a message. */
-int serve_keys_open(const char *path, serve_keys **out);
+ * than its owner must not be able to read it. disk: NULL, or the folder of --cache-disk, which keeps the
+ * secret that salts are hashed with, so that they are the same after a restart. CLI_GO_ON, or an exit code
+ * after a message. */
+int serve_keys_open(const char *path, const char *disk, serve_keys **out);
 void serve_keys_close(serve_keys *keys); /* accepts NULL */
 /** Reads the file again; after a message, the keys stay as they were. */
 void serve_keys_reload(serve_keys *keys);

@@ -17,6 +17,8 @@
 
 typedef struct serve_options {
     const char *model, *unix_path, *key_file, *tls_cert, *tls_key, *device, *memory;
+    const char *cache_disk, *cache_disk_size;
+    uint64_t cache_disk_bytes; /* what cache_disk_size says */
     cli_split split;
     const char *template, *tool_format, *samplers;
     cli_list hosts, aliases, allow_hosts, cors_origins, proxies, args, loras;

@@ -68,6 +68,7 @@ int serve_signals_catch(void)
         if (sigaction(caught[i], &action, NULL) != 0)
             return 0;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond a limit is an error like a full disk */
     return 1;
 }
 
