@@ -43,7 +43,8 @@ static clef_status add(cli_pictures *p, clef_picture *picture, clef_error *err)
 clef_status cli_pictures_add_file(cli_pictures *p, const char *path, clef_error *err)
 {
     clef_picture picture;
-    const clef_status s = clef_picture_open(path, NULL, &picture, err);
+    const clef_picture_opts opts = {.max_pixels = p->max_pixels};
+    const clef_status s = clef_picture_open(path, &opts, &picture, err);
     return s == CLEF_OK ? add(p, &picture, err) : s;
 }
 
@@ -51,7 +52,8 @@ clef_status cli_pictures_add(cli_pictures *p, const void *data, size_t n_bytes, 
                              clef_error *err)
 {
     clef_picture picture;
-    const clef_status s = clef_picture_read(data, n_bytes, name, NULL, &picture, err);
+    const clef_picture_opts opts = {.max_pixels = p->max_pixels};
+    const clef_status s = clef_picture_read(data, n_bytes, name, &opts, &picture, err);
     return s == CLEF_OK ? add(p, &picture, err) : s;
 }
 

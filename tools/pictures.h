@@ -12,6 +12,7 @@ typedef struct cli_pictures {
     clef_pixels            *pixels; /* [n]: their memory */
     clef_sight_pixels      *views;  /* [n]: what the sight gets */
     int32_t                 n;
+    int64_t                 max_pixels; /* of a picture; 0: the decoder's own limit */
 } cli_pictures;
 
 /** Opens it. CLEF_E_UNSUPPORTED for a model without pictures; statuses of clef_picture_processor_create(). */

@@ -163,13 +163,33 @@ static void add_active(serve_engine *e, serve_run *r)
     e->active[e->n_active++] = r;
 }
 
+/* Adds a run to the batch. Its pictures are seen first, between two steps. */
+static clef_status add_run(serve_engine *e, serve_run *r, clef_error *err)
+{
+    clef_request request = r->request;
+    clef_seen seen;
+    if (!e->batch)
+        return cli_error(err, CLEF_E_DEVICE, "the device was lost, and is not yet back");
+    if (!r->pictures)
+        return clef_batch_add(e->batch, &request, &r->sequence, err);
+    clef_status s =
+        e->sight ? CLEF_OK : clef_sight_create(e->device, e->m->model, &e->s->o.compile, &e->sight, err);
+    if (!s)
+        s = clef_sight_see(e->sight, request.ids, request.n, r->pictures->views, r->pictures->n, &seen, err);
+    if (s)
+        return s;
+    request.pictures = seen.pictures;
+    request.n_pictures = seen.n_pictures;
+    s = clef_batch_add(e->batch, &request, &r->sequence, err);
+    clef_seen_finish(&seen);
+    return s;
+}
+
 static void begin_run(serve_engine *e, serve_run *r)
 {
     clef_error err = {0};
     const double now = cli_terminal_seconds();
-    clef_status status = e->batch
-                             ? clef_batch_add(e->batch, &r->request, &r->sequence, &err)
-                             : cli_error(&err, CLEF_E_DEVICE, "the device was lost, and is not yet back");
+    const clef_status status = add_run(e, r, &err);
     if (status) {
         serve_error error = {.id = SERVE_OK};
         serve_fail_status(&error, &err, status == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,

@@ -15,6 +15,7 @@ struct serve_engine {
     _Atomic int given_up;
     clef_device *device;
     clef_batch *batch; /* NULL: none, or lost */
+    clef_sight *sight; /* NULL before the first picture */
     clef_embedder *embedder;
     clef_ranker *ranker; /* NULL: it is none */
     cli_progress progress;

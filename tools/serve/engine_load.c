@@ -178,10 +178,12 @@ void serve_engine_publish_all(serve_engine *e)
 void serve_engine_close(serve_engine *e)
 {
     clef_batch_destroy(e->batch);
+    clef_sight_destroy(e->sight);
     clef_embedder_destroy(e->embedder);
     clef_ranker_destroy(e->ranker);
     clef_device_close(e->device);
     e->batch = NULL;
+    e->sight = NULL;
     e->embedder = NULL;
     e->ranker = NULL;
     e->device = NULL;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/images.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 
@@ -16,23 +17,27 @@ static int bad(serve_error *e, const char *path, const json_t *value, const char
                       serve_kind_of(value));
 }
 
-static int check_part(serve_error *e, size_t i, size_t k, const json_t *part)
+static int check_part(serve_error *e, size_t i, size_t k, const json_t *part, int is_user)
 {
     char path[128];
     const char *type = json_string_value(json_object_get(part, "type"));
     serve_path(path, "messages[%zu].content[%zu]", i, k);
     if (!json_is_object(part) || !type || !serve_is_plain(json_object_get(part, "type")))
         return bad(e, path, part, "{\"type\": \"text\", \"text\": ..}");
+    if (is_user && strcmp(type, "image_url") == 0) /* images.c reads it */
+        return 1;
     if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0)
         return serve_fail(e, SERVE_E_UNSUPPORTED, path,
-                          "%s: not supported: a part of type '%.40s'; clef reads text only", path, type);
+                          "%s: not supported: a part of type '%.40s'; clef reads text, and pictures "
+                          "(image_url) of the user",
+                          path, type);
     if (!json_is_string(json_object_get(part, type)))
         return bad(e, serve_path(path, "messages[%zu].content[%zu].%s", i, k, type),
                    json_object_get(part, type), "a string");
     return 1;
 }
 
-static int check_content(serve_error *e, size_t i, const json_t *message, int may_be_null)
+static int check_content(serve_error *e, size_t i, const json_t *message, int may_be_null, int is_user)
 {
     char path[128];
     const json_t *content = json_object_get(message, "content"), *part;
@@ -44,7 +49,7 @@ static int check_content(serve_error *e, size_t i, const json_t *message, int ma
         return bad(e, path, content,
                    may_be_null ? "a string, a list of parts or null" : "a string or a list of parts");
     json_array_foreach(content, k, part)
-        if (!check_part(e, i, k, part))
+        if (!check_part(e, i, k, part, is_user))
             return 0;
     return 1;
 }
@@ -98,7 +103,7 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
     if (known < 0)
         return bad(e, path, json_object_get(message, "role"), "a string");
     const json_t *calls = json_object_get(message, "tool_calls");
-    if (!check_content(e, i, message, known == 3) || !check_text_field(e, i, message, "name") ||
+    if (!check_content(e, i, message, known == 3, known == 2) || !check_text_field(e, i, message, "name") ||
         !check_text_field(e, i, message, "reasoning_content") ||
         !check_text_field(e, i, message, "tool_call_id"))
         return 0;
@@ -143,7 +148,7 @@ static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
     if (p->continue_final && !json_is_string(json_object_get(final, "content")))
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message has no text");
-    return 1;
+    return serve_images_read(r, p);
 }
 
 /* ---- tools ----------------------------------------------------------------------------------- */
@@ -393,7 +398,7 @@ static int render_messages(serve_request *r, const serve_params *p, const char *
                                          .args = v.args,
                                          .n_args = v.n,
                                          .no_generation_prompt = p->continue_final || !p->generation_prompt,
-                                         .join_parts = 1};
+                                         .join_parts = !p->pictures.n};
         if (clef_template_render(template, &opts, out, &err) != CLEF_OK)
             ok = serve_fail_status(&r->error, &err, SERVE_E_TEMPLATE, "messages");
     }
@@ -427,8 +432,12 @@ static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
     for (int32_t i = 0; i < text->n_parts && !t->r->s->o.special_in_content; i++)
         if (text->parts[i].from_message)
             spans[n_spans++] = (clef_byte_span){text->parts[i].begin, text->parts[i].end};
-    const clef_status s = clef_tokenizer_encode_plain(m->tok, text->text, text->n_bytes, spans, n_spans,
-                                                      &to->ids, &to->n, &err);
+    const cli_picture_prompt prompt = {
+        .text = text->text, .n_bytes = text->n_bytes, .plain = spans, .n_plain = n_spans, .is_rendered = 1};
+    const clef_status s = t->p.pictures.n
+                              ? cli_pictures_encode(&t->p.pictures, &prompt, &to->ids, &to->n, &err)
+                              : clef_tokenizer_encode_plain(m->tok, text->text, text->n_bytes, spans, n_spans,
+                                                            &to->ids, &to->n, &err);
     free(spans);
     if (s)
         return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "messages");

@@ -484,7 +484,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
 void serve_params_shrink(serve_request *r, serve_params *p)
 {
     json_t *stop = json_incref(p->stop);
-    serve_params_finish(p);
+    json_decref(p->root); /* the pictures stay: their run needs them */
     p->root = stop;
     p->messages = p->prompt = p->input = p->stop_ids = p->stream_options = p->dry_breakers = NULL;
     p->samplers = p->logit_bias = p->allowed_ids = p->response_format = p->json_schema = p->format =
@@ -502,6 +502,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
 void serve_params_finish(serve_params *p)
 {
     json_decref(p->root);
+    cli_pictures_close(&p->pictures);
     p->root = NULL;
 }
 

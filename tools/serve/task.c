@@ -112,6 +112,7 @@ static int make_run(serve_task *t, int32_t i)
     const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_forced,
                   n_max = t->p.max_tokens >= 0 ? prompt->n_max + c->n_forced : 0;
     run->group = &t->group;
+    run->pictures = t->p.pictures.n ? &t->p.pictures : NULL;
     run->request = (clef_request){
         .ids = m->is_seq2seq ? m->start : prompt->ids,
         .n = n_fed,

@@ -115,6 +115,23 @@ static int add_call(reading *w, const json_t *block, const char *path)
                           "function", "name", json_object_get(block, "name"), "arguments", input));
 }
 
+/* A picture in base64, as a part of a chat. */
+static int add_image(reading *w, const json_t *block, const char *path)
+{
+    const json_t *source = json_object_get(block, "source"), *data = json_object_get(source, "data");
+    const char *type = json_string_value(json_object_get(source, "type"));
+    if (!type || strcmp(type, "base64") != 0)
+        return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path,
+                          "%s: not supported: an image whose source is not of type 'base64'; this server "
+                          "fetches nothing",
+                          path);
+    if (!serve_is_plain(data))
+        return serve_wrong(w->r, path, data, "a string in source.data");
+    json_t *url = json_sprintf("data:;base64,%s", json_string_value(data));
+    return push(w, w->parts,
+                url ? json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url) : NULL);
+}
+
 /* A text as a document. */
 static int add_document(reading *w, const json_t *block, const char *path)
 {
@@ -143,6 +160,8 @@ static int add_block(reading *w, const json_t *block, int is_user, const char *p
         return add_text(w, w->parts, json_object_get(block, "text"), path);
     if (is_user && !strcmp(type, "tool_result"))
         return add_result(w, block, path);
+    if (is_user && !strcmp(type, "image"))
+        return add_image(w, block, path);
     if (is_user && !strcmp(type, "document"))
         return add_document(w, block, path);
     if (!is_user && !strcmp(type, "tool_use"))

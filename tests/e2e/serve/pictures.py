@@ -1,0 +1,80 @@
+"""Pictures in requests: data: URLs and base64, in chats and in Anthropic's messages; what is refused; the cache of prefixes."""
+import base64
+import json
+import os
+import struct
+import tempfile
+
+from serving import Server, check, finish, same
+
+VISION = os.path.join(os.environ["CLEF_SHARED"], "oracle", "vision")
+MODEL = os.path.join(VISION, "qwen2_vl")
+# What the oracle's prompts are.
+TEMPLATE = """{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' -%}
+Picture {{ loop.index }}: <|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>
+{% endfor %}<|im_start|>assistant{{ '\\n' }}"""
+
+
+def oracle(name):
+    with open(os.path.join(MODEL, "expected.safetensors"), "rb") as f:
+        n, = struct.unpack("<Q", f.read(8))
+        begin, end = json.loads(f.read(n))[name]["data_offsets"]
+        f.seek(8 + n + begin)
+        return list(struct.unpack(f"<{(end - begin) // 8}q", f.read(end - begin)))
+
+
+def url(name):
+    with open(os.path.join(VISION, "pictures", name), "rb") as f:
+        return "data:image/png;base64," + base64.b64encode(f.read()).decode()
+
+
+def picture(name):
+    return {"type": "image_url", "image_url": {"url": url(name)}}
+
+
+def chat(s, *parts, **fields):
+    return s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": list(parts)}], "temperature": 0, "max_tokens": 16, "ignore_eos": True,
+                                           "return_token_ids": True, **fields})
+
+
+def texts(s):
+    text = {"type": "text", "text": "What is this?"}
+    prompt, greedy = oracle("one.input_ids"), oracle("one.greedy_ids")
+    for name in ("first", "again"):
+        r = chat(s, picture("gradient.png"), text)
+        same(f"a picture, {name}", greedy[len(prompt):], r.json["choices"][0]["token_ids"] if r.status == 200 else r)
+        same("tokens of its prompt", len(prompt), r.json["usage"]["prompt_tokens"])
+    check("its prefix is cached", r.json["usage"]["prompt_tokens_details"]["cached_tokens"] > 16, r.json["usage"])
+    r = chat(s, picture("shapes.jpg"), text)
+    check("another picture is not", 0 < r.json["usage"]["prompt_tokens_details"]["cached_tokens"] < prompt.index(261) + 1, r.json["usage"])
+    r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}, text]}]})
+    same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))
+
+
+def refusals(s):
+    def param(r):
+        return r.status, (r.json.get("error") or {}).get("param")
+    where = "messages[0].content[0].image_url"
+    for name, value in {"http": "http://127.0.0.1:1/a.png", "https": "https://example.com/a.png", "a file": "file:///etc/passwd", "no base64": "data:image/png,abc",
+                        "bad base64": "data:image/png;base64,****", "no data": "data:image/png;base64,", "no picture": "data:image/png;base64,aGFsbG8="}.items():
+        same(f"a URL that is {name}", (400, where), param(chat(s, {"type": "image_url", "image_url": {"url": value}})))
+    same("no URL", (400, where), param(chat(s, {"type": "image_url"})))
+    r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/"}}]}]})
+    same("a URL in Anthropic's messages", 400, r.status)
+    r = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": [picture("gradient.png")]}], "max_tokens": 1})
+    same("a picture of the system", 400, r.status)
+    same("the server still answers", 200, chat(s, {"type": "text", "text": "a"}).status)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "template")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(TEMPLATE)
+    with Server("--chat-template", path, "--exact", model=MODEL) as server:
+        texts(server)
+        refusals(server)
+with Server("--chat-template", "chatml") as server:
+    same("a model without pictures", 400, chat(server, picture("gradient.png")).status)
+finish()
