@@ -98,19 +98,12 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
                           "steps of %d rows, %d samples, %d pages (%d sliding), %d snapshots: expected at "
                           "least 1 row and page",
                           o->n_rows, o->n_samples, o->n_pages, o->n_sliding_pages, o->n_snapshots);
-    if (o->mtp && (o->train || o->for_export || o->padding_mask || o->pooling || o->classify))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: multi-token prediction: expected a graph that generates text", path);
-    if (o->mtp && !clef__has_further_layer(model))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: multi-token prediction: expected a layer that predicts further tokens, this "
-                          "model of type %s has none that clef knows",
-                          path, hp->arch);
     if (o->pictures && (!o->n_rows || !model->sight))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: rows of pictures: expected steps of rows of a model that reads pictures",
                           path);
-    return check_cache_type(model, o->kv_type, err);
+    const clef_status s = clef__check_further_opts(model, o, err);
+    return s ? s : check_cache_type(model, o->kv_type, err);
 }
 
 /* A value by its name; attention_L means the attention weights of layer L. */

@@ -15,6 +15,19 @@ int clef__has_further_layer(const clef_model *model)
            clef__model_find(model, name);
 }
 
+clef_status clef__check_further_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
+{
+    if (o->mtp && (o->train || o->for_export || o->padding_mask || o->pooling || o->classify))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: multi-token prediction: expected a graph that generates text", model->path);
+    if (o->mtp && !clef__has_further_layer(model))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: multi-token prediction: expected a layer that predicts further tokens, this "
+                          "model of type %s has none that clef knows",
+                          model->path, model->hparams.arch);
+    return CLEF_OK;
+}
+
 /* [B, T, d], as a layer of the model reads it. */
 static clef_value *input_of(clef_builder *b, clef_value *embedded)
 {

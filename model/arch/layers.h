@@ -186,6 +186,8 @@ clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
 
 /** 1 if the model has a layer behind its own that predicts further tokens, and its family knows it. */
 int clef__has_further_layer(const clef_model *model);
+/** Checks the options of a graph with it: CLEF_E_UNSUPPORTED. */
+clef_status clef__check_further_opts(const clef_model *model, const clef_build_opts *o, clef_error *err);
 /** That layer, from b->ids and an input hidden to the logits; adds the output next_hidden [N, 1, d]. */
 clef_value *clef__further_layer(clef_builder *b);
 

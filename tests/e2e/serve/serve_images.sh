@@ -5,4 +5,4 @@
 "$CLEF" serve --list endpoints >/dev/null 2>&1 || skip "built without libmicrohttpd"
 command -v python3 >/dev/null || skip "no python3"
 [ -d "${CLEF_SHARED:-}/oracle/vision" ] || skip "no oracle/vision here (CLEF_SHARED)"
-exec python3 "$(dirname "$0")/pictures.py"
+exec python3 "$(dirname "$0")/images.py"
