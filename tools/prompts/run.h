@@ -75,6 +75,11 @@ typedef struct run {
 
 /** Generates and prints the text, or searches for it. CLI_GO_ON, or an exit code after a message. */
 int  cli_run_text(run *r);
+/** Parts of that: the prompt goes through the stream; tokens are generated and printed; after a prompt with
+ *  pictures. */
+int  cli_run_prompt(run *r);
+int  cli_run_tokens(run *r);
+int  cli_run_seen(run *r);
 /** Prints what a stop string held back, the last, incomplete character, and a newline if stdout is a
  *  terminal. */
 int  cli_run_end(run *r);

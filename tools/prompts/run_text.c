@@ -44,7 +44,7 @@ static int put_token(run *r, int32_t id)
 
 /* The prompt goes through the stream too, so that the generated text continues it: with its leading space,
  * and its incomplete characters. */
-static int put_prompt(run *r)
+int cli_run_prompt(run *r)
 {
     char text[CLEF_MAX_PIECE + 16];
     clef_error err = {0};
@@ -111,7 +111,7 @@ static int32_t n_past(const run *r)
 }
 
 /* Prints the tokens; the device works on the next one meanwhile. */
-static int generate_tokens(run *r)
+int cli_run_tokens(run *r)
 {
     clef_error err = {0};
     int rc = CLI_GO_ON;
@@ -129,7 +129,7 @@ static int generate_tokens(run *r)
         if (r->fed == 0) { /* with the first token the prompt is done */
             r->fed = cli_terminal_seconds();
             cli_progress_finish(&r->progress);
-            rc = put_prompt(r);
+            rc = cli_run_prompt(r);
         }
         if (rc == CLI_GO_ON && ends_text(r, id)) {
             r->ended = "the model ended its text";
@@ -237,7 +237,7 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
     }
     cli_progress_finish(&r->progress);
     r->first_seconds = cli_terminal_seconds() - r->start;
-    int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
+    int rc = r->o->echo ? cli_run_prompt(r) : CLI_GO_ON;
     if (rc == CLI_GO_ON && n_best)
         rc = keep_ids(r, best[0].ids, best[0].n);
     for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
@@ -266,36 +266,13 @@ static int sample_text(run *r)
     const int rc = r->o->profile ? cli_profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
         return rc;
-    return r->o->n_predict ? generate_tokens(r) : put_prompt(r);
-}
-
-/* A prompt with pictures. */
-static int tell_text(run *r)
-{
-    clef_error err = {0};
-    const double begin = cli_terminal_seconds();
-    const clef_guide guide = {r->guide.constraint, r->guide.trie, r->o->constrain_after};
-    const clef_request request = {.ids = r->ids,
-                                  .n = r->n_ids,
-                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
-                                  .ignore_eos = 1, /* they are looked for here */
-                                  .sampling = r->sampling.opts,
-                                  .lora = r->loras != NULL,
-                                  .guide = guide.constraint ? &guide : NULL};
-    if (r->o->n_predict && cli_teller_begin(&r->teller, &r->pictures, &request, &err) != CLEF_OK)
-        return cli_report(&err);
-    const int rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
-    if (r->fed == 0)
-        r->fed = cli_terminal_seconds();
-    r->prompt_seconds = r->fed - begin;
-    r->new_seconds = cli_terminal_seconds() - r->fed;
-    return rc;
+    return r->o->n_predict ? cli_run_tokens(r) : cli_run_prompt(r);
 }
 
 int cli_run_text(run *r)
 {
     if (!r->session)
-        return tell_text(r);
+        return cli_run_seen(r);
     clef_error err = {0};
     const double begin = cli_terminal_seconds();
     int32_t start[START_TOKENS];

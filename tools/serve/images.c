@@ -1,5 +1,5 @@
 /* Pictures in the messages of a request: data: URLs, whose bytes become pixels. Nothing is fetched. */
-#include "tools/serve/images.h"
+#include "tools/serve/params.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/serve/images.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 

@@ -57,6 +57,10 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *out);
 /** Drops all but what a request still needs while it is computed: `stop` and what is not text. */
 void serve_params_shrink(serve_request *r, serve_params *p);
 void serve_params_finish(serve_params *p);
+/** Reads the parts of type image_url of p->messages, which were checked, into p->pictures. Templates then see
+ *  {"type": "image"}, and lists of parts in all messages. Returns 0 and sets the request's error for a URL
+ *  that is not data:, for bytes of anything else, and for a model that reads none. */
+int serve_images_read(serve_request *r, serve_params *p);
 
 /** The integer that a value is, also as 42.0. Returns 0 if it is none that a double or int64_t holds exactly.
  */
