@@ -119,7 +119,7 @@ static int encode(talk *t, const clef_rendered *text, int32_t **ids, int32_t *n)
             spans[n_spans++] = (clef_byte_span){text->parts[i].begin, text->parts[i].end};
     const cli_picture_prompt prompt = {
         .text = text->text, .n_bytes = text->n_bytes, .plain = spans, .n_plain = n_spans, .is_rendered = 1};
-    const clef_status s = t->n_images ? cli_pictures_encode(&t->pictures, &prompt, ids, n, &err)
+    const clef_status s = t->n_images ? cli_prompt_pictures_encode(&t->pictures, &prompt, ids, n, &err)
                                       : clef_tokenizer_encode_plain(t->tok, text->text, text->n_bytes, spans,
                                                                     n_spans, ids, n, &err);
     free(spans);

@@ -63,9 +63,9 @@ void talk_forget(talk *t, int first)
         n += count_images(message);
     const int32_t next = t->pictures.n - t->n_images; /* of the message that is still to come */
     if (first)
-        cli_pictures_keep(&t->pictures, n + next, 1);
+        cli_prompt_pictures_keep(&t->pictures, n + next, 1);
     else if (n < t->n_images)
-        cli_pictures_keep(&t->pictures, n, 0);
+        cli_prompt_pictures_keep(&t->pictures, n, 0);
     t->n_images = n;
 }
 
@@ -135,9 +135,9 @@ static int open_teller(talk *t)
 int talk_show(talk *t, const char *path)
 {
     clef_error err = {0};
-    if (!t->pictures.processor && cli_pictures_open(&t->pictures, t->model, &err) != CLEF_OK)
+    if (!t->pictures.processor && cli_prompt_pictures_open(&t->pictures, t->model, &err) != CLEF_OK)
         return cli_report(&err);
-    if (cli_pictures_add_file(&t->pictures, path, &err) != CLEF_OK)
+    if (cli_prompt_pictures_add_file(&t->pictures, path, &err) != CLEF_OK)
         return cli_report(&err);
     return t->device && t->session ? open_teller(t) : CLI_GO_ON;
 }
@@ -324,7 +324,7 @@ void talk_close(talk *t)
     cli_progress_finish(&t->progress);
     clef_session_destroy(t->session);
     cli_teller_close(&t->teller);
-    cli_pictures_close(&t->pictures);
+    cli_prompt_pictures_close(&t->pictures);
     clef_device_close(t->device);
     cli_progress_finish(&t->progress);
     cli_guide_finish(&t->guide);

@@ -10,7 +10,7 @@
 #include "tools/cli/common.h"
 #include "tools/constraint.h"
 #include "tools/cli/progress.h"
-#include "tools/pictures.h"
+#include "tools/prompt_pictures.h"
 #include "tools/sampling.h"
 
 typedef enum chat_thinking { CHAT_SHOW, CHAT_HIDE, CHAT_OFF } chat_thinking;
@@ -40,7 +40,7 @@ typedef struct talk {
     clef_device   *device;
     clef_lora_set *loras;
     clef_session  *session;  /* NULL while there are pictures: then the teller answers */
-    cli_pictures   pictures; /* of the messages, in their order, then those of the next one */
+    cli_prompt_pictures   pictures; /* of the messages, in their order, then those of the next one */
     cli_teller     teller;
     int32_t        n_images; /* of the messages */
     clef_template *tpl;

@@ -236,10 +236,10 @@ static int32_t default_context(const run *r)
 static int open_pictures(run *r)
 {
     clef_error err = {0};
-    if (cli_pictures_open(&r->pictures, r->model, &err) != CLEF_OK)
+    if (cli_prompt_pictures_open(&r->pictures, r->model, &err) != CLEF_OK)
         return cli_report(&err);
     for (int32_t i = 0; i < r->o->images.n; i++)
-        if (cli_pictures_add_file(&r->pictures, r->o->images.items[i], &err) != CLEF_OK)
+        if (cli_prompt_pictures_add_file(&r->pictures, r->o->images.items[i], &err) != CLEF_OK)
             return cli_report(&err);
     return CLI_GO_ON;
 }
@@ -332,7 +332,7 @@ static int encode_seen(run *r)
     const cli_picture_prompt prompt = {.text = text ? text : r->o->prompt,
                                        .n_bytes = n_bytes,
                                        .special = r->o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD};
-    if (cli_pictures_encode(&r->pictures, &prompt, &ids, &r->n_ids, &err) != CLEF_OK)
+    if (cli_prompt_pictures_encode(&r->pictures, &prompt, &ids, &r->n_ids, &err) != CLEF_OK)
         rc = cli_report(&err);
     else if ((r->ids = malloc(((size_t)r->n_ids + 1) * sizeof *ids)) == NULL)
         rc = cli_fail(CLI_FAILED, "run: out of host memory");
@@ -433,7 +433,7 @@ static int run_finish(run *r, const char *path, int rc)
     clef_stop_destroy(r->stop);
     clef_session_destroy(r->session);
     cli_teller_close(&r->teller);
-    cli_pictures_close(&r->pictures);
+    cli_prompt_pictures_close(&r->pictures);
     cli_guide_finish(&r->guide);
     clef_device_close(r->device);
     cli_progress_finish(&r->progress);

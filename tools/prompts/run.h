@@ -10,7 +10,7 @@
 #include "tools/inspect/run_inside.h"
 #include "tools/inspect/trace.h"
 #include "tools/cli/progress.h"
-#include "tools/pictures.h"
+#include "tools/prompt_pictures.h"
 #include "tools/prompt_cache.h"
 #include "tools/speculation.h"
 #include "tools/sampling.h"
@@ -52,7 +52,7 @@ typedef struct run {
     clef_device *device;
     clef_lora_set *loras; /* NULL: none */
     clef_session *session; /* NULL with --image: then the teller generates */
-    cli_pictures pictures;
+    cli_prompt_pictures pictures;
     cli_teller teller;
     cli_sampler sampling;
     clef_stream stream;

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "clef/clef.h"
-#include "tools/pictures.h"
+#include "tools/prompt_pictures.h"
 #include "tools/serve/base/error.h"
 #include "tools/serve/serve.h"
 #include "tools/serve/os/thread.h"
@@ -41,7 +41,7 @@ typedef enum serve_run_state { SERVE_RUN_WAITING, SERVE_RUN_RUNNING, SERVE_RUN_D
 typedef struct serve_run {
     serve_group *group;
     clef_request request;     /* what it points to must live until the run is done */
-    const cli_pictures *pictures; /* NULL, or those of its prompt; the same holds for them */
+    const cli_prompt_pictures *pictures; /* NULL, or those of its prompt; the same holds for them */
     serve_token *tokens;      /* [capacity] */
     clef_token_logprob *tops; /* [capacity, request.n_top] */
     int32_t capacity;         /* the most tokens it can have */

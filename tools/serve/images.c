@@ -72,7 +72,7 @@ static int read_image(serve_request *r, serve_params *p, const json_t *part, con
     const char *text = data_of(r, part, path);
     if (!text)
         return 0;
-    if (!p->pictures.processor && cli_pictures_open(&p->pictures, r->m->model, &err) != CLEF_OK)
+    if (!p->pictures.processor && cli_prompt_pictures_open(&p->pictures, r->m->model, &err) != CLEF_OK)
         return serve_fail_status(&r->error, &err, SERVE_E_UNSUPPORTED, path);
     p->pictures.max_pixels = MOST_PIXELS;
     if (p->pictures.n == MOST_IMAGES)
@@ -84,7 +84,7 @@ static int read_image(serve_request *r, serve_params *p, const json_t *part, con
         return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     int ok = decode(text, n, bytes, &n_bytes) ||
              serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: its data is not base64", path);
-    if (ok && cli_pictures_add(&p->pictures, bytes, n_bytes, path, &err) != CLEF_OK)
+    if (ok && cli_prompt_pictures_add(&p->pictures, bytes, n_bytes, path, &err) != CLEF_OK)
         ok = serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
     free(bytes);
     return ok;

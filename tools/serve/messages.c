@@ -434,7 +434,7 @@ static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
     const cli_picture_prompt prompt = {
         .text = text->text, .n_bytes = text->n_bytes, .plain = spans, .n_plain = n_spans, .is_rendered = 1};
     const clef_status s = t->p.pictures.n
-                              ? cli_pictures_encode(&t->p.pictures, &prompt, &to->ids, &to->n, &err)
+                              ? cli_prompt_pictures_encode(&t->p.pictures, &prompt, &to->ids, &to->n, &err)
                               : clef_tokenizer_encode_plain(m->tok, text->text, text->n_bytes, spans, n_spans,
                                                             &to->ids, &to->n, &err);
     free(spans);

@@ -502,7 +502,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
 void serve_params_finish(serve_params *p)
 {
     json_decref(p->root);
-    cli_pictures_close(&p->pictures);
+    cli_prompt_pictures_close(&p->pictures);
     p->root = NULL;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "clef/sampler.h"
-#include "tools/pictures.h"
+#include "tools/prompt_pictures.h"
 #include "tools/serve/base/error.h"
 #include "tools/serve/http.h"
 
@@ -29,7 +29,7 @@ typedef enum serve_form {
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
 typedef struct serve_params {
     json_t *root;
-    cli_pictures pictures; /* of its messages */
+    cli_prompt_pictures pictures; /* of its messages */
     serve_form form;
     const char *model, *encoding_format, *grammar, *regex, *reasoning_effort, *cache_salt, *cache_key;
     int32_t dimensions, max_tokens, min_tokens, n, n_top, text_logprobs; /* max_tokens, text_logprobs,

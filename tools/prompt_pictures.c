@@ -1,5 +1,5 @@
 /* Pictures of prompts, and generating after them. */
-#include "tools/pictures.h"
+#include "tools/prompt_pictures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
-clef_status cli_pictures_open(cli_pictures *p, clef_model *model, clef_error *err)
+clef_status cli_prompt_pictures_open(cli_prompt_pictures *p, clef_model *model, clef_error *err)
 {
-    *p = (cli_pictures){.model = model};
+    *p = (cli_prompt_pictures){.model = model};
     const clef_status s = clef_sight_create(NULL, model, NULL, &p->marks, err);
     return s == CLEF_OK ? clef_picture_processor_create(clef_model_path(model), &p->processor, err) : s;
 }
 
-static clef_status add(cli_pictures *p, clef_picture *picture, clef_error *err)
+static clef_status add(cli_prompt_pictures *p, clef_picture *picture, clef_error *err)
 {
     const size_t n = (size_t)p->n + 1;
     clef_pixels *pixels = realloc(p->pixels, n * sizeof *pixels);
@@ -40,7 +40,7 @@ static clef_status add(cli_pictures *p, clef_picture *picture, clef_error *err)
     return s;
 }
 
-clef_status cli_pictures_add_file(cli_pictures *p, const char *path, clef_error *err)
+clef_status cli_prompt_pictures_add_file(cli_prompt_pictures *p, const char *path, clef_error *err)
 {
     clef_picture picture;
     const clef_picture_opts opts = {.max_pixels = p->max_pixels};
@@ -48,8 +48,8 @@ clef_status cli_pictures_add_file(cli_pictures *p, const char *path, clef_error 
     return s == CLEF_OK ? add(p, &picture, err) : s;
 }
 
-clef_status cli_pictures_add(cli_pictures *p, const void *data, size_t n_bytes, const char *name,
-                             clef_error *err)
+clef_status cli_prompt_pictures_add(cli_prompt_pictures *p, const void *data, size_t n_bytes,
+                                    const char *name, clef_error *err)
 {
     clef_picture picture;
     const clef_picture_opts opts = {.max_pixels = p->max_pixels};
@@ -57,8 +57,8 @@ clef_status cli_pictures_add(cli_pictures *p, const void *data, size_t n_bytes, 
     return s == CLEF_OK ? add(p, &picture, err) : s;
 }
 
-clef_status cli_pictures_encode(const cli_pictures *pictures, const cli_picture_prompt *p, int32_t **ids,
-                                int32_t *n, clef_error *err)
+clef_status cli_prompt_pictures_encode(const cli_prompt_pictures *pictures, const cli_picture_prompt *p,
+                                       int32_t **ids, int32_t *n, clef_error *err)
 {
     const clef_tokenizer *tok = clef_model_tokenizer(pictures->model, err);
     const clef_sight_expand_opts expand = {
@@ -77,7 +77,7 @@ clef_status cli_pictures_encode(const cli_pictures *pictures, const cli_picture_
     return s;
 }
 
-void cli_pictures_keep(cli_pictures *p, int32_t n, int32_t last)
+void cli_prompt_pictures_keep(cli_prompt_pictures *p, int32_t n, int32_t last)
 {
     const int32_t first = last && p->n > n ? p->n - n : 0;
     for (int32_t i = 0; i < p->n; i++)
@@ -90,14 +90,14 @@ void cli_pictures_keep(cli_pictures *p, int32_t n, int32_t last)
     }
 }
 
-void cli_pictures_close(cli_pictures *p)
+void cli_prompt_pictures_close(cli_prompt_pictures *p)
 {
-    cli_pictures_keep(p, 0, 0);
+    cli_prompt_pictures_keep(p, 0, 0);
     free(p->pixels);
     free(p->views);
     clef_picture_processor_destroy(p->processor);
     clef_sight_destroy(p->marks);
-    *p = (cli_pictures){.n = 0};
+    *p = (cli_prompt_pictures){.n = 0};
 }
 
 /* ---- generating -------------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ clef_status cli_teller_open(cli_teller *t, clef_device *dev, clef_model *model, 
     return s == CLEF_OK ? clef_batch_create(dev, model, &one, &t->batch, err) : s;
 }
 
-clef_status cli_teller_begin(cli_teller *t, const cli_pictures *pictures, const clef_request *request,
+clef_status cli_teller_begin(cli_teller *t, const cli_prompt_pictures *pictures, const clef_request *request,
                              clef_error *err)
 {
     clef_seen seen;
