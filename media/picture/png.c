@@ -97,6 +97,7 @@ static void decode(reader *r, clef_picture *out)
     png_set_read_fn(r->png, r, give);
     png_set_user_limits(r->png, INT32_MAX, INT32_MAX); /* clef__picture_allocate() has the limit */
     png_set_chunk_malloc_max(r->png, (png_alloc_size_t)16 << 20);
+    png_set_chunk_cache_max(r->png, 2); /* texts, which nobody reads: 1 of them, since 0 means any number */
     png_read_info(r->png, r->info);
     read_pixels(r, out);
 }

@@ -168,7 +168,7 @@ clef_status clef__speech_align(clef_transcriber *t, const clef__window *w, doubl
         cost[i] = -cost[i] / t->n_heads;
     if (!s && !find_path(cost, n, n_frames, first))
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a path of %" PRId32 " tokens", n);
-    for (int32_t i = 0; i <= n; i++)
+    for (int32_t i = 0; i <= n && !s; i++)
         times[i] = n ? first[i < n ? i : n - 1] * seconds_of_time : 0;
     free(weights);
     free(cost);

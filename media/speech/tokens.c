@@ -64,7 +64,8 @@ static void read_languages(clef_transcriber *t)
     const char *token;
     json_object_foreach(all, token, id) {
         const size_t n = strlen(token);
-        if (n > 4 && json_is_integer(id) && json_integer_value(id) < t->hp->n_vocab)
+        if (n > 4 && json_is_integer(id) && json_integer_value(id) >= 0 &&
+            json_integer_value(id) < t->hp->n_vocab)
             add_language(&t->tokens, token + 2, n - 4, (int32_t)json_integer_value(id));
     }
     for (int32_t i = 0; !all && i < N_LANGUAGES; i++) {
@@ -148,12 +149,13 @@ clef_status clef__speech_tokens_read(clef_transcriber *t, clef_error *err)
                                .previous = number(t, "prev_sot_token_id", token(t, "<|startofprev|>")),
                                .no_timestamps =
                                    number(t, "no_timestamps_token_id", token(t, "<|notimestamps|>"))};
-    if (k->start < 0 || k->end < 0 || k->no_timestamps < 1 || k->no_timestamps >= t->hp->n_vocab)
+    const int has_end = k->end >= 0 && k->end < t->hp->n_vocab;
+    if (k->start < 0 || !has_end || k->no_timestamps < 1 || k->no_timestamps >= t->hp->n_vocab)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: expected the tokens of Whisper, the vocabulary does not have %s",
                           clef_model_path(t->model),
                           k->start < 0 ? "<|startoftranscript|>"
-                          : k->end < 0 ? "<|endoftext|>"
+                          : !has_end   ? "<|endoftext|>"
                                        : "<|notimestamps|>");
     k->no_speech = k->no_timestamps - 1;
     k->first_time = k->no_timestamps + 1;

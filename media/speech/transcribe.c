@@ -41,6 +41,8 @@ static clef_status make_session(clef_transcriber *t, clef_device *dev, clef_erro
     return clef_session_create(dev, t->model, &opts, &t->session, err);
 }
 
+enum { LEAST_CONTEXT = 16 }; /* the tokens that begin a text, and some of what was said before */
+
 clef_status clef_transcriber_create(clef_device *dev, clef_model *model, const clef_transcriber_opts *opts,
                                     clef_transcriber **out, clef_error *err)
 {
@@ -52,6 +54,10 @@ clef_status clef_transcriber_create(clef_device *dev, clef_model *model, const c
     if (2 * hp->n_source != CLEF_SPEECH_FRAMES)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected windows of %d frames, got %" PRId32,
                           clef_model_path(model), CLEF_SPEECH_FRAMES, 2 * hp->n_source);
+    if (hp->n_context < LEAST_CONTEXT)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: expected a context of at least %d tokens, got %" PRId32,
+                          clef_model_path(model), LEAST_CONTEXT, hp->n_context);
     const clef_tokenizer *tok = clef_model_tokenizer(model, err);
     clef_transcriber *t = tok ? calloc(1, sizeof *t) : NULL;
     if (!tok)

@@ -57,16 +57,15 @@ static int is_in(const char *text, const char *set)
     return strstr(set, inner) != NULL;
 }
 
-/* Bytes that the last character of the text still lacks. */
-static int lacks_bytes(const char *bytes, size_t n)
+/* How many bytes the last character of a text lacks after further bytes; it lacked `lacks` before. */
+static int lacks_after(int lacks, const char *bytes, size_t n)
 {
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        const unsigned char c = (unsigned char)bytes[n - back];
-        const size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-        if (c < 0x80 || c >= 0xc0)
-            return wanted > back;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        const int continues = c >= 0x80 && c < 0xc0;
+        lacks = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : continues && lacks ? lacks - 1 : 0;
     }
-    return 0;
+    return lacks;
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
@@ -80,19 +79,23 @@ static int is_text(const clef_transcriber *t, int32_t id)
 static int32_t characters(const clef_transcriber *t, const clef_segment *g, piece *out, clef_error *err)
 {
     int32_t n = 0, from = -1;
+    int lacks = 0;
     for (int32_t i = 0; i < g->n_ids; i++) {
         size_t n_bytes = 0;
         const char *bytes = is_text(t, g->ids[i]) ? clef_tokenizer_bytes(t->tok, g->ids[i], &n_bytes) : NULL;
         if (from < 0 && is_text(t, g->ids[i]))
             from = i;
         const int is_last = i + 1 == g->n_ids || !is_text(t, g->ids[i + 1]);
-        if (from < 0 || (!is_last && bytes && lacks_bytes(bytes, n_bytes)))
+        if (bytes)
+            lacks = lacks_after(lacks, bytes, n_bytes);
+        if (from < 0 || (!is_last && lacks))
             continue;
         out[n] = (piece){from, i + 1, NULL};
         if (clef__speech_text(t, g->ids + from, i + 1 - from, &out[n].text, err))
             return -1;
         n++;
         from = -1;
+        lacks = 0;
     }
     return n;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "clef/clef.h"
 #include "clef/ranks.h"
@@ -227,11 +228,13 @@ static clef_status count_file(void *user, const clef__os_file_info *file)
     return CLEF_OK;
 }
 
-/* Files that nobody finished writing. */
+/* Files that nobody finished writing; young ones may be another batch's, which is writing them now. */
 static clef_status remove_unfinished(void *user, const clef__os_file_info *file)
 {
-    (void)user;
-    if (strspn(file->name, "0123456789abcdef") == HEX && has_ending(file->name, ".tmp"))
+    enum { OLD_SECONDS = 3600 };
+    const int64_t *now = user;
+    if (strspn(file->name, "0123456789abcdef") == HEX && has_ending(file->name, ".tmp") &&
+        *now - file->when > OLD_SECONDS)
         clef__os_remove(file->path);
     return CLEF_OK;
 }
@@ -521,7 +524,8 @@ clef_status clef__disk_open(clef_batch *b, clef_error *err)
     d->blocks = malloc((size_t)b->stats.n_pages * sizeof *d->blocks);
     if (!d->file || !d->blocks)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a page of a cache on disk");
-    clef__os_list(dir, remove_unfinished, NULL);
+    int64_t now = (int64_t)time(NULL);
+    clef__os_list(dir, remove_unfinished, &now);
     clef__os_list(dir, count_file, &l);
     d->n_bytes = l.n_bytes;
     tell_size(b);

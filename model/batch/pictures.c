@@ -23,7 +23,7 @@ static clef_status check_span(const clef_batch *b, const clef_request *r, int32_
 {
     const clef_request_picture *p = &r->pictures[i];
     const clef__sight *sight = b->model->sight;
-    const int32_t from = i ? p[-1].at + p[-1].n : 0, room = b->opts.step_tokens - b->opts.max_sequences;
+    const int32_t from = i ? p[-1].at + p[-1].n : 0, room = b->opts.step_tokens - b->most_samples;
     const int32_t whole = sight->view == CLEF__SIGHT_PROMPT    ? r->n
                           : sight->view == CLEF__SIGHT_PICTURE ? p->n
                                                                : 0;

@@ -226,7 +226,8 @@ clef_status clef__batch_open(clef_batch *b, clef_error *err)
     look_up(b);
     int64_t bound = b->opts.step_tokens;
     clef_graph_symbol(clef_plan_graph(b->plan), b->io.B, &bound);
-    b->opts.step_tokens = (int32_t)bound;
+    if (bound < b->opts.step_tokens) /* the host's rows were made for no more */
+        b->opts.step_tokens = (int32_t)bound;
     b->n_states = clef__plan_states(b->plan, NULL, 0);
     free(b->states);
     b->states = malloc(((size_t)b->n_states + 1) * sizeof *b->states);

@@ -73,7 +73,7 @@ static void add_rows(clef_batch *b, batch_sequence *s)
         r->pos.now[r->n_rows] = first + i;
         r->adapter.now[r->n_rows] = s->key.adapter;
         if (b->build.pictures)
-            clef__batch_picture_row(b, s, r->n_rows, s->n_past + i);
+            clef__batch_picture_row(b, s, r->n_rows, first + i);
         if (b->io.source_end >= 0)
             r->source_end.now[r->n_rows] = b->encoder.ends[s->slot];
     }

@@ -61,7 +61,8 @@ static int32_t count_marks(const clef_sight *s, const char *text, size_t n, cons
             span++;
         if (span < o->n_plain && i >= o->plain[span].begin)
             i = o->plain[span].end;
-        else if (memcmp(text + i, s->mark, size) == 0)
+        else if ((span == o->n_plain || i + size <= o->plain[span].begin) &&
+                 memcmp(text + i, s->mark, size) == 0)
             found++, i += size;
         else
             i++;
@@ -90,7 +91,7 @@ static int replace(growing *g, const clef_sight *s, const char *text, size_t n, 
             out->plain[span++] = (clef_byte_span){g->n, g->n + (next->end - next->begin)};
             ok = add(g, text + i, next->end - i);
             i = next->end;
-        } else if (i + size <= n && memcmp(text + i, s->mark, size) == 0) {
+        } else if (i + size <= (next ? next->begin : n) && memcmp(text + i, s->mark, size) == 0) {
             ok = add_picture(g, s, rows++);
             i += size;
         } else {

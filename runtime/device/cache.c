@@ -299,8 +299,11 @@ static int has_binary(const char *path)
     if (!clef__os_is_file(path) || clef__os_map(path, &file, NULL))
         return 0;
     size_t n = file.n_bytes;
-    const int has = clef__cache_entry_of(file.data, file.n_bytes, &device, &key) &&
-                    !clef__kept_is_note(clef__cache_binary_of(file.data, &n), n);
+    int has = clef__cache_entry_of(file.data, file.n_bytes, &device, &key);
+    if (has) {
+        const void *binary = clef__cache_binary_of(file.data, &n);
+        has = !clef__kept_is_note(binary, n);
+    }
     clef__os_unmap(&file);
     return has;
 }

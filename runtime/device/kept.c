@@ -15,7 +15,7 @@ int clef__driver_keeps(const clef_device *dev)
 {
     const char *given = clef__os_env("POCL_KERNEL_CACHE");
     return strcmp(dev->info.platform_name, "Portable Computing Language") == 0 &&
-           !(given && strcmp(given, "0") == 0) && !clef__debug_is("slow_binaries", "0") &&
+           !(given && strcmp(given, "0") == 0) && clef__debug_is("slow_binaries", "keep") &&
            clef__driver_cache_id() != 0;
 }
 

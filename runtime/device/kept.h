@@ -15,8 +15,8 @@ typedef struct clef_kept_program {
     int32_t c_version, n_bufs, is_whole;       /* as in clef_launch; clef__has_whole_body() */
 } clef_kept_program;
 
-/** 1 when the device's driver keeps programs: PoCL, unless POCL_KERNEL_CACHE=0 or `slow_binaries=0` of
- *  CLEF_DEBUG says otherwise. */
+/** 1 when the device's driver keeps programs, and clef leaves them to it: PoCL, with `slow_binaries=keep` of
+ *  CLEF_DEBUG and without POCL_KERNEL_CACHE=0. It is not the default: a start from notes takes longer. */
 int clef__driver_keeps(const clef_device *dev);
 
 /** 1 when an entry of the disk cache is a note. */

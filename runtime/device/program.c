@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/substep.h"
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
 #include "runtime/device/driver_cache.h"
@@ -286,31 +287,41 @@ out:
     return status;
 }
 
+/* Builds the program that a note is about and stores its binary. */
+static clef_status fetch(clef_device *dev, const clef_cache_key *key, const clef_launch *launch,
+                         const clef_kept_program *kept, const char *text, size_t n, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    clef_program *p = calloc(1, sizeof *p);
+    if (!p)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", kept->source);
+    snprintf(p->options, sizeof p->options, "%s", kept->options);
+    p->key = clef__cache_key(dev, text, n, p->options);
+    if (memcmp(&p->key, key, sizeof *key) == 0) {
+        s = build_program(dev, p, launch, text, n, err);
+        if (!s)
+            save_binary(dev, p);
+    }
+    program_free(p);
+    return s;
+}
+
 clef_status clef__kept_fetch(clef_device *dev, const clef_cache_key *key, const void *entry, size_t n_bytes,
                              clef_error *err)
 {
     clef_kept_program kept;
     char *text = NULL;
     size_t n = 0;
-    if (clef__kept_read(dev, entry, n_bytes, &kept) != CLEF_KEPT_NOTE)
+    if (clef__kept_read(dev, entry, n_bytes, &kept) != CLEF_KEPT_NOTE ||
+        (kept.is_whole && !clef__substep_find(kept.source, kept.kernel)))
         return CLEF_OK;
     const clef_launch launch = {.source = kept.source,
                                 .kernel = kept.kernel,
                                 .c_version = kept.c_version,
                                 .n_bufs = (uint32_t)kept.n_bufs};
-    clef_program *p = calloc(1, sizeof *p);
-    clef_status s = p ? clef__program_text(dev, &launch, kept.is_whole, &text, &n, err)
-                      : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", kept.source);
-    if (!s) {
-        snprintf(p->options, sizeof p->options, "%s", kept.options);
-        p->key = clef__cache_key(dev, text, n, p->options);
-    }
-    if (!s && memcmp(&p->key, key, sizeof *key) == 0) {
-        s = build_program(dev, p, &launch, text, n, err);
-        if (!s)
-            save_binary(dev, p);
-    }
-    program_free(p);
+    if (clef__program_text(dev, &launch, kept.is_whole, &text, &n, NULL)) /* a source that is gone */
+        return CLEF_OK;
+    const clef_status s = fetch(dev, key, &launch, &kept, text, n, err);
     free(text);
     return s;
 }

@@ -48,9 +48,13 @@ static clef_status append_line(assembly *a, const char *p, const char *end, clef
     for (; p < end && !s; p++) {
         const int is_pair =
             p + 1 < end && (a->in_comment ? p[0] == '*' && p[1] == '/' : p[0] == '/' && p[1] == '*');
-        if (!quote && is_pair) {
+        if (!quote && !a->in_comment && p + 1 < end && p[0] == '/' && p[1] == '/') {
+            end = p;
+        } else if (!quote && is_pair) {
             if (!a->in_comment)
                 s = append_text(a, start, (size_t)(p - start), err);
+            if (!a->in_comment && !s)
+                s = append_text(a, " ", 1, err); /* a comment parts two words */
             a->in_comment = !a->in_comment;
             start = ++p + 1;
         } else if (!a->in_comment && p[0] == '\\') {

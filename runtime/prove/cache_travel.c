@@ -80,8 +80,10 @@ static int is_program(const clef_mapping *file, const clef_device_mark *device, 
 {
     clef_device_mark of;
     size_t n = file->n_bytes;
-    return clef__cache_entry_of(file->data, file->n_bytes, &of, key) && memcmp(&of, device, sizeof of) == 0 &&
-           clef__kept_is_note(clef__cache_binary_of(file->data, &n), n) == notes;
+    if (!clef__cache_entry_of(file->data, file->n_bytes, &of, key) || memcmp(&of, device, sizeof of) != 0)
+        return 0;
+    const void *binary = clef__cache_binary_of(file->data, &n);
+    return clef__kept_is_note(binary, n) == notes;
 }
 
 /* Adds a file of the folder, unless it is missing, damaged or of another device. */
@@ -220,13 +222,11 @@ static clef_status check_programs(const char *path, const clef_device *dev, cons
                                   clef_error *err)
 {
     const clef_device_mark mark = clef__device_mark(&dev->info);
-    clef_device_mark of;
     clef_cache_key key;
     for (int32_t i = 0; i < b->n; i++) {
         const clef__part *part = &b->parts[i];
-        if (part->kind == CLEF__PART_PROGRAM &&
-            (!clef__cache_entry_of(part->data, part->n_bytes, &of, &key) ||
-             memcmp(&of, &mark, sizeof of) != 0))
+        const clef_mapping file = {.data = part->data, .n_bytes = part->n_bytes};
+        if (part->kind == CLEF__PART_PROGRAM && !is_program(&file, &mark, &key, 0))
             return clef__fail(err, CLEF_E_FORMAT,
                               "%.200s: expected whole programs of %s, got another as part %d", path,
                               dev->info.name, (int)i + 1);

@@ -427,10 +427,10 @@ static void test_cache(void **state)
 {
     (void)state;
     char dir[512];
-    set_debug("slow_binaries", "0");
     check_cache(scratch_path("cache", dir));
-    set_debug("slow_binaries", NULL);
+    set_debug("slow_binaries", "keep");
     check_cache(scratch_path("cache-notes", dir)); /* PoCL keeps the programs itself */
+    set_debug("slow_binaries", NULL);
 }
 
 typedef struct stopper {
@@ -750,7 +750,6 @@ static void test_cache_refused(void **state)
     if (!find_layer(&l))
         skip();
     scratch_path("refused", dir);
-    set_debug("slow_binaries", "0");
     l.fail_at("clGetProgramInfo", 1, 1);
     use_cache(dir, 1);
     l.fail_at(NULL, 0, 0);
@@ -761,7 +760,6 @@ static void test_cache_refused(void **state)
         l.fail_at(NULL, 0, 0);
         use_cache(dir, 0);
     }
-    set_debug("slow_binaries", NULL);
 }
 
 static void test_nothing_left(void **state)

@@ -146,7 +146,7 @@ const cli_command cli_command_chat = {
         "brief.\"\n  echo \"What is OpenCL?\" | clef chat qwen2.5.gguf -q\n",
     .options = chat_option_table,
     .first = "model system chat-template image thinking tools lora n-predict stop ctx-size temp top-k "
-             "top-p min-p seed json-schema device threads quiet",
+             "top-p seed json-schema device threads quiet",
     .max_args = 1,
     .defaults = &chat_defaults,
     .options_bytes = sizeof chat_defaults,

@@ -624,7 +624,7 @@ const cli_command cli_command_run = {
         "model.gguf --file prompts.jsonl --max-seqs 8\n",
     .options = run_option_table,
     .first = "model prompt file image lora n-predict stop ctx-size max-seqs temp top-k top-p min-p "
-             "repeat-penalty seed json-schema device threads quiet",
+             "seed json-schema device threads quiet",
     .max_args = 1,
     .defaults = &run_defaults,
     .options_bytes = sizeof run_defaults,

@@ -355,6 +355,8 @@ static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered
 {
     const json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1),
                  *said = json_object_get(last, "content");
+    if (json_is_array(said)) /* beside pictures, texts are parts */
+        said = json_object_get(json_array_get(said, json_array_size(said) - 1), "text");
     const char *content = json_string_value(said);
     size_t n = json_string_length(said);
     while (n && isspace((unsigned char)content[n - 1])) /* templates trim */

@@ -15,18 +15,6 @@ same "list counts the programs" "$programs" $(($(files programs) + $(files fused
 same "and the proofs" 1 "$(files proofs)"
 same "verify finds them sound" "Every file is sound." "$("$CLEF" cache verify | tail -n 1)"
 
-# PoCL keeps the programs itself: a note says so. In another folder of PoCL's, though it has the same programs, notes are worth nothing.
-built() { "$CLEF" run "$demo" ${greedy% -q*} 2>&1 >/dev/null | sed -n 's/.*kernels \([0-9]*\) built.*/\1/p'; }
-same "no kernel is built again" 0 "$(built)"
-kept=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
-if [ -f "$kept/clef.id" ]; then
-  mkdir "$tmp/pocl"
-  ln -s "$kept"/[A-Z]* "$tmp/pocl/"
-  if [ "$(POCL_CACHE_DIR=$tmp/pocl built)" -gt 0 ]; then ok "other notes are not believed"; else fail "other notes are not believed"; fi
-  same "but written anew" 0 "$(POCL_CACHE_DIR=$tmp/pocl built)"
-fi
-same "a run goes on as before" "$want" "$("$CLEF" run "$demo" $greedy)"
-
 # To another machine and back.
 file=$tmp/moved
 refused "an export of nothing" 1 "compiled kernels none" "$CLEF" cache --dir "$tmp/nowhere" export "$file"

@@ -262,10 +262,10 @@ static serve_hosted *find(serve_request *r, const char *name)
 }
 
 /* Whether a request goes on waiting; while its model is loaded, --queue-timeout does not count. */
-static int stays(serve_request *r, serve_waiter *w, int is_loading)
+static int stays(serve_request *r, serve_waiter *w, int is_loading, serve_error *why)
 {
     w->began = is_loading ? cli_terminal_seconds() : w->began;
-    return serve_may_wait(r, w->began, "for its model", &w->error);
+    return serve_may_wait(r, w->began, "for its model", why);
 }
 
 static int wait_for(serve_models *ms, serve_hosted *h, serve_request *r, serve_waiter *w)
@@ -278,14 +278,14 @@ static int wait_for(serve_models *ms, serve_hosted *h, serve_request *r, serve_w
         if (w->is_over)
             break;
         serve_lock_release(&ms->lock); /* a look at the client takes a while */
-        const int ok = stays(r, w, is_loading);
+        serve_error why = {.id = SERVE_OK};
+        const int ok = stays(r, w, is_loading, &why);
         serve_lock_take(&ms->lock);
-        if (ok)
+        if (ok || w->is_over) /* it got the model meanwhile, and gives it back as any request */
             continue;
-        h->n_users -= w->is_over && !w->error.id;
         remove_waiter(h, w);
         serve_condition_signal(&ms->work);
-        serve_wait_ends(r, &w->error);
+        serve_wait_ends(r, &why);
         return 0;
     }
     r->error = w->error;
@@ -439,7 +439,12 @@ int32_t serve_models_n_waiting(serve_models *ms)
 
 int serve_models_failed(serve_models *ms)
 {
-    return ms->n == 1 && ms->all[0].is_fixed && serve_engine_failed(ms->all[0].engine);
+    if (ms->n != 1)
+        return 0;
+    serve_lock_take(&ms->lock);
+    const int failed = ms->all[0].now == SERVE_IS_LOADED && serve_engine_failed(ms->all[0].engine);
+    serve_lock_release(&ms->lock);
+    return failed;
 }
 
 /* On several ranks there is one model. No lock: its thread may be in a call that never returns. */
