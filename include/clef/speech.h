@@ -57,6 +57,10 @@ CLEF_API clef_status clef_transcriber_create(clef_device *dev, clef_model *model
 CLEF_API void        clef_transcriber_destroy(clef_transcriber *transcriber);
 /** 1 for a model of several languages; others know English alone, and do not translate. */
 CLEF_API int32_t clef_transcriber_is_multilingual(const clef_transcriber *transcriber);
+/** 1 if the model knows a language, by its code or name. A model of English alone knows that. */
+CLEF_API int32_t clef_transcriber_knows(const clef_transcriber *transcriber, const char *language);
+/** As clef_session_plan(): of the decoder (i = 0) and of the encoder (1). */
+CLEF_API const clef_plan *clef_transcriber_plan(const clef_transcriber *transcriber, int32_t i);
 /** The numbers of a frame of the spectrograms that the model hears. */
 CLEF_API int32_t clef_transcriber_n_mels(const clef_transcriber *transcriber);
 /** The name of a language by its code ("de": "german"); NULL: not one of Whisper's. */

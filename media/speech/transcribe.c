@@ -95,6 +95,18 @@ int32_t clef_transcriber_is_multilingual(const clef_transcriber *t)
     return t->tokens.n_languages > 0;
 }
 
+int32_t clef_transcriber_knows(const clef_transcriber *t, const char *language)
+{
+    return clef_transcriber_is_multilingual(t)
+               ? clef__speech_language(t, language) >= 0
+               : strcmp(language, "en") == 0 || strcmp(language, "english") == 0;
+}
+
+const clef_plan *clef_transcriber_plan(const clef_transcriber *t, int32_t i)
+{
+    return clef_session_plan(t->session, i);
+}
+
 int32_t clef_transcriber_n_mels(const clef_transcriber *t)
 {
     return t->hp->n_mels;
@@ -143,9 +155,7 @@ static clef_status check_opts(run *r, clef_error *err)
     if (o->temperatures && o->n_temperatures < 1)
         return clef__fail(err, CLEF_E_ARG, "no temperature, expected at least 1");
     r->language = o->language && several ? clef__speech_language(t, o->language) : -1;
-    const int is_english =
-        o->language && (strcmp(o->language, "en") == 0 || strcmp(o->language, "english") == 0);
-    if (o->language && r->language < 0 && (several || !is_english))
+    if (o->language && !clef_transcriber_knows(t, o->language))
         return clef__fail(err, CLEF_E_ARG, "%s does not know the language %.40s%s", path, o->language,
                           several ? "" : ": it knows English alone");
     return CLEF_OK;

@@ -84,6 +84,18 @@ int32_t clef_transcriber_is_multilingual(const clef_transcriber *transcriber)
     return 0;
 }
 
+int32_t clef_transcriber_knows(const clef_transcriber *transcriber, const char *language)
+{
+    (void)transcriber, (void)language;
+    return 0;
+}
+
+const clef_plan *clef_transcriber_plan(const clef_transcriber *transcriber, int32_t i)
+{
+    (void)transcriber, (void)i;
+    return NULL;
+}
+
 const char *clef_language_name(const char *code)
 {
     (void)code;

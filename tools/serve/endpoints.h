@@ -13,7 +13,8 @@ enum {
     SERVE_ANTHROPIC = 8,
     SERVE_DELETE = 16,
     SERVE_OLLAMA = 32,
-    SERVE_OF_MODEL = 64
+    SERVE_OF_MODEL = 64,
+    SERVE_FORM_BODY = 128
 };
 
 typedef struct serve_endpoint {

@@ -418,13 +418,16 @@ static void run_embeddings(serve_engine *e)
         return;
     e->last_client = w->group->client;
     int64_t n_tokens = 0;
-    int32_t end = w->n_done;
-    while (end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= most))
+    int32_t end = w->n_done + (w->hearing != NULL);
+    while (!w->hearing && end < w->n && (end == w->n_done || n_tokens + w->n_ids[end] <= most))
         n_tokens += w->n_ids[end++];
     serve_error error = {.id = SERVE_OK};
-    if (w->types ? !e->ranker : !e->embedder)
+    if (w->hearing ? !e->transcriber : w->types ? !e->ranker : !e->embedder)
         serve_fail(&error, SERVE_E_UNAVAILABLE, NULL, "the device was lost, and is not yet back");
-    else if (!atomic_load(&w->cancelled)) {
+    else if (w->hearing && !atomic_load(&w->cancelled)) {
+        serve_engine_hear(e, w, &error);
+        w->n_done = end;
+    } else if (!atomic_load(&w->cancelled)) {
         const clef_status s = compute_rows(e, w, w->n_done, end - w->n_done, &err);
         if (s)
             serve_fail_status(&error, &err, s == CLEF_E_LIMIT ? SERVE_E_CONTEXT : SERVE_E_INVALID_VALUE,

@@ -7,6 +7,8 @@
 
 #include "clef/clef.h"
 #include "tools/prompt_pictures.h"
+#include "clef/speech.h"
+#include "tools/serve/base/buffer.h"
 #include "tools/serve/base/error.h"
 #include "tools/serve/serve.h"
 #include "tools/serve/os/thread.h"
@@ -59,9 +61,21 @@ typedef struct serve_run {
     struct serve_run *next;
 } serve_run;
 
-/** Texts that are embedded, or pairs that are ranked. */
+/** A sound, and what is said in it. */
+typedef struct serve_hearing {
+    const float *samples; /* [n] at 16 kHz */
+    size_t n;
+    clef_transcribe_opts opts; /* without its functions */
+    /* under the group's lock */
+    int32_t has_begun;
+    serve_buffer text;    /* of the segments so far */
+    clef_transcript said; /* once it is done without an error */
+} serve_hearing;
+
+/** Texts that are embedded, pairs that are ranked, or a sound that is written down. */
 typedef struct serve_embedding {
     serve_group *group;
+    serve_hearing *hearing;      /* NULL: texts or pairs. The sound; then the fields up to `out` are unused */
     const int32_t *const *ids;   /* [n], the shortest first */
     const int32_t *const *types; /* of pairs; NULL: texts */
     const int32_t *n_ids;
@@ -124,6 +138,7 @@ typedef struct serve_engine_stats {
     const char *prompt;           /* before each text of embeddings; NULL: none. The model's */
     int32_t ranks;                /* 1: it ranks, as `ranking` says */
     clef_ranker_info ranking;
+    int32_t hears;                /* 1: it writes down sounds */
     uint64_t bytes; /* of what it has on the device, and of weights that are used in place */
     char device[160], driver[288], kernels[512];
     const char *no_prefix_cache, *no_speculation; /* NULL: they work */

@@ -18,6 +18,7 @@ struct serve_engine {
     clef_sight *sight; /* NULL before the first picture */
     clef_embedder *embedder;
     clef_ranker *ranker; /* NULL: it is none */
+    clef_transcriber *transcriber; /* NULL: it does not hear */
     cli_progress progress;
     serve_run **active; /* [max_seqs] */
     int32_t n_active, max_seqs, n_failures;
@@ -47,5 +48,8 @@ void        serve_engine_count_bytes(serve_engine *e);
 /** Publishes the statistics of the steps; with the device, kernels and limits, which a new one changes. */
 void        serve_engine_publish(serve_engine *e);
 void        serve_engine_publish_all(serve_engine *e);
+
+/** Writes a sound down. Fills *error where that fails, and it was not cancelled. */
+void        serve_engine_hear(serve_engine *e, serve_embedding *w, serve_error *error);
 
 #endif

@@ -68,6 +68,17 @@ static clef_status open_ranker(serve_engine *e, clef_error *err)
                : CLEF_OK;
 }
 
+/* Times of words cost a little in each step, and need no second plan so. */
+static clef_status open_transcriber(serve_engine *e, clef_error *err)
+{
+    clef_transcriber_opts opts = {.words = 1,
+                                  .kv_type = cli_kv_type(e->m->model, e->s->o.kv_type, e->s->o.compile.exact),
+                                  .compile = e->s->o.compile};
+    opts.compile.progress = load_step;
+    opts.compile.progress_user = e;
+    return clef_transcriber_create(e->device, e->m->model, &opts, &e->transcriber, err);
+}
+
 /* 1 if a list of words, with a blank between two, has this one. */
 static int has_word(const char *list, const char *word)
 {
@@ -114,6 +125,8 @@ void serve_engine_count_bytes(serve_engine *e)
         n += serve_plan_bytes(clef_embedder_plan(e->embedder));
     if (e->ranker)
         n += serve_plan_bytes(clef_ranker_plan(e->ranker));
+    for (int32_t i = 0; e->transcriber && i < 2; i++)
+        n += serve_plan_bytes(clef_transcriber_plan(e->transcriber, i));
     e->n_bytes = n;
 }
 
@@ -168,6 +181,7 @@ void serve_engine_publish_all(serve_engine *e)
         s.ranks = 1;
         s.ranking = clef_ranker_describe(e->ranker);
     }
+    s.hears = e->transcriber != NULL;
     serve_engine_count_bytes(e);
     serve_lock_take(&e->lock);
     e->stats = s;
@@ -181,11 +195,13 @@ void serve_engine_close(serve_engine *e)
     clef_sight_destroy(e->sight);
     clef_embedder_destroy(e->embedder);
     clef_ranker_destroy(e->ranker);
+    clef_transcriber_destroy(e->transcriber);
     clef_device_close(e->device);
     e->batch = NULL;
     e->sight = NULL;
     e->embedder = NULL;
     e->ranker = NULL;
+    e->transcriber = NULL;
     e->device = NULL;
     cli_progress_finish(&e->progress);
 }
@@ -199,11 +215,13 @@ clef_status serve_engine_open(serve_engine *e, clef_error *err)
                                      .progress = load_step,
                                      .progress_user = e};
     clef_status status = cli_devices_open(s->o.device, &s->o.split, &device, &e->device, err);
+    if (!status && e->m->hears)
+        status = open_transcriber(e, err);
     if (!status && e->m->trie)
         status = open_batch(e, err);
     if (!status)
         status = open_ranker(e, err);
-    if (!status) {
+    if (!status && !e->m->hears) {
         const int has_other = e->m->trie || e->ranker; /* it may have no embeddings */
         status = open_embedder(e, has_other ? NULL : err);
         status = has_other ? CLEF_OK : status;

@@ -17,11 +17,20 @@ static size_t counted(size_t n)
     return n > small_bytes ? n : 0;
 }
 
+size_t serve_most_body(const serve_request *r)
+{
+    const serve_options *o = &r->s->o;
+    const size_t sound = (size_t)25 << 20;
+    return o->max_body                                           ? (size_t)o->max_body
+           : r->endpoint && r->endpoint->flags & SERVE_FORM_BODY ? sound + small_bytes
+                                                                 : (size_t)8 << 20;
+}
+
 int serve_hold(serve_request *r, size_t n)
 {
     serve_server *s = r->s;
     const size_t most = (size_t)s->o.body_memory << 20, before = counted(r->n_held),
-                 after = counted(r->n_held + n), most_values = MOST_TIMES * (size_t)s->o.max_body;
+                 after = counted(r->n_held + n), most_values = MOST_TIMES * serve_most_body(r);
     if (n > most_values)
         return serve_fail(
             &r->error, SERVE_E_BODY, NULL,

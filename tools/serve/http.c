@@ -303,9 +303,9 @@ static int add_body(exchange *x, const char *data, size_t n)
 {
     serve_request *r = &x->r;
     serve_connection_body(x->http->connections, r->connection, n);
-    if (!r->error.id && n > (size_t)r->s->o.max_body - r->n_body)
-        serve_fail(&r->error, SERVE_E_BODY, NULL, "a body of more than %d bytes (--max-body)",
-                   (int)r->s->o.max_body);
+    if (!r->error.id && n > serve_most_body(r) - r->n_body)
+        serve_fail(&r->error, SERVE_E_BODY, NULL, "a body of more than %zu bytes (--max-body)",
+                   serve_most_body(r));
     if (r->error.id)
         return (x->dropped += n) <= most_dropped;
     if (!take_turn(x, n) || !serve_grow_body(r, n)) {
@@ -322,13 +322,27 @@ static int needs_model(const serve_request *r)
     return r->endpoint->flags & SERVE_OF_MODEL || !strcmp(r->endpoint->method, "POST");
 }
 
+/* The name of a model in a body with parts: "" where there is none, which its endpoint finds again. */
+static void name_in_parts(const serve_request *r, char *name, size_t room)
+{
+    serve_error ignored = {.id = SERVE_OK};
+    serve_parts parts;
+    const serve_part *p = serve_multipart_read(r->body, r->n_body, r->boundary, &parts, &ignored)
+                              ? serve_multipart_find(&parts, "model")
+                              : NULL;
+    if (p && p->n < room)
+        snprintf(name, room, "%.*s", (int)p->n, p->data);
+}
+
 /* Takes the model that the body names, or of a GET the query. */
 static int take_model(serve_request *r)
 {
     char name[SERVE_MODEL_NAME] = "";
     if (r->m)
         return 1; /* there is only one */
-    if (r->body)
+    if (r->body && r->endpoint->flags & SERVE_FORM_BODY)
+        name_in_parts(r, name, sizeof name);
+    else if (r->body)
         serve_body_text(r->body, r->n_body, "model", name, sizeof name);
     if (r->body && !*name && r->endpoint->flags & SERVE_OLLAMA)
         serve_body_text(r->body, r->n_body, "name", name, sizeof name);

@@ -6,6 +6,7 @@
 
 #include "tools/serve/endpoints.h"
 #include "tools/serve/base/error.h"
+#include "tools/serve/base/multipart.h"
 #include "tools/serve/serve.h"
 #include "tools/serve/os/socket.h"
 
@@ -35,6 +36,7 @@ typedef struct serve_request {
     char id[72], peer[64], whole_path[128];
     uint64_t tenant; /* stands for the key; 0: there are no keys */
     char *body;
+    char boundary[SERVE_BOUNDARY]; /* of a body with parts; "" where it is none, or names none */
     size_t n_body, room;
     size_t n_expected; /* bytes of the body, as the head says; 0: it does not */
     size_t n_held;     /* bytes of memory that body and values take */
@@ -58,6 +60,8 @@ typedef struct serve_request {
     const char *why;     /* NULL, or of a stream that ended early */
 } serve_request;
 
+/** The most bytes of its body. */
+size_t serve_most_body(const serve_request *r);
 /** Counts n further bytes of memory for a body or its values. 0: there are no more, and the error is set. */
 int serve_hold(serve_request *r, size_t n);
 void serve_let_all(serve_request *r);

@@ -90,11 +90,12 @@ void serve_answer_model(serve_request *r)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-static json_t *limits(const serve_options *o, const serve_model *m, const serve_engine_stats *s)
+static json_t *limits(const serve_request *r, const serve_engine_stats *s)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "n_ctx", (int)m->n_context, "max_seqs",
-                     (int)o->max_seqs, "max_queue", (int)o->max_queue, "max_body", (int)o->max_body, "max_n",
-                     (int)o->max_n, "max_tokens", (int)o->max_tokens, "n_embd", (int)s->n_dims,
+    const serve_options *o = &r->s->o;
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "n_ctx", (int)r->m->n_context, "max_seqs",
+                     (int)o->max_seqs, "max_queue", (int)o->max_queue, "max_body", (int)serve_most_body(r),
+                     "max_n", (int)o->max_n, "max_tokens", (int)o->max_tokens, "n_embd", (int)s->n_dims,
                      "max_embedding_tokens", (int)s->max_tokens);
 }
 
@@ -116,16 +117,16 @@ void serve_answer_props(serve_request *r)
     size_t n = 0;
     const char *source = m->template ? clef_template_source(m->template, &n) : NULL;
     const int speculates = (srv->o.speculation.spec || m->draft) && !s.no_speculation;
-    json_t *o =
-        json_pack("{s:s, s:s, s:o, s:o}", "model", m->id, "clef_version", clef_version(), "limits",
-                  limits(&srv->o, m, &s), "chat_template", source ? json_stringn(source, n) : json_null());
-    json_object_set_new(
-        o, "capabilities",
-        json_pack(
-            "{s:b, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b}", "chat", m->template && m->trie && !m->is_seq2seq,
-            "tools", m->format != CLEF_TOOLS_NONE, "tool_format", clef_tool_format_name(m->format),
-            "completions", m->trie != NULL, "embeddings", s.n_dims > 0, "rerank", s.ranks, "prefix_cache",
-            m->trie && !s.no_prefix_cache, "speculation", speculates, "repeatable", (int)srv->o.repeatable));
+    json_t *o = json_pack("{s:s, s:s, s:o, s:o}", "model", m->id, "clef_version", clef_version(), "limits",
+                          limits(r, &s), "chat_template", source ? json_stringn(source, n) : json_null());
+    json_object_set_new(o, "capabilities",
+                        json_pack("{s:b, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "chat",
+                                  m->template && m->trie && !m->is_seq2seq, "tools",
+                                  m->format != CLEF_TOOLS_NONE, "tool_format",
+                                  clef_tool_format_name(m->format), "completions", m->trie != NULL,
+                                  "embeddings", s.n_dims > 0, "rerank", s.ranks, "transcriptions",
+                                  (int)m->hears, "prefix_cache", m->trie && !s.no_prefix_cache, "speculation",
+                                  speculates, "repeatable", (int)srv->o.repeatable));
     json_object_set_new(
         o, "device",
         json_pack("{s:s, s:s, s:s}", "name", s.device, "driver", s.driver, "kernels", s.kernels));
@@ -135,7 +136,7 @@ void serve_answer_props(serve_request *r)
     json_object_set_new(o, "adapters", formats);
     /* llama-server's names */
     json_object_set_new(o, "model_alias", json_string(m->id));
-    json_object_set_new(o, "modalities", json_pack("{s:b, s:b}", "vision", 0, "audio", 0));
+    json_object_set_new(o, "modalities", json_pack("{s:b, s:b}", "vision", 0, "audio", (int)m->hears));
     json_object_set_new(o, "chat_template_caps", template_caps(m, source));
     json_object_set_new(o, "total_slots", json_integer(srv->o.max_seqs));
     json_object_set_new(o, "default_generation_settings", json_pack("{s:i}", "n_ctx", (int)m->n_context));

@@ -45,6 +45,7 @@ enum {
     OLLAMA = 1024,
     SHOW = 2048,
     INFILL = 4096,
+    HEAR = 8192,
     GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
@@ -420,7 +421,7 @@ static int wants(void *user, const char *name)
 static void leaves(void *user, const char *name)
 {
     reading *w = user;
-    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES | RESPONSES);
+    const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES | RESPONSES | HEAR);
     if (!makes_reply || !seems_to_matter(name))
         note_ignored(w->r, name);
     else if (!w->refused[0])
@@ -433,6 +434,14 @@ static int hold(void *user, size_t n_bytes)
     return serve_hold(w->r, n_bytes);
 }
 
+static int check_known(const reading *w)
+{
+    return !w->refused[0] ||
+           serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, w->refused,
+                      "%s: not supported: clef does not know it, and by its name it may change the reply",
+                      w->refused);
+}
+
 static int read_body(serve_request *r, serve_params *p)
 {
     reading w = {.r = r, .form = p->form};
@@ -442,13 +451,7 @@ static int read_body(serve_request *r, serve_params *p)
     const int ok = serve_body_read(r->body ? r->body : none, r->n_body, &opts, &body, &r->error);
     p->root = body.root;
     serve_drop_body(r);
-    if (!ok)
-        return 0;
-    if (w.refused[0])
-        return serve_fail(&r->error, SERVE_E_UNSUPPORTED, w.refused,
-                          "%s: not supported: clef does not know it, and by its name it may change the reply",
-                          w.refused);
-    if (!read_all(r, p, &body, p->root))
+    if (!ok || !check_known(&w) || !read_all(r, p, &body, p->root))
         return 0;
     if (p->options && !json_is_object(p->options))
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "options", "options: expected an object, got %s",
@@ -456,7 +459,7 @@ static int read_body(serve_request *r, serve_params *p)
     return read_all(r, p, &body, p->options);
 }
 
-int serve_params_read(serve_request *r, serve_form form, serve_params *p)
+static void begin(const serve_request *r, serve_form form, serve_params *p)
 {
     *p = (serve_params){.form = form,
                         .max_tokens = -1,
@@ -474,11 +477,77 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
                         .enable_thinking = -1,
                         .thinking_budget = r->s->o.thinking_budget,
                         .sampling = r->m->sampling};
+}
+
+int serve_params_read(serve_request *r, serve_form form, serve_params *p)
+{
+    begin(r, form, p);
     if (!read_body(r, p) || !check_together(r, p))
         return 0;
     clean_sampling(&p->sampling);
     p->sampling.seed = p->has_seed ? p->seed : cli_terminal_entropy();
     return 1;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* The text of a part as the value that its field has. NULL: it is none, which read_field() then says. */
+static json_t *value_of(const field *f, const serve_part *part)
+{
+    char text[40], *end = text;
+    snprintf(text, sizeof text, "%.*s", part->n < sizeof text ? (int)part->n : 0, part->data);
+    const double x = strtod(text, &end);
+    if (f->type == BOOL && (!strcmp(text, "true") || !strcmp(text, "True") || !strcmp(text, "1")))
+        return json_true();
+    if (f->type == BOOL && (!strcmp(text, "false") || !strcmp(text, "False") || !strcmp(text, "0")))
+        return json_false();
+    if ((f->type == INT || f->type == NUMBER) && *text && !*end && isfinite(x))
+        return json_real(x);
+    return json_stringn(part->data, part->n);
+}
+
+static int add_part(reading *w, serve_params *p, const serve_part *part)
+{
+    serve_error *e = &w->r->error;
+    const field *f = find_field(w->form, part->name);
+    if (!strcmp(part->name, "file")) {
+        if (p->file)
+            return serve_fail(e, SERVE_E_INVALID_VALUE, "file", "file: expected one, got two");
+        p->file = part;
+        return 1;
+    }
+    if (!f) {
+        leaves(w, part->name);
+        return 1;
+    }
+    json_t *value = value_of(f, part), *list = json_object_get(p->root, part->name);
+    if (!value)
+        return serve_fail(e, SERVE_E_INVALID_VALUE, part->name, "%s: expected UTF-8", part->name);
+    if (list && f->type != ANY) {
+        json_decref(value);
+        return serve_fail(e, SERVE_E_INVALID_VALUE, part->name, "%s: expected one, got two", part->name);
+    }
+    if (f->type != ANY) /* an empty field is as none: forms of browsers have them */
+        return json_object_set_new(p->root, part->name,
+                                   part->n ? value : (json_decref(value), json_null())) == 0;
+    if (!list)
+        json_object_set_new(p->root, part->name, list = json_array());
+    return json_array_append_new(list, value) == 0;
+}
+
+int serve_params_read_parts(serve_request *r, serve_form form, serve_parts *parts, serve_params *p)
+{
+    reading w = {.r = r, .form = form};
+    serve_body body = {.root = json_object()};
+    begin(r, form, p);
+    p->root = body.root;
+    p->sampling.temperature = 0;
+    if (!p->root || !serve_multipart_read(r->body ? r->body : "", r->n_body, r->boundary, parts, &r->error))
+        return p->root ? 0 : serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    for (int32_t i = 0; i < parts->n; i++)
+        if (!add_part(&w, p, &parts->items[i]))
+            return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory"); /* if nothing else */
+    return check_known(&w) && read_all(r, p, &body, p->root);
 }
 
 void serve_params_shrink(serve_request *r, serve_params *p)
@@ -521,15 +590,16 @@ static void list_range(const field *f, FILE *to)
 
 void serve_fields_list(FILE *to)
 {
-    static const char *const forms[] = {
-        "chat",     "completions",  "embeddings", "tokenize", "detokenize", "apply-template", "rerank",
-        "messages", "count_tokens", "responses",  "Ollama",   "show",       "infill"};
+    static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
+                                        "detokenize",   "apply-template", "rerank",     "messages",
+                                        "count_tokens", "responses",      "Ollama",     "show",
+                                        "infill",       "transcriptions"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 13; k++)
+        for (int k = 0; k < 14; k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

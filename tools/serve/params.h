@@ -23,7 +23,8 @@ typedef enum serve_form {
     SERVE_FORM_RESPONSES = 512, /* OpenAI's */
     SERVE_FORM_OLLAMA = 1024,  /* besides CHAT or TEXT */
     SERVE_FORM_SHOW = 2048,    /* Ollama's /api/show */
-    SERVE_FORM_INFILL = 4096   /* besides TEXT */
+    SERVE_FORM_INFILL = 4096,  /* besides TEXT */
+    SERVE_FORM_HEAR = 8192     /* transcriptions and translations */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -48,12 +49,17 @@ typedef struct serve_params {
     json_t *content, *tokens, *query, *documents, *texts, *system, *thinking, *output;
     json_t *suffix, *input_prefix, *extra, *text, *options, *reasoning, *metadata, *include;
     const char *instructions, *previous, *truncation;
+    const char *language, *hint, *said_form; /* of sounds: hint is the field `prompt` */
+    json_t *granularities;
+    const serve_part *file; /* NULL if absent; borrowed from the body */
     int32_t store, raw;
     int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */
 } serve_params;
 
 /** Reads the body of a request; 0, and its error is set. Free with serve_params_finish() in either case. */
 int serve_params_read(serve_request *r, serve_form form, serve_params *out);
+/** The same for a body with parts, which stays. `parts` is room for them. */
+int serve_params_read_parts(serve_request *r, serve_form form, serve_parts *parts, serve_params *out);
 /** Drops all but what a request still needs while it is computed: `stop` and what is not text. */
 void serve_params_shrink(serve_request *r, serve_params *p);
 void serve_params_finish(serve_params *p);

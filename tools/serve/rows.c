@@ -88,39 +88,53 @@ static void sort_by_length(serve_rows *w)
     }
 }
 
-/* Waits for the engine, and looks for the client. */
+/* Ends a request under way. */
+static int give_up(serve_request *r, serve_embedding *work, int reason, int32_t *is_held)
+{
+    serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, reason);
+    *is_held = !serve_embedding_cancel(r->engine, work);
+    return 0;
+}
+
+int serve_rows_wait(serve_request *r, serve_embedding *work, uint64_t *seen, int32_t *is_held)
+{
+    serve_group *g = work->group;
+    serve_lock_take(&g->lock);
+    if (work->state != SERVE_RUN_DONE)
+        serve_group_wait(g, *seen, look_seconds);
+    *seen = g->n_changes;
+    const int done = work->state == SERVE_RUN_DONE;
+    serve_lock_release(&g->lock);
+    if (done)
+        return SERVE_ROWS_DONE;
+    if (serve_engine_gave_up(r->engine, &r->error)) {
+        *is_held = !serve_embedding_cancel(r->engine, work);
+        return 0;
+    }
+    if (serve_client_gone(r)) {
+        const int slow = serve_client_slow(r);
+        r->gone = 1;
+        serve_fail(&r->error, SERVE_E_GONE, NULL,
+                   slow ? "the client reads too slowly" : "the client has gone");
+        return give_up(r, work, slow ? SERVE_CANCELLED_SLOW : SERVE_CANCELLED_DISCONNECT, is_held);
+    }
+    if (cli_terminal_seconds() - r->began <= (double)r->s->o.request_timeout)
+        return SERVE_ROWS_GO_ON;
+    serve_fail(&r->error, SERVE_E_TIMEOUT, NULL, "the request took more than %.0f s (--request-timeout)",
+               (double)r->s->o.request_timeout);
+    return give_up(r, work, SERVE_CANCELLED_TIMEOUT, is_held);
+}
+
 static int wait_for(serve_rows *w)
 {
-    serve_request *r = w->r;
-    for (;;) {
-        serve_lock_take(&w->group.lock);
-        const uint64_t seen = w->group.n_changes;
-        if (w->run.state != SERVE_RUN_DONE)
-            serve_group_wait(&w->group, seen, look_seconds);
-        const int done = w->run.state == SERVE_RUN_DONE;
-        serve_lock_release(&w->group.lock);
-        if (done)
-            break;
-        if (serve_engine_gave_up(r->engine, &r->error)) {
-            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
-            return 0;
-        }
-        if (serve_client_gone(r)) {
-            r->gone = 1;
-            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_DISCONNECT);
-            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
-            return serve_fail(&r->error, SERVE_E_GONE, NULL, "the client has gone");
-        }
-        if (cli_terminal_seconds() - r->began > (double)r->s->o.request_timeout) {
-            serve_count_label(&r->s->metrics, SERVE_LABEL_CANCELLED, SERVE_CANCELLED_TIMEOUT);
-            w->is_held = !serve_embedding_cancel(r->engine, &w->run);
-            return serve_fail(&r->error, SERVE_E_TIMEOUT, NULL,
-                              "the request took more than %.0f s (--request-timeout)",
-                              (double)r->s->o.request_timeout);
-        }
-    }
+    uint64_t seen = 0;
+    int now = SERVE_ROWS_GO_ON;
+    while (now == SERVE_ROWS_GO_ON)
+        now = serve_rows_wait(w->r, &w->run, &seen, &w->is_held);
+    if (now != SERVE_ROWS_DONE)
+        return 0;
     if (w->run.error.id)
-        r->error = w->run.error;
+        w->r->error = w->run.error;
     return !w->run.error.id;
 }
 

@@ -33,6 +33,11 @@ int serve_rows_room(serve_rows *w, size_t n);
 int serve_rows_check(serve_rows *w, int32_t i, const char *path);
 /** Has the engine compute rows of `width` numbers, and waits. */
 int serve_rows_compute(serve_rows *w, int32_t width);
+enum { SERVE_ROWS_OVER, SERVE_ROWS_GO_ON, SERVE_ROWS_DONE };
+/** Waits for something new of a piece of work, and looks whether its request goes on. *seen: the changes of
+ *  its group that are known. SERVE_ROWS_OVER, and an error: the request ended, and the engine has let go of
+ *  the work, unless *is_held is set. */
+int serve_rows_wait(serve_request *r, serve_embedding *work, uint64_t *seen, int32_t *is_held);
 /** Makes a value the reply; it is freed. NULL: there was no memory for it. */
 void serve_rows_reply(serve_rows *w, json_t *root);
 int serve_rows_no_memory(serve_request *r);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/base/multipart.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/os/socket.h"
 
@@ -318,15 +319,17 @@ static int check_body(serve_request *r, serve_head *h, const char *method)
         return 1;
     if (!h->length && !h->encoding)
         return serve_fail(&r->error, SERVE_E_NO_LENGTH, NULL, "expected Content-Length, or a body in chunks");
-    if (h->n_body > (uint64_t)r->s->o.max_body)
+    if (h->n_body > serve_most_body(r))
         return serve_fail(&r->error, SERVE_E_BODY, NULL,
-                          "a body of %llu bytes, expected at most %d (--max-body)",
-                          (unsigned long long)h->n_body, (int)r->s->o.max_body);
-    if (!h->content_type || !is_json_type(h->content_type))
-        return serve_fail(&r->error, SERVE_E_CONTENT_TYPE, NULL,
-                          "Content-Type: expected application/json, got '%.80s'",
-                          h->content_type ? h->content_type : "");
-    return 1;
+                          "a body of %llu bytes, expected at most %zu (--max-body)",
+                          (unsigned long long)h->n_body, serve_most_body(r));
+    const int is_form = r->endpoint && r->endpoint->flags & SERVE_FORM_BODY;
+    if (is_form ? serve_multipart_type(h->content_type, r->boundary)
+                : h->content_type && is_json_type(h->content_type))
+        return 1;
+    return serve_fail(&r->error, SERVE_E_CONTENT_TYPE, NULL, "Content-Type: expected %s, got '%.80s'",
+                      is_form ? "multipart/form-data" : "application/json",
+                      h->content_type ? h->content_type : "");
 }
 
 static int check_state(serve_request *r)

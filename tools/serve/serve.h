@@ -59,6 +59,7 @@ typedef struct serve_model {
     int32_t start[2], n_start; /* what an encoder-decoder's text begins with */
     int32_t is_generic;        /* its template writes no calls: messages say how (forms/generic.c) */
     int32_t is_ranker;         /* its files are for rankings: it generates no text */
+    int32_t hears;             /* it writes down what is said in sounds, and does nothing else */
     int32_t can_cut;           /* embeddings may be cut to fewer dimensions */
     int64_t created;           /* seconds since 1970 */
     uint64_t n_params, n_bytes;

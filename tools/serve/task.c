@@ -22,7 +22,9 @@ static int check_model(serve_task *t)
                           t->p.model, m->id);
     if (!m->trie)
         return serve_fail(e, SERVE_E_UNSUPPORTED, "model", "%s does not generate text; it has %s", m->id,
-                          m->is_ranker ? "/v1/rerank" : "/v1/embeddings");
+                          m->hears       ? "/v1/audio/transcriptions"
+                          : m->is_ranker ? "/v1/rerank"
+                                         : "/v1/embeddings");
     snprintf(t->model, sizeof t->model, "%s", t->lora ? m->adapters.names[t->lora - 1] : m->id);
     return 1;
 }

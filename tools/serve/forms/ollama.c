@@ -257,7 +257,7 @@ static json_t *capabilities_of(const serve_model *m)
     json_t *list = json_array();
     if (m->trie)
         json_array_append_new(list, json_string("completion"));
-    else if (!m->is_ranker)
+    else if (!m->is_ranker && !m->hears)
         json_array_append_new(list, json_string("embedding"));
     if (m->format != CLEF_TOOLS_NONE)
         json_array_append_new(list, json_string("tools"));

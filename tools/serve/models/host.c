@@ -66,6 +66,20 @@ static clef_status describe_writer(serve_hosted *h, clef_device *device, clef_er
     return CLEF_OK;
 }
 
+static clef_status describe_hearer(serve_hosted *h, clef_device *device, clef_error *err)
+{
+    const serve_options *o = &h->s->o;
+    const clef_session_opts opts = {.kv_type = cli_kv_type(h->m.model, o->kv_type, o->compile.exact),
+                                    .compile = o->compile,
+                                    .describe_only = 1};
+    clef_session *session = NULL;
+    const clef_status status = clef_session_create(device, h->m.model, &opts, &session, err);
+    for (int32_t i = 0; i < 2 && !status; i++)
+        h->n_bytes += serve_plan_bytes(clef_session_plan(session, i));
+    clef_session_destroy(session);
+    return status;
+}
+
 static int check_memory(serve_models *ms, serve_hosted *h, clef_device *device)
 {
     clef_error err = {0};
@@ -73,7 +87,8 @@ static int check_memory(serve_models *ms, serve_hosted *h, clef_device *device)
     if (!device)
         return CLI_GO_ON;
     h->n_bytes = 0;
-    clef_status status = describe_reader(h, device, h->m.trie ? &h->n_more : &h->n_bytes, &err);
+    clef_status status = h->m.hears ? describe_hearer(h, device, &err)
+                                    : describe_reader(h, device, h->m.trie ? &h->n_more : &h->n_bytes, &err);
     if (h->m.trie)
         status = describe_writer(h, device, &err); /* it may have no embeddings */
     if (status != CLEF_OK)

@@ -132,6 +132,7 @@ static void set_limits(serve_model *m, const serve_options *o)
     m->is_encoder = clef_model_is_encoder(m->model);
     m->is_seq2seq = hp->n_decoder_layers > 0;
     m->is_ranker = clef_model_is_ranker(m->model);
+    m->hears = strcmp(hp->arch, "whisper") == 0;
     m->n_context = asked > 0                                          ? asked
                    : own > 0 && (own < MAX_DEFAULT_CONTEXT || !asked) ? own
                                                                       : MAX_DEFAULT_CONTEXT;
@@ -221,12 +222,13 @@ int serve_model_open(serve_model *m, const serve_options *o)
         rc = open_templates(m, o);
     else if (rc == CLI_GO_ON)
         snprintf(m->no_template, sizeof m->no_template, "%s does not chat: it is %s", m->id,
-                 m->is_ranker    ? "a model for rankings, which /v1/rerank serves"
+                 m->hears        ? "a model for sounds, which /v1/audio/transcriptions serves"
+                 : m->is_ranker  ? "a model for rankings, which /v1/rerank serves"
                  : m->is_encoder ? "an encoder"
                                  : "an encoder-decoder, which /v1/completions serves");
     if (rc == CLI_GO_ON)
         rc = open_sampling(m, o);
-    if (rc != CLI_GO_ON || m->is_encoder || m->is_ranker)
+    if (rc != CLI_GO_ON || m->is_encoder || m->is_ranker || m->hears)
         return rc;
     m->n_ends = cli_end_tokens(m->model, m->ends);
     clef_status s = clef_token_trie_create(m->tok, m->ends, m->n_ends, &m->trie, &err);
