@@ -58,6 +58,15 @@ static int try_folder(const char *folder)
     return 0;
 }
 
+/* Without this PoCL compiles each kernel twice: for the local size of its first launch, and for any local size
+ * when its program's binary is asked for. */
+static void have_kernels_compiled_once(void)
+{
+    static const char specialize[] = "POCL_WORK_GROUP_SPECIALIZATION";
+    if (!clef__os_env(specialize))
+        clef__os_set_env(specialize, "0");
+}
+
 static void find(const char *cache_dir)
 {
     char dir[PATH], folder[PATH];
@@ -78,6 +87,7 @@ void clef__driver_cache_find(const char *cache_dir)
     static atomic_int state;
     int expected = NEW;
     if (atomic_compare_exchange_strong(&state, &expected, AT_WORK)) {
+        have_kernels_compiled_once();
         find(cache_dir);
         atomic_store(&state, DONE);
     }

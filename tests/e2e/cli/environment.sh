@@ -2,7 +2,7 @@
 . "$(dirname "$0")/../lib.sh"
 cd "$CLEF_SOURCE" || exit 1
 
-read_by_code=$(grep -rhoE '"(CLEF_[A-Z_]+|NO_COLOR|POCL_AFFINITY|POCL_CACHE_DIR|TMPDIR|XDG_CACHE_HOME|XDG_STATE_HOME|HOME|LOCALAPPDATA|USERPROFILE|HF_[A-Z_]+|HUGGING[A-Z_]+|TRANSFORMERS_OFFLINE)"' runtime model graph text train export ranks tools --include=*.[ch] --exclude-dir=absent |
+read_by_code=$(grep -rhoE '"(CLEF_[A-Z_]+|NO_COLOR|POCL_AFFINITY|POCL_CACHE_DIR|POCL_WORK_GROUP_SPECIALIZATION|TMPDIR|XDG_CACHE_HOME|XDG_STATE_HOME|HOME|LOCALAPPDATA|USERPROFILE|HF_[A-Z_]+|HUGGING[A-Z_]+|TRANSFORMERS_OFFLINE)"' runtime model graph text train export ranks tools --include=*.[ch] --exclude-dir=absent |
   tr -d '"' | sort -u)
 listed=$(grep '^| `[A-Z]' docs/environment.md | cut -d '|' -f 2 | grep -oE '[A-Z][A-Z_]+' | sort -u)
 same "docs/environment.md lists the variables that the code reads" "$read_by_code" "$listed"
