@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device/kept.h"
+#include "runtime/device/driver_cache.h"
 #include "runtime/device/source.h"
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
 enum {
-    FORMAT = 2,
+    FORMAT = 3,
     AT_FORMAT = 8,
     AT_DEVICE = 12,
     AT_KEY = AT_DEVICE + CLEF_DEVICE_MARK_BYTES,
@@ -239,8 +239,10 @@ clef_status clef__cache_beside(const clef_device *dev, const char *folder, char 
 {
     const char *const mask = clef__debug("caps"); /* a device with fewer capabilities counts as
                                                            another device */
+    const char *const mode = clef__os_env(CLEF_POCL_SPECIALIZES); /* PoCL makes other code with it */
     const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
-                                 dev->info.driver, dev->info.platform_name, mask ? mask : ""};
+                                 dev->info.driver, dev->info.platform_name, mask ? mask : "",
+                                 mode ? mode : ""};
     unsigned char key[CLEF_SHA256_BYTES];
     clef_sha256 s;
     out[0] = 0;
@@ -272,12 +274,6 @@ int clef__cache_entry_of(const void *file, size_t n, clef_device_mark *device, c
     return memcmp(bytes, header, HEADER_BYTES) == 0 && has_its_code(binary, n - HEADER_BYTES);
 }
 
-const void *clef__cache_binary_of(const void *file, size_t *n_bytes)
-{
-    *n_bytes -= HEADER_BYTES;
-    return (const unsigned char *)file + HEADER_BYTES;
-}
-
 int clef__cache_is_whole(const char *path)
 {
     clef_mapping file;
@@ -290,29 +286,11 @@ int clef__cache_is_whole(const char *path)
     return is_whole;
 }
 
-/* Whether a file is whole, and not a note. */
-static int has_binary(const char *path)
-{
-    clef_mapping file;
-    clef_device_mark device;
-    clef_cache_key key;
-    if (!clef__os_is_file(path) || clef__os_map(path, &file, NULL))
-        return 0;
-    size_t n = file.n_bytes;
-    int has = clef__cache_entry_of(file.data, file.n_bytes, &device, &key);
-    if (has) {
-        const void *binary = clef__cache_binary_of(file.data, &n);
-        has = !clef__kept_is_note(binary, n);
-    }
-    clef__os_unmap(&file);
-    return has;
-}
-
 int clef__cache_take(const clef_device *dev, const clef_cache_key *key, const void *file, size_t n_bytes,
                      clef_error *err)
 {
     char path[MAX_PATH], dir[MAX_PATH];
-    if (!entry_path(dev, key, path) || has_binary(path))
+    if (!entry_path(dev, key, path) || (clef__os_is_file(path) && clef__cache_is_whole(path)))
         return 0;
     snprintf(dir, sizeof dir, "%s/programs", dev->cache_dir);
     return clef__os_make_dirs(dir, err) || clef__os_write(path, file, n_bytes, err) ? -1 : 1;

@@ -44,8 +44,6 @@ int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
 int  clef__cache_is_whole(const char *path);
 /** 1 when the bytes are an entry's file with the right checksum and its code. *device: whose it is. */
 int  clef__cache_entry_of(const void *file, size_t n_bytes, clef_device_mark *device, clef_cache_key *key);
-/** What the driver gave, in such a file; *n_bytes of the file become those of it. */
-const void *clef__cache_binary_of(const void *file, size_t *n_bytes);
 /** Writes an entry's file, unless a whole one is there. 1: written; 0: not needed; -1: CLEF_E_IO. */
 int  clef__cache_take(const clef_device *dev, const clef_cache_key *key, const void *file, size_t n_bytes,
                       clef_error *err);

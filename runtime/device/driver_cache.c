@@ -1,13 +1,10 @@
 #include "runtime/device/driver_cache.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "graph/hash.h"
 #include "runtime/device/cache_folder.h"
 #include "runtime/os/os.h"
 
@@ -58,13 +55,12 @@ static int try_folder(const char *folder)
     return 0;
 }
 
-/* Without this PoCL compiles each kernel twice: for the local size of its first launch, and for any local size
- * when its program's binary is asked for. */
+/* Without this PoCL compiles each kernel twice: for the local size of its first launch, and for any local
+ * size when its program's binary is asked for. */
 static void have_kernels_compiled_once(void)
 {
-    static const char specialize[] = "POCL_WORK_GROUP_SPECIALIZATION";
-    if (!clef__os_env(specialize))
-        clef__os_set_env(specialize, "0");
+    if (!clef__os_env(CLEF_POCL_SPECIALIZES))
+        clef__os_set_env(CLEF_POCL_SPECIALIZES, "0");
 }
 
 static void find(const char *cache_dir)
@@ -99,56 +95,4 @@ void clef__driver_cache_find(const char *cache_dir)
 const char *clef__driver_cache_fault(void)
 {
     return fault;
-}
-
-/* ---- which folder it is ---------------------------------------------------------------------- */
-
-static uint64_t read_id(const char *path)
-{
-    char *text = NULL;
-    size_t n;
-    if (!clef__os_is_file(path) || clef__os_read(path, 64, &text, &n, NULL))
-        return 0;
-    const uint64_t id = strtoull(text, NULL, 16);
-    free(text);
-    return id;
-}
-
-static uint64_t make_id(const char *path)
-{
-    const double now = clef__os_seconds();
-    const int64_t wall = (int64_t)time(NULL), pid = clef__os_pid();
-    uint64_t id = clef__hash(CLEF__HASH_START, &now, sizeof now);
-    id = clef__hash(clef__hash(id, &wall, sizeof wall), &pid, sizeof pid);
-    char text[32];
-    const int n = snprintf(text, sizeof text, "%016" PRIx64 "\n", id);
-    return clef__os_write(path, text, (size_t)n, NULL) ? 0 : id;
-}
-
-/* Under a lock, so that two first processes agree. */
-static uint64_t find_id(const char *folder)
-{
-    char path[PATH], guard[PATH];
-    if (snprintf(path, PATH, "%s/clef.id", folder) >= PATH ||
-        snprintf(guard, PATH, "%s/clef.lock", folder) >= PATH || clef__os_make_dirs(folder, NULL))
-        return 0;
-    uint64_t id = read_id(path);
-    if (id)
-        return id;
-    const int lock = clef__os_lock(guard, 0);
-    id = read_id(path);
-    if (!id)
-        id = make_id(path);
-    clef__os_unlock(lock);
-    return id;
-}
-
-uint64_t clef__driver_cache_id(void)
-{
-    static _Atomic uint64_t found;
-    const char *folder = clef__os_env("POCL_CACHE_DIR");
-    uint64_t id = atomic_load(&found);
-    if (!id && folder && *folder)
-        atomic_store(&found, id = find_id(folder));
-    return id;
 }

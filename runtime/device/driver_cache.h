@@ -1,9 +1,11 @@
-/* The folder in which PoCL keeps what it compiles. It finds no device where it cannot make that folder, and
- * builds no program where it cannot write there. */
+/* Settings of PoCL, which it reads when it is opened: that it compiles a kernel once, and the folder in which
+ * it keeps what it compiles. PoCL finds no device where it cannot make that folder, and builds no program
+ * where it cannot write there. */
 #ifndef CLEF_RUNTIME_DRIVER_CACHE_H
 #define CLEF_RUNTIME_DRIVER_CACHE_H
 
-#include <stdint.h>
+/** PoCL's variable: whether it compiles each kernel again for each local size. clef sets it to 0. */
+#define CLEF_POCL_SPECIALIZES "POCL_WORK_GROUP_SPECIALIZATION"
 
 /** Finds a folder that can be written, and sets POCL_CACHE_DIR to it: PoCL's own
  *  ($XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache), else cache_dir/pocl, else a folder of this user
@@ -15,9 +17,5 @@ void clef__driver_cache_find(const char *cache_dir);
 
 /** Why PoCL has no such folder, as a part of a message that begins with "; "; "" where it has one. */
 const char *clef__driver_cache_fault(void);
-
-/** A number that stays the same while PoCL's folder is the same: clef keeps it in a file there, `clef.id`,
- *  and makes it at the first call. 0 where there is no folder, or it cannot be written. */
-uint64_t clef__driver_cache_id(void);
 
 #endif

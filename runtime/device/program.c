@@ -7,7 +7,6 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
 #include "runtime/device/driver_cache.h"
-#include "runtime/device/kept.h"
 #include "runtime/device/program_text.h"
 #include "runtime/device/source.h"
 #include "runtime/os/debug.h"
@@ -63,23 +62,12 @@ static void save_binary(const clef_device *dev, clef_program *p)
     free(binary);
 }
 
-/* A joined program takes long to read, so that its binary is worth its time. */
 static void save_program(const clef_device *dev, clef_program *p)
 {
-    if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
+    if (clef__cache_has(dev, &p->key)) /* another process wrote it */
         p->stored = 1;
-        return;
-    }
-    if (p->is_joined || !clef__driver_keeps(dev)) {
+    else
         save_binary(dev, p);
-        return;
-    }
-    clef_kept_program kept = {.c_version = p->c_version, .n_bufs = p->n_bufs, .is_whole = p->kernel != NULL};
-    snprintf(kept.source, sizeof kept.source, "%s", p->source);
-    snprintf(kept.kernel, sizeof kept.kernel, "%s", p->kernel ? p->kernel : "-");
-    snprintf(kept.options, sizeof kept.options, "%s", p->options);
-    clef__kept_store(dev, &p->key, &kept);
-    p->stored = 1;
 }
 
 int32_t clef__programs_unsaved(const clef_device *dev)
@@ -155,40 +143,27 @@ static cl_int compile(clef_device *dev, clef_program *p)
     return code;
 }
 
-/* What the disk cache has of a program. KEPT: it is still to be built from the source, which takes the driver
- * no time. */
-typedef enum found { FOUND_NOTHING, FOUND_KEPT, FOUND_BUILT } found;
-
-/* FOUND_BUILT: there was a binary, and the driver accepts it. */
-static found load_program(clef_device *dev, clef_program *p, const char *kernel)
+/* Returns 1 if the disk cache has a binary, and the driver accepts it. */
+static int load_program(clef_device *dev, clef_program *p, const char *kernel)
 {
     unsigned char *binary = NULL;
     size_t n = 0;
     cl_int code, binary_code = CL_SUCCESS;
-    clef_kept_program kept;
     if (!clef__cache_load(dev, &p->key, &binary, &n))
-        return FOUND_NOTHING;
-    const clef_kept kind = clef__kept_read(dev, binary, n, &kept);
-    if (kind != CLEF_KEPT_BINARY) {
-        free(binary);
-        if (kind == CLEF_KEPT_LOST)
-            clef__cache_drop(dev, &p->key);
-        p->stored = kind == CLEF_KEPT_NOTE;
-        return p->stored ? FOUND_KEPT : FOUND_NOTHING;
-    }
+        return 0;
     const unsigned char *bytes = binary;
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
     if (p->program && binary_code == CL_SUCCESS && compile(dev, p) == CL_SUCCESS &&
         has_kernel(p->program, kernel)) {
         p->stored = 1;
-        return FOUND_BUILT;
+        return 1;
     }
     if (p->program)
         clReleaseProgram(p->program);
     p->program = NULL;
     clef__cache_drop(dev, &p->key);
-    return FOUND_NOTHING;
+    return 0;
 }
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -270,13 +245,13 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     p->key = clef__cache_key(dev, source, n, options);
     p->c_version = launch->c_version;
     p->n_bufs = (int32_t)launch->n_bufs;
-    const found was = load_program(dev, p, launch->kernel);
-    if (was != FOUND_BUILT)
+    const int is_cached = load_program(dev, p, launch->kernel);
+    if (!is_cached)
         status = build_program(dev, p, launch, source, n, err);
     if (status != CLEF_OK)
         goto out;
-    dev->n_cached += was != FOUND_NOTHING;
-    dev->n_built += was == FOUND_NOTHING;
+    dev->n_cached += is_cached;
+    dev->n_built += !is_cached;
     p->next = dev->programs;
     dev->programs = p;
     *out = p;
@@ -285,45 +260,6 @@ out:
     program_free(p);
     free(source);
     return status;
-}
-
-/* Builds the program that a note is about and stores its binary. */
-static clef_status fetch(clef_device *dev, const clef_cache_key *key, const clef_launch *launch,
-                         const clef_kept_program *kept, const char *text, size_t n, clef_error *err)
-{
-    clef_status s = CLEF_OK;
-    clef_program *p = calloc(1, sizeof *p);
-    if (!p)
-        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", kept->source);
-    snprintf(p->options, sizeof p->options, "%s", kept->options);
-    p->key = clef__cache_key(dev, text, n, p->options);
-    if (memcmp(&p->key, key, sizeof *key) == 0) {
-        s = build_program(dev, p, launch, text, n, err);
-        if (!s)
-            save_binary(dev, p);
-    }
-    program_free(p);
-    return s;
-}
-
-clef_status clef__kept_fetch(clef_device *dev, const clef_cache_key *key, const void *entry, size_t n_bytes,
-                             clef_error *err)
-{
-    clef_kept_program kept;
-    char *text = NULL;
-    size_t n = 0;
-    if (clef__kept_read(dev, entry, n_bytes, &kept) != CLEF_KEPT_NOTE ||
-        (kept.is_whole && !clef__substep_find(kept.source, kept.kernel)))
-        return CLEF_OK;
-    const clef_launch launch = {.source = kept.source,
-                                .kernel = kept.kernel,
-                                .c_version = kept.c_version,
-                                .n_bufs = (uint32_t)kept.n_bufs};
-    if (clef__program_text(dev, &launch, kept.is_whole, &text, &n, NULL)) /* a source that is gone */
-        return CLEF_OK;
-    const clef_status s = fetch(dev, key, &launch, &kept, text, n, err);
-    free(text);
-    return s;
 }
 
 static int is_of(const clef_program *p, const clef_launch *launch, const char *options, int is_whole)
@@ -404,7 +340,7 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
     p->is_joined = 1;
     clef_status s = clef__program_options(launch, p->options, MAX_OPTIONS - CLEF__TEXT_OPTIONS, err);
     clef__text_options(dev, launch->c_version, 0, p->options + strlen(p->options));
-    const int is_cached = !s && load_program(dev, p, launch->kernel) == FOUND_BUILT;
+    const int is_cached = !s && load_program(dev, p, launch->kernel);
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
                 ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)

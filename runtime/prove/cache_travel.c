@@ -6,7 +6,6 @@
 #include "runtime/device/cache.h"
 #include "runtime/device/cache_folder.h"
 #include "runtime/device/device_find.h"
-#include "runtime/device/kept.h"
 #include "runtime/device/probe_child.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/cache_bundle.h"
@@ -74,16 +73,11 @@ static void close_parcel(parcel *p)
     free(p->bundle.parts);
 }
 
-/* Whether a file is a program of the device: of its own code, not a note (runtime/device/kept.h). */
-static int is_program(const clef_mapping *file, const clef_device_mark *device, clef_cache_key *key,
-                      int notes)
+/* Whether a file is a program of the device. */
+static int is_program(const clef_mapping *file, const clef_device_mark *device, clef_cache_key *key)
 {
     clef_device_mark of;
-    size_t n = file->n_bytes;
-    if (!clef__cache_entry_of(file->data, file->n_bytes, &of, key) || memcmp(&of, device, sizeof of) != 0)
-        return 0;
-    const void *binary = clef__cache_binary_of(file->data, &n);
-    return clef__kept_is_note(binary, n) == notes;
+    return clef__cache_entry_of(file->data, file->n_bytes, &of, key) && memcmp(&of, device, sizeof of) == 0;
 }
 
 /* Adds a file of the folder, unless it is missing, damaged or of another device. */
@@ -96,7 +90,7 @@ static clef_status pack_file(parcel *p, const clef_device_mark *device, clef__pa
         return CLEF_OK;
     p->n_files++;
     const int is_wanted = kind == CLEF__PART_PROGRAM
-                              ? is_program(file, device, &key, 0)
+                              ? is_program(file, device, &key)
                               : file->n_bytes > 0 && file->n_bytes <= CLEF__PART_TEXT_BYTES;
     return is_wanted ? clef__bundle_add(&p->bundle, &(clef__part){kind, file->data, file->n_bytes}, err)
                      : CLEF_OK;
@@ -119,55 +113,6 @@ static clef_status pack_all(parcel *p, const clef_device *dev, clef_error *err)
         if (files.at[i].kind == CLEF_CACHE_PROGRAM)
             s = pack_file(p, &mark, CLEF__PART_PROGRAM, files.at[i].path, err);
     free(files.at);
-    return s;
-}
-
-/* ---- programs that the driver keeps ------------------------------------------------------------ */
-
-/* Asks the driver for the binary of a program that only has a note. `dev`: without a context, the notes are
- * counted. */
-static clef_status fetch_file(clef_device *dev, const char *path, int32_t *n_notes, clef_error *err)
-{
-    clef_mapping file;
-    clef_cache_key key;
-    clef_status s = CLEF_OK;
-    const clef_device_mark mark = clef__device_mark(&dev->info);
-    if (clef__os_map(path, &file, NULL))
-        return CLEF_OK; /* removed meanwhile */
-    if (is_program(&file, &mark, &key, 1)) {
-        size_t n = file.n_bytes;
-        const void *note = clef__cache_binary_of(file.data, &n);
-        *n_notes += 1;
-        s = dev->context ? clef__kept_fetch(dev, &key, note, n, err) : CLEF_OK;
-    }
-    clef__os_unmap(&file);
-    return s;
-}
-
-static clef_status fetch_all(clef_device *dev, int32_t *n_notes, clef_error *err)
-{
-    clef__cache_files files;
-    clef_status s = clef__cache_scan(dev->cache_dir, &files, err);
-    *n_notes = 0;
-    for (int32_t i = 0; i < files.n && !s; i++)
-        if (files.at[i].kind == CLEF_CACHE_PROGRAM)
-            s = fetch_file(dev, files.at[i].path, n_notes, err);
-    free(files.at);
-    return s;
-}
-
-/* PoCL's own programs do not travel. */
-static clef_status fetch_kept(clef_device *found, const char *which, clef_error *err)
-{
-    clef_device *dev = NULL;
-    int32_t n_notes;
-    clef_status s = fetch_all(found, &n_notes, err);
-    if (s || !n_notes)
-        return s;
-    s = clef_device_open(which, &(clef_device_opts){.cache_dir = found->cache_dir}, &dev, err);
-    if (!s)
-        s = fetch_all(dev, &n_notes, err);
-    clef_device_close(dev);
     return s;
 }
 
@@ -197,9 +142,6 @@ clef_status clef_cache_export(const char *dir, const char *device, const char *p
     if (!s) {
         strcpy(moved->device, dev->info.name);
         wait_for_others(dir);
-        s = fetch_kept(dev, device, err);
-    }
-    if (!s) {
         s = clef__bound_of(&dev->info, &p.bundle.bound, err);
     }
     if (!s)
@@ -226,7 +168,7 @@ static clef_status check_programs(const char *path, const clef_device *dev, cons
     for (int32_t i = 0; i < b->n; i++) {
         const clef__part *part = &b->parts[i];
         const clef_mapping file = {.data = part->data, .n_bytes = part->n_bytes};
-        if (part->kind == CLEF__PART_PROGRAM && !is_program(&file, &mark, &key, 0))
+        if (part->kind == CLEF__PART_PROGRAM && !is_program(&file, &mark, &key))
             return clef__fail(err, CLEF_E_FORMAT,
                               "%.200s: expected whole programs of %s, got another as part %d", path,
                               dev->info.name, (int)i + 1);

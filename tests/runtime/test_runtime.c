@@ -428,9 +428,6 @@ static void test_cache(void **state)
     (void)state;
     char dir[512];
     check_cache(scratch_path("cache", dir));
-    set_debug("slow_binaries", "keep");
-    check_cache(scratch_path("cache-notes", dir)); /* PoCL keeps the programs itself */
-    set_debug("slow_binaries", NULL);
 }
 
 typedef struct stopper {
