@@ -44,19 +44,19 @@ static void read_prefix(clef__schema *s, const json_t *schema, const char *keywo
     }
 }
 
+/* A list as `items` is an earlier draft's, also where no $schema says so: no later draft has one. */
 static void read_items(clef__schema *s, const json_t *schema, clef__alt *a)
 {
     const json_t *items = json_object_get(schema, "items"),
                  *more = json_object_get(schema, "additionalItems");
     const json_t *prefix = json_object_get(schema, "prefixItems");
-    if (s->draft >= CLEF__DRAFT2020) {
+    if (s->draft >= CLEF__DRAFT2020 && (prefix || !json_is_array(items))) {
         if (prefix && !json_is_array(prefix))
             fail(s, schema, "prefixItems", CLEF_E_FORMAT, "expected a list of schemas");
         if (prefix)
             read_prefix(s, schema, "prefixItems", a);
         if (json_is_array(items))
-            fail(s, schema, "items", CLEF_E_UNSUPPORTED,
-                 "a list is that of an earlier draft: name the draft by $schema, or use prefixItems");
+            fail(s, schema, "items", CLEF_E_UNSUPPORTED, "expected a schema beside prefixItems, got a list");
         else if (items)
             a->rest = expr_of(s, schema, items, "items", NULL);
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/cli/json.h"
+#include "tools/cli/terminal.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/task.h"
 
@@ -36,8 +37,8 @@ int serve_choice_begin(serve_choice *c)
         return no_memory(c);
     if (clef_stop_create((const char *const *)t->stops, t->n_stops, &c->stop, &err) != CLEF_OK)
         return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "stop");
-    if (t->is_chat) {
-        const clef_reply_opts reply = {.format = c->format,
+    if (t->is_chat && !t->is_raw) {
+        const clef_reply_opts reply = {.format = t->p.parse_calls ? c->format : CLEF_TOOLS_NONE,
                                        .tools = t->tools,
                                        .tools_bytes = t->n_tools,
                                        .starts_thinking = prompt->starts_thinking,
@@ -97,7 +98,8 @@ static json_t *token_entry(const serve_model *m, int32_t id, double logprob)
         json_array_append_new(list, json_integer((unsigned char)bytes[i]));
     if (!isfinite(logprob) || logprob < -9999)
         logprob = -9999; /* OpenAI's number for nearly nothing: JSON has no infinity */
-    return json_pack("{s:o, s:f, s:o}", "token", token_text(bytes, n), "logprob", logprob, "bytes", list);
+    return json_pack("{s:i, s:o, s:f, s:o}", "id", (int)id, "token", token_text(bytes, n), "logprob", logprob,
+                     "bytes", list);
 }
 
 static int tell_logprob(serve_choice *c, int32_t i)
@@ -285,6 +287,35 @@ static int failed_numbers(serve_choice *c)
                       (int)c->n_seen);
 }
 
+/* A line that is indented less than `n_indent`, after the first one, does not belong to the text, nor does
+ * what follows it. */
+static void cut_at_indent(serve_choice *c)
+{
+    const char *text = c->content.p, *next = text;
+    for (; text && next; c->line = next ? (size_t)(next - text) + 1 : c->line) {
+        size_t n = c->line;
+        while (n < c->content.n && (text[n] == ' ' || text[n] == '\t'))
+            n++;
+        if (c->line && n < c->content.n && n - c->line < (size_t)c->task->p.n_indent) {
+            c->content.n = n;
+            c->is_cut = 1;
+            return;
+        }
+        next = memchr(text + c->line, '\n', c->content.n - c->line);
+    }
+}
+
+/* What llama-server has for editors: the text ends by its indentation, or since it takes too long. */
+static void check_limits(serve_choice *c, double first)
+{
+    const serve_params *p = &c->task->p;
+    if (p->n_indent > 0)
+        cut_at_indent(c);
+    if (p->most_ms > 0 && first > 0 && c->content.n && memchr(c->content.p, '\n', c->content.n) &&
+        (cli_terminal_seconds() - first) * 1e3 > p->most_ms)
+        c->is_cut = 1;
+}
+
 int serve_choice_take(serve_choice *c)
 {
     serve_task *t = c->task;
@@ -296,6 +327,7 @@ int serve_choice_take(serve_choice *c)
     const serve_run_state state = run->state;
     const clef_finish finish = run->finish;
     const serve_error error = run->error;
+    const double first = run->first;
     serve_lock_release(&t->group.lock);
     if (error.id) {
         t->r->error = error;
@@ -306,19 +338,20 @@ int serve_choice_take(serve_choice *c)
         if (!take_first_id(c))
             return 0;
     }
-    while (c->n_seen < n && !c->stopped)
+    for (; c->n_seen < n && !c->stopped && !c->is_cut; check_limits(c, first))
         if (!take_token(c, run->tokens[c->n_seen].id))
             return 0;
-    if (!c->stopped && state != SERVE_RUN_DONE)
+    const int is_over = c->stopped || c->is_cut;
+    if (!is_over && state != SERVE_RUN_DONE)
         return 1;
-    if (finish == CLEF_FINISH_FAILED && !c->stopped)
+    if (finish == CLEF_FINISH_FAILED && !is_over)
         return failed_guide(c);
-    if (finish == CLEF_FINISH_NOT_FINITE && !c->stopped)
+    if (finish == CLEF_FINISH_NOT_FINITE && !is_over)
         return failed_numbers(c);
     atomic_store(&run->cancelled, 1); /* a stop string: the engine lets go of it */
-    if (!take_end(c))
+    if (c->is_cut ? !tell_logprobs(c, 1) : !take_end(c))
         return 0;
-    const int ended = c->stopped || finish == CLEF_FINISH_STOP;
+    const int ended = c->stopped || (finish == CLEF_FINISH_STOP && !c->is_cut && t->p.max_tokens);
     c->finish = !ended ? "length" : json_array_size(c->calls) ? "tool_calls" : "stop";
     return 1;
 }

@@ -16,9 +16,7 @@ static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *p
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
     const size_t n_text = json_string_length(text), n_prompt = w->prompt ? strlen(w->prompt) : 0;
-    if (n_text == 0)
-        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
-    char *whole = malloc(n_prompt + n_text);
+    char *whole = malloc(n_prompt + n_text + 1);
     if (!whole)
         return serve_rows_no_memory(w->r);
     if (n_prompt)
@@ -39,24 +37,53 @@ static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *p
 
 static int read_ids(serve_rows *w, int32_t i, const json_t *list, const char *path)
 {
-    json_t *one;
+    serve_prompt ids = {.n = 0};
+    const int ok = serve_read_mixed(w->r, list, path, &ids);
+    w->ids[i] = ids.ids;
+    w->n_ids[i] = ids.n;
+    return ok && (ids.n || serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path));
+}
+
+/* {"prompt_string": TEXT}, or {"content": [{"type": "text", "text": TEXT}, ..]}, as llama-server has them. */
+static int read_object(serve_rows *w, int32_t i, const json_t *object, const char *path)
+{
+    const json_t *whole = json_object_get(object, "prompt_string"),
+                 *parts = json_object_get(object, "content"), *part;
+    serve_buffer all = {0};
     size_t k;
-    w->ids[i] = malloc((json_array_size(list) + 1) * sizeof *w->ids[i]);
-    if (!w->ids[i])
-        return serve_rows_no_memory(w->r);
-    json_array_foreach(list, k, one) {
-        char at[128];
-        if (!serve_read_id(w->r, one, serve_path(at, "%s[%zu]", path, k), &w->ids[i][w->n_ids[i]++]))
-            return 0;
+    if (json_is_string(whole) && !json_array_size(json_object_get(object, "multimodal_data")))
+        return read_text(w, i, whole, path);
+    if (whole || !json_array_size(parts))
+        return serve_rows_bad(w->r, path, object,
+                              "a string, ids, {\"prompt_string\"} or {\"content\": [..]}");
+    json_array_foreach(parts, k, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *text = json_object_get(part, "text");
+        if (!type || strcmp(type, "text") != 0 || !json_is_string(text)) {
+            serve_buffer_free(&all);
+            return serve_rows_bad(w->r, path, part, "parts of type text: this model reads nothing else");
+        }
+        serve_buffer_add(&all, json_string_value(text), json_string_length(text));
     }
-    return w->n_ids[i] ? 1 : serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
+    json_t *joined = json_stringn(all.p ? all.p : "", all.n);
+    const int ok = all.failed || !joined ? serve_rows_no_memory(w->r) : read_text(w, i, joined, path);
+    json_decref(joined);
+    serve_buffer_free(&all);
+    return ok;
+}
+
+static int read_one(serve_rows *w, int32_t i, const json_t *one, const char *path)
+{
+    return json_is_string(one)   ? read_text(w, i, one, path)
+           : json_is_array(one)  ? read_ids(w, i, one, path)
+           : json_is_object(one) ? read_object(w, i, one, path)
+                                 : serve_rows_bad(w->r, path, one, "a string or ids");
 }
 
 static int read_input(serve_rows *w)
 {
-    json_t *input = w->p.input;
-    const int is_one =
-        json_is_string(input) || (json_is_array(input) && json_is_number(json_array_get(input, 0)));
+    json_t *input = w->p.input ? w->p.input : w->p.content;
+    const int is_one = serve_is_one_prompt(input);
     const size_t n = is_one ? 1 : json_array_size(input);
     if (!is_one && !json_is_array(input))
         return serve_rows_bad(w->r, "input", input, "a string, ids, or a list of either");
@@ -70,10 +97,7 @@ static int read_input(serve_rows *w)
         const json_t *one = is_one ? input : json_array_get(input, (size_t)i);
         if (!is_one)
             serve_path(path, "input[%d]", (int)i);
-        const int ok = json_is_string(one)  ? read_text(w, i, one, path)
-                       : json_is_array(one) ? read_ids(w, i, one, path)
-                                            : serve_rows_bad(w->r, path, one, "a string or ids");
-        if (!ok || !serve_rows_check(w, i, path))
+        if (!read_one(w, i, one, path) || !serve_rows_check(w, i, path))
             return 0;
     }
     return 1;
@@ -153,9 +177,15 @@ static void reply(serve_rows *w)
     for (int32_t k = 0; rows && k < w->n; k++)
         rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
     for (int32_t i = 0; rows && i < w->n; i++)
-        json_array_append_new(
-            data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", rows[i]));
+        json_array_append_new(data, w->is_native
+                                        ? json_pack("{s:i, s:[o]}", "index", (int)i, "embedding", rows[i])
+                                        : json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i,
+                                                    "embedding", rows[i]));
     free(rows);
+    if (w->is_native) {
+        serve_rows_reply(w, data);
+        return;
+    }
     serve_rows_reply(w, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",
                                   m->id, "usage", "prompt_tokens", (json_int_t)w->n_tokens, "total_tokens",
                                   (json_int_t)w->n_tokens));
@@ -168,11 +198,14 @@ static void prepare(void *user)
     serve_request *r = w->r;
     w->is_ready = serve_params_read(r, SERVE_FORM_EMBED, &w->p) &&
                   (w->n_dims ||
-                   serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings")) &&
+                   serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings; %s",
+                              r->m->is_ranker ? "it is for /v1/rerank" : "it generates text")) &&
                   check_form(w) && read_input(w);
     if (w->is_ready) {
+        w->is_native = w->p.content != NULL;
         json_object_del(w->p.root, "input");
-        w->p.input = NULL;
+        json_object_del(w->p.root, "content");
+        w->p.input = w->p.content = NULL;
         serve_let_all(r);
         w->is_ready = serve_hold(r, (size_t)w->n_tokens * sizeof(int32_t));
     }

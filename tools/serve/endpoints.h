@@ -37,6 +37,9 @@ enum {
 char *serve_messages_error(const struct serve_request *r);
 /** The same for Ollama. */
 char *serve_ollama_error(const struct serve_request *r);
+/** The models as Ollama lists them, for the others' lists. */
+struct serve_models;
+struct json_t *serve_ollama_list(struct serve_models *ms, int only_loaded);
 
 #define ENDPOINT(name, method, path, flags, help) void serve_answer_##name(struct serve_request *r);
 #include "tools/serve/endpoints.def"

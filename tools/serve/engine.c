@@ -205,6 +205,7 @@ static void begin_run(serve_engine *e, serve_run *r)
     serve_lock_take(&r->group->lock);
     r->state = SERVE_RUN_RUNNING;
     r->began = now;
+    r->place = r->slot;
     tell_and_unlock(r->group);
 }
 

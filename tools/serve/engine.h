@@ -51,6 +51,7 @@ typedef struct serve_run {
     /* under the group's lock */
     serve_run_state state;
     int32_t n_tokens, n_prompt, n_cached, n_past, n_drafted, n_accepted;
+    int32_t place; /* the slot in which it began */
     clef_finish finish; /* of a run that is done; NONE: it was cancelled, or failed with `error` */
     serve_error error;
     double began, first, last; /* seconds, monotonic; 0: not yet */

@@ -72,6 +72,9 @@ static int read_image(serve_request *r, serve_params *p, const json_t *part, con
     const char *text = data_of(r, part, path);
     if (!text)
         return 0;
+    if (!clef_model_sees(r->m->model, &err))
+        return serve_fail(&r->error, SERVE_E_UNSUPPORTED, path,
+                          "%s: image input is not supported by this model", path);
     if (!p->pictures.processor && cli_prompt_pictures_open(&p->pictures, r->m->model, &err) != CLEF_OK)
         return serve_fail_status(&r->error, &err, SERVE_E_UNSUPPORTED, path);
     p->pictures.max_pixels = MOST_PIXELS;

@@ -10,6 +10,7 @@
 #include "tools/serve/keys.h"
 #include "tools/serve/models.h"
 #include "tools/serve/os/system.h"
+#include "tools/serve/params.h"
 #include "tools/serve/rules.h"
 
 static int is_any_lost(serve_server *s)
@@ -68,7 +69,9 @@ void serve_answer_models(serve_request *r)
         for (int32_t k = 0; only && k < only->adapters.n; k++)
             json_array_append_new(list, model_object(&card, only->adapters.names[k]));
     }
-    serve_reply_json(r, json_pack("{s:s, s:o}", "object", "list", "data", list));
+    /* `models` is llama-server's, after Ollama's */
+    serve_reply_json(
+        r, json_pack("{s:s, s:o, s:o}", "object", "list", "data", list, "models", serve_ollama_list(ms, 0)));
 }
 
 void serve_answer_model(serve_request *r)
@@ -99,6 +102,39 @@ static json_t *limits(const serve_request *r, const serve_engine_stats *s)
                      "max_embedding_tokens", (int)s->max_tokens);
 }
 
+/* The names of the samplers, in their order. */
+static json_t *samplers_of(const clef_sampler_opts *o)
+{
+    json_t *list = json_array();
+    for (int i = 0; i + 1 < CLEF_N_SAMPLERS && (!o->samplers[0] || o->samplers[i]); i++)
+        json_array_append_new(list, json_string(clef_sampler_name(
+                                        (clef_sampler_kind)(o->samplers[0] ? o->samplers[i] : i + 1))));
+    return list;
+}
+
+json_t *serve_settings_of(const clef_sampler_opts *o)
+{
+    json_t *all = json_pack(
+        "{s:I, s:f, s:f, s:i, s:f, s:f, s:f, s:f}", "seed", (json_int_t)(o->seed & INT64_MAX), "temperature",
+        (double)o->temperature, "dynatemp_range", 0.0, "top_k", (int)o->top_k, "top_p", (double)o->top_p,
+        "min_p", (double)o->min_p, "typical_p", (double)o->typical, "top_n_sigma", (double)o->top_n_sigma);
+    json_object_update_new(
+        all, json_pack("{s:f, s:i, s:f, s:f, s:f, s:f}", "repeat_penalty", (double)o->repeat_penalty,
+                       "repeat_last_n", o->repeat_last_n ? (int)o->repeat_last_n : 64, "presence_penalty",
+                       (double)o->presence_penalty, "frequency_penalty", (double)o->frequency_penalty,
+                       "xtc_probability", (double)o->xtc_probability, "xtc_threshold",
+                       o->xtc_threshold > 0 ? (double)o->xtc_threshold : 0.1));
+    json_object_update_new(
+        all,
+        json_pack("{s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:o}", "dry_multiplier", (double)o->dry_multiplier,
+                  "dry_base", o->dry_base > 0 ? (double)o->dry_base : 1.75, "dry_allowed_length",
+                  o->dry_allowed_length ? (int)o->dry_allowed_length : 2, "dry_penalty_last_n",
+                  o->dry_last_n ? (int)o->dry_last_n : -1, "mirostat", (int)o->mirostat, "mirostat_tau",
+                  o->mirostat_tau > 0 ? (double)o->mirostat_tau : 5.0, "mirostat_eta",
+                  o->mirostat_eta > 0 ? (double)o->mirostat_eta : 0.1, "samplers", samplers_of(o)));
+    return all;
+}
+
 /* What llama-server says of a template, under its names. */
 static json_t *template_caps(const serve_model *m, const char *source)
 {
@@ -107,6 +143,32 @@ static json_t *template_caps(const serve_model *m, const char *source)
                      "supports_parallel_tool_calls", tools, "supports_system_role",
                      source && strstr(source, "system") != NULL, "supports_string_content", source != NULL,
                      "supports_typed_content", source != NULL);
+}
+
+/* Without its folder: a path is nobody else's affair. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static json_t *token_of(const serve_model *m, int32_t id)
+{
+    size_t n = 0;
+    const char *text = id >= 0 ? clef_tokenizer_bytes(m->tok, id, &n) : NULL;
+    json_t *token = text ? json_stringn(text, n) : NULL;
+    return token ? token : json_string("");
+}
+
+/* What a request that says nothing else gets. */
+static json_t *default_settings(const serve_model *m, int speculates)
+{
+    json_t *params = serve_settings_of(&m->sampling);
+    json_object_update_new(params,
+                           json_pack("{s:i, s:i, s:b, s:b, s:i, s:[], s:[]}", "n_predict", -1, "max_tokens",
+                                     -1, "ignore_eos", 0, "stream", 0, "n_probs", 0, "stop", "logit_bias"));
+    return json_pack("{s:i, s:i, s:i, s:b, s:b, s:o}", "id", 0, "id_task", -1, "n_ctx", (int)m->n_context,
+                     "speculative", speculates, "is_processing", 0, "params", params);
 }
 
 void serve_answer_props(serve_request *r)
@@ -138,8 +200,12 @@ void serve_answer_props(serve_request *r)
     json_object_set_new(o, "model_alias", json_string(m->id));
     json_object_set_new(o, "modalities", json_pack("{s:b, s:b}", "vision", 0, "audio", (int)m->hears));
     json_object_set_new(o, "chat_template_caps", template_caps(m, source));
-    json_object_set_new(o, "total_slots", json_integer(srv->o.max_seqs));
-    json_object_set_new(o, "default_generation_settings", json_pack("{s:i}", "n_ctx", (int)m->n_context));
+    json_object_update_new(o,
+                           json_pack("{s:i, s:s, s:s, s:o, s:o, s:b, s:o}", "total_slots",
+                                     (int)srv->o.max_seqs, "model_path", file_name(m->path), "build_info",
+                                     srv->fingerprint, "bos_token", token_of(m, clef_tokenizer_bos(m->tok)),
+                                     "eos_token", token_of(m, m->n_ends ? m->ends[0] : -1), "is_sleeping", 0,
+                                     "default_generation_settings", default_settings(m, speculates)));
     serve_reply_json(r, o);
 }
 
@@ -198,6 +264,24 @@ void serve_answer_slots(serve_request *r)
         serve_fail(&r->error, SERVE_E_UNAVAILABLE, NULL, "no slot available");
         return;
     }
+    serve_reply_json(r, list);
+}
+
+void serve_answer_slot_action(serve_request *r)
+{
+    serve_fail(&r->error, SERVE_E_NOT_HERE, "action",
+               "action: not supported: clef keeps no state of a slot; prompts share their beginnings by "
+               "themselves, and --cache-disk keeps them in files");
+}
+
+void serve_answer_adapters(serve_request *r)
+{
+    const serve_model *m = r->m;
+    json_t *list = json_array();
+    for (int32_t i = 0; i < m->adapters.n; i++)
+        json_array_append_new(list,
+                              json_pack("{s:i, s:s, s:s, s:f}", "id", (int)i, "name", m->adapters.names[i],
+                                        "path", m->adapters.names[i], "scale", (double)m->adapter_scales[i]));
     serve_reply_json(r, list);
 }
 

@@ -46,6 +46,7 @@ enum {
     SHOW = 2048,
     INFILL = 4096,
     HEAR = 8192,
+    NATIVE = 16384,
     GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
@@ -170,7 +171,7 @@ static int read_string(const field *f, const json_t *value, void *to, serve_erro
     return 1;
 }
 
-static void note_ignored(serve_request *r, const char *name)
+void serve_note_ignored(serve_request *r, const char *name)
 {
     const size_t n = strlen(r->ignored);
     size_t at = 0;
@@ -226,7 +227,7 @@ static int read_field(serve_request *r, const field *f, json_t *value, serve_par
         *(json_t **)to = value;
         return 1;
     case IGNORED_FIELD:
-        note_ignored(r, f->name);
+        serve_note_ignored(r, f->name);
         return 1;
     case ONLY_FIELD:
         return read_only(f, value, e);
@@ -289,6 +290,13 @@ static int is_given(const serve_params *p, const char *name)
     return value && !json_is_null(value);
 }
 
+/* They look at no token. */
+static void no_penalties(clef_sampler_opts *o)
+{
+    o->repeat_penalty = 1;
+    o->presence_penalty = o->frequency_penalty = 0;
+}
+
 /* What follows from several fields. */
 static int check_together(serve_request *r, serve_params *p)
 {
@@ -297,24 +305,34 @@ static int check_together(serve_request *r, serve_params *p)
     if (!require(p, p->messages, "messages", CHAT | RENDER | MESSAGES | COUNT, e) ||
         !require(p, p->form & INFILL ? p->suffix : p->prompt, p->form & INFILL ? "input_suffix" : "prompt",
                  TEXT, e) ||
-        !require(p, p->input, "input", EMBED | RESPONSES, e) ||
+        !require(p, p->content ? p->content : p->input, "input", EMBED | RESPONSES, e) ||
         !require(p, p->content, "content", TOKENS, e) || !require(p, p->tokens, "tokens", BACK, e) ||
         !require(p, p->query, "query", RANK, e))
         return 0;
+    if (p->grammar && !*p->grammar)
+        p->grammar = NULL;
     if (p->text_logprobs >= 0) {
         p->logprobs = 1;
         p->n_top = p->text_logprobs;
+    }
+    if (p->n_probs && p->max_tokens) {
+        p->logprobs = 1;
+        p->n_top = p->n_probs;
     }
     if (p->n_top && !p->logprobs && p->form != SERVE_FORM_RESPONSES)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "top_logprobs", "top_logprobs: only with logprobs true");
     if (p->n > o->max_n)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "n", "n: expected at most %d (--max-n), got %d",
                           (int)o->max_n, (int)p->n);
+    if (!p->sampling.repeat_last_n && is_given(p, "repeat_last_n"))
+        no_penalties(&p->sampling);
+    if (p->sampling.repeat_last_n < 0)
+        p->sampling.repeat_last_n = MOST_LAST;
     if (is_given(p, "repetition_penalty") && !is_given(p, "repeat_last_n"))
         p->sampling.repeat_last_n = MOST_LAST;
     if (!p->do_sample)
         p->sampling.temperature = 0;
-    if (p->max_tokens == 0 && !p->echo)
+    if (p->max_tokens == 0 && !p->echo && !(p->form & NATIVE))
         return serve_fail(e, SERVE_E_INVALID_VALUE, "max_tokens",
                           "max_tokens: expected at least 1, 0 only with echo");
     if (o->max_tokens && p->max_tokens > o->max_tokens)
@@ -423,7 +441,7 @@ static void leaves(void *user, const char *name)
     reading *w = user;
     const int makes_reply = (int)w->form & (CHAT | TEXT | EMBED | RANK | MESSAGES | RESPONSES | HEAR);
     if (!makes_reply || !seems_to_matter(name))
-        note_ignored(w->r, name);
+        serve_note_ignored(w->r, name);
     else if (!w->refused[0])
         snprintf(w->refused, sizeof w->refused, "%s", name);
 }
@@ -469,6 +487,9 @@ static void begin(const serve_request *r, serve_form form, serve_params *p)
                         .parallel = 1,
                         .truncate = 1,
                         .store = 1,
+                        .timings = 1,
+                        .parse_calls = 1,
+                        .cache_prompt = 1,
                         .stream = (form & SERVE_FORM_OLLAMA) != 0,
                         .generation_prompt = 1,
                         .parse_special = 1,
@@ -485,6 +506,8 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
     if (!read_body(r, p) || !check_together(r, p))
         return 0;
     clean_sampling(&p->sampling);
+    if (form & SERVE_FORM_NATIVE && (p->seed == UINT64_MAX || p->seed == UINT32_MAX))
+        p->has_seed = 0; /* -1, as a number of either width, asks for a random one there */
     p->sampling.seed = p->has_seed ? p->seed : cli_terminal_entropy();
     return 1;
 }
@@ -552,9 +575,9 @@ int serve_params_read_parts(serve_request *r, serve_form form, serve_parts *part
 
 void serve_params_shrink(serve_request *r, serve_params *p)
 {
-    json_t *stop = json_incref(p->stop);
+    json_t *kept = json_pack("[O?, O?]", p->stop, p->fields);
     json_decref(p->root); /* the pictures stay: their run needs them */
-    p->root = stop;
+    p->root = kept;
     p->messages = p->prompt = p->input = p->stop_ids = p->stream_options = p->dry_breakers = NULL;
     p->samplers = p->logit_bias = p->allowed_ids = p->response_format = p->json_schema = p->format =
         p->structured = NULL;
@@ -563,7 +586,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
     p->suffix = p->input_prefix = p->extra = NULL;
     p->text = p->options = p->reasoning = p->metadata = p->include = NULL;
     p->instructions = p->previous = p->truncation = NULL;
-    p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = NULL;
+    p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = p->reasoning_format = NULL;
     p->cache_salt = p->cache_key = NULL;
     serve_let_all(r);
 }
@@ -593,13 +616,13 @@ void serve_fields_list(FILE *to)
     static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
                                         "detokenize",   "apply-template", "rerank",     "messages",
                                         "count_tokens", "responses",      "Ollama",     "show",
-                                        "infill",       "transcriptions"};
+                                        "infill",       "transcriptions", "completion"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];
         const char *comma = "";
         fprintf(to, "| `%s` | ", f->name);
-        for (int k = 0; k < 14; k++)
+        for (int k = 0; k < (int)(sizeof forms / sizeof *forms); k++)
             if (f->where >> k & 1) {
                 fprintf(to, "%s%s", comma, forms[k]);
                 comma = ", ";

@@ -24,7 +24,8 @@ typedef enum serve_form {
     SERVE_FORM_OLLAMA = 1024,  /* besides CHAT or TEXT */
     SERVE_FORM_SHOW = 2048,    /* Ollama's /api/show */
     SERVE_FORM_INFILL = 4096,  /* besides TEXT */
-    SERVE_FORM_HEAR = 8192     /* transcriptions and translations */
+    SERVE_FORM_HEAR = 8192,    /* transcriptions and translations */
+    SERVE_FORM_NATIVE = 16384  /* llama-server's own, besides TEXT */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */
@@ -33,10 +34,12 @@ typedef struct serve_params {
     cli_prompt_pictures pictures; /* of its messages */
     serve_form form;
     const char *model, *encoding_format, *grammar, *regex, *reasoning_effort, *cache_salt, *cache_key;
+    const char *reasoning_format;
     int32_t dimensions, max_tokens, min_tokens, n, n_top, text_logprobs; /* max_tokens, text_logprobs,
                                                                             dimensions: -1 if absent */
     int32_t ignore_eos, echo, stream, logprobs, parallel, continue_final, generation_prompt;
-    int32_t return_ids, return_progress, timings, add_special, parse_special, with_pieces, include_usage;
+    int32_t return_ids, return_progress, timings, timings_per_token, cache_prompt, add_special;
+    int32_t parse_special, with_pieces, include_usage;
     int32_t do_sample, skip_special, enable_thinking; /* enable_thinking: -1 if absent */
     int32_t thinking_budget;                          /* -1: no limit */
     uint64_t seed;
@@ -52,7 +55,9 @@ typedef struct serve_params {
     const char *language, *hint, *said_form; /* of sounds: hint is the field `prompt` */
     json_t *granularities;
     const serve_part *file; /* NULL if absent; borrowed from the body */
-    int32_t store, raw;
+    int32_t store, raw, parse_calls;
+    int32_t n_probs, post_probs, n_indent, most_ms; /* most_ms: of generation; 0, -1: no limit */
+    json_t *fields;                                 /* those of the reply that are wanted; NULL: all */
     int32_t top_n, return_documents, raw_scores, truncate; /* top_n: 0 if absent */
 } serve_params;
 
@@ -80,10 +85,14 @@ int serve_has_nul(const json_t *value);
  *  before becomes text. 0 and an error: no memory. */
 int serve_generic_tools(serve_request *r, serve_params *p, const char *tools, size_t n);
 
+/** The reply's header says that a field was ignored. */
+void serve_note_ignored(serve_request *r, const char *name);
 /** A path for errors: "messages[2].content". */
 const char *serve_path(char out[128], const char *format, ...) CLI_PRINTF(2, 3);
 /** "a string", "null", .. */
 const char *serve_kind_of(const json_t *value);
+/** How a text is sampled, under llama-server's names. */
+json_t *serve_settings_of(const clef_sampler_opts *o);
 /** Writes a line of Markdown's table for each field. */
 void serve_fields_list(FILE *to);
 

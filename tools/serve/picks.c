@@ -107,7 +107,23 @@ static int add_bias(serve_task *t, const char *path, int32_t id, const json_t *v
     return 1;
 }
 
-/* {"ID": X} */
+/* The bias of each token of a text. */
+static int add_bias_of_text(serve_task *t, const char *path, const char *text, size_t n, const json_t *value)
+{
+    clef_error err = {0};
+    int32_t *ids = NULL, n_ids = 0;
+    if (clef_tokenizer_encode(t->r->m->tok, text, n, CLEF_SPECIAL_NONE, &ids, &n_ids, &err) != CLEF_OK)
+        return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, path);
+    int ok = n_ids <= MOST_BIASES - t->p.sampling.n_biases ||
+             serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "logit_bias: expected at most %d tokens",
+                        MOST_BIASES);
+    for (int32_t i = 0; ok && i < n_ids; i++)
+        ok = add_bias(t, path, ids[i], value);
+    clef_tokens_free(ids);
+    return ok;
+}
+
+/* {"ID": X}, or {"TEXT": X} */
 static int add_biases_of_object(serve_task *t, json_t *object)
 {
     const int32_t n_vocab = t->r->m->hparams->n_vocab;
@@ -116,17 +132,19 @@ static int add_biases_of_object(serve_task *t, json_t *object)
     json_object_foreach(object, key, value) {
         char path[128], *end;
         const long long id = strtoll(key, &end, 10);
+        const int is_id = end != key && !*end;
         serve_path(path, "logit_bias.%.40s", key);
-        if (end == key || *end || id < 0 || id >= n_vocab)
+        if (is_id && (id < 0 || id >= n_vocab))
             return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
                               "logit_bias: expected ids from 0 to %d, got '%.40s'", (int)n_vocab - 1, key);
-        if (!add_bias(t, path, (int32_t)id, value))
+        if (is_id ? !add_bias(t, path, (int32_t)id, value)
+                  : !add_bias_of_text(t, path, key, strlen(key), value))
             return 0;
     }
     return 1;
 }
 
-/* [[ID, X]] */
+/* [[ID, X]], or [["TEXT", X]] */
 static int add_biases_of_list(serve_task *t, const json_t *list)
 {
     const json_t *one;
@@ -134,11 +152,13 @@ static int add_biases_of_list(serve_task *t, const json_t *list)
     json_array_foreach(list, i, one) {
         char path[128];
         int32_t id;
+        const json_t *what = json_array_get(one, 0), *value = json_array_get(one, 1);
         serve_path(path, "logit_bias[%zu]", i);
         if (json_array_size(one) != 2)
             return bad(t, path, one, "[ID, X]");
-        if (!serve_read_id(t->r, json_array_get(one, 0), path, &id) ||
-            !add_bias(t, path, id, json_array_get(one, 1)))
+        if (json_is_string(what)
+                ? !add_bias_of_text(t, path, json_string_value(what), json_string_length(what), value)
+                : !serve_read_id(t->r, what, path, &id) || !add_bias(t, path, id, value))
             return 0;
     }
     return 1;
@@ -182,7 +202,8 @@ static int set_biases(serve_task *t)
     if (n > MOST_BIASES)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "logit_bias",
                           "logit_bias: expected at most %d tokens, got %zu", MOST_BIASES, n);
-    t->biases = calloc(n + (allowed ? (size_t)t->r->m->hparams->n_vocab : 0) + 1, sizeof *t->biases);
+    t->biases =
+        calloc(MOST_BIASES + (allowed ? (size_t)t->r->m->hparams->n_vocab : 0) + 1, sizeof *t->biases);
     if (!t->biases)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     return (json_is_object(all) ? add_biases_of_object(t, all) : add_biases_of_list(t, all)) &&
@@ -227,13 +248,22 @@ static int set_samplers(serve_task *t)
                 return 0;
         return 1;
     }
-    if (!json_is_array(list) || !json_array_size(list))
+    const int is_native = ((int)t->p.form & SERVE_FORM_NATIVE) != 0;
+    if (!json_is_array(list) || (!json_array_size(list) && !is_native))
         return bad(t, "samplers", list, "a list of names, at least one");
     json_array_foreach(list, i, name) {
         if (!json_is_string(name))
             return bad(t, "samplers", name, "names");
+        if (is_native && !strcmp(json_string_value(name), "infill")) { /* editors ask for it */
+            serve_note_ignored(t->r, "samplers.infill");
+            continue;
+        }
         if (!add_sampler(t, json_string_value(name), json_string_length(name), &count))
             return 0;
+    }
+    if (!count) { /* none: the model's own probabilities */
+        t->p.sampling.samplers[0] = CLEF_SAMPLER_TEMPERATURE;
+        t->p.sampling.temperature = 1;
     }
     return 1;
 }
@@ -268,6 +298,12 @@ static int set_breakers(serve_task *t)
 
 /* ---- adapter --------------------------------------------------------------------------------- */
 
+/* By its place, as llama-server counts them; NULL: there is none. */
+static const char *adapter_named(const serve_model *m, json_int_t i)
+{
+    return i >= 0 && i < m->adapters.n ? m->adapters.names[i] : NULL;
+}
+
 static int set_adapter(serve_task *t)
 {
     const serve_model *m = t->r->m;
@@ -281,13 +317,14 @@ static int set_adapter(serve_task *t)
     size_t i;
     int32_t found = 0;
     json_array_foreach(t->p.lora, i, one) {
-        const char *name = json_string_value(json_object_get(one, "name"));
-        const json_t *scale = json_object_get(one, "scale");
+        const json_t *scale = json_object_get(one, "scale"), *id = json_object_get(one, "id");
+        const char *name = json_is_integer(id) ? adapter_named(m, json_integer_value(id))
+                                               : json_string_value(json_object_get(one, "name"));
         const int32_t number = name ? cli_adapters_find(&m->adapters, name) : 0;
         char path[128];
         serve_path(path, "lora[%zu]", i);
         if (!name)
-            return bad(t, path, one, "{\"name\": .., \"scale\": ..}");
+            return bad(t, path, one, "{\"name\" or \"id\": .., \"scale\": ..} of an adapter that is there");
         cli_adapters_text(&m->adapters, names, sizeof names);
         if (!number)
             return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: no adapter is named '%.63s'; adapters: %s",
@@ -607,8 +644,23 @@ static int set_constraint(serve_task *t)
     return 1;
 }
 
+static int set_reading(serve_task *t)
+{
+    const char *format = t->p.reasoning_format;
+    if (!format || !strcmp(format, "auto") || !strcmp(format, "deepseek"))
+        return 1;
+    if (strcmp(format, "none") != 0)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "reasoning_format",
+                          "reasoning_format: expected auto, deepseek or none, got '%.32s'", format);
+    if (t->has_tools)
+        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "reasoning_format",
+                          "reasoning_format: none is not supported beside tools");
+    t->is_raw = 1;
+    return 1;
+}
+
 int serve_task_set_picks(serve_task *t)
 {
-    return set_stops(t) && set_stop_ids(t) && set_biases(t) && set_samplers(t) && set_breakers(t) &&
-           set_adapter(t) && set_constraint(t);
+    return set_reading(t) && set_stops(t) && set_stop_ids(t) && set_biases(t) && set_samplers(t) &&
+           set_breakers(t) && set_adapter(t) && set_constraint(t);
 }

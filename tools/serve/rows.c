@@ -60,7 +60,7 @@ int serve_rows_check(serve_rows *w, int32_t i, const char *path)
     return serve_fail(
         e, SERVE_E_CONTEXT, path,
         "This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. "
-        "Please reduce the length of the input.",
+        "Please reduce the length of the input, which is too large.",
         (int)w->max_tokens, path, (int)w->n_ids[i]);
 }
 

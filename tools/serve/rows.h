@@ -19,6 +19,7 @@ typedef struct serve_rows {
     const int32_t **sorted, **sorted_types; /* [n] */
     int32_t *n_sorted;
     int32_t n, n_dims, max_tokens, are_pairs, n_cut, is_ready; /* n_cut: pairs that were cut */
+    int32_t is_native;  /* the reply of embeddings has llama-server's form */
     const char *prompt; /* of embeddings: NULL, or what is before each text */
     int64_t n_tokens;
 } serve_rows;

@@ -175,7 +175,7 @@ int serve_run_server(const serve_options *o, int32_t n_paths, char *const *paths
     serve_memory_begin();
     s.start_time = serve_time();
     s.o.strict_model = o->strict_model;
-    snprintf(s.fingerprint, sizeof s.fingerprint, "clef-%s-%s", clef_version(), CLEF_BUILD_ID);
+    snprintf(s.fingerprint, sizeof s.fingerprint, "b%s-%s-clef", clef_version(), CLEF_BUILD_ID);
     int rc = serve_sockets_start() ? CLI_GO_ON : cli_fail(CLI_FAILED, "serve: the system has no sockets");
     if (rc == CLI_GO_ON)
         rc = serve_keys_open(o->key_file, o->cache_disk, &s.keys);

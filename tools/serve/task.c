@@ -33,6 +33,8 @@ static uint64_t salt_of(const serve_task *t)
 {
     const serve_params *p = &t->p;
     const int per_key = t->r->s->o.cache_per_key;
+    if (!p->cache_prompt)
+        return cli_terminal_entropy() | 1; /* shared with nobody */
     const void *const parts[] = {per_key ? &t->r->tenant : NULL, p->cache_salt, p->cache_key};
     const size_t sizes[] = {sizeof t->r->tenant, p->cache_salt ? strlen(p->cache_salt) : 0,
                             p->cache_key ? strlen(p->cache_key) : 0};
@@ -76,10 +78,11 @@ static int check_length(serve_task *t, int32_t n, int32_t *n_max)
     e->n_ctx = m->is_seq2seq && n > most ? m->n_source : n_all;
     e->max_tokens = want;
     if (n > most)
-        return serve_fail(e, SERVE_E_CONTEXT, what,
-                          "This model's maximum context length is %d tokens. However, your %s resulted in %d "
-                          "tokens. Please reduce the length of the %s.",
-                          (int)e->n_ctx, what, (int)n, what);
+        return serve_fail(
+            e, SERVE_E_CONTEXT, what,
+            "This model's maximum context length is %d tokens. However, your %s resulted in %d "
+            "tokens. Please reduce the length of the %s, which exceeds the available context size.",
+            (int)e->n_ctx, what, (int)n, what);
     if (want <= room)
         return 1;
     if (t->r->s->o.strict_limits)
@@ -111,8 +114,11 @@ static int make_run(serve_task *t, int32_t i)
     sampling.n_dry_breakers = t->breakers.opts.n_dry_breakers;
     c->n_forced = as_forced ? prompt->n - 1 : 0;
     c->has_first = as_forced;
+    const int only_prompt = t->p.max_tokens == 0 && !t->p.echo; /* into the cache: its token is dropped */
     const int32_t n_fed = m->is_seq2seq ? m->n_start : prompt->n - c->n_forced,
-                  n_max = t->p.max_tokens >= 0 ? prompt->n_max + c->n_forced : 0;
+                  n_max = only_prompt            ? 1
+                          : t->p.max_tokens >= 0 ? prompt->n_max + c->n_forced
+                                                 : 0;
     run->group = &t->group;
     run->pictures = t->p.pictures.n ? &t->p.pictures : NULL;
     run->request = (clef_request){
@@ -141,8 +147,9 @@ static int make_run(serve_task *t, int32_t i)
     run->tops = malloc(((size_t)run->capacity * (size_t)t->p.n_top + 1) * sizeof *run->tops);
     if (!run->tokens || !run->tops)
         return serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    if (t->p.max_tokens == 0 && !c->n_forced) /* echo alone: nothing is computed */
+    if (t->p.max_tokens == 0 && !c->n_forced && !only_prompt) /* echo alone: nothing is computed */
         run->state = SERVE_RUN_DONE;
+    c->n_forced += only_prompt;
     run->finish = run->state == SERVE_RUN_DONE ? CLEF_FINISH_LENGTH : CLEF_FINISH_NONE;
     run->n_prompt = m->is_seq2seq ? prompt->n : prompt->n - c->n_forced;
     return serve_choice_begin(c);

@@ -55,7 +55,8 @@ typedef struct serve_choice {
     size_t n_sent_calls;
     json_t *logprobs;   /* of tokens that were reported and not sent yet; NULL: not asked for */
     const char *finish; /* NULL: it goes on */
-    int32_t sent_finish, sent_role, stopped;
+    int32_t sent_finish, sent_role, stopped, is_cut; /* is_cut: t_max_predict_ms or n_indent ended it */
+    size_t line; /* where its last line begins, in `content` */
     int32_t n_sent_ids;
     int32_t has_first; /* the prompt's first id is to be reported, with no log-probability */
 } serve_choice;
@@ -86,6 +87,7 @@ typedef struct serve_task {
     serve_choice *choices;
     serve_run *runs;
     int32_t n_prompts, n_choices, is_chat, submitted, has_guide;
+    int32_t is_raw;  /* reasoning_format none: nothing is read out of a chat's text */
     int32_t is_held; /* 1: the engine may use it until the process ends */
     char id[48], model[160];
     clef_constraint *constraint;
@@ -109,7 +111,7 @@ typedef struct serve_task {
     /* of streams */
     serve_buffer out;
     size_t n_out;              /* bytes of it that were taken */
-    int32_t ended, n_progress; /* n_progress: what was reported last; -1: no more */
+    int32_t ended, n_progress, has_progress; /* n_progress: what was reported last; -1: no more */
     char late[1024];           /* an error under way */
     double last_sent, next_look;
     uint64_t seen; /* of the group's changes */
@@ -134,6 +136,10 @@ void serve_task_end(serve_task *t);
 /** Frees a task that calloc() made, unless the engine still has it. */
 void serve_task_free(serve_task *t);
 
+/** 1 if a prompt, or an embedding's input, is one and no list of them: one number makes a list ids. */
+int serve_is_one_prompt(const json_t *value);
+/** Reads ids and texts in one list, as llama-server has them; to->ids is to be freed with free(). */
+int serve_read_mixed(serve_request *r, const json_t *list, const char *path, serve_prompt *to);
 /** Reads the id of a token. */
 int serve_read_id(serve_request *r, const json_t *value, const char *path, int32_t *out);
 

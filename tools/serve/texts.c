@@ -82,12 +82,53 @@ static int prompt_of_text(serve_request *r, const json_t *text, const char *path
     return to->n ? 1 : add_bos(r, to, path);
 }
 
+/* Adds the ids of an item of a list: an id, or a text, with BOS where it is the first. */
+static int add_item(serve_request *r, const json_t *item, const char *path, serve_prompt *to)
+{
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 1, id = 0;
+    if (json_is_string(item) &&
+        clef_tokenizer_encode(r->m->tok, json_string_value(item), json_string_length(item),
+                              to->n ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD, &ids, &n, &err) != CLEF_OK)
+        return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
+    if (!json_is_string(item) && !serve_read_id(r, item, path, &id))
+        return 0;
+    int32_t *all = realloc(to->ids, ((size_t)to->n + (size_t)n + 1) * sizeof *all);
+    if (all) {
+        memcpy(all + to->n, ids ? ids : &id, (size_t)n * sizeof *all);
+        to->ids = all;
+        to->n += n;
+    }
+    clef_tokens_free(ids);
+    return all ? 1 : no_memory(r);
+}
+
+int serve_read_mixed(serve_request *r, const json_t *list, const char *path, serve_prompt *to)
+{
+    const json_t *item;
+    size_t i;
+    json_array_foreach(list, i, item) {
+        char at[128];
+        if (!add_item(r, item, serve_path(at, "%s[%zu]", path, i), to))
+            return 0;
+    }
+    return 1;
+}
+
+static int has_text(const json_t *list)
+{
+    size_t i = 0;
+    while (i < json_array_size(list) && !json_is_string(json_array_get(list, i)))
+        i++;
+    return i < json_array_size(list);
+}
+
 static int prompt_of_ids(serve_request *r, const json_t *list, const char *path, serve_prompt *to)
 {
     char *text = NULL;
     size_t n = 0;
     to->own = 1;
-    if (!read_ids(r, list, path, &to->ids, &to->n))
+    if (has_text(list) ? !serve_read_mixed(r, list, path, to) : !read_ids(r, list, path, &to->ids, &to->n))
         return 0;
     if (to->n == 0)
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: it is empty", path);
@@ -98,17 +139,38 @@ static int prompt_of_ids(serve_request *r, const json_t *list, const char *path,
     return ok || no_memory(r);
 }
 
-/* 1 for a list of ids: its first item decides. */
-static int is_ids(const json_t *value)
+int serve_is_one_prompt(const json_t *value)
 {
-    return json_is_array(value) && json_is_number(json_array_get(value, 0));
+    size_t i = 0;
+    while (i < json_array_size(value) && !json_is_number(json_array_get(value, i)))
+        i++;
+    return json_is_string(value) || json_is_object(value) || i < json_array_size(value);
+}
+
+/* {"prompt_string": TEXT}, where llama-server has pictures beside it. */
+static int prompt_of_object(serve_request *r, const json_t *object, const char *path, serve_prompt *to)
+{
+    const json_t *text = json_object_get(object, "prompt_string");
+    if (json_array_size(json_object_get(object, "multimodal_data")))
+        return serve_fail(&r->error, SERVE_E_UNSUPPORTED, path,
+                          "%s.multimodal_data: not supported: pictures are parts of messages", path);
+    return json_is_string(text) ? prompt_of_text(r, text, path, to)
+                                : bad(r, path, object, "a string, ids, or {\"prompt_string\"}");
+}
+
+static int read_prompt(serve_request *r, const json_t *one, const char *path, serve_prompt *to)
+{
+    return json_is_string(one)   ? prompt_of_text(r, one, path, to)
+           : json_is_array(one)  ? prompt_of_ids(r, one, path, to)
+           : json_is_object(one) ? prompt_of_object(r, one, path, to)
+                                 : bad(r, path, one, "a string or ids");
 }
 
 int serve_task_prompt_texts(serve_task *t)
 {
     serve_request *r = t->r;
     json_t *prompt = t->p.prompt;
-    const int is_one = json_is_string(prompt) || is_ids(prompt);
+    const int is_one = serve_is_one_prompt(prompt);
     const size_t n = is_one ? 1 : json_array_size(prompt);
     if (!is_one && !json_is_array(prompt))
         return bad(r, "prompt", prompt, "a string, ids, or a list of either");
@@ -124,9 +186,7 @@ int serve_task_prompt_texts(serve_task *t)
         if (!is_one)
             serve_path(path, "prompt[%zu]", i);
         t->n_prompts++;
-        if (json_is_string(one)  ? !prompt_of_text(r, one, path, &t->prompts[i])
-            : json_is_array(one) ? !prompt_of_ids(r, one, path, &t->prompts[i])
-                                 : !bad(r, path, one, "a string or ids"))
+        if (!read_prompt(r, one, path, &t->prompts[i]))
             return 0;
     }
     return 1;

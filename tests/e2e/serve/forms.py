@@ -236,7 +236,7 @@ def infill(s):
     same("/completion", s.text("Once", max_tokens=6, temperature=0).json["choices"][0]["text"], one["content"])
     lines = events(s.post("/completion", {"prompt": "Once", "n_predict": 6, "temperature": 0, "stream": True}).text)
     same("a stream of it", [one["content"], True], ["".join(e["content"] for e in lines), lines[-1]["stop"]])
-    for name, r in {"two prompts": s.post("/completion", {"prompt": ["a", "b"]}), "no suffix": s.post("/infill", {"input_prefix": "a"}),
+    for name, r in {"no suffix": s.post("/infill", {"input_prefix": "a"}),
                     "ids with a suffix": s.text([5], suffix="a"), "a file without a text": s.post("/infill", {"input_suffix": "a", "input_extra": [{}]})}.items():
         same(f"infill: refused: {name}", 400, r.status)
 

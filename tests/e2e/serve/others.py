@@ -54,8 +54,8 @@ def refusals(s):
     same("an empty format", 200, chat(s, max_tokens=1, format="").status)
     for name, value in {"bad_words": [], "n_probs": 0, "options": {}, "num_beams": 1, "length_penalty": 1.0, "top_a": 0, "echo": False, "dynatemp_range": 0.0, "best_of": 1, "store": False}.items():
         same(f"{name} that changes nothing", 200, chat(s, max_tokens=1, **{name: value}).status)
-    r = chat(s, max_tokens=1, user="u", priority=1, metadata={}, cache_prompt=True, zebra=1, nothing=None)
-    same("what advises is reported", {"user", "priority", "metadata", "cache_prompt", "zebra"}, set(r.headers["clef-ignored"].split(", ")))
+    r = chat(s, max_tokens=1, user="u", priority=1, metadata={}, id_slot=0, zebra=1, nothing=None)
+    same("what advises is reported", {"user", "priority", "metadata", "id_slot", "zebra"}, set(r.headers["clef-ignored"].split(", ")))
     same("an embedding's input_type", 400, s.post("/v1/embeddings", {"input": "a", "input_type": "query"}).status)
 
 

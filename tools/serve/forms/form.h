@@ -7,6 +7,7 @@
 typedef struct serve_counts {
     int64_t n_prompt, n_cached, n_generated, n_reasoning, n_drafted, n_accepted;
     double began, first, last;
+    int32_t slot; /* of the last choice */
 } serve_counts;
 
 extern const serve_writer serve_writer_openai, serve_writer_messages, serve_writer_responses;
@@ -33,6 +34,8 @@ void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *w
 
 /** Tokens and times of all choices. Each prompt counts once, whatever its choices. */
 serve_counts serve_task_count(const serve_task *t);
+/** Those of one choice, and of its prompt. */
+serve_counts serve_choice_count(const serve_choice *c);
 
 /** What writes the parts of a reply, for forms that have one text: they come one after the other. `text` is
  * what the block has so far; of a call its arguments. */
@@ -46,7 +49,9 @@ typedef struct serve_block_events {
 int serve_blocks_take(serve_task *t, const serve_block_events *on);
 
 /** {"prompt_n", "prompt_ms", ..}, as llama-server has them. */
-json_t *serve_task_timings(const serve_task *t);
+json_t *serve_timings(const serve_counts *n);
+/** llama-server's reply for a choice. */
+json_t *serve_native_whole(serve_choice *c);
 /** Adds the request's error as OpenAI's event. */
 void serve_put_openai_error(serve_task *t);
 

@@ -95,10 +95,12 @@ static int find_marks(infill *w)
                 w->marks[m] = mark_names[m][i];
     if (w->marks[PREFIX] && w->marks[SUFFIX] && w->marks[MIDDLE])
         return 1;
+    const int is_infill = ((int)w->t->p.form & SERVE_FORM_INFILL) != 0;
     return serve_fail(
-        &w->t->r->error, SERVE_E_UNSUPPORTED, "suffix",
-        "suffix: not supported by this model: its vocabulary has no tokens for a prefix, a suffix and "
-        "what is between them");
+        &w->t->r->error, is_infill ? SERVE_E_NOT_HERE : SERVE_E_UNSUPPORTED, "suffix",
+        "%s not supported by this model: its vocabulary has no tokens for a prefix, a suffix and "
+        "what is between them",
+        is_infill ? "Infill is" : "suffix:");
 }
 
 /* The ids, after BOS where the model's texts begin with it. */

@@ -226,15 +226,38 @@ static json_t *model_of(const serve_card *c)
                      details_of(c));
 }
 
-static void list_models(serve_request *r, int only_loaded)
+static json_t *capabilities_of(const serve_model *m)
 {
     json_t *list = json_array();
-    for (int32_t i = 0; i < serve_models_count(r->s->models); i++) {
-        const serve_card card = serve_models_card(r->s->models, i);
-        if (!only_loaded || card.now == SERVE_IS_LOADED)
-            json_array_append_new(list, model_of(&card));
+    if (m->trie)
+        json_array_append_new(list, json_string("completion"));
+    else if (!m->is_ranker && !m->hears)
+        json_array_append_new(list, json_string("embedding"));
+    if (m->format != CLEF_TOOLS_NONE)
+        json_array_append_new(list, json_string("tools"));
+    if (m->has_think_tag)
+        json_array_append_new(list, json_string("thinking"));
+    return list;
+}
+
+json_t *serve_ollama_list(serve_models *ms, int only_loaded)
+{
+    const serve_model *only = serve_models_only(ms);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < serve_models_count(ms); i++) {
+        const serve_card card = serve_models_card(ms, i);
+        json_t *one = !only_loaded || card.now == SERVE_IS_LOADED ? model_of(&card) : NULL;
+        if (one && only)
+            json_object_set_new(one, "capabilities", capabilities_of(only));
+        if (one)
+            json_array_append_new(list, one);
     }
-    serve_reply_json(r, json_pack("{s:o}", "models", list));
+    return list;
+}
+
+static void list_models(serve_request *r, int only_loaded)
+{
+    serve_reply_json(r, json_pack("{s:o}", "models", serve_ollama_list(r->s->models, only_loaded)));
 }
 
 void serve_answer_ollama_tags(serve_request *r)
@@ -250,20 +273,6 @@ void serve_answer_ollama_ps(serve_request *r)
 void serve_answer_ollama_version(serve_request *r)
 {
     serve_reply_json(r, json_pack("{s:s}", "version", clef_version()));
-}
-
-static json_t *capabilities_of(const serve_model *m)
-{
-    json_t *list = json_array();
-    if (m->trie)
-        json_array_append_new(list, json_string("completion"));
-    else if (!m->is_ranker && !m->hears)
-        json_array_append_new(list, json_string("embedding"));
-    if (m->format != CLEF_TOOLS_NONE)
-        json_array_append_new(list, json_string("tools"));
-    if (m->has_think_tag)
-        json_array_append_new(list, json_string("thinking"));
-    return list;
 }
 
 static void show(void *user)

@@ -18,18 +18,10 @@ static json_t *task_usage(const serve_task *t)
                      "rejected_prediction_tokens", (json_int_t)(n.n_drafted - n.n_accepted));
 }
 
-/* {"prompt_tokens": ..}, and {"cache_n": ..}. */
-json_t *serve_task_timings(const serve_task *t)
+static json_t *task_timings(const serve_task *t)
 {
     const serve_counts n = serve_task_count(t);
-    const double prompt = n.first > n.began ? (n.first - n.began) * 1e3 : 0,
-                 predicted = n.last > n.first ? (n.last - n.first) * 1e3 : 0;
-    const json_int_t n_fed = (json_int_t)(n.n_prompt - n.n_cached);
-    return json_pack("{s:I, s:I, s:f, s:f, s:I, s:f, s:f}", "cache_n", (json_int_t)n.n_cached, "prompt_n",
-                     n_fed, "prompt_ms", prompt, "prompt_per_second",
-                     prompt > 0 ? (double)n_fed / prompt * 1e3 : 0.0, "predicted_n",
-                     (json_int_t)n.n_generated, "predicted_ms", predicted, "predicted_per_second",
-                     predicted > 0 ? (double)n.n_generated / predicted * 1e3 : 0.0);
+    return serve_timings(&n);
 }
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */
@@ -131,17 +123,27 @@ static json_t *choice_object(serve_choice *c)
         json_object_set_new(o, "token_ids", token_ids(c, 0));
     return o;
 }
+/* /completions without /v1 is llama-server's own: its reply has both forms. */
+static int is_both(const serve_task *t)
+{
+    return !t->is_chat && !strcmp(t->r->whole_path, "/completions");
+}
+
 static json_t *whole(serve_task *t)
 {
+    json_t *own = is_both(t) ? serve_native_whole(t->choices) : NULL;
     json_t *root = new_object(t, t->is_chat ? "chat.completion" : "text_completion"), *choices = json_array();
     for (int32_t i = 0; i < t->n_choices; i++)
         json_array_append_new(choices, choice_object(&t->choices[i]));
     json_object_set_new(root, "choices", choices);
     json_object_set_new(root, "usage", task_usage(t));
     if (t->p.timings)
-        json_object_set_new(root, "timings", serve_task_timings(t));
+        json_object_set_new(root, "timings", task_timings(t));
     if (t->p.return_ids)
         json_object_set_new(root, "prompt_token_ids", ids_of(t->prompts[0].ids, t->prompts[0].n));
+    if (own)
+        json_object_update_missing(root, own);
+    json_decref(own);
     return root;
 }
 
@@ -163,7 +165,11 @@ static json_t *chunk_of(serve_choice *c, json_t *delta, json_t *logprobs, const 
                   "logprobs", logprobs, "finish_reason", finish ? json_string(finish) : json_null());
     json_t *list = json_array();
     json_array_append_new(list, choice);
-    return new_chunk(c->task, list);
+    json_t *chunk = new_chunk(c->task, list);
+    if (is_both(c->task))
+        json_object_update_new(chunk, json_pack("{s:O, s:b}", "content", json_object_get(choice, "text"),
+                                                "stop", finish != NULL));
+    return chunk;
 }
 
 static json_t *fresh_text(const serve_buffer *t, size_t *sent)
@@ -219,8 +225,11 @@ static int put_choice(serve_choice *c)
         if (first && !serve_put_event(t, NULL, first))
             return 0;
     }
-    json_t *delta = delta_of(c);
-    if (delta && !serve_put_event(t, NULL, with_ids(c, chunk_of(c, delta, take_logprobs(c), NULL))))
+    json_t *delta = delta_of(c),
+           *chunk = delta ? with_ids(c, chunk_of(c, delta, take_logprobs(c), NULL)) : NULL;
+    if (chunk && t->p.timings_per_token)
+        json_object_set_new(chunk, "timings", task_timings(t));
+    if (chunk && !serve_put_event(t, NULL, chunk))
         return 0;
     if (!c->finish || c->sent_finish)
         return 1;
@@ -228,38 +237,63 @@ static int put_choice(serve_choice *c)
     json_t *rest = json_array_size(c->logprobs) ? take_logprobs(c) : json_null();
     json_t *last = chunk_of(c, t->is_chat ? json_object() : json_string(""), rest, c->finish);
     if (t->p.timings && serve_task_done(t) && c->index == t->n_choices - 1)
-        json_object_set_new(last, "timings", serve_task_timings(t));
+        json_object_set_new(last, "timings", task_timings(t));
     return serve_put_event(t, NULL, with_ids(c, last));
 }
 
-/* How much of the prompts is computed. */
-static int put_progress(serve_task *t)
+typedef struct progress {
+    int32_t total, cached, done, any; /* any: of the first tokens there is one */
+    double began;
+} progress;
+
+static progress progress_of(serve_task *t)
 {
-    int32_t total = 0, cached = 0, done = 0;
-    if (!t->p.return_progress || t->n_progress < 0)
-        return 1;
+    progress p = {.total = 0};
     serve_lock_take(&t->group.lock);
-    int any = 0;
+    p.began = t->runs[0].began;
     for (int32_t i = 0; i < t->n_choices; i++) {
         const serve_run *run = &t->runs[i];
-        any |= run->n_tokens > 0;
+        p.any |= run->n_tokens > 0;
         if (i % t->p.n)
             continue;
-        total += run->request.n;
-        cached += run->n_cached;
-        done += run->n_tokens ? run->request.n : run->n_past;
+        p.total += run->request.n;
+        p.cached += run->n_cached;
+        p.done += run->n_tokens ? run->request.n : run->n_past;
     }
-    const double began = t->runs[0].began;
     serve_lock_release(&t->group.lock);
-    if (done == t->n_progress && !any)
-        return 1;
-    t->n_progress = any ? -1 : done;
+    return p;
+}
+
+static int put_progress_event(serve_task *t, const progress *p, int32_t done)
+{
     json_t *chunk = new_chunk(t, json_array());
     json_object_set_new(chunk, "prompt_progress",
-                        json_pack("{s:i, s:i, s:i, s:f}", "total", (int)total, "cache", (int)cached,
-                                  "processed", (int)done, "time_ms", (cli_terminal_seconds() - began) * 1e3));
+                        json_pack("{s:i, s:i, s:i, s:f}", "total", (int)p->total, "cache", (int)p->cached,
+                                  "processed", (int)done, "time_ms",
+                                  (cli_terminal_seconds() - p->began) * 1e3));
     return serve_put_event(t, NULL, chunk);
 }
+
+/* How much of the prompts is computed; first what was in the cache. */
+static int put_progress(serve_task *t)
+{
+    if (!t->p.return_progress || t->n_progress < 0)
+        return 1;
+    const progress p = progress_of(t);
+    if (!p.done)
+        return 1;
+    int ok = 1;
+    if (!t->has_progress) {
+        ok = put_progress_event(t, &p, p.cached);
+        t->has_progress = 1;
+        t->n_progress = p.cached;
+    }
+    if (ok && p.done > t->n_progress)
+        ok = put_progress_event(t, &p, p.done);
+    t->n_progress = p.any ? -1 : p.done;
+    return ok;
+}
+
 static int news(serve_task *t)
 {
     if (!put_progress(t))
@@ -275,6 +309,8 @@ static int end(serve_task *t)
     if (t->p.include_usage) {
         json_t *last = new_chunk(t, json_array());
         json_object_set_new(last, "usage", task_usage(t));
+        if (t->p.timings)
+            json_object_set_new(last, "timings", task_timings(t));
         if (!serve_put_event(t, NULL, last))
             return 0;
     }

@@ -14,27 +14,39 @@ static int32_t generated(const serve_choice *c)
     return n > 0 ? n : 0;
 }
 
+/* Adds a choice; the group's lock is held. */
+static void add_choice(serve_counts *n, const serve_choice *c, int with_prompt)
+{
+    const serve_run *run = c->run;
+    n->n_prompt += with_prompt ? c->task->prompts[c->prompt].n : 0;
+    n->n_cached += with_prompt ? run->n_cached : 0;
+    n->slot = run->place;
+    n->n_generated += generated(c);
+    n->n_reasoning += c->n_reasoning;
+    n->n_drafted += run->n_drafted;
+    n->n_accepted += run->n_accepted;
+    n->began = run->began > 0 && (n->began <= 0 || run->began < n->began) ? run->began : n->began;
+    n->first = run->first > 0 && (n->first <= 0 || run->first < n->first) ? run->first : n->first;
+    n->last = run->last > n->last ? run->last : n->last;
+}
+
 /* Each prompt counts once, whatever its choices. */
 serve_counts serve_task_count(const serve_task *t)
 {
     serve_counts n = {0};
     serve_lock_take((serve_lock *)&t->group.lock);
-    for (int32_t i = 0; i < t->n_choices; i++) {
-        const serve_choice *c = &t->choices[i];
-        const serve_run *run = c->run;
-        if (i % t->p.n == 0) {
-            n.n_prompt += t->prompts[c->prompt].n;
-            n.n_cached += run->n_cached;
-        }
-        n.n_generated += generated(c);
-        n.n_reasoning += c->n_reasoning;
-        n.n_drafted += run->n_drafted;
-        n.n_accepted += run->n_accepted;
-        n.began = run->began > 0 && (n.began <= 0 || run->began < n.began) ? run->began : n.began;
-        n.first = run->first > 0 && (n.first <= 0 || run->first < n.first) ? run->first : n.first;
-        n.last = run->last > n.last ? run->last : n.last;
-    }
+    for (int32_t i = 0; i < t->n_choices; i++)
+        add_choice(&n, &t->choices[i], i % t->p.n == 0);
     serve_lock_release((serve_lock *)&t->group.lock);
+    return n;
+}
+
+serve_counts serve_choice_count(const serve_choice *c)
+{
+    serve_counts n = {0};
+    serve_lock_take((serve_lock *)&c->task->group.lock);
+    add_choice(&n, c, 1);
+    serve_lock_release((serve_lock *)&c->task->group.lock);
     return n;
 }
 /* What the log says of the request, and the metrics if its reply arrives. */
