@@ -31,16 +31,18 @@ clef_block_encoder *clef__block_encoder(int dtype);
 clef_block_encoder clef__q8_0_encode, clef__q4_0_encode, clef__q4_1_encode, clef__q5_0_encode,
     clef__q5_1_encode, clef__q1_0_encode, clef__q2_0_encode;
 /* These encoders search for the scales with the least squared error. */
-clef_block_encoder clef__iq4_nl_encode, clef__mxfp4_encode, clef__nvfp4_encode, clef__q4_k_encode,
-    clef__q5_k_encode, clef__q6_k_encode;
+clef_block_encoder clef__mxfp4_encode, clef__nvfp4_encode;
 
 /** Encodes one block with the least sum of squared errors, each times a weight; importance: of each element,
  *  NULL: all are equal. */
 typedef void clef_weighted_encoder(const float *x, const float *importance, uint8_t *block);
 /** That of `dtype`, NULL if there is none. */
 clef_weighted_encoder *clef__weighted_encoder(int dtype);
-clef_weighted_encoder  clef__iq4_nl_encode_weighted, clef__q4_k_encode_weighted, clef__q5_k_encode_weighted,
-    clef__q6_k_encode_weighted;
+clef_weighted_encoder  clef__q2_k_encode_weighted, clef__q3_k_encode_weighted, clef__q4_k_encode_weighted,
+    clef__q5_k_encode_weighted, clef__q6_k_encode_weighted, clef__iq4_nl_encode_weighted,
+    clef__iq4_xs_encode_weighted, clef__iq3_s_encode_weighted;
+/** Writes d as a half, and returns the value that a reader gets. */
+float clef__put_half(uint8_t *to, float d);
 /** The weights of n elements: their importance, by_size times sqrt(2 mean of squares + x^2), as llama.cpp
  *  (ggml-quants.c) has them. Groups that count nothing count equally, as all do where importance is NULL. */
 void clef__set_weights(const float *x, const float *importance, int n, int group, int by_size, float *w);

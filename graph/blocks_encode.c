@@ -7,11 +7,12 @@
 
 enum { BLOCK = 32, HALF = BLOCK / 2 };
 
-static void put_half(uint8_t *to, float d)
+float clef__put_half(uint8_t *to, float d)
 {
     const uint16_t h = clef__f16_encode(d);
     to[0] = (uint8_t)(h & 255);
     to[1] = (uint8_t)(h >> 8);
+    return clef__f16_decode(h);
 }
 
 static float inverse_of(float d)
@@ -57,7 +58,7 @@ static uint8_t q8_0_code(float x)
 void clef__q8_0_encode(const float *x, uint8_t *block)
 {
     const float d = fabsf(most_of(x)) / 127, inverse = inverse_of(d);
-    put_half(block, d);
+    clef__put_half(block, d);
     for (int i = 0; i < BLOCK; i++)
         block[2 + i] = q8_0_code(x[i] * inverse);
 }
@@ -89,14 +90,14 @@ static float ranged_codes(const float *x, uint8_t most, uint8_t codes[BLOCK], fl
 void clef__q4_0_encode(const float *x, uint8_t *block)
 {
     uint8_t codes[BLOCK];
-    put_half(block, centred_codes(x, 8, codes));
+    clef__put_half(block, centred_codes(x, 8, codes));
     put_codes(codes, block + 2, NULL);
 }
 
 void clef__q5_0_encode(const float *x, uint8_t *block)
 {
     uint8_t codes[BLOCK];
-    put_half(block, centred_codes(x, 16, codes));
+    clef__put_half(block, centred_codes(x, 16, codes));
     put_codes(codes, block + 6, block + 2);
 }
 
@@ -104,8 +105,8 @@ void clef__q4_1_encode(const float *x, uint8_t *block)
 {
     uint8_t codes[BLOCK];
     float low;
-    put_half(block, ranged_codes(x, 15, codes, &low));
-    put_half(block + 2, low);
+    clef__put_half(block, ranged_codes(x, 15, codes, &low));
+    clef__put_half(block + 2, low);
     put_codes(codes, block + 4, NULL);
 }
 
@@ -113,8 +114,8 @@ void clef__q5_1_encode(const float *x, uint8_t *block)
 {
     uint8_t codes[BLOCK];
     float low;
-    put_half(block, ranged_codes(x, 31, codes, &low));
-    put_half(block + 2, low);
+    clef__put_half(block, ranged_codes(x, 31, codes, &low));
+    clef__put_half(block + 2, low);
     put_codes(codes, block + 8, block + 4);
 }
 
@@ -177,13 +178,13 @@ static float error_at(fit f, float d)
     return d * (d * f.vv - 2 * f.xv);
 }
 
-void clef__iq4_nl_encode_weighted(const float *x, const float *importance, uint8_t *block)
+/* Of the scales at which the largest of 32 elements is near the least number, the best. */
+static float iq4_scale(const float *x, const float *w)
 {
     const float most = most_of(x);
     uint8_t codes[BLOCK];
-    float best = 0, best_error = 0, w[BLOCK];
-    clef__set_weights(x, importance, BLOCK, BLOCK, 1, w);
-    for (int t = -8; t <= 8; t++) { /* scales at which the largest element is near the least number */
+    float best = 0, best_error = 0;
+    for (int t = -8; t <= 8; t++) {
         const fit f = fit_codes(x, w, BLOCK, iq4_values, most / (iq4_values[0] + (float)t), codes);
         const float d = f.vv > 0 ? f.xv / f.vv : 0, error = error_at(f, d);
         if (error < best_error) {
@@ -191,14 +192,57 @@ void clef__iq4_nl_encode_weighted(const float *x, const float *importance, uint8
             best = d;
         }
     }
-    put_half(block, best);
-    fit_codes(x, w, BLOCK, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
+    return best;
+}
+
+void clef__iq4_nl_encode_weighted(const float *x, const float *importance, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    float w[BLOCK];
+    clef__set_weights(x, importance, BLOCK, BLOCK, 1, w);
+    fit_codes(x, w, BLOCK, iq4_values, clef__put_half(block, iq4_scale(x, w)), codes);
     put_codes(codes, block + 2, NULL);
 }
 
-void clef__iq4_nl_encode(const float *x, uint8_t *block)
+/* The code of a group's scale, plus 32: of the nearest code and its neighbours, that of the least error. */
+static int iq4_xs_code(const float *x, const float *w, float scale, float d)
 {
-    clef__iq4_nl_encode_weighted(x, NULL, block);
+    uint8_t codes[BLOCK];
+    const int near = d != 0 ? code_of(scale / d + 32.5f, 63) : 32;
+    int best = 32;
+    float best_error = 0;
+    for (int code = near > 0 ? near - 1 : 0; code <= near + 1 && code < 64; code++) {
+        const float at = d * (float)(code - 32),
+                    error = error_at(fit_codes(x, w, BLOCK, iq4_values, at, codes), at);
+        if (error < best_error) {
+            best_error = error;
+            best = code;
+        }
+    }
+    return best;
+}
+
+void clef__iq4_xs_encode_weighted(const float *x, const float *importance, uint8_t *block)
+{
+    enum { N = 256, GROUPS = N / BLOCK };
+    float w[N], scales[GROUPS], most = 0;
+    uint8_t codes[BLOCK];
+    uint32_t high = 0;
+    clef__set_weights(x, importance, N, BLOCK, 1, w);
+    for (int k = 0; k < GROUPS; k++) {
+        scales[k] = iq4_scale(x + BLOCK * k, w + BLOCK * k);
+        most = fabsf(scales[k]) > fabsf(most) ? scales[k] : most;
+    }
+    const float d = clef__put_half(block, most / -32);
+    for (int k = 0; k < GROUPS; k++) {
+        const int code = iq4_xs_code(x + BLOCK * k, w + BLOCK * k, scales[k], d);
+        high |= (uint32_t)(code >> 4) << 2 * k;
+        block[4 + k / 2] = (uint8_t)((k % 2 ? block[4 + k / 2] : 0) | (code & 15) << k % 2 * 4);
+        fit_codes(x + BLOCK * k, NULL, BLOCK, iq4_values, d * (float)(code - 32), codes);
+        put_codes(codes, block + 8 + HALF * k, NULL);
+    }
+    block[2] = (uint8_t)(high & 255);
+    block[3] = (uint8_t)(high >> 8);
 }
 
 /* In files the codes 1 to 7 are the positive numbers, 9 to 15 the negative ones. */
@@ -284,7 +328,7 @@ void clef__q1_0_encode(const float *x, uint8_t *block)
     float sum = 0;
     for (int i = 0; i < N; i++)
         sum += fabsf(x[i]);
-    put_half(block, sum / N);
+    clef__put_half(block, sum / N);
     for (int i = 0; i < N; i++)
         block[2 + i / 8] = (uint8_t)((i % 8 ? block[2 + i / 8] : 0) | (x[i] >= 0) << i % 8);
 }
@@ -295,32 +339,53 @@ void clef__q2_0_encode(const float *x, uint8_t *block)
     float most = 0;
     for (int i = 0; i < N; i++)
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    put_half(block, most);
+    clef__put_half(block, most);
     for (int i = 0; i < N; i++) {
         const uint8_t code = code_of(roundf(x[i] * inverse_of(most)) + 1, 3);
         block[2 + i / 4] = (uint8_t)((i % 4 ? block[2 + i / 4] : 0) | code << i % 4 * 2);
     }
 }
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* The weighted encoders, and the same with equal weights. */
+#define WEIGHTED(X)                                                                                          \
+    X(Q2_K, q2_k)                                                                                            \
+    X(Q3_K, q3_k)                                                                                            \
+    X(Q4_K, q4_k)                                                                                            \
+    X(Q5_K, q5_k)                                                                                            \
+    X(Q6_K, q6_k)                                                                                            \
+    X(IQ4_NL, iq4_nl)                                                                                        \
+    X(IQ4_XS, iq4_xs)                                                                                        \
+    X(IQ3_S, iq3_s)
+
+#define EQUALLY(NAME, name)                                                                                  \
+    static void name##_encode(const float *x, uint8_t *block)                                                \
+    {                                                                                                        \
+        clef__##name##_encode_weighted(x, NULL, block);                                                      \
+    }
+WEIGHTED(EQUALLY)
+
 clef_block_encoder *clef__block_encoder(int dtype)
 {
-    static clef_block_encoder *const encoders[CLEF_N_DTYPES] = {
-        [CLEF_Q8_0] = clef__q8_0_encode,   [CLEF_Q4_0] = clef__q4_0_encode,
-        [CLEF_Q4_1] = clef__q4_1_encode,   [CLEF_Q5_0] = clef__q5_0_encode,
-        [CLEF_Q5_1] = clef__q5_1_encode,   [CLEF_IQ4_NL] = clef__iq4_nl_encode,
-        [CLEF_Q4_K] = clef__q4_k_encode,   [CLEF_Q5_K] = clef__q5_k_encode,
-        [CLEF_Q6_K] = clef__q6_k_encode,   [CLEF_MXFP4] = clef__mxfp4_encode,
-        [CLEF_NVFP4] = clef__nvfp4_encode, [CLEF_Q1_0] = clef__q1_0_encode,
-        [CLEF_Q2_0] = clef__q2_0_encode,
-    };
+    static clef_block_encoder *const encoders[CLEF_N_DTYPES] = {[CLEF_Q8_0] = clef__q8_0_encode,
+                                                                [CLEF_Q4_0] = clef__q4_0_encode,
+                                                                [CLEF_Q4_1] = clef__q4_1_encode,
+                                                                [CLEF_Q5_0] = clef__q5_0_encode,
+                                                                [CLEF_Q5_1] = clef__q5_1_encode,
+                                                                [CLEF_MXFP4] = clef__mxfp4_encode,
+                                                                [CLEF_NVFP4] = clef__nvfp4_encode,
+                                                                [CLEF_Q1_0] = clef__q1_0_encode,
+                                                                [CLEF_Q2_0] = clef__q2_0_encode,
+#define ENCODER(NAME, name) [CLEF_##NAME] = name##_encode,
+                                                                WEIGHTED(ENCODER)};
     return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
 }
 
 clef_weighted_encoder *clef__weighted_encoder(int dtype)
 {
-    return dtype == CLEF_Q4_K     ? clef__q4_k_encode_weighted
-           : dtype == CLEF_Q5_K   ? clef__q5_k_encode_weighted
-           : dtype == CLEF_Q6_K   ? clef__q6_k_encode_weighted
-           : dtype == CLEF_IQ4_NL ? clef__iq4_nl_encode_weighted
-                                  : NULL;
+    static clef_weighted_encoder *const encoders[CLEF_N_DTYPES] = {
+#define WEIGHTED_ENCODER(NAME, name) [CLEF_##NAME] = clef__##name##_encode_weighted,
+        WEIGHTED(WEIGHTED_ENCODER)};
+    return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
 }

@@ -412,7 +412,7 @@ typedef struct clef_quantize_opts {
     /** Adapters of the model that are merged into its weights: W + s B A, added in f32. */
     const clef_lora *const *loras;
     int32_t n_loras;
-    /** NULL, or how much columns count (clef/imatrix.h). q4_k, q5_k, q6_k and iq4_nl weigh errors by it. */
+    /** NULL, or how much columns count (clef/imatrix.h). The K and IQ types weigh errors by it. */
     const struct clef_imatrix *imatrix;
     /** Types of single matrices. The first rule that fits holds, whatever `type` says of the matrix. */
     const struct clef_quantize_rule *rules;
@@ -422,12 +422,12 @@ typedef struct clef_quantize_opts {
 typedef struct clef_quantize_rule {
     const char *pattern; /* a part of the matrix's name in GGUF, in which * stands for any text, ? for one
                             character: "attn_v", "blk.0.*exps" */
-    const char *type;    /* one of clef_quantize_type(), but no mix and not "stored" */
+    const char *type;    /* the name of a dtype that is encoded, such as "q6_k" or "iq3_s" */
 } clef_quantize_rule;
 
-/** Type i that clef_model_quantize() can write, NULL beyond the last. "f32" .. "mxfp4": all matrices in that
- *  dtype. "q4_k_m", "q5_k_m": llama.cpp's mixes, with more bits for the output matrix and, in some layers,
- *  attn_v and ffn_down. "stored": each matrix keeps its dtype. */
+/** Type i that clef_model_quantize() can write, NULL beyond the last. "f32" .. "q2_0": all matrices in that
+ *  dtype. "q2_k" .. "iq4_xs": llama.cpp's mixes of that name, with more bits for the output matrix and
+ *  for some matrices of the layers, such as attn_v. "stored": each matrix keeps its dtype. */
 CLEF_API const char *clef_quantize_type(int32_t i);
 /** 1 if there is such a type, in upper or lower case. */
 CLEF_API int32_t clef_quantize_knows(const char *type);
@@ -436,7 +436,7 @@ CLEF_API int32_t clef_quantize_knows(const char *type);
  *  be the model's own path. Needs memory for the f32 copy of one tensor at most.
  *
  *  A matrix whose rows are not whole blocks gets the next larger type that fits (q4_k q5_0, q5_k q5_1, q6_k
- *  q8_0, finally f16), as in llama.cpp. Vectors and position embeddings are f32. Quantised weights are
+ *  q8_0, fewer bits iq4_nl, last f16), as in llama.cpp. Vectors and positions are f32. Quantised weights are
  *  decoded first, unless they keep their type; quantising twice costs accuracy. A folder is written with
  *  llama.cpp's names, keys and orders.
  *

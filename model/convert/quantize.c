@@ -11,13 +11,14 @@
 #include <string.h>
 
 static const clef__quantize_type types[] = {
-    {"f32", CLEF_F32, 0, 0},         {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},
-    {"q8_0", CLEF_Q8_0, 7, 0},       {"q4_0", CLEF_Q4_0, 2, 0},      {"q4_1", CLEF_Q4_1, 3, 0},
-    {"q5_0", CLEF_Q5_0, 8, 0},       {"q5_1", CLEF_Q5_1, 9, 0},      {"q4_k", CLEF_Q4_K, 14, 0},
-    {"q5_k", CLEF_Q5_K, 16, 0},      {"q6_k", CLEF_Q6_K, 18, 0},     {"q4_k_m", CLEF_Q4_K, 15, 1},
-    {"q5_k_m", CLEF_Q5_K, 17, 1},    {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},
-    {"nvfp4", CLEF_NVFP4, 39, 0},    {"q1_0", CLEF_Q1_0, 40, 0},     {"q2_0", CLEF_Q2_0, 41, 0},
-    {"stored", CLEF_N_DTYPES, 0, 0},
+    {"f32", CLEF_F32, 0, 0},        {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},
+    {"q8_0", CLEF_Q8_0, 7, 0},      {"q4_0", CLEF_Q4_0, 2, 0},      {"q4_1", CLEF_Q4_1, 3, 0},
+    {"q5_0", CLEF_Q5_0, 8, 0},      {"q5_1", CLEF_Q5_1, 9, 0},      {"q3_k", CLEF_Q3_K, 11, 0},
+    {"q4_k", CLEF_Q4_K, 14, 0},     {"q5_k", CLEF_Q5_K, 16, 0},     {"q6_k", CLEF_Q6_K, 18, 0},
+    {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},   {"nvfp4", CLEF_NVFP4, 39, 0},
+    {"q1_0", CLEF_Q1_0, 40, 0},     {"q2_0", CLEF_Q2_0, 41, 0},     {"q2_k", CLEF_Q2_K, 10, 1},
+    {"q3_k_m", CLEF_Q3_K, 12, 1},   {"q4_k_m", CLEF_Q4_K, 15, 1},   {"q5_k_m", CLEF_Q5_K, 17, 1},
+    {"iq3_s", CLEF_IQ3_S, 26, 1},   {"iq4_xs", CLEF_IQ4_XS, 30, 1}, {"stored", CLEF_N_DTYPES, 0, 0},
 };
 
 enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 16 };
@@ -374,6 +375,15 @@ const clef__quantize_type *clef__quantize_find_type(const char *name)
     return NULL;
 }
 
+clef_dtype clef__quantize_find_dtype(const char *name)
+{
+    clef_dtype t = CLEF_F32;
+    while (t < CLEF_N_DTYPES && !(name && t != CLEF_I32 && t != CLEF_I8 && clef__dtype_ggml(t) >= 0 &&
+                                  clef_dtype_encodes(t) && same_type(clef_dtype_name(t), name)))
+        t++;
+    return t;
+}
+
 int32_t clef_quantize_knows(const char *type)
 {
     return clef__quantize_find_type(type) != NULL;
@@ -381,7 +391,7 @@ int32_t clef_quantize_knows(const char *type)
 
 static clef_status unknown_type(const char *name, clef_error *err)
 {
-    char known[160] = "";
+    char known[200] = "";
     for (int i = 0; i < N_TYPES; i++) {
         strcat(known, " ");
         strcat(known, types[i].name);

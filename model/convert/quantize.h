@@ -84,6 +84,8 @@ clef_status clef__quantize_choose(const clef_model *model, const clef_quantize_o
 int clef__quantize_has_type(const clef__quantize_item *item);
 /** The type with that name, in upper or lower case; NULL if there is none. */
 const clef__quantize_type *clef__quantize_find_type(const char *name);
+/** The dtype of that name, in upper or lower case, that files have and clef encodes; else CLEF_N_DTYPES. */
+clef_dtype clef__quantize_find_dtype(const char *name);
 /** The dtype, or the next larger one whose blocks rows of n fill. */
 clef_dtype clef__quantize_fitting(clef_dtype dtype, int64_t n);
 

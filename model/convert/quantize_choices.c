@@ -39,14 +39,13 @@ static int fits(const char *pattern, const char *name)
     return 0;
 }
 
-static clef_status check_rule(const clef_quantize_rule *rule, const clef__quantize_type **type,
-                              clef_error *err)
+static clef_status check_rule(const clef_quantize_rule *rule, clef_dtype *dtype, clef_error *err)
 {
-    *type = clef__quantize_find_type(rule->type);
+    *dtype = clef__quantize_find_dtype(rule->type);
     if (!rule->pattern || !*rule->pattern)
         return clef__fail(err, CLEF_E_ARG,
                           "a type of single matrices: expected a part of their names, got none");
-    if (!*type || (*type)->is_mix || (*type)->dtype == CLEF_N_DTYPES)
+    if (*dtype == CLEF_N_DTYPES)
         return clef__fail(err, CLEF_E_ARG, "%.60s=%.40s: expected the type of one matrix, such as q6_k",
                           rule->pattern, rule->type ? rule->type : "");
     return CLEF_OK;
@@ -74,14 +73,14 @@ static clef_status apply_rules(const clef_model *m, const clef_quantize_opts *op
 {
     for (int32_t r = opts->n_rules - 1; r >= 0; r--) { /* so that the first has the last word */
         const clef_quantize_rule *rule = &opts->rules[r];
-        const clef__quantize_type *type;
+        clef_dtype dtype;
         int32_t n = 0;
-        const clef_status status = check_rule(rule, &type, err);
+        const clef_status status = check_rule(rule, &dtype, err);
         if (status != CLEF_OK)
             return status;
         for (size_t i = 0; i < plan->n_items; i++)
             if (is_matrix(&plan->items[i]) && fits(rule->pattern, plan->items[i].to.name)) {
-                set_dtype(&plan->items[i], type->dtype);
+                set_dtype(&plan->items[i], dtype);
                 n++;
             }
         if (!n)

@@ -38,20 +38,51 @@ static int gets_more_bits(int32_t layer, int32_t n_layers)
     return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
 }
 
+/* What llama.cpp's mixes give the matrices that need more bits than the others: CLEF_F32 means no more. */
+typedef struct mix {
+    clef_dtype dtype, v, v_of_many, v_first, down, output, qkv; /* v_of_many: 4 heads or more share each */
+} mix;
+
+static const mix mixes[] = {
+    {CLEF_Q2_K, CLEF_Q3_K, CLEF_Q4_K, CLEF_F32, CLEF_Q3_K, CLEF_Q3_K, CLEF_F32},
+    {CLEF_Q3_K, CLEF_Q4_K, CLEF_Q4_K, CLEF_Q5_K, CLEF_Q4_K, CLEF_Q4_K, CLEF_Q4_K},
+    {CLEF_Q4_K, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_Q5_K},
+    {CLEF_Q5_K, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_Q6_K},
+    {CLEF_IQ3_S, CLEF_F32, CLEF_Q4_K, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32},
+    {CLEF_IQ4_XS, CLEF_F32, CLEF_Q5_K, CLEF_F32, CLEF_F32, CLEF_F32, CLEF_F32},
+};
+
+/* The dtype of a matrix of a layer in a mix; CLEF_F32: that of the others. */
+static clef_dtype dtype_in_layer(const mix *x, const clef_hparams *hp, int32_t layer, const char *name)
+{
+    const int is_v = ends_with(name, ".attn_v.weight"), is_down = ends_with(name, ".ffn_down.weight");
+    const int is_mix_of_layers = x->dtype == CLEF_Q4_K || x->dtype == CLEF_Q5_K;
+    if (is_v && x->v_first != CLEF_F32 && layer < 2)
+        return x->v_first;
+    if (is_down && x->dtype == CLEF_Q3_K && layer < hp->n_layers / 16)
+        return CLEF_Q5_K;
+    if (is_mix_of_layers && (is_v || is_down))
+        return gets_more_bits(layer, hp->n_layers) ? CLEF_Q6_K : CLEF_F32;
+    return is_v      ? hp->n_kv_heads > 0 && hp->n_heads / hp->n_kv_heads >= 4 ? x->v_of_many : x->v
+           : is_down ? x->down
+           : ends_with(name, ".attn_output.weight") ? x->output
+           : ends_with(name, ".attn_qkv.weight")    ? x->qkv
+                                                    : CLEF_F32;
+}
+
 /* The dtype of a matrix in a mix. */
 static clef_dtype mixed_dtype(const clef_model *m, const clef__quantize_type *type, const char *name)
 {
     int layer = -1;
+    const mix *x = mixes;
+    while (x->dtype != type->dtype)
+        x++;
     if (strcmp(name, "output.weight") == 0 ||
         (strcmp(name, "token_embd.weight") == 0 && m->hparams.tied_embeddings))
         return CLEF_Q6_K;
-    if (sscanf(name, "blk.%d.", &layer) != 1)
-        return type->dtype;
-    if (ends_with(name, ".attn_qkv.weight"))
-        return type->dtype == CLEF_Q4_K ? CLEF_Q5_K : CLEF_Q6_K;
-    if (!ends_with(name, ".attn_v.weight") && !ends_with(name, ".ffn_down.weight"))
-        return type->dtype;
-    return gets_more_bits(layer, m->hparams.n_layers) ? CLEF_Q6_K : type->dtype;
+    const clef_dtype more =
+        sscanf(name, "blk.%d.", &layer) == 1 ? dtype_in_layer(x, &m->hparams, layer, name) : CLEF_F32;
+    return more == CLEF_F32 ? type->dtype : more;
 }
 
 /* Returns the type, or the next larger one whose blocks rows of n fill. */
@@ -59,13 +90,16 @@ clef_dtype clef__quantize_fitting(clef_dtype dtype, int64_t n)
 {
     if (n % clef_dtype_block_elems(dtype) == 0)
         return dtype;
-    const clef_dtype next = dtype == CLEF_Q4_K    ? CLEF_Q5_0
-                            : dtype == CLEF_Q5_K  ? CLEF_Q5_1
-                            : dtype == CLEF_Q6_K  ? CLEF_Q8_0
-                            : dtype == CLEF_Q1_0  ? CLEF_Q2_0
-                            : dtype == CLEF_Q2_0  ? CLEF_Q4_0
-                            : dtype == CLEF_NVFP4 ? CLEF_Q4_1
-                                                  : CLEF_F16;
+    const clef_dtype next =
+        dtype == CLEF_Q4_K   ? CLEF_Q5_0
+        : dtype == CLEF_Q5_K ? CLEF_Q5_1
+        : dtype == CLEF_Q6_K ? CLEF_Q8_0
+        : dtype == CLEF_Q2_K || dtype == CLEF_Q3_K || dtype == CLEF_IQ3_S || dtype == CLEF_IQ4_XS
+            ? CLEF_IQ4_NL
+        : dtype == CLEF_Q1_0  ? CLEF_Q2_0
+        : dtype == CLEF_Q2_0  ? CLEF_Q4_0
+        : dtype == CLEF_NVFP4 ? CLEF_Q4_1
+                              : CLEF_F16;
     return clef__quantize_fitting(next, n);
 }
 

@@ -802,7 +802,7 @@ class Model(_Described):
                  progress: Progress | None = None, note: Callable[[str], Any] | None = None) -> None:
         """Writes the model as a GGUF file with quantised weights: "q8_0", "q4_k_m" .. (clef.quantize_types()).
 
-        imatrix       a file of `clef imatrix` or llama-imatrix, by which q4_k, q5_k, q6_k and iq4_nl weigh errors
+        imatrix       a file of `clef imatrix` or llama-imatrix, by which the K and IQ types weigh errors
         tensor_types  types of single matrices by parts of their names, {"attn_v": "q6_k"}; the first that fits holds
         """
         handles = ffi.new_handle(progress), ffi.new_handle(note or (lambda text: None))

@@ -207,7 +207,8 @@ TEST(encoding_is_close)
     } formats[] = {{CLEF_Q8_0, 0.006f},   {CLEF_Q4_0, 0.09f},   {CLEF_Q4_1, 0.083f}, {CLEF_Q5_0, 0.045f},
                    {CLEF_Q5_1, 0.04f},    {CLEF_Q4_K, 0.074f},  {CLEF_Q5_K, 0.037f}, {CLEF_Q6_K, 0.018f},
                    {CLEF_IQ4_NL, 0.079f}, {CLEF_MXFP4, 0.117f}, {CLEF_NVFP4, 0.1f},  {CLEF_Q1_0, 0.61f},
-                   {CLEF_Q2_0, 0.9f}};
+                   {CLEF_Q2_0, 0.9f},     {CLEF_Q2_K, 0.275f},  {CLEF_Q3_K, 0.152f}, {CLEF_IQ4_XS, 0.079f},
+                   {CLEF_IQ3_S, 0.139f}};
     enum { N = 256 * 64 };
     static float x[N], back[N];
     static uint8_t blocks[N * 2];

@@ -28,9 +28,8 @@ static const cli_option quantize_option_table[] = {
      .type = CLI_TEXT,
      .value = "FILE",
      .offset = offsetof(quantize_options, imatrix),
-     .help = "weigh errors by how much columns count, as `clef imatrix` or llama-imatrix measured it; q4_k, "
-             "q5_k, "
-             "q6_k and iq4_nl do"},
+     .help = "weigh errors by how much columns count, as `clef imatrix` or llama-imatrix measured it; the "
+             "types with k or iq in their names do"},
     {.names = "tensor-type",
      .type = CLI_LIST,
      .value = "PATTERN=TYPE",
@@ -86,7 +85,7 @@ static int show_result(const clef_model *from, const char *path, int32_t quiet)
 
 static int known_type(const char *command, const char *type)
 {
-    char all[200] = "";
+    char all[240] = "";
     size_t n = 0;
     if (clef_quantize_knows(type))
         return CLI_GO_ON;
@@ -170,9 +169,10 @@ const cli_command cli_command_quantize = {
     .usage = "IN OUT TYPE",
     .summary = "Quantise a model's weights and write them as GGUF",
     .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new GGUF file. The types f32 f16 bf16 q8_0 "
-             "q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k iq4_nl mxfp4 nvfp4 q1_0 q2_0 store every matrix in that "
-             "format. The mixes q4_k_m and q5_k_m give more bits to the matrices that need them.\n\nA "
-             "matrix whose rows are not a multiple of the block size gets the next larger type that fits. "
+             "q4_0 q4_1 q5_0 q5_1 q3_k q4_k q5_k q6_k iq4_nl mxfp4 nvfp4 q1_0 q2_0 store every matrix in "
+             "that format. q2_k q3_k_m q4_k_m q5_k_m iq3_s iq4_xs are llama.cpp's mixes, which give more "
+             "bits to the matrices that need them.\n\nA matrix whose rows are not a multiple of the block "
+             "size gets the next larger type that fits. "
              "Vectors stay f32. Weights that are already quantised are decoded first, which costs accuracy. "
              "The tokenizer is included; see `clef help convert`.\n\n--imatrix FILE makes the errors small "
              "where they count "

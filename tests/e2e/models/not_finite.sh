@@ -23,7 +23,7 @@ folder nan $weight 770 '\x00\x7e'
 folder inf $weight 770 '\x00\xfc'
 folder late transformer.wpe.weight $((20 * 192 + 5)) '\x00\x7e' # position 20
 
-for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4 nvfp4 q1_0 q2_0; do
+for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q3_k q4_k q5_k q6_k iq4_nl mxfp4 nvfp4 q1_0 q2_0 q2_k q3_k_m q4_k_m q5_k_m iq3_s iq4_xs; do
   refused "NaN as $type" 1 "h.2.mlp.c_fc.weight[770]: finite NaN" "$CLEF" quantize "$tmp/nan" "$tmp/x.gguf" $type -q
 done
 refused "-inf" 1 "h.2.mlp.c_fc.weight[770]: -inf" "$CLEF" quantize "$tmp/inf" "$tmp/x.gguf" q8_0 -q

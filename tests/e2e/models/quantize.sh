@@ -7,7 +7,7 @@ greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
 plainly() { CLEF_CACHE_DIR=$no_cache CLEF_PROOF=0 CLEF_DEBUG=$CLEF_DEBUG,fused=0 "$@"; }
 want=$(plainly "$CLEF" run "$demo" $greedy)
 
-types=(f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4 nvfp4 q1_0 q2_0)
+types=(f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q3_k q4_k q5_k q6_k iq4_nl mxfp4 nvfp4 q1_0 q2_0 q2_k q3_k_m q4_k_m q5_k_m iq3_s iq4_xs)
 for i in "${!types[@]}"; do
   type=${types[i]}
   check "the folder as $type" "$CLEF" quantize "$demo" "$tmp/$type.gguf" $type -q
@@ -21,7 +21,7 @@ for i in "${!types[@]}"; do
     *) same "$type gives 24 ids" 24 "$(tr , '\n' <<<"$got" | wc -l)" ;;
   esac
 done
-same "nothing else is left" 18 "$(find "$tmp" -name '*.gguf*' | wc -l)"
+same "nothing else is left" ${#types[@]} "$(find "$tmp" -name '*.gguf*' | wc -l)"
 
 check "a type in capitals" "$CLEF" quantize "$demo" "$tmp/capitals.gguf" Q4_K_M -q
 same "is the same type" "$(sha256sum <"$tmp/q4_k_m.gguf")" "$(sha256sum <"$tmp/capitals.gguf")"

@@ -188,7 +188,7 @@ def main(clef, seed):
             found = {n: (s, c) for n, (s, c) in found.items() if (c > 0).all()}
             write_old(at("old.dat"), found)
             exact = tensors_of(at("f32.gguf"))
-            for dtype in ("q4_k", "q5_k", "q6_k", "iq4_nl") if kind == "llama" else ("q4_k",):
+            for dtype in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "iq3_s") if kind == "llama" else ("q4_k",):
                 plain, weighed, old = (at(f"{form}.{dtype}.gguf") for form in ("plain", "weighed", "old"))
                 run("quantize", at("f32.gguf"), plain, dtype)
                 run("quantize", at("f32.gguf"), weighed, dtype, "--imatrix", at("model.imatrix"))
@@ -199,7 +199,7 @@ def main(clef, seed):
                     x = exact[name].data.astype(np.float64)
                     for i, t in enumerate((before[name], after[name])):
                         y = dequantize(t.data, t.tensor_type).reshape(x.shape)
-                        errors[i] += weighted_error(x, y, importance, dtype in ("q4_k", "q5_k"))
+                        errors[i] += weighted_error(x, y, importance, dtype not in ("q3_k", "q6_k"))
                 report(errors[1] < 0.97 * errors[0], f"{kind}, {dtype}: the weighted error is {errors[1] / errors[0]:.3f} of that without importance")
                 if dtype != "q4_k":
                     continue
