@@ -30,7 +30,9 @@ static clef_status add(cli_prompt_pictures *p, clef_picture *picture, clef_error
     if (s == CLEF_OK) {
         const clef_pixels *px = &p->pixels[p->n];
         p->views[p->n++] = (clef_sight_pixels){.values = px->values,
-                                               .n = 1,
+                                               .n = px->n,
+                                               .rows = px->rows,
+                                               .columns = px->columns,
                                                .height = px->height,
                                                .width = px->width,
                                                .source_height = picture->height,
@@ -72,7 +74,8 @@ clef_status cli_prompt_pictures_encode(const cli_prompt_pictures *pictures, cons
         return s;
     s = p->is_rendered
             ? clef_tokenizer_encode_plain(tok, text.text, text.n_bytes, text.plain, text.n_plain, ids, n, err)
-            : clef_tokenizer_encode(tok, text.text, text.n_bytes, p->special, ids, n, err);
+            : clef_tokenizer_encode(tok, text.text, text.n_bytes,
+                                    text.is_whole ? CLEF_SPECIAL_NONE : p->special, ids, n, err);
     clef_sight_text_finish(&text);
     return s;
 }

@@ -36,11 +36,14 @@ CLEF_API clef_status clef_picture_open(const char *path, const clef_picture_opts
                                        clef_error *err);
 CLEF_API void        clef_picture_finish(clef_picture *picture);
 
-/** What a model reads: numbers in planes, one for each of red, green and blue. Free with
- *  clef_pixels_finish(), which accepts a zeroed one, too. */
+/** What a model reads: numbers in planes, one for each of red, green and blue. Some models read a picture as
+ *  tiles, with the whole picture before them (LLaVA-NeXT) or behind them. Free with clef_pixels_finish(),
+ *  which accepts a zeroed one, too. */
 typedef struct clef_pixels {
     int32_t height, width;
-    float  *values; /* [3, height, width] */
+    float  *values; /* [n, 3, height, width] */
+    int32_t n;      /* 0 counts as 1 */
+    int32_t rows, columns; /* of the tiles in the picture; 0: there are none */
 } clef_pixels;
 CLEF_API void clef_pixels_finish(clef_pixels *pixels);
 

@@ -40,6 +40,7 @@ typedef struct clef_sight_text {
     size_t          n_bytes;
     clef_byte_span *plain;
     size_t          n_plain;
+    int32_t         is_whole; /* 1: it has the text's first token, which the tokenizer must not add */
 } clef_sight_text;
 
 /** What a template writes for a picture, such as "<image>". */

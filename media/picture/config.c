@@ -17,6 +17,7 @@ typedef struct processor_class {
     const double *mean, *std;
     clef__size_kind kind;
     int32_t floats;
+    clef__tiling tiling;
 } processor_class;
 
 static const double half[3] = {0.5, 0.5, 0.5};
@@ -25,15 +26,23 @@ static const double clip_mean[3] = {0.48145466, 0.4578275, 0.40821073},
                     clip_std[3] = {0.26862954, 0.26130258, 0.27577711};
 
 static const processor_class classes[] = {
-    {"ViT", CLEF__BILINEAR, 224, 0, 0, 1, half, half, CLEF__SIZE_EXACT, 0},
-    {"DeiT", CLEF__BICUBIC, 256, 0, 224, 1, half, half, CLEF__SIZE_EXACT, 0},
-    {"Bit", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0},
-    {"CLIP", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0},
-    {"Siglip", CLEF__BICUBIC, 224, 0, 0, 0, half, half, CLEF__SIZE_EXACT, 0},
-    {"Siglip2", CLEF__BILINEAR, 224, 0, 0, 0, half, half, CLEF__SIZE_PATCHES, 0},
-    {"Gemma3", CLEF__BILINEAR, 224, 0, 0, 1, half, half, CLEF__SIZE_EXACT, 0},
-    {"Qwen2VL", CLEF__BICUBIC, 0, 0, 0, 0, clip_mean, clip_std, CLEF__SIZE_AREA, 0},
-    {"DINOv3ViT", CLEF__BILINEAR, 224, 0, 0, 1, imagenet_mean, imagenet_std, CLEF__SIZE_EXACT, 1},
+    {"ViT", CLEF__BILINEAR, 224, 0, 0, 1, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"DeiT", CLEF__BICUBIC, 256, 0, 224, 1, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"Bit", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"CLIP", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"Siglip", CLEF__BICUBIC, 224, 0, 0, 0, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"Siglip2", CLEF__BILINEAR, 224, 0, 0, 0, half, half, CLEF__SIZE_PATCHES, 0, CLEF__TILES_NONE},
+    {"Gemma3", CLEF__BILINEAR, 224, 0, 0, 1, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"Qwen2VL", CLEF__BICUBIC, 0, 0, 0, 0, clip_mean, clip_std, CLEF__SIZE_AREA, 0, CLEF__TILES_NONE},
+    {"DINOv3ViT", CLEF__BILINEAR, 224, 0, 0, 1, imagenet_mean, imagenet_std, CLEF__SIZE_EXACT, 1,
+     CLEF__TILES_NONE},
+    {"Llava", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0, CLEF__TILES_NONE},
+    {"LlavaNext", CLEF__BICUBIC, 224, 1, 224, 0, clip_mean, clip_std, CLEF__SIZE_EXACT, 0,
+     CLEF__TILES_PINNED},
+    {"Idefics3", CLEF__LANCZOS, 0, 0, 0, 0, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_SPLIT},
+    {"SmolVLM", CLEF__LANCZOS, 0, 0, 0, 0, half, half, CLEF__SIZE_EXACT, 0, CLEF__TILES_SPLIT},
+    {"GotOcr2", CLEF__BICUBIC, 384, 0, 0, 1, clip_mean, clip_std, CLEF__SIZE_EXACT, 0, CLEF__TILES_CANVAS},
+    {"Pixtral", CLEF__BICUBIC, 1024, 0, 0, 1, clip_mean, clip_std, CLEF__SIZE_LINES, 0, CLEF__TILES_NONE},
 };
 
 /* The class that a file names. Files of transformers before 4.27 have feature_extractor_type. */
@@ -50,10 +59,12 @@ static const processor_class *class_of(clef_json_fields *f)
                 return &classes[i];
     }
     if (f->status == CLEF_OK)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                               "%s: image_processor_type %.60s is not supported, expected one of ViT, DeiT, "
-                               "Bit, CLIP, Siglip, Siglip2, DINOv3ViT, Gemma3, Qwen2VL",
-                               f->file, *name ? name : "\"\"");
+        f->status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                       "%s: image_processor_type %.60s is not supported, expected one of ViT, DeiT, "
+                       "Bit, CLIP, Siglip, Siglip2, DINOv3ViT, Gemma3, Qwen2VL, Llava, LlavaNext, Idefics3, "
+                       "SmolVLM, GotOcr2, Pixtral",
+                       f->file, *name ? name : "\"\"");
     return NULL;
 }
 
@@ -124,6 +135,95 @@ static void read_area(clef_json_fields *f, clef_picture_processor *p)
         f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: min_pixels is more than max_pixels", f->file);
 }
 
+/* {"longest_edge": n}. */
+static int32_t longest_edge(clef_json_fields *f, const char *key, int32_t missing)
+{
+    const json_t *size = clef__json_get(f, key);
+    clef_json_fields inner = {.object = size, .file = f->file, .within = key, .err = f->err};
+    const int32_t n = size ? side(&inner, "longest_edge") : missing;
+    f->status = f->status ? f->status : inner.status;
+    return n;
+}
+
+static void read_split(clef_json_fields *f, clef_picture_processor *p)
+{
+    p->longest = longest_edge(f, "size", 4 * 364);
+    p->tile = longest_edge(f, "max_image_size", 364);
+    p->splits = clef__json_bool(f, "do_image_splitting", 1);
+    clef__json_bool(f, "do_pad", 1); /* of batches */
+}
+
+/* InternVL's processor cuts into tiles whatever the image processor says. */
+static void read_canvas(clef_json_fields *f, const json_t *beside, clef_picture_processor *p)
+{
+    enum { MOST_TILES = 1024 };
+    static const char key[] = "processor_class", own[] = "InternVLProcessor";
+    const char *class = json_string_value(json_object_get(beside, key));
+    const int is_own = strcmp(class ? class : clef__json_string(f, key, ""), own) == 0;
+    p->min_tiles = (int32_t)clef__json_int(f, "min_patches", 1, MOST_TILES, 1);
+    p->max_tiles = (int32_t)clef__json_int(f, "max_patches", 1, MOST_TILES, 12);
+    if ((!clef__json_bool(f, "crop_to_patches", 0) && !is_own) || p->max_tiles == 1)
+        p->tiling = CLEF__TILES_NONE;
+}
+
+static void pins_fail(clef_json_fields *f, const clef_picture_processor *p)
+{
+    if (f->status == CLEF_OK)
+        f->status =
+            clef__fail(f->err, CLEF_E_FORMAT,
+                       "%s: image_grid_pinpoints: expected up to %d heights and widths that are multiples "
+                       "of %d, the tile's",
+                       f->file, CLEF__MOST_PINS, p->crop_height);
+}
+
+static void read_pins(clef_json_fields *f, clef_picture_processor *p)
+{
+    static const int32_t missing[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+    const json_t *list = clef__json_get(f, "image_grid_pinpoints");
+    const size_t n = list ? json_array_size(list) : sizeof missing / sizeof *missing;
+    p->n_pins = n <= CLEF__MOST_PINS ? (int32_t)n : 0;
+    if (!p->n_pins)
+        pins_fail(f, p);
+    for (size_t i = 0; i < (size_t)p->n_pins; i++)
+        for (size_t k = 0; k < 2; k++) {
+            const json_int_t x =
+                list ? json_integer_value(json_array_get(json_array_get(list, i), k)) : missing[i][k];
+            p->pins[i][k] = x >= 1 && x <= MAX_SIDE ? (int32_t)x : 0;
+            if (!p->pins[i][k] || p->pins[i][k] % p->crop_height)
+                pins_fail(f, p);
+        }
+    clef__json_bool(f, "do_pad", 1); /* of batches */
+}
+
+/* The sizes of Pixtral: a limit, and what both sides are multiples of, by processor_config.json where it
+ * says. */
+static void read_lines(clef_json_fields *f, const json_t *beside, clef_picture_processor *p)
+{
+    const json_t *patch = clef__json_get(f, "patch_size"), *of = json_object_get(beside, "patch_size"),
+                 *merge = json_object_get(beside, "spatial_merge_size");
+    clef_json_fields inner = {.object = patch, .file = f->file, .within = "patch_size", .err = f->err};
+    const json_t *size = clef__json_get(f, "size");
+    if (!size || json_object_get(size, "longest_edge"))
+        p->height = p->width = longest_edge(f, "size", 1024);
+    else
+        read_size(f, &classes[0], p);
+    p->kind = CLEF__SIZE_LINES;
+    p->patch = json_is_object(patch) ? side(&inner, "height")
+                                     : (int32_t)clef__json_int(f, "patch_size", 1, MAX_SIDE, 16);
+    f->status = f->status ? f->status : inner.status;
+    clef__json_bool(f, "do_pad", 1); /* of batches */
+    if (!json_is_integer(of))
+        return;
+    const json_int_t a = json_integer_value(of), b = json_is_integer(merge) ? json_integer_value(merge) : 1;
+    if (a < 1 || b < 1 || a > MAX_SIDE || b > 64)
+        f->status = clef__fail(
+            f->err, CLEF_E_FORMAT,
+            "%s: processor_config.json: patch_size %d and spatial_merge_size %d: expected 1 to %d and 64",
+            f->file, (int)a, (int)b, MAX_SIDE);
+    else
+        p->patch = (int32_t)(a * b);
+}
+
 static void read_crop(clef_json_fields *f, const processor_class *class, clef_picture_processor *p)
 {
     const json_t *crop = clef__json_get(f, "crop_size");
@@ -166,7 +266,7 @@ static const char *const ignored[] = {
     "processor_class",   "_processor_class",       "auto_map",     "do_convert_rgb",
     "data_format",       "return_tensors",         "device",       "disable_grouping",
     "input_data_format", "image_seq_length",       "num_channels", "_valid_processor_keys",
-    "_auto_class",       "feature_extractor_type", "pad_size",
+    "_auto_class",       "feature_extractor_type", "pad_size",     "return_row_col_info",
 };
 
 /* Any other key that nothing has asked for changes the pixels, unless it says no. */
@@ -185,7 +285,7 @@ static void check_unread(clef_json_fields *f)
     }
 }
 
-static void read_keys(clef_json_fields *f, clef_picture_processor *p)
+static void read_keys(clef_json_fields *f, const json_t *beside, clef_picture_processor *p)
 {
     const processor_class *class = class_of(f);
     if (!class)
@@ -194,8 +294,13 @@ static void read_keys(clef_json_fields *f, clef_picture_processor *p)
     p->floats = class->floats;
     p->resizes = clef__json_bool(f, "do_resize", 1);
     p->filter = (clef__filter)clef__json_int(f, "resample", 0, CLEF__N_FILTERS - 1, class->filter);
+    p->tiling = class->tiling;
     if (class->kind == CLEF__SIZE_AREA) {
         read_area(f, p);
+    } else if (class->kind == CLEF__SIZE_LINES) {
+        read_lines(f, beside, p);
+    } else if (class->tiling == CLEF__TILES_SPLIT) {
+        read_split(f, p);
     } else if (class->kind == CLEF__SIZE_PATCHES) {
         p->patch = (int32_t)clef__json_int(f, "patch_size", 1, 1024, 16);
         p->max_patches = (int32_t)clef__json_int(f, "max_num_patches", 1, 1 << 20, 256);
@@ -203,6 +308,12 @@ static void read_keys(clef_json_fields *f, clef_picture_processor *p)
         read_size(f, class, p);
         read_crop(f, class, p);
     }
+    if (class->tiling == CLEF__TILES_CANVAS)
+        read_canvas(f, beside, p);
+    if (class->tiling == CLEF__TILES_PINNED)
+        read_pins(f, p);
+    if (strcmp(class->name, "Llava") == 0)
+        p->pads_square = clef__json_bool(f, "do_pad", 0);
     if (p->floats && p->crops && f->status == CLEF_OK)
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: do_center_crop of %s is not supported",
                                f->file, class->name);
@@ -214,8 +325,8 @@ static void read_keys(clef_json_fields *f, clef_picture_processor *p)
     check_unread(f);
 }
 
-clef_status clef__processor_read(const json_t *config, const char *file, clef_picture_processor *p,
-                                 clef_error *err)
+clef_status clef__processor_read(const json_t *config, const json_t *beside, const char *file,
+                                 clef_picture_processor *p, clef_error *err)
 {
     clef_json_fields f = {.object = config, .file = file, .err = err, .seen = json_object()};
     if (!json_is_object(config))
@@ -224,7 +335,7 @@ clef_status clef__processor_read(const json_t *config, const char *file, clef_pi
     else if (!f.seen)
         f.status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", file);
     else
-        read_keys(&f, p);
+        read_keys(&f, beside, p);
     json_decref(f.seen);
     return f.status;
 }

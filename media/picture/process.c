@@ -56,6 +56,17 @@ static void size_by_patches(const clef_picture_processor *p, int32_t height, int
     size[1] = whole_patches(low, width, p->patch);
 }
 
+/* Pixtral: a picture that is too large becomes smaller; then both sides become whole patches. */
+static void size_by_lines(const clef_picture_processor *p, int32_t height, int32_t width, int64_t size[2])
+{
+    const double down = (double)height / p->height, across = (double)width / p->width,
+                 by = down > across ? down : across;
+    size[0] = by > 1 ? (int64_t)floor(height / by) : height;
+    size[1] = by > 1 ? (int64_t)floor(width / by) : width;
+    for (int i = 0; i < 2; i++)
+        size[i] = size[i] > 0 ? (size[i] + p->patch - 1) / p->patch * p->patch : 0;
+}
+
 /* transformers' smart_resize(). */
 static clef_status size_by_area(const clef_picture_processor *p, int32_t height, int32_t width,
                                 int64_t size[2], clef_error *err)
@@ -95,6 +106,8 @@ clef_status clef__resized_size(const clef_picture_processor *p, int32_t height, 
         if (status != CLEF_OK)
             return status;
     }
+    if (p->kind == CLEF__SIZE_LINES)
+        size_by_lines(p, height, width, size);
     if (p->kind == CLEF__SIZE_WITHIN) {
         const double a = (double)p->height / height, b = (double)p->width / width, scale = a < b ? a : b;
         size[0] = (int64_t)(height * scale);
@@ -171,13 +184,32 @@ static clef_status by_floats(const clef_picture_processor *p, const clef_picture
     return status;
 }
 
-clef_status clef_picture_process(const clef_picture_processor *p, const clef_picture *picture,
-                                 clef_pixels *out, clef_error *err)
+/* A square around the picture, of the colour that the model takes for none. */
+static clef_status squared(const clef_picture_processor *p, const clef_picture *in, clef_picture *out,
+                           clef_error *err)
+{
+    const int32_t side = in->height > in->width ? in->height : in->width;
+    const size_t top = (size_t)((side - in->height) / 2), left = (size_t)((side - in->width) / 2),
+                 n = (size_t)side;
+    *out = (clef_picture){side, side, malloc(3 * n * n)};
+    if (!out->rgb)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a picture of %d x %d pixels", side, side);
+    for (size_t i = 0; i < 3 * n * n; i++)
+        out->rgb[i] = (uint8_t)(int)(p->mean[i % 3] * 255);
+    for (size_t y = 0; y < (size_t)in->height; y++)
+        memcpy(out->rgb + 3 * ((top + y) * n + left), in->rgb + 3 * y * (size_t)in->width,
+               3 * (size_t)in->width);
+    return CLEF_OK;
+}
+
+static clef_status process(const clef_picture_processor *p, const clef_picture *picture, clef_pixels *out,
+                           clef_error *err)
 {
     clef_picture resized = {0};
     clef_status status = CLEF_OK;
     int32_t height = picture->height, width = picture->width;
-    *out = (clef_pixels){0};
+    if (p->tiling)
+        return clef__process_tiles(p, picture, out, err);
     if (p->resizes)
         status = clef__resized_size(p, picture->height, picture->width, &height, &width, err);
     if (status == CLEF_OK && p->floats)
@@ -189,6 +221,20 @@ clef_status clef_picture_process(const clef_picture_processor *p, const clef_pic
     clef_picture_finish(&resized);
     if (status == CLEF_OK)
         clef__normalize_pixels(p, out);
+    return status;
+}
+
+clef_status clef_picture_process(const clef_picture_processor *p, const clef_picture *picture,
+                                 clef_pixels *out, clef_error *err)
+{
+    clef_picture square;
+    *out = (clef_pixels){0};
+    if (!p->pads_square || picture->height == picture->width)
+        return process(p, picture, out, err);
+    clef_status status = squared(p, picture, &square, err);
+    if (status == CLEF_OK)
+        status = process(p, &square, out, err);
+    clef_picture_finish(&square);
     return status;
 }
 
@@ -209,13 +255,15 @@ static clef_status load(const char *folder, const char *file, char *path, size_t
 clef_status clef_picture_processor_create(const char *folder, clef_picture_processor **out, clef_error *err)
 {
     char path[4096];
-    json_t *root;
+    json_t *root = NULL, *beside = NULL;
     *out = NULL;
-    clef_status status = load(folder, "preprocessor_config.json", path, sizeof path, &root, err);
+    clef_status status = load(folder, "processor_config.json", path, sizeof path, &beside, err);
+    if (status == CLEF_OK)
+        status = load(folder, "preprocessor_config.json", path, sizeof path, &root, err);
     const json_t *config = root;
     if (status == CLEF_OK && !root) {
-        status = load(folder, "processor_config.json", path, sizeof path, &root, err);
-        config = json_object_get(root, "image_processor");
+        snprintf(path, sizeof path, "%.3900s/processor_config.json", folder);
+        config = json_object_get(beside, "image_processor");
     }
     if (status == CLEF_OK && !config)
         status = clef__fail(
@@ -225,8 +273,9 @@ clef_status clef_picture_processor_create(const char *folder, clef_picture_proce
     if (status == CLEF_OK && !p)
         status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", path);
     if (status == CLEF_OK)
-        status = clef__processor_read(config, path, p, err);
+        status = clef__processor_read(config, beside, path, p, err);
     json_decref(root);
+    json_decref(beside);
     if (status == CLEF_OK)
         *out = p;
     else

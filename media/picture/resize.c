@@ -266,8 +266,10 @@ clef_status clef__pixels_allocate(int64_t height, int64_t width, clef_pixels *ou
         return clef__fail(err, CLEF_E_LIMIT,
                           "a model's picture of %" PRId64 " x %" PRId64 " pixels, expected 1 to %" PRId64,
                           width, height, most);
-    *out = (clef_pixels){(int32_t)height, (int32_t)width,
-                         malloc((size_t)(height * width) * 3 * sizeof *out->values)};
+    *out = (clef_pixels){.height = (int32_t)height,
+                         .width = (int32_t)width,
+                         .values = malloc((size_t)(height * width) * 3 * sizeof *out->values),
+                         .n = 1};
     return out->values ? CLEF_OK : no_memory(height, width, err);
 }
 

@@ -47,8 +47,9 @@ static void check_stored(const clef_builder *b, clef_role role, const char *suff
                          const char *name)
 {
     const int is_main = b->weights == &b->arch->weights || b->weights == &b->arch->decoder_weights;
-    const int wanted =
-        is_main && !b->model->is_gguf && name[0] ? clef__class_has(b->model->config, role, suffix) : -1;
+    const json_t *config =
+        b->hp == b->model->vision ? json_object_get(b->model->outer, "vision_config") : b->model->config;
+    const int wanted = is_main && !b->model->is_gguf && name[0] ? clef__class_has(config, role, suffix) : -1;
     if (wanted == 1 && !is_stored)
         clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
                          name);
@@ -340,7 +341,9 @@ static clef_value *rms_norm(clef_builder *b, clef_value *x, clef_role role)
 
 clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role)
 {
-    return name_by_role(b, (b->arch->layer_norms ? layer_norm : rms_norm)(b, x, role), role);
+    const int is_layer_norm =
+        b->arch->layer_norms == CLEF_NORMS_BY_BIAS ? clef__has_weight(b, role, "bias") : b->arch->layer_norms;
+    return name_by_role(b, (is_layer_norm ? layer_norm : rms_norm)(b, x, role), role);
 }
 
 /* x with dropout, while training. */

@@ -173,6 +173,9 @@ typedef enum clef_qk_norms {
     CLEF_QK_NORM_ROTATED /* of each head, after RoPE */
 } clef_qk_norms;
 
+/** A value of layer_norms: norms with a bias are layer norms, the others RMS norms. */
+enum { CLEF_NORMS_BY_BIAS = 2 };
+
 struct clef_arch {
     const clef_arch_alias  *names;   /* ends with two NULL */
     clef_arch_kind          kind;
@@ -182,7 +185,8 @@ struct clef_arch {
     /* 1: a folder's joint q, k and v are in groups: for each head of k its heads of q, then k, then v */
     int32_t                 hf_grouped;
     int32_t                 v_widths; /* 1: heads of v may have a width of their own */
-    int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms */
+    int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms; or
+                                         * CLEF_NORMS_BY_BIAS */
     clef_qk_norms           qk_norms;
     /* the general.architecture of a converted folder, if its name has none in GGUF */
     const char             *written_as;

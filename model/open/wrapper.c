@@ -75,11 +75,16 @@ static int is_tied(const json_t *outer, const json_t *inner)
     return out || in ? json_is_true(out) || json_is_true(in) : type && is_listed(tied, type);
 }
 
+static int is_of_type(const json_t *config, const char *name)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    return type && strcmp(type, name) == 0;
+}
+
 /* A Gemma 3 whose tokens see each other has the same model_type; here it is a family of its own. */
 static void name_bidirectional(json_t *config)
 {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    if (type && strcmp(type, "gemma3_text") == 0 &&
+    if (is_of_type(config, "gemma3_text") &&
         json_is_true(json_object_get(config, "use_bidirectional_attention")))
         json_object_set_new(config, "model_type", json_string("gemma3_bidirectional"));
 }
@@ -98,6 +103,8 @@ clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *e
         if (value && !json_is_null(value))
             json_object_set(text, outer_keys[i], value);
     }
+    if (is_of_type(*config, "paligemma")) /* whose prompts see themselves: model/sight/ */
+        json_object_del(text, "use_bidirectional_attention");
     add_class_sizes(text);
     json_object_set_new(text, "tie_word_embeddings", json_boolean(is_tied(*config, inner)));
     json_decref(*config);

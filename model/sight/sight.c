@@ -14,7 +14,13 @@ static const struct {
     int32_t sections[3], alternates; /* of an absent mrope_section; the first one -1: it is required */
 } families[] = {
     {"llava", 32000, CLEF__SIGHT_CAUSAL, {0}, 0},
+    {"llava_next", 32000, CLEF__SIGHT_CAUSAL, {0}, 0},
     {"gemma3", 262144, CLEF__SIGHT_PICTURE, {0}, 0},
+    {"paligemma", 256000, CLEF__SIGHT_PROMPT, {0}, 0},
+    {"idefics3", 128257, CLEF__SIGHT_CAUSAL, {0}, 0},
+    {"smolvlm", 128257, CLEF__SIGHT_CAUSAL, {0}, 0},
+    {"internvl", 151667, CLEF__SIGHT_CAUSAL, {0}, 0},
+    {"mistral3", 10, CLEF__SIGHT_CAUSAL, {0}, 0},
     {"qwen2_vl", 151655, CLEF__SIGHT_CAUSAL, {-1}, 0},
     {"qwen2_5_vl", 151655, CLEF__SIGHT_CAUSAL, {-1}, 0},
     {"qwen3_vl", 151655, CLEF__SIGHT_CAUSAL, {24, 20, 20}, 1},

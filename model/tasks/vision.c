@@ -252,7 +252,9 @@ clef_status clef_vision_run(clef_vision *v, const clef_pixels *pictures, int32_t
         for (m = 1; i + m < n && m < v->opts.n_batch && pictures[i + m].height == pictures[i].height &&
                     pictures[i + m].width == pictures[i].width;)
             m++;
-        status = plan_for(v, pictures[i].height, pictures[i].width, err);
+        status = pictures[i].n > 1 ? clef__fail(err, CLEF_E_UNSUPPORTED,
+                                                "a picture of %" PRId32 " tiles: expected one", pictures[i].n)
+                                   : plan_for(v, pictures[i].height, pictures[i].width, err);
         if (status == CLEF_OK)
             status = run_batch(v, pictures + i, m, out, err);
         out += (size_t)m * (size_t)v->rows * (size_t)v->info.width;

@@ -1,4 +1,5 @@
 /* What a model's processor writes into a text for its pictures. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,24 +31,60 @@ static int add(growing *g, const char *text, size_t n)
 
 static int add_text(growing *g, const char *text)
 {
-    return add(g, text, strlen(text));
+    return !text || add(g, text, strlen(text));
 }
 
 /* The part of a family's text in which %s stands for the mark. */
 static int add_frame(growing *g, const clef_sight *s, const char *frame)
 {
-    const char *mark = strstr(frame, "%s");
+    const char *mark = frame ? strstr(frame, "%s") : NULL;
     if (!mark)
         return add_text(g, frame);
     return add(g, frame, (size_t)(mark - frame)) && add_text(g, s->mark) && add_text(g, mark + 2);
 }
 
+static int add_run(growing *g, const clef_sight *s, int32_t n)
+{
+    int ok = 1;
+    for (int32_t i = 0; i < n && ok; i++)
+        ok = add_text(g, s->token);
+    return ok;
+}
+
+/* Idefics 3: each tile behind its place; a line ends behind the last one of a row. */
+static int add_tiles(growing *g, const clef_sight *s, const clef__sight_rows *rows)
+{
+    static const char border[] = "<fake_token_around_image>";
+    const int32_t each = rows->n / rows->n_units;
+    char place[64];
+    int ok = 1;
+    for (int32_t i = 0; i < rows->n_units - 1 && ok; i++) {
+        const int32_t row = i / rows->width, column = i % rows->width;
+        snprintf(place, sizeof place, "<row_%d_col_%d>", row + 1, column + 1);
+        ok = add_text(g, border) && add_text(g, place) && add_run(g, s, each) &&
+             (column + 1 < rows->width || add_text(g, "\n"));
+    }
+    return ok && (rows->n_units == 1 || add_text(g, "\n")) && add_text(g, border) &&
+           add_text(g, "<global-img>") && add_run(g, s, each) && add_text(g, border);
+}
+
+/* Pixtral. */
+static int add_lines(growing *g, const clef_sight *s, const clef__sight_rows *rows)
+{
+    int ok = 1;
+    for (int32_t i = 0; i < rows->height && ok; i++)
+        ok = add_run(g, s, rows->width) && add_text(g, i + 1 < rows->height ? "[IMG_BREAK]" : "[IMG_END]");
+    return ok;
+}
+
 static int add_picture(growing *g, const clef_sight *s, const clef__sight_rows *rows)
 {
-    int ok = add_frame(g, s, s->family->before);
-    for (int32_t i = 0; i < rows->n && ok; i++)
-        ok = add_text(g, s->token);
-    return ok && add_frame(g, s, s->family->after);
+    const clef__sight_layout layout = s->family->layout;
+    return add_frame(g, s, s->family->before) &&
+           (layout == CLEF__SIGHT_TILES   ? add_tiles(g, s, rows)
+            : layout == CLEF__SIGHT_LINES ? add_lines(g, s, rows)
+                                          : add_run(g, s, rows->n)) &&
+           add_frame(g, s, s->family->after);
 }
 
 /* Marks outside of the plain spans. */
@@ -76,11 +113,11 @@ static int add_before(growing *g, const clef_sight *s, const clef__sight_rows *r
     int ok = 1;
     for (int32_t i = 0; i < n && ok; i++)
         ok = add_text(g, s->family->open) && add_picture(g, s, &rows[i]) && add_text(g, s->family->close);
-    return ok;
+    return ok && add_text(g, s->family->last);
 }
 
 static int replace(growing *g, const clef_sight *s, const char *text, size_t n, const clef__sight_rows *rows,
-                   const clef_sight_expand_opts *o, clef_sight_text *out)
+                   int32_t n_marks, const clef_sight_expand_opts *o, clef_sight_text *out)
 {
     const size_t size = strlen(s->mark);
     size_t span = 0;
@@ -92,7 +129,7 @@ static int replace(growing *g, const clef_sight *s, const char *text, size_t n, 
             ok = add(g, text + i, next->end - i);
             i = next->end;
         } else if (i + size <= (next ? next->begin : n) && memcmp(text + i, s->mark, size) == 0) {
-            ok = add_picture(g, s, rows++);
+            ok = add_picture(g, s, rows++) && (--n_marks || add_text(g, s->family->last));
             i += size;
         } else {
             ok = add(g, text + i++, 1);
@@ -114,7 +151,9 @@ static clef_status expand(const clef_sight *s, const char *text, size_t n, const
                           n_rows);
     out->plain = malloc((o->n_plain + 1) * sizeof *out->plain);
     const int ok = out->plain && add(&g, "", 0) && (!is_before || add_before(&g, s, rows, n_rows)) &&
-                   replace(&g, s, text, n, rows, o, out);
+                   replace(&g, s, text, n, rows, marks, o, out) &&
+                   (!n_rows || !s->family->last || add_text(&g, "\n"));
+    out->is_whole = n_rows && s->family->last;
     out->text = g.text;
     out->n_bytes = g.n;
     return ok ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for a text with %d pictures", n_rows);

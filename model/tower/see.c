@@ -6,21 +6,42 @@
 
 #include "graph/fail.h"
 #include "model/plan_io.h"
+#include "model/tower/connector.h"
 #include "runtime/os/sha256.h"
 
 /* ---- families ---------------------------------------------------------------------------------- */
 
+#define QWEN(model_type)                                                                                     \
+    {                                                                                                        \
+        .name = model_type, .form = &clef__tower_qwen, .open = "<|vision_start|>", .close = "<|vision_end|>" \
+    }
 static const clef__sight_family families[] = {
-    {"qwen2_vl", &clef__tower_qwen, NULL, "", "", "<|vision_start|>", "<|vision_end|>"},
-    {"qwen2_5_vl", &clef__tower_qwen, NULL, "", "", "<|vision_start|>", "<|vision_end|>"},
-    {"qwen3_vl", &clef__tower_qwen, NULL, "", "", "<|vision_start|>", "<|vision_end|>"},
-    {"qwen3_5", &clef__tower_qwen, NULL, "", "", "<|vision_start|>", "<|vision_end|>"},
+    QWEN("qwen2_vl"),
+    QWEN("qwen2_5_vl"),
+    QWEN("qwen3_vl"),
+    QWEN("qwen3_5"),
+    {.name = "llava", .encoder = "pixtral", .form = &clef__tower_pixtral, .layout = CLEF__SIGHT_LINES},
+    {.name = "llava", .form = &clef__tower_llava, .close = "\n"},
+    {.name = "llava_next", .form = &clef__tower_llava_next, .close = "\n"},
+    {.name = "gemma3",
+     .form = &clef__tower_gemma,
+     .mark_key = "boi_token_index",
+     .mark = 255999,
+     .before = "\n\n%s",
+     .after = "<end_of_image>\n\n"},
+    {.name = "paligemma", .form = &clef__tower_paligemma, .last = "<bos>"},
+    {.name = "idefics3", .form = &clef__tower_idefics, .layout = CLEF__SIGHT_TILES},
+    {.name = "smolvlm", .form = &clef__tower_idefics, .layout = CLEF__SIGHT_TILES},
+    {.name = "internvl", .form = &clef__tower_internvl, .before = "<img>", .after = "</img>", .close = "\n"},
+    {.name = "mistral3", .form = &clef__tower_mistral, .layout = CLEF__SIGHT_LINES},
 };
 
 static const clef__sight_family *family_of(const clef_model *model)
 {
+    const clef_hparams *encoder = clef_model_pictures(model, NULL);
     for (size_t i = 0; model->sight && i < sizeof families / sizeof *families; i++)
-        if (strcmp(families[i].name, model->sight->family) == 0)
+        if (strcmp(families[i].name, model->sight->family) == 0 &&
+            (!families[i].encoder || (encoder && strcmp(families[i].encoder, encoder->arch) == 0)))
             return &families[i];
     return NULL;
 }
@@ -54,7 +75,8 @@ static clef_status find_marks(clef_sight *s, clef_error *err)
 {
     const clef__sight *sight = s->model->sight;
     const json_t *id = s->family->mark_key ? json_object_get(s->model->outer, s->family->mark_key) : NULL;
-    const int32_t ids[2] = {sight->token, id ? (int32_t)json_integer_value(id) : sight->token};
+    const int32_t own = s->family->mark_key ? s->family->mark : sight->token;
+    const int32_t ids[2] = {sight->token, json_is_integer(id) ? (int32_t)json_integer_value(id) : own};
     const clef_tokenizer *tok = clef_model_tokenizer(s->model, err);
     char *const names[2] = {s->token, s->mark};
     if (!tok)
@@ -83,7 +105,8 @@ clef_status clef_sight_create(clef_device *dev, clef_model *model, const clef_co
     if (!s)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a sight");
     *s = (clef_sight){.dev = dev, .model = model, .family = family, .compile = opts ? *opts : s->compile};
-    s->tower = (clef__tower){.model = model, .config = json_object_get(model->outer, "vision_config")};
+    s->tower = (clef__tower){
+        .model = model, .form = family->form, .config = json_object_get(model->outer, "vision_config")};
     clef_status status = find_prefix(&s->tower, family->form, err);
     if (!status)
         status = family->form->read(&s->tower, err);
@@ -124,12 +147,9 @@ clef_status clef__sight_count(const clef_sight *s, const clef_sight_pixels *px, 
 
 static clef_status make_plan(clef_sight *s, clef_error *err)
 {
-    clef_graph *g = clef_graph_create();
-    if (!g)
-        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its graph", clef_model_path(s->model));
-    s->tower.g = g;
-    s->family->form->build(&s->tower);
-    clef_status status = clef_graph_error(g, err);
+    s->tower.g = NULL;
+    clef_status status = s->family->form->build(&s->tower, err);
+    clef_graph *g = s->tower.g;
     if (!status)
         status = clef_graph_optimize(g, NULL, err);
     if (!status)
@@ -145,16 +165,23 @@ static clef_status make_plan(clef_sight *s, clef_error *err)
     return status;
 }
 
-/* A plan for so many units: the next power of two, so that few are made while pictures grow. */
-static clef_status plan_for(clef_sight *s, int32_t n_units, clef_error *err)
+/* A plan for so many units of these pixels: the next power of two, so that few are made while pictures grow.
+ */
+static clef_status plan_for(clef_sight *s, const clef_sight_pixels *px, int32_t n_units, clef_error *err)
 {
-    if (s->plan && n_units <= s->tower.n_units)
+    clef__tower *t = &s->tower;
+    const int32_t most = t->form->most_units;
+    n_units = most && n_units > most ? most : n_units;
+    const int is_size = !most || (t->height == px->height && t->width == px->width);
+    if (s->plan && n_units <= t->n_units && is_size)
         return CLEF_OK;
     clef_plan_destroy(s->plan);
     s->plan = NULL;
-    s->tower.n_units = 1;
-    while (s->tower.n_units < n_units)
-        s->tower.n_units *= 2;
+    t->height = px->height;
+    t->width = px->width;
+    t->n_units = 1;
+    while (t->n_units < n_units)
+        t->n_units *= 2;
     return make_plan(s, err);
 }
 
@@ -163,18 +190,61 @@ static size_t row_elems(const clef_sight *s)
     return (size_t)(1 + s->model->sight->n_deep) * (size_t)s->model->hparams.d_model;
 }
 
-static clef_status run(clef_sight *s, const clef__tower_call *c, clef_error *err)
+/* Reads an output of n_bytes. */
+static clef_status read_output(const clef_sight *s, int32_t i, float *out, size_t n_bytes, clef_error *err)
 {
-    const int32_t output = clef_plan_output(c->plan, "rows");
-    const size_t n_bytes = (size_t)c->n * row_elems(s) * sizeof *c->rows;
-    clef_status status = s->family->form->feed(&s->tower, c, err);
+    const size_t got = clef_plan_output_bytes(s->plan, i, NULL, NULL);
+    return got == n_bytes ? clef_plan_read(s->plan, i, out, n_bytes, err)
+                          : clef__fail(err, CLEF_E_SHAPE, "%s: its tower gives %zu bytes, expected %zu",
+                                       clef_model_path(s->model), got, n_bytes);
+}
+
+/* Runs all units of a picture; each has as many rows as the others. */
+static clef_status run_units(clef_sight *s, const clef_sight_pixels *px, int32_t n_units, int32_t each,
+                             float *out, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    const size_t elems = (size_t)each * row_elems(s);
+    for (int32_t i = 0; i < n_units && !status; i += s->tower.n_units) {
+        const int32_t rest = n_units - i, n = rest < s->tower.n_units ? rest : s->tower.n_units;
+        status = s->family->form->feed(&s->tower, &(clef__tower_call){px, s->plan, i, n}, err);
+        if (!status)
+            status = clef_plan_run(s->plan, err);
+        if (!status)
+            status = read_output(s, 0, out + (size_t)i * elems, (size_t)n * elems * sizeof *out, err);
+    }
+    return status;
+}
+
+/* Runs a picture whose rows are arranged anew: `each` rows of a unit. */
+static clef_status run_arranged(clef_sight *s, const clef_sight_pixels *px, int32_t each, float *rows,
+                                clef_error *err)
+{
+    const size_t d = row_elems(s);
+    float *room = malloc(((size_t)px->n * (size_t)each + 1) * d * sizeof *room);
+    if (!room)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d tiles of a picture", px->n);
+    clef_status status = run_units(s, px, px->n, each, room + d, err);
     if (!status)
-        status = clef_plan_run(c->plan, err);
-    if (!status && clef_plan_output_bytes(c->plan, output, NULL, NULL) != n_bytes)
-        status = clef__fail(err, CLEF_E_SHAPE, "%s: its tower gives %zu bytes for %d rows, expected %zu",
-                            clef_model_path(s->model), clef_plan_output_bytes(c->plan, output, NULL, NULL),
-                            c->n, n_bytes);
-    return status ? status : clef_plan_read(c->plan, output, c->rows, n_bytes, err);
+        status = read_output(s, 1, room, d * sizeof *room, err);
+    if (!status)
+        s->family->form->arrange(&s->tower, px, room + d, room, rows);
+    free(room);
+    return status;
+}
+
+static clef_status run(clef_sight *s, const clef_sight_pixels *px, const clef__sight_rows *count, float *rows,
+                       clef_error *err)
+{
+    clef__sight_rows plain = *count;
+    clef_status status = plan_for(s, px, count->n_units, err);
+    if (!status && s->family->form->arrange)
+        status = clef__encoder_count(&s->tower, px, &plain, err);
+    const int32_t each = plain.n / count->n_units;
+    if (status)
+        return status;
+    return s->family->form->arrange ? run_arranged(s, px, each, rows, err)
+                                    : run_units(s, px, count->n_units, each, rows, err);
 }
 
 /* ---- what was seen ------------------------------------------------------------------------------ */
@@ -215,9 +285,7 @@ clef_status clef__sight_run(clef_sight *s, const clef_sight_pixels *px, const cl
     seen.rows = malloc((size_t)seen.count.n * row_elems(s) * sizeof *seen.rows);
     if (!seen.rows)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d rows of a picture", seen.count.n);
-    status = plan_for(s, seen.count.n_units, err);
-    if (!status)
-        status = run(s, &(clef__tower_call){px, s->plan, seen.rows, seen.count.n}, err);
+    status = run(s, px, &seen.count, seen.rows, err);
     if (status) {
         free(seen.rows);
         return status;

@@ -104,7 +104,8 @@ static clef_value *quick_gelu(clef_graph *g, clef_value *x)
     return clef_mul(g, x, clef_sigmoid(g, clef_affine(g, x, &(clef_affine_opts){.scale = 1.702f})));
 }
 
-clef_value *clef__tower_act(clef__tower *t, clef_value *x, const char *missing)
+clef_value *clef__tower_act_of(clef__tower *t, clef_value *x, const json_t *config, const char *key,
+                               const char *missing)
 {
     static const struct {
         const char *name;
@@ -114,13 +115,18 @@ clef_value *clef__tower_act(clef__tower *t, clef_value *x, const char *missing)
                  {"quick_gelu", quick_gelu},
                  {"silu", clef_silu},
                  {"relu", clef_relu}};
-    const char *name = json_string_value(json_object_get(t->config, "hidden_act"));
+    const char *name = json_string_value(json_object_get(config, key));
     name = name ? name : missing;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0)
             return known[i].act(t->g, x);
-    return clef__graph_fail(t->g, CLEF_E_UNSUPPORTED, "%s: vision_config.hidden_act %.40s is not supported",
-                            clef_model_path(t->model), name);
+    return clef__graph_fail(t->g, CLEF_E_UNSUPPORTED, "%s: the %s %.40s of a tower is not supported",
+                            clef_model_path(t->model), key, name);
+}
+
+clef_value *clef__tower_act(clef__tower *t, clef_value *x, const char *missing)
+{
+    return clef__tower_act_of(t, x, t->config, "hidden_act", missing);
 }
 
 clef_value *clef__tower_join(clef__tower *t, clef_value *x, clef_dim n, int64_t width)

@@ -251,14 +251,17 @@ static void make_inputs(qwen *q)
     q->back = clef_input(g, "window_places", CLEF_I32, clef_shape_1(q->N));
 }
 
-static void qwen_build(clef__tower *t)
+static clef_status qwen_build(clef__tower *t, clef_error *err)
 {
     qwen q = {.t = t};
-    clef_error err = {0};
     clef_value *rows = NULL, *deep[CLEF_MAX_LAYERS];
     int32_t n_deep = 0;
-    if (read_sizes(t, &q.z, &err)) /* qwen_read() has checked it */
-        return;
+    const clef_status s = read_sizes(t, &q.z, err);
+    if (s)
+        return s;
+    t->g = clef_graph_create();
+    if (!t->g)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its graph", clef_model_path(t->model));
     make_inputs(&q);
     const int64_t n = (int64_t)CHANNELS * q.z.frames * q.z.patch * q.z.patch;
     clef_value *x = clef_input(t->g, "patches", CLEF_F32, clef_shape_2(q.N, clef_n(n)));
@@ -282,6 +285,7 @@ static void qwen_build(clef__tower *t)
     for (int32_t i = 0; i < n_deep; i++)
         rows = clef_concat(t->g, rows, deep[i], &(clef_concat_opts){.axis = 1});
     clef_output(t->g, "rows", rows);
+    return clef_graph_error(t->g, err);
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------ */

@@ -56,7 +56,7 @@ static clef_status read_text(const char *text, clef_picture_processor *p, clef_e
     json_t *root;
     ok(clef__json_parse(text, strlen(text), "file", &root, err), err);
     *p = (clef_picture_processor){0};
-    const clef_status status = clef__processor_read(root, "file", p, err);
+    const clef_status status = clef__processor_read(root, NULL, "file", p, err);
     json_decref(root);
     return status;
 }

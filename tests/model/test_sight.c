@@ -8,12 +8,15 @@
 #include "clef/sight.h"
 #include "model/open/model.h"
 #include "model/sight/sight.h"
+#include "model/tower/see.h"
 #include "tests/check.h"
 #include "tests/skip.h"
 
 enum { MOST_PICTURES = 8, N_NEW = 16, N_TOP = 20, N_CONTEXT = 1024 };
 
-static const char *const families[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5"};
+static const char *const families[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",
+                                       "llava",    "llava_next", "gemma3",   "paligemma",
+                                       "idefics3", "smolvlm",    "internvl"};
 
 static const clef_compile_opts compile = {.no_tune = 1, .no_proof = 1};
 
@@ -64,12 +67,78 @@ static float *planes(const float *patches, int32_t h, int32_t w, int32_t side)
     return out;
 }
 
+/* All pictures of a case as one, whose tiles have one size: their rows follow each other as they do. */
+static int32_t read_squares(const oracle *o, clef_sight_pixels out[MOST_PICTURES])
+{
+    size_t n;
+    const clef_hparams *hp = clef_model_pictures(o->model, NULL);
+    float *x = tensor(o, "pixel_values", CLEF_F32, &n);
+    const size_t each = 3 * (size_t)hp->image_height * (size_t)hp->image_width;
+    assert_true(x && n % each == 0);
+    out[0] = (clef_sight_pixels){
+        .values = x, .n = (int32_t)(n / each), .height = hp->image_height, .width = hp->image_width};
+    return 1;
+}
+
+/* The tokens of picture i, which follow each other. */
+static int32_t count_tokens(const oracle *o, int32_t i)
+{
+    size_t n, k = 0;
+    int32_t *ids = tensor(o, "input_ids", CLEF_I32, &n), count = 0;
+    const int32_t token = o->model->sight->token;
+    for (; i >= 0; i--)
+        for (count = 0; k < n && (ids[k] == token || !count); k++)
+            count += ids[k] == token;
+    free(ids);
+    return count;
+}
+
+/* LLaVA-NeXT's pictures [n, tiles, 3, side, side], with zeros for tiles that a picture lacks. Its grid is the
+ * one that makes as many rows as the prompt has tokens. */
+static int32_t read_anyres(const oracle *o, clef_sight_pixels out[MOST_PICTURES])
+{
+    size_t n, n_sizes;
+    clef_error err = {0};
+    const int32_t side = clef_model_pictures(o->model, NULL)->image_height;
+    float *x = tensor(o, "pixel_values", CLEF_F32, &n);
+    int32_t *sizes = tensor(o, "image_sizes", CLEF_I32, &n_sizes);
+    const size_t n_pictures = n_sizes / 2, each = n / n_pictures, tile = 3 * (size_t)side * (size_t)side;
+    assert_true(n_pictures <= MOST_PICTURES);
+    for (size_t i = 0; i < n_pictures; i++) {
+        clef__sight_rows rows = {0};
+        float *values = malloc(each * sizeof *values);
+        assert_non_null(values);
+        memcpy(values, x + i * each, each * sizeof *values);
+        clef_sight_pixels *px = &out[i];
+        *px = (clef_sight_pixels){.values = values,
+                                  .height = side,
+                                  .width = side,
+                                  .source_height = sizes[2 * i],
+                                  .source_width = sizes[2 * i + 1]};
+        for (int32_t grid = 0; rows.n != count_tokens(o, (int32_t)i); grid++) {
+            assert_true(grid < 64);
+            px->rows = 1 + grid / 8;
+            px->columns = 1 + grid % 8;
+            px->n = 1 + px->rows * px->columns;
+            if ((size_t)px->n * tile <= each && clef__sight_count(o->sight, px, &rows, &err))
+                rows.n = 0;
+        }
+    }
+    free(sizes);
+    free(x);
+    return (int32_t)n_pictures;
+}
+
 /* The pixels of the case's pictures. Returns their number. */
 static int32_t read_pixels(const oracle *o, clef_sight_pixels out[MOST_PICTURES])
 {
     size_t n, n_grid, n_patches = 0;
     float *x = tensor(o, "pixel_values", CLEF_F32, &n), *from = x;
     int32_t *grid = tensor(o, "image_grid_thw", CLEF_I32, &n_grid);
+    if (!grid) {
+        free(x);
+        return strcmp(o->model->sight->family, "llava_next") ? read_squares(o, out) : read_anyres(o, out);
+    }
     const int32_t n_pictures = (int32_t)n_grid / 3;
     assert_true(n_pictures >= 1 && n_pictures <= MOST_PICTURES);
     for (int32_t i = 0; i < n_pictures; i++)
@@ -146,6 +215,10 @@ static int32_t check_case(oracle *o, const char *name)
     clef_sight_pixels pixels[MOST_PICTURES];
     o->name = name;
     int32_t *ids = tensor(o, "input_ids", CLEF_I32, &n);
+    if (!ids) { /* PaliGemma has no texts without pictures */
+        assert_string_equal(name, "text");
+        return 0;
+    }
     const int32_t n_pixels = strcmp(name, "text") == 0 ? 0 : read_pixels(o, pixels);
     ok(clef_sight_see(o->sight, ids, (int32_t)n, pixels, n_pixels, &seen, &err), &err);
     check_rows(o, &seen);
@@ -205,7 +278,8 @@ TEST(texts_after_pictures_are_those_of_pytorch)
         check_case(&o, "one");
         check_case(&o, "two");
         const int32_t cached = check_case(&o, "one");
-        assert_true(cached > 16 || o.model->hparams.linear_taps);
+        assert_true(cached > 16 || o.model->hparams.linear_taps ||
+                    o.model->sight->view == CLEF__SIGHT_PROMPT);
         close_oracle(&o);
         n_seen++;
     }

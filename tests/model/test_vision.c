@@ -98,7 +98,9 @@ static void check_case(const vision_case *c, clef_model *model, const clef_tenso
     const int32_t n = (int32_t)in.dims[0], height = (int32_t)in.dims[2], width = (int32_t)in.dims[3];
     clef_pixels pictures[4];
     for (int32_t i = 0; i < n; i++)
-        pictures[i] = (clef_pixels){height, width, pixels + (size_t)i * 3 * (size_t)height * (size_t)width};
+        pictures[i] = (clef_pixels){.height = height,
+                                    .width = width,
+                                    .values = pixels + (size_t)i * 3 * (size_t)height * (size_t)width};
     const size_t n_out =
         (size_t)n * (size_t)clef_vision_rows(v, height, width) * (size_t)clef_vision_describe(v).width;
     assert_int_equal(n_out * sizeof(float), out.n_bytes); /* F32 */
@@ -248,7 +250,8 @@ TEST(siglip2_reads_pictures_of_any_shape)
         const int32_t rows = (int32_t)shapes[2 * i], columns = (int32_t)shapes[2 * i + 1];
         float *pixels =
             pixels_of_patches(patches + i * in.dims[1] * in.dims[2], rows, columns, info.patch_size);
-        const clef_pixels picture = {rows * info.patch_size, columns * info.patch_size, pixels};
+        const clef_pixels picture = {
+            .height = rows * info.patch_size, .width = columns * info.patch_size, .values = pixels};
         ok(clef_vision_run(v, &picture, 1, got[i], &err), &err);
         compare("siglip2", got[i], expected + i * info.width, (size_t)info.width, 1e-4);
         free(pixels);

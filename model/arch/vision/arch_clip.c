@@ -136,8 +136,19 @@ static void siglip2_json(clef_json_fields *f, clef_hparams *hp)
     hp->colours_last = 1;
 }
 
-#define PICTURES(family, model_type, weight_names, reader, builder, of_picture)                              \
-    static const clef_arch_alias family##_names[] = {{model_type, NULL, -1, -1}, {NULL, NULL, 0, 0}};        \
+/* Idefics 3 and SmolVLM have SigLIP's encoder. */
+static void idefics_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_vision(f, hp,
+                      &(clef__vision_defaults){1152, 3072, 12, 16, 224, 32, 1e-6, "gelu_pytorch_tanh"});
+}
+
+#define NAME(model_type)                                                                                     \
+    {                                                                                                        \
+        model_type, NULL, -1, -1                                                                             \
+    }
+#define PICTURES(family, weight_names, reader, builder, of_picture, ...)                                     \
+    static const clef_arch_alias family##_names[] = {__VA_ARGS__, {NULL, NULL, 0, 0}};                       \
     const clef_arch clef__arch_##family = {.names = family##_names,                                          \
                                            .kind = CLEF_ENCODER,                                             \
                                            .pictures = 1,                                                    \
@@ -148,9 +159,12 @@ static void siglip2_json(clef_json_fields *f, clef_hparams *hp)
                                            .build = builder,                                                 \
                                            .vector = of_picture};
 
-PICTURES(clip_vision, "clip_vision_model", clip_weights, clip_json, build_clip, clip_vector)
-PICTURES(siglip_vision, "siglip_vision_model", siglip_weights, siglip_json, build_siglip, siglip_vector)
-PICTURES(siglip2_vision, "siglip2_vision_model", siglip_weights, siglip2_json, build_siglip, siglip_vector)
+PICTURES(clip_vision, clip_weights, clip_json, build_clip, clip_vector, NAME("clip_vision_model"))
+PICTURES(siglip_vision, siglip_weights, siglip_json, build_siglip, siglip_vector, NAME("siglip_vision_model"))
+PICTURES(siglip2_vision, siglip_weights, siglip2_json, build_siglip, siglip_vector,
+         NAME("siglip2_vision_model"))
+PICTURES(idefics_vision, siglip_weights, idefics_json, build_siglip, siglip_vector, NAME("idefics3_vision"),
+         NAME("smolvlm_vision"), NAME("idefics3"), NAME("smolvlm"))
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 

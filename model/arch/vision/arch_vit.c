@@ -92,33 +92,14 @@ static clef_value *build_vit(clef_builder *b)
     return clef__vision_layers(b, clef_named(clef__put_before(b, tokens, x), "embed"));
 }
 
-/* Cosines and sines [T, 1, D] of the rows' angles: those of y in the first quarter and of x in the second,
- * then both again. Special tokens are not turned. */
-static void add_rotation(clef_builder *b, int32_t n_special)
+/* Rows turn by the first quarter of a head's angles, columns by the second. */
+static double dinov3_angle(const clef_builder *b, int32_t row, int32_t column, int32_t k)
 {
     const clef__grid grid = clef__grid_of(b);
-    const int32_t D = b->hp->head_dim, n = grid.rows * grid.columns + n_special;
-    float *cosines = malloc((size_t)n * (size_t)D * sizeof *cosines),
-          *sines = malloc((size_t)n * (size_t)D * sizeof *sines);
-    const clef_shape shape = clef_shape_3(clef_n(n), clef_n(1), clef_n(D));
-    for (int32_t i = 0; cosines && sines && i < n * D; i++) {
-        const int32_t row = i / D - n_special, k = i % (D / 2), is_x = k >= D / 4;
-        const double place =
-            is_x ? (row % grid.columns + 0.5) / grid.columns : (row / grid.columns + 0.5) / grid.rows;
-        const double rate = pow(b->hp->rope.theta, -4.0 * (k % (D / 4)) / D);
-        const double angle = row < 0 ? 0 : 2 * 3.14159265358979323846 * (2 * place - 1) * rate;
-        cosines[i] = (float)cos(angle);
-        sines[i] = (float)sin(angle);
-    }
-    if (cosines && sines) {
-        b->cosines = clef_constant(b->g, "rope.cosines", CLEF_F32, shape, cosines);
-        b->sines = clef_constant(b->g, "rope.sines", CLEF_F32, shape, sines);
-    } else {
-        clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for the angles of RoPE",
-                         clef_model_path(b->model));
-    }
-    free(cosines);
-    free(sines);
+    const int32_t quarter = b->hp->head_dim / 4;
+    const double place = k >= quarter ? (column + 0.5) / grid.columns : (row + 0.5) / grid.rows,
+                 rate = pow(b->hp->rope.theta, -4.0 * (k % quarter) / b->hp->head_dim);
+    return 2 * 3.14159265358979323846 * (2 * place - 1) * rate;
 }
 
 static clef_value *build_dinov3(clef_builder *b)
@@ -128,7 +109,7 @@ static clef_value *build_dinov3(clef_builder *b)
         tokens = below(b, tokens, clef__token_rows(b, CLEF_W_REGISTERS));
     if (!tokens)
         return NULL;
-    add_rotation(b, (int32_t)tokens->shape.dim[0].n);
+    clef__rotate_patches(b, (int32_t)tokens->shape.dim[0].n, dinov3_angle);
     return clef__vision_layers(b, clef_named(clef__put_before(b, tokens, clef__patches(b)), "embed"));
 }
 

@@ -211,6 +211,32 @@ clef_value *clef__grid_positions(clef_builder *b, int32_t first, clef__stretch s
     return clef__name_value(b, clef_matmul(b->g, matrix, table, NULL, NULL), "embed.positions");
 }
 
+/* ---- rotary positions ------------------------------------------------------------------------ */
+
+void clef__rotate_patches(clef_builder *b, int32_t n_special, clef__patch_angle *angle)
+{
+    const clef__grid grid = clef__grid_of(b);
+    const int32_t D = b->hp->head_dim, n = grid.rows * grid.columns + n_special;
+    float *cosines = malloc((size_t)n * (size_t)D * sizeof *cosines),
+          *sines = malloc((size_t)n * (size_t)D * sizeof *sines);
+    const clef_shape shape = clef_shape_3(clef_n(n), clef_n(1), clef_n(D));
+    for (int32_t i = 0; cosines && sines && i < n * D; i++) {
+        const int32_t at = i / D - n_special;
+        const double x = at < 0 ? 0 : angle(b, at / grid.columns, at % grid.columns, i % (D / 2));
+        cosines[i] = (float)cos(x);
+        sines[i] = (float)sin(x);
+    }
+    if (cosines && sines) {
+        b->cosines = clef_constant(b->g, "rope.cosines", CLEF_F32, shape, cosines);
+        b->sines = clef_constant(b->g, "rope.sines", CLEF_F32, shape, sines);
+    } else {
+        clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for the angles of RoPE",
+                         clef_model_path(b->model));
+    }
+    free(cosines);
+    free(sines);
+}
+
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 /* x times the vector of a role, in families that have it. */

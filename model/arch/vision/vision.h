@@ -36,6 +36,11 @@ clef_value *clef__position_table(clef_builder *b);
 clef_value *clef__token_rows(clef_builder *b, clef_role role);
 /** Puts tokens [n, d] before the rows of x [B, T, d], and sets b->T. tokens: NULL: none. */
 clef_value *clef__put_before(clef_builder *b, clef_value *tokens, clef_value *x);
+/** The angle of number k, of D / 2 of a head, of a patch. */
+typedef double clef__patch_angle(const clef_builder *b, int32_t row, int32_t column, int32_t k);
+/** Makes q and k turn by these angles: sets b->cosines and b->sines [T, 1, D], which hold them twice. The
+ *  n_special rows before the patches are not turned. */
+void        clef__rotate_patches(clef_builder *b, int32_t n_special, clef__patch_angle *angle);
 /** x + scale attention(norm(x)), then the same of the feed-forward; the scales are in families that have
  *  them. */
 clef_value *clef__vision_layer(clef_builder *b, clef_value *x);

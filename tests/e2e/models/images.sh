@@ -15,10 +15,11 @@ done
 [ -d "$vision" ] || finish
 
 model=$vision/qwen2_vl picture=$vision/pictures/gradient.png
-# ids CASE: the prompt, and the 16 ids that PyTorch generates after it.
-python3 - "$model" >"$tmp/wanted" <<'END'
+# oracle MODEL CASE: the 16 ids that PyTorch generates after the case's prompt, then its pictures on a line, then the prompt.
+oracle() {
+  python3 - "$1" "$2" <<'END'
 import json, struct, sys
-folder = sys.argv[1]
+folder, case = sys.argv[1:]
 with open(folder + "/expected.safetensors", "rb") as f:
     n, = struct.unpack("<Q", f.read(8))
     tensors, start = json.loads(f.read(n)), 8 + n
@@ -26,13 +27,23 @@ with open(folder + "/expected.safetensors", "rb") as f:
         begin, end = tensors[name]["data_offsets"]
         f.seek(start + begin)
         return struct.unpack("<%dq" % ((end - begin) // 8), f.read(end - begin))
-    prompt, greedy = ids("one.input_ids"), ids("one.greedy_ids")
+    prompt, greedy = ids(case + ".input_ids"), ids(case + ".greedy_ids")
+note = json.load(open(folder + "/expected.json"))
 print(",".join(map(str, greedy[len(prompt):])))
-print(json.load(open(folder + "/expected.json"))["prompts"]["one"])
+print(*note["pictures"][case])
+print(note["prompts"][case])
 END
-wanted=$(head -n 1 "$tmp/wanted") prompt=$(tail -n +2 "$tmp/wanted"; echo x)
-prompt=${prompt%$'\n'x}
-same "the ids after a picture" "$wanted" "$("$CLEF" run "$model" -p "$prompt" -n 16 --ignore-eos --print-ids -q --exact --temp 0 --image "$picture")"
+}
+# The whole way of a picture: file, pixels, tower, text.
+families=(qwen2_vl llava llava_next gemma3 paligemma idefics3 smolvlm internvl)
+for i in "${!families[@]}"; do
+  in_turn "$i" "${#families[@]}" || continue
+  oracle "$vision/${families[i]}" two >"$tmp/wanted"
+  prompt=$(tail -n +3 "$tmp/wanted"; echo x) images=()
+  for name in $(sed -n 2p "$tmp/wanted"); do images+=(--image "$vision/pictures/$name"); done
+  same "the ids after pictures, ${families[i]}" "$(head -n 1 "$tmp/wanted")" \
+    "$("$CLEF" run "$vision/${families[i]}" -p "${prompt%$'\n'x}" -n 16 --ignore-eos --print-ids -q --exact --temp 0 "${images[@]}")"
+done
 same "a picture that no mark places comes first" \
   "$("$CLEF" run "$model" -p '<|vision_start|><|image_pad|><|vision_end|>a' -n 4 --ignore-eos --print-ids -q --temp 0 --image "$picture")" \
   "$("$CLEF" run "$model" -p a -n 4 --ignore-eos --print-ids -q --temp 0 --image "$picture")"
