@@ -41,6 +41,7 @@ function overview() {
       grid.append(c);
     }
   }
+  reachable([...grid.querySelectorAll("canvas")], "button", c => c.title);
   $("about").textContent = `${maps.length} layers, ${data.tokens.length} tokens` + (data.target ? `, ${data.target.length} of the target` : "");
   enlarge(...first);
 }
@@ -54,6 +55,10 @@ function enlarge(m, h, canvas) {
   svg.textContent = "";
   svg.setAttribute("width", left + S * size + 20);
   svg.setAttribute("height", top + T * size + 4);
+  const weightOf = (t, s) => {
+    const w = h.weights[t][s];
+    return `"${rows[t]}" (${t}) → "${columns[s]}" (${s}): ${w === 0 ? "masked" : number(w, x => x.toPrecision(4))}`;
+  };
   const cut = t => (t = t.replace(/\n/g, "⏎"), t.length > 15 ? t.slice(0, 14) + "…" : t);
   for (let t = 0; t < T; t++)
     for (let s = 0; s < S; s++) {
@@ -67,17 +72,18 @@ function enlarge(m, h, canvas) {
     rows.forEach((x, t) => svg.append(el("text", { x: left - 6, y: top + (t + .5) * size + 4, "text-anchor": "end" }, cut(x))));
     columns.forEach((x, s) => svg.append(el("text", { transform: `translate(${left + (s + .5) * size + 4},${top - 6}) rotate(-60)` }, cut(x))));
   }
+  reachable([...svg.querySelectorAll("rect.cell")], "img", c => weightOf(...c.dataset.at.split(",")));
   const lit = [el("rect", { class: "lit" }), el("rect", { class: "lit" })];
   svg.append(...lit);
   svg.onpointermove = e => {
     const at = e.target.dataset && e.target.dataset.at;
     lit.forEach(l => l.setAttribute("width", 0));
     if (!at) return tip(e);
-    const [t, s] = at.split(",").map(Number), w = h.weights[t][s];
+    const [t, s] = at.split(",").map(Number);
     const box = (l, x, y, width, height) => Object.entries({ x, y, width, height }).forEach(([k, v]) => l.setAttribute(k, v));
     box(lit[0], left, top + t * size, S * size, size);
     box(lit[1], left + s * size, top, size, T * size);
-    tip(e, `"${rows[t]}" (${t}) → "${columns[s]}" (${s}): ${w === 0 ? "masked" : number(w, x => x.toPrecision(4))}`);
+    tip(e, weightOf(t, s));
   };
   svg.onpointerleave = e => { tip(e); lit.forEach(l => l.setAttribute("width", 0)); };
   const facts = $("facts");

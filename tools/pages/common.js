@@ -1,5 +1,5 @@
 "use strict";
-// What the pages share: their data, numbers as text, a tip at the pointer, pan and zoom of an SVG.
+// What the pages share: their data, numbers as text, a tip at the pointer, keys in place of a mouse, pan and zoom of an SVG.
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 function el(name, attrs, text) {
@@ -35,6 +35,49 @@ function tip(event, text) {
   t.style.left = Math.min(event.clientX + 12, innerWidth - t.offsetWidth - 4) + "px";
   t.style.top = Math.min(event.clientY + 14, innerHeight - t.offsetHeight - 4) + "px";
 }
+// The middle of what is seen of an element.
+function middleOf(e) {
+  const r = e.getBoundingClientRect();
+  return { clientX: (Math.max(0, r.left) + Math.min(innerWidth, r.right)) / 2, clientY: (Math.max(0, r.top) + Math.min(innerHeight, r.bottom)) / 2 };
+}
+// Focus shows what the pointer would.
+function tipOnFocus(e) {
+  e.addEventListener("focus", () => e.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, ...middleOf(e) })));
+  e.addEventListener("blur", () => e.dispatchEvent(new PointerEvent("pointerleave")));
+}
+function press(e) { e.dispatchEvent(new MouseEvent("click", { bubbles: true })); }
+// Elements as one stop of the Tab key: arrows go from one to the next, Enter and Space click. label(e, i) is what a screen reader says.
+function reachable(all, role, label) {
+  all.forEach((e, i) => {
+    e.setAttribute("tabindex", i ? -1 : 0);
+    e.setAttribute("role", role);
+    e.setAttribute("aria-label", label(e, i));
+    tipOnFocus(e);
+    e.addEventListener("keydown", k => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -all.length, End: all.length }[k.key];
+      if (!step && k.key !== "Enter" && k.key !== " ") return;
+      k.preventDefault();
+      if (!step) return press(e);
+      const to = all[Math.max(0, Math.min(all.length - 1, i + step))];
+      e.tabIndex = -1;
+      to.tabIndex = 0;
+      to.focus();
+    });
+  });
+}
+// The keys of a drawing that has the focus itself: arrows move it, + and - zoom, 0 fits it. Each is a function (dx, dy), (factor) or ().
+function drawingKeys(svg, move, zoom, fit) {
+  svg.setAttribute("tabindex", 0);
+  svg.setAttribute("role", "group");
+  svg.addEventListener("keydown", k => {
+    const by = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[k.key], factor = { "+": 1.25, "=": 1.25, "-": 0.8 }[k.key];
+    if (k.target === svg && by) move(...by);
+    else if (factor) zoom(factor);
+    else if (k.key === "0" && fit) fit();
+    else return;
+    k.preventDefault();
+  });
+}
 // Drag to pan, wheel to zoom about the pointer. Returns {look(x, y, scale), fit(box)}.
 function panZoom(svg, group) {
   let x = 0, y = 0, k = 1, from = null;
@@ -50,7 +93,16 @@ function panZoom(svg, group) {
   svg.addEventListener("pointerdown", e => { from = [e.clientX - x, e.clientY - y]; });
   addEventListener("pointermove", e => { if (from && e.buttons) { x = e.clientX - from[0]; y = e.clientY - from[1]; apply(); } });
   addEventListener("pointerup", () => { from = null; });
+  const zoom = f => {
+    const n = Math.max(0.02, Math.min(8, k * f)), w = svg.clientWidth / 2, h = svg.clientHeight / 2;
+    x = w - (w - x) * n / k;
+    y = h - (h - y) * n / k;
+    k = n;
+    apply();
+  };
+  drawingKeys(svg, (dx, dy) => { x += dx; y += dy; apply(); }, zoom);
   return {
+    zoom,
     state: () => ({ x, y, k }),
     look(cx, cy, scale) {
       k = scale || k;

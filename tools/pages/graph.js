@@ -5,6 +5,7 @@ values.forEach((v, i) => {
   v.i = i;
   const m = /^(?:encoder\.|decoder\.)?layer\d+(?=\.)/.exec(v.name);
   v.layer = m ? m[0] : "";
+  v.prefix = v.layer ? v.layer.length + 1 : 0;
   v.drawn = v.kind !== "weight" && v.kind !== "const";
   v.us = 0;
   (v.inputs || []).forEach(n => { if (n !== null) users[byName.get(n)].push(i); });
@@ -14,8 +15,20 @@ for (const l of data.launches || []) {
   launches.get(l.node).push(l);
   if (byName.has(l.node)) values[byName.get(l.node)].us += l.us;
 }
+// What has more nodes than a page can show at once folds in parts, as if they were layers.
+const MANY = 1500, SHOWN = 3000;
+const sizes = new Map();
+values.forEach(v => { if (v.drawn) sizes.set(v.layer, (sizes.get(v.layer) || 0) + 1); });
+const counted = new Map();
+for (const v of values) {
+  const n = sizes.get(v.layer), whole = v.layer;
+  if (!(n > MANY) || !v.drawn || !v.op) continue;
+  const size = Math.max(200, Math.ceil(n / 200)), i = counted.get(whole) || 0, first = i - i % size;
+  counted.set(whole, i + 1);
+  v.layer = `${whole ? whole + ", " : ""}nodes ${first + 1} to ${first + size}`;
+}
 const layers = [...new Set(values.filter(v => v.layer).map(v => v.layer))];
-const title = layer => layer.replace(".", " ").replace("layer", "layer ");
+const title = layer => layer.replace(/\./, " ").replace("layer", "layer ");
 const overlays = { none: ["none", () => 0, () => ""], flops: ["operations", v => v.flops || 0, x => short(x, "flop")],
   bytes: ["bytes moved", v => v.bytes || 0, bytes] };
 if (data.launches) overlays.time = ["device time", v => v.us, x => x.toFixed(1) + " us"];
@@ -63,7 +76,7 @@ function labels(it) {
     const nodes = it.of.filter(u => u.op).length;
     return [title(v.layer), nodes + " nodes"];
   }
-  const name = v.layer ? v.name.slice(v.layer.length + 1) : v.name;
+  const name = v.name.slice(v.prefix);
   return [v.op || v.kind, name, v.dtype + " [" + v.shape.join(", ") + "]"];
 }
 
@@ -147,11 +160,49 @@ function drawItem(it) {
   it.text.forEach((t, i) => g.append(el("text", { x: it.w / 2, y: 17 + 14 * i, class: i ? "more" : "name" }, t)));
   if (it.of.some(u => hits.has(u.i))) g.classList.add("hit");
   if (chosen === it.key) g.classList.add("chosen");
+  g.setAttribute("tabindex", -1);
+  g.setAttribute("role", "button");
+  g.setAttribute("aria-label", it.text.join(", ") + (folded ? ", folded" : ""));
+  tipOnFocus(g);
+  g.addEventListener("focus", () => keepInSight(it));
+  g.addEventListener("keydown", e => nodeKey(e, it));
   g.addEventListener("click", () => choose(it.key));
   if (folded) g.addEventListener("dblclick", () => { open.add(v.layer); draw(); });
   g.addEventListener("pointermove", e => tip(e, overlay === "none" || !it.of.length ? "" : overlays[overlay][2](cost(it))));
   g.addEventListener("pointerleave", e => tip(e));
   return g;
+}
+
+const nodeOf = key => [...view.children].find(g => g.dataset.key === String(key));
+
+function focusOn(it) {
+  const old = view.querySelector('.node[tabindex="0"]'), g = nodeOf(it.key);
+  if (old) old.tabIndex = -1;
+  g.tabIndex = 0;
+  g.focus({ preventScroll: true });
+}
+
+function keepInSight(it) {
+  const { x, y, k } = pan.state(), at = [x + it.x * k, y + (it.y + it.h / 2) * k];
+  if (at[0] < 0 || at[0] > svg.clientWidth || at[1] < 0 || at[1] > svg.clientHeight) pan.look(it.x, it.y + it.h / 2);
+}
+
+// Down and up along the edges, left and right along the row; Enter chooses, Space folds and unfolds.
+function nodeKey(e, it) {
+  const nearest = all => all.sort((a, b) => Math.abs(a.x - it.x) - Math.abs(b.x - it.x))[0];
+  const row = d => nearest(items.filter(o => o.row === it.row && d * (o.x - it.x) > 0));
+  const next = { ArrowDown: () => nearest([...it.to]), ArrowUp: () => nearest([...it.from]), ArrowLeft: () => row(-1), ArrowRight: () => row(1) }[e.key];
+  const layer = it.of.length && it.of[0].layer;
+  if (next) {
+    const to = next();
+    if (to) focusOn(to);
+  } else if (e.key === "Enter") choose(it.key);
+  else if (e.key === " " && layer) {
+    if (!open.delete(layer)) open.add(layer);
+    draw();
+    focusOn(place.get(itemOf(it.of[0])));
+  } else return;
+  e.preventDefault();
 }
 
 function drawBoxes(out) {
@@ -164,6 +215,7 @@ function drawBoxes(out) {
     const name = el("text", { class: "boxname", x: x0 + 8, y: y0 + 12 }, title(l) + " (fold)");
     name.addEventListener("click", () => { open.delete(l); draw(); });
     out.append(name);
+    reachable([name], "button", () => "fold " + title(l));
   }
 }
 
@@ -171,6 +223,7 @@ function draw(fit) {
   collect();
   const size = layout();
   drawItem.most = Math.max(1e-30, ...items.map(cost));
+  const focused = document.activeElement && document.activeElement.closest(".node"), key = focused && focused.dataset.key;
   view.textContent = "";
   drawBoxes(view);
   for (const it of items)
@@ -180,11 +233,14 @@ function draw(fit) {
       view.append(e);
     }
   for (const it of items) view.append(drawItem(it));
+  const first = view.querySelector(".node.chosen") || view.querySelector(".node");
+  if (first) first.tabIndex = 0;
+  if (key && nodeOf(key)) nodeOf(key).focus({ preventScroll: true });
   if (fit) pan.fit(size.w, size.h);
 }
 
 function link(name, text) {
-  const a = el("a", {}, text || name);
+  const a = el("button", { class: "link" }, text || name);
   a.addEventListener("click", () => show(name));
   return a;
 }
@@ -296,10 +352,22 @@ function search(text) {
 $("search").addEventListener("input", e => search(e.target.value));
 $("search").addEventListener("keydown", e => { if (e.key === "Enter" && hits.size) show(values[[...hits][0]].name); });
 $("fold").addEventListener("click", () => { open.clear(); draw(true); });
-$("unfold").addEventListener("click", () => { layers.forEach(l => open.add(l)); draw(true); });
+function unfoldAll() {
+  const inside = new Map();
+  values.forEach(v => { if (v.drawn) inside.set(v.layer, (inside.get(v.layer) || 0) + 1); });
+  let n = inside.get("") || 0;
+  open.clear();
+  for (const l of layers) if ((n += inside.get(l)) <= SHOWN || !open.size) open.add(l);
+  draw(true);
+  if (open.size < layers.length) $("side").replaceChildren(el("p", {}, `${open.size} of ${layers.length} layers are unfolded: a page shows ${SHOWN} nodes at once.`));
+}
+$("unfold").addEventListener("click", unfoldAll);
+$("in").addEventListener("click", () => pan.zoom(1.25));
+$("out").addEventListener("click", () => pan.zoom(0.8));
 $("fit").addEventListener("click", () => draw(true));
 $("overlay").addEventListener("change", e => { overlay = e.target.value; draw(); });
 $("about").textContent = [layers.length + " layers", values.filter(v => v.op).length + " nodes", binding(), data.device].filter(Boolean).join(" · ");
 draw(true);
 $("side").append(el("h2", {}, "What to do here"), el("p", { class: "soft" },
-  "Drag to move, wheel to zoom. Click a box for its shapes, formula, weights and cost; double-click a layer to unfold it; click a layer's name to fold it."));
+  "Drag to move, wheel to zoom. Click a box for its shapes, formula, weights and cost; double-click a layer to unfold it; click a layer's name to fold it."), el("p", { class: "soft" },
+  "Keys: Tab goes to the graph, whose arrows move it and whose + and - zoom; once more, to a box. There arrows follow the edges, Enter shows, Space folds and unfolds."));

@@ -28,7 +28,7 @@ function choose(t, span) {
   side.append(table);
 }
 data.tokens.forEach((t, i) => {
-  const span = el("span", {}, seen(t.token));
+  const span = el("span", t.rank === undefined ? {} : { class: "scored" }, seen(t.token));
   span.style.background = colour(t);
   span.addEventListener("click", () => choose(t, span));
   span.addEventListener("pointermove", e => tip(e, t.rank === undefined ? "" : `${surprise(t)} bits, rank ${number(t.rank, x => x)}`));
@@ -36,3 +36,4 @@ data.tokens.forEach((t, i) => {
   $("text").append(span);
   if (i === Math.min(1, data.tokens.length - 1)) choose(t, span);
 });
+reachable([...document.querySelectorAll("#text span")], "button", (e, i) => JSON.stringify(data.tokens[i].token));

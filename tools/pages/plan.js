@@ -28,5 +28,7 @@ for (const part of data.parts) {
     r.addEventListener("pointerleave", e => { r.classList.remove("lit"); tip(e); });
     g.append(r);
   });
+  svg.setAttribute("aria-label", "The arena of " + part.name);
+  reachable([...g.children], "img", (e, i) => `${part.arena[i].name}, ${bytes(part.arena[i].bytes)}`);
   panZoom(svg, g).look(W / 2, H / 2, Math.min(svg.clientWidth / (W + 20), svg.clientHeight / (H + 20)));
 }

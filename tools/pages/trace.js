@@ -13,6 +13,7 @@ function box(e, y, text) {
   const r = el("rect", { class: "e", x, y, width: w, height: H, fill: `hsl(${hue(e.name)} 55% 74%)` });
   r.addEventListener("pointermove", p => tip(p, `${e.name}, ${e.dur.toFixed(1)} us\n${e.args ? Object.entries(e.args).map(([k, v]) => k + ": " + v).join("\n") : ""}`));
   r.addEventListener("pointerleave", p => tip(p));
+  r.about = `${e.name}, ${e.dur.toFixed(1)} us`;
   svg.append(r);
   if (w > 6.5 * text.length + 6) svg.append(el("text", { x: Math.max(x, 90) + 4, y: y + 16 }, text));
 }
@@ -25,7 +26,8 @@ function draw() {
   steps.forEach(e => box(e, rows[0][1], e.name));
   enqueues.forEach(e => box(e, rows[1][1], e.name));
   device.forEach(e => box(e, rows[2][1], e.name));
-  svg.append(el("rect", { x: 0, y: 0, width: 88, height: 400, fill: "#fff" }));
+  reachable([...svg.querySelectorAll("rect.e")], "img", r => r.about);
+  svg.append(el("rect", { x: 0, y: 0, width: 88, height: 400, class: "cover" }));
   rows.forEach(([name, y]) => svg.append(el("text", { class: "track", x: 8, y: y + 16 }, name)));
   const least = 70 / scale, ten = 10 ** Math.floor(Math.log10(least)), unit = [1, 2, 5, 10].map(n => n * ten).find(u => u >= least);
   for (let t = Math.ceil(from / unit) * unit; (t - from) * scale < svg.clientWidth; t += unit)
@@ -55,12 +57,16 @@ function fit() {
 }
 $("step").addEventListener("change", fit);
 $("fit").addEventListener("click", fit);
-svg.addEventListener("wheel", e => {
-  e.preventDefault();
-  const at = e.clientX - svg.getBoundingClientRect().left - 90, t = from + at / scale;
-  scale *= Math.exp(-e.deltaY * 0.0015);
+function zoom(factor, at) {
+  const t = from + at / scale;
+  scale *= factor;
   from = t - at / scale;
   draw();
+}
+svg.addEventListener("wheel", e => {
+  e.preventDefault();
+  zoom(Math.exp(-e.deltaY * 0.0015), e.clientX - svg.getBoundingClientRect().left - 90);
 }, { passive: false });
+drawingKeys(svg, dx => { from -= dx / scale; draw(); }, factor => zoom(factor, (svg.clientWidth - 90) / 2), fit);
 svg.addEventListener("pointermove", e => { if (e.buttons) { from -= e.movementX / scale; draw(); } });
 fit();

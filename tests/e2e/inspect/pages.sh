@@ -14,6 +14,9 @@ in_page() {
 const said = [];
 const say = x => said.push(String(x));
 const click = e => e.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+const key = (e, k) => e.dispatchEvent(new KeyboardEvent("keydown", { key: k, bubbles: true, cancelable: true }));
+const named = () => [...document.querySelectorAll("input, select, button, [tabindex]")].every(e =>
+  e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label"));
 const node = text => [...document.querySelectorAll(".node")].find(n => n.textContent.includes(text));
 say("opened");
 try {
@@ -49,7 +52,7 @@ say(document.querySelectorAll(".node.layer").length);
 $("search").value = "cached_attention";
 $("search").dispatchEvent(new Event("input"));
 say(document.querySelectorAll(".node.hit").length === layers.length);
-click(document.querySelector("#hits a"));
+click(document.querySelector("#hits button"));
 const side = $("side").textContent;
 for (const word of ["is", "type", "formula", "attention", "cost", "device time", "launches", "groups"]) if (!side.includes(word)) say("no " + word);
 click(node("logits"));
@@ -62,9 +65,24 @@ for (const how of ["time", "flops", "bytes"]) {
 const before = $("view").getAttribute("transform");
 $("canvas").dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: 300, clientY: 300, cancelable: true }));
 say($("view").getAttribute("transform") !== before);
+// Without a mouse: along the edges, into a layer and out of it, to what a box has.
+click($("fold"));
+const at = () => document.activeElement;
+node("layer 0").focus();
+key(at(), "ArrowDown");
+say(at() === node("layer 1") && document.querySelectorAll('.node[tabindex="0"]').length === 1);
+key(at(), " ");
+say(document.querySelectorAll(".node").length > folded + 5 && at().matches(".node"));
+key(at(), " ");
+key(at(), "Enter");
+say(at() === node("layer 1") && $("side").textContent.includes("unfold"));
+const shown = $("view").getAttribute("transform");
+key($("canvas"), "+");
+say($("view").getAttribute("transform") !== shown && named());
 END
 layers=$("$CLEF" graph --format dot | grep -c cluster)
-same "graph page: fold, search, click, overlay, zoom" "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|requests 0" "$said"
+same "graph page: fold, search, click, overlay, zoom, keys" \
+  "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|true|true|true|true|requests 0" "$said"
 
 # ---- attention --------------------------------------------------------------------------------------------------------------------------
 check "attention page" "$CLEF" attention -p "Once upon a time </script>" -q -o "$tmp/attention.html"
@@ -82,8 +100,13 @@ cell.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 200
 say($("tip").textContent.includes(head.weights[1][0].toPrecision(4)));
 document.querySelector('#map rect[data-at="0,1"]').dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
 say($("tip").textContent.includes("masked"));
+const small = document.querySelectorAll("#grid canvas");
+small[0].focus();
+key(small[0], "ArrowRight");
+key(small[1], "Enter");
+say(document.activeElement === small[1] && small[1].classList.contains("chosen") && named());
 END
-same "attention page: maps, masks, enlarge, hover" "opened|true|true|true|true|true|true|requests 0" "$said"
+same "attention page: maps, masks, enlarge, hover, keys" "opened|true|true|true|true|true|true|true|requests 0" "$said"
 
 # ---- logits -----------------------------------------------------------------------------------------------------------------------------
 check "logits page" "$CLEF" logits -p "Once upon a time" --top 7 -q -o "$tmp/logits.html"
@@ -96,8 +119,12 @@ say(document.querySelectorAll("#side tr").length);
 say($("side").textContent.includes("rank " + data.tokens[spans.length - 1].rank));
 spans[1].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
 say($("tip").textContent.includes("bits"));
+spans[1].focus();
+key(spans[1], "End");
+key(spans[spans.length - 1], "Enter");
+say(spans[spans.length - 1].classList.contains("chosen") && named());
 END
-same "logits page: colours, click, hover" "opened|true|true|7|true|true|requests 0" "$said"
+same "logits page: colours, click, hover, keys" "opened|true|true|7|true|true|true|requests 0" "$said"
 
 # ---- NaN --------------------------------------------------------------------------------------------------------------------------------
 nan_model "$tmp/nan"
@@ -171,6 +198,19 @@ click($("unfold"));
 say(document.querySelectorAll(".node").length > 600);
 END
 same "graph page of 32 layers: folded, unfolded" "opened|32|true|requests 0" "$said"
+# A hundred thousand nodes without layers: a page shows parts of them, and unfolds as many as it can.
+awk 'BEGIN { print "symbol T <= 64\ninput x f32 [T, 64]"; last = "x"
+  for (i = 0; i < 100000; i++) { print "a" i " = gelu(" last ")"; last = "a" i }
+  print "output y = " last }' >"$tmp/long.clef"
+check "graph page of 100,000 nodes" "$CLEF" graph "$tmp/long.clef" --after build --format html -o "$tmp/long.html"
+in_page "graph page of 100,000 nodes" "$tmp/long.html" <<'END'
+say(values.length > 100000);
+say(document.querySelectorAll(".node").length < 300);
+click($("unfold"));
+const n = document.querySelectorAll(".node").length;
+say(n > 1000 && n < 4000 && /of 200 layers/.test($("side").textContent));
+END
+same "graph page of 100,000 nodes: folded, unfolded in part" "opened|true|true|true|requests 0" "$said"
 if ! "$CLEF" graph --format svg 2>&1 | grep -q "without Graphviz"; then
   for format in svg png; do
     check "32 layers as $format" within 5 "$CLEF" graph "$tmp/deep.clef" --after build --format $format --expand 3 -o "$tmp/deep.$format"
