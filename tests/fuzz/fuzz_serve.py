@@ -11,7 +11,7 @@ import random
 import socket
 import sys
 
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/api/chat", "/api/generate", "/api/show", "/completion", "/infill", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/api/chat", "/api/generate", "/api/show", "/completion", "/completions", "/infill", "/v1/embeddings", "/embedding", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
          "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
@@ -35,6 +35,10 @@ SEEDS = [
     {"model": "x", "messages": [{"role": "user", "content": "a", "images": []}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}], "tools": [TOOL], "options": {"num_predict": 2, "temperature": 0.5, "stop": ["a"]}, "think": "low"},
     {"model": "x", "prompt": "a", "system": "s", "raw": True, "stream": False, "format": {"enum": [1]}, "options": {"num_predict": 2, "seed": 5}},
     {"input_prefix": "a", "input_suffix": "b", "prompt": "c", "input_extra": [{"filename": "f", "text": "t"}], "n_predict": 2, "stream": True}, {"prompt": "a", "suffix": "b", "max_tokens": 2},
+    {"prompt": [[1, "a", 2], {"prompt_string": "b"}], "n_predict": 2, "n_probs": 2, "post_sampling_probs": True, "temperature": 0, "response_fields": ["content", "timings/prompt_n"], "n_indent": 1, "t_max_predict_ms": 5, "cache_prompt": False, "samplers": ["infill", "top_k"]},
+    {"prompt": "a", "n_predict": 0, "stream": True, "logit_bias": {" a": -100}, "repeat_last_n": -1, "return_tokens": True, "n_cmpl": 2},
+    {"messages": USER, "max_tokens": 2, "reasoning_format": "none", "parse_tool_calls": False, "timings_per_token": True, "stream": True, "return_progress": True},
+    {"input": ["a", {"prompt_string": "b"}, {"content": [{"type": "text", "text": "c"}]}, [1, "d"]]}, {"content": ["a", [1, 2]]},
     {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
 ]
 VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
@@ -89,7 +93,7 @@ def make(rng):
     body = json.dumps(seed).encode()
     if rng.random() < 0.1:
         body = spoil(rng, body)
-    path = rng.choice(PATHS[:14] * 4 + PATHS)
+    path = rng.choice(PATHS[:16] * 4 + PATHS)
     method = rng.choice(["POST"] * 12 + ["GET", "PUT", "HEAD", "OPTIONS", "X" * 30])
     heads = ["Host: localhost", "Content-Type: application/json"]
     how = rng.random()

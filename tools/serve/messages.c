@@ -482,7 +482,8 @@ static int is_among(const json_t *allowed, const json_t *tool)
     const json_t *one, *name = json_object_get(json_object_get(tool, "function"), "name");
     size_t i;
     json_array_foreach(allowed, i, one) {
-        const json_t *inner = json_object_get(one, "function");
+        const json_t *function = json_object_get(one, "function"),
+                     *inner = function ? function : json_object_get(one, "custom");
         if (json_equal(json_object_get(inner ? inner : one, "name"), name))
             return 1;
     }

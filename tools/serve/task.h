@@ -106,7 +106,7 @@ typedef struct serve_task {
     int32_t n_blocks, has_block; /* has_block: it goes on */
     json_t *parts;               /* the finished ones, as the form has them */
     json_t *echo, *history;      /* of responses: fields of the request; messages that are stored */
-    json_t *customs;             /* of responses: names of custom tools; NULL: none */
+    json_t *customs;             /* names of custom tools; NULL: none */
     int32_t n_events;
     /* of streams */
     serve_buffer out;

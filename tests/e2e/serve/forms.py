@@ -341,6 +341,29 @@ def custom_tools(s):
     same("custom: refused: no input", 400, responses(s, [dict(item, input=5)]).status)
 
 
+def custom_tools_of_chats(s):
+    """The same in a chat, where what they have is in `custom`."""
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a{2,4}b"}}
+    tool = {"type": "custom", "custom": {"name": "patch", "description": "d", "format": grammar}}
+    fields = {"tools": [tool], "tool_choice": {"type": "custom", "custom": {"name": "patch"}}, "max_tokens": 220, "parallel_tool_calls": False}
+    call = s.chat(**fields).json["choices"][0]["message"]["tool_calls"][0]
+    same("a chat's custom tool", ["custom", "patch", False], [call["type"], call["custom"]["name"], "function" in call])
+    check("its input fits the tool's grammar", re.fullmatch("a{2,4}b", call["custom"]["input"]), call)
+    streamed = [c for e in events(s.chat(stream=True, **fields).text) for c in e["choices"][0]["delta"].get("tool_calls", [])]
+    check("in a stream", len(streamed) == 1 and streamed[0]["index"] == 0 and re.fullmatch("a{2,4}b", streamed[0]["custom"]["input"]), streamed)
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "custom", "custom": {"name": "patch"}}]}}
+    other = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    got = s.chat(**dict(fields, tools=[other, tool], tool_choice=allowed)).json["choices"][0]["message"]["tool_calls"][0]
+    same("of several allowed tools", "patch", got["custom"]["name"])
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": call["id"], "content": "done"}]
+    as_function = {"id": call["id"], "type": "function", "function": {"name": "patch", "arguments": json.dumps({"input": call["custom"]["input"]}, separators=(",", ":"))}}
+    tokens = [s.post("/v1/chat/completions", {"messages": [talk[0], dict(talk[1], tool_calls=[c]), talk[2]], "max_tokens": 1}).json["usage"]["prompt_tokens"] for c in (call, as_function)]
+    same("a call goes on as that of a function", tokens[1], tokens[0])
+    for name, wrong in {"a grammar that clef does not have": {"name": "x", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: A"}}}, "no name": {}}.items():
+        same(f"a chat's custom tool: refused: {name}", 400, s.chat(tools=[{"type": "custom", "custom": wrong}]).status)
+    same("a chat's custom tool: refused: no input", 400, s.post("/v1/chat/completions", {"messages": [talk[0], dict(talk[1], tool_calls=[{"id": "a", "type": "custom", "custom": {"name": "x"}}]), talk[2]]}).status)
+
+
 with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as template:
     template.write(PLAIN)
     template.flush()
@@ -361,7 +384,7 @@ with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
     same("Ollama's paths are not there without --ollama", 404, server.get("/api/tags").status)
 with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama") as server:
     ollama(server)
-    for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, custom_tools, about):
+    for part in (anthropic_whole, anthropic_stream, anthropic_tools, anthropic_errors, openai_whole, openai_stream, openai_calls, openai_stored, custom_tools, custom_tools_of_chats, about):
         part(server)
     check("all pages are back", server.until(server.idle))
 finish()

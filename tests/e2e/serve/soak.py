@@ -61,8 +61,30 @@ def embeddings(s, rng):
     expect("embeddings", s.post("/v1/embeddings", {"input": ["word " * rng.randrange(1, 60)] * rng.randrange(1, 20)}), (200, 429))
 
 
+def native(s, rng):
+    more = rng.choice([{}, {"n_probs": 3}, {"n_predict": 0}, {"cache_prompt": False}, {"n_indent": 2, "t_max_predict_ms": 50}, {"response_fields": ["tokens_evaluated", "tokens_predicted"]}])
+    body = {"prompt": ["word " * rng.randrange(1, 100), [1, 2, "a", 3]], "n_predict": rng.randrange(1, 40), "stream": rng.random() < 0.5, **more}
+    r = s.post("/completion", body)
+    replies = [] if r.status != 200 else [e for e in events(r.text) if e.get("stop", True)] if body["stream"] else r.json
+    if r.status not in (200, 429):
+        wrong.append(("native", r))
+    note("native", {"prompt_tokens": sum(e["tokens_evaluated"] for e in replies), "completion_tokens": sum(e["tokens_predicted"] for e in replies)})
+
+
+def others(s, rng):
+    """Anthropic's messages and OpenAI's responses."""
+    if rng.random() < 0.5:
+        r = s.post("/v1/messages", {"messages": [{"role": "user", "content": "Hello " * rng.randrange(1, 50)}], "max_tokens": rng.randrange(1, 40)})
+    else:
+        r = s.post("/v1/responses", {"input": "Hello " * rng.randrange(1, 50), "max_output_tokens": rng.randrange(1, 40), "store": rng.random() < 0.5})
+    if r.status not in (200, 429):
+        wrong.append(("others", r))
+    usage = r.json["usage"] if r.status == 200 else {"input_tokens": 0, "output_tokens": 0}
+    note("others", {"prompt_tokens": usage["input_tokens"] + usage.get("cache_read_input_tokens", 0), "completion_tokens": usage["output_tokens"]})
+
+
 def break_off(s, rng):
-    c = s.begin("/v1/completions", {"prompt": "word " * rng.randrange(1, 1000), "max_tokens": 500, "stream": rng.random() < 0.5, "ignore_eos": True})
+    c = s.begin(rng.choice(["/v1/completions", "/completion"]), {"prompt": "word " * rng.randrange(1, 1000), "max_tokens": 500, "stream": rng.random() < 0.5, "ignore_eos": True})
     time.sleep(rng.random() * 0.3)
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     c.close()
@@ -75,14 +97,14 @@ def rubbish(s, rng):
 
 
 def look(s, rng):
-    r = s.get(rng.choice(["/health", "/metrics", "/v1/models", "/props", "/"]))
+    r = s.get(rng.choice(["/health", "/metrics", "/v1/models", "/props", "/slots", "/lora-adapters", "/"]))
     expect("look", r)
 
 
 def client(s, seed, end):
     rng = random.Random(seed)
     while time.monotonic() < end:
-        do = rng.choice([text, text, stream, stream, schema, tools, embeddings, break_off, rubbish, look])
+        do = rng.choice([text, text, stream, stream, schema, tools, embeddings, native, others, break_off, rubbish, look])
         try:
             do(s, rng)
         except (OSError, ValueError) as e:

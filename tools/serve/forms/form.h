@@ -24,6 +24,19 @@ json_t *serve_responses_echo(const serve_task *t);
 int serve_read_thinking(serve_task *t);
 int serve_read_reasoning(serve_task *t);
 int serve_chat_read(serve_task *t);
+
+/** A custom tool, as a response has it, as a function with one argument, `input`. Its name is noted. NULL and
+ *  an error: it cannot be. */
+json_t *serve_custom_tool(serve_task *t, const json_t *tool, const char *path);
+/** 1 if a tool of this name is a custom one. */
+int serve_is_custom(const serve_task *t, const json_t *name);
+/** The input in the arguments of such a call, which are dropped; and the arguments for an input. */
+json_t *serve_custom_input(json_t *arguments);
+json_t *serve_custom_arguments(const json_t *input);
+/** Makes functions of the custom tools of a chat, and of their calls. */
+int serve_custom_read(serve_task *t);
+/** A call of a chat's reply as its client has the tool. */
+json_t *serve_custom_call(const serve_task *t, json_t *call);
 /** Fails with what a field should have been and what it is. */
 int serve_wrong(serve_request *r, const char *path, const json_t *value, const char *wanted);
 /** Sets a field of the body to a new value, which may be NULL when there is no memory, and returns it. */

@@ -103,10 +103,13 @@ static json_t *message_of(serve_choice *c)
         json_object_set_new(message, "reasoning_content", serve_text_of(&c->reasoning));
     json_t *call;
     size_t i;
-    json_array_foreach(c->calls, i, call)
+    json_t *calls = has_calls ? json_array() : NULL;
+    json_array_foreach(c->calls, i, call) {
         json_object_del(call, "index"); /* of streams only */
+        json_array_append_new(calls, serve_custom_call(c->task, call));
+    }
     if (has_calls)
-        json_object_set(message, "tool_calls", c->calls);
+        json_object_set_new(message, "tool_calls", calls);
     return message;
 }
 
@@ -196,7 +199,8 @@ static json_t *delta_of(serve_choice *c)
     if (n_calls > c->n_sent_calls) {
         json_t *calls = json_array();
         for (; c->n_sent_calls < n_calls; c->n_sent_calls++)
-            json_array_append(calls, json_array_get(c->calls, c->n_sent_calls));
+            json_array_append_new(calls,
+                                  serve_custom_call(c->task, json_array_get(c->calls, c->n_sent_calls)));
         json_object_set_new(delta, "tool_calls", calls);
     }
     return delta;

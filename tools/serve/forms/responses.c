@@ -107,22 +107,7 @@ static json_t *name_of(const serve_block *b)
 
 static int is_custom(const serve_task *t, const serve_block *b)
 {
-    return b->kind == CLEF_REPLY_CALL && t->customs &&
-           json_object_get(t->customs, json_string_value(name_of(b)));
-}
-
-/* What a custom tool is called with: the argument of its function. Takes the arguments, and drops them. */
-static json_t *input_of(json_t *arguments)
-{
-    json_t *all = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL),
-           *input = json_incref(json_object_get(all, "input"));
-    json_decref(all);
-    if (!json_is_string(input)) { /* a call that was cut */
-        json_decref(input);
-        return arguments;
-    }
-    json_decref(arguments);
-    return input;
+    return b->kind == CLEF_REPLY_CALL && serve_is_custom(t, name_of(b));
 }
 
 static json_t *custom_item(const serve_block *b, const char *status, json_t *input)
@@ -172,7 +157,7 @@ static int put_part(serve_task *t, const serve_block *b, json_t *text)
 
 static int end_item(serve_task *t, const serve_block *b, json_t *text)
 {
-    return put_part(t, b, is_custom(t, b) ? input_of(text) : text);
+    return put_part(t, b, is_custom(t, b) ? serve_custom_input(text) : text);
 }
 
 static json_t *whole(serve_task *t)
@@ -225,7 +210,7 @@ static const char *const done_types[] = {[CLEF_REPLY_REASONING] = "response.reas
 static int more_of_block(serve_task *t, const serve_block *b, json_t *text)
 {
     if (is_custom(t, b))
-        return put_of(t, b, "response.custom_tool_call_input.delta", "delta", input_of(text));
+        return put_of(t, b, "response.custom_tool_call_input.delta", "delta", serve_custom_input(text));
     return put_of(t, b, delta_types[b->kind], "delta", text);
 }
 
@@ -236,7 +221,7 @@ static int end_block(serve_task *t, const serve_block *b, json_t *text)
                *name = has_input ? "input"
                        : is_call ? "arguments"
                                  : "text";
-    text = has_input ? input_of(text) : text;
+    text = has_input ? serve_custom_input(text) : text;
     const int ok =
         put_of(t, b, type, name, json_incref(text)) &&
         (is_call || put_of(t, b, "response.content_part.done", "part", part_of(t, b, json_incref(text)))) &&

@@ -115,13 +115,10 @@ static int add_custom_call(reading *w, const json_t *item, const char *path)
     if (!need_text(w, item, "input", path))
         return 0;
     json_t *own = json_copy((json_t *)(uintptr_t)item),
-           *arguments = json_pack("{s:O}", "input", json_object_get(item, "input"));
-    char *text = json_dumps(arguments, JSON_COMPACT);
-    json_object_set_new(own, "arguments", json_string(text ? text : ""));
-    const int ok = text ? add_call(w, own, path)
-                        : serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    free(text);
-    json_decref(arguments);
+           *arguments = serve_custom_arguments(json_object_get(item, "input"));
+    json_object_set_new(own, "arguments", arguments);
+    const int ok = arguments ? add_call(w, own, path)
+                             : serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     json_decref(own);
     return ok;
 }
@@ -245,50 +242,6 @@ static json_t *function_of(const json_t *tool)
     return json_pack("{s:s, s:o}", "type", "function", "function", function);
 }
 
-/* The schema of a custom tool's input: any text, or one that a pattern matches. */
-static json_t *input_schema(serve_task *t, const json_t *format, const char *path)
-{
-    const char *type = json_string_value(json_object_get(format, "type")),
-               *syntax = json_string_value(json_object_get(format, "syntax"));
-    const json_t *definition = json_object_get(format, "definition");
-    json_t *schema = json_pack("{s:s}", "type", "string");
-    if (!format || json_is_null(format) || (type && !strcmp(type, "text")))
-        return schema;
-    if (type && syntax && !strcmp(type, "grammar") && !strcmp(syntax, "regex") &&
-        serve_is_plain(definition)) {
-        json_object_set_new(schema, "pattern", json_sprintf("^(?:%s)$", json_string_value(definition)));
-        return schema;
-    }
-    json_decref(schema);
-    serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
-               "%s.format: expected text, or a grammar with the syntax regex, got '%.40s'", path,
-               syntax ? syntax
-               : type ? type
-                      : serve_kind_of(format));
-    return NULL;
-}
-
-/* A custom tool as a function with one argument, `input`. Its name is noted. NULL and an error: it cannot be.
- */
-static json_t *custom_of(serve_task *t, const json_t *tool, const char *path)
-{
-    const json_t *name = json_object_get(tool, "name"), *about = json_object_get(tool, "description");
-    if (!serve_is_plain(name)) {
-        serve_wrong(t->r, path, name, "a string for name");
-        return NULL;
-    }
-    json_t *schema = input_schema(t, json_object_get(tool, "format"), path);
-    if (!schema)
-        return NULL;
-    if (!t->customs)
-        t->customs = json_object();
-    json_object_set_new(t->customs, json_string_value(name), json_true());
-    return json_pack("{s:s, s:{s:O, s:s, s:b, s:{s:s, s:{s:o}, s:[s], s:b}}}", "type", "function", "function",
-                     "name", name, "description", json_is_string(about) ? json_string_value(about) : "",
-                     "strict", 1, "parameters", "type", "object", "properties", "input", schema, "required",
-                     "input", "additionalProperties", 0);
-}
-
 static json_t *tool_of(serve_task *t, size_t i, const json_t *tool)
 {
     char path[128];
@@ -296,7 +249,7 @@ static json_t *tool_of(serve_task *t, size_t i, const json_t *tool)
     if (type && !strcmp(type, "function"))
         return function_of(tool);
     if (type && !strcmp(type, "custom"))
-        return custom_of(t, tool, serve_path(path, "tools[%zu]", i));
+        return serve_custom_tool(t, tool, serve_path(path, "tools[%zu]", i));
     serve_path(path, "tools[%zu].type", i);
     serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, path,
                "%s: not supported: '%.40s'; clef knows tools of type function and custom", path,

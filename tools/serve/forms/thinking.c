@@ -56,5 +56,6 @@ int serve_read_reasoning(serve_task *t)
 
 int serve_chat_read(serve_task *t)
 {
-    return (!t->p.thinking || serve_read_thinking(t)) && (!t->p.reasoning || serve_read_reasoning(t));
+    return serve_custom_read(t) && (!t->p.thinking || serve_read_thinking(t)) &&
+           (!t->p.reasoning || serve_read_reasoning(t));
 }
