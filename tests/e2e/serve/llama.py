@@ -149,6 +149,9 @@ def chats(s):
     steps = [e["prompt_progress"] for e in lines if "prompt_progress" in e]
     check("progress begins with what is cached, and ends with all", steps[0]["processed"] == steps[0]["cache"] and steps[-1]["processed"] == steps[-1]["total"]
           and all(a["processed"] < b["processed"] for a, b in zip(steps, steps[1:])), steps)
+    own = events(s.post("/v1/responses", {"input": "word " * 20, "max_output_tokens": 4, "stream": True, "timings_per_token": True, "return_progress": True}).text)
+    check("a response's progress and timings", any("prompt_progress" in e and e["type"] == "response.in_progress" and e["response"] for e in own)
+          and all("timings" in e for e in own if e["type"] in ("response.output_text.delta", "response.completed", "response.incomplete")), own)
     timed = [bool(e.get("timings")) for e in lines if "prompt_progress" not in e]
     same("timings with each event but the first", [False] + [True] * (len(timed) - 1), timed)
 

@@ -63,6 +63,9 @@ int serve_blocks_take(serve_task *t, const serve_block_events *on);
 
 /** {"prompt_n", "prompt_ms", ..}, as llama-server has them. */
 json_t *serve_timings(const serve_counts *n);
+json_t *serve_task_timings(const serve_task *t);
+/** Puts {"total", "cache", "processed", "time_ms"} of the prompts, where that was asked for and is new. */
+int serve_take_progress(serve_task *t, int (*put)(serve_task *t, json_t *progress));
 /** llama-server's reply for a choice. */
 json_t *serve_native_whole(serve_choice *c);
 /** Adds the request's error as OpenAI's event. */

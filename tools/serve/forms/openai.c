@@ -18,12 +18,6 @@ static json_t *task_usage(const serve_task *t)
                      "rejected_prediction_tokens", (json_int_t)(n.n_drafted - n.n_accepted));
 }
 
-static json_t *task_timings(const serve_task *t)
-{
-    const serve_counts n = serve_task_count(t);
-    return serve_timings(&n);
-}
-
 /* ---- log-probabilities ----------------------------------------------------------------------- */
 
 static json_t *top_of(const json_t *entry)
@@ -141,7 +135,7 @@ static json_t *whole(serve_task *t)
     json_object_set_new(root, "choices", choices);
     json_object_set_new(root, "usage", task_usage(t));
     if (t->p.timings)
-        json_object_set_new(root, "timings", task_timings(t));
+        json_object_set_new(root, "timings", serve_task_timings(t));
     if (t->p.return_ids)
         json_object_set_new(root, "prompt_token_ids", ids_of(t->prompts[0].ids, t->prompts[0].n));
     if (own)
@@ -232,7 +226,7 @@ static int put_choice(serve_choice *c)
     json_t *delta = delta_of(c),
            *chunk = delta ? with_ids(c, chunk_of(c, delta, take_logprobs(c), NULL)) : NULL;
     if (chunk && t->p.timings_per_token)
-        json_object_set_new(chunk, "timings", task_timings(t));
+        json_object_set_new(chunk, "timings", serve_task_timings(t));
     if (chunk && !serve_put_event(t, NULL, chunk))
         return 0;
     if (!c->finish || c->sent_finish)
@@ -241,66 +235,20 @@ static int put_choice(serve_choice *c)
     json_t *rest = json_array_size(c->logprobs) ? take_logprobs(c) : json_null();
     json_t *last = chunk_of(c, t->is_chat ? json_object() : json_string(""), rest, c->finish);
     if (t->p.timings && serve_task_done(t) && c->index == t->n_choices - 1)
-        json_object_set_new(last, "timings", task_timings(t));
+        json_object_set_new(last, "timings", serve_task_timings(t));
     return serve_put_event(t, NULL, with_ids(c, last));
 }
 
-typedef struct progress {
-    int32_t total, cached, done, any; /* any: of the first tokens there is one */
-    double began;
-} progress;
-
-static progress progress_of(serve_task *t)
-{
-    progress p = {.total = 0};
-    serve_lock_take(&t->group.lock);
-    p.began = t->runs[0].began;
-    for (int32_t i = 0; i < t->n_choices; i++) {
-        const serve_run *run = &t->runs[i];
-        p.any |= run->n_tokens > 0;
-        if (i % t->p.n)
-            continue;
-        p.total += run->request.n;
-        p.cached += run->n_cached;
-        p.done += run->n_tokens ? run->request.n : run->n_past;
-    }
-    serve_lock_release(&t->group.lock);
-    return p;
-}
-
-static int put_progress_event(serve_task *t, const progress *p, int32_t done)
+static int put_progress(serve_task *t, json_t *progress)
 {
     json_t *chunk = new_chunk(t, json_array());
-    json_object_set_new(chunk, "prompt_progress",
-                        json_pack("{s:i, s:i, s:i, s:f}", "total", (int)p->total, "cache", (int)p->cached,
-                                  "processed", (int)done, "time_ms",
-                                  (cli_terminal_seconds() - p->began) * 1e3));
+    json_object_set_new(chunk, "prompt_progress", progress);
     return serve_put_event(t, NULL, chunk);
-}
-
-/* How much of the prompts is computed; first what was in the cache. */
-static int put_progress(serve_task *t)
-{
-    if (!t->p.return_progress || t->n_progress < 0)
-        return 1;
-    const progress p = progress_of(t);
-    if (!p.done)
-        return 1;
-    int ok = 1;
-    if (!t->has_progress) {
-        ok = put_progress_event(t, &p, p.cached);
-        t->has_progress = 1;
-        t->n_progress = p.cached;
-    }
-    if (ok && p.done > t->n_progress)
-        ok = put_progress_event(t, &p, p.done);
-    t->n_progress = p.any ? -1 : p.done;
-    return ok;
 }
 
 static int news(serve_task *t)
 {
-    if (!put_progress(t))
+    if (!serve_take_progress(t, put_progress))
         return 0;
     for (int32_t i = 0; i < t->n_choices; i++)
         if (!put_choice(&t->choices[i]))
@@ -314,7 +262,7 @@ static int end(serve_task *t)
         json_t *last = new_chunk(t, json_array());
         json_object_set_new(last, "usage", task_usage(t));
         if (t->p.timings)
-            json_object_set_new(last, "timings", task_timings(t));
+            json_object_set_new(last, "timings", serve_task_timings(t));
         if (!serve_put_event(t, NULL, last))
             return 0;
     }

@@ -185,6 +185,8 @@ static int put_of(serve_task *t, const serve_block *b, const char *type, const c
         json_object_set_new(event, "content_index", json_integer(0));
     if (!strncmp(type, "response.output_text.", 21))
         json_object_set_new(event, "logprobs", json_array());
+    if (t->p.timings_per_token)
+        json_object_set_new(event, "timings", serve_task_timings(t));
     return put(t, type, event);
 }
 
@@ -234,6 +236,13 @@ static int put_response(serve_task *t, const char *type, json_t *response)
     return put(t, type, json_pack("{s:o}", "response", response));
 }
 
+static int put_progress(serve_task *t, json_t *progress)
+{
+    return put(t, "response.in_progress",
+               json_pack("{s:o, s:o}", "response", response_of(t, "in_progress", NULL), "prompt_progress",
+                         progress));
+}
+
 static int news(serve_task *t)
 {
     static const serve_block_events on = {begin_block, more_of_block, end_block};
@@ -245,14 +254,17 @@ static int news(serve_task *t)
             !put_response(t, "response.in_progress", response_of(t, "in_progress", NULL)))
             return 0;
     }
-    return serve_blocks_take(t, &on);
+    return serve_take_progress(t, put_progress) && serve_blocks_take(t, &on);
 }
 
 static int end(serve_task *t)
 {
     json_t *response = finished(t);
     const char *type = strcmp(t->choices[0].finish, "length") ? "response.completed" : "response.incomplete";
-    return put_response(t, type, response);
+    json_t *event = json_pack("{s:o}", "response", response);
+    if (t->p.timings_per_token)
+        json_object_set_new(event, "timings", serve_task_timings(t));
+    return put(t, type, event);
 }
 
 static void error(serve_task *t)

@@ -1,4 +1,5 @@
-/* What llama-server says of the time that a text took. */
+/* What llama-server says of the time that a text took, and how far its prompt is. */
+#include "tools/cli/terminal.h"
 #include "tools/serve/forms/form.h"
 
 static double per_second(int64_t n, double ms)
@@ -26,4 +27,61 @@ json_t *serve_timings(const serve_counts *n)
         json_object_update_new(o, json_pack("{s:I, s:I}", "draft_n", (json_int_t)n->n_drafted,
                                             "draft_n_accepted", (json_int_t)n->n_accepted));
     return o;
+}
+
+json_t *serve_task_timings(const serve_task *t)
+{
+    const serve_counts n = serve_task_count(t);
+    return serve_timings(&n);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+typedef struct progress {
+    int32_t total, cached, done, any; /* any: of the first tokens there is one */
+    double began;
+} progress;
+
+static progress progress_of(serve_task *t)
+{
+    progress p = {.total = 0};
+    serve_lock_take(&t->group.lock);
+    p.began = t->runs[0].began;
+    for (int32_t i = 0; i < t->n_choices; i++) {
+        const serve_run *run = &t->runs[i];
+        p.any |= run->n_tokens > 0;
+        if (i % t->p.n)
+            continue;
+        p.total += run->request.n;
+        p.cached += run->n_cached;
+        p.done += run->n_tokens ? run->request.n : run->n_past;
+    }
+    serve_lock_release(&t->group.lock);
+    return p;
+}
+
+static json_t *progress_object(const progress *p, int32_t done)
+{
+    return json_pack("{s:i, s:i, s:i, s:f}", "total", (int)p->total, "cache", (int)p->cached, "processed",
+                     (int)done, "time_ms", (cli_terminal_seconds() - p->began) * 1e3);
+}
+
+/* First what was in the cache. */
+int serve_take_progress(serve_task *t, int (*put)(serve_task *t, json_t *progress))
+{
+    if (!t->p.return_progress || t->n_progress < 0)
+        return 1;
+    const progress p = progress_of(t);
+    if (!p.done)
+        return 1;
+    int ok = 1;
+    if (!t->has_progress) {
+        ok = put(t, progress_object(&p, p.cached));
+        t->has_progress = 1;
+        t->n_progress = p.cached;
+    }
+    if (ok && p.done > t->n_progress)
+        ok = put(t, progress_object(&p, p.done));
+    t->n_progress = p.any ? -1 : p.done;
+    return ok;
 }
