@@ -18,8 +18,10 @@ typedef struct answer {
     json_t *calls; /* OpenAI's tool_calls */
     char *content, *reasoning;
     size_t n_content, n_reasoning;
-    int32_t is_dim;    /* reasoning is being shown */
-    const char *ended; /* why it ended before the model ended it; NULL: it did not */
+    int32_t is_dim;                  /* reasoning is being shown */
+    clef_thought thought;            /* the tags of its reasoning, and its limit */
+    int32_t is_reasoning, n_thought; /* the last part is; tokens of it */
+    const char *ended;               /* why it ended before the model ended it; NULL: it did not */
     int rc;
 } answer;
 
@@ -70,6 +72,7 @@ static clef_status take_part(void *user, const clef_reply_part *part)
     if (part->kind == CLEF_REPLY_CALL)
         return add_call(a, &part->call);
     const int reasoning = part->kind == CLEF_REPLY_REASONING;
+    a->is_reasoning = reasoning;
     show(a, part->text, part->n_bytes, reasoning);
     return reasoning ? append(&a->reasoning, &a->n_reasoning, part->text, part->n_bytes)
                      : append(&a->content, &a->n_content, part->text, part->n_bytes);
@@ -221,23 +224,65 @@ static int is_end(const talk *t, int32_t id)
     return 0;
 }
 
+/* Writes what ends the reasoning, and lets the session go on from there. The last token, if there is one, is
+ * not in its cache yet. */
+static int end_thought(answer *a, const int32_t *last)
+{
+    talk *t = a->t;
+    clef_error err = {0};
+    const char *ending = a->thought.ending ? a->thought.ending : a->thought.close;
+    int32_t *ids = NULL, *all, n = 0;
+    clef_sampler_opts sampling = t->sampling.opts;
+    clef_guide guide = {t->guide.constraint, t->guide.trie, NULL};
+    sampling.seed += t->n_answers;
+    a->thought.most = -1;
+    clef_status s = clef_tokenizer_encode(t->tok, ending, strlen(ending), CLEF_SPECIAL_NONE, &ids, &n, &err);
+    all = malloc(((size_t)n + 1) * sizeof *all);
+    if (!s && all) {
+        all[0] = last ? *last : 0;
+        memcpy(all + (last != NULL), ids, (size_t)n * sizeof *ids);
+        n += last != NULL;
+    }
+    if (!s && guide.constraint)
+        s = clef_session_guide(t->session, &guide, &err);
+    if (!s && all)
+        s = clef_session_generate(t->session, all, n, 0, &sampling, &err);
+    clef_tokens_free(ids);
+    free(all);
+    return s      ? cli_report(&err)
+           : !all ? cli_fail(CLI_FAILED, "chat: out of host memory")
+                  : take_text(a, ending, strlen(ending));
+}
+
+/* 1 if the session's reasoning has as many tokens as it may have. At the end of the context it ends anyway.
+ */
+static int is_thought_over(const answer *a)
+{
+    const talk *t = a->t;
+    const char *ending = a->thought.ending ? a->thought.ending : a->thought.close;
+    return t->session && ending && n_past(t) + (int32_t)strlen(ending) + 1 < t->n_context &&
+           a->thought.most >= 0 && a->is_reasoning && a->n_thought >= a->thought.most;
+}
+
 static int generate(answer *a)
 {
     talk *t = a->t;
     clef_stream stream = {.tok = t->tok, .with_special = 1};
     clef_error err = {0};
     int rc = CLI_GO_ON;
+    int32_t id = 0;
     const double begin = cli_terminal_seconds();
     double first = begin;
     while (rc == CLI_GO_ON && clef_stop_found(a->stop) < 0) {
         char text[CLEF_MAX_PIECE + 16];
         size_t n = 0;
-        int32_t id;
         if (t->stats.n_new == t->o.n_predict || (t->stats.n_new && n_past(t) >= t->n_context)) {
             a->ended = t->stats.n_new == t->o.n_predict ? "-n ended the answer"
                                                         : "the context is full; /undo or /reset makes room";
             break;
         }
+        if (is_thought_over(a) && (rc = end_thought(a, t->stats.n_new ? &id : NULL)) != CLI_GO_ON)
+            return rc;
         if (next_token(t, &id, &err) != CLEF_OK)
             return cli_report(&err);
         if (t->stats.n_new++ == 0) {
@@ -249,6 +294,7 @@ static int generate(answer *a)
         if (clef_stream_push(&stream, id, text, sizeof text, &n, &err) != CLEF_OK)
             return cli_report(&err);
         rc = take_text(a, text, n);
+        a->n_thought += a->is_reasoning;
         if (cli_terminal_interrupted()) {
             a->ended = "interrupted";
             break;
@@ -275,9 +321,10 @@ static int keep_answer(answer *a)
 }
 
 /* Begins an answer to messages with pictures. */
-static int begin_telling(talk *t, const int32_t *ids, int32_t n, const clef_sampler_opts *sampling,
+static int begin_telling(answer *a, const int32_t *ids, int32_t n, const clef_sampler_opts *sampling,
                          const clef_guide *guide)
 {
+    talk *t = a->t;
     clef_error err = {0};
     const clef_request request = {.ids = ids,
                                   .n = n,
@@ -285,6 +332,7 @@ static int begin_telling(talk *t, const int32_t *ids, int32_t n, const clef_samp
                                   .ignore_eos = 1, /* they are looked for here */
                                   .sampling = *sampling,
                                   .lora = t->loras != NULL,
+                                  .thought = a->thought.most >= 0 ? &a->thought : NULL,
                                   .guide = guide};
     t->stats = (chat_stats){.n_prompt = n};
     return cli_teller_begin(&t->teller, &t->pictures, &request, &err) == CLEF_OK ? CLI_GO_ON
@@ -309,12 +357,15 @@ static int begin(answer *a, int32_t thinks, const int32_t *ids, int32_t n)
     const clef_guide guide = {t->guide.constraint, t->guide.trie, may_think && !is_auto ? "</think>" : NULL};
     clef_sampler_opts sampling = t->sampling.opts;
     int32_t n_kept = 0;
+    a->thought = clef_tool_format_thought(t->format);
+    a->thought.begun = a->is_reasoning = thinks;
+    a->thought.most = t->o.thinking_budget;
     sampling.seed += t->n_answers; /* so that /again is another answer */
     if (clef_stop_create(t->o.stops.items, t->o.stops.n, &a->stop, &err) != CLEF_OK ||
         clef_reply_reader_create(&reply, &a->reader, &err) != CLEF_OK)
         return cli_report(&err);
     if (!t->session)
-        return begin_telling(t, ids, n, &sampling, guide.constraint ? &guide : NULL);
+        return begin_telling(a, ids, n, &sampling, guide.constraint ? &guide : NULL);
     if (clef_session_guide(t->session, t->guide.constraint ? &guide : NULL, &err) != CLEF_OK)
         return cli_report(&err);
     const int rc = keep_prefix(t, ids, n, &n_kept);

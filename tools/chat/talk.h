@@ -20,7 +20,7 @@ typedef struct chat_options {
     cli_split      split;
     cli_list       args, stops, loras, images;
     int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, verbose, thinking;
-    int32_t        drop_oldest;
+    int32_t        drop_oldest, thinking_budget; /* thinking_budget: -1: no limit */
     clef_compile_opts compile;
     cli_sampling   sampling;
     cli_constraint constraint;

@@ -14,6 +14,7 @@ static const chat_options chat_defaults = {
     .n_predict = -1,
     .n_context = -1,
     .n_batch = 512,
+    .thinking_budget = -1,
     .sampling = CLI_SAMPLING_DEFAULTS,
 };
 
@@ -37,6 +38,9 @@ static const cli_option chat_option_table[] = {
      .help = "the date that the template sees [today]"},
     {.names = "thinking", .type = CLI_CHOICE, .value = "HOW", AT(thinking), .choices = thinking_names,
      .help = "show the model's reasoning, hide it, or off: tell the template that there is none [show]"},
+    {.names = "thinking-budget,reasoning-budget", .type = CLI_INT, .value = "N", AT(thinking_budget),
+     .lo = -1, .hi = INT32_MAX,
+     .help = "most tokens of an answer's reasoning, after which the model has to answer; -1: no limit [-1]"},
     {.names = "tools", .type = CLI_TEXT, .value = "FILE", AT(tools),
      .help = "the tools that the model may call: OpenAI's tools, a JSON array. Calls are shown, and you type "
              "the result; nothing is executed"},

@@ -3,9 +3,10 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
-from serving import Server, check, events, finish, same, tiny_model
+from serving import COMMAND, Server, check, events, finish, same, tiny_model
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 TOOLS = {"chat": [{"type": "function", "function": {"name": n, "description": "d", "parameters": SCHEMA}} for n in ("get", "put")],
@@ -262,6 +263,10 @@ def thinking(s):
     five = s.post("/detokenize", {"tokens": free["token_ids"][:5]}).json["content"]
     got = think_text(s, thinking_budget=5)
     same("a budget of 5 tokens", five.strip(), got[0].strip())
+    said = s.chat("Hello", thinking_budget=5, temperature=0, max_tokens=30).json["choices"][0]["message"]["content"]
+    command = [*COMMAND, "chat", os.path.join(os.environ["CLEF_SOURCE"], "share", "demo"), "--chat-template", template.name, "--thinking-budget", "5", "--temp", "0", "-n", "20", "-q"]
+    spoken = subprocess.run(command, input="Hello", capture_output=True, text=True, check=False).stdout.strip()
+    check("clef chat says the same with it", spoken and said.strip().startswith(spoken), (said, spoken))
     check("and then a text", got[1], got)
     for fields in ({"thinking_token_budget": 5}, {"reasoning_budget": 5}, {"reasoning": {"max_tokens": 5}}, {"thinking": {"type": "enabled", "budget_tokens": 5}},
                    {"thinking_budget_tokens": 5}, {"reasoning_budget_tokens": 5.0}):
