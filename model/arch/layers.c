@@ -490,6 +490,10 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
         clef_named(x, "/hidden_last");
     if (b->no_head)
         return x;
+    if (hp->tied_embeddings && clef__has_classifier(b->model))
+        clef__graph_fail(b->g, CLEF_E_NOT_FOUND,
+                         "%s/config.json: expected a language model, got a class of classification",
+                         clef_model_path(b->model));
     clef_value *w = hp->tied_embeddings
                         ? embedding_matrix(b)
                         : clef__role_weight_shaped(b, CLEF_W_OUT, "weight",

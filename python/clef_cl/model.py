@@ -626,6 +626,42 @@ class Model(_Described):
         pointers = ffi.new("int32_t *[]", [ffi.cast("int32_t *", pointer) for pointer, _, _ in ids])
         call(lib.clef_embed_ids, embedder, pointers, [n for _, n, _ in ids], len(many), out)
 
+    def embed_sparse(self, texts: str | Sequence[str], *, truncate: bool = False) -> Any:
+        """How much each token counts in a text, by bge-m3's sparse_linear: a dict {id: weight} of one text, a list of
+        them of a list. Special tokens and weights of 0 are left out."""
+        def weights(embedder: Any, ids: Any, n: int) -> dict[int, float]:
+            out, count = ffi.new("clef_token_weight[]", max(n, 1)), ffi.new("int32_t *")
+            call(lib.clef_embed_sparse, embedder, ids, n, out, count)
+            return {out[i].id: out[i].weight for i in range(count[0])}
+
+        return self._embed_tokens(texts, truncate, weights)
+
+    def embed_multi(self, texts: str | Sequence[str], *, truncate: bool = False) -> Any:
+        """bge-m3's vectors of all tokens but the first, by colbert_linear: float32 [n - 1, d] of one text, a list of them
+        of a list. Each vector has the length 1."""
+        def vectors(embedder: Any, ids: Any, n: int) -> Floats:
+            dims = ffi.new("int32_t *")
+            call(lib.clef_embed_multi_dims, embedder, dims)
+            out = np.empty((n - 1, dims[0]), np.float32)
+            call(lib.clef_embed_multi, embedder, ids, n, ffi.cast("float *", ffi.from_buffer(out)))
+            return out
+
+        return self._embed_tokens(texts, truncate, vectors)
+
+    def _embed_tokens(self, texts: str | Sequence[str], truncate: bool, compute: Callable[[Any, Any, int], Any]) -> Any:
+        many = [texts] if isinstance(texts, str) else list(texts)
+        found = []
+        with self._working():
+            embedder = self._embedder()
+            for text in many:
+                encoded, data = ffi.new("clef_encoded *"), ffi.from_buffer(utf8(text))
+                try:
+                    call(lib.clef_embed_encode, embedder, {"text": data, "n_bytes": len(data)}, int(truncate), encoded)
+                    found.append(compute(embedder, encoded.ids, encoded.n))
+                finally:
+                    lib.clef_encoded_finish(encoded)
+        return found[0] if isinstance(texts, str) else found
+
     @property
     def embedding_dims(self) -> int:
         """The length of an embedding."""

@@ -50,6 +50,29 @@ def test_completions(demo):
     assert chunks[-1].choices[0].finish_reason == "length"
 
 
+def test_vectors_of_tokens(bert, tmp_path):
+    """bge-m3's heads: a token counts for the first number of its hidden state, and its vector is the whole of it."""
+    folder = shutil.copytree(ROOT / "tests/fixtures/tiny-bert", tmp_path / "m3")
+    first, whole = np.eye(1, 16, dtype=np.float32), np.eye(16, dtype=np.float32)
+    clef.files.save_file({"weight": first, "bias": np.zeros(1, np.float32)}, folder / "sparse_linear.safetensors")
+    clef.files.save_file({"weight": whole, "bias": np.zeros(16, np.float32)}, folder / "colbert_linear.safetensors")
+    texts = ["the cat sleeps", "the sea the sea"]
+    with clef.Model(folder, device=bert.device) as m3:
+        weights, vectors = m3.embed_sparse(texts), m3.embed_multi(texts)
+        for text, counted, rows in zip(texts, weights, vectors):
+            ids = m3.tokenize(text)
+            hidden = m3.evaluate(ids, taps=["hidden_last"])["hidden_last"][0]
+            assert np.allclose(rows, hidden[1:] / np.linalg.norm(hidden[1:], axis=1, keepdims=True), atol=1e-5)
+            wanted = {}
+            for i, x in list(zip(ids.tolist(), hidden[:, 0].tolist()))[1:-1]:
+                if x > 0:
+                    wanted[i] = max(x, wanted.get(i, 0))
+            assert counted.keys() == wanted.keys() and np.allclose(list(counted.values()), [wanted[i] for i in counted], atol=1e-5)
+        assert m3.embed_sparse(texts[0]) == weights[0] and (m3.embed_multi(texts[1]) == vectors[1]).all()
+    with pytest.raises(clef.Error, match="colbert_linear.safetensors"):
+        bert.embed_multi("a")
+
+
 def test_embeddings(bert):
     client = clef.openai(bert)
     reply = client.embeddings.create(input=["a cat", "two dogs"])

@@ -117,6 +117,11 @@ same "[MASK] is the same" "$(cat "$tmp/fill")" "$("$CLEF" fill "$bert" "the cat 
 same "two places" 5 "$("$CLEF" fill "$bert" "the <mask> <mask>" -n 2 -q | wc -l)"
 refused "no place to fill" 1 "<mask>" "$CLEF" fill "$bert" "the cat" -q
 refused "no encoder" 1 "gpt2 encoder" "$CLEF" fill "$CLEF_SOURCE/share/demo" "a <mask>" -q
+mkdir "$tmp/classes_alone"
+cp "$CLEF_SOURCE"/share/demo/* "$tmp/classes_alone/"
+chmod -R u+w "$tmp/classes_alone"
+sed -i 's/GPT2LMHeadModel/GPT2ForSequenceClassification/' "$tmp/classes_alone/config.json"
+refused "no language model, though the embedding could be its matrix" 1 "language model classification" "$CLEF" run "$tmp/classes_alone" -p a -n 1 -q
 refused "no classifier" 1 "score.weight" "$CLEF" classify "$CLEF_SOURCE/share/demo" "a" -q
 refused "a text too long to classify" 1 "32 24 --truncate" "$CLEF" classify "$bert" "$long" -q
 
