@@ -92,11 +92,13 @@ clef_status clef__encoder_read(clef__tower *t, clef_error *err)
 
 /* ---- the graph ----------------------------------------------------------------------------------- */
 
+/* The last layer's have another name, where no norm is behind it. */
 static clef_value *states_of(clef__tower *t, int32_t layer)
 {
     char name[32];
     snprintf(name, sizeof name, "layer%d.out", layer);
-    return clef_graph_find(t->g, layer < 0 ? "hidden_last" : name);
+    clef_value *x = layer < 0 ? NULL : clef_graph_find(t->g, name);
+    return x ? x : clef_graph_find(t->g, "hidden_last");
 }
 
 /* The states of the layers that count, one behind the other: [B, n, d]. */
