@@ -66,6 +66,9 @@ static const cli_option serve_option_table[] = {
     {.names = "memory", .type = CLI_TEXT, .value = "SIZE", AT(memory),
      .help = "the most that loaded models take, such as 16G: beyond it the one used longest ago is unloaded "
              "[no limit]"},
+    {.names = "fit", .type = CLI_SWITCH, AT(fit),
+     .help = "where a model needs more than --memory, give it a smaller KV cache, of q8_0, and a shorter "
+             "context, as far as no flag says what they are"},
     {.names = "idle-unload", .type = CLI_FLOAT, .value = "S", AT(idle_unload), .lo = 0.1, .hi = 1e9,
      .help = "unload a model that nobody has used for so many seconds; the next request loads it again "
              "[never]"},

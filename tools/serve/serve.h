@@ -28,7 +28,7 @@ typedef struct serve_options {
     float queue_timeout, request_timeout, header_timeout, idle_timeout, write_timeout, drain_timeout;
     float idle_unload;
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
-    int32_t ollama, thinking_budget; /* -1: no limit */
+    int32_t ollama, fit, thinking_budget; /* thinking_budget: -1: no limit */
     int32_t n_threads, pin, kv_type, rerank;
     cli_speculation speculation;
     clef_compile_opts compile;
@@ -36,9 +36,15 @@ typedef struct serve_options {
 
 typedef enum serve_state { SERVE_LOADING, SERVE_READY, SERVE_DRAINING, SERVE_ENDING } serve_state;
 
+/** What --fit has chosen; 0: what the options say. */
+typedef struct serve_fit {
+    int32_t n_context, kv_tokens, kv_type;
+} serve_fit;
+
 /** What is known of a model. Nothing changes while it is in memory. */
 typedef struct serve_model {
     const char *path, *alias; /* alias: NULL, or its id */
+    serve_fit fit;
     char id[128];
     clef_model *model, *draft;
     const clef_hparams *hparams;
@@ -89,7 +95,7 @@ typedef struct serve_server {
 /** Opens what can be opened before the device: model, template, adapters, tokenizer. `m` has the path and the
  * alias. CLI_GO_ON, or an exit code after a message. Free with serve_model_close() in either case. */
 int serve_model_open(serve_model *m, const serve_options *o);
-/** Leaves the path and the alias: it can be opened again. */
+/** Leaves the path, the alias and what --fit has chosen: it can be opened again. */
 void serve_model_close(serve_model *m);
 /** 1 if a request's `model` is the id, or ID:latest, as Ollama's programs write it. */
 int serve_is_name(const char *name, const char *id);

@@ -132,6 +132,21 @@ def refused(name, said, *args):
     check(name, r.returncode in (1, 2) and said in r.stderr, (r.returncode, r.stderr))
 
 
+def check_fit(path):
+    """--fit: less than it asks for, within the limit; the same text as without."""
+    with Server("--max-seqs", "4", model=path, env=ENV) as s:
+        whole = int(s.metric("clef_models_bytes"))
+        wanted = s.text("Once", max_tokens=8, temperature=0).json["choices"][0]["text"]
+    for part in (0.9, 0.6):
+        with Server("--max-seqs", "4", "--memory", str(int(whole * part)), "--fit", model=path, env=ENV) as s:
+            line = next((x for x in s.log.split("\n") if "--fit: " in x), s.log)
+            found = re.search(r"with a context of (\d+) and a KV cache of (\d+) positions", line)
+            check(f"--fit to {part} says what it chose", found and int(found[2]) >= int(found[1]) >= 256, line)
+            got = s.text("Once", max_tokens=8, temperature=0)
+            check("and answers", got.status == 200 and (", q8_0" in line or got.json["choices"][0]["text"] == wanted), got)
+            check("within the limit", 0 < s.metric("clef_models_bytes") <= whole * part, s.metric("clef_models_bytes"))
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="clef-models-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -152,6 +167,9 @@ def main():
     paths = [os.path.join(folder, n) for n in NAMES]
     refused("two models of one name", "are both called 'x'; --alias names each", *paths[:2], "--alias", "x", "--alias", "x")
     refused("more names than models", "--alias: expected at most one for each of 1 models, got 2", paths[0], "--alias", "x", "--alias", "y")
+    check_fit(paths[0])
+    refused("--fit without --memory", "serve --fit: expected --memory", paths[0], "--fit")
+    refused("--fit with too little", "expected at most 100.0 KiB", paths[0], "--memory", "100K", "--fit")
     refused("a model beyond --memory", "expected at most 100.0 KiB", *paths, "--memory", "100K")
     refused("a size", "--memory: expected a size such as 512M or 2G, got '2X'", paths[0], "--memory", "2X")
     refused("an adapter of several models", "serve --lora: expected one model", *paths, "--lora", paths[0])

@@ -80,6 +80,46 @@ static clef_status describe_hearer(serve_hosted *h, clef_device *device, clef_er
     return status;
 }
 
+enum { Q8_0 = 3, LEAST_CONTEXT = 256 };
+
+/* The next smaller choice: fewer positions for all texts together, down to one context; then a smaller type
+ * of them; then shorter contexts. 0: there is none that the command line leaves free. */
+static int next_fit(const serve_options *o, serve_model *m)
+{
+    serve_fit *f = &m->fit;
+    if (!f->kv_tokens && !o->kv_tokens)
+        f->kv_tokens = o->max_seqs * m->n_context;
+    if (!o->kv_tokens && f->kv_tokens > m->n_context)
+        f->kv_tokens = f->kv_tokens / 2 > m->n_context ? f->kv_tokens / 2 : m->n_context;
+    else if (!o->kv_type && !o->compile.exact && !f->kv_type)
+        f->kv_type = Q8_0;
+    else if (o->n_context < 0 && m->n_context / 2 >= LEAST_CONTEXT) {
+        m->n_context = f->n_context = m->n_context / 2;
+        f->kv_tokens = o->kv_tokens ? 0 : m->n_context;
+    } else
+        return 0;
+    return 1;
+}
+
+/* Makes a model smaller until it fits, and says what it got. */
+static void fit_memory(serve_models *ms, serve_hosted *h, clef_device *device)
+{
+    const serve_options *o = &ms->s->o;
+    serve_model *m = &h->m;
+    char needs[24];
+    while (h->n_bytes > ms->most_bytes && next_fit(o, m)) {
+        const uint64_t before = h->n_bytes;
+        h->n_bytes = 0;
+        if (describe_writer(h, device, NULL) != CLEF_OK)
+            h->n_bytes = before; /* not with this type: the next choice */
+    }
+    h->card.n_context = m->n_context;
+    if (h->n_bytes <= ms->most_bytes && !o->quiet)
+        fprintf(stderr, "clef: --fit: %s needs %s with a context of %d and a KV cache of %d positions%s\n",
+                h->card.id, cli_bytes_text(h->n_bytes, needs), (int)m->n_context,
+                (int)(m->fit.kv_tokens ? m->fit.kv_tokens : o->kv_tokens), m->fit.kv_type ? ", q8_0" : "");
+}
+
 static int check_memory(serve_models *ms, serve_hosted *h, clef_device *device)
 {
     clef_error err = {0};
@@ -93,11 +133,13 @@ static int check_memory(serve_models *ms, serve_hosted *h, clef_device *device)
         status = describe_writer(h, device, &err); /* it may have no embeddings */
     if (status != CLEF_OK)
         return cli_report(&err);
+    if (ms->s->o.fit && h->m.trie && h->n_bytes > ms->most_bytes)
+        fit_memory(ms, h, device);
     if (h->n_bytes <= ms->most_bytes)
         return CLI_GO_ON;
     return cli_fail(CLI_FAILED,
                     "serve --memory: %s needs %s, expected at most %s; -c, --max-seqs and --kv-tokens "
-                    "lower what its KV cache takes",
+                    "lower what its KV cache takes, and --fit chooses them",
                     h->card.id, cli_bytes_text(h->n_bytes, needs), cli_bytes_text(ms->most_bytes, most));
 }
 
@@ -231,6 +273,8 @@ static int find_all(list *l, int32_t n, char *const *paths)
 /* What does not go together with several models. */
 static int check_options(const serve_options *o, int32_t n)
 {
+    if (o->fit && !o->memory)
+        return cli_fail(CLI_USAGE, "serve --fit: expected --memory, to which models are to fit");
     if (o->aliases.n > n)
         return cli_fail(CLI_USAGE, "serve --alias: expected at most one for each of %d models, got %d",
                         (int)n, (int)o->aliases.n);

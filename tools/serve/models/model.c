@@ -136,6 +136,8 @@ static void set_limits(serve_model *m, const serve_options *o)
     m->n_context = asked > 0                                          ? asked
                    : own > 0 && (own < MAX_DEFAULT_CONTEXT || !asked) ? own
                                                                       : MAX_DEFAULT_CONTEXT;
+    if (m->fit.n_context)
+        m->n_context = m->fit.n_context;
     m->n_source = own > 0 ? own : MAX_DEFAULT_CONTEXT;
     if (m->is_seq2seq && hp->decoder_start >= 0)
         m->start[m->n_start++] = hp->decoder_start;
@@ -249,7 +251,7 @@ void serve_model_close(serve_model *m)
         free(m->arg_texts[i]);
     clef_model_close(m->draft);
     clef_model_close(m->model);
-    *m = (serve_model){.path = m->path, .alias = m->alias};
+    *m = (serve_model){.path = m->path, .alias = m->alias, .fit = m->fit};
 }
 
 /* A name that stands for a file, and for no model that a client could mean. */
