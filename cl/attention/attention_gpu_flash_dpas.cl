@@ -7,13 +7,14 @@
  * keys and transposed values in local memory, as fragments (panel_gpu_fragments_8.h).
  *   -D UNITS      units of a group, which has ROWS = 8 UNITS queries
  *   -D KEYS       32
+ *   -D EXACT      0, 1: as in attention_gpu_flash_mma.cl
  *   -D D, E       64 or 128, equal; rows of k and v begin at multiples of 8 elements
  *   -D K_TYPE, V_TYPE  DTYPE_F16
  *   -D MASK, POS, SINKS, PAGED, FIRST  as in attention_gpu_flash.cl
  *   and those of matrix.h */
 #include "matrix.h"
-#if !defined(UNITS) || !defined(D) || !defined(E) || KEYS != 32 || D != E
-#  error "attention_gpu_flash_dpas.cl needs UNITS, KEYS 32, D and E equal, and the constants of attention.h"
+#if !defined(UNITS) || !defined(EXACT) || !defined(D) || !defined(E) || KEYS != 32 || D != E
+#  error "attention_gpu_flash_dpas.cl needs UNITS, EXACT, KEYS 32, D = E, and the constants of attention.h"
 #endif
 #define WG (UNITS * MATRIX_LANES)
 #include "args.h"
@@ -63,9 +64,10 @@ INLINED float load_queries(local uint *high, local uint *low, const attention_ar
         const float2 powers = powers_of(most);
 #pragma unroll
         for (uint i = 0; i < WORDS; i++) {
-            const uint2 pair = split_pair(x[i].x * powers.y, x[i].y * powers.y);
+            const uint2 pair = half_words(x[i].x * powers.y, x[i].y * powers.y);
             high[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.x;
-            low[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.y;
+            if (EXACT)
+                low[(i * MATRIX_LANES + lane) * MATRIX_ROWS + r] = pair.y;
         }
         power = r == lane ? powers.x : power;
     }
@@ -80,11 +82,13 @@ UNIT_INLINED void score(matrix_floats *z, local const uint *high, local const ui
 #pragma unroll 1
     for (uint d = 0; d < D_SLICES; d++) {
         const matrix_w h = fragment_load(high + d * FRAGMENT, lane),
-                       l = fragment_load(low + d * FRAGMENT, lane);
+                       l = EXACT ? fragment_load(low + d * FRAGMENT, lane) : h;
 #pragma unroll
         for (uint j = 0; j < 2; j++) {
             const matrix_x x = fragment_load(keys + (j * D_SLICES + d) * FRAGMENT, lane);
-            z[j] = matrix_halves(h, x, matrix_halves(l, x, z[j], scratch), scratch);
+            if (EXACT)
+                z[j] = matrix_halves(l, x, z[j], scratch);
+            z[j] = matrix_halves(h, x, z[j], scratch);
         }
     }
 }
@@ -143,9 +147,9 @@ INLINED float sum_eight(float8 z)
 UNIT_INLINED void accumulate(matrix_floats *acc, float kept, float8 x, float8 y, local const uint *values,
                              uint lane, matrix_scratch scratch)
 {
-    const uint2 w0 = split_pair(x.s0, x.s1), w1 = split_pair(x.s2, x.s3), w2 = split_pair(x.s4, x.s5),
-                w3 = split_pair(x.s6, x.s7), w4 = split_pair(y.s0, y.s1), w5 = split_pair(y.s2, y.s3),
-                w6 = split_pair(y.s4, y.s5), w7 = split_pair(y.s6, y.s7);
+    const uint2 w0 = half_words(x.s0, x.s1), w1 = half_words(x.s2, x.s3), w2 = half_words(x.s4, x.s5),
+                w3 = half_words(x.s6, x.s7), w4 = half_words(y.s0, y.s1), w5 = half_words(y.s2, y.s3),
+                w6 = half_words(y.s4, y.s5), w7 = half_words(y.s6, y.s7);
     const matrix_w h = (uint8)(w0.x, w1.x, w2.x, w3.x, w4.x, w5.x, w6.x, w7.x),
                    l = (uint8)(w0.y, w1.y, w2.y, w3.y, w4.y, w5.y, w6.y, w7.y);
     if (kept != 1.0f)
@@ -155,7 +159,9 @@ UNIT_INLINED void accumulate(matrix_floats *acc, float kept, float8 x, float8 y,
 #pragma unroll
     for (uint j = 0; j < E_PARTS; j++) {
         const matrix_x v = fragment_load(values + j * FRAGMENT, lane);
-        acc[j] = matrix_halves(h, v, matrix_halves(l, v, acc[j], scratch), scratch);
+        if (EXACT)
+            acc[j] = matrix_halves(l, v, acc[j], scratch);
+        acc[j] = matrix_halves(h, v, acc[j], scratch);
     }
 }
 
@@ -187,12 +193,14 @@ void attention_gpu_flash_dpas(const attention_flash_args f, global float *out, g
     const attention_args a = f.a;
     FIND_PLACE(p, own_pages, a);
     local uint query_high[ROWS * D / 2] __attribute__((aligned(16))),
-        query_low[ROWS * D / 2] __attribute__((aligned(16))), keys[KEYS * D / 2] __attribute__((aligned(16))),
+        query_low[EXACT ? ROWS * D / 2 : 4] __attribute__((aligned(16))),
+        keys[KEYS * D / 2] __attribute__((aligned(16))),
         values[KEYS * E / 2] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
     const uint lane = matrix_lane(), unit = matrix_unit(), own = p.tile * ROWS + unit * MATRIX_ROWS + lane,
                query = min(own, p.queries - 1);
-    local uint *high = query_high + unit * MATRIX_ROWS * D / 2, *low = query_low + unit * MATRIX_ROWS * D / 2;
+    local uint *high = query_high + unit * MATRIX_ROWS * D / 2,
+               *low = query_low + EXACT * unit * MATRIX_ROWS * D / 2;
     const int at = position(&a, pos, p.b, query);
     const int2 of_part = keys_of_part(&a, &p, pos, FIRST_KEYS);
     const sight see = {row_at(&a, &a.mask, p.b, p.hk, query),

@@ -1,19 +1,23 @@
 /* Softmax attention as attention_gpu_flash.cl computes it, for caches in halves, on units that multiply
- * matrices (cl/panel/matrix.h). A unit has MATRIX_ROWS queries. Queries and weights are sums of two halves
- * each (attention_halves.h).
+ * matrices (cl/panel/matrix.h). A unit has MATRIX_ROWS queries, as fragments in registers. So are the logits,
+ * which become weights there and are at once an operand of the next product (FlashAttention-2,
+ * arXiv:2307.08691). Queries and weights are rounded to halves, or with EXACT are sums of two halves each
+ * (attention_halves.h).
  *
- * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Of each chunk of KEYS keys, the group holds
- * the keys in local memory, and the values transposed, so that two keys are a word. Work-items SLOTS r to
- * SLOTS r + SLOTS - 1 turn the logits of row r into weights.
+ * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Local memory has a chunk of KEYS keys and
+ * one of values. While the unit multiplies one of them, the other's next chunk is read to registers. With
+ * WMMA there are too few for that, and queries are in local memory, too.
  *   -D UNITS      units of a group, which has ROWS = UNITS MATRIX_ROWS queries
- *   -D KEYS       keys of a chunk, a multiple of 16
+ *   -D KEYS       64
+ *   -D EXACT      0, 1
+ *   -D SOFTCAP    whether the argument block has one
  *   -D D, E       multiples of 16; rows of k and v begin at multiples of 8 elements
  *   -D K_TYPE, V_TYPE  DTYPE_F16
  *   -D MASK, POS, SINKS, PAGED, FIRST  as in attention_gpu_flash.cl
  *   and those of matrix.h */
 #include "matrix.h"
-#if !defined(UNITS) || !defined(KEYS) || !defined(D) || !defined(E)
-#  error "attention_gpu_flash_mma.cl needs UNITS, KEYS, D, E and the constants of attention.h"
+#if !defined(UNITS) || KEYS != 64 || !defined(EXACT) || !defined(SOFTCAP) || !defined(D) || !defined(E)
+#  error "attention_gpu_flash_mma.cl needs UNITS, KEYS 64, EXACT, SOFTCAP, D, E and those of attention.h"
 #endif
 #define WG (UNITS * MATRIX_LANES)
 #include "args.h"
@@ -22,113 +26,158 @@
 #include "attention.h"
 #include "attention_halves.h"
 #include "attention_logit.h"
+#include "attention_gpu_mma_load.h"
+#include "attention_gpu_mma_fragments.h"
 
 enum {
     ROWS = UNITS * MATRIX_ROWS,
     TALL = 1,
-    SLOTS = WG / ROWS,
-    PAIRS = KEYS / 2 / SLOTS, /* pairs of keys of a row that a work-item has */
-    KEY_PARTS = KEYS / MATRIX_TOKENS,
-    VALUE_PARTS = E / MATRIX_TOKENS,
-    /* words from one row to the next in local memory: rows that a unit reads are in different banks */
-    K_WORDS = D / 2 + 4,
-    V_WORDS = KEYS / 2 + 4,
-    LOGITS = KEYS + 4,
-    /* keys, which weights overwrite */
-    SHARED = KEYS * K_WORDS > 2 * ROWS * V_WORDS ? KEYS * K_WORDS : 2 * ROWS * V_WORDS
+    SLOTS = 1,
+    N_LOGITS = KEY_PARTS * MATRIX_SUMS, /* of PART keys, that a work-item has */
+    OF_SLICE = N_LOGITS / (PART / 16)   /* of them for 16 keys */
 };
 
-/* Slices of 16 columns whose loads may be on their way at once: AMD's WMMA has no registers for two. */
-#define SLICES_AT_ONCE (MATRIX == 2 ? 1 : 2)
-
 #include "attention_gpu_parts.h"
-#include "attention_gpu_mma_load.h"
+#include "attention_gpu_mma_softmax.h"
 
-/* logits[row][key] = q . k for the unit's rows. high, low, logits: of its first row. */
-UNIT_INLINED void score(local float *logits, local const uint *high, local const uint *low,
-                        local const uint *keys, uint lane, matrix_scratch scratch)
+/* The chunk of keys and values from s on, of which a part of all ends at `end`. */
+INLINED chunk chunk_at(const attention_args *a, const place *p, global const k_elem *k,
+                       global const v_elem *v, int s, int end, global const int *pages)
 {
-    matrix_floats z[KEY_PARTS];
-#pragma unroll
-    for (uint j = 0; j < KEY_PARTS; j++)
-        z[j] = 0;
-#pragma unroll SLICES_AT_ONCE
-    for (uint d = 0; d < D / 16; d++) {
-        const matrix_w h = matrix_load_w(high + d * 8, K_WORDS, lane),
-                       l = matrix_load_w(low + d * 8, K_WORDS, lane);
-#pragma unroll
-        for (uint j = 0; j < KEY_PARTS; j++) {
-            const matrix_x x = matrix_load_x(keys + j * MATRIX_TOKENS * K_WORDS + d * 8, K_WORDS, lane);
-            z[j] = matrix_halves(h, x, matrix_halves(l, x, z[j], scratch), scratch);
-        }
-    }
-#pragma unroll
-    for (uint j = 0; j < KEY_PARTS; j++) {
-        float each[MATRIX_SUMS];
-        MATRIX_STORE(z[j], 0, each);
-#pragma unroll
-        for (uint i = 0; i < MATRIX_SUMS; i++)
-            logits[matrix_row(i, lane) * LOGITS + j * MATRIX_TOKENS + matrix_token(i, lane)] = each[i];
-    }
+    chunk c;
+    c.n = min((int)KEYS, end - s);
+    c.keys = (global const half *)k + key_at(&a->k, p->b, p->hk, s, pages);
+    c.values = (global const half *)v + key_at(&a->v, p->b, p->hk, s, pages);
+    return c;
 }
 
-/* Scales the unit's sums by keep[row] and adds the chunk's values, times their weights. high, low, keep: of
- * its first row. */
-UNIT_INLINED void accumulate(matrix_floats *acc, local const uint *high, local const uint *low,
-                             local const float *keep, local const uint *values, uint lane,
-                             matrix_scratch scratch)
+/* The factor of each of the work-item's sums of a part. */
+INLINED matrix_floats factors_of(const own_query *own)
 {
-    float factors[MATRIX_SUMS];
-#pragma unroll
-    for (uint i = 0; i < MATRIX_SUMS; i++)
-        factors[i] = keep[matrix_row(i, lane)];
-    const matrix_floats factor = MATRIX_LOAD(0, factors);
+#if MATRIX == 1
+    return (float4)(own[0].kept, own[0].kept, own[1].kept, own[1].kept);
+#else
+    return own[0].kept;
+#endif
+}
+
+/* Scales the unit's sums and adds the values of PART keys, times their weights. slice: of the first. */
+UNIT_INLINED void accumulate(matrix_floats *acc, const float *weights, const own_query *own,
+                             local const uint *values, uint slice, uint lane, matrix_scratch scratch)
+{
+    const matrix_floats factor = factors_of(own);
 #pragma unroll
     for (uint j = 0; j < VALUE_PARTS; j++)
         acc[j] *= factor;
-#pragma unroll SLICES_AT_ONCE
-    for (uint s = 0; s < KEYS / 16; s++) {
-        const matrix_w h = matrix_load_w(high + s * 8, V_WORDS, lane),
-                       l = matrix_load_w(low + s * 8, V_WORDS, lane);
+#pragma unroll PRODUCTS_AT_ONCE
+    for (uint s = 0; s < PART / 16; s++) {
+        uint high[OF_SLICE / 2], low[OF_SLICE / 2];
 #pragma unroll
-        for (uint j = 0; j < VALUE_PARTS; j++) {
-            const matrix_x x = matrix_load_x(values + j * MATRIX_TOKENS * V_WORDS + s * 8, V_WORDS, lane);
-            acc[j] = matrix_halves(h, x, matrix_halves(l, x, acc[j], scratch), scratch);
+        for (uint i = 0; i < OF_SLICE / 2; i++) {
+            const float x = weights[s * OF_SLICE + 2 * i], y = weights[s * OF_SLICE + 2 * i + 1];
+            const uint2 pair = half_words(x, y);
+            high[i] = pair.x;
+            low[i] = pair.y;
         }
+        const matrix_w h = weight_fragment(high, lane, scratch);
+        add_values(acc, h, EXACT ? weight_fragment(low, lane, scratch) : h, values, slice + s, lane,
+                   scratch);
     }
 }
 
-/* Writes the unit's rows: results, or, if the keys are cut, records for the merge. most: of each row; sums:
- * of each work-item's keys. */
-INLINED void store(global float *out, global float *parts, const attention_args *a, const place *p,
-                   local const float *most, local const float *sums, const matrix_floats *acc, uint unit_row,
-                   uint lane)
+/* Writes the work-item's sums of one of its queries, times scale. r: which of them it is. */
+INLINED void store_row(global float *to, const matrix_floats *acc, float scale, uint r, uint lane)
 {
-#pragma unroll
-    for (uint i = 0; i < MATRIX_SUMS; i++) {
-        const uint row = unit_row + matrix_row(i, lane), query = p->tile * ROWS + row;
-        if (query >= p->queries)
-            continue;
-        float sum = 0;
-        for (uint slot = 0; slot < SLOTS; slot++)
-            sum += sums[row * SLOTS + slot];
-        global float *to = out + out_at(a, p->b, p->hk, query, E);
-        if (a->splits > 1) {
-            to = parts + (out_at(a, p->b, p->hk, query, 1) * a->splits + p->part) * RECORD;
-            if (matrix_token(i, lane) == 0) {
-                to[0] = most[row];
-                to[1] = sum;
-            }
-            to += 4;
-        }
-        const float scale = (a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f) / LARGEST;
-#pragma unroll
-        for (uint j = 0; j < VALUE_PARTS; j++) {
-            float each[MATRIX_SUMS];
-            MATRIX_STORE(acc[j], 0, each);
-            to[j * MATRIX_TOKENS + matrix_token(i, lane)] = each[i] * scale;
-        }
+#if MATRIX == 1 && E % 64 == 0 /* eight parts have adjacent elements */
+#  define FOUR(j, s) ((float4)(acc[j].s, acc[j + 1].s, acc[j + 2].s, acc[j + 3].s) * scale)
+#  pragma unroll
+    for (uint j = 0; j < VALUE_PARTS; j += 4) {
+        global float *first = to + element_of(j, matrix_token(0, lane)), *second = first + 8;
+        *(global float4 *)first = r ? FOUR(j, z) : FOUR(j, x);
+        *(global float4 *)second = r ? FOUR(j, w) : FOUR(j, y);
     }
+#elif MATRIX == 4
+#  pragma unroll
+    for (uint j = 0; j < VALUE_PARTS; j++)
+        *(global float4 *)(to + element_of(j, matrix_token(0, lane))) = acc[j] * scale;
+#else
+#  pragma unroll
+    for (uint j = 0; j < VALUE_PARTS; j++) {
+        float each[MATRIX_SUMS];
+        MATRIX_STORE(acc[j], 0, each);
+#  pragma unroll
+        for (uint i = 0; i < MATRIX_SUMS; i++)
+            if (SUM_ROW(i) == r)
+                to[element_of(j, matrix_token(i, lane))] = each[i] * scale;
+    }
+#endif
+}
+
+/* Writes the work-item's sums of query `query`: results, or, if the keys are cut, a record for the merge. r:
+ * which of its queries it is. */
+INLINED void store(global float *out, global float *parts, const attention_args *a, const place *p,
+                   const own_query *own, const matrix_floats *acc, uint query, uint r, uint lane)
+{
+    if (query >= p->queries)
+        return;
+    global float *to = out + out_at(a, p->b, p->hk, query, E);
+    const float sum = own->sum / LARGEST;
+    if (a->splits > 1) {
+        to = parts + (out_at(a, p->b, p->hk, query, 1) * a->splits + p->part) * RECORD;
+        if (is_first_of_row(lane)) {
+            to[0] = own->most;
+            to[1] = sum;
+        }
+        to += 4;
+    }
+    const float scale = (a->splits > 1 ? 1.0f : sum != 0 ? 1.0f / sum : 0.0f) / LARGEST;
+    store_row(to, acc, scale, r, lane);
+}
+
+/* The unit's queries: fragments, and what the work-item has of each. first: the first of them. */
+UNIT_INLINED void begin_queries(own_query *own, unit_queries high, unit_queries low, const attention_args *a,
+                                const place *p, global const float *q, global const int *pos,
+                                global const sink_elem *sinks, global const int *first_keys, int end,
+                                uint first, uint lane, matrix_scratch scratch)
+{
+    global const float *rows[OWN];
+    float by[OWN];
+#pragma unroll
+    for (uint r = 0; r < OWN; r++) {
+        const uint query = min(first + own_row(r, lane), p->queries - 1);
+        const int at = position(a, pos, p->b, query);
+        rows[r] = q + row_at(a, &a->q, p->b, p->hk, query);
+        const float2 powers = powers_of(largest_of(rows[r], lane, scratch));
+        by[r] = powers.y;
+        own[r].factor = powers.x * a->scale;
+        own[r].mask_row = row_at(a, &a->mask, p->b, p->hk, query);
+        own[r].begin = keys_begin(a, at, first_key(a, first_keys, p->b, query));
+        own[r].end = min(keys_end(a, at), end);
+        own[r].most = p->part + 1 == a->splits ? first_logit(a, sinks, p->hk, query) : -INFINITY;
+        own[r].sum = own[r].most >= -FLT_MAX && is_first_of_row(lane) ? LARGEST : 0.0f;
+    }
+    load_queries(high, low, rows, by, lane);
+}
+
+/* The logits of PART keys, of which s is the first. */
+UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *own, const unit_queries high,
+                            const unit_queries low, local const uint *keys, global const mask_elem *mask,
+                            int s, uint lane, matrix_scratch scratch)
+{
+    matrix_floats products[KEY_PARTS];
+    score(products, high, low, keys, lane, scratch);
+#pragma unroll
+    for (uint j = 0; j < KEY_PARTS; j++)
+        MATRIX_STORE(products[j], j, z);
+#pragma unroll
+    for (uint i = 0; i < N_LOGITS; i++)
+        z[i] *= own[SUM_ROW(i % MATRIX_SUMS)].factor;
+#if SOFTCAP
+#  pragma unroll
+    for (uint i = 0; i < N_LOGITS; i++)
+        z[i] = capped(z[i], a->softcap);
+#endif
+    mask_logits(z, a, own, mask, s, lane);
 }
 
 GROUP_KERNEL
@@ -139,69 +188,65 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
 {
     const attention_args a = f.a;
     FIND_PLACE(p, own_pages, a);
-    local uint query_high[ROWS * K_WORDS], query_low[ROWS * K_WORDS], keys[SHARED], values[E * V_WORDS];
-    local float logits[ROWS * LOGITS], keep[ROWS], of_slots[WG];
+    local uint keys[K_ALL] __attribute__((aligned(16))), values[V_ALL] __attribute__((aligned(16)));
     MATRIX_SCRATCH(scratch, WG);
-    const uint lane = matrix_lane(), unit_row = matrix_unit() * MATRIX_ROWS, row = p.first;
-    const uint query = min(p.tile * ROWS + row, p.queries - 1);
-    const int at = position(&a, pos, p.b, query);
-    const size_t mask_row = row_at(&a, &a.mask, p.b, p.hk, query);
-    const int begin = keys_begin(&a, at, first_key(&a, FIRST_KEYS, p.b, query)), end = keys_end(&a, at);
-    const float power = load_query(query_high + row * K_WORDS, query_low + row * K_WORDS,
-                                   q + row_at(&a, &a.q, p.b, p.hk, query), p.slot);
-    float most = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
-    float sum = most >= -FLT_MAX && p.slot == 0 ? 1.0f : 0.0f; /* of the item's keys */
+    const uint lane = matrix_lane(), first = p.tile * ROWS + matrix_unit() * MATRIX_ROWS;
+    const int2 of_part = keys_of_part(&a, &p, pos, FIRST_KEYS);
+    own_query own[OWN];
+#if MATRIX == 2
+    local uint queries[UNITS * (1 + EXACT) * Q_ALL] __attribute__((aligned(16)));
+    const unit_queries high = queries + matrix_unit() * (1 + EXACT) * Q_ALL, low = high + EXACT * Q_ALL;
+#else
+    matrix_w high[SLICES], low[SLICES];
+#endif
     matrix_floats acc[VALUE_PARTS];
+    begin_queries(own, high, low, &a, &p, q, pos, sinks, FIRST_KEYS, of_part.y, first, lane, scratch);
 #pragma unroll
     for (uint j = 0; j < VALUE_PARTS; j++)
         acc[j] = 0;
-    const int2 of_part = keys_of_part(&a, &p, pos, FIRST_KEYS);
-    for (int s0 = of_part.x; s0 < of_part.y; s0 += KEYS) { /* the bounds are equal in the whole group */
-        const int n = min((int)KEYS, of_part.y - s0);
-        float z[2 * PAIRS];
-        load_keys(keys, (global const half *)k, key_at(&a.k, p.b, p.hk, s0, own_pages), a.k.stride[2], n,
-                  p.item);
-        load_values(values, (global const half *)v, key_at(&a.v, p.b, p.hk, s0, own_pages), a.v.stride[2], n,
-                    p.item);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        score(logits + unit_row * LOGITS, query_high + unit_row * K_WORDS, query_low + unit_row * K_WORDS,
-              keys, lane, scratch);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        float high = -INFINITY;
-#pragma unroll
-        for (uint i = 0; i < 2 * PAIRS; i++) {
-            const uint key = 2 * (p.slot + i / 2 * SLOTS) + i % 2;
-            const int s = s0 + (int)key;
-            z[i] = s >= begin && s < min(end, of_part.y)
-                       ? logit(&a, mask, mask_row, s, power * logits[row * LOGITS + key])
-                       : -INFINITY;
-            high = fmax(high, z[i]);
-        }
-        of_slots[p.item] = high;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        high = most;
-        for (uint i = 0; i < SLOTS; i++)
-            high = fmax(high, of_slots[row * SLOTS + i]);
-        const float base = base_of(high), kept = weight_of(most, base);
-        most = high;
-        sum *= kept;
-#pragma unroll
-        for (uint i = 0; i < PAIRS; i++) {
-            const float first = weight_of(z[2 * i], base), second = weight_of(z[2 * i + 1], base);
-            const uint to = row * V_WORDS + p.slot + i * SLOTS;
-            put_pair(keys + to, keys + ROWS * V_WORDS + to, first * LARGEST, second * LARGEST);
-            sum += first + second;
-        }
-        if (p.slot == 0)
-            keep[row] = kept;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        accumulate(acc, keys + unit_row * V_WORDS, keys + (ROWS + unit_row) * V_WORDS, keep + unit_row,
-                   values, lane, scratch);
-        barrier(CLK_LOCAL_MEM_FENCE); /* local memory is overwritten next */
+    chunk now = {0};
+    if (STAGES && of_part.x < of_part.y) {
+        now = chunk_at(&a, &p, k, v, of_part.x, of_part.y, own_pages);
+        fetch_keys(&now, a.k.stride[2], p.item);
+        store_keys(keys, &now, a.k.stride[2], p.item);
     }
-    of_slots[p.item] = sum;
-    if (p.slot == 0)
-        keep[row] = most;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    store(out, parts + f.parts, &a, &p, keep, of_slots, acc, unit_row, lane);
+    for (int s0 = of_part.x; s0 < of_part.y; s0 += KEYS) { /* the bounds are equal in the whole group */
+        float z[N_LOGITS];
+#if STAGES
+        fetch_values(&now, a.v.stride[2], p.item);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        logits_of(z, &a, own, high, low, keys, mask, s0, lane, scratch);
+        store_values(values, &now, a.v.stride[2], p.item);
+        const int goes_on = s0 + KEYS < of_part.y;
+        if (goes_on) {
+            now = chunk_at(&a, &p, k, v, s0 + KEYS, of_part.y, own_pages);
+            fetch_keys(&now, a.k.stride[2], p.item);
+        }
+        weigh(z, own, scratch);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        accumulate(acc, z, own, values, 0, lane, scratch);
+        if (goes_on)
+            store_keys(keys, &now, a.k.stride[2], p.item);
+#else
+        now = chunk_at(&a, &p, k, v, s0, of_part.y, own_pages);
+        barrier(CLK_LOCAL_MEM_FENCE); /* all units have multiplied the last chunk */
+        fetch_keys(&now, a.k.stride[2], p.item);
+        store_keys(keys, &now, a.k.stride[2], p.item);
+        fetch_values(&now, a.v.stride[2], p.item);
+        store_values(values, &now, a.v.stride[2], p.item);
+        barrier(CLK_LOCAL_MEM_FENCE);
+#  pragma unroll 1
+        for (uint c = 0; c < KEYS / PART; c++) {
+            logits_of(z, &a, own, high, low, keys + c * PART * K_WORDS, mask, s0 + (int)(c * PART), lane,
+                      scratch);
+            weigh(z, own, scratch);
+            accumulate(acc, z, own, values, c * PART / 16, lane, scratch);
+        }
+#endif
+    }
+#pragma unroll
+    for (uint r = 0; r < OWN; r++) {
+        own[r].sum = row_sum(own[r].sum, scratch);
+        store(out, parts + f.parts, &a, &p, &own[r], acc, first + own_row(r, lane), r, lane);
+    }
 }

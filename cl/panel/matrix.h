@@ -15,6 +15,8 @@
  *   matrix_float_bytes, matrix_float_half_bytes       the same, as floats
  *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
+ *   matrix_exchange(x, mask, scratch)                 x of the unit's work-item lane ^ mask (WMMA: 16 alone;
+ *                                                     not for Intel's)
  *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
  *                                                     group
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
@@ -324,6 +326,25 @@ UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sum
     sums = __builtin_amdgcn_mfma_f32_16x16x8bf16(as_short2(x.x), as_short2(w.x), sums, 0, 0, 0);
     return __builtin_amdgcn_mfma_f32_16x16x8bf16(as_short2(x.y), as_short2(w.y), sums, 0, 0, 0);
 #  endif
+}
+#endif
+
+#if MATRIX == 1 && !MATRIX_PLAIN
+UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
+{
+    uint other;
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(x), "r"(mask));
+    return other;
+}
+#elif MATRIX == 2 && !MATRIX_PLAIN
+UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
+{
+    return __builtin_amdgcn_permlanex16(x, x, 0x76543210, 0xfedcba98, false, false);
+}
+#elif MATRIX == 4 && !MATRIX_PLAIN
+UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
+{
+    return (uint)__builtin_amdgcn_ds_bpermute((int)((matrix_lane() ^ mask) * 4), (int)x);
 }
 #endif
 

@@ -119,4 +119,13 @@ UNIT_INLINED matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sum
     return matrix_plain_floats(w, x, sums, 0, s);
 }
 
+UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
+{
+    s[get_local_id(0) * 16] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x = s[(get_local_id(0) ^ mask) * 16];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return x;
+}
+
 #endif

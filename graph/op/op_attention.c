@@ -29,8 +29,16 @@ static const clef_attr_def attention_attrs[] = {
     {"causal", CLEF_ATTR_INT, offsetof(clef_attention_opts, causal), NULL},
     {"window", CLEF_ATTR_INT, offsetof(clef_attention_opts, window), NULL},
     {"batch_invariant", CLEF_ATTR_INT, offsetof(clef_attention_opts, batch_invariant), NULL},
+    {"halves", CLEF_ATTR_INT, offsetof(clef__attention_attrs, halves), NULL},
     {NULL, 0, 0, NULL},
 };
+
+static clef_value *attention_node(clef_graph *g, clef_value *const *in, int32_t n_in,
+                                  const clef_attention_opts *opts)
+{
+    const clef__attention_attrs attrs = {.opts = opts ? *opts : (clef_attention_opts){0}};
+    return clef__node(g, CLEF_OP_attention, in, n_in, &attrs);
+}
 
 clef_value *clef_attention(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
                            clef_value *pos, const clef_attention_opts *opts)
@@ -42,7 +50,7 @@ clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *
                                       clef_value *mask, clef_value *pos, clef_value *sinks,
                                       const clef_attention_opts *opts)
 {
-    return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
+    return attention_node(g, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
 }
 
 clef_value *clef_paged_attention(clef_graph *g, const clef_paged_attention_in *in,
@@ -50,7 +58,7 @@ clef_value *clef_paged_attention(clef_graph *g, const clef_paged_attention_in *i
 {
     clef_value *const list[N_IN] = {in->q,     in->k_pool, in->v_pool, in->mask, in->pos,
                                     in->sinks, in->runs,   in->pages,  in->first};
-    return clef__node(g, CLEF_OP_attention, list, N_IN, opts);
+    return attention_node(g, list, N_IN, opts);
 }
 
 clef_value *clef_attention_of_documents(clef_graph *g, clef_value *q, clef_value *k, clef_value *v,
@@ -58,9 +66,8 @@ clef_value *clef_attention_of_documents(clef_graph *g, clef_value *q, clef_value
 {
     clef_attention_opts causal = opts ? *opts : (clef_attention_opts){0};
     causal.causal = 1;
-    return clef__node(g, CLEF_OP_attention,
-                      (clef_value *[N_IN]){[Q] = q, [K] = k, [V] = v, [MASK] = mask, [FIRST] = first}, N_IN,
-                      &causal);
+    return attention_node(g, (clef_value *[N_IN]){[Q] = q, [K] = k, [V] = v, [MASK] = mask, [FIRST] = first},
+                          N_IN, &causal);
 }
 
 /* Shape [B, H, T, S] of the scores, which are never stored. With pages S is the mask's, or else all positions
@@ -95,7 +102,8 @@ clef_attention_call clef__attention_call(const clef_lowering *lo, const clef_val
                                 .runs = n->in[RUNS],
                                 .pages = n->in[PAGES],
                                 .first = n->in[FIRST],
-                                .batch_invariant = o->batch_invariant};
+                                .batch_invariant = o->batch_invariant,
+                                .halves = ((const clef__attention_attrs *)o)->halves};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
                                    .v = clef__view(lo, call.v),
@@ -387,7 +395,7 @@ const clef_op_def clef__op_attention = {
            CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .draw = attention_draw,
     .attrs = attention_attrs,
-    .attr_bytes = sizeof(clef_attention_opts),
+    .attr_bytes = sizeof(clef__attention_attrs),
     .infer = attention_infer,
     .way = clef__way_attention,
     .ref = attention_ref,

@@ -36,16 +36,18 @@ static const clef_attr_def cached_attrs[] = {
     {"rope_scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, rope_scale), NULL},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, eps), NULL},
     {"batch_invariant", CLEF_ATTR_INT, offsetof(clef_cached_attention_opts, batch_invariant), NULL},
+    {"halves", CLEF_ATTR_INT, offsetof(clef__cached_attention_attrs, halves), NULL},
     {NULL, 0, 0, NULL},
 };
-_Static_assert(sizeof(clef_cached_attention_opts) <= CLEF_ATTR_BYTES, "the options fit a node");
+_Static_assert(sizeof(clef__cached_attention_attrs) <= CLEF_ATTR_BYTES, "the options fit a node");
 
 clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in *in,
                                   const clef_cached_attention_opts *opts)
 {
     clef_value *const list[N_IN] = {in->q,     in->k,    in->v,      in->k_cache, in->v_cache, in->pos,
                                     in->freqs, in->mask, in->q_norm, in->k_norm,  in->runs,    in->pages};
-    return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
+    const clef__cached_attention_attrs attrs = {.opts = opts ? *opts : (clef_cached_attention_opts){0}};
+    return clef__node(g, CLEF_OP_cached_attention, list, N_IN, &attrs);
 }
 
 /* The state or cache_write that a cache is a slice of. */
@@ -60,12 +62,14 @@ static const clef_value *sliced(const clef_value *cache)
  * of attention read it. *q becomes its queries: those of n as [B, H, T, D]. */
 static clef_value attention_of(const clef_value *n, clef_value *q)
 {
-    const clef_cached_attention_opts *o = (const void *)n->attr;
-    const clef_attention_opts opts = {.scale = o->scale,
-                                      .softcap = o->softcap,
-                                      .causal = o->causal,
-                                      .window = o->window,
-                                      .batch_invariant = o->batch_invariant};
+    const clef__cached_attention_attrs *attrs = (const void *)n->attr;
+    const clef_cached_attention_opts *o = &attrs->opts;
+    const clef__attention_attrs opts = {.opts = {.scale = o->scale,
+                                                 .softcap = o->softcap,
+                                                 .causal = o->causal,
+                                                 .window = o->window,
+                                                 .batch_invariant = o->batch_invariant},
+                                        .halves = attrs->halves};
     const clef_permute_opts by_head = {{0, 2, 1, 3}};
     const clef_dim *d = n->in[Q]->shape.dim;
     clef_value a = {.graph = n->graph,
@@ -431,7 +435,7 @@ const clef_op_def clef__op_cached_attention = {
            CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .draw = cached_draw,
     .attrs = cached_attrs,
-    .attr_bytes = sizeof(clef_cached_attention_opts),
+    .attr_bytes = sizeof(clef__cached_attention_attrs),
     .row_numbers = 1 << POS,
     .row_range = cached_rows,
     .infer = cached_infer,

@@ -1,6 +1,7 @@
 /* choose: the pass that depends on the device. Products with a weight become products with its panels, with
  * quantised activations if the weight is quantised and the device multiplies bytes. It runs when a plan is
  * made, and is not among the passes of clef_graph_optimize(), which know no device. */
+#include "graph/lower/attention/attention.h"
 #include "graph/lower/choose.h"
 #include "graph/lower/panel/panel.h"
 #include "graph/lower/variant.h"
@@ -89,6 +90,20 @@ static void choose_experts(clef_graph *g, const wishes *wanted)
     }
 }
 
+/* On GPUs whose units multiply matrices of halves, attention rounds queries and weights to them. */
+static void choose_attention(clef_graph *g, const wishes *wanted)
+{
+    const int rounds =
+        !wanted->exact && !wanted->caps->is_cpu && clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES);
+    for (int32_t i = 0; i < g->n_values && rounds; i++) {
+        void *attr = g->values[i]->attr;
+        if (g->values[i]->op == CLEF_OP_attention)
+            ((clef__attention_attrs *)attr)->halves = 1;
+        if (g->values[i]->op == CLEF_OP_cached_attention)
+            ((clef__cached_attention_attrs *)attr)->halves = 1;
+    }
+}
+
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact,
                               clef_error *err)
 {
@@ -96,6 +111,7 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
         return CLEF_OK;
     const wishes wanted = {.exact = exact, .gemm = gemm, .caps = caps};
     choose_experts(g, &wanted);
+    choose_attention(g, &wanted);
     clef_status s = clef__rewrite(g, choose_panels, &wanted, err);
     if (!s) /* several products of one x, or of one weight, share what was made for the first */
         s = clef__pass_merge(g, err);

@@ -22,6 +22,18 @@ enum {
     CLEF_ATTENTION_N_IN
 };
 
+/** The options of clef_attention() and of clef_cached_attention(), which come first, and what passes add. */
+typedef struct clef__attention_attrs {
+    clef_attention_opts opts;
+    int32_t halves; /* 1: where a unit multiplies matrices of halves, queries and weights may be rounded to
+                       them */
+} clef__attention_attrs;
+
+typedef struct clef__cached_attention_attrs {
+    clef_cached_attention_opts opts;
+    int32_t halves;
+} clef__cached_attention_attrs;
+
 typedef struct clef_attention_call {
     attention_cpu_decode_args args; /* all but .a.tile and .a.splits; fields that only a write needs may be
                                        0 */
@@ -29,7 +41,7 @@ typedef struct clef_attention_call {
     const clef_value *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: the cache is not written */
     const clef_value *runs, *pages;                            /* NULL: the caches are not in pages */
     const clef_value *first;                                   /* NULL: queries see keys from 0 on */
-    int32_t batch_invariant;
+    int32_t batch_invariant, halves; /* as in clef__attention_attrs */
     clef_rope_pairing pairing;
 } clef_attention_call;
 

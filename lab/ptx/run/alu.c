@@ -1,4 +1,5 @@
 /* Instructions that compute each lane by itself. */
+#include <math.h>
 #include <string.h>
 
 #include "lab/ptx/run/warp.h"
