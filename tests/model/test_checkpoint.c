@@ -310,9 +310,21 @@ static void wrong_calls(void **state)
     assert_int_equal(look_into(folder()).n, 0);
 }
 
+/* What earlier versions wrote is read (docs/stability.md). */
+static void earlier_forms(void **state)
+{
+    (void)state;
+    clef__checkpoint *c = NULL;
+    ok(clef__checkpoint_open(CLEF_SOURCE_DIR "/tests/fixtures/own/checkpoint-1.clef", &c, &err), &err);
+    check_contents(c, 7);
+    ok(clef__checkpoint_check(c, "model-a", "lr 1", &err), &err);
+    clef__checkpoint_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(earlier_forms),
         cmocka_unit_test_setup_teardown(round_trip, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damage, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(newest, make_folder, remove_folder),

@@ -51,6 +51,12 @@ reused "after it" "40 of 41 tokens"
 same "a smaller context" "$(without "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)" "$(with "$demo" "$(numbers 5 20)" 4 --temp 0 -c 60)"
 reused "a smaller context" "15 of 16 tokens"
 
+# What earlier versions wrote is read (docs/stability.md).
+cp "$CLEF_SOURCE/tests/fixtures/own/session-1.cache" "$file"
+same "a file of form 1" "$(without "$demo" 199,41,452,305,76,474 3 --temp 0 --kv-type q8_0)" \
+  "$(with "$demo" 199,41,452,305,76,474 3 --temp 0 --kv-type q8_0)"
+reused "a file of form 1" "5 of 6 tokens"
+
 # ---- what is refused -----------------------------------------------------------------------------
 rm -f "$file"
 with "$demo" "$(numbers 5 44)" 4 --kv-type f32 >/dev/null
