@@ -134,4 +134,6 @@ if [ -f "$text" ] && [ -z "${CLEF_SANITIZE:-}" ]; then
   want=$(sed -n 's/.*"validation_loss_nats_per_token": \([0-9.]*\).*/\1/p' "$CLEF_SOURCE/share/demo/expected.json")
   if awk -v x="$nats" -v want="$want" 'BEGIN { exit !(want > 0 && x > want - 0.005 && x < want + 0.005) }'; then ok "PyTorch's loss: $nats"; else fail "the loss is $nats, PyTorch's $want"; fi
 fi
+same "tests/bench/peers names the peers that it knows" "peers: --only: expected $("$CLEF_SOURCE/tests/bench/peers" --list | sed -z 's/\n/, /g; s/, $//'), got 'nobody'" \
+  "$("$CLEF_SOURCE/tests/bench/peers" --only nobody 2>&1)"
 finish
