@@ -5,6 +5,7 @@
 #include "tools/inspect/attention.h"
 
 #ifdef CLEF_HAVE_CAIRO
+#    include "export/pictures/attention_over.h"
 #    include "export/pictures/canvas.h"
 
 enum {
@@ -15,7 +16,8 @@ enum {
     GRID_CELLS = 160,
     GRID_MOST = 480,
     ONE_CELL = 18,
-    ONE_MOST = 1200
+    ONE_MOST = 1200,
+    OVER_ONE = 640
 };
 static const double quarter_turn = 1.57079632679489662;
 
@@ -25,7 +27,19 @@ typedef struct picture {
     int32_t first, heads; /* of each layer */
     int is_one, is_png;
     double panel_w, panel_h, width, height;
+    cairo_surface_t *ground; /* NULL, or what is under the weights */
 } picture;
+
+/* Panels of a picture's own proportions. */
+static void plan_over(picture *p)
+{
+    const clef_picture *seen = p->a->picture.seen;
+    const double longest = seen->width > seen->height ? seen->width : seen->height,
+                 side = p->is_one ? OVER_ONE : GRID_CELLS;
+    p->panel_w = fmax(side * seen->width / longest, (double)LABELS);
+    p->panel_h = (double)TITLE + fmax(side * seen->height / longest, 1) + (p->is_one ? (double)TITLE : 0);
+    p->ground = cli_over_ground(&p->a->picture, 2 * (int32_t)side);
+}
 
 static void plan_picture(picture *p, const attention_maps *a)
 {
@@ -34,7 +48,9 @@ static void plan_picture(picture *p, const attention_maps *a)
     p->first = a->head < 0 ? 0 : a->head;
     p->heads = a->head < 0 ? m->n_heads : 1;
     p->is_one = a->n == 1 && p->heads == 1;
-    if (p->is_one) {
+    if (a->picture.rows) {
+        plan_over(p);
+    } else if (p->is_one) {
         const int32_t most = m->n_keys > m->n_queries ? m->n_keys : m->n_queries;
         const double cell = fmin(ONE_CELL, (double)ONE_MOST / most);
         p->panel_w = (double)LABELS + cell * m->n_keys;
@@ -170,27 +186,40 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     }
 }
 
+static void draw_over(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y)
+{
+    const double h = p->panel_h - TITLE - (p->is_one ? (double)TITLE : 0),
+                 w = h * p->a->picture.seen->width / p->a->picture.seen->height;
+    const float most = cli_over_draw(c, p->a, m, head, p->ground, x, y + (double)TITLE, w, h);
+    if (p->is_one)
+        cli_over_legend(c, most, x + 12, y + (double)TITLE + h + 6, 160, FONT);
+}
+
+static void draw_panel(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y)
+{
+    char title[160];
+    cli_attention_head_name(m, head, title, sizeof title);
+    draw_text(c, title, x, y + (double)FONT / 2.0, 0, 0);
+    if (p->ground)
+        draw_over(c, p, m, head, x, y);
+    else if (p->is_one)
+        draw_one(c, p, m, x, y);
+    else
+        draw_cells(c, p, m, head, x, y + (double)TITLE, GRID_CELLS, GRID_CELLS);
+}
+
 static void draw_picture(cairo_t *c, const void *user)
 {
     const picture *p = user;
-    char title[160];
     cairo_set_source_rgb(c, 1, 1, 1);
     cairo_paint(c);
     cairo_select_font_face(c, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c, FONT);
     for (int32_t i = 0; i < p->a->n; i++) {
         const attention_map *m = &p->a->maps[i];
-        for (int32_t h = 0; h < p->heads && p->first + h < m->n_heads; h++) {
-            const double x = (double)MARGIN + h * (p->panel_w + (double)MARGIN),
-                         y = (double)MARGIN + i * (p->panel_h + (double)MARGIN);
-            snprintf(title, sizeof title, "%s %d, head %d", m->kind == ATTENTION_CROSS ? "cross" : "layer",
-                     m->layer, p->first + h);
-            draw_text(c, title, x, y + (double)FONT / 2.0, 0, 0);
-            if (p->is_one)
-                draw_one(c, p, m, x, y);
-            else
-                draw_cells(c, p, m, p->first + h, x, y + (double)TITLE, GRID_CELLS, GRID_CELLS);
-        }
+        for (int32_t h = 0; h < p->heads && p->first + h < m->n_heads; h++)
+            draw_panel(c, p, m, p->first + h, (double)MARGIN + h * (p->panel_w + (double)MARGIN),
+                       (double)MARGIN + i * (p->panel_h + (double)MARGIN));
     }
 }
 
@@ -198,9 +227,10 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
 {
     enum { MOST = 16000 };
     picture p = {.is_png = is_png};
+    clef_status status = CLEF_OK;
     plan_picture(&p, a);
     if (is_png && (p.width > (double)MOST || p.height > (double)MOST))
-        return cli_error(
+        status = cli_error(
             err, CLEF_E_LIMIT,
             "attention: a picture of %.0f x %.0f, expected at most %d in width and height: choose a --layer",
             p.width, p.height, MOST);
@@ -210,7 +240,11 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
                                .is_png = is_png,
                                .draw = draw_picture,
                                .user = &p};
-    return cli_canvas_write(&canvas, to, err);
+    if (status == CLEF_OK)
+        status = cli_canvas_write(&canvas, to, err);
+    if (p.ground)
+        cairo_surface_destroy(p.ground);
+    return status;
 }
 #else
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)

@@ -56,9 +56,22 @@ clef_value *clef__token_vectors(clef_builder *b, clef_value *x, clef_token_head 
     return head == CLEF_TOKENS_SPARSE ? clef_relu(b->g, x) : unit_rows(b, x, d->n_out);
 }
 
+/* The rows before those of the patches of a picture. */
+static int32_t special_rows(const clef_builder *b, const clef_value *x)
+{
+    if (!x || !b->pixels || b->pixels->shape.rank != 4)
+        return 0;
+    const clef_dim *dim = b->pixels->shape.dim;
+    const int64_t n = x->shape.dim[1].n - dim[2].n / b->hp->patch_size * (dim[3].n / b->hp->patch_size);
+    return n > 0 ? (int32_t)n : 0;
+}
+
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling)
 {
     clef_graph *g = b->g;
+    const int32_t n_special = pooling == CLEF_POOL_MEAN ? special_rows(b, x) : 0;
+    if (n_special)
+        x = clef__part(b, x, 1, n_special, (int32_t)x->shape.dim[1].n - n_special);
     if (pooling == CLEF_POOL_MEAN)
         x = clef_reduce(g, clef_permute(g, x, &(clef_permute_opts){{0, 2, 1}}),
                         &(clef_reduce_opts){CLEF_REDUCE_MEAN}); /* [B, d, 1] */

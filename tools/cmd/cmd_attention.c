@@ -7,7 +7,7 @@
 
 typedef struct attention_options {
     cli_forward_opts forward;
-    const char *model, *out;
+    const char *model, *patch, *out;
     int32_t layer, head, kind, format;
 } attention_options;
 
@@ -23,13 +23,17 @@ static const cli_writer writers[] = {cli_attention_text, cli_attention_json, cli
 static const cli_option attention_option_table[] = {
     MODEL_OPTION(attention_options),
     FORWARD_OPTIONS(attention_options),
+    {.names = "image", .type = CLI_TEXT, .value = "FILE", FORWARD_AT(attention_options, image),
+     .help = "a picture instead of a text, for encoders of pictures: PNG, JPEG, WebP or PPM, - is stdin"},
+    {.names = "patch", .type = CLI_TEXT, .value = "ROW,COLUMN", AT(patch),
+     .help = "with --image: the patch that looks [the class token; in models without one, the mean of all]"},
     {.names = "layer", .letter = 'l', .type = CLI_INT, .value = "L", AT(layer), .lo = 0, .hi = 1023,
      .help = "show only this layer [all]"},
     {.names = "head", .type = CLI_INT, .value = "H", AT(head), .lo = 0, .hi = 4095,
      .help = "show only this head [all]"},
     {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = cli_attention_kinds,
      .help = "encoder-decoders: attention of the decoder to itself, of the encoder, or of the decoder to "
-             "the source [html, json: all; else cross]"},
+             "the source [html, json: all; else cross]; SigLIP: pool, that of its pooling query"},
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats,
      .help = "output format [by the ending of FILE, else text]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
@@ -42,6 +46,9 @@ static uint32_t kinds_of(const attention_options *o, const cli_forward *f, int32
 {
     if (o->kind >= 0)
         return 1u << o->kind;
+    if (f->pixels.values)
+        return writers[format] == cli_attention_npy ? 1u << ATTENTION_SELF
+                                                    : 1u << ATTENTION_SELF | 1u << ATTENTION_POOL;
     if (!f->is_seq2seq)
         return 1u << ATTENTION_SELF;
     return writers[format] == cli_attention_json || writers[format] == cli_attention_html
@@ -70,9 +77,11 @@ static int attention_run(const void *options, int32_t n_args, char **args)
     const int32_t format = cli_format_of("attention", formats, "txt", o->format, o->out);
     if (format < 0)
         return CLI_USAGE;
+    if (o->patch && !o->forward.image)
+        return cli_fail(CLI_USAGE, "attention: --patch: expected --image beside it");
     clef_status status = cli_forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK)
-        status = cli_attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);
+        status = cli_attention_collect(&f, kinds_of(o, &f, format), o->layer, o->patch, &maps, &err);
     if (status == CLEF_OK)
         status = check_head(&maps, o->head, &err);
     maps.title = cli_title_of(path);
@@ -86,14 +95,16 @@ static int attention_run(const void *options, int32_t n_args, char **args)
 
 const cli_command cli_command_attention = {
     .name = "attention",
-    .usage = "[MODEL] -p TEXT [--layer L] [--head H] [-o FILE]",
-    .summary = "Show attention weights: which token attends to which",
+    .usage = "[MODEL] -p TEXT|--image FILE [--layer L] [--head H] [-o FILE]",
+    .summary = "Show attention weights: which token attends to which, or which parts of a picture are seen",
     .notes = "Without -o, prints for each head the mean entropy of a row, the mean distance between query "
              "and key, and the mean weight of the first token. With --layer or --head it also prints the "
              "weights.\n\nThe ending of FILE selects the form: .html (all heads, interactive), .svg, .png, "
-             ".json or .npy (numbers). Masked cells are exactly 0 and drawn in grey.\n",
+             ".json or .npy (numbers). Masked cells are exactly 0 and drawn in grey.\n\nWith --image, the "
+             "heads of an encoder of pictures are drawn over the picture. In the .html page, a click on a "
+             "patch shows what it sees.\n",
     .options = attention_option_table,
-    .first = "model prompt file ids in n-predict layer head kind format out device quiet",
+    .first = "model prompt file image patch ids in n-predict layer head kind format out device quiet",
     .max_args = 1,
     .defaults = &attention_defaults,
     .options_bytes = sizeof attention_defaults,

@@ -63,7 +63,9 @@ static clef_status as_dot(graph_job *job, FILE *to, clef_error *err)
 
 static clef_status as_onnx(graph_job *job, FILE *to, clef_error *err)
 {
-    const clef_onnx_opts opts = {.form = !job->model        ? CLEF_ONNX_PLAIN
+    const int is_plain = !job->model || job->o->part == CLEF_PART_PICTURES ||
+                         clef_model_pictures(job->model, NULL) == clef_model_hparams(job->model);
+    const clef_onnx_opts opts = {.form = is_plain           ? CLEF_ONNX_PLAIN
                                          : job->o->no_cache ? CLEF_ONNX_NO_CACHE
                                                             : CLEF_ONNX_PAST,
                                  .weights = job->model ? clef_model_weight : NULL,
@@ -93,7 +95,8 @@ static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg",
 static clef_status (*const writers[])(graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
                                                                             as_svg,  as_png,  as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
-static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* in the order of clef_part */
+/* In the order of clef_part. */
+static const char *const part_names[] = {"whole", "encoder", "decoder", "pictures", NULL};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(graph_options, field)
@@ -139,7 +142,7 @@ static const cli_option graph_option_table[] = {
     {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
      .help = "onnx: put weights inside the file or beside it, in FILE.data [inside]"},
     {.names = "part", .type = CLI_CHOICE, .value = "PART", AT(part), .choices = part_names,
-     .help = "of an encoder-decoder: the graph of this part [whole]"},
+     .help = "of an encoder-decoder: the graph of this part; of CLIP and SigLIP: that of pictures [whole]"},
     {.names = "no-cache", .type = CLI_SWITCH, AT(no_cache),
      .help = "onnx: the plain forward pass, without past_key_values"},
     {.names = NULL},

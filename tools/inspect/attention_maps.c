@@ -5,15 +5,19 @@
 
 #include "tools/inspect/attention.h"
 
-const char *const cli_attention_kinds[] = {"self", "encoder", "cross", NULL};
+const char *const cli_attention_kinds[] = {"self", "encoder", "cross", "pool", NULL};
 
-/* Parses "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention". Returns 0 for
- * another name. */
+/* Parses "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention" and
+ * "pool.attention", whose layer is -1. Returns 0 for another name. */
 static int read_name(const char *name, attention_kind *kind, int32_t *layer)
 {
     const int in_encoder = strncmp(name, "encoder.", 8) == 0, in_decoder = strncmp(name, "decoder.", 8) == 0;
     char rest[32] = "";
     int n = 0;
+    *kind = ATTENTION_POOL;
+    *layer = -1;
+    if (strcmp(name, "pool.attention") == 0)
+        return 1;
     name += in_encoder || in_decoder ? 8 : 0;
     if (sscanf(name, "layer%d.%31s%n", layer, rest, &n) != 2 || name[n])
         return 0;
@@ -57,28 +61,44 @@ static clef_status find_maps(const clef_graph *graph, uint32_t kinds, int32_t wa
     return status;
 }
 
-static void summarize_head(attention_map *m, int32_t head, const int32_t *mask)
+/* The weighted distance of a query from its keys; in a picture, that of a patch from the patches it sees. */
+static double distance_of(const attention_picture *picture, const float *p, int32_t t, int32_t n_keys)
+{
+    double sum = 0, total = 0;
+    for (int32_t s = 0; s < n_keys; s++) {
+        const double w = (double)p[s],
+                     d = picture->rows ? cli_attention_patches_between(picture, t, s) : fabs((double)(t - s));
+        sum += d < 0 ? 0 : w * d;
+        total += d < 0 ? 0 : w;
+    }
+    return !picture->rows ? sum : total > 0 ? sum / total : 0;
+}
+
+static void summarize_head(attention_map *m, int32_t head, const int32_t *mask,
+                           const attention_picture *picture)
 {
     const float *p = cli_attention_head(m, head);
     attention_summary sum = {0};
-    int32_t n = 0;
+    int32_t n = 0, n_patches = 0;
     for (int32_t t = 0; t < m->n_queries; t++, p += m->n_keys) {
-        double total = 0, entropy = 0, distance = 0;
+        double total = 0, entropy = 0;
         for (int32_t s = 0; s < m->n_keys; s++) {
             const double w = (double)p[s];
             total += w;
             entropy -= w == 0 ? 0 : w * log(w); /* NaN stays NaN */
-            distance += w * fabs((double)(t - s));
         }
         if (total == 0 || (mask && !mask[t]))
             continue;
         n++;
         sum.entropy += entropy;
-        sum.distance += m->kind == ATTENTION_CROSS ? 0 : distance;
+        n_patches += t >= picture->n_special;
         sum.first += (double)p[0];
+        if (m->kind != ATTENTION_CROSS && m->kind != ATTENTION_POOL && t >= picture->n_special)
+            sum.distance += distance_of(picture, p, t, m->n_keys);
     }
     n += n == 0;
-    m->heads[head] = (attention_summary){sum.entropy / n, sum.distance / n, sum.first / n};
+    n_patches += n_patches == 0;
+    m->heads[head] = (attention_summary){sum.entropy / n, sum.distance / n_patches, sum.first / n};
 }
 
 static clef_status read_map(cli_forward *f, attention_map *m, clef_error *err)
@@ -94,10 +114,17 @@ static clef_status read_map(cli_forward *f, attention_map *m, clef_error *err)
     m->heads = calloc((size_t)m->n_heads, sizeof *m->heads);
     if (!m->heads)
         return cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
-    const int on_source = m->kind == ATTENTION_ENCODER || (m->kind == ATTENTION_SELF && !f->is_seq2seq);
-    for (int32_t h = 0; h < m->n_heads; h++)
-        summarize_head(m, h, on_source ? f->mask : NULL);
     return CLEF_OK;
+}
+
+static void summarize(const cli_forward *f, attention_maps *a)
+{
+    for (int32_t i = 0; i < a->n; i++) {
+        attention_map *m = &a->maps[i];
+        const int on_source = m->kind == ATTENTION_ENCODER || (m->kind == ATTENTION_SELF && !f->is_seq2seq);
+        for (int32_t h = 0; h < m->n_heads; h++)
+            summarize_head(m, h, on_source ? f->mask : NULL, &a->picture);
+    }
 }
 
 static clef_status read_texts(const cli_forward *f, attention_maps *out, clef_error *err)
@@ -110,8 +137,8 @@ static clef_status read_texts(const cli_forward *f, attention_maps *out, clef_er
                                       : cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
 }
 
-clef_status cli_attention_collect(cli_forward *f, uint32_t kinds, int32_t layer, attention_maps *out,
-                                  clef_error *err)
+clef_status cli_attention_collect(cli_forward *f, uint32_t kinds, int32_t layer, const char *patch,
+                                  attention_maps *out, clef_error *err)
 {
     const char **taps = NULL;
     out->layer = layer;
@@ -129,7 +156,11 @@ clef_status cli_attention_collect(cli_forward *f, uint32_t kinds, int32_t layer,
     for (int32_t i = 0; i < out->n && status == CLEF_OK; i++)
         status = read_map(f, &out->maps[i], err);
     free((void *)taps);
-    return status == CLEF_OK ? read_texts(f, out, err) : status;
+    if (status == CLEF_OK)
+        status = f->pixels.values ? cli_attention_read_picture(f, patch, out, err) : read_texts(f, out, err);
+    if (status == CLEF_OK)
+        summarize(f, out);
+    return status;
 }
 
 void cli_attention_finish(attention_maps *a)

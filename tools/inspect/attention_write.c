@@ -58,6 +58,34 @@ static void write_label(FILE *to, const char *text, int width)
     fprintf(to, "%*.*s ", width, n, out);
 }
 
+/* The patches that the query of a picture sees; the largest weight counts as 1. */
+static clef_status write_patches(FILE *to, const attention_maps *a, const attention_map *m, int32_t head,
+                                 clef_error *err)
+{
+    const int colour = to == stdout && cli_terminal_stdout() && !getenv("NO_COLOR");
+    const attention_picture *p = &a->picture;
+    const int32_t n = p->rows * p->columns;
+    float most = 0, *w = malloc((size_t)n * sizeof *w);
+    if (!w)
+        return cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
+    cli_attention_patches(a, m, head, w);
+    for (int32_t i = 0; i < n; i++)
+        most = w[i] > most ? w[i] : most;
+    fprintf(to, "%s head %" PRId32 ": patches that %s sees, the weight %.3g the darkest\n", m->name, head,
+            m->n_queries == 1 ? "the pooling query"
+            : p->query < 0    ? "the mean of all rows"
+                              : a->source[p->query],
+            (double)most);
+    for (int32_t i = 0; i < n; i++) {
+        write_cell(to, w[i] / (most > 0 ? most : 1), colour);
+        if (i % p->columns == p->columns - 1)
+            fputc('\n', to);
+    }
+    fputc('\n', to);
+    free(w);
+    return CLEF_OK;
+}
+
 static void write_blocks(FILE *to, const attention_maps *a, const attention_map *m, int32_t head)
 {
     enum { WIDTH = 14 };
@@ -86,10 +114,13 @@ static void write_number(FILE *to, double x)
 clef_status cli_attention_text(void *user, FILE *to, clef_error *err)
 {
     const attention_maps *a = user;
-    (void)err;
+    clef_status status = CLEF_OK;
     for (int32_t i = 0; i < a->n && (a->layer >= 0 || a->head >= 0); i++)
-        for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]); h++)
-            write_blocks(to, a, &a->maps[i], h);
+        for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]) && status == CLEF_OK; h++)
+            if (a->picture.rows)
+                status = write_patches(to, a, &a->maps[i], h, err);
+            else
+                write_blocks(to, a, &a->maps[i], h);
     fprintf(to, "%-28s %5s %10s %10s %10s\n", "attention", "head", "entropy", "distance", "first");
     for (int32_t i = 0; i < a->n; i++)
         for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]); h++) {
@@ -100,7 +131,7 @@ clef_status cli_attention_text(void *user, FILE *to, clef_error *err)
             write_number(to, s->first);
             fputc('\n', to);
         }
-    return CLEF_OK;
+    return status;
 }
 
 /* ---- JSON, and the page ---------------------------------------------------------------------- */
@@ -156,6 +187,8 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
     cli_json_member_number(to, &n, "version", 1);
     cli_json_member_text(to, &n, "model", a->title);
     write_texts(to, &n, "tokens", a->source, a->n_source);
+    if (a->picture.rows)
+        cli_attention_picture_json(a, to, &n);
     if (a->n_target)
         write_texts(to, &n, "target", a->target, a->n_target);
     cli_json_member(to, &n, "maps");
@@ -190,6 +223,8 @@ static clef_status page_data(void *user, FILE *to, clef_error *err)
 clef_status cli_attention_html(void *user, FILE *to, clef_error *err)
 {
     const attention_maps *a = user;
+    if (a->picture.rows)
+        return cli_attention_picture_html(a, to, err);
     return cli_page_write(to, "attention.html", a->title, page_data, user, err);
 }
 

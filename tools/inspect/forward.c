@@ -199,17 +199,106 @@ static clef_status read_said(cli_forward *f, clef_error *err)
     return status;
 }
 
+/* ---- a picture ------------------------------------------------------------------------------- */
+
+/* The numbers that a byte becomes in each colour, by a picture of that byte alone. */
+static clef_status numbers_of(const clef_picture_processor *processor, uint8_t byte, float out[3],
+                              clef_error *err)
+{
+    uint8_t rgb[3 * 4];
+    const clef_picture picture = {2, 2, memset(rgb, byte, sizeof rgb)};
+    clef_pixels pixels;
+    const clef_status status = clef_picture_process(processor, &picture, &pixels, err);
+    const size_t n = (size_t)pixels.height * (size_t)pixels.width,
+                 middle = (size_t)(pixels.height / 2) * (size_t)pixels.width + (size_t)(pixels.width / 2);
+    for (size_t c = 0; c < 3 && status == CLEF_OK; c++)
+        out[c] = pixels.values[c * n + middle];
+    clef_pixels_finish(&pixels);
+    return status;
+}
+
+/* Pixels as colours again: what the model sees, after resizing and cropping. */
+static clef_status see_pixels(cli_forward *f, const clef_picture_processor *processor, clef_error *err)
+{
+    const clef_pixels *p = &f->pixels;
+    const size_t n = (size_t)p->height * (size_t)p->width;
+    float black[3], white[3];
+    clef_status status = numbers_of(processor, 0, black, err);
+    if (status == CLEF_OK)
+        status = numbers_of(processor, 255, white, err);
+    if (status != CLEF_OK)
+        return status;
+    f->seen = (clef_picture){p->width, p->height, malloc(3 * n)};
+    if (!f->seen.rgb)
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    for (size_t i = 0; i < 3 * n; i++) {
+        const size_t c = i % 3;
+        const float span = white[c] - black[c], at = (p->values[c * n + i / 3] - black[c]) / span;
+        f->seen.rgb[i] = span == 0 || at <= 0 ? 0 : at >= 1 ? 255 : (uint8_t)(255 * at + 0.5f);
+    }
+    return CLEF_OK;
+}
+
+static clef_status read_picture(cli_forward *f, clef_error *err)
+{
+    const char *why, *path = strcmp(f->o->image, "-") == 0 ? "/dev/stdin" : f->o->image;
+    clef_picture_processor *processor = NULL;
+    clef_picture picture = {0};
+    if (!clef_model_pictures(f->model, &why))
+        return cli_error(err, CLEF_E_UNSUPPORTED, "%s: --image: expected a model that reads pictures: %s",
+                         clef_model_path(f->model), why);
+    clef_status status = clef_picture_processor_create(clef_model_path(f->model), &processor, err);
+    if (status == CLEF_OK)
+        status = clef_picture_open(path, NULL, &picture, err);
+    if (status == CLEF_OK)
+        status = clef_picture_process(processor, &picture, &f->pixels, err);
+    if (status == CLEF_OK && f->pixels.n > 1)
+        status = cli_error(err, CLEF_E_UNSUPPORTED,
+                           "%s: --image: expected a model that reads a picture whole, not in tiles",
+                           clef_model_path(f->model));
+    if (status == CLEF_OK)
+        status = see_pixels(f, processor, err);
+    clef_picture_finish(&picture);
+    clef_picture_processor_destroy(processor);
+    return status;
+}
+
+static int reads_pictures_alone(const clef_model *model)
+{
+    return clef_model_pictures(model, NULL) == clef_model_hparams(model);
+}
+
+static clef_build_opts picture_opts(const cli_forward *f)
+{
+    return (clef_build_opts){.n_sequences = 1,
+                             .part = reads_pictures_alone(f->model) ? CLEF_PART_WHOLE : CLEF_PART_PICTURES,
+                             .pooling = CLEF_POOL_CLS,
+                             .picture_height = f->pixels.height,
+                             .picture_width = f->pixels.width};
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
 clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const char *path, clef_error *err)
 {
-    const int n_sources = (o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->in != NULL);
+    const int n_sources =
+        (o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->in != NULL) + (o->image != NULL);
     f->o = o;
     cli_progress_init(&f->progress, o->quiet);
     if (n_sources != 1 && !o->known_ids)
-        return cli_error(err, CLEF_E_ARG, "expected one of -p TEXT, -f FILE, --ids and --in, got %d of them",
-                         n_sources);
+        return cli_error(err, CLEF_E_ARG,
+                         "expected one of -p TEXT, -f FILE, --ids and --in%s, got %d of them",
+                         o->image ? ", or --image" : "", n_sources);
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
         status = cli_adapters_open(&o->loras, f->model, &f->loras, err);
+    if (status == CLEF_OK && o->image)
+        return read_picture(f, err);
+    if (status == CLEF_OK && reads_pictures_alone(f->model))
+        status =
+            cli_error(err, CLEF_E_UNSUPPORTED,
+                      "%s: %s reads pictures, expected a model that reads texts (attention: --image FILE)",
+                      path, clef_model_hparams(f->model)->arch);
     if (status == CLEF_OK)
         status = o->known_ids ? read_known(f, err)
                  : o->ids     ? parse_ids(f, o->ids, err)
@@ -241,14 +330,16 @@ clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const ch
 clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n_taps, clef_error *err)
 {
     const int32_t longest = f->n_ids > f->n_target ? f->n_ids : f->n_target;
-    const clef_build_opts opts = {.n_context = longest,
-                                  .n_batch = longest,
-                                  .n_sequences = 1,
-                                  .all_logits = 1,
-                                  .padding_mask = f->mask != NULL,
-                                  .loras = f->loras,
-                                  .taps = taps,
-                                  .n_taps = n_taps};
+    clef_build_opts opts = {.n_context = longest,
+                            .n_batch = longest,
+                            .n_sequences = 1,
+                            .all_logits = 1,
+                            .padding_mask = f->mask != NULL,
+                            .loras = f->loras};
+    if (f->pixels.values)
+        opts = picture_opts(f);
+    opts.taps = taps;
+    opts.n_taps = n_taps;
     clef_graph_destroy(f->graph);
     f->graph = NULL;
     return clef_model_build(f->model, &opts, &f->graph, err);
@@ -264,6 +355,13 @@ static clef_status write_ints(cli_forward *f, const char *input, const int32_t *
 {
     const int32_t i = clef_plan_input(f->plan, input);
     return i >= 0 && x ? clef_plan_write(f->plan, i, x, (size_t)n * sizeof *x, err) : CLEF_OK;
+}
+
+static clef_status write_pixels(cli_forward *f, clef_error *err)
+{
+    const size_t n = 3 * (size_t)f->pixels.height * (size_t)f->pixels.width;
+    return clef_plan_write(f->plan, clef_plan_input(f->plan, "pixel_values"), f->pixels.values,
+                           n * sizeof *f->pixels.values, err);
 }
 
 clef_status cli_forward_run(cli_forward *f, clef_error *err)
@@ -301,6 +399,8 @@ clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_er
         status = write_ints(f, "decoder_input_ids", f->target, f->n_target, err);
     if (status == CLEF_OK)
         status = write_ints(f, "adapter", &first_adapter, 1, err);
+    if (status == CLEF_OK && f->pixels.values)
+        status = write_pixels(f, err);
     return status == CLEF_OK ? clef_plan_run(f->plan, err) : status;
 }
 
@@ -330,6 +430,8 @@ void cli_forward_close(cli_forward *f)
     free(f->ids);
     free(f->mask);
     free(f->target);
+    clef_pixels_finish(&f->pixels);
+    free(f->seen.rgb);
 }
 
 /* ---- tokens as text -------------------------------------------------------------------------- */

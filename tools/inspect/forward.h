@@ -3,6 +3,7 @@
 #ifndef CLEF_TOOLS_FORWARD_H
 #define CLEF_TOOLS_FORWARD_H
 
+#include "clef/picture.h"
 #include "tools/adapters.h"
 #include "tools/cli/common.h"
 #include "tools/cli/progress.h"
@@ -10,6 +11,7 @@
 typedef struct cli_forward_opts {
     const char *prompt, *file, *ids, *in; /* exactly one of: text, a file of text, "1,2,3", a .safetensors
                                              file as for `clef eval` */
+    const char *image;                    /* or a picture, for a model that reads pictures; "-": stdin */
     const char *target;                   /* an encoder-decoder's target text; NULL: what it generates, at
                                              most n_predict tokens */
     const char *device;
@@ -72,12 +74,14 @@ typedef struct cli_forward {
     int32_t              *mask;      /* NULL, or [n_ids]: 0 where a token is padding */
     int32_t              *target, n_target; /* of an encoder-decoder */
     int32_t               is_seq2seq;
+    clef_pixels           pixels;    /* of a picture, in place of ids */
+    clef_picture          seen;      /* the same part of it, to look at */
 } cli_forward;
 
-/** Opens the model and reads the ids. */
+/** Opens the model, and reads the ids or the picture. */
 clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const char *path, clef_error *err);
-/** Builds the model's graph for exactly these ids, with logits of every position, as f->graph; taps as in
- *  clef_build_opts. */
+/** Builds the model's graph for exactly these ids or this picture as f->graph, with logits of every position
+ *  of a text; taps as in clef_build_opts. */
 clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n_taps, clef_error *err);
 /** Optimises, plans and runs f->graph. */
 clef_status cli_forward_run(cli_forward *f, clef_error *err);

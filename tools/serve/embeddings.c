@@ -206,7 +206,7 @@ static void prepare(void *user)
         json_object_del(w->p.root, "input");
         json_object_del(w->p.root, "content");
         w->p.input = w->p.content = NULL;
-        serve_let_all(r);
+        serve_let_all_but(r, 0);
         w->is_ready = serve_hold(r, (size_t)w->n_tokens * sizeof(int32_t));
     }
 }

@@ -63,9 +63,9 @@ static void let_go(serve_request *r, size_t n)
     serve_give_memory_back();
 }
 
-void serve_let_all(serve_request *r)
+void serve_let_all_but(serve_request *r, size_t n)
 {
-    let_go(r, r->n_held);
+    let_go(r, r->n_held > n ? r->n_held - n : 0);
 }
 
 int serve_grow_body(serve_request *r, size_t n)

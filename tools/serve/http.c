@@ -465,7 +465,7 @@ static void request_ends(void *user, struct MHD_Connection *connection, void **c
     }
     enter(http, connection, r->connection, SERVE_PHASE_IDLE);
     serve_drop_body(r);
-    serve_let_all(r);
+    serve_let_all_but(r, 0);
     free(r->reply);
     free(r->prompt);
     free(x);

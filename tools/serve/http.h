@@ -64,7 +64,8 @@ typedef struct serve_request {
 size_t serve_most_body(const serve_request *r);
 /** Counts n further bytes of memory for a body or its values. 0: there are no more, and the error is set. */
 int serve_hold(serve_request *r, size_t n);
-void serve_let_all(serve_request *r);
+/** Counts only n bytes from now on, if there are more. */
+void serve_let_all_but(serve_request *r, size_t n);
 /** Makes room for n more bytes of the body, and a NUL. 0 and an error: there is none. */
 int serve_grow_body(serve_request *r, size_t n);
 void serve_drop_body(serve_request *r);

@@ -65,6 +65,19 @@ static const char *data_of(serve_request *r, const json_t *part, const char *pat
     return NULL;
 }
 
+static size_t bytes_of(const clef_pixels *p)
+{
+    return (size_t)(p->n > 1 ? p->n : 1) * 3 * (size_t)p->height * (size_t)p->width * sizeof *p->values;
+}
+
+size_t serve_images_bytes(const serve_params *p)
+{
+    size_t n = 0;
+    for (int32_t i = 0; i < p->pictures.n; i++)
+        n += bytes_of(&p->pictures.pixels[i]);
+    return n;
+}
+
 static int read_image(serve_request *r, serve_params *p, const json_t *part, const char *path)
 {
     clef_error err = {0};
@@ -90,7 +103,7 @@ static int read_image(serve_request *r, serve_params *p, const json_t *part, con
     if (ok && cli_prompt_pictures_add(&p->pictures, bytes, n_bytes, path, &err) != CLEF_OK)
         ok = serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
     free(bytes);
-    return ok;
+    return ok && serve_hold(r, bytes_of(&p->pictures.pixels[p->pictures.n - 1]));
 }
 
 static int read_message(serve_request *r, serve_params *p, size_t i, json_t *message)
@@ -108,16 +121,23 @@ static int read_message(serve_request *r, serve_params *p, size_t i, json_t *mes
     return 1;
 }
 
-int serve_images_read(serve_request *r, serve_params *p)
+void serve_images_as_parts(serve_params *p)
 {
     json_t *message, *content;
     size_t i;
     json_array_foreach(p->messages, i, message)
-        if (!read_message(r, p, i, message))
-            return 0;
-    json_array_foreach(p->messages, i, message)
         if (p->pictures.n && json_is_string(content = json_object_get(message, "content")))
             json_object_set_new(message, "content",
                                 json_pack("[{s:s, s:O}]", "type", "text", "text", content));
+}
+
+int serve_images_read(serve_request *r, serve_params *p)
+{
+    json_t *message;
+    size_t i;
+    json_array_foreach(p->messages, i, message)
+        if (!read_message(r, p, i, message))
+            return 0;
+    serve_images_as_parts(p);
     return 1;
 }

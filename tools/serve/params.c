@@ -588,7 +588,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
     p->instructions = p->previous = p->truncation = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = p->reasoning_format = NULL;
     p->cache_salt = p->cache_key = NULL;
-    serve_let_all(r);
+    serve_let_all_but(r, serve_images_bytes(p));
 }
 
 void serve_params_finish(serve_params *p)

@@ -72,6 +72,10 @@ void serve_params_finish(serve_params *p);
  *  {"type": "image"}, and lists of parts in all messages. Returns 0 and sets the request's error for a URL
  *  that is not data:, for bytes of anything else, and for a model that reads none. */
 int serve_images_read(serve_request *r, serve_params *p);
+/** Makes texts of p->messages lists of parts, if there are pictures. */
+void serve_images_as_parts(serve_params *p);
+/** Bytes of the pictures' pixels. */
+size_t serve_images_bytes(const serve_params *p);
 
 /** The integer that a value is, also as 42.0. Returns 0 if it is none that a double or int64_t holds exactly.
  */

@@ -32,6 +32,24 @@ fi
 check "blocks with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q --layer 0 --head 0 -o "$tmp/nan.txt"
 same "rows without and with NaN" "3 $(($(grep -c '//$\|NN$' "$tmp/nan.txt") - 3))" "$(grep -c '^ .*[^N/]//' "$tmp/nan.txt") $(grep -c 'NNNN' "$tmp/nan.txt")"
 same "the means of it" 3 "$(grep '^layer0.attention   ' "$tmp/nan.txt" | grep -o NaN | wc -l | tr -d ' ')"
+# A picture: heads over it, and what they see.
+vit=$CLEF_SOURCE/tests/fixtures/tiny-vit picture=$CLEF_SOURCE/tests/fixtures/pictures/harsh.ppm
+"$CLEF" attention "$vit" --image "$picture" --layer 1 --head 0 --patch 1,2 -q -o "$tmp/v.txt" 2>"$tmp/err" || cat "$tmp/err"
+if ! grep -q "built without" "$tmp/err"; then
+  same "a grid of patches" "3 1" "$(grep -c '^......$' "$tmp/v.txt") $(grep -c 'that patch 1,2 sees' "$tmp/v.txt")"
+  check "json of a picture" "$CLEF" attention "$vit" -q --image "$picture" -o "$tmp/v.json"
+  same "has the grid" '"rows": 3, "columns": 3, "special_tokens": 1, "query": 0' "$(grep -o '"rows".*"query": 0' "$tmp/v.json")"
+  check "npy of a picture" "$CLEF" attention "$vit" -q --image - -o "$tmp/v.npy" <"$picture"
+  same "its shape" "(2, 2, 10, 10)" "$(head -c 128 "$tmp/v.npy" | tail -c +9 | grep -ao '([0-9, ]*)')"
+  if [ -s "$tmp/a.svg" ]; then
+    for format in svg png; do check "$format of a picture" "$CLEF" attention "$vit" -q --image "$picture" --patch 0,0 -o "$tmp/v.$format"; done
+    same "what four heads see, and one picture below them" "5" "$(grep -c "<image " "$tmp/v.svg")"
+  fi
+  refused "a patch beyond" 1 "--patch 2,2 3,0" "$CLEF" attention "$vit" --image "$picture" --patch 3,0 -q
+  refused "a patch of a text" 2 "--image" "$CLEF" attention -p a --patch 1,1 -q
+  refused "a picture for a model of texts" 1 "--image reads pictures" "$CLEF" attention --image "$picture" -q
+  refused "a text for a model of pictures" 1 "--image" "$CLEF" attention "$vit" -p a -q
+fi
 refused "no text" 1 "-p TEXT" "$CLEF" attention -q
 refused "two texts" 1 "got 2" "$CLEF" attention -p a --ids 1 -q
 refused "a layer beyond" 1 "layer 999" "$CLEF" attention -p "$text" -q --layer 999

@@ -108,6 +108,25 @@ say(document.activeElement === small[1] && small[1].classList.contains("chosen")
 END
 same "attention page: maps, masks, enlarge, hover, keys" "opened|true|true|true|true|true|true|true|requests 0" "$said"
 
+check "attention page of a picture" "$CLEF" attention "$CLEF_SOURCE/tests/fixtures/tiny-vit" --image "$CLEF_SOURCE/tests/fixtures/pictures/harsh.ppm" \
+  -q -o "$tmp/attention.html"
+in_page "attention page of a picture" "$tmp/attention.html" <<'END'
+const maps = [...document.querySelectorAll("#grid canvas")], look_of = () => $("over").toDataURL();
+say(maps.length === data.maps.reduce((n, m) => n + m.heads.length, 0));
+say(Math.abs(shown.list.reduce((a, b) => a + b) + head.numbers[0] / 65534 - 1) < 1e-3);
+const r = $("over").getBoundingClientRect(), middle = { bubbles: true, clientX: r.left + r.width / 2, clientY: r.top + r.height / 2 };
+const before = look_of();
+$("over").dispatchEvent(new MouseEvent("click", middle));
+say(query === special + 4 && $("facts").textContent.includes("patch 1,1") && look_of() !== before);
+$("over").dispatchEvent(new PointerEvent("pointermove", middle));
+say($("tip").textContent === "patch 1,1: " + shown.list[4].toPrecision(3));
+$("over").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
+say(data.tokens[query]);
+click(maps[0]);
+say(map === data.maps[0] && head === map.heads[0] && $("layer").value === "0");
+END
+same "attention page of a picture: maps, weights, click, hover, keys, another head" "opened|true|true|true|true|patch 1,0|true|requests 0" "$said"
+
 # ---- logits -----------------------------------------------------------------------------------------------------------------------------
 check "logits page" "$CLEF" logits -p "Once upon a time" --top 7 -q -o "$tmp/logits.html"
 in_page "logits page" "$tmp/logits.html" <<'END'

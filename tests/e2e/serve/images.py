@@ -53,6 +53,22 @@ def texts(s):
     same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))
 
 
+# A template without tools: what says them in its place must leave pictures where they are.
+def tools(s):
+    text, call = {"type": "text", "text": "What is this?"}, {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    before = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": "b"}]
+
+    def tokens(parts, messages=(), **fields):
+        r = s.post("/v1/chat/completions", {"messages": [*messages, {"role": "user", "content": parts}], "max_tokens": 1, **fields})
+        return r.json["usage"]["prompt_tokens"] if r.status == 200 else r.text
+    alone = tokens([picture("gradient.png"), text]) - tokens([text])
+    for name, fields in {"tools": {}, "a result before it": {"messages": before}}.items():
+        fields = {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}], **fields}
+        with_it, without = tokens([picture("gradient.png"), text], **fields), tokens([text], **fields)
+        # Texts beside a picture are parts, between which templates may write something of their own.
+        check(f"a picture with {name}", isinstance(with_it, int) and alone <= with_it - without <= alone + 16, (alone, with_it, without))
+
+
 def refusals(s):
     def param(r):
         return r.status, (r.json.get("error") or {}).get("param")
@@ -65,6 +81,8 @@ def refusals(s):
     same("a URL in Anthropic's messages", 400, r.status)
     r = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": [picture("gradient.png")]}], "max_tokens": 1})
     same("a picture of the system", 400, r.status)
+    r = chat(s, *[picture("shapes.jpg")] * 6)
+    check("pictures whose pixels take too much memory", r.status == 503 and "--body-memory" in r.text, r)
     same("the server still answers", 200, chat(s, {"type": "text", "text": "a"}).status)
 
 
@@ -72,8 +90,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "template")
     with open(path, "w", encoding="utf-8") as f:
         f.write(TEMPLATE)
-    with Server("--chat-template", path, "--exact", model=MODEL) as server:
+    with Server("--chat-template", path, "--exact", "--body-memory", "1", model=MODEL) as server:
         texts(server)
+        tools(server)
         refusals(server)
 with Server("--chat-template", "chatml") as server:
     same("a model without pictures", 400, chat(server, picture("gradient.png")).status)

@@ -45,6 +45,50 @@ static json_t *joined(json_t *first, const char *between, const char *text, size
     return made;
 }
 
+/* The parts of a content, of which pictures are not texts. NULL: no memory. */
+static json_t *parts_of(const json_t *content)
+{
+    if (json_is_array(content))
+        return json_copy((json_t *)(uintptr_t)content);
+    return json_is_string(content) ? json_pack("[{s:s, s:O}]", "type", "text", "text", content)
+                                   : json_array();
+}
+
+static int has_pictures(const json_t *content)
+{
+    const json_t *part;
+    size_t i;
+    json_array_foreach(content, i, part) {
+        if (!json_is_string(json_object_get(part, "text")))
+            return 1;
+    }
+    return 0;
+}
+
+/* What two messages say, one behind the other: a text, or parts where one of them has pictures. NULL: no
+ * memory. */
+static json_t *said_by(const json_t *first, const char *between, const json_t *second)
+{
+    const json_t *a = json_object_get(first, "content"), *b = json_object_get(second, "content");
+    if (!has_pictures(a) && !has_pictures(b)) {
+        json_t *text = text_of(second);
+        json_t *both =
+            text ? joined(text_of(first), between, json_string_value(text), json_string_length(text)) : NULL;
+        json_decref(text);
+        return both;
+    }
+    json_t *parts = parts_of(a), *more = parts_of(b);
+    const int failed =
+        !parts || !more ||
+        (json_array_size(parts) &&
+         json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "text", "text", between))) ||
+        json_array_extend(parts, more);
+    json_decref(more);
+    if (failed)
+        json_decref(parts);
+    return failed ? NULL : parts;
+}
+
 /* The calls of a message as the model would have written them. NULL: no memory. */
 static char *calls_text(const json_t *calls)
 {
@@ -83,16 +127,18 @@ static const char *called(const json_t *messages, const char *id)
     return found;
 }
 
-/* Adds a text to the last message if that has the same role and `joins`; else as a message of its own. */
-static int add(json_t *out, const char *role, json_t *text, int joins)
+/* Adds what a user says to the last message if that is the user's, too; else as a message of its own. */
+static int add(json_t *out, json_t *content)
 {
-    json_t *last = json_array_get(out, json_array_size(out) - 1);
+    json_t *last = json_array_get(out, json_array_size(out) - 1),
+           *message = json_pack("{s:s, s:o}", "role", "user", "content", content);
     const char *of = json_string_value(json_object_get(last, "role"));
-    if (!joins || !of || strcmp(of, role) != 0)
-        return json_array_append_new(out, json_pack("{s:s, s:o}", "role", role, "content", text)) == 0;
-    json_t *both = joined(text_of(last), "\n\n", json_string_value(text), json_string_length(text));
-    json_decref(text);
-    return json_object_set_new(last, "content", both) == 0;
+    if (!message || !of || strcmp(of, "user") != 0)
+        return json_array_append_new(out, message) == 0;
+    json_t *own = json_copy(last); /* the last one may be the request's */
+    const int ok = own && json_object_set_new(own, "content", said_by(last, "\n\n", message)) == 0;
+    json_decref(message);
+    return json_array_set_new(out, json_array_size(out) - 1, own) == 0 && ok;
 }
 
 static int add_result(json_t *out, const json_t *messages, const json_t *message)
@@ -102,23 +148,24 @@ static int add_result(json_t *out, const json_t *messages, const json_t *message
                         called(messages, json_string_value(json_object_get(message, "tool_call_id"))));
     json_t *both = text ? joined(head, "", json_string_value(text), json_string_length(text)) : NULL;
     json_decref(text);
-    return both && add(out, "user", both, 1);
+    return both && add(out, both);
 }
 
 /* A message other than a result; `follows`: one is before it. */
 static int add_message(json_t *out, json_t *message, int follows)
 {
-    json_t *calls = json_object_get(message, "tool_calls");
+    json_t *calls = json_object_get(message, "tool_calls"), *content = json_object_get(message, "content");
     const char *role = json_string_value(json_object_get(message, "role"));
     if (follows && role && !strcmp(role, "user"))
-        return add(out, "user", text_of(message), 1);
+        return add(out, content ? json_incref(content) : json_string(""));
     if (!json_array_size(calls))
         return json_array_append(out, message) == 0;
     json_t *own = json_copy(message);
     char *text = calls_text(calls);
+    json_t *said = text ? json_pack("{s:s}", "content", text) : NULL;
     json_object_del(own, "tool_calls");
-    const int ok = own && text &&
-                   !json_object_set_new(own, "content", joined(text_of(message), "\n", text, strlen(text)));
+    const int ok = own && said && !json_object_set_new(own, "content", said_by(message, "\n", said));
+    json_decref(said);
     free(text);
     return json_array_append_new(out, own) == 0 && ok;
 }
@@ -134,11 +181,9 @@ static int add_tools(json_t *out, const char *tools, size_t n, int has_system)
         return 0;
     if (has_system && !(role && !strcmp(role, "system")))
         return json_array_insert_new(out, 0, json_pack("{s:s, s:o}", "role", "system", "content", text)) == 0;
-    json_t *said = text_of(first), *own = json_copy(first);
-    json_object_set_new(own, "content",
-                        said ? joined(text, "\n\n", json_string_value(said), json_string_length(said))
-                             : NULL);
-    json_decref(said);
+    json_t *own = json_copy(first), *rules = json_pack("{s:o}", "content", text);
+    json_object_set_new(own, "content", rules ? said_by(rules, "\n\n", first) : NULL);
+    json_decref(rules);
     return json_array_set_new(out, 0, own) == 0 && json_object_get(own, "content");
 }
 
@@ -159,5 +204,6 @@ int serve_generic_tools(serve_request *r, serve_params *p, const char *tools, si
     if (!ok || json_object_set_new(p->root, "messages", out) != 0)
         return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     p->messages = out;
+    serve_images_as_parts(p);
     return 1;
 }

@@ -1,0 +1,51 @@
+/* Fuzzes what says how a picture becomes numbers, and the steps themselves: the first two bytes are the
+ * picture's sides, the rest is a preprocessor_config.json. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "media/picture/steps.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+static volatile float sink;
+
+/* Whether the steps would make so many pixels that a run takes long. */
+static int is_large(const clef_picture_processor *p, const clef_picture *picture)
+{
+    enum { MOST = 1 << 18 };
+    int32_t height = picture->height, width = picture->width;
+    clef_error err;
+    if (p->resizes && clef__resized_size(p, height, width, &height, &width, &err) != CLEF_OK)
+        return 0;
+    return (int64_t)height * width > MOST || (p->crops && (int64_t)p->crop_height * p->crop_width > MOST);
+}
+
+static void process(const clef_picture_processor *p, int32_t width, int32_t height)
+{
+    clef_picture picture = {width, height, malloc((size_t)width * (size_t)height * 3)};
+    clef_pixels pixels;
+    clef_error err;
+    for (size_t i = 0; picture.rgb && i < (size_t)width * (size_t)height * 3; i++)
+        picture.rgb[i] = (uint8_t)(i * 37);
+    if (picture.rgb && !is_large(p, &picture) &&
+        clef_picture_process(p, &picture, &pixels, &err) == CLEF_OK) {
+        for (size_t i = 0; i < 3 * (size_t)pixels.height * (size_t)pixels.width; i++)
+            sink += pixels.values[i];
+        clef_pixels_finish(&pixels);
+    }
+    clef_picture_finish(&picture);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    json_t *root = NULL;
+    clef_error err;
+    clef_picture_processor p;
+    memset(&p, 0, sizeof p);
+    if (n_bytes < 2 || clef__json_parse((const char *)data + 2, n_bytes - 2, "fuzz", &root, &err) != CLEF_OK)
+        return 0;
+    if (clef__processor_read(root, "fuzz", &p, &err) == CLEF_OK)
+        process(&p, 1 + data[0], 1 + data[1]);
+    json_decref(root);
+    return 0;
+}
