@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/rows.h"
 #include "tools/serve/task.h"
@@ -154,13 +155,19 @@ static json_t *base64(const float *x, int32_t n)
 }
 
 /* Fewer dimensions: the first ones, brought to length 1 again. */
+/* Ollama's /api/embed. */
+static int is_ollama(const serve_rows *w)
+{
+    return (w->r->endpoint->flags & SERVE_OLLAMA) != 0;
+}
+
 static json_t *vector(const serve_rows *w, float *x)
 {
     const int32_t n = w->p.dimensions > 0 ? w->p.dimensions : w->n_dims;
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
         sum += (double)x[i] * (double)x[i];
-    for (int32_t i = 0; i < n && n < w->n_dims && sum > 0; i++)
+    for (int32_t i = 0; i < n && (n < w->n_dims || is_ollama(w)) && sum > 0; i++)
         x[i] = (float)((double)x[i] / sqrt(sum));
     if (w->p.encoding_format && !strcmp(w->p.encoding_format, "base64"))
         return base64(x, n);
@@ -177,13 +184,19 @@ static void reply(serve_rows *w)
     for (int32_t k = 0; rows && k < w->n; k++)
         rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
     for (int32_t i = 0; rows && i < w->n; i++)
-        json_array_append_new(data, w->is_native
+        json_array_append_new(data, is_ollama(w) ? rows[i]
+                                    : w->is_native
                                         ? json_pack("{s:i, s:[o]}", "index", (int)i, "embedding", rows[i])
                                         : json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i,
                                                     "embedding", rows[i]));
     free(rows);
-    if (w->is_native) {
-        serve_rows_reply(w, data);
+    if (w->is_native || is_ollama(w)) {
+        const double ns = (cli_terminal_seconds() - w->r->began) * 1e9;
+        serve_rows_reply(w, w->is_native
+                                ? data
+                                : json_pack("{s:s, s:o, s:I, s:I, s:I}", "model", m->id, "embeddings", data,
+                                            "total_duration", (json_int_t)ns, "load_duration", (json_int_t)0,
+                                            "prompt_eval_count", (json_int_t)w->n_tokens));
         return;
     }
     serve_rows_reply(w, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",

@@ -194,6 +194,9 @@ def ollama(s):
                                 "options": options | {"num_predict": 220}}).json["message"]["tool_calls"][0]
     same("a call has an object", ["a"], list(call["function"]["arguments"]))
     name = s.get("/api/tags").json["models"][0]["name"]
+    embedded = s.post("/api/embed", {"model": name, "input": ["a", "b"]}).json
+    same("/api/embed", [2, 2], [len(embedded["embeddings"]), embedded["prompt_eval_count"]])
+    check("vectors of length 1", all(abs(sum(x * x for x in v) - 1) < 1e-4 for v in embedded["embeddings"]), embedded)
     same("what it can do", ["completion", "tools"], s.post("/api/show", {"model": name}).json["capabilities"])
     check("a version", s.get("/api/version").json["version"])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
