@@ -14,6 +14,7 @@ from serving import Server, check, events, finish, long_model, same
 
 SECONDS = float((sys.argv[1:] or [20])[0])
 N_CLIENTS = 24
+MAY = (200, 429, 504)  # 504: a busy machine is slower than --queue-timeout
 SCHEMA = {"type": "json_schema", "schema": {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}}}}
 lock, sums, wrong, counts = threading.Lock(), {"prompt": 0, "generation": 0}, [], {}
@@ -36,7 +37,7 @@ def expect(kind, reply, statuses=(200,)):
 
 
 def text(s, rng):
-    expect("text", s.text("word " * rng.randrange(1, 200), max_tokens=rng.randrange(1, 60), temperature=1, n=rng.randrange(1, 3)), (200, 429))
+    expect("text", s.text("word " * rng.randrange(1, 200), max_tokens=rng.randrange(1, 60), temperature=1, n=rng.randrange(1, 3)), MAY)
 
 
 def stream(s, rng):
@@ -46,19 +47,19 @@ def stream(s, rng):
         if not r.text.endswith("[DONE]\n\n"):
             wrong.append(("stream", r))
     else:
-        expect("stream", r, (429,))
+        expect("stream", r, MAY)
 
 
 def schema(s, rng):
-    expect("schema", s.chat(max_tokens=50, response_format=SCHEMA, seed=rng.randrange(99)), (200, 429))
+    expect("schema", s.chat(max_tokens=50, response_format=SCHEMA, seed=rng.randrange(99)), MAY)
 
 
 def tools(s, rng):
-    expect("tools", s.chat(max_tokens=50, tools=[TOOL], tool_choice=rng.choice(["auto", "required"])), (200, 429))
+    expect("tools", s.chat(max_tokens=50, tools=[TOOL], tool_choice=rng.choice(["auto", "required"])), MAY)
 
 
 def embeddings(s, rng):
-    expect("embeddings", s.post("/v1/embeddings", {"input": ["word " * rng.randrange(1, 60)] * rng.randrange(1, 20)}), (200, 429))
+    expect("embeddings", s.post("/v1/embeddings", {"input": ["word " * rng.randrange(1, 60)] * rng.randrange(1, 20)}), MAY)
 
 
 def native(s, rng):
@@ -66,7 +67,7 @@ def native(s, rng):
     body = {"prompt": ["word " * rng.randrange(1, 100), [1, 2, "a", 3]], "n_predict": rng.randrange(1, 40), "stream": rng.random() < 0.5, **more}
     r = s.post("/completion", body)
     replies = [] if r.status != 200 else [e for e in events(r.text) if e.get("stop", True)] if body["stream"] else r.json
-    if r.status not in (200, 429):
+    if r.status not in MAY:
         wrong.append(("native", r))
     note("native", {"prompt_tokens": sum(e["tokens_evaluated"] for e in replies), "completion_tokens": sum(e["tokens_predicted"] for e in replies)})
 
@@ -77,7 +78,7 @@ def others(s, rng):
         r = s.post("/v1/messages", {"messages": [{"role": "user", "content": "Hello " * rng.randrange(1, 50)}], "max_tokens": rng.randrange(1, 40)})
     else:
         r = s.post("/v1/responses", {"input": "Hello " * rng.randrange(1, 50), "max_output_tokens": rng.randrange(1, 40), "store": rng.random() < 0.5})
-    if r.status not in (200, 429):
+    if r.status not in MAY:
         wrong.append(("others", r))
     usage = r.json["usage"] if r.status == 200 else {"input_tokens": 0, "output_tokens": 0}
     note("others", {"prompt_tokens": usage["input_tokens"] + usage.get("cache_read_input_tokens", 0), "completion_tokens": usage["output_tokens"]})
