@@ -1,5 +1,6 @@
 /* /v1/embeddings. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "tools/serve/rows.h"
 #include "tools/serve/task.h"
 
-enum { MOST_INPUTS = 2048 };
+enum { MOST_INPUTS = 2048, MOST_NUMBERS = 1 << 22 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -101,6 +102,10 @@ static int read_input(serve_rows *w)
         if (!read_one(w, i, one, path) || !serve_rows_check(w, i, path))
             return 0;
     }
+    if (w->kind == SERVE_MULTI && w->n_tokens * w->n_dims > MOST_NUMBERS)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "input",
+                          "input: expected at most %d tokens in all, got %d", MOST_NUMBERS / w->n_dims,
+                          (int)w->n_tokens);
     return 1;
 }
 
@@ -111,6 +116,14 @@ static int check_form(serve_rows *w)
     if (form && strcmp(form, "float") != 0 && strcmp(form, "base64") != 0)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "encoding_format",
                           "encoding_format: expected float or base64, got '%.20s'", form);
+    const char *kind = w->p.kind ? w->p.kind : "dense";
+    w->kind = !strcmp(kind, "sparse") ? SERVE_SPARSE : !strcmp(kind, "multi") ? SERVE_MULTI : SERVE_DENSE;
+    if (!w->kind && strcmp(kind, "dense") != 0)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "kind",
+                          "kind: expected dense, sparse or multi, got '%.20s'", kind);
+    if (w->kind && w->p.dimensions >= 0)
+        return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, "dimensions",
+                          "dimensions: expected none beside the kind %s", kind);
     if (w->p.model && serve_model_find(m, &w->r->s->o, w->p.model) < 0)
         return serve_fail(&w->r->error, SERVE_E_MODEL, "model",
                           "model: '%.100s' is not here; this server has '%s'", w->p.model, m->id);
@@ -154,6 +167,32 @@ static json_t *base64(const float *x, int32_t n)
     return text;
 }
 
+static json_t *numbers(const serve_rows *w, const float *x, int32_t n)
+{
+    if (w->p.encoding_format && !strcmp(w->p.encoding_format, "base64"))
+        return base64(x, n);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real((double)x[i]));
+    return list;
+}
+
+/* {"ID": WEIGHT, ..}, or a list of vectors. */
+static json_t *of_tokens(const serve_rows *w, const serve_token_rows *rows)
+{
+    json_t *all = rows->vectors ? json_array() : json_object();
+    for (int32_t i = 0; i < rows->n; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", rows->weights ? (int)rows->weights[i].id : 0);
+        if (rows->vectors)
+            json_array_append_new(all,
+                                  numbers(w, rows->vectors + (size_t)i * (size_t)rows->n_dims, rows->n_dims));
+        else
+            json_object_set_new(all, id, json_real((double)rows->weights[i].weight));
+    }
+    return all;
+}
+
 /* Fewer dimensions: the first ones, brought to length 1 again. */
 /* Ollama's /api/embed. */
 static int is_ollama(const serve_rows *w)
@@ -169,12 +208,7 @@ static json_t *vector(const serve_rows *w, float *x)
         sum += (double)x[i] * (double)x[i];
     for (int32_t i = 0; i < n && (n < w->n_dims || is_ollama(w)) && sum > 0; i++)
         x[i] = (float)((double)x[i] / sqrt(sum));
-    if (w->p.encoding_format && !strcmp(w->p.encoding_format, "base64"))
-        return base64(x, n);
-    json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++)
-        json_array_append_new(list, json_real((double)x[i]));
-    return list;
+    return numbers(w, x, n);
 }
 
 static void reply(serve_rows *w)
@@ -182,7 +216,8 @@ static void reply(serve_rows *w)
     const serve_model *m = w->r->m;
     json_t *data = json_array(), **rows = calloc((size_t)w->n, sizeof *rows);
     for (int32_t k = 0; rows && k < w->n; k++)
-        rows[w->order[k]] = vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
+        rows[w->order[k]] =
+            w->kind ? of_tokens(w, &w->run.tokens[k]) : vector(w, w->run.out + (size_t)k * (size_t)w->n_dims);
     for (int32_t i = 0; rows && i < w->n; i++)
         json_array_append_new(data, is_ollama(w) ? rows[i]
                                     : w->is_native

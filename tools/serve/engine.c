@@ -394,12 +394,36 @@ static serve_embedding **next_embedding(serve_engine *e)
     return *at ? at : &e->embeddings;
 }
 
+static clef_status compute_tokens(serve_engine *e, const serve_embedding *w, int32_t i, clef_error *err)
+{
+    serve_token_rows *rows = &w->tokens[i];
+    const size_t n = (size_t)w->n_ids[i];
+    clef_status status = w->are_weights ? CLEF_OK : clef_embed_multi_dims(e->embedder, &rows->n_dims, err);
+    if (status != CLEF_OK)
+        return status;
+    if (w->are_weights)
+        rows->weights = malloc(n * sizeof *rows->weights);
+    else
+        rows->vectors = malloc(n * (size_t)rows->n_dims * sizeof *rows->vectors);
+    if (!rows->weights && !rows->vectors)
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
+    rows->n = w->n_ids[i] - 1;
+    return w->are_weights
+               ? clef_embed_sparse(e->embedder, w->ids[i], w->n_ids[i], rows->weights, &rows->n, err)
+               : clef_embed_multi(e->embedder, w->ids[i], w->n_ids[i], rows->vectors, err);
+}
+
 static clef_status compute_rows(serve_engine *e, const serve_embedding *w, int32_t first, int32_t n,
                                 clef_error *err)
 {
     if (w->types)
         return clef_rank_ids(e->ranker, w->ids + first, w->types + first, w->n_ids + first, n, w->out + first,
                              err);
+    clef_status status = CLEF_OK;
+    for (int32_t i = first; w->tokens && i < first + n && status == CLEF_OK; i++)
+        status = compute_tokens(e, w, i, err);
+    if (w->tokens)
+        return status;
     const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;
     return clef_embed_ids(e->embedder, w->ids + first, w->n_ids + first, n, w->out + (size_t)first * d, err);
 }

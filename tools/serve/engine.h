@@ -73,6 +73,13 @@ typedef struct serve_hearing {
     clef_transcript said; /* once it is done without an error */
 } serve_hearing;
 
+/** What a text's tokens give: weights, or vectors. The engine allocates them by malloc(). */
+typedef struct serve_token_rows {
+    clef_token_weight *weights; /* [n] */
+    float *vectors;             /* [n, n_dims] */
+    int32_t n, n_dims;
+} serve_token_rows;
+
 /** Texts that are embedded, pairs that are ranked, or a sound that is written down. */
 typedef struct serve_embedding {
     serve_group *group;
@@ -82,6 +89,8 @@ typedef struct serve_embedding {
     const int32_t *n_ids;
     int32_t n;
     float *out; /* [n, n_dims]; of pairs their logits [n] */
+    serve_token_rows *tokens; /* [n], in place of `out`; NULL: a vector for each text */
+    int32_t are_weights;      /* of tokens: 1, or 0 for vectors */
     _Atomic int cancelled;
     serve_run_state state; /* under the group's lock */
     serve_error error;

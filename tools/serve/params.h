@@ -34,7 +34,7 @@ typedef struct serve_params {
     cli_prompt_pictures pictures; /* of its messages */
     serve_form form;
     const char *model, *encoding_format, *grammar, *regex, *reasoning_effort, *cache_salt, *cache_key;
-    const char *reasoning_format;
+    const char *reasoning_format, *kind;
     int32_t dimensions, max_tokens, min_tokens, n, n_top, text_logprobs; /* max_tokens, text_logprobs,
                                                                             dimensions: -1 if absent */
     int32_t ignore_eos, echo, stream, logprobs, parallel, continue_final, generation_prompt;

@@ -146,8 +146,12 @@ int serve_rows_compute(serve_rows *w, int32_t width)
                                .types = w->are_pairs ? w->sorted_types : NULL,
                                .n_ids = w->n_sorted,
                                .n = w->n};
-    w->run.out = malloc((size_t)w->n * (size_t)width * sizeof *w->run.out);
-    if (!w->run.out)
+    w->run.are_weights = w->kind == SERVE_SPARSE;
+    if (w->kind)
+        w->run.tokens = calloc((size_t)w->n, sizeof *w->run.tokens);
+    else
+        w->run.out = malloc((size_t)w->n * (size_t)width * sizeof *w->run.out);
+    if (!w->run.out && !w->run.tokens)
         return serve_rows_no_memory(w->r);
     return serve_engine_embed(w->r->engine, &w->run, &w->r->error) && wait_for(w);
 }
@@ -176,7 +180,12 @@ void serve_rows_free(serve_rows *w)
     for (int32_t i = 0; i < w->n; i++) {
         free(w->ids[i]);
         free(w->types[i]);
+        if (w->run.tokens) {
+            free(w->run.tokens[i].weights);
+            free(w->run.tokens[i].vectors);
+        }
     }
+    free(w->run.tokens);
     free(w->ids);
     free(w->types);
     free(w->n_ids);

@@ -7,6 +7,9 @@
 #include "tools/serve/http.h"
 #include "tools/serve/params.h"
 
+/* What embeddings are: a vector of each text; or of its tokens, weights or vectors. */
+enum { SERVE_DENSE, SERVE_SPARSE, SERVE_MULTI };
+
 typedef struct serve_rows {
     serve_request *r;
     serve_params p;
@@ -19,6 +22,7 @@ typedef struct serve_rows {
     const int32_t **sorted, **sorted_types; /* [n] */
     int32_t *n_sorted;
     int32_t n, n_dims, max_tokens, are_pairs, n_cut, is_ready; /* n_cut: pairs that were cut */
+    int32_t kind;       /* of embeddings: SERVE_DENSE .. */
     int32_t is_native;  /* the reply of embeddings has llama-server's form */
     const char *prompt; /* of embeddings: NULL, or what is before each text */
     int64_t n_tokens;

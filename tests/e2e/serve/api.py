@@ -3,6 +3,7 @@ import base64
 import json
 import math
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -160,6 +161,7 @@ def embeddings(s):
     same("too long", (400, "context_length_exceeded"), (long.status, long.code))
     check("with numbers", long.json["error"]["n_prompt_tokens"] > long.json["error"]["n_ctx"] > 0, long)
     same("dimensions", 400, s.post("/v1/embeddings", {"input": "x", "dimensions": 3}).status)
+    same("a model without vectors of tokens", 400, s.post("/v1/embeddings", {"input": "x", "kind": "multi"}).status)
 
 
 def tokens(s):
@@ -194,8 +196,42 @@ def reported(s):
     check("pages: used are cached", s.until(lambda: s.metric("clef_kv_pages_used") == s.metric("clef_kv_pages_cached")))
 
 
+def write_layer(path, n_rows, n_columns):
+    """A linear layer as a .safetensors file: each row reads a column of its own, and has the bias 1."""
+    weight = [float(i % n_columns == i // n_columns) for i in range(n_rows * n_columns)]
+    n = 4 * len(weight)
+    head = json.dumps({"weight": {"dtype": "F32", "shape": [n_rows, n_columns], "data_offsets": [0, n]},
+                       "bias": {"dtype": "F32", "shape": [n_rows], "data_offsets": [n, n + 4 * n_rows]}}).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head + struct.pack(f"<{len(weight) + n_rows}f", *weight, *[1.0] * n_rows))
+
+
+def vectors_of_tokens(s, folder):
+    texts = ["the cat sleeps", "a sea"]
+    for kind in ("sparse", "multi"):
+        wanted = [json.loads(line) for line in run("embed", folder, *texts, "--kind", kind, "-q").splitlines()]
+        r = s.post("/v1/embeddings", {"input": texts, "kind": kind})
+        got = [one["embedding"] for one in r.json["data"]] if r.status == 200 else []
+        numbers = [[list(x.values()) if kind == "sparse" else sum(x, []) for x in y] for y in (wanted, got)]
+        check(f"as clef embed: {kind}", kind == "multi" or [list(x) for x in wanted] == [list(x) for x in got], r)
+        check(f"its numbers: {kind}", [len(x) for x in numbers[0]] == [len(x) for x in numbers[1]] and len(numbers[0][0]) > 2 and
+              all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for x, y in zip(*numbers) for a, b in zip(x, y)), r)
+    packed = s.post("/v1/embeddings", {"input": texts, "kind": "multi", "encoding_format": "base64"}).json["data"][0]["embedding"]
+    same("base64 of each vector", [4 * 8] * len(packed), [len(base64.b64decode(one)) for one in packed])
+    for wrong in ({"kind": "x"}, {"kind": 1}, {"kind": "multi", "dimensions": 3}):
+        same(f"refused: {wrong}", 400, s.post("/v1/embeddings", {"input": texts, **wrong}).status)
+
+
 def other_models():
-    t5, bert = os.path.join(FIXTURES, "tiny-t5"), os.path.join(FIXTURES, "tiny-bert")
+    with tempfile.TemporaryDirectory() as folder:
+        bert = shutil.copytree(os.path.join(FIXTURES, "tiny-bert"), os.path.join(folder, "bert"))
+        os.chmod(bert, 0o755)
+        write_layer(os.path.join(bert, "sparse_linear.safetensors"), 1, 16)
+        write_layer(os.path.join(bert, "colbert_linear.safetensors"), 8, 16)
+        beside_demo(os.path.join(FIXTURES, "tiny-t5"), bert)
+
+
+def beside_demo(t5, bert):
     with Server(model=t5) as s:
         r = s.text("translate: hello", max_tokens=10, temperature=0)
         same("an encoder-decoder's text", run("run", t5, "-p", "translate: hello", "-n", "10", "--temp", "0", "-q").rstrip("\n"),
@@ -206,6 +242,7 @@ def other_models():
         r = s.post("/v1/embeddings", {"input": ["another one, longer", "a text"]})
         check("an encoder's vectors", r.status == 200 and all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
                                                               for a, b in zip(vector, r.json["data"][1]["embedding"])), r)
+        vectors_of_tokens(s, bert)
         same("it writes no text", (400, "unsupported_parameter"), (s.text().status, s.text().code))
         same("nor does it chat", 400, s.chat().status)
         same("nor does it rank", "unsupported_parameter", s.post("/v1/rerank", {"query": "a", "documents": ["b"]}).code)
