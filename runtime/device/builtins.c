@@ -41,6 +41,7 @@ static const char *const spaces[N_SPACES] = {"global", "local", "private"};
 #define READING "__attribute__((overloadable, pure)) "
 #define WRITING "__attribute__((overloadable)) "
 #define JOINT "__attribute__((overloadable, convergent)) "
+#define DEFINED "static inline __attribute__((overloadable)) " /* the pattern has the body */
 
 typedef struct builtin {
     const char *attribute, *name, *declaration;
@@ -183,7 +184,7 @@ static void add_spaces(text *to, const builtin *b, int type, int width, const me
         if (b->spaces ? b->spaces & m->spaces & 1 << i : !i) {
             add(to, b->attribute);
             expand(to, b->declaration, (form){type, width, i});
-            add(to, ";\n");
+            add(to, strchr(b->declaration, '{') ? "\n" : ";\n");
         }
 }
 
