@@ -206,6 +206,19 @@ static void add_all(text *to, const mentions *m)
             add_width(to, builtins + i, width, m);
 }
 
+uint64_t clef__builtins_hash(void)
+{
+    uint64_t hash = CLEF__HASH_START;
+    for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++) {
+        const builtin *b = &builtins[i];
+        const int numbers[] = {b->types, b->widths, b->spaces};
+        hash = clef__hash(hash, b->attribute, strlen(b->attribute) + 1);
+        hash = clef__hash(hash, b->declaration, strlen(b->declaration) + 1);
+        hash = clef__hash(hash, numbers, sizeof numbers);
+    }
+    return hash;
+}
+
 clef_status clef__builtins_declare(const char *source, char **out, size_t *n_bytes, clef_error *err)
 {
     text t = {0};

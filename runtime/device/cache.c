@@ -201,20 +201,6 @@ static void add_text(clef_sha256 *s, const char *text, size_t n)
     clef__sha256_add(s, text, n);
 }
 
-/* The sum of the text that is in use: the embedded one, or that of cl_dir. */
-static void sum_of_text(const clef_embedded *e, const char *text, size_t n,
-                        unsigned char out[CLEF_SHA256_BYTES])
-{
-    clef_sha256 s;
-    if (text == (const char *)e->text) {
-        memcpy(out, e->sum, CLEF_SHA256_BYTES);
-        return;
-    }
-    clef__sha256_init(&s);
-    clef__sha256_add(&s, text, n);
-    clef__sha256_finish(&s, out);
-}
-
 clef_status clef__cache_add_kernels(clef_sha256 *s, clef_error *err)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
@@ -227,7 +213,7 @@ clef_status clef__cache_add_kernels(clef_sha256 *s, clef_error *err)
             return status;
         if (status != CLEF_OK)
             continue; /* missing in cl_dir: whatever needs it reports that */
-        sum_of_text(e, text, n, sum);
+        clef__source_text_sum(text, n, sum);
         clef__sha256_add(s, sum, sizeof sum);
         free(owned);
     }

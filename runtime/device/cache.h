@@ -17,12 +17,13 @@ typedef struct clef_device_mark {
 clef_device_mark clef__device_mark(const clef_device_info *info);
 
 /** The key of a program: SHA-256 over the entry's format, the device's name, vendor, version, driver and
- *  platform, the source and the options. */
+ *  platform, what decides the source, and the options. */
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
                                const char *options);
 
-/** The key of a program that is joined from these sources (runtime/device/program.c). CLEF_E_NOMEM. */
-clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
+/** The key of a program that is joined from these sources (runtime/device/program.c). The errors of
+ *  clef__source_sum(). */
+clef_status clef__joined_key(const clef_device *dev, const clef_piece *parts, int32_t n, clef_cache_key *out,
                              clef_error *err);
 
 /** Reads an entry. Returns 1 when it is there and whole: *binary is malloced. Returns 0 when there is none,

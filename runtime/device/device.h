@@ -100,7 +100,7 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
  *  ->kernel name it. CLEF_JOIN_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND if the program is not
  *  built yet. */
 typedef enum clef_joining { CLEF_JOIN_BUILD, CLEF_JOIN_FOUND } clef_joining;
-clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+clef_status clef__kernel_join(clef_device *dev, const clef_piece *parts, int32_t n, const clef_launch *launch,
                               clef_joining how, cl_kernel *out, clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant.
  *  CLEF_E_LIMIT. */

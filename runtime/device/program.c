@@ -26,7 +26,8 @@ struct clef_program {
     double seconds; /* time that building took */
     clef_cache_key key;
     int32_t stored; /* on disk */
-    int32_t c_version, n_bufs, is_joined;
+    int32_t is_joined;
+    unsigned char sum[CLEF_SHA256_BYTES]; /* of the source, unless it is joined */
 };
 
 /* Strict maths: no option lets the compiler round differently than OpenCL C says. -w: PoCL writes the
@@ -236,27 +237,51 @@ static void program_free(clef_program *p)
     free(p);
 }
 
+/* clef__source_sum(), once for all programs of a source. */
+static clef_status sum_of(const clef_device *dev, const char *source, unsigned char out[CLEF_SHA256_BYTES],
+                          clef_error *err)
+{
+    const clef_program *p = dev->programs;
+    while (p && (p->is_joined || strcmp(p->source, source) != 0))
+        p = p->next;
+    if (!p)
+        return clef__source_sum(source, out, err);
+    memcpy(out, p->sum, CLEF_SHA256_BYTES);
+    return CLEF_OK;
+}
+
+static clef_status build_own(clef_device *dev, clef_program *p, const clef_launch *launch, int is_whole,
+                             clef_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    clef_status s = clef__program_text(dev, launch, is_whole, &text, &n, err);
+    if (!s)
+        s = build_program(dev, p, launch, text, n, err);
+    free(text);
+    return s;
+}
+
 /* Makes a program for the launch and adds it to the device's list. */
 static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options, int is_whole,
                                clef_program **out, clef_error *err)
 {
-    char *source = NULL;
-    size_t n = 0;
+    char key[CLEF_SHA256_BYTES + CLEF__TEXT_KEY];
     clef_program *p = calloc(1, sizeof *p);
     if (!p)
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
-    clef_status status = clef__program_text(dev, launch, is_whole, &source, &n, err);
+    clef_status status = sum_of(dev, launch->source, p->sum, err);
     if (status != CLEF_OK)
         goto out;
     p->source = launch->source;
     p->kernel = is_whole ? launch->kernel : NULL;
     strcpy(p->options, options);
-    p->key = clef__cache_key(dev, source, n, options);
-    p->c_version = launch->c_version;
-    p->n_bufs = (int32_t)launch->n_bufs;
+    memcpy(key, p->sum, CLEF_SHA256_BYTES);
+    clef__text_key(launch, is_whole, key + CLEF_SHA256_BYTES);
+    p->key = clef__cache_key(dev, key, CLEF_SHA256_BYTES + strlen(key + CLEF_SHA256_BYTES), options);
     const int is_cached = load_program(dev, p, launch->kernel);
     if (!is_cached)
-        status = build_program(dev, p, launch, source, n, err);
+        status = build_own(dev, p, launch, is_whole, err);
     if (status != CLEF_OK)
         goto out;
     dev->n_cached += is_cached;
@@ -267,7 +292,6 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     p = NULL;
 out:
     program_free(p);
-    free(source);
     return status;
 }
 
@@ -305,39 +329,54 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
 
 /* ---- several sources in one ------------------------------------------------------------------- */
 
-/* A text that distinguishes this program from any other. */
-static char *key_text(const clef_unit *units, int32_t n, size_t *n_bytes)
+static clef_status unit_of(const clef_piece *part, clef_unit *out, char **owned, clef_error *err)
 {
-    size_t room = 1, at = 0;
-    for (int32_t i = 0; i < n; i++)
-        room += units[i].n_bytes + strlen(units[i].options) + 2;
-    char *text = malloc(room);
-    for (int32_t i = 0; i < n && text; i++) {
-        at += (size_t)sprintf(text + at, "%s\n", units[i].options);
-        memcpy(text + at, units[i].text, units[i].n_bytes);
-        at += units[i].n_bytes;
-    }
-    if (text)
-        text[at] = 0;
-    *n_bytes = at;
-    return text;
+    char *text = NULL;
+    size_t n = 0;
+    const clef_status s = clef__source_assemble(part->source, &text, &n, err);
+    const size_t more = strlen(part->after);
+    char *grown = s ? NULL : realloc(text, n + more + 1);
+    *owned = grown ? grown : text;
+    if (s || !grown)
+        return s ? s : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for its text", part->source);
+    memcpy(grown + n, part->after, more + 1);
+    *out = (clef_unit){grown, n + more, part->options};
+    return CLEF_OK;
 }
 
-static clef_status build_joined(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n,
+static clef_status joined_text(const clef_device *dev, const clef_piece *parts, int32_t n, int32_t c_version,
+                               char **text, size_t *n_bytes, clef_error *err)
+{
+    clef_unit *units = calloc((size_t)n, sizeof *units);
+    char **owned = calloc((size_t)n, sizeof *owned);
+    clef_status s =
+        units && owned ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for %d sources", (int)n);
+    for (int32_t i = 0; i < n && !s; i++)
+        s = unit_of(&parts[i], &units[i], &owned[i], err);
+    if (!s)
+        s = clef__source_join(units, n, text, n_bytes, err);
+    if (!s)
+        s = clef__text_declare(dev, c_version, text, n_bytes, err);
+    for (int32_t i = 0; i < n && owned; i++)
+        free(owned[i]);
+    free(owned);
+    free(units);
+    return s;
+}
+
+static clef_status build_joined(clef_device *dev, clef_program *p, const clef_piece *parts, int32_t n,
                                 const clef_launch *launch, clef_error *err)
 {
     char *text = NULL;
     size_t n_bytes = 0;
-    clef_status s = clef__source_join(units, n, &text, &n_bytes, err);
-    if (!s)
-        s = clef__text_declare(dev, launch->c_version, &text, &n_bytes, err);
+    clef_status s = joined_text(dev, parts, n, launch->c_version, &text, &n_bytes, err);
     if (!s)
         s = build_program(dev, p, launch, text, n_bytes, err);
     free(text);
     return s;
 }
 
-static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+static clef_status add_joined(clef_device *dev, const clef_piece *parts, int32_t n, const clef_launch *launch,
                               const clef_cache_key *key, clef_joining how, clef_program **out,
                               clef_error *err)
 {
@@ -353,7 +392,7 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
     if (!s && !is_cached)
         s = how == CLEF_JOIN_FOUND
                 ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
-                : build_joined(dev, p, units, n, launch, err);
+                : build_joined(dev, p, parts, n, launch, err);
     if (s) {
         program_free(p);
         return s;
@@ -365,33 +404,48 @@ static clef_status add_joined(clef_device *dev, const clef_unit *units, int32_t 
     return CLEF_OK;
 }
 
-clef_status clef__joined_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
+static void add_line(clef_sha256 *sum, const char *text)
+{
+    clef__sha256_add(sum, text, strlen(text) + 1);
+}
+
+clef_status clef__joined_key(const clef_device *dev, const clef_piece *parts, int32_t n, clef_cache_key *out,
                              clef_error *err)
 {
-    size_t n_bytes = 0;
-    char *text = key_text(units, n, &n_bytes);
-    if (!text)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
-    const clef_status s = clef__text_declare(dev, 0, &text, &n_bytes, err);
-    /* The number is raised when source_join.c writes other text. */
-    if (!s)
-        *out = clef__cache_key(dev, text, n_bytes, "joined 3");
-    free(text);
+    const clef_launch plain = {0};
+    unsigned char of[CLEF_SHA256_BYTES];
+    char key[CLEF__TEXT_KEY], options[CLEF__TEXT_OPTIONS];
+    clef_status s = CLEF_OK;
+    clef_sha256 sum;
+    clef__sha256_init(&sum);
+    clef__text_key(&plain, 0, key);
+    clef__text_options(dev, 0, 0, options);
+    add_line(&sum, key);
+    add_line(&sum, options);
+    for (int32_t i = 0; i < n && !s; i++) {
+        s = sum_of(dev, parts[i].source, of, err);
+        clef__sha256_add(&sum, of, sizeof of);
+        add_line(&sum, parts[i].options);
+        add_line(&sum, parts[i].after);
+    }
+    clef__sha256_finish(&sum, of);
+    if (!s) /* the number is raised when source_join.c writes other text */
+        *out = clef__cache_key(dev, (const char *)of, sizeof of, "joined 4");
     return s;
 }
 
-clef_status clef__kernel_join(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+clef_status clef__kernel_join(clef_device *dev, const clef_piece *parts, int32_t n, const clef_launch *launch,
                               clef_joining how, cl_kernel *out, clef_error *err)
 {
     clef_cache_key key;
     *out = NULL;
-    clef_status s = clef__joined_key(dev, units, n, &key, err);
+    clef_status s = clef__joined_key(dev, parts, n, &key, err);
     if (s)
         return s;
     clef_program *p = dev->programs;
     while (p && memcmp(&p->key, &key, sizeof key) != 0)
         p = p->next;
-    s = p ? CLEF_OK : add_joined(dev, units, n, launch, &key, how, &p, err);
+    s = p ? CLEF_OK : add_joined(dev, parts, n, launch, &key, how, &p, err);
     cl_int code = CL_SUCCESS;
     if (!s)
         *out = clCreateKernel(p->program, launch->kernel, &code);

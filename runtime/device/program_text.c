@@ -1,5 +1,6 @@
 #include "runtime/device/program_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,16 @@ void clef__text_options(const clef_device *dev, int32_t c_version, int is_whole,
 {
     snprintf(out, CLEF__TEXT_OPTIONS, "%s%s", declares(dev, c_version) ? " -D _OPENCL_H_" : "",
              is_whole ? CLEF__WHOLE_BODY " -D STAGE=0 -D STAGE_ARGS=private" : "");
+}
+
+/* The number is raised when this file, builtins.c or source.c write other text. */
+void clef__text_key(const clef_launch *launch, int is_whole, char out[CLEF__TEXT_KEY])
+{
+    const clef__substep *row = is_whole ? clef__substep_find(launch->source, launch->kernel) : NULL;
+    int at = snprintf(out, CLEF__TEXT_KEY, "1 %016" PRIx64, clef__builtins_hash());
+    if (row)
+        snprintf(out + at, CLEF__TEXT_KEY - (size_t)at, " %.40s %.40s %u", row->kernel, row->args_type,
+                 launch->n_bufs);
 }
 
 /* Puts `before` and `after` around the text. */

@@ -30,10 +30,17 @@ void clef__text_options(const clef_device *dev, int32_t c_version, int is_whole,
 clef_status clef__program_text(const clef_device *dev, const clef_launch *launch, int is_whole, char **text,
                                size_t *n_bytes, clef_error *err);
 
+/** Writes what decides that text beside the source's files and the options. */
+enum { CLEF__TEXT_KEY = 128 };
+void clef__text_key(const clef_launch *launch, int is_whole, char out[CLEF__TEXT_KEY]);
+
 /** Puts the declarations of built-in functions before a text where the device needs them. On failure the
  *  text is unchanged. Errors as above. */
 clef_status clef__text_declare(const clef_device *dev, int32_t c_version, char **text, size_t *n_bytes,
                                clef_error *err);
+
+/** A hash over all that builtins.c may write. */
+uint64_t clef__builtins_hash(void);
 
 /** Writes the declarations of the built-in functions whose names are in a program's text, which ends with
  *  NUL, for the types that it mentions. *out, of n_bytes, ends with NUL too; the caller frees it.

@@ -17,6 +17,7 @@ typedef struct assembly {
     int in_comment;
     char files[MAX_FILES][MAX_NAME]; /* names of files that are in the text already */
     int n_files;
+    clef_sha256 *sum; /* NULL, or no text is made: the sums of the files are added here */
 } assembly;
 
 static clef_status append_text(assembly *a, const char *text, size_t n, clef_error *err)
@@ -113,6 +114,19 @@ clef_status clef__source_find(const char *name, const char **text, size_t *n, ch
     return clef__fail(err, CLEF_E_NOT_FOUND, "no kernel source cl/%s in this build", name);
 }
 
+void clef__source_text_sum(const char *text, size_t n, unsigned char out[CLEF_SHA256_BYTES])
+{
+    clef_sha256 s;
+    for (const clef_embedded *e = clef__embedded_cl; e->name; e++)
+        if ((const char *)e->text == text) {
+            memcpy(out, e->sum, CLEF_SHA256_BYTES);
+            return;
+        }
+    clef__sha256_init(&s);
+    clef__sha256_add(&s, text, n);
+    clef__sha256_finish(&s, out);
+}
+
 /* Returns 1 if the line [p, end) is #include "NAME" with a plain file name, and copies it to `name`. */
 static int parse_include(const char *p, const char *end, char name[MAX_NAME])
 {
@@ -137,6 +151,17 @@ static int parse_include(const char *p, const char *end, char name[MAX_NAME])
     return n > 0 && p < end && *p == '"';
 }
 
+/* Tells the compiler that a file begins. */
+static clef_status begin_file(assembly *a, const char *name, const char *text, size_t n, clef_error *err)
+{
+    unsigned char sum[CLEF_SHA256_BYTES];
+    if (!a->sum)
+        return append_mark(a, 1, name, err);
+    clef__source_text_sum(text, n, sum);
+    clef__sha256_add(a->sum, sum, sizeof sum);
+    return CLEF_OK;
+}
+
 static clef_status append_file(assembly *a, const char *name, clef_error *err)
 {
     const char *text = NULL;
@@ -152,7 +177,7 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
 
     clef_status status = clef__source_find(name, &text, &n, &owned, err);
     if (status == CLEF_OK)
-        status = append_mark(a, 1, name, err);
+        status = begin_file(a, name, text, n, err);
     int line = 1;
     for (const char *p = text, *end = text ? text + n : NULL; status == CLEF_OK && p < end; line++) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
@@ -161,9 +186,9 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
         if (parse_include(p, stop, header)) {
             status = append_file(a, header, err); /* the recursion is at most as deep as there are files,
                                                      because each is included once */
-            if (status == CLEF_OK)
+            if (status == CLEF_OK && !a->sum)
                 status = append_mark(a, line + 1, name, err);
-        } else {
+        } else if (!a->sum) {
             status = append_line(a, p, stop, err);
         }
         p = newline ? newline + 1 : end;
@@ -172,15 +197,30 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
     return status;
 }
 
+static clef_status assemble(assembly *a, const char *stem, clef_error *err)
+{
+    char name[MAX_NAME];
+    if (snprintf(name, sizeof name, "%s.cl", stem) >= (int)sizeof name)
+        return clef__fail(err, CLEF_E_LIMIT, "cl/%s.cl: a name of over %d bytes", stem, MAX_NAME - 1);
+    return append_file(a, name, err);
+}
+
+clef_status clef__source_sum(const char *stem, unsigned char out[CLEF_SHA256_BYTES], clef_error *err)
+{
+    clef_sha256 sum;
+    assembly a = {.sum = &sum};
+    clef__sha256_init(&sum);
+    const clef_status status = assemble(&a, stem, err);
+    clef__sha256_finish(&sum, out);
+    return status;
+}
+
 clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes, clef_error *err)
 {
     assembly a = {0};
-    char name[MAX_NAME];
     *out = NULL;
     *n_bytes = 0;
-    if (snprintf(name, sizeof name, "%s.cl", stem) >= (int)sizeof name)
-        return clef__fail(err, CLEF_E_LIMIT, "cl/%s.cl: a name of over %d bytes", stem, MAX_NAME - 1);
-    const clef_status status = append_file(&a, name, err);
+    const clef_status status = assemble(&a, stem, err);
     if (status != CLEF_OK) {
         free(a.text);
         return status;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "graph/fail.h"
+#include "runtime/os/sha256.h"
 
 /** Makes the text of cl/STEM.cl, with every line `#include "NAME"` replaced by cl/NAME: each header once, at
  *  its first #include. #line directives give the right file and line in build logs. With cl_dir in
@@ -16,6 +17,16 @@ clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes,
 /** Finds the text of one file of kernel source, by its name without a folder: *text, n bytes. The caller
  *  frees *owned, which is NULL for an embedded file. Errors as above. */
 clef_status clef__source_find(const char *name, const char **text, size_t *n, char **owned, clef_error *err);
+
+/** A sum over all files of that text, without making it. The same errors. */
+clef_status clef__source_sum(const char *stem, unsigned char out[CLEF_SHA256_BYTES], clef_error *err);
+/** The sum of a file's text that clef__source_find() has found. */
+void clef__source_text_sum(const char *text, size_t n, unsigned char out[CLEF_SHA256_BYTES]);
+
+/** A source of cl/, with what is added behind it and the options that it would be built with. */
+typedef struct clef_piece {
+    const char *source, *after, *options;
+} clef_piece;
 
 /** A complete source with the options that it would be built with. */
 typedef struct clef_unit {

@@ -55,87 +55,67 @@ int clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out)
     return clef__fused_kind_of(&l, out);
 }
 
-typedef struct texts {
-    clef_unit units[CLEF_FUSED_KINDS + 1];
-    char *owned[CLEF_FUSED_KINDS + 1];
-    char options[CLEF_FUSED_KINDS + 1][MAX_OPTIONS];
-} texts;
+/* What the program is joined from. */
+typedef struct parts {
+    clef_piece at[CLEF_FUSED_KINDS + 1];
+    char options[CLEF_FUSED_KINDS + 1][MAX_OPTIONS], after[CLEF_FUSED_KINDS][MAX_ENTRY];
+} parts;
 
-static clef_status substep_text(const clef_device *dev, texts *t, int32_t i, const clef_fused_kind *kind,
+static clef_status substep_part(const clef_device *dev, parts *p, int32_t i, const clef_fused_kind *kind,
                                 clef_error *err)
 {
     clef_launch l = {.source = kind->source, .kernel = kind->kernel};
-    char *source = NULL, entry[MAX_ENTRY];
-    size_t n = 0;
     memcpy(l.defs, kind->defs, sizeof l.defs);
-    clef_status s = clef__program_options(&l, t->options[i], MAX_OPTIONS - STAGE_OPTION, err);
-    if (!s)
-        s = clef__source_assemble(kind->source, &source, &n, err);
+    const clef_status s = clef__program_options(&l, p->options[i], MAX_OPTIONS - STAGE_OPTION, err);
     if (s)
         return s;
-    snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d%s", (int)i,
+    snprintf(p->options[i] + strlen(p->options[i]), STAGE_OPTION, " -D STAGE=%d%s", (int)i,
              dev->info.caps.whole_body ? CLEF__WHOLE_BODY : "");
-    const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel,
-                              kind->args, kind->n_bufs);
-    char *grown = realloc(source, n + (size_t)more + 1);
-    t->owned[i] = grown ? grown : source;
-    if (!grown)
-        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for its text", kind->source);
-    memcpy(grown + n, entry, (size_t)more + 1);
-    t->units[i] = (clef_unit){grown, n + (size_t)more, t->options[i]};
+    snprintf(p->after[i], MAX_ENTRY, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel, kind->args,
+             kind->n_bufs);
+    p->at[i] = (clef_piece){kind->source, p->after[i], p->options[i]};
     return CLEF_OK;
 }
 
-static clef_status driver_text(texts *t, int32_t n_kinds, clef_error *err)
+static clef_status driver_part(parts *p, int32_t n_kinds, clef_error *err)
 {
-    size_t n = 0;
     const clef_launch l = {.source = "fused_step", .kernel = "fused_step", .defs = {{"STAGES", n_kinds}}};
-    clef_status s = clef__program_options(&l, t->options[n_kinds], MAX_OPTIONS, err);
-    if (!s)
-        s = clef__source_assemble("fused_step", &t->owned[n_kinds], &n, err);
-    t->units[n_kinds] = (clef_unit){t->owned[n_kinds], n, t->options[n_kinds]};
-    return s;
+    p->at[n_kinds] = (clef_piece){l.source, "", p->options[n_kinds]};
+    return clef__program_options(&l, p->options[n_kinds], MAX_OPTIONS, err);
 }
 
-static void texts_free(texts *t)
-{
-    for (int32_t i = 0; t && i <= CLEF_FUSED_KINDS; i++)
-        free(t->owned[i]);
-    free(t);
-}
-
-static clef_status texts_make(const clef_device *dev, const clef_fused_kinds *kinds, texts **out,
+static clef_status parts_make(const clef_device *dev, const clef_fused_kinds *kinds, parts **out,
                               clef_error *err)
 {
-    texts *t = *out = calloc(1, sizeof *t);
-    clef_status s = t ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its text");
+    parts *p = *out = calloc(1, sizeof *p);
+    clef_status s = p ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its parts");
     for (int32_t i = 0; i < kinds->n && !s; i++)
-        s = substep_text(dev, t, i, &kinds->at[i], err);
-    return s ? s : driver_text(t, kinds->n, err);
+        s = substep_part(dev, p, i, &kinds->at[i], err);
+    return s ? s : driver_part(p, kinds->n, err);
 }
 
 clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, clef_joining how,
                                cl_kernel *out, clef_error *err)
 {
-    texts *t = NULL;
+    parts *p = NULL;
     *out = NULL;
-    clef_status s = texts_make(dev, kinds, &t, err);
+    clef_status s = parts_make(dev, kinds, &p, err);
     if (!s && how == CLEF_JOIN_BUILD && clef__broken_at("fused.build"))
         s = clef__fail(err, CLEF_E_BUILD, "cl/fused_step.cl: broken on purpose");
     if (!s)
-        s = clef__kernel_join(dev, t->units, kinds->n + 1,
+        s = clef__kernel_join(dev, p->at, kinds->n + 1,
                               &(clef_launch){.source = "fused_step", .kernel = "fused_step"}, how, out, err);
-    texts_free(t);
+    free(p);
     return s;
 }
 
 clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out,
                             clef_error *err)
 {
-    texts *t = NULL;
-    clef_status s = texts_make(dev, kinds, &t, err);
+    parts *p = NULL;
+    clef_status s = parts_make(dev, kinds, &p, err);
     if (!s)
-        s = clef__joined_key(dev, t->units, kinds->n + 1, out, err);
-    texts_free(t);
+        s = clef__joined_key(dev, p->at, kinds->n + 1, out, err);
+    free(p);
     return s;
 }
