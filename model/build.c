@@ -371,6 +371,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     const clef_arch *arch = clef__arch_find(model->hparams.arch, model->is_gguf);
     clef_builder b = {.g = g,
                       .model = model,
+                      .is_gguf = model->is_gguf,
                       .hp = &model->hparams,
                       .arch = arch,
                       .weights = &arch->weights,

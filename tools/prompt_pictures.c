@@ -12,7 +12,10 @@ clef_status cli_prompt_pictures_open(cli_prompt_pictures *p, clef_model *model, 
 {
     *p = (cli_prompt_pictures){.model = model};
     const clef_status s = clef_sight_create(NULL, model, NULL, &p->marks, err);
-    return s == CLEF_OK ? clef_picture_processor_create(clef_model_path(model), &p->processor, err) : s;
+    const char *config = clef_model_picture_config(model), *path = clef_model_path(model);
+    return s        ? s
+           : config ? clef_picture_processor_parse(config, path, &p->processor, err)
+                    : clef_picture_processor_create(path, &p->processor, err);
 }
 
 static clef_status add(cli_prompt_pictures *p, clef_picture *picture, clef_error *err)

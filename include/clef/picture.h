@@ -58,6 +58,9 @@ typedef struct clef_picture_processor clef_picture_processor;
  *  CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_picture_processor_create(const char *folder, clef_picture_processor **out,
                                                    clef_error *err);
+/** Reads the text of a preprocessor_config.json, which errors call `name`. As above. */
+CLEF_API clef_status clef_picture_processor_parse(const char *text, const char *name,
+                                                  clef_picture_processor **out, clef_error *err);
 CLEF_API void        clef_picture_processor_destroy(clef_picture_processor *processor);
 /** Makes pixels of a picture. CLEF_E_LIMIT (they would be too many), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_picture_process(const clef_picture_processor *processor,

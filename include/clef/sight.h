@@ -26,6 +26,15 @@ typedef struct clef_sight clef_sight;
 
 /** 1 if clef reads pictures for the model; else 0, and why not, if err is not NULL (CLEF_E_UNSUPPORTED). */
 CLEF_API int32_t clef_model_sees(const clef_model *model, clef_error *err);
+/** Adds the tower of a GGUF model, which llama.cpp keeps in a file of its own (mmproj), of the projectors
+ *  gemma3 and idefics3. The model must not be in use. CLEF_E_ARG (a folder; a second tower; that of another
+ *  family), CLEF_E_FORMAT, CLEF_E_SHAPE (of a model of another width), CLEF_E_UNSUPPORTED (another
+ *  projector), CLEF_E_NOT_FOUND (the vocabulary has no token for pictures), and statuses of
+ *  clef_model_look(). */
+CLEF_API clef_status clef_model_add_pictures(clef_model *model, const char *path, clef_error *err);
+/** What that file says of how pictures become pixels, for clef_picture_processor_parse(). NULL for models
+ *  without such a file. It belongs to the model. */
+CLEF_API const char *clef_model_picture_config(const clef_model *model);
 /** Opens it; dev and model are borrowed and must outlive it. Its plans are made for the first pictures.
  *  dev NULL: it expands texts, and sees nothing. CLEF_E_UNSUPPORTED for models without pictures,
  *  CLEF_E_FORMAT, CLEF_E_NOT_FOUND (a weight), CLEF_E_NOMEM. */

@@ -283,6 +283,25 @@ clef_status clef_picture_processor_create(const char *folder, clef_picture_proce
     return status;
 }
 
+clef_status clef_picture_processor_parse(const char *text, const char *name, clef_picture_processor **out,
+                                         clef_error *err)
+{
+    json_t *config;
+    *out = NULL;
+    clef_status s = clef__json_parse(text, strlen(text), name, &config, err);
+    clef_picture_processor *p = s == CLEF_OK ? calloc(1, sizeof *p) : NULL;
+    if (s == CLEF_OK && !p)
+        s = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", name);
+    if (s == CLEF_OK)
+        s = clef__processor_read(config, NULL, name, p, err);
+    json_decref(config);
+    if (s == CLEF_OK)
+        *out = p;
+    else
+        free(p);
+    return s;
+}
+
 void clef_picture_processor_destroy(clef_picture_processor *processor)
 {
     free(processor);

@@ -67,7 +67,7 @@ static clef_value *feed_forward(clef_builder *b, clef_value *x)
 static int is_umt5(const clef_builder *b)
 {
     return b->arch == &clef__arch_umt5 ||
-           (b->model->is_gguf && clef__model_find(b->model, "enc.blk.1.attn_rel_b.weight"));
+           (b->is_gguf && clef__model_find(b->model, "enc.blk.1.attn_rel_b.weight"));
 }
 
 static clef_value *encoder_layer(clef_builder *b, clef_value *x)

@@ -263,7 +263,7 @@ static qkv split_groups(clef_builder *b, clef_value *x)
  * each head of k its heads of q, then k, then v. */
 static qkv split_qkv(clef_builder *b, clef_value *x)
 {
-    const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;
+    const int is_grouped = b->arch->hf_grouped && !b->is_gguf && b->hp->n_kv_heads > 1;
     if (!x)
         return (qkv){NULL, NULL, NULL};
     x = clipped(b, x, b->hp->clip_qkv);

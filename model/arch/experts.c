@@ -17,7 +17,7 @@ static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *i
 static clef_value *stored_scales(clef_builder *b, clef_role role, clef_value *ids)
 {
     const int is_other = role == CLEF_W_EXPERT_DOWN && b->weights->hf[CLEF_W_EXPERT_SCALE];
-    const int may_have = (b->model->is_gguf || b->model->n_packed > 0) && !is_other;
+    const int may_have = (b->is_gguf || b->model->n_packed > 0) && !is_other;
     clef_value *scales = may_have ? clef__role_weight_optional(b, role, "scale") : NULL;
     return scales ? clef_reshape(b->g, own_scales(b, scales, ids),
                                  clef_shape_4(b->B, b->T, clef_n(b->hp->n_experts_used), clef_n(1)))

@@ -16,9 +16,9 @@
 static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role, const char *suffix,
                                            char name[CLEF_WEIGHT_NAME_BYTES])
 {
-    const char *prefix = b->model->is_gguf ? "" : b->arch->hf_prefix;
+    const char *prefix = b->is_gguf ? "" : b->arch->hf_prefix;
     const size_t n = strlen(prefix);
-    if (!clef__weight_name(b->arch, b->weights, role, b->model->is_gguf, b->layer, suffix, name))
+    if (!clef__weight_name(b->arch, b->weights, role, b->is_gguf, b->layer, suffix, name))
         return NULL;
     if (b->prefix && strncmp(name, prefix, n) == 0) {
         char own[CLEF_WEIGHT_NAME_BYTES];
@@ -49,7 +49,7 @@ static void check_stored(const clef_builder *b, clef_role role, const char *suff
     const int is_main = b->weights == &b->arch->weights || b->weights == &b->arch->decoder_weights;
     const json_t *config =
         b->hp == b->model->vision ? json_object_get(b->model->outer, "vision_config") : b->model->config;
-    const int wanted = is_main && !b->model->is_gguf && name[0] ? clef__class_has(config, role, suffix) : -1;
+    const int wanted = is_main && !b->is_gguf && name[0] ? clef__class_has(config, role, suffix) : -1;
     if (wanted == 1 && !is_stored)
         clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
                          name);
@@ -168,7 +168,7 @@ clef_value *clef__role_weight_flat(clef_builder *b, clef_role role, const char *
 
 const char *clef__bare_suffix(const clef_builder *b)
 {
-    return b->model->is_gguf ? "weight" : "";
+    return b->is_gguf ? "weight" : "";
 }
 
 /* ---- names of values ------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static clef_value *embedding_matrix(clef_builder *b)
 
 float clef__folder_scale(const clef_builder *b, clef_role role, int is_bias)
 {
-    return b->model->is_gguf || !b->arch->hf_scale ? 1 : b->arch->hf_scale(b->hp, role, is_bias, 0);
+    return b->is_gguf || !b->arch->hf_scale ? 1 : b->arch->hf_scale(b->hp, role, is_bias, 0);
 }
 
 clef_value *clef__embed(clef_builder *b)
@@ -267,7 +267,7 @@ static clef_value *add_new_lora(clef_builder *b, clef_value *y, clef_value *x, c
 /* 1 where what a quantised matrix is multiplied by may be beside it, as "scale". */
 static int has_scales(const clef_builder *b)
 {
-    return (b->model->is_gguf || b->model->n_packed > 0) && !b->model->declared;
+    return (b->is_gguf || b->model->n_packed > 0) && !b->model->declared;
 }
 
 /* What a product with a matrix is multiplied by, which a file has beside a quantised one; 1: no such tensor.
@@ -295,7 +295,7 @@ static float stored_scale(clef_builder *b, clef_role role)
 
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out)
 {
-    const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
+    const int in_out = b->arch->hf_conv1d && !b->is_gguf;
     const clef_dim in = clef_n(n_in), out = clef_n(n_out);
     const clef_shape bias_shape = clef_shape_1(out);
     clef_value *order = b->model->n_packed > 0 ? optional_weight(b, role, "order", NULL) : NULL;
@@ -317,7 +317,7 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
 static clef_value *norm_weight(clef_builder *b, clef_role role, const clef_shape *shape)
 {
     clef_value *w = needed_weight(b, role, "weight", shape);
-    return b->arch->hf_norm_offset && !b->model->is_gguf
+    return b->arch->hf_norm_offset && !b->is_gguf
                ? clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1})
                : w;
 }

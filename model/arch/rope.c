@@ -93,7 +93,7 @@ float clef__rope_attention_factor(const clef_rope_params *r)
 static const float *longrope_factors(clef_builder *b, const clef_rope_params *r, float out[MAX_FREQS])
 {
     const int is_long = b->n_context > r->original_context, n = r->dims / 2;
-    if (b->model->is_gguf) {
+    if (b->is_gguf) {
         const clef_tensor_info *t =
             clef__model_find(b->model, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
         if (t && t->dtype == CLEF_F32 && t->n_bytes == (uint64_t)n * sizeof *out)

@@ -95,6 +95,7 @@ typedef struct clef_builder {
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *features; /* NULL, or F32 [B, n_mels, 2 n_source]: a source that is heard */
+    int32_t               is_gguf; /* 1: of GGUF are the names of the weights */
     clef_value           *pixels;  /* encoders of pictures: F32 [B, 3, height, width] */
     clef_value           *cosines, *sines; /* NULL, or F32 [T, 1, D]: RoPE by angles of the rows themselves */
     const char           *prefix;  /* NULL, or what names have in a folder in place of arch->hf_prefix */

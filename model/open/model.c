@@ -498,6 +498,9 @@ void clef_model_close(clef_model *model)
     free(model->shards);
     json_decref(model->config);
     json_decref(model->outer);
+    clef_model_close(model->pictures);
+    free(model->picture_names);
+    free(model->picture_config);
     free(model->sight);
     json_decref(model->classifier);
     json_decref(model->generation);

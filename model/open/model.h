@@ -64,6 +64,10 @@ struct clef_model {
     /* NULL, or the model has no weights yet, and those that its graph asks for are noted */
     struct clef__declared   *declared;
     json_t      *outer; /* of a folder: config.json as it is */
+    /* Of a GGUF model to which a tower was added (model/tower/mmproj.c): its file, the names of its tensors,
+     * and the configuration of its image processor; else NULL */
+    clef_model *pictures;
+    char       *picture_names, *picture_config;
     struct clef__sight *sight; /* NULL, or what it says of pictures (model/sight/sight.h) */
     struct clef__published  *published; /* NULL, or what trainers published (model/open/published.h) */
 };

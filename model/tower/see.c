@@ -51,8 +51,13 @@ int32_t clef_model_sees(const clef_model *model, clef_error *err)
     const char *outer = json_string_value(json_object_get(model->outer, "model_type"));
     if (family_of(model))
         return 1;
-    clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pictures of %.40s are not supported", clef_model_path(model),
-               outer ? outer : model->hparams.arch);
+    if (model->is_gguf)
+        clef__fail(err, CLEF_E_UNSUPPORTED,
+                   "%s: reads no pictures without the file of its tower (clef: --mmproj FILE)",
+                   clef_model_path(model));
+    else
+        clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pictures of %.40s are not supported", clef_model_path(model),
+                   outer ? outer : model->hparams.arch);
     return 0;
 }
 

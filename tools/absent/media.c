@@ -34,6 +34,14 @@ clef_status clef_picture_processor_create(const char *folder, clef_picture_proce
     return CLI_ABSENT(err, "pictures", "CLEF_MEDIA");
 }
 
+clef_status clef_picture_processor_parse(const char *text, const char *name, clef_picture_processor **out,
+                                         clef_error *err)
+{
+    (void)text, (void)name;
+    *out = NULL;
+    return CLI_ABSENT(err, "pictures", "CLEF_MEDIA");
+}
+
 void clef_picture_processor_destroy(clef_picture_processor *processor)
 {
     (void)processor;

@@ -293,6 +293,7 @@ int talk_open(talk *t, const chat_options *options, const char *path)
     if (rc != CLI_GO_ON)
         return rc;
     if (clef_model_open(path, &t->model, &err) != CLEF_OK ||
+        (options->mmproj && clef_model_add_pictures(t->model, options->mmproj, &err) != CLEF_OK) ||
         clef_template_open(path, options->template, t->tools != NULL, &t->tpl, &err) != CLEF_OK)
         return cli_report(&err);
     if (options->verbose)

@@ -19,6 +19,7 @@ typedef struct chat_options {
     const char    *model, *template, *tool_format, *system, *tools, *tool_choice, *device, *date;
     cli_split      split;
     cli_list       args, stops, loras, images;
+    const char    *mmproj;
     int32_t        n_predict, n_context, n_batch, n_threads, pin, kv_type, quiet, verbose, thinking;
     int32_t        drop_oldest, thinking_budget; /* thinking_budget: -1: no limit */
     clef_compile_opts compile;

@@ -34,6 +34,8 @@ static const cli_option chat_option_table[] = {
      .help = "a variable of the template; may be repeated"},
     {.names = "image", .type = CLI_LIST, .value = "FILE", AT(images),
      .help = "a picture for the first message: PNG, JPEG, WebP or PPM; may be repeated"},
+    {.names = "mmproj", .type = CLI_TEXT, .value = "FILE", AT(mmproj),
+     .help = "the tower of a GGUF model that reads pictures, in a file of its own"},
     {.names = "date", .type = CLI_TEXT, .value = "YYYY-MM-DD", AT(date),
      .help = "the date that the template sees [today]"},
     {.names = "thinking", .type = CLI_CHOICE, .value = "HOW", AT(thinking), .choices = thinking_names,

@@ -39,6 +39,8 @@ static const cli_option run_option_table[] = {
     {.names = "image", .type = CLI_LIST, .value = "FILE", AT(images),
      .help = "a picture for the prompt: PNG, JPEG, WebP or PPM; may be repeated. Where the prompt has marks "
              "for pictures, such as <image>, there, else before it"},
+    {.names = "mmproj", .type = CLI_TEXT, .value = "FILE", AT(mmproj),
+     .help = "the tower of a GGUF model that reads pictures, in a file of its own"},
     LORA_OPTION(offsetof(run_options, loras)),
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special),
      .help = "do not add BOS or EOS to the prompt"},
@@ -251,7 +253,8 @@ static int run_prepare(run *r, const char *path)
     const run_options *o = r->o;
     clef_error err = {0};
     if ((o->stops.n && clef_stop_create(o->stops.items, o->stops.n, &r->stop, &err) != CLEF_OK) ||
-        clef_model_open(path, &r->model, &err) != CLEF_OK)
+        clef_model_open(path, &r->model, &err) != CLEF_OK ||
+        (o->mmproj && clef_model_add_pictures(r->model, o->mmproj, &err) != CLEF_OK))
         return cli_report(&err);
     if (o->verbose)
         cli_say_unread(r->model);

@@ -131,6 +131,8 @@ static const cli_option serve_option_table[] = {
      .help = "most tokens of a chat's reasoning, for requests that say nothing of it; 0: none [no limit]"},
     {.names = "drain-timeout", .type = CLI_FLOAT, .value = "S", AT(drain_timeout), .lo = 0, .hi = 1e6,
      .help = "seconds that running requests may go on after SIGTERM [10]"},
+    {.names = "mmproj", .type = CLI_TEXT, .value = "FILE", AT(mmproj),
+     .help = "the tower of a GGUF model that reads pictures, in a file of its own"},
     {.names = "", .type = CLI_HEADING, .help = "Caches and speculation"},
     {.names = "cache-per-key", .type = CLI_SWITCH, AT(cache_per_key),
      .help = "clients with different keys share no cached prefix"},

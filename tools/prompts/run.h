@@ -32,6 +32,7 @@ typedef struct run_options {
     float length_penalty; /* or NOT_GIVEN */
     cli_inside_opts inside;
     cli_list loras, stops, images;
+    const char *mmproj;
     int32_t profile;
     int32_t max_seqs, kv_tokens, step_tokens, repeatable, no_prefix_cache;
     cli_speculation speculation;

@@ -30,6 +30,7 @@ typedef struct serve_options {
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
     int32_t ollama, fit, thinking_budget; /* thinking_budget: -1: no limit */
     int32_t n_threads, pin, kv_type, rerank;
+    const char     *mmproj; /* the tower of the model, for pictures */
     cli_speculation speculation;
     clef_compile_opts compile;
 } serve_options;

@@ -162,7 +162,7 @@ static projections project_groups(clef_builder *b, clef_value *x)
                   n = H / Hk * hp->linear_v_dim;
     clef_value *both = clef__split_heads(b, clef__linear(b, x, CLEF_W_LINEAR_BA, d, 2 * H), Hk, 2 * H / Hk);
     projections p = {.b = of_groups(b, both, 0, H / Hk), .a = of_groups(b, both, H / Hk, H / Hk)};
-    if (b->model->is_gguf) {
+    if (b->is_gguf) {
         p.qkv = clef__linear(b, x, CLEF_W_LINEAR_QKV, d, 2 * Hk * D + Hk * n);
         p.gate = clef__linear(b, x, CLEF_W_LINEAR_GATE, d, Hk * n);
         return p;
@@ -205,8 +205,8 @@ static clef_value *delta_rule(clef_builder *b, const projections *p)
                                     .state = clef__memory(b, CLEF__STATE_MEMORY, H, D, E),
                                     .pos = b->pos,
                                     .runs = b->runs};
-    const clef_gated_delta_opts opts = {
-        .eps = 1e-6f, .tiled = b->model->is_gguf && b->arch->names == qwen35_names && H > Hk};
+    const clef_gated_delta_opts opts = {.eps = 1e-6f,
+                                        .tiled = b->is_gguf && b->arch->names == qwen35_names && H > Hk};
     return clef__name_value(b, clef_gated_delta(b->g, &in, &opts), "attn.heads");
 }
 

@@ -59,7 +59,7 @@ static clef_value *row_scaled(clef_builder *b, clef_value *x, int32_t n)
 {
     const float first = clef__folder_scale(b, CLEF_W_SCAN_IN, 0);
     char name[64];
-    if (b->model->is_gguf || !b->arch->hf_scale)
+    if (b->is_gguf || !b->arch->hf_scale)
         return x;
     float *all = malloc((size_t)n * sizeof *all);
     if (!all)

@@ -37,6 +37,7 @@ void clef__add_pixels(clef_builder *b, const clef_build_opts *o)
     b->arch = clef__arch_find(b->hp->arch, 0);
     b->weights = &b->arch->weights;
     b->prefix = b->model->tower_prefix;
+    b->is_gguf = 0;
     b->cached = b->causal = 0;
     b->B = clef_symbol(b->g, "B", o->n_sequences);
     b->pixels = clef_input(b->g, "pixel_values", CLEF_F32,

@@ -44,6 +44,20 @@ for i in "${!families[@]}"; do
   same "the ids after pictures, ${families[i]}" "$(head -n 1 "$tmp/wanted")" \
     "$("$CLEF" run "$vision/${families[i]}" -p "${prompt%$'\n'x}" -n 16 --ignore-eos --print-ids -q --exact --temp 0 "${images[@]}")"
 done
+# A GGUF file with the file of its tower.
+python3 "$(dirname "$0")/mmproj.py" "$vision/gemma3" "$tmp/mmproj.gguf"
+"$CLEF" convert "$vision/gemma3" "$tmp/gemma3.gguf" -q
+oracle "$vision/gemma3" one >"$tmp/wanted"
+prompt=$(tail -n +3 "$tmp/wanted"; echo x)
+same "the ids after a picture, by GGUF" "$(head -n 1 "$tmp/wanted")" "$("$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/mmproj.gguf" \
+  -p "${prompt%$'\n'x}" -n 16 --ignore-eos --print-ids -q --exact --temp 0 --image "$picture")"
+refused "GGUF without its tower" 1 "gemma3.gguf --mmproj" "$CLEF" run "$tmp/gemma3.gguf" -p a -q --image "$picture"
+refused "a tower that is a text model" 1 "clip gemma3" "$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/gemma3.gguf" -p a -q --image "$picture"
+refused "a tower that is not there" 1 "nowhere" "$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/nowhere" -p a -q --image "$picture"
+refused "a tower for a folder" 1 "folder" "$CLEF" run "$model" --mmproj "$tmp/mmproj.gguf" -p a -q --image "$picture"
+"$CLEF" convert "$vision/llava" "$tmp/llava.gguf" -q
+refused "the tower of another model" 1 "gemma3 llama" "$CLEF" run "$tmp/llava.gguf" --mmproj "$tmp/mmproj.gguf" -p a -q --image "$picture"
+
 same "a picture that no mark places comes first" \
   "$("$CLEF" run "$model" -p '<|vision_start|><|image_pad|><|vision_end|>a' -n 4 --ignore-eos --print-ids -q --temp 0 --image "$picture")" \
   "$("$CLEF" run "$model" -p a -n 4 --ignore-eos --print-ids -q --temp 0 --image "$picture")"

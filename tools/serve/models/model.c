@@ -209,6 +209,7 @@ int serve_model_open(serve_model *m, const serve_options *o)
     m->created = (int64_t)serve_time();
     set_id(m);
     if (clef_model_open(m->path, &m->model, &err) != CLEF_OK ||
+        (o->mmproj && clef_model_add_pictures(m->model, o->mmproj, &err) != CLEF_OK) ||
         (o->speculation.draft && clef_model_open(o->speculation.draft, &m->draft, &err) != CLEF_OK))
         return cli_report(&err);
     if (o->verbose)

@@ -1,0 +1,259 @@
+/* The tower of a GGUF model, which llama.cpp keeps in a file of its own (general.architecture "clip"): its
+ * tensors get the names of the folder that they were converted from, and its keys become that folder's
+ * configuration. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/file/tensor_index.h"
+#include "model/tower/tower.h"
+
+/* A projector of llama.cpp, and the family that it is of. */
+static const struct projector {
+    const char *type, *family, *encoder; /* encoder: model_type of its vision_config */
+    const char *arch;                    /* NULL, or how the text model's name begins */
+    const char *token, *mark;            /* of pictures, in the vocabulary; mark NULL: the same */
+    const char *processor;   /* JSON, with # for the side of a picture and @ for the longest one */
+    const char *names[6][2]; /* beginnings of names of what is behind the encoder */
+} projectors[] = {
+    {"gemma3",
+     "gemma3",
+     "siglip_vision_model",
+     "gemma3",
+     "<image_soft_token>",
+     "<start_of_image>",
+     "{'image_processor_type': 'Gemma3ImageProcessor', 'size': {'height': #, 'width': #}}",
+     {{"mm.input_projection.weight", "multi_modal_projector.mm_input_projection_weight"},
+      {"mm.soft_emb_norm.", "multi_modal_projector.mm_soft_emb_norm."}}},
+    {"idefics3",
+     "idefics3",
+     "idefics3_vision",
+     NULL,
+     "<image>",
+     NULL,
+     "{'image_processor_type': 'Idefics3ImageProcessor', 'size': {'longest_edge': @}, "
+     "'max_image_size': {'longest_edge': #}}",
+     {{"mm.model.fc.", "connector.modality_projection.proj."}}},
+};
+
+/* Beginnings of names of the encoder, behind "vision_tower.vision_model."; %d of a layer is before "." */
+static const char *const encoder_names[][2] = {
+    {"v.patch_embd.", "embeddings.patch_embedding."},
+    {"v.position_embd.", "embeddings.position_embedding."},
+    {"v.post_ln.", "post_layernorm."},
+};
+static const char *const layer_names[][2] = {
+    {"ln1.", "layer_norm1."},         {"ln2.", "layer_norm2."},         {"attn_q.", "self_attn.q_proj."},
+    {"attn_k.", "self_attn.k_proj."}, {"attn_v.", "self_attn.v_proj."}, {"attn_out.", "self_attn.out_proj."},
+    {"ffn_up.", "mlp.fc1."},          {"ffn_down.", "mlp.fc2."},
+};
+
+/* ---- names --------------------------------------------------------------------------------------- */
+
+static const char *behind(const char *name, const char *beginning)
+{
+    const size_t n = strlen(beginning);
+    return strncmp(name, beginning, n) == 0 ? name + n : NULL;
+}
+
+/* Writes the folder's name of a tensor. Returns 0 for one that is not known. */
+static int folder_name(const struct projector *p, const char *name, char out[CLEF__TOWER_NAME])
+{
+    static const char tower[] = "vision_tower.vision_model.";
+    int layer = -1, at = 0;
+    const char *end;
+    for (size_t i = 0; i < 6 && p->names[i][0]; i++)
+        if ((end = behind(name, p->names[i][0])))
+            return snprintf(out, CLEF__TOWER_NAME, "%s%s", p->names[i][1], end) < CLEF__TOWER_NAME;
+    for (size_t i = 0; i < sizeof encoder_names / sizeof *encoder_names; i++)
+        if ((end = behind(name, encoder_names[i][0])))
+            return snprintf(out, CLEF__TOWER_NAME, "%s%s%s", tower, encoder_names[i][1], end) <
+                   CLEF__TOWER_NAME;
+    if (sscanf(name, "v.blk.%d.%n", &layer, &at) != 1 || !at || layer < 0)
+        return 0;
+    for (size_t i = 0; i < sizeof layer_names / sizeof *layer_names; i++)
+        if ((end = behind(name + at, layer_names[i][0])))
+            return snprintf(out, CLEF__TOWER_NAME, "%sencoder.layers.%d.%s%s", tower, layer,
+                            layer_names[i][1], end) < CLEF__TOWER_NAME;
+    return 0;
+}
+
+/* Adds the file's tensors to the model's, under the folder's names. */
+static clef_status add_tensors(clef_model *m, const clef_model *file, const struct projector *p,
+                               clef_error *err)
+{
+    const size_t n = (size_t)m->n_tensors, n_more = (size_t)file->n_tensors;
+    const clef_tensor_info *twice = NULL;
+    clef_tensor_info *all = malloc((n + n_more) * sizeof *all);
+    m->picture_names = calloc(n_more, CLEF__TOWER_NAME);
+    if (!all || !m->picture_names) {
+        free(all);
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", file->path);
+    }
+    memcpy(all, m->tensors, n * sizeof *all);
+    for (size_t i = 0; i < n_more; i++) {
+        char *name = m->picture_names + i * CLEF__TOWER_NAME;
+        all[n + i] = file->tensors[i];
+        if (!folder_name(p, all[n + i].name, name)) {
+            const clef_status s =
+                clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the tensor %.60s of a %s is not known", file->path,
+                           all[n + i].name, p->type);
+            free(all);
+            return s;
+        }
+        all[n + i].name = name;
+    }
+    const clef_tensor_info **by_name = clef__tensor_index(all, n + n_more, &twice);
+    if (!by_name || twice) {
+        free(by_name);
+        free(all);
+        return clef__fail(err, twice ? CLEF_E_FORMAT : CLEF_E_NOMEM, "%s: the tensor %s occurs twice",
+                          file->path, twice ? twice->name : "(no memory)");
+    }
+    free(m->tensors);
+    free(m->by_name);
+    m->tensors = all;
+    m->by_name = by_name;
+    m->n_tensors = (int32_t)(n + n_more);
+    return CLEF_OK;
+}
+
+/* ---- configuration --------------------------------------------------------------------------------- */
+
+static json_t *number_list(const clef_gguf *g, const char *key)
+{
+    const clef_gguf_entry *e = clef__gguf_find(g, key);
+    json_t *list = json_array();
+    for (uint64_t i = 0; e && e->is_array && i < e->n && i < 3; i++)
+        json_array_append_new(list, json_real(clef__gguf_item_float(e, i)));
+    return list;
+}
+
+static json_t *vision_config(const clef_gguf *g, const struct projector *p)
+{
+    static const char *const keys[][2] = {{"clip.vision.embedding_length", "hidden_size"},
+                                          {"clip.vision.feed_forward_length", "intermediate_size"},
+                                          {"clip.vision.block_count", "num_hidden_layers"},
+                                          {"clip.vision.attention.head_count", "num_attention_heads"},
+                                          {"clip.vision.image_size", "image_size"},
+                                          {"clip.vision.patch_size", "patch_size"}};
+    json_t *c = json_pack("{s:s, s:f, s:s}", "model_type", p->encoder, "layer_norm_eps",
+                          clef__gguf_float(g, "clip.vision.attention.layer_norm_epsilon", 1e-6), "hidden_act",
+                          "gelu_pytorch_tanh");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set_new(c, keys[i][1], json_integer(clef__gguf_int(g, keys[i][0], 0)));
+    return c;
+}
+
+/* The configuration of the folder. */
+static json_t *outer_config(const clef_gguf *g, const struct projector *p, const clef_tokenizer *tok)
+{
+    const int64_t scale = clef__gguf_int(g, "clip.vision.projector.scale_factor", 1),
+                  patches = clef__gguf_int(g, "clip.vision.image_size", 0) /
+                            (clef__gguf_int(g, "clip.vision.patch_size", 1) > 0
+                                 ? clef__gguf_int(g, "clip.vision.patch_size", 1)
+                                 : 1);
+    const int64_t side = scale > 0 ? patches / scale : 0;
+    json_t *c =
+        json_pack("{s:s, s:o, s:i, s:I, s:I}", "model_type", p->family, "vision_config", vision_config(g, p),
+                  "image_token_id", clef_tokenizer_find(tok, p->token), "scale_factor", (json_int_t)scale,
+                  "mm_tokens_per_image", (json_int_t)(side * side));
+    if (p->mark)
+        json_object_set_new(c, "boi_token_index", json_integer(clef_tokenizer_find(tok, p->mark)));
+    return c;
+}
+
+/* preprocessor_config.json, as text. */
+static char *processor_config(const clef_gguf *g, const struct projector *p)
+{
+    char text[512];
+    size_t n = 0;
+    const int side = (int)clef__gguf_int(g, "clip.vision.image_size", 0),
+              longest = (int)clef__gguf_int(g, "clip.vision.preproc_image_size", side);
+    for (const char *c = p->processor; *c; c++)
+        if (*c == '#' || *c == '@')
+            n += (size_t)snprintf(text + n, sizeof text - n, "%d", *c == '#' ? side : longest);
+        else
+            text[n++] = *c == '\'' ? '"' : *c;
+    text[n] = '\0';
+    json_t *config = json_loads(text, 0, NULL);
+    json_object_set_new(config, "image_mean", number_list(g, "clip.vision.image_mean"));
+    json_object_set_new(config, "image_std", number_list(g, "clip.vision.image_std"));
+    char *out = json_dumps(config, 0);
+    json_decref(config);
+    return out;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------- */
+
+static clef_status check(const clef_model *m, const clef_model *file, const struct projector **out,
+                         clef_error *err)
+{
+    char type[64];
+    const int64_t width = clef__gguf_int(&file->gguf, "clip.vision.projection_dim", 0);
+    const size_t n = sizeof projectors / sizeof *projectors;
+    size_t i = 0;
+    if (strcmp(file->hparams.arch, "clip") != 0)
+        return clef__fail(err, CLEF_E_FORMAT,
+                          "%s: expected a tower for pictures, of architecture clip, got %s", file->path,
+                          file->hparams.arch);
+    if (!clef__gguf_text(&file->gguf, "clip.projector_type", type, sizeof type))
+        clef__gguf_text(&file->gguf, "clip.vision.projector_type", type, sizeof type);
+    while (i < n && strcmp(type, projectors[i].type) != 0)
+        i++;
+    if (i == n)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the projector %.40s: expected gemma3 or idefics3",
+                          file->path, type);
+    *out = &projectors[i];
+    if ((*out)->arch && !behind(m->hparams.arch, (*out)->arch))
+        return clef__fail(err, CLEF_E_ARG, "%s: a tower of %s, the text model %s is %s", file->path, type,
+                          m->path, m->hparams.arch);
+    if (width != m->hparams.d_model)
+        return clef__fail(err, CLEF_E_SHAPE, "%s: makes rows of %lld numbers, the text model %s has %d",
+                          file->path, (long long)width, m->path, m->hparams.d_model);
+    return CLEF_OK;
+}
+
+static clef_status read_configs(clef_model *m, const struct projector *p, clef_error *err)
+{
+    const clef_gguf *g = &m->pictures->gguf;
+    const clef_tokenizer *tok = clef_model_tokenizer(m, err);
+    if (!tok)
+        return err ? err->status : CLEF_E_NOT_FOUND;
+    const char *missing = clef_tokenizer_find(tok, p->token) < 0             ? p->token
+                          : p->mark && clef_tokenizer_find(tok, p->mark) < 0 ? p->mark
+                                                                             : NULL;
+    if (missing)
+        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: its vocabulary lacks %s, which stands for pictures",
+                          m->path, missing);
+    m->outer = outer_config(g, p, tok);
+    m->picture_config = processor_config(g, p);
+    if (!m->outer || !m->picture_config)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", m->pictures->path);
+    clef_status s = clef__read_vision_config(m, m->outer, m->pictures->path, err);
+    if (!s)
+        s = add_tensors(m, m->pictures, p, err);
+    if (!s)
+        s = clef__find_tower(m, err);
+    return s ? s : clef__sight_read(m->outer, NULL, &m->hparams, m->path, &m->sight, err);
+}
+
+clef_status clef_model_add_pictures(clef_model *m, const char *path, clef_error *err)
+{
+    const struct projector *p = NULL;
+    if (!m->is_gguf || m->pictures)
+        return clef__fail(err, CLEF_E_ARG, "%s: expected a GGUF model, without a tower: a folder has its own",
+                          m->path);
+    clef_status s = clef_model_look(path, &m->pictures, NULL, err);
+    if (!s && !m->pictures->is_gguf)
+        s = clef__fail(err, CLEF_E_FORMAT, "%s: expected a GGUF file with a tower for pictures", path);
+    if (!s)
+        s = check(m, m->pictures, &p, err);
+    return s ? s : read_configs(m, p, err);
+}
+
+const char *clef_model_picture_config(const clef_model *model)
+{
+    return model->picture_config;
+}
