@@ -174,7 +174,12 @@ static void print_text(clef_model *model)
     row rows[MAX_ROWS];
     const int32_t n_rows = hparam_rows(h, rows);
     int n_rules = 0;
-    printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
+    const clef_hparams *tower = clef_model_pictures(model, NULL);
+    printf("%s\n  arch %s, name %s\n", clef_model_path(model), h->arch, h->name);
+    if (tower && tower != h)
+        printf("  pictures %s, %d layers of %d, patches of %d\n", tower->arch, tower->n_layers,
+               tower->d_model, tower->patch_size);
+    printf("\nhyperparameters\n");
     for (int32_t i = 0; i < n_rows; i++)
         printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
     print_ends_text(h, tok);
