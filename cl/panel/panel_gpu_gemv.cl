@@ -24,18 +24,21 @@
     !defined(OWN)
 #  error "panel_gpu_gemv.cl needs WG, SHARING, NT, AT_ONCE, W_TYPE, QUANTISE, INT_DOT and OWN"
 #endif
-#include "panel_gpu_gemv_rows.h"
 
 enum {
     TILE_ITEMS = WG / SHARING,       /* work-items of a tile */
     TEAMS = TILE_ITEMS / PANEL_ROWS /* sixteen work-items each, which share a part of K */
 };
 
+#include "panel_gpu_gemv_rows.h"
+
 #if !IS_BLOCKS(W_TYPE)
 
-/* Computes this work-item's part of the products of a row with NT tokens. */
-static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
-                             uint row, uint team, const x_rows *x)
+typedef uint blocks_ahead;
+
+/* Computes this work-item's part of the products of a row with NT tokens. asked: not used. */
+INLINED void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row,
+                       uint team, const x_rows *x, const blocks_ahead *asked)
 {
     X_SPACE const float *xs = (X_SPACE const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;
@@ -61,93 +64,6 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 #  pragma unroll
         for (uint t = 0; t < NT; t++)
             acc[t] = fma(v, xs[min(t, x->m - 1) * (size_t)x->stride + k], acc[t]);
-    }
-}
-
-#else
-
-#  include "panel_gpu_codes.h"
-
-enum { AHEAD = 2 }; /* adjacent blocks whose loads are in flight at once; those of a K-quant share scales */
-
-/* Adds the products of block b with NT tokens. v, scale, base: the codes of its row, and what they are
- * for. */
-static inline void add_block(float acc[NT], const uint2 v[4], float2 scale, float2 base, uint b, uint blocks,
-                             const x_rows *x)
-{
-#  pragma unroll
-    for (uint t = 0; t < NT; t++) {
-        const uint token = min(t, x->m - 1);
-#  if QUANTISE
-        const size_t at = (size_t)token * blocks + b;
-        const uint4 lo = vload4(2 * at, (X_SPACE const uint *)x->q),
-                    hi = vload4(2 * at + 1, (X_SPACE const uint *)x->q);
-        const int2 sums = vload2(at, x->sums);
-        const float d = x->d[at];
-        const int i = dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
-        const int j = dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
-#    if HALF_SCALES
-        float s = fma((float)i, scale.x, (float)j * scale.y);
-        s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
-#    else
-        float s = (float)(i + j) * scale.x;
-#      if HAS_BASE
-        s = fma((float)(sums.x + sums.y), base.x, s);
-#      endif
-#    endif
-        acc[t] = fma(s, d, acc[t]);
-#  else
-        X_SPACE const float *xs = (X_SPACE const float *)x->q + token * (size_t)x->stride + b * 32;
-        float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
-#    pragma unroll
-        for (uint g = 0; g < 4; g++) {
-            const float4 first = vload4(g, xs), second = vload4(g + 4, xs);
-            lo = fma(convert_float4(as_char4(v[g].x)), first, lo);
-            hi = fma(convert_float4(as_char4(v[g].y)), second, hi);
-            lo_x += first;
-            hi_x += second;
-        }
-        const float4 sum = lo * scale.x + hi * scale.y;
-        acc[t] += (sum.x + sum.y) + (sum.z + sum.w);
-#    if HAS_BASE
-        const float4 rest = lo_x * base.x + hi_x * base.y;
-        acc[t] += (rest.x + rest.y) + (rest.z + rest.w);
-#    endif
-#  endif
-    }
-}
-
-static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row,
-                             uint team, const x_rows *x)
-{
-    const uint blocks = a->k / 32;
-    lane_ptrs p;
-    lane_at(&p, w, tile, W_TILES(a->n), blocks, row);
-#  pragma unroll
-    for (uint t = 0; t < NT; t++)
-        acc[t] = 0;
-    for (uint several = team; several < blocks / AHEAD; several += TEAMS) {
-        uint2 v[AHEAD][4];
-        float2 scale[AHEAD], base[AHEAD];
-#  pragma unroll
-        for (uint i = 0; i < AHEAD; i++) {
-#  pragma unroll
-            for (uint g = 0; g < 4; g++)
-                v[i][g] = lane_codes(&p, several * AHEAD + i, g);
-            lane_scales(&p, several * AHEAD + i, &scale[i], &base[i]);
-        }
-#  pragma unroll
-        for (uint i = 0; i < AHEAD; i++)
-            add_block(acc, v[i], scale[i], base[i], several * AHEAD + i, blocks, x);
-    }
-    for (uint b = blocks / AHEAD * AHEAD + team; b < blocks; b += TEAMS) {
-        uint2 v[4];
-        float2 scale, base;
-#  pragma unroll
-        for (uint g = 0; g < 4; g++)
-            v[g] = lane_codes(&p, b, g);
-        lane_scales(&p, b, &scale, &base);
-        add_block(acc, v, scale, base, b, blocks, x);
     }
 }
 
@@ -206,6 +122,15 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
     x_rows xs;
 #if OWN
     const panel_args a = g.p;
+#endif
+    const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* the last may be too many */
+    const blocks_ahead *asked = 0;
+#if OWN && IS_BLOCKS(W_TYPE) && SUBGROUPS == 2 /* elsewhere registers are short, and it is not faster */
+    blocks_ahead first_blocks;                 /* on their way while the row is prepared */
+    ask_for_first(&first_blocks, w, &a, (GATED + 1) * from, row, team);
+    asked = &first_blocks;
+#endif
+#if OWN
     ROOM(room);
     own_row(&xs, room, g.rows, x, norm_weight, norm_bias, parts[0]);
 #else
@@ -213,14 +138,13 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
 #endif
     float acc[NT], gate[NT];
     const uint first = of_group * TILE_ITEMS * NT; /* of the tile's parts */
-    const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* the last may be too many */
 #if GATED
-    part_sums(gate, w, &a, 2 * from, row, team, &xs);
+    part_sums(gate, w, &a, 2 * from, row, team, &xs, asked);
     add_parts(gate, parts[0] + first, item);
-    part_sums(acc, w, &a, 2 * from + 1, row, team, &xs);
+    part_sums(acc, w, &a, 2 * from + 1, row, team, &xs, 0);
     add_parts(acc, parts[GATED] + first, item);
 #else
-    part_sums(acc, w, &a, from, row, team, &xs);
+    part_sums(acc, w, &a, from, row, team, &xs, asked);
     add_parts(acc, parts[0] + first, item);
 #endif
     if (item < PANEL_ROWS && tile * PANEL_ROWS + row < a.n)

@@ -1,5 +1,6 @@
 /* The rows of x for panel_gpu_gemv.cl: prepared before, in global memory; or with OWN by each group for
- * itself, in local memory. Needs QUANTISE and OWN. */
+ * itself, in local memory. Then their products with weights in blocks. Needs QUANTISE, OWN, W_TYPE, NT and
+ * TEAMS. */
 #ifndef CLEF_CL_PANEL_GPU_GEMV_ROWS_H
 #define CLEF_CL_PANEL_GPU_GEMV_ROWS_H
 
@@ -94,6 +95,124 @@ static void x_at(x_rows *r, const panel_args *a, global const uchar *x)
 #endif
     r->stride = a->x_stride;
     r->m = a->m - a->first;
+}
+#endif
+
+/* ---- products with blocks ---------------------------------------------------------------------- */
+
+#if IS_BLOCKS(W_TYPE)
+#  include "panel_gpu_codes.h"
+
+enum { AHEAD = 2 }; /* adjacent blocks whose loads are in flight at once; those of a K-quant share scales */
+
+/* Adds the products of block b with NT tokens. v, scale, base: the codes of its row, and what they are
+ * for. */
+static inline void add_block(float acc[NT], const uint2 v[4], float2 scale, float2 base, uint b, uint blocks,
+                             const x_rows *x)
+{
+#  pragma unroll
+    for (uint t = 0; t < NT; t++) {
+        const uint token = min(t, x->m - 1);
+#  if QUANTISE
+        const size_t at = (size_t)token * blocks + b;
+        const uint4 lo = vload4(2 * at, (X_SPACE const uint *)x->q),
+                    hi = vload4(2 * at + 1, (X_SPACE const uint *)x->q);
+        const int2 sums = vload2(at, x->sums);
+        const float d = x->d[at];
+        const int i = dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
+        const int j = dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
+#    if HALF_SCALES
+        float s = fma((float)i, scale.x, (float)j * scale.y);
+        s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
+#    else
+        float s = (float)(i + j) * scale.x;
+#      if HAS_BASE
+        s = fma((float)(sums.x + sums.y), base.x, s);
+#      endif
+#    endif
+        acc[t] = fma(s, d, acc[t]);
+#  else
+        X_SPACE const float *xs = (X_SPACE const float *)x->q + token * (size_t)x->stride + b * 32;
+        float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
+#    pragma unroll
+        for (uint g = 0; g < 4; g++) {
+            const float4 first = vload4(g, xs), second = vload4(g + 4, xs);
+            lo = fma(convert_float4(as_char4(v[g].x)), first, lo);
+            hi = fma(convert_float4(as_char4(v[g].y)), second, hi);
+            lo_x += first;
+            hi_x += second;
+        }
+        const float4 sum = lo * scale.x + hi * scale.y;
+        acc[t] += (sum.x + sum.y) + (sum.z + sum.w);
+#    if HAS_BASE
+        const float4 rest = lo_x * base.x + hi_x * base.y;
+        acc[t] += (rest.x + rest.y) + (rest.z + rest.w);
+#    endif
+#  endif
+    }
+}
+
+/* AHEAD blocks of a row: codes, and what they are for. */
+typedef struct blocks_ahead {
+    uint2 v[AHEAD][4];
+    float2 scale[AHEAD], base[AHEAD];
+} blocks_ahead;
+
+INLINED void ask_for(blocks_ahead *w, const lane_ptrs *p, uint several)
+{
+#  pragma unroll
+    for (uint i = 0; i < AHEAD; i++) {
+#  pragma unroll
+        for (uint g = 0; g < 4; g++)
+            w->v[i][g] = lane_codes(p, several * AHEAD + i, g);
+        lane_scales(p, several * AHEAD + i, &w->scale[i], &w->base[i]);
+    }
+}
+
+/* The first blocks of a work-item, which are asked for before the group prepares its row. */
+INLINED void ask_for_first(blocks_ahead *w, global const uchar *weight, const panel_args *a, uint tile,
+                           uint row, uint team)
+{
+    const uint blocks = a->k / 32;
+    lane_ptrs p;
+    lane_at(&p, weight, tile, W_TILES(a->n), blocks, row);
+    if (team < blocks / AHEAD)
+        ask_for(w, &p, team);
+}
+
+/* asked: 0, or the first blocks. */
+INLINED void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row,
+                       uint team, const x_rows *x, const blocks_ahead *asked)
+{
+    const uint blocks = a->k / 32;
+    lane_ptrs p;
+    lane_at(&p, w, tile, W_TILES(a->n), blocks, row);
+#  pragma unroll
+    for (uint t = 0; t < NT; t++)
+        acc[t] = 0;
+    uint several = team;
+    if (asked && several < blocks / AHEAD) {
+#  pragma unroll
+        for (uint i = 0; i < AHEAD; i++)
+            add_block(acc, asked->v[i], asked->scale[i], asked->base[i], several * AHEAD + i, blocks, x);
+        several += TEAMS;
+    }
+    for (; several < blocks / AHEAD; several += TEAMS) {
+        blocks_ahead now;
+        ask_for(&now, &p, several);
+#  pragma unroll
+        for (uint i = 0; i < AHEAD; i++)
+            add_block(acc, now.v[i], now.scale[i], now.base[i], several * AHEAD + i, blocks, x);
+    }
+    for (uint b = blocks / AHEAD * AHEAD + team; b < blocks; b += TEAMS) {
+        uint2 v[4];
+        float2 scale, base;
+#  pragma unroll
+        for (uint g = 0; g < 4; g++)
+            v[g] = lane_codes(&p, b, g);
+        lane_scales(&p, b, &scale, &base);
+        add_block(acc, v, scale, base, b, blocks, x);
+    }
 }
 #endif
 
