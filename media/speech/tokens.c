@@ -16,7 +16,7 @@
 static const struct {
     const char *code, *name;
 } languages[] = {
-#include "media/speech/languages.def"
+#include "model/file/languages.def"
 };
 
 enum { N_LANGUAGES = sizeof languages / sizeof *languages };

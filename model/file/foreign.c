@@ -27,7 +27,8 @@ static const foreign binaries[] = {
     {BEGIN("tjgg"), 0,
      "a GGML file from before GGUF; llama.cpp's converter makes a GGUF file of the original"},
     {BEGIN("lmgg"), 0,
-     "a GGML file from before GGUF; llama.cpp's converter makes a GGUF file of the original"},
+     "a GGML file from before GGUF that is none of whisper.cpp's; llama.cpp's converter makes a GGUF file of "
+     "the original"},
     {BEGIN("fmgg"), 0,
      "a GGML file from before GGUF; llama.cpp's converter makes a GGUF file of the original"},
     {BEGIN("\x89HDF"), 0, "an HDF5 file, as Keras writes"},

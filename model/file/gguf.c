@@ -8,6 +8,7 @@
 
 #include "graph/blocks.h"
 #include "model/file/foreign.h"
+#include "model/file/ggml.h"
 #include "model/file/tensor_index.h"
 
 enum {
@@ -406,12 +407,38 @@ clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *
     clef_status status = clef__os_map(path, &file, err);
     if (status != CLEF_OK)
         return status;
-    status = clef__gguf_parse(file.data, file.n_bytes, path, out, err);
+    status = clef__is_ggml(file.data, file.n_bytes)
+                 ? clef__ggml_parse(file.data, file.n_bytes, path, out, err)
+                 : clef__gguf_parse(file.data, file.n_bytes, path, out, err);
     if (status == CLEF_OK)
         out->file = file;
     else
         clef__os_unmap(&file);
     return status;
+}
+
+clef_status clef__gguf_align(clef_gguf *g, clef_error *err)
+{
+    enum { ALIGNMENT = 64 };
+    size_t n = 0;
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        if ((uintptr_t)g->tensors[i].data % LEAST_ALIGNMENT != 0)
+            n += (size_t)g->tensors[i].n_bytes + ALIGNMENT;
+    if (!n)
+        return CLEF_OK;
+    g->copy = malloc(n + ALIGNMENT);
+    if (!g->copy)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %zu bytes of tensors", n);
+    unsigned char *to = (unsigned char *)g->copy + (ALIGNMENT - (uintptr_t)g->copy % ALIGNMENT);
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        clef_tensor_info *t = &g->tensors[i];
+        if ((uintptr_t)t->data % LEAST_ALIGNMENT == 0)
+            continue;
+        memcpy(to, t->data, (size_t)t->n_bytes);
+        t->data = to;
+        to += (t->n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return CLEF_OK;
 }
 
 void clef__gguf_close(clef_gguf *gguf)
@@ -428,5 +455,7 @@ void clef__gguf_close(clef_gguf *gguf)
     for (size_t i = 0; i < gguf->n_more; i++)
         clef__os_unmap(&gguf->more[i]);
     free(gguf->more);
+    free(gguf->keys);
+    free(gguf->copy);
     *gguf = (clef_gguf){0};
 }

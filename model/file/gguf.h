@@ -42,6 +42,7 @@ typedef struct clef_gguf {
     clef_tensor_info *tensors;
     char            **tensor_names;
     uint64_t          n_tensors;
+    void             *keys, *copy; /* NULL, or of another format: the entries' bytes; moved tensors */
 } clef_gguf;
 
 /** Opens and checks a file; or all parts of a split file (NAME-00001-of-00003.gguf), from any of them: the
@@ -49,7 +50,8 @@ typedef struct clef_gguf {
  *  of another file; a tensor in two parts), CLEF_E_NOT_FOUND (a part is missing), CLEF_E_UNSUPPORTED
  *  (version, big-endian, an unknown tensor type), CLEF_E_NOMEM. On failure nothing is allocated. */
 clef_status clef__gguf_open(const char *path, clef_gguf *out, clef_error *err);
-/** clef__gguf_open() for one file, which may be a part. */
+/** clef__gguf_open() for one file, which may be a part. A file of whisper.cpp is read as if it were one
+ *  (model/file/ggml.h). */
 clef_status clef__gguf_open_alone(const char *path, clef_gguf *out, clef_error *err);
 
 typedef struct clef_gguf_part {
@@ -63,6 +65,8 @@ clef_status clef__gguf_join(clef_gguf_part *parts, int32_t n_parts, clef_gguf *o
 clef_status clef__gguf_parse(const void *data, size_t n_bytes, const char *name, clef_gguf *out,
                              clef_error *err);
 void        clef__gguf_close(clef_gguf *gguf);
+/** Moves tensors that are not at addresses for numbers: GGUF's always are. CLEF_E_NOMEM. */
+clef_status clef__gguf_align(clef_gguf *gguf, clef_error *err);
 
 /** Bytes of one value of a type; 0 if the size varies (STRING, ARRAY). */
 size_t clef__gguf_type_bytes(clef_gguf_type type);

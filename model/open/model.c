@@ -73,9 +73,10 @@ static clef_status open_generation(clef_model *m, clef_error *err)
 static clef_status take_tensors(clef_model *m, clef_error *err)
 {
     const size_t n = (size_t)m->gguf.n_tensors;
-    m->tensors = calloc(n, sizeof *m->tensors);
+    const clef_status status = clef__gguf_align(&m->gguf, err);
+    m->tensors = status ? NULL : calloc(n, sizeof *m->tensors);
     if (!m->tensors)
-        return no_memory(m->path, err);
+        return status ? status : no_memory(m->path, err);
     memcpy(m->tensors, m->gguf.tensors, n * sizeof *m->tensors);
     m->n_tensors = (int32_t)n;
     return CLEF_OK;

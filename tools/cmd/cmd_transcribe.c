@@ -259,7 +259,8 @@ const cli_command cli_command_transcribe = {
     .usage = "MODEL SOUND [--language LANGUAGE] [--format srt]",
     .summary = "Write down what is said in a sound",
     .notes =
-        "MODEL is a Whisper model: a Hugging Face folder, or a GGUF file made of one. SOUND is a WAV, FLAC, "
+        "MODEL is a Whisper model: a Hugging Face folder, a GGUF file made of one, or a file of whisper.cpp. "
+        "SOUND is a WAV, FLAC, "
         "Ogg, AIFF, AU, CAF or MP3 file of up to 4 hours; - is stdin.\n\nThe model hears 30 seconds at a "
         "time. Each of these windows begins where the text of the last one ends by the model's timestamps. "
         "A text that fails a check is written again at the next temperature.\n",

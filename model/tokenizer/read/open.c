@@ -1,6 +1,7 @@
 /* Opening a tokenizer: which reader a path needs. */
 #include <string.h>
 
+#include "model/file/ggml.h"
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
@@ -110,7 +111,8 @@ static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *
     if (st)
         return st;
     const char *text = file.data;
-    const int is_gguf = file.n_bytes >= 4 && memcmp(text, "GGUF", 4) == 0;
+    const int is_gguf =
+        (file.n_bytes >= 4 && memcmp(text, "GGUF", 4) == 0) || clef__is_ggml(text, file.n_bytes);
     const int is_json = ends_with(path, ".json") || (file.n_bytes > 0 && text[0] == '{');
     clef__os_unmap(&file);
     if (is_gguf)

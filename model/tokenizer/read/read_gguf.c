@@ -263,9 +263,38 @@ static clef_status read_bert(const gguf_reader *r)
     return st ? st : clef__bert_parts(tok, &config, r->path, r->err);
 }
 
+/* ---- "libclef.ranks": bytes, whose ids are their places among the merges, as in tiktoken's files; GPT-2's
+ * regex */
+
+static clef_status read_ranks(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    clef_status st =
+        clef__bpe_create_scored(&tok->vocab, &(clef__bpe_opts){.bytes = 1, .unk = -1}, &tok->model, r->err);
+    for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++) {
+        const clef_gguf_string s = r->tokens->strings[id];
+        const int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
+        if (type == CLEF_PIECE_CONTROL) {
+            const clef__added_token token = {.id = id, .text = s.text, .n = s.n_bytes};
+            st = clef__vocab_add(&tok->vocab, &token, 1, r->err);
+            continue;
+        }
+        st = clef__vocab_set(&tok->vocab, id, s.text, s.n_bytes, r->err);
+        if (st == CLEF_OK && s.n_bytes > 0)
+            st = clef__bpe_score(tok->model, id, -(double)id, r->err);
+    }
+    if (st == CLEF_OK)
+        st = clef__pretokenizer_regex(&tok->stages, clef__gpt2_regex, CLEF_SPLIT_ISOLATED, r->err);
+    return st ? st : clef__tokenizer_seal(tok, r->err);
+}
+
 static const model_kind model_kinds[] = {
-    {"gpt2", -1, -1, read_gpt2, NULL}, {"llama", 1, 2, read_llama, NULL},       {"t5", -1, 1, read_t5, NULL},
-    {"bert", -1, -1, read_bert, NULL}, {"gemma4", -1, -1, read_gpt2, "gemma4"},
+    {"gpt2", -1, -1, read_gpt2, NULL},
+    {"llama", 1, 2, read_llama, NULL},
+    {"t5", -1, 1, read_t5, NULL},
+    {"bert", -1, -1, read_bert, NULL},
+    {"gemma4", -1, -1, read_gpt2, "gemma4"},
+    {"libclef.ranks", -1, -1, read_ranks, NULL},
 };
 
 enum { N_MODEL_KINDS = sizeof model_kinds / sizeof *model_kinds };

@@ -25,6 +25,25 @@ head -c 44 "$wav" >"$tmp/none"
 refused none "got 0"
 same "a language that it does not know" 1 \
   "$("$CLEF" transcribe "$model" "$wav" -l tlh $plain 2>&1 | grep -c "does not know the language tlh")"
+# Files of whisper.cpp: the same ids and times as a folder with the same weights and lists of ids.
+ggml() {
+  local folder=$1 type=$2 sound=$3 of
+  python3 "$CLEF_SOURCE/tests/e2e/models/ggml.py" "$folder" "$type" "$tmp/$type.bin" "$tmp/$type" || fail "$type is written"
+  for of in "$type" "$type.bin"; do # without the probabilities, whose last digits differ
+    "$CLEF" transcribe "$tmp/$of" "$sound" -l en $plain -p Well, --format json --words 2>&1 |
+      sed 's/"avg_logprob.*"no_speech_prob": [0-9.e-]*//' >"$tmp/$of.json"
+  done
+  same "whisper.cpp, $type" "$(cat "$tmp/$type.json")" "$(cat "$tmp/$type.bin.json")"
+}
+ggml "$model" f16 "$wav"
+same "its languages" 1 "$("$CLEF" info "$tmp/f16.bin" 2>&1 | grep -c 'general.architecture = "whisper"')"
+for size in 4 60 64000 64400 66000 120000; do
+  head -c $size "$tmp/f16.bin" >"$tmp/cut"
+  if "$CLEF" info "$tmp/cut" >"$tmp/log" 2>&1; then fail "$size bytes of it are refused"; else ok "$size bytes of it are refused"; fi
+done
+if [ -d "${CLEF_SHARED:-}/oracle/vision/whisper" ]; then
+  for type in q5_1 q8_0; do ggml "$CLEF_SHARED/oracle/vision/whisper" $type "$CLEF_SHARED/oracle/vision/sounds/chirp.wav"; done
+fi
 printf '{"prompt": "hi"}\n' >"$tmp/prompts"
 for how in "-p hi" "--file $tmp/prompts"; do
   same "run $how" 1 "$("$CLEF" run "$model" $how -n 1 -q --no-tune --no-proof 2>&1 | grep -c "whisper hears its source")"
