@@ -23,6 +23,8 @@
 #include "clef/sampler.h"
 #include "clef/selftest.h"
 #include "clef/sight.h"
+#include "clef/sound.h"
+#include "clef/speech.h"
 #include "clef/status.h"
 #include "clef/stop.h"
 #include "clef/template.h"

@@ -49,6 +49,7 @@ from .model import Model, Shape, architectures, quantize_types
 from .ranks import Ranks, ranks_started
 from .sampling import Sampler, Sampling, sampler_names
 from .cross_encoder import CrossEncoder
+from .speech import Segment, Transcript, Word
 from .sentence import SentenceTransformer, quantize_embeddings
 from .tokenizer import Tokenizer
 from .train import (ModelTrainer, Optimizer, Trainer, claim_folder, has_checkpoint, new_model, new_model_types, train,
@@ -78,8 +79,8 @@ __all__ = [
     "CrossEncoder",
     "Dataset", "Device", "DeviceError", "DeviceInfo", "Error", "FormatError", "Generation", "Graph", "History",
     "IOFailed", "LimitError", "MemoryFailed", "Model", "ModelTrainer", "NotFinite", "NotFound", "OpenCLError", "Optimizer",
-    "Plan", "Profile", "Ranks", "Sampler", "Sampling", "SentenceTransformer", "Shape", "ShapeError", "Symbol",
-    "Template", "Token", "Tokenizer", "Trainer", "Unsupported", "Value", "architectures", "cache", "check",
+    "Plan", "Profile", "Ranks", "Sampler", "Sampling", "Segment", "SentenceTransformer", "Shape", "ShapeError", "Symbol",
+    "Template", "Token", "Tokenizer", "Trainer", "Transcript", "Unsupported", "Value", "Word", "architectures", "cache", "check",
     "claim_folder", "decode", "devices", "encode", "files", "from_pretrained", "has_checkpoint", "new_model",
     "new_model_types", "openai", "ops", "passes", "quantize_embeddings", "quantize_types", "ranks_started", "sampler_names", "save_adapter",
     "sym", "template_names", "tool_formats", "train", "training_graph"]

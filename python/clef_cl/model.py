@@ -16,6 +16,7 @@ from ._native import (ClosedError, NotFound, Unsupported, c_text, call, ffi, fie
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
 from .sampling import Sampling
+from .speech import Sound, Transcript, read_sound, transcribe
 from .tokenizer import Ids, Tokenizer, as_ids, decode_with, encode_with
 
 if TYPE_CHECKING:
@@ -714,6 +715,39 @@ class Model(_Described):
             call(lib.clef_rank_ids, ranker, pointers[0], pointers[1], [one[1] for one in ids], len(many),
                  ffi.cast("float *", ffi.from_buffer(out)))
         return out
+
+    def _transcriber(self, words: bool) -> Any:
+        def make() -> Any:
+            out = ffi.new("clef_transcriber **")
+            options = new_struct("clef_transcriber_opts *", {
+                "n_beams": self._n_beams, "words": int(words), "kv_type": getattr(lib, _kv_types[self._kv_type]),
+                "compile": self._compile()})
+            call(lib.clef_transcriber_create, self.device._pointer, self._model, options, out)
+            return self._own(out[0], lib.clef_transcriber_destroy)
+        return self._part(f"transcriber {words}", make)
+
+    def transcribe(self, sound: Sound, rate: int | None = None, *, language: str | None = None, translate: bool = False,
+                   prompt: str | None = None, condition: bool = False, timestamps: bool = False, words: bool = False,
+                   temperatures: Sequence[float] | None = None, max_tokens: int = 0, seed: int = 0) -> Transcript:
+        """What is said in a sound, by a Whisper model.
+
+        sound         the path of a WAV, FLAC, Ogg, AIFF, AU, CAF or MP3 file; its bytes; or an array of samples [n] or
+                      [n, channels] with its `rate`: floats from -1 to 1, or integers of a sound file
+        language      a code ("de") or a name; None: what the first 30 seconds sound like
+        translate     write it in English
+        prompt        a text that might have come before
+        condition     each window of 30 seconds sees the text before it
+        timestamps    segments are those of the model's timestamps, which sounds above 30 seconds always have
+        words         with the times of words
+        temperatures  to try one after the other while a text fails a check; None: 0, 0.2 .. 1
+        max_tokens    most tokens of a window; 0: the model's limit
+        """
+        samples = read_sound(sound, rate)
+        tries = None if temperatures is None else [float(x) for x in temperatures]
+        options = {"translate": int(translate), "condition": int(condition), "timestamps": int(timestamps),
+                   "words": int(words), "n_max": whole("max_tokens", max_tokens, 0), "seed": whole("seed", seed, 0, 2**64 - 1)}
+        with self._working():
+            return transcribe(self, self._transcriber(words), samples, language, prompt, tries, options)
 
     def _classifier(self, head: str) -> Any:
         def make() -> Any:
