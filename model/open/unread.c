@@ -291,7 +291,7 @@ clef_status clef__check_unread_tensors(const clef_model *m, clef_error *err)
     mark_graph(&r, g);
     for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &m->tensors[i];
-        if (!r.is_read[i] && !is_known(m, arch, t))
+        if (!r.is_read[i] && t->n_bytes > 0 && !is_known(m, arch, t)) /* 0: DINOv3 without registers */
             status =
                 clef__fail(err, CLEF_E_UNSUPPORTED,
                            "%s: tensor %s is stored, but a model of type %s with %s does not read it",
