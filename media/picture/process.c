@@ -144,7 +144,7 @@ clef_status clef__pixels_of(const clef_picture_processor *p, const clef_picture 
         for (int32_t x = 0; x < width; x++) {
             const int32_t v = y + top, u = x + left;
             const int inside = v >= 0 && v < in->height && u >= 0 && u < in->width;
-            const uint8_t *from = in->rgb + 3 * ((size_t)v * (size_t)in->width + (size_t)u);
+            const uint8_t *from = inside ? in->rgb + 3 * ((size_t)v * (size_t)in->width + (size_t)u) : NULL;
             for (size_t c = 0; c < 3; c++) {
                 const double byte = inside ? from[c] : 0;
                 out->values[c * plane + (size_t)y * (size_t)width + (size_t)x] =
