@@ -29,7 +29,8 @@ static void process(const clef_picture_processor *p, int32_t width, int32_t heig
         picture.rgb[i] = (uint8_t)(i * 37);
     if (picture.rgb && !is_large(p, &picture) &&
         clef_picture_process(p, &picture, &pixels, &err) == CLEF_OK) {
-        for (size_t i = 0; i < 3 * (size_t)pixels.height * (size_t)pixels.width; i++)
+        const size_t n_tiles = (size_t)(pixels.n > 1 ? pixels.n : 1);
+        for (size_t i = 0; i < 3 * n_tiles * (size_t)pixels.height * (size_t)pixels.width; i++)
             sink += pixels.values[i];
         clef_pixels_finish(&pixels);
     }
@@ -44,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     memset(&p, 0, sizeof p);
     if (n_bytes < 2 || clef__json_parse((const char *)data + 2, n_bytes - 2, "fuzz", &root, &err) != CLEF_OK)
         return 0;
-    if (clef__processor_read(root, "fuzz", &p, &err) == CLEF_OK)
+    if (clef__processor_read(root, data[0] & 1 ? root : NULL, "fuzz", &p, &err) == CLEF_OK)
         process(&p, 1 + data[0], 1 + data[1]);
     json_decref(root);
     return 0;
