@@ -103,6 +103,29 @@ typedef float out_elem;
 DEFINE_APPLY(apply, float)
 #if WG == 1
 DEFINE_APPLY(apply16, float16)
+
+/* Scalar functions may round otherwise than those of vectors, and which elements are behind the last vector
+ * depends on the number of rows: so these take the vector's function too, unless it rounds exactly. */
+static float apply_1(float x, float b, float p, float q)
+{
+    switch (OP) {
+    case ELEMENT_relu:
+    case ELEMENT_neg:
+    case ELEMENT_square:
+    case ELEMENT_affine:
+    case ELEMENT_add:
+    case ELEMENT_sub:
+    case ELEMENT_mul:
+    case ELEMENT_div:
+    case ELEMENT_relu_grad:
+    case ELEMENT_copy:
+        return apply(x, b, p, q);
+    default:
+        return apply16((float16)x, (float16)b, p, q).s0;
+    }
+}
+#else
+#  define apply_1 apply
 #endif
 
 static size_t row_start(const view_args *v, uint i0, uint i1, uint i2)
@@ -138,6 +161,6 @@ void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, glo
         out[i * (size_t)out_step] = x[x0 + i * (size_t)x_step];
 #else
         out[i * (size_t)out_step] =
-            apply(LOAD(X_TYPE, x, x0 + i * (size_t)x_step), LOAD_B(b0 + i * (size_t)b_step), a.p, a.q);
+            apply_1(LOAD(X_TYPE, x, x0 + i * (size_t)x_step), LOAD_B(b0 + i * (size_t)b_step), a.p, a.q);
 #endif
 }
