@@ -92,7 +92,7 @@ static clef_value *places(clef_builder *b, clef_role shared, clef_role own)
     clef_value *x =
         clef__role_weight_shaped(b, CLEF_W_RELATIVE, "weight", clef_shape_2(n, clef_n(hp->d_model)));
     if (hp->disentangled & NORMED)
-        x = clef__norm(b, x, CLEF_W_RELATIVE_NORM);
+        x = clef__norm(b, clef__in_floats(b->g, x), CLEF_W_RELATIVE_NORM);
     x = clef__linear(b, x, hp->disentangled & OWN_PROJECTIONS ? own : shared, hp->d_model, hp->d_model);
     x = clef_reshape(b->g, x, clef_shape_4(clef_n(1), n, clef_n(hp->n_heads), clef_n(hp->head_dim)));
     return clef_permute(b->g, x, &(clef_permute_opts){{0, 2, 1, 3}});

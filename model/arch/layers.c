@@ -314,11 +314,16 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
 }
 
 /* The weight of a norm; a folder of some families stores it less one. */
+clef_value *clef__in_floats(clef_graph *g, clef_value *x)
+{
+    return x && x->dtype != CLEF_F32 ? clef_copy(g, x) : x;
+}
+
 static clef_value *norm_weight(clef_builder *b, clef_role role, const clef_shape *shape)
 {
     clef_value *w = needed_weight(b, role, "weight", shape);
     return b->arch->hf_norm_offset && !b->is_gguf
-               ? clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1})
+               ? clef_affine(b->g, clef__in_floats(b->g, w), &(clef_affine_opts){.scale = 1, .shift = 1})
                : w;
 }
 

@@ -45,6 +45,8 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
 /** The family's norm with the role's weight (and bias) and the model's epsilon: a layer norm if the family
  *  has layer_norms, else an RMS norm. */
 clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role);
+/** x as F32: most ops take nothing else, and weights may be F16 or BF16. */
+clef_value *clef__in_floats(clef_graph *g, clef_value *x);
 /** [B, T, n * head_dim] -> [B, T, n, head_dim]. */
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim);
 /** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]. Returns x if

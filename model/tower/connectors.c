@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/arch/layers.h"
 #include "model/tower/connector.h"
 
 enum { TILES_AT_ONCE = 4 };
@@ -162,6 +163,7 @@ static clef_value *gemma_project(clef__tower *t, clef__patches_of p, clef_value 
                                 clef_model_path(t->model), t->prefix);
     const clef_dim d = clef__dim_right(&x->shape, 0);
     clef_value *norm = clef__tower_weight(t, "mm_soft_emb_norm.weight", clef_shape_1(d));
+    norm = clef__in_floats(t->g, norm);
     norm = t->model->is_gguf ? norm : clef_affine(t->g, norm, &(clef_affine_opts){.scale = 1, .shift = 1});
     x = clef_rms_norm(t->g, gemma_pooled(t, p, x), norm, &(clef_norm_opts){.eps = t->eps});
     w = clef__tower_find(t, "mm_input_projection_weight");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/arch/layers.h"
 #include "model/tower/connector.h"
 
 enum { MOST_LAYERS = 8 };
@@ -142,7 +143,8 @@ clef_status clef__encoder_build(clef__tower *t, clef_error *err)
         t->prefix = "model.";
         clef_value *line = clef__tower_weight(t, "image_newline", clef_shape_1(d));
         t->prefix = prefix;
-        clef_output(t->g, "newline", clef_affine(t->g, line, &(clef_affine_opts){.scale = 1}));
+        clef_output(t->g, "newline",
+                    clef_affine(t->g, clef__in_floats(t->g, line), &(clef_affine_opts){.scale = 1}));
     }
     return clef_graph_error(t->g, err);
 }

@@ -86,11 +86,6 @@ clef_value *clef__patches(clef_builder *b)
 
 /* ---- tokens and positions -------------------------------------------------------------------- */
 
-static clef_value *in_floats(clef_builder *b, clef_value *x)
-{
-    return x && x->dtype != CLEF_F32 ? clef_copy(b->g, x) : x;
-}
-
 clef_value *clef__token_rows(clef_builder *b, clef_role role)
 {
     clef_value *x = clef__role_weight(b, role, clef__bare_suffix(b));
@@ -100,7 +95,7 @@ clef_value *clef__token_rows(clef_builder *b, clef_role role)
     if (x && n % b->hp->d_model != 0)
         return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: the weight %s has %lld numbers, expected rows of %d",
                                 clef_model_path(b->model), x->name, (long long)n, b->hp->d_model);
-    return clef_reshape(b->g, in_floats(b, x),
+    return clef_reshape(b->g, clef__in_floats(b->g, x),
                         clef_shape_2(clef_n(n / b->hp->d_model), clef_n(b->hp->d_model)));
 }
 
@@ -129,7 +124,8 @@ clef_value *clef__position_table(clef_builder *b)
         return x ? clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: the weight %s: expected rows of %d numbers",
                                     clef_model_path(b->model), x->name, d)
                  : NULL;
-    return clef_reshape(b->g, in_floats(b, x), clef_shape_2(clef__dim_right(&x->shape, 1), clef_n(d)));
+    return clef_reshape(b->g, clef__in_floats(b->g, x),
+                        clef_shape_2(clef__dim_right(&x->shape, 1), clef_n(d)));
 }
 
 /* Keys (1981). */
