@@ -38,7 +38,7 @@ typedef uint blocks_ahead;
 
 /* Computes this work-item's part of the products of a row with NT tokens. asked: not used. */
 INLINED void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row,
-                       uint team, const x_rows *x, const blocks_ahead *asked)
+                       uint team, const x_rows *x, const __private blocks_ahead *asked)
 {
     X_SPACE const float *xs = (X_SPACE const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;
@@ -124,7 +124,7 @@ void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x
     const panel_args a = g.p;
 #endif
     const uint from = SHARING == 1 ? tile : min(tile, (a.n - 1) / PANEL_ROWS); /* the last may be too many */
-    const blocks_ahead *asked = 0;
+    const __private blocks_ahead *asked = 0;
 #if OWN && IS_BLOCKS(W_TYPE) && SUBGROUPS == 2 /* elsewhere registers are short, and it is not faster */
     blocks_ahead first_blocks;                 /* on their way while the row is prepared */
     ask_for_first(&first_blocks, w, &a, (GATED + 1) * from, row, team);

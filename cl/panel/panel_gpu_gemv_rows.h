@@ -182,7 +182,7 @@ INLINED void ask_for_first(blocks_ahead *w, global const uchar *weight, const pa
 
 /* asked: 0, or the first blocks. */
 INLINED void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row,
-                       uint team, const x_rows *x, const blocks_ahead *asked)
+                       uint team, const x_rows *x, const __private blocks_ahead *asked)
 {
     const uint blocks = a->k / 32;
     lane_ptrs p;
