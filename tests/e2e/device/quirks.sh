@@ -103,7 +103,7 @@ goes_on "$listed" $gpu "probe_dot~crashes~the~driver"
 goes_on "$listed,dot=slow" $gpu && is_met dot
 
 # ---- a kernel that faults: it is set aside, and no other
-prompt=$(head -c 450 "$CLEF_SOURCE/LICENSE" | tr -dc 'a-zA-Z ')
+prompt=$(head -c 420 "$CLEF_SOURCE/LICENSE" | tr -dc 'a-zA-Z ')
 long() { "$CLEF" run "$demo" -p "$prompt" --temp 0 --ignore-eos -n 8 -q --print-ids; }
 rm -rf "$tmp/cache"
 export CLEF_DEBUG=$CLEF_DEBUG,caps=$gpu:-x86_amx
