@@ -22,6 +22,11 @@ const char *cli_trimmed(const char *text, size_t *n)
     return text;
 }
 
+int cli_is_cue_arrow(const char *text, size_t n)
+{
+    return n >= 3 && memcmp(text, "-->", 3) == 0;
+}
+
 /* A subtitle's number, times and text. */
 static void write_cue(FILE *to, int32_t number, const clef_segment *g, char point)
 {
@@ -32,7 +37,11 @@ static void write_cue(FILE *to, int32_t number, const clef_segment *g, char poin
     cli_time_text(g->end, point, end);
     if (number)
         fprintf(to, "%" PRId32 "\n", number);
-    fprintf(to, "%s --> %s\n%.*s\n\n", start, end, (int)n, text);
+    fprintf(to, "%s --> %s\n", start, end);
+    for (size_t i = 0; i < n; i++)
+        if (!cli_is_cue_arrow(text + i, n - i))
+            fputc(text[i], to);
+    fputs("\n\n", to);
 }
 
 static void write_cues(const clef_transcript *t, FILE *to, int is_vtt)

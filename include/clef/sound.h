@@ -22,6 +22,7 @@ typedef struct clef_sound {
 typedef struct clef_sound_opts {
     int32_t rate;        /* of the samples; 0: the file's */
     double  max_seconds; /* a longer sound is refused; 0: 4 hours */
+    int64_t max_samples; /* of the file, at its own rate; more are refused; 0: no limit of their number */
     int64_t max_bytes;   /* clef_sound_open(): of a file; 0: 4 GiB */
 } clef_sound_opts;
 

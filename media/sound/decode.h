@@ -12,6 +12,7 @@ typedef struct clef__sound_file {
     size_t n_bytes;
     const char *name;
     double max_seconds;
+    size_t max_samples; /* 0: no limit */
     clef_sound *out;
     size_t capacity; /* of out->samples */
 } clef__sound_file;

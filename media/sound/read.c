@@ -34,9 +34,14 @@ static clef_status grow(clef__sound_file *f, size_t n, clef_error *err)
     if ((double)wanted > f->max_seconds * f->out->rate)
         return clef__fail(err, CLEF_E_LIMIT, "%s: a sound of more than %g seconds, expected at most that",
                           f->name, f->max_seconds);
+    if (f->max_samples && wanted > f->max_samples)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: a sound of more than %zu samples, expected at most that",
+                          f->name, f->max_samples);
     if (wanted <= f->capacity)
         return CLEF_OK;
-    const size_t capacity = wanted + wanted / 2;
+    size_t capacity = wanted + wanted / 2;
+    if (f->max_samples && capacity > f->max_samples)
+        capacity = f->max_samples;
     float *more = realloc(f->out->samples, capacity * sizeof *more);
     if (!more)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu samples", f->name, capacity);
@@ -126,6 +131,7 @@ clef_status clef_sound_read(const void *data, size_t n_bytes, const char *name, 
                           .n_bytes = n_bytes,
                           .name = name ? name : "sound",
                           .max_seconds = o.max_seconds > 0 ? o.max_seconds : most_seconds,
+                          .max_samples = o.max_samples > 0 ? (size_t)o.max_samples : 0,
                           .out = out};
     *out = (clef_sound){0};
     if (o.rate && (o.rate < CLEF__LEAST_RATE || o.rate > CLEF__MOST_RATE))

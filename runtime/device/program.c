@@ -241,7 +241,7 @@ static void program_free(clef_program *p)
 static clef_status sum_of(const clef_device *dev, const char *source, unsigned char out[CLEF_SHA256_BYTES],
                           clef_error *err)
 {
-    const clef_program *p = dev->programs;
+    const clef_program *p = clef__debug("cl_dir") ? NULL : dev->programs; /* its files may change */
     while (p && (p->is_joined || strcmp(p->source, source) != 0))
         p = p->next;
     if (!p)

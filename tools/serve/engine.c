@@ -698,6 +698,16 @@ int serve_run_cancel(serve_engine *e, serve_run *run)
 int serve_embedding_cancel(serve_engine *e, serve_embedding *w)
 {
     atomic_store(&w->cancelled, 1);
+    serve_lock_take(&e->lock); /* what only waits its turn ends at once */
+    serve_embedding **at = &e->embeddings;
+    while (*at && *at != w)
+        at = &(*at)->next;
+    const int waits = *at != NULL;
+    if (waits)
+        *at = w->next;
+    serve_lock_release(&e->lock);
+    if (waits)
+        finish_embedding(w, NULL);
     return wait_until_done(e, w->group, &w->state);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/sight.h"
 #include "tools/inspect/page.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
@@ -198,7 +199,9 @@ void serve_answer_props(serve_request *r)
     json_object_set_new(o, "adapters", formats);
     /* llama-server's names */
     json_object_set_new(o, "model_alias", json_string(m->id));
-    json_object_set_new(o, "modalities", json_pack("{s:b, s:b}", "vision", 0, "audio", (int)m->hears));
+    json_object_set_new(o, "modalities",
+                        json_pack("{s:b, s:b}", "vision", m->trie && clef_model_sees(m->model, NULL), "audio",
+                                  (int)m->hears));
     json_object_set_new(o, "chat_template_caps", template_caps(m, source));
     json_object_update_new(o,
                            json_pack("{s:i, s:s, s:s, s:o, s:o, s:b, s:o}", "total_slots",

@@ -102,6 +102,9 @@ static int add_bias(serve_task *t, const char *path, int32_t id, const json_t *v
     if (!(x >= -100 && x <= 100))
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: expected -100 to 100, got %g", path,
                           x);
+    if (t->p.sampling.n_biases == MOST_BIASES)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "logit_bias: expected at most %d tokens",
+                          MOST_BIASES);
     t->biases[t->p.sampling.n_biases++] =
         (clef_logit_bias){.id = id, .bias = x <= -100 ? -INFINITY : (float)x};
     return 1;
@@ -114,9 +117,7 @@ static int add_bias_of_text(serve_task *t, const char *path, const char *text, s
     int32_t *ids = NULL, n_ids = 0;
     if (clef_tokenizer_encode(t->r->m->tok, text, n, CLEF_SPECIAL_NONE, &ids, &n_ids, &err) != CLEF_OK)
         return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, path);
-    int ok = n_ids <= MOST_BIASES - t->p.sampling.n_biases ||
-             serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "logit_bias: expected at most %d tokens",
-                        MOST_BIASES);
+    int ok = 1;
     for (int32_t i = 0; ok && i < n_ids; i++)
         ok = add_bias(t, path, ids[i], value);
     clef_tokens_free(ids);

@@ -48,6 +48,7 @@ def texts(s):
     check("its prefix is cached", r.json["usage"]["prompt_tokens_details"]["cached_tokens"] > 16, r.json["usage"])
     r = chat(s, picture("shapes.jpg"), text)
     check("another picture is not", 0 < r.json["usage"]["prompt_tokens_details"]["cached_tokens"] < prompt.index(261) + 1, r.json["usage"])
+    same("props say that it sees", True, s.get("/props").json["modalities"]["vision"])
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}, text]}]})
     same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clef/sight.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/models.h"
@@ -237,6 +238,8 @@ static json_t *capabilities_of(const serve_model *m)
         json_array_append_new(list, json_string("tools"));
     if (m->has_think_tag)
         json_array_append_new(list, json_string("thinking"));
+    if (m->trie && clef_model_sees(m->model, NULL))
+        json_array_append_new(list, json_string("vision"));
     return list;
 }
 

@@ -83,17 +83,18 @@ static clef_status describe_hearer(serve_hosted *h, clef_device *device, clef_er
 enum { Q8_0 = 3, LEAST_CONTEXT = 256 };
 
 /* The next smaller choice: fewer positions for all texts together, down to one context; then a smaller type
- * of them; then shorter contexts. 0: there is none that the command line leaves free. */
-static int next_fit(const serve_options *o, serve_model *m)
+ * of them, once; then shorter contexts. 0: there is none that the command line leaves free. */
+static int next_fit(const serve_options *o, serve_model *m, int *may_lower)
 {
     serve_fit *f = &m->fit;
     if (!f->kv_tokens && !o->kv_tokens)
-        f->kv_tokens = o->max_seqs * m->n_context;
+        f->kv_tokens = o->max_seqs > INT32_MAX / m->n_context ? INT32_MAX : o->max_seqs * m->n_context;
     if (!o->kv_tokens && f->kv_tokens > m->n_context)
         f->kv_tokens = f->kv_tokens / 2 > m->n_context ? f->kv_tokens / 2 : m->n_context;
-    else if (!o->kv_type && !o->compile.exact && !f->kv_type)
+    else if (*may_lower) {
+        *may_lower = 0;
         f->kv_type = Q8_0;
-    else if (o->n_context < 0 && m->n_context / 2 >= LEAST_CONTEXT) {
+    } else if (o->n_context < 0 && m->n_context / 2 >= LEAST_CONTEXT) {
         m->n_context = f->n_context = m->n_context / 2;
         f->kv_tokens = o->kv_tokens ? 0 : m->n_context;
     } else
@@ -107,11 +108,14 @@ static void fit_memory(serve_models *ms, serve_hosted *h, clef_device *device)
     const serve_options *o = &ms->s->o;
     serve_model *m = &h->m;
     char needs[24];
-    while (h->n_bytes > ms->most_bytes && next_fit(o, m)) {
+    int may_lower = !o->kv_type && !o->compile.exact;
+    while (h->n_bytes > ms->most_bytes && next_fit(o, m, &may_lower)) {
         const uint64_t before = h->n_bytes;
         h->n_bytes = 0;
-        if (describe_writer(h, device, NULL) != CLEF_OK)
-            h->n_bytes = before; /* not with this type: the next choice */
+        if (describe_writer(h, device, NULL) != CLEF_OK) { /* not with this type: the next choice */
+            h->n_bytes = before;
+            m->fit.kv_type = 0;
+        }
     }
     h->card.n_context = m->n_context;
     if (h->n_bytes <= ms->most_bytes && !o->quiet)
@@ -280,9 +284,12 @@ static int check_options(const serve_options *o, int32_t n)
                         (int)n, (int)o->aliases.n);
     if (n == 1)
         return CLI_GO_ON;
-    if (o->loras.n || o->speculation.draft)
+    if (o->loras.n || o->speculation.draft || o->mmproj)
         return cli_fail(CLI_USAGE, "serve %s: expected one model, since it belongs to one; got %d",
-                        o->loras.n ? "--lora" : "--draft", (int)n);
+                        o->loras.n  ? "--lora"
+                        : o->mmproj ? "--mmproj"
+                                    : "--draft",
+                        (int)n);
     if (clef_ranks_started() > 1)
         return cli_fail(CLI_USAGE, "serve: on several ranks: expected one model, got %d", (int)n);
     return CLI_GO_ON;

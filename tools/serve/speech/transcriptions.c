@@ -140,7 +140,10 @@ static int read_sound(transcription *t)
     if (!file || !file->n)
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "file", "file: expected a sound, got %s",
                           file ? "0 bytes" : "nothing");
-    const clef_sound_opts opts = {.rate = CLEF_SPEECH_RATE, .max_seconds = most_seconds(r)};
+    const double most = most_seconds(r);
+    const clef_sound_opts opts = {.rate = CLEF_SPEECH_RATE,
+                                  .max_seconds = most,
+                                  .max_samples = (int64_t)(3 * most * CLEF_SPEECH_RATE)}; /* at 48 kHz */
     const clef_status s =
         clef_sound_read(file->data, file->n, file->file[0] ? file->file : "file", &opts, &t->sound, &err);
     if (s)
@@ -233,9 +236,12 @@ static json_t *verbose_of(const transcription *t)
     json_t *segments = json_array();
     for (int32_t i = 0; i < said->n_segments; i++)
         json_array_append_new(segments, segment_of(&said->segments[i], i));
-    json_t *o = json_pack("{s:s, s:s, s:f, s:o, s:o*}", "task", t->translate ? "translate" : "transcribe",
-                          "language", language ? language : said->language, "duration",
-                          rounded(said->duration), "text", trimmed_json(said->text), "usage", usage_of(t));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:f, s:o, s:o*}", "task", t->translate ? "translate" : "transcribe", "language",
+        t->translate ? "english"
+        : language   ? language
+                     : said->language,
+        "duration", rounded(said->duration), "text", trimmed_json(said->text), "usage", usage_of(t));
     if (t->with_words)
         json_object_set_new(o, "words", words_of(said));
     if (t->with_segments)
@@ -253,7 +259,11 @@ static void put_cue(serve_buffer *to, const clef_segment *g, int32_t number, cha
     cli_time_text(g->end, point, end);
     if (number)
         serve_buffer_print(to, "%d\n", (int)number);
-    serve_buffer_print(to, "%s --> %s\n%.*s\n\n", start, end, (int)n, text);
+    serve_buffer_print(to, "%s --> %s\n", start, end);
+    for (size_t i = 0; i < n; i++)
+        if (!cli_is_cue_arrow(text + i, n - i))
+            serve_buffer_add(to, text + i, 1);
+    serve_buffer_add(to, "\n\n", 2);
 }
 
 /* A reply that is not JSON. */
@@ -331,6 +341,8 @@ static void put_error(transcription *t)
 {
     serve_request *r = t->r;
     char *text = r->error.id != SERVE_E_GONE ? serve_error_json(&r->error) : NULL;
+    if (!t->is_held) /* an event had no memory: the engine may still be at work */
+        t->is_held = !serve_embedding_cancel(r->engine, &t->work);
     t->ended = 1;
     if (text)
         serve_buffer_print(&t->out, "data: %s\n\n", text);
