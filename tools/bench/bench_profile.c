@@ -146,9 +146,9 @@ static void print_groups(const bench *b, const char *title, const group *groups,
             title, "launches", "ms", "%", "GB/s", "Gop/s", "% limit", "idle ms");
     for (int32_t i = 0; i < n; i++) {
         const group *g = &groups[i];
-        const double us = g->us > 0 ? g->us : 1e-3;
+        const double each = g->us > 0 ? 1 / g->us : 0; /* without a time there are no rates */
         fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0,
-                g->bytes / us * 1e-3, g->flops / us * 1e-3, 100 * g->least_us / us, g->idle_us * 1e-3);
+                g->bytes * each * 1e-3, g->flops * each * 1e-3, 100 * g->least_us * each, g->idle_us * 1e-3);
     }
 }
 
