@@ -46,6 +46,11 @@ static clef_status add_pixels(filling *f, const clef_picture *tile, int crop, cl
     clef__normalize_pixels(f->p, &one);
     if (!f->n)
         s = clef__pixels_allocate((int64_t)one.height * f->most, one.width, f->out, err);
+    else if (one.height != f->out->height || one.width != f->out->width)
+        s = clef__fail(err, CLEF_E_UNSUPPORTED,
+                       "tiles of %" PRId32 " x %" PRId32 " and of %" PRId32 " x %" PRId32
+                       " pixels: expected one size",
+                       f->out->width, f->out->height, one.width, one.height);
     if (!s) {
         const size_t n = 3 * (size_t)one.height * (size_t)one.width;
         f->out->height = one.height;
@@ -161,7 +166,7 @@ static clef_status split_resized(const clef_picture_processor *p, const clef_pic
     if (!p->splits)
         return add_whole(&f, in, p->tile, p->tile, err);
     size_in_tiles(in, p->tile, &c);
-    if (c.rows < 1 || c.columns < 1 || c.rows * c.columns >= MOST_TILES)
+    if (c.rows < 1 || c.columns < 1 || (int64_t)c.rows * c.columns >= MOST_TILES)
         return too_wide(in, err);
     clef_status s = clef__resize(in, c.height, c.width, p->filter, &all, err);
     const int is_cut = c.rows * c.columns > 1;
