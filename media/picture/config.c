@@ -4,7 +4,7 @@
 
 #include "media/picture/steps.h"
 
-enum { MAX_SIDE = 1 << 16 };
+enum { MAX_SIDE = 1 << 16, MAX_AREA = 1 << 26, MOST_TILES = 1024 };
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
@@ -120,7 +120,7 @@ static void read_size(clef_json_fields *f, const processor_class *class, clef_pi
 /* Qwen2-VL's limits are numbers of pixels, whatever the keys are called. */
 static void read_area(clef_json_fields *f, clef_picture_processor *p)
 {
-    enum { LEAST = 56 * 56, MOST = 28 * 28 * 1280, MAX_AREA = 1 << 26, MAX_PATCH = 1024, MAX_MERGE = 16 };
+    enum { LEAST = 56 * 56, MOST = 28 * 28 * 1280, MAX_PATCH = 1024, MAX_MERGE = 16 };
     const json_t *size = clef__json_get(f, "size");
     clef_json_fields inner = {.object = size, .file = f->file, .within = "size", .err = f->err};
     const int64_t least = size ? clef__json_int(&inner, "shortest_edge", 1, MAX_AREA, LEAST) : LEAST,
@@ -156,7 +156,6 @@ static void read_split(clef_json_fields *f, clef_picture_processor *p)
 /* InternVL's processor cuts into tiles whatever the image processor says. */
 static void read_canvas(clef_json_fields *f, const json_t *beside, clef_picture_processor *p)
 {
-    enum { MOST_TILES = 1024 };
     static const char key[] = "processor_class", own[] = "InternVLProcessor";
     const char *class = json_string_value(json_object_get(beside, key));
     const int is_own = strcmp(class ? class : clef__json_string(f, key, ""), own) == 0;
@@ -164,6 +163,9 @@ static void read_canvas(clef_json_fields *f, const json_t *beside, clef_picture_
     p->max_tiles = (int32_t)clef__json_int(f, "max_patches", 1, MOST_TILES, 12);
     if ((!clef__json_bool(f, "crop_to_patches", 0) && !is_own) || p->max_tiles == 1)
         p->tiling = CLEF__TILES_NONE;
+    else if (p->kind != CLEF__SIZE_EXACT && f->status == CLEF_OK)
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                               "%s: size: expected the height and width of a tile", f->file);
 }
 
 static void pins_fail(clef_json_fields *f, const clef_picture_processor *p)
@@ -172,19 +174,21 @@ static void pins_fail(clef_json_fields *f, const clef_picture_processor *p)
         f->status =
             clef__fail(f->err, CLEF_E_FORMAT,
                        "%s: image_grid_pinpoints: expected up to %d heights and widths that are multiples "
-                       "of %d, the tile's",
-                       f->file, CLEF__MOST_PINS, p->crop_height);
+                       "of %d, the tile's, and at most %d tiles and %d pixels",
+                       f->file, CLEF__MOST_PINS, p->crop_height, MOST_TILES, MAX_AREA);
 }
 
 static void read_pins(clef_json_fields *f, clef_picture_processor *p)
 {
+    const int64_t tile = p->crop_height, of_tiles = MOST_TILES * tile * tile,
+                  most = of_tiles < MAX_AREA ? of_tiles : MAX_AREA;
     static const int32_t missing[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
     const json_t *list = clef__json_get(f, "image_grid_pinpoints");
     const size_t n = list ? json_array_size(list) : sizeof missing / sizeof *missing;
     p->n_pins = n <= CLEF__MOST_PINS ? (int32_t)n : 0;
     if (!p->n_pins)
         pins_fail(f, p);
-    for (size_t i = 0; i < (size_t)p->n_pins; i++)
+    for (size_t i = 0; i < (size_t)p->n_pins; i++) {
         for (size_t k = 0; k < 2; k++) {
             const json_int_t x =
                 list ? json_integer_value(json_array_get(json_array_get(list, i), k)) : missing[i][k];
@@ -192,6 +196,9 @@ static void read_pins(clef_json_fields *f, clef_picture_processor *p)
             if (!p->pins[i][k] || p->pins[i][k] % p->crop_height)
                 pins_fail(f, p);
         }
+        if ((int64_t)p->pins[i][0] * p->pins[i][1] > most)
+            pins_fail(f, p);
+    }
     clef__json_bool(f, "do_pad", 1); /* of batches */
 }
 
@@ -267,6 +274,7 @@ static const char *const ignored[] = {
     "data_format",       "return_tensors",         "device",       "disable_grouping",
     "input_data_format", "image_seq_length",       "num_channels", "_valid_processor_keys",
     "_auto_class",       "feature_extractor_type", "pad_size",     "return_row_col_info",
+    "video_sampling",
 };
 
 /* Any other key that nothing has asked for changes the pixels, unless it says no. */

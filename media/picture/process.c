@@ -188,7 +188,14 @@ static clef_status by_floats(const clef_picture_processor *p, const clef_picture
 static clef_status squared(const clef_picture_processor *p, const clef_picture *in, clef_picture *out,
                            clef_error *err)
 {
+    static const int64_t most = 1 << 26;
     const int32_t side = in->height > in->width ? in->height : in->width;
+    *out = (clef_picture){0};
+    if ((int64_t)side * side > most)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "a picture of %" PRId32 " x %" PRId32 " pixels would become a square of %" PRId64
+                          ", expected at most %" PRId64,
+                          in->width, in->height, (int64_t)side * side, most);
     const size_t top = (size_t)((side - in->height) / 2), left = (size_t)((side - in->width) / 2),
                  n = (size_t)side;
     *out = (clef_picture){side, side, malloc(3 * n * n)};

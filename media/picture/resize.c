@@ -246,9 +246,15 @@ static int columns_first(const clef_picture *in, int32_t height, int32_t width)
 clef_status clef__resize(const clef_picture *in, int32_t height, int32_t width, clef__filter filter,
                          clef_picture *out, clef_error *err)
 {
+    static const int64_t most = 1 << 26;
     const int rows_first = !columns_first(in, height, width);
     clef_picture between = {0};
     *out = (clef_picture){0};
+    if ((int64_t)height * width > most)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "a picture would be resized to %" PRId32 " x %" PRId32 ", expected at most %" PRId64
+                          " pixels",
+                          width, height, most);
     clef_status status = one_pass(in, rows_first, height, width, filter, &between, err);
     if (status == CLEF_OK)
         status = one_pass(&between, !rows_first, height, width, filter, out, err);

@@ -123,6 +123,14 @@ TEST(what_is_not_known_is_refused_by_name)
          "image_mean: expected three"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_mean\": \"a\"}",
          "image_mean: expected three"},
+        {"{\"image_processor_type\": \"LlavaNextImageProcessor\", \"crop_size\": 1, "
+         "\"image_grid_pinpoints\": "
+         "[[65536, 65536]]}",
+         "at most 1024 tiles"},
+        {"{\"image_processor_type\": \"LlavaNextImageProcessor\", \"crop_size\": {\"height\": 0}}", "height"},
+        {"{\"image_processor_type\": \"GotOcr2ImageProcessor\", \"crop_to_patches\": true, "
+         "\"size\": {\"shortest_edge\": 8}}",
+         "size: expected the height and width"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         clef_picture_processor p;
@@ -130,6 +138,42 @@ TEST(what_is_not_known_is_refused_by_name)
         if (read_text(cases[i].text, &p, &err) == CLEF_OK || !strstr(err.text, cases[i].words))
             fail_msg("%s: expected '%s', got '%s'", cases[i].text, cases[i].words, err.text);
     }
+}
+
+/* Files that are read, and what they would make of a picture that is 1 wide and `height` high. */
+TEST(pictures_that_would_become_too_large_are_refused)
+{
+    static const struct {
+        const char *text;
+        int32_t height;
+        clef_status status;
+        const char *words;
+    } cases[] = {
+        {"{\"image_processor_type\": \"LlavaImageProcessor\", \"do_pad\": true}", 60000, CLEF_E_LIMIT,
+         "a picture of 1 x 60000 pixels would become a square"},
+        {"{\"image_processor_type\": \"SmolVLMImageProcessor\", \"do_image_splitting\": false, "
+         "\"max_image_size\": {\"longest_edge\": 65536}, \"video_sampling\": {\"fps\": 1}}",
+         9, CLEF_E_LIMIT, "resized to 65536 x 65536"},
+        {"{\"image_processor_type\": \"SmolVLMImageProcessor\", \"do_resize\": false, "
+         "\"max_image_size\": {\"longest_edge\": 1}}",
+         2000, CLEF_E_LIMIT, "1 to 1024 tiles"},
+        {"{\"image_processor_type\": \"LlavaNextImageProcessor\", \"do_resize\": false, "
+         "\"do_center_crop\": false, \"size\": {\"shortest_edge\": 2}, \"crop_size\": 64, "
+         "\"image_grid_pinpoints\": [[64, 64]]}",
+         9, CLEF_E_UNSUPPORTED, "tiles of 2 x 2 and of 64 x 64 pixels"},
+    };
+    uint8_t *rgb = calloc(60000, 3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const clef_picture in = {1, cases[i].height, rgb};
+        clef_picture_processor p;
+        clef_pixels out;
+        clef_error err = {0};
+        ok(read_text(cases[i].text, &p, &err), &err);
+        const clef_status status = clef_picture_process(&p, &in, &out, &err);
+        if (status != cases[i].status || !strstr(err.text, cases[i].words))
+            fail_msg("%s: expected '%s', got '%s'", cases[i].text, cases[i].words, err.text);
+    }
+    free(rgb);
 }
 
 /* A picture of 2 x 3 in the centre of 5 x 4: transformers puts the odd row and column before it. */
