@@ -313,12 +313,12 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     return name_by_role(b, add_adapters(b, y, x, w, scale), role);
 }
 
-/* The weight of a norm; a folder of some families stores it less one. */
 clef_value *clef__in_floats(clef_graph *g, clef_value *x)
 {
     return x && x->dtype != CLEF_F32 ? clef_copy(g, x) : x;
 }
 
+/* The weight of a norm; a folder of some families stores it less one. */
 static clef_value *norm_weight(clef_builder *b, clef_role role, const clef_shape *shape)
 {
     clef_value *w = needed_weight(b, role, "weight", shape);
