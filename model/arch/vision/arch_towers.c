@@ -87,8 +87,13 @@ static clef_value *build_pixtral(clef_builder *b)
 static void pixtral_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_vision(f, hp, &(clef__vision_defaults){1024, 4096, 24, 16, 1024, 16, 1e-5, "gelu"});
-    const json_t *rope = clef__json_get(f, "rope_parameters"), *theta = json_object_get(rope, "rope_theta");
-    hp->rope.theta = theta ? json_number_value(theta) : clef__json_double(f, "rope_theta", 1e-3, 1e9, 10000);
+    const json_t *rope = clef__json_get(f, "rope_parameters");
+    clef_json_fields inner = {.object = rope, .file = f->file, .within = "rope_parameters", .err = f->err};
+    const double theta = clef__json_double(f, "rope_theta", 1e-3, 1e9, 10000);
+    hp->rope.theta = rope ? clef__json_double(&inner, "rope_theta", 1e-3, 1e9, theta) : theta;
+    if (rope && strcmp(clef__json_string(&inner, "rope_type", "default"), "default") != 0)
+        clef__json_refuse(&inner, "rope_type: expected default");
+    f->status = f->status ? f->status : inner.status;
     hp->norm_eps = 1e-5f;
     hp->gated = 1;
     if (f->status == CLEF_OK && hp->head_dim % 4 != 0)
