@@ -250,7 +250,7 @@ clef_status clef_vision_run(clef_vision *v, const clef_pixels *pictures, int32_t
     clef_status status = CLEF_OK;
     for (int32_t i = 0, m; i < n && status == CLEF_OK; i += m) {
         for (m = 1; i + m < n && m < v->opts.n_batch && pictures[i + m].height == pictures[i].height &&
-                    pictures[i + m].width == pictures[i].width;)
+                    pictures[i + m].width == pictures[i].width && pictures[i + m].n <= 1;)
             m++;
         status = pictures[i].n > 1 ? clef__fail(err, CLEF_E_UNSUPPORTED,
                                                 "a picture of %" PRId32 " tiles: expected one", pictures[i].n)

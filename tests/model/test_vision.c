@@ -108,6 +108,8 @@ static void check_case(const vision_case *c, clef_model *model, const clef_tenso
     ok(clef_vision_run(v, pictures, n, got, &err), &err);
     snprintf(what, sizeof what, "%s: %s", c->family, c->expected);
     compare(what, got, expected, n_out, 1e-4);
+    pictures[n - 1].n = 2; /* tiles */
+    assert_int_equal(clef_vision_run(v, pictures, n, got, &err), CLEF_E_UNSUPPORTED);
     free(got);
     free(pixels);
     free(expected);
