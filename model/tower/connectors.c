@@ -88,8 +88,9 @@ static clef_status next_count(const clef__tower *t, const clef_sight_pixels *px,
     const clef__patches_of p = clef__encoder_patches(t, px->height, px->width);
     if (status)
         return status;
-    if (px->rows < 1 || px->columns < 1 || px->n != 1 + px->rows * px->columns || px->source_height < 1 ||
-        px->source_width < 1 || clef__encoder_is_full(t))
+    if (px->rows < 1 || px->columns < 1 || px->n != 1 + (int64_t)px->rows * px->columns ||
+        px->source_height < 1 || px->source_width < 1 ||
+        t->form->connector->n_rows(t, p) != p.rows * p.columns)
         return clef__fail(
             err, CLEF_E_SHAPE,
             "%d pictures as %d x %d tiles of %d x %d pixels: expected the whole one and its tiles", px->n,

@@ -159,6 +159,20 @@ static clef_status expand(const clef_sight *s, const char *text, size_t n, const
     return ok ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for a text with %d pictures", n_rows);
 }
 
+/* The rows of a picture, whose tiles are those of its grid and the whole of it, where the text has the grid.
+ */
+static clef_status count(clef_sight *s, const clef_sight_pixels *px, clef__sight_rows *rows, clef_error *err)
+{
+    const clef_status status = clef__sight_count(s, px, rows, err);
+    if (status || s->family->layout != CLEF__SIGHT_TILES || px->n == 1)
+        return status;
+    return px->rows > 0 && px->columns > 0 && (int64_t)px->rows * px->columns + 1 == px->n
+               ? CLEF_OK
+               : clef__fail(err, CLEF_E_SHAPE,
+                            "%d pictures as %d x %d tiles: expected the tiles and the whole one", px->n,
+                            px->columns, px->rows);
+}
+
 clef_status clef_sight_expand(clef_sight *s, const char *text, size_t n_bytes,
                               const clef_sight_pixels *pixels, int32_t n_pixels,
                               const clef_sight_expand_opts *opts, clef_sight_text *out, clef_error *err)
@@ -169,7 +183,7 @@ clef_status clef_sight_expand(clef_sight *s, const char *text, size_t n_bytes,
     clef_status status =
         rows ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for %d pictures", n_pixels);
     for (int32_t i = 0; i < n_pixels && !status; i++)
-        status = clef__sight_count(s, &pixels[i], &rows[i], err);
+        status = count(s, &pixels[i], &rows[i], err);
     if (!status)
         status = expand(s, text, n_bytes, rows, n_pixels, &o, out, err);
     if (status)

@@ -21,10 +21,24 @@ clef__patches_of clef__encoder_patches(const clef__tower *t, int32_t height, int
     return (clef__patches_of){height / p, width / p};
 }
 
+static const char strategy[] = "vision_feature_select_strategy";
+
 int32_t clef__encoder_is_full(const clef__tower *t)
 {
-    const char *how = json_string_value(json_object_get(t->model->outer, "vision_feature_select_strategy"));
+    const char *how = json_string_value(json_object_get(t->model->outer, strategy));
     return how && strcmp(how, "full") == 0;
+}
+
+/* CLEF_E_UNSUPPORTED for any other strategy, where it says something. */
+static clef_status check_strategy(const clef__tower *t, clef_error *err)
+{
+    const json_t *value = json_object_get(t->model->outer, strategy);
+    const char *how = json_string_value(value);
+    if (!t->form->connector->drops_class || !value || json_is_null(value) || clef__encoder_is_full(t) ||
+        (how && strcmp(how, "default") == 0))
+        return CLEF_OK;
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s/config.json: %s: expected default or full, got %.40s",
+                      clef_model_path(t->model), strategy, how ? how : clef__json_kind(value));
 }
 
 /* 1 for encoders that read pictures of any number of patches. */
@@ -87,7 +101,9 @@ clef_status clef__encoder_read(clef__tower *t, clef_error *err)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: its tower cannot be run: %s",
                           clef_model_path(t->model), why);
     t->eps = hp->norm_eps;
-    const clef_status s = read_layers(t, layers, &n, err);
+    clef_status s = read_layers(t, layers, &n, err);
+    if (!s)
+        s = check_strategy(t, err);
     return s || sizes_vary(t) ? s : check_rows(t, hp->image_height, hp->image_width, err);
 }
 

@@ -347,4 +347,54 @@ TEST(marks_become_the_tokens_of_their_pictures)
     close_oracle(&o);
 }
 
+/* Pixels of tiles, in a grid that has more or fewer of them. */
+TEST(tiles_that_are_no_grid_are_refused)
+{
+    static const char *const tiled[] = {"idefics3", "llava_next"};
+    static const int32_t grids[][2] = {{0, 0}, {2, 1}, {-1, -1}, {65536, 65536}};
+    int n_seen = 0;
+    for (size_t i = 0; i < 2; i++) {
+        oracle o;
+        if (!open_oracle(&o, tiled[i]))
+            continue;
+        const char *mark = clef_sight_mark(o.sight);
+        const int32_t side = clef_model_pictures(o.model, NULL)->image_height;
+        float *values = calloc(2 * 3 * (size_t)side * (size_t)side, sizeof *values);
+        for (size_t k = 0; k < sizeof grids / sizeof *grids; k++) {
+            const clef_sight_pixels px = {values, 2, side, side, grids[k][0], grids[k][1], side, side};
+            clef_sight_text out;
+            clef_error err = {0};
+            assert_int_equal(clef_sight_expand(o.sight, mark, strlen(mark), &px, 1, NULL, &out, &err),
+                             CLEF_E_SHAPE);
+        }
+        free(values);
+        close_oracle(&o);
+        n_seen++;
+    }
+    if (!n_seen)
+        skip_without("oracle/vision");
+}
+
+/* LLaVA-NeXT's states, of which "full" leaves that of the class token. */
+TEST(states_that_are_not_known_are_refused)
+{
+    oracle o;
+    clef_error err = {0};
+    if (!open_oracle(&o, "llava_next"))
+        skip_without("oracle/vision/llava_next");
+    const int32_t side = clef_model_pictures(o.model, NULL)->image_height;
+    float *values = calloc(2 * 3 * (size_t)side * (size_t)side, sizeof *values);
+    const clef_sight_pixels px = {values, 2, side, side, 1, 1, side, side};
+    clef__sight_rows rows;
+    clef_sight *other;
+    ok(clef__sight_count(o.sight, &px, &rows, &err), &err);
+    json_object_set_new(o.model->outer, "vision_feature_select_strategy", json_string("full"));
+    assert_int_equal(clef__sight_count(o.sight, &px, &rows, &err), CLEF_E_SHAPE);
+    json_object_set_new(o.model->outer, "vision_feature_select_strategy", json_string("first"));
+    assert_int_equal(clef_sight_create(o.dev, o.model, &compile, &other, &err), CLEF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "expected default or full, got first"));
+    free(values);
+    close_oracle(&o);
+}
+
 TESTS(NULL, NULL)
