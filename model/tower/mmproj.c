@@ -14,7 +14,8 @@ static const struct projector {
     const char *type, *family, *encoder; /* encoder: model_type of its vision_config */
     const char *arch;                    /* NULL, or how the text model's name begins */
     const char *token, *mark;            /* of pictures, in the vocabulary; mark NULL: the same */
-    const char *processor;   /* JSON, with # for the side of a picture and @ for the longest one */
+    int32_t scale;         /* the side of a square of patches that becomes a row, where the file says none */
+    const char *processor; /* JSON, with # for the side of a picture and @ for the longest one */
     const char *names[6][2]; /* beginnings of names of what is behind the encoder */
 } projectors[] = {
     {"gemma3",
@@ -23,6 +24,7 @@ static const struct projector {
      "gemma3",
      "<image_soft_token>",
      "<start_of_image>",
+     4,
      "{'image_processor_type': 'Gemma3ImageProcessor', 'size': {'height': #, 'width': #}}",
      {{"mm.input_projection.weight", "multi_modal_projector.mm_input_projection_weight"},
       {"mm.soft_emb_norm.", "multi_modal_projector.mm_soft_emb_norm."}}},
@@ -32,6 +34,7 @@ static const struct projector {
      NULL,
      "<image>",
      NULL,
+     2,
      "{'image_processor_type': 'Idefics3ImageProcessor', 'size': {'longest_edge': @}, "
      "'max_image_size': {'longest_edge': #}}",
      {{"mm.model.fc.", "connector.modality_projection.proj."}}},
@@ -149,12 +152,12 @@ static json_t *vision_config(const clef_gguf *g, const struct projector *p)
 /* The configuration of the folder. */
 static json_t *outer_config(const clef_gguf *g, const struct projector *p, const clef_tokenizer *tok)
 {
-    const int64_t scale = clef__gguf_int(g, "clip.vision.projector.scale_factor", 1),
+    const int64_t scale = clef__gguf_int(g, "clip.vision.projector.scale_factor", p->scale),
                   patches = clef__gguf_int(g, "clip.vision.image_size", 0) /
                             (clef__gguf_int(g, "clip.vision.patch_size", 1) > 0
                                  ? clef__gguf_int(g, "clip.vision.patch_size", 1)
                                  : 1);
-    const int64_t side = scale > 0 ? patches / scale : 0;
+    const int64_t side = scale > 0 && patches > 0 && patches < 1 << 16 ? patches / scale : 0;
     json_t *c =
         json_pack("{s:s, s:o, s:i, s:I, s:I}", "model_type", p->family, "vision_config", vision_config(g, p),
                   "image_token_id", clef_tokenizer_find(tok, p->token), "scale_factor", (json_int_t)scale,
