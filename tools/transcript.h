@@ -17,7 +17,7 @@ typedef enum cli_transcript_form {
 void cli_time_text(double seconds, char point, char out[32]);
 /** A text without the spaces before and after it; its length in *n. */
 const char *cli_trimmed(const char *text, size_t *n);
-/** Whether a text begins with the arrow between the times of a cue. What stands in a text is written as "->",
+/** Whether a text begins with the arrow between the times of a cue. In a text it is written as "->",
  *  as OpenAI's Whisper does. */
 int cli_is_cue_arrow(const char *text, size_t n);
 /** Writes subtitles (SubRip, WebVTT), the text alone, or JSON in the form of OpenAI's verbose_json. */

@@ -56,8 +56,8 @@ typedef struct clef_sight_text {
 CLEF_API const char *clef_sight_mark(const clef_sight *sight);
 /** Replaces the mark of each picture in a text by the tokens that the model's processor writes for it. Marks
  *  inside of the plain spans are text. Without any mark, and with before = 1, the pictures come before the
- *  text. CLEF_E_ARG if there are more or fewer marks than pictures; CLEF_E_SHAPE for pixels of another size;
- *  CLEF_E_NOMEM. */
+ *  text. CLEF_E_ARG if there are more or fewer marks than pictures; CLEF_E_SHAPE for pixels of another size,
+ *  or of tiles that do not fill a grid; CLEF_E_NOMEM. */
 typedef struct clef_sight_expand_opts {
     const clef_byte_span *plain;
     size_t                n_plain;

@@ -51,6 +51,8 @@ static const char *const layer_names[][2] = {
     {"attn_k.", "self_attn.k_proj."}, {"attn_v.", "self_attn.v_proj."}, {"attn_out.", "self_attn.out_proj."},
     {"ffn_up.", "mlp.fc1."},          {"ffn_down.", "mlp.fc2."},
 };
+/* Files of earlier converters have these the other way round. */
+static const char *const old_layer_names[][2] = {{"ffn_down.", "mlp.fc1."}, {"ffn_up.", "mlp.fc2."}};
 
 /* ---- names --------------------------------------------------------------------------------------- */
 
@@ -60,8 +62,29 @@ static const char *behind(const char *name, const char *beginning)
     return strncmp(name, beginning, n) == 0 ? name + n : NULL;
 }
 
+/* 1: what is called ffn_down widens the states. */
+static int has_old_names(const clef_model *file)
+{
+    const clef_tensor_info *down =
+        clef__tensor_lookup(file->by_name, (size_t)file->n_tensors, "v.blk.0.ffn_down.weight");
+    const int64_t width = clef__gguf_int(&file->gguf, "clip.vision.embedding_length", 0);
+    return down && down->rank == 2 && down->dims[1] == width && down->dims[0] != width;
+}
+
+/* The part of a layer's name behind its number, in the folder. *end: what follows it. */
+static const char *layer_name(const char *name, int is_old, const char **end)
+{
+    for (size_t i = 0; is_old && i < sizeof old_layer_names / sizeof *old_layer_names; i++)
+        if ((*end = behind(name, old_layer_names[i][0])))
+            return old_layer_names[i][1];
+    for (size_t i = 0; i < sizeof layer_names / sizeof *layer_names; i++)
+        if ((*end = behind(name, layer_names[i][0])))
+            return layer_names[i][1];
+    return NULL;
+}
+
 /* Writes the folder's name of a tensor. Returns 0 for one that is not known. */
-static int folder_name(const struct projector *p, const char *name, char out[CLEF__TOWER_NAME])
+static int folder_name(const struct projector *p, const char *name, int is_old, char out[CLEF__TOWER_NAME])
 {
     static const char tower[] = "vision_tower.vision_model.";
     int layer = -1, at = 0;
@@ -75,18 +98,17 @@ static int folder_name(const struct projector *p, const char *name, char out[CLE
                    CLEF__TOWER_NAME;
     if (sscanf(name, "v.blk.%d.%n", &layer, &at) != 1 || !at || layer < 0)
         return 0;
-    for (size_t i = 0; i < sizeof layer_names / sizeof *layer_names; i++)
-        if ((end = behind(name + at, layer_names[i][0])))
-            return snprintf(out, CLEF__TOWER_NAME, "%sencoder.layers.%d.%s%s", tower, layer,
-                            layer_names[i][1], end) < CLEF__TOWER_NAME;
-    return 0;
+    const char *own = layer_name(name + at, is_old, &end);
+    return own && snprintf(out, CLEF__TOWER_NAME, "%sencoder.layers.%d.%s%s", tower, layer, own, end) <
+                      CLEF__TOWER_NAME;
 }
 
-/* Adds the file's tensors to the model's, under the folder's names. */
+/* Adds the file's tensors to the model's, under the folder's names. The lists before are the caller's. */
 static clef_status add_tensors(clef_model *m, const clef_model *file, const struct projector *p,
                                clef_error *err)
 {
     const size_t n = (size_t)m->n_tensors, n_more = (size_t)file->n_tensors;
+    const int is_old = has_old_names(file);
     const clef_tensor_info *twice = NULL;
     clef_tensor_info *all = malloc((n + n_more) * sizeof *all);
     m->picture_names = calloc(n_more, CLEF__TOWER_NAME);
@@ -98,7 +120,7 @@ static clef_status add_tensors(clef_model *m, const clef_model *file, const stru
     for (size_t i = 0; i < n_more; i++) {
         char *name = m->picture_names + i * CLEF__TOWER_NAME;
         all[n + i] = file->tensors[i];
-        if (!folder_name(p, all[n + i].name, name)) {
+        if (!folder_name(p, all[n + i].name, is_old, name)) {
             const clef_status s =
                 clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the tensor %.60s of a %s is not known", file->path,
                            all[n + i].name, p->type);
@@ -114,8 +136,6 @@ static clef_status add_tensors(clef_model *m, const clef_model *file, const stru
         return clef__fail(err, twice ? CLEF_E_FORMAT : CLEF_E_NOMEM, "%s: the tensor %s occurs twice",
                           file->path, twice ? twice->name : "(no memory)");
     }
-    free(m->tensors);
-    free(m->by_name);
     m->tensors = all;
     m->by_name = by_name;
     m->n_tensors = (int32_t)(n + n_more);
@@ -209,6 +229,9 @@ static clef_status check(const clef_model *m, const clef_model *file, const stru
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the projector %.40s: expected gemma3 or idefics3",
                           file->path, type);
     *out = &projectors[i];
+    if (clef__gguf_int(&file->gguf, "clip.use_silu", 0) || !clef__gguf_int(&file->gguf, "clip.use_gelu", 1))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: clip.use_silu, or clip.use_gelu that is false: expected GELU", file->path);
     if ((*out)->arch && !behind(m->hparams.arch, (*out)->arch))
         return clef__fail(err, CLEF_E_ARG, "%s: a tower of %s, the text model %s is %s", file->path, type,
                           m->path, m->hparams.arch);
@@ -242,9 +265,42 @@ static clef_status read_configs(clef_model *m, const struct projector *p, clef_e
     return s ? s : clef__sight_read(m->outer, NULL, &m->hparams, m->path, &m->sight, err);
 }
 
+/* A model's tensors before it has those of a tower. */
+typedef struct own_tensors {
+    clef_tensor_info *all;
+    const clef_tensor_info **by_name;
+    int32_t n;
+} own_tensors;
+
+/* The model as it was, after a call that failed. */
+static void take_away(clef_model *m, own_tensors own)
+{
+    if (m->tensors != own.all) {
+        free(m->tensors);
+        free(m->by_name);
+    }
+    m->tensors = own.all;
+    m->by_name = own.by_name;
+    m->n_tensors = own.n;
+    clef__vision_finish(m);
+    m->vision = NULL;
+    m->vision_error = NULL;
+    m->tower_prefix = NULL;
+    json_decref(m->outer);
+    m->outer = NULL;
+    free(m->sight);
+    m->sight = NULL;
+    free(m->picture_names);
+    free(m->picture_config);
+    m->picture_names = m->picture_config = NULL;
+    clef_model_close(m->pictures);
+    m->pictures = NULL;
+}
+
 clef_status clef_model_add_pictures(clef_model *m, const char *path, clef_error *err)
 {
     const struct projector *p = NULL;
+    const own_tensors own = {m->tensors, m->by_name, m->n_tensors};
     if (!m->is_gguf || m->pictures)
         return clef__fail(err, CLEF_E_ARG, "%s: expected a GGUF model, without a tower: a folder has its own",
                           m->path);
@@ -253,7 +309,15 @@ clef_status clef_model_add_pictures(clef_model *m, const char *path, clef_error 
         s = clef__fail(err, CLEF_E_FORMAT, "%s: expected a GGUF file with a tower for pictures", path);
     if (!s)
         s = check(m, m->pictures, &p, err);
-    return s ? s : read_configs(m, p, err);
+    if (!s)
+        s = read_configs(m, p, err);
+    if (s) {
+        take_away(m, own);
+    } else {
+        free(own.all);
+        free(own.by_name);
+    }
+    return s;
 }
 
 const char *clef_model_picture_config(const clef_model *model)

@@ -348,7 +348,7 @@ TEST(marks_become_the_tokens_of_their_pictures)
 }
 
 /* Pixels of tiles, in a grid that has more or fewer of them. */
-TEST(tiles_that_are_no_grid_are_refused)
+TEST(tiles_that_do_not_fill_a_grid_are_refused)
 {
     static const char *const tiled[] = {"idefics3", "llava_next"};
     static const int32_t grids[][2] = {{0, 0}, {2, 1}, {-1, -1}, {65536, 65536}};

@@ -91,8 +91,11 @@ static void pixtral_json(clef_json_fields *f, clef_hparams *hp)
     clef_json_fields inner = {.object = rope, .file = f->file, .within = "rope_parameters", .err = f->err};
     const double theta = clef__json_double(f, "rope_theta", 1e-3, 1e9, 10000);
     hp->rope.theta = rope ? clef__json_double(&inner, "rope_theta", 1e-3, 1e9, theta) : theta;
-    if (rope && strcmp(clef__json_string(&inner, "rope_type", "default"), "default") != 0)
-        clef__json_refuse(&inner, "rope_type: expected default");
+    const char *type = clef__json_string(&inner, "rope_type", "default");
+    if (strcmp(type, "default") != 0 && inner.status == CLEF_OK)
+        inner.status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                       "%s: rope_parameters.rope_type: expected default, got %.40s", f->file, type);
     f->status = f->status ? f->status : inner.status;
     hp->norm_eps = 1e-5f;
     hp->gated = 1;

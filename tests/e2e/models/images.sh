@@ -49,8 +49,14 @@ python3 "$(dirname "$0")/mmproj.py" "$vision/gemma3" "$tmp/mmproj.gguf"
 "$CLEF" convert "$vision/gemma3" "$tmp/gemma3.gguf" -q
 oracle "$vision/gemma3" one >"$tmp/wanted"
 prompt=$(tail -n +3 "$tmp/wanted"; echo x)
-same "the ids after a picture, by GGUF" "$(head -n 1 "$tmp/wanted")" "$("$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/mmproj.gguf" \
-  -p "${prompt%$'\n'x}" -n 16 --ignore-eos --print-ids -q --exact --temp 0 --image "$picture")"
+by_gguf() {
+  "$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/$1.gguf" -p "${prompt%$'\n'x}" -n 16 --ignore-eos --print-ids -q --exact --temp 0 --image "$picture"
+}
+for kind in old scale4 unscaled silu; do python3 "$(dirname "$0")/mmproj.py" "$vision/gemma3" "$tmp/$kind.gguf" "$kind"; done
+same "the ids after a picture, by GGUF" "$(head -n 1 "$tmp/wanted")" "$(by_gguf mmproj)"
+same "the ids by the names of earlier converters" "$(head -n 1 "$tmp/wanted")" "$(by_gguf old)"
+same "squares of patches that the file does not say" "$(by_gguf scale4 || echo failed)" "$(by_gguf unscaled)"
+refused "a tower of another activation" 1 "silu.gguf clip.use_silu GELU" by_gguf silu
 refused "GGUF without its tower" 1 "gemma3.gguf --mmproj" "$CLEF" run "$tmp/gemma3.gguf" -p a -q --image "$picture"
 refused "a tower that is a text model" 1 "clip gemma3" "$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/gemma3.gguf" -p a -q --image "$picture"
 refused "a tower that is not there" 1 "nowhere" "$CLEF" run "$tmp/gemma3.gguf" --mmproj "$tmp/nowhere" -p a -q --image "$picture"
