@@ -122,13 +122,7 @@ static void draw_cells(cairo_t *c, const picture *p, const attention_map *m, int
                                      : GRID_MOST,
                   side = m->n_keys > m->n_queries ? m->n_keys : m->n_queries;
     cairo_surface_t *image = image_of(m, head, most, p->is_png || 2 * side > most ? 1 : most / side);
-    cairo_save(c);
-    cairo_translate(c, x, y);
-    cairo_scale(c, w / cairo_image_surface_get_width(image), h / cairo_image_surface_get_height(image));
-    cairo_set_source_surface(c, image, 0, 0);
-    cairo_pattern_set_filter(cairo_get_source(c), CAIRO_FILTER_NEAREST);
-    cairo_paint(c);
-    cairo_restore(c);
+    cli_canvas_paint(c, image, CAIRO_FILTER_NEAREST, x, y, w, h);
     cairo_surface_destroy(image);
     cairo_set_source_rgb(c, 0.6, 0.6, 0.65);
     cairo_set_line_width(c, 0.7);

@@ -7,6 +7,7 @@
 
 #ifdef CLEF_HAVE_CAIRO
 #    include "export/pictures/attention_over.h"
+#    include "export/pictures/canvas.h"
 
 /* From dark violet to light yellow; the brightness rises evenly. Dark colours cover the grey picture less. */
 static uint32_t colour_of(double share)
@@ -70,18 +71,6 @@ static cairo_surface_t *patches_of(const attention_picture *p, const float *w, f
     return image;
 }
 
-static void paint_image(cairo_t *c, cairo_surface_t *image, cairo_filter_t filter, double x, double y,
-                        double w, double h)
-{
-    cairo_save(c);
-    cairo_translate(c, x, y);
-    cairo_scale(c, w / cairo_image_surface_get_width(image), h / cairo_image_surface_get_height(image));
-    cairo_set_source_surface(c, image, 0, 0);
-    cairo_pattern_set_filter(cairo_get_source(c), filter);
-    cairo_paint(c);
-    cairo_restore(c);
-}
-
 /* The patch that looks: white within black, which is seen on every ground. */
 static void mark_query(cairo_t *c, const attention_picture *p, double x, double y, double w, double h)
 {
@@ -110,8 +99,8 @@ float cli_over_draw(cairo_t *c, const attention_maps *a, const attention_map *m,
     for (int32_t i = 0; i < n; i++)
         most = weights[i] > most ? weights[i] : most;
     cairo_surface_t *patches = patches_of(p, weights, most, side < SHARP ? SHARP / side : 1);
-    paint_image(c, ground, CAIRO_FILTER_GOOD, x, y, w, h);
-    paint_image(c, patches, CAIRO_FILTER_NEAREST, x, y, w * p->covered_x, h * p->covered_y);
+    cli_canvas_paint(c, ground, CAIRO_FILTER_GOOD, x, y, w, h);
+    cli_canvas_paint(c, patches, CAIRO_FILTER_NEAREST, x, y, w * p->covered_x, h * p->covered_y);
     cairo_surface_destroy(patches);
     free(weights);
     if (m->n_queries > 1)

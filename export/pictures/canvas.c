@@ -32,4 +32,16 @@ clef_status cli_canvas_write(const cli_canvas *canvas, FILE *to, clef_error *err
                ? CLEF_OK
                : cli_error(err, CLEF_E_IO, "%s: cairo: %s", canvas->command, cairo_status_to_string(status));
 }
+
+void cli_canvas_paint(cairo_t *c, cairo_surface_t *image, cairo_filter_t filter, double x, double y, double w,
+                      double h)
+{
+    cairo_save(c);
+    cairo_translate(c, x, y);
+    cairo_scale(c, w / cairo_image_surface_get_width(image), h / cairo_image_surface_get_height(image));
+    cairo_set_source_surface(c, image, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(c), filter);
+    cairo_paint(c);
+    cairo_restore(c);
+}
 #endif

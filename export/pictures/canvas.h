@@ -17,4 +17,8 @@ typedef struct cli_canvas {
 /** Draws the picture and writes it to `to`. CLEF_E_IO, with what cairo says. */
 clef_status cli_canvas_write(const cli_canvas *canvas, FILE *to, clef_error *err);
 
+/** Paints an image over the rectangle at (x, y), w x h. */
+void cli_canvas_paint(cairo_t *c, cairo_surface_t *image, cairo_filter_t filter, double x, double y, double w,
+                      double h);
+
 #endif

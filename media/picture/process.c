@@ -259,6 +259,20 @@ static clef_status load(const char *folder, const char *file, char *path, size_t
     return clef__os_is_file(path) ? clef__json_load(path, MAX_FILE_BYTES, out, err) : CLEF_OK;
 }
 
+/* Makes a processor of what was read from `path`. */
+static clef_status make(const json_t *config, const json_t *beside, const char *path,
+                        clef_picture_processor **out, clef_error *err)
+{
+    clef_picture_processor *p = calloc(1, sizeof *p);
+    const clef_status s = p ? clef__processor_read(config, beside, path, p, err)
+                            : clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", path);
+    if (s == CLEF_OK)
+        *out = p;
+    else
+        free(p);
+    return s;
+}
+
 clef_status clef_picture_processor_create(const char *folder, clef_picture_processor **out, clef_error *err)
 {
     char path[4096];
@@ -276,17 +290,10 @@ clef_status clef_picture_processor_create(const char *folder, clef_picture_proce
         status = clef__fail(
             err, CLEF_E_NOT_FOUND,
             "%s: there is no preprocessor_config.json, which says how pictures become numbers", folder);
-    clef_picture_processor *p = status == CLEF_OK ? calloc(1, sizeof *p) : NULL;
-    if (status == CLEF_OK && !p)
-        status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", path);
     if (status == CLEF_OK)
-        status = clef__processor_read(config, beside, path, p, err);
+        status = make(config, beside, path, out, err);
     json_decref(root);
     json_decref(beside);
-    if (status == CLEF_OK)
-        *out = p;
-    else
-        free(p);
     return status;
 }
 
@@ -296,16 +303,9 @@ clef_status clef_picture_processor_parse(const char *text, const char *name, cle
     json_t *config;
     *out = NULL;
     clef_status s = clef__json_parse(text, strlen(text), name, &config, err);
-    clef_picture_processor *p = s == CLEF_OK ? calloc(1, sizeof *p) : NULL;
-    if (s == CLEF_OK && !p)
-        s = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", name);
     if (s == CLEF_OK)
-        s = clef__processor_read(config, NULL, name, p, err);
+        s = make(config, NULL, name, out, err);
     json_decref(config);
-    if (s == CLEF_OK)
-        *out = p;
-    else
-        free(p);
     return s;
 }
 

@@ -213,6 +213,7 @@ uint64_t clef__builtins_hash(void)
         const builtin *b = &builtins[i];
         const int numbers[] = {b->types, b->widths, b->spaces};
         hash = clef__hash(hash, b->attribute, strlen(b->attribute) + 1);
+        hash = clef__hash(hash, b->name, strlen(b->name) + 1);
         hash = clef__hash(hash, b->declaration, strlen(b->declaration) + 1);
         hash = clef__hash(hash, numbers, sizeof numbers);
     }
