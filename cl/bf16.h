@@ -4,7 +4,7 @@
  *                                 Without it they go away from 0, and NaN has to be 0x7fc00000, since adding
  *                                 to the bits of another may make a number of it
  *   two_bf16_cut(low, high)       two as a word, whose lower bits are cut off: towards 0
- * Programs with MATRIX and MATRIX_PLAIN (panel/matrix.h) may use the vendor's instructions. */
+ * Programs with MATRIX and MATRIX_PLAIN (instruction/matrix.h) may use the vendor's instructions. */
 #ifndef CLEF_CL_BF16_H
 #define CLEF_CL_BF16_H
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct clef_embedded {
-    const char          *name; /* path below the folder: "copy.cl", "panel/dot.h" */
+    const char          *name; /* path below the folder: "copy.cl", "panel/panel.h" */
     const unsigned char *text; /* NUL-terminated */
     size_t               n_bytes;
     unsigned char        sum[32]; /* SHA-256 of the text */

@@ -39,6 +39,7 @@ if(CLEF_CLANG)
     clef_add_test(arm_dot_${name} COMMAND "${CLEF_CLANG}" -w -x cl -cl-std=CL1.2 -target spir64 -Xclang
       -finclude-default-header -fsyntax-only -include "${kernels}/arm_dot.h"
       -I "${PROJECT_SOURCE_DIR}/cl" -I "${PROJECT_SOURCE_DIR}/cl/panel" -I "${PROJECT_SOURCE_DIR}/cl/expert"
+      -I "${PROJECT_SOURCE_DIR}/cl/instruction"
       -DWG=256 -DSHARING=1 -DNT=4 -DAT_ONCE=4 -DTILES=4 -DTOKENS=4 -DFOURS=1 -DW_TYPE=6 -DQUANTISE=1 -DINT_DOT=5
       -DSUBGROUPS=0 -DSUBGROUP_SIZE=0 -DBIAS_TYPE=-1 -DACT=0 -DRESIDUAL=0 -DOWN=0
       -DROWS=32 -DTRANSPOSED=1 -DALIGNED=0

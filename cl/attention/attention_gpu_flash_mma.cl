@@ -1,6 +1,6 @@
 /* Softmax attention as attention_gpu_flash.cl computes it, for caches in halves, on units that multiply
- * matrices (cl/panel/matrix.h). A unit has MATRIX_ROWS queries, as fragments in registers. So are the logits,
- * which become weights there and are at once an operand of the next product (FlashAttention-2,
+ * matrices (cl/instruction/matrix.h). A unit has MATRIX_ROWS queries, as fragments in registers. So are the
+ * logits, which become weights there and are at once an operand of the next product (FlashAttention-2,
  * arXiv:2307.08691). Queries and weights are rounded to halves, or with EXACT are sums of two halves each
  * (attention_halves.h).
  *

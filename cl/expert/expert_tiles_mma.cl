@@ -1,5 +1,5 @@
 /* out[p, :] = x[p or p / chosen, :] W[ids[p]] + bias[ids[p]] for pairs p, as expert_tiles.cl, on units that
- * multiply matrices (panel/matrix.h). A group multiplies a tile of ROWS pairs of one expert by COLUMNS
+ * multiply matrices (instruction/matrix.h). A group multiplies a tile of ROWS pairs of one expert by COLUMNS
  * columns of its matrix, in steps of 32 BLOCKS elements of k. W is decoded to bf16, or W and x are halves;
  * sums are f32. W is [experts, N, K]; k is a multiple of 32. x is in rows of bf16 or halves with a scale each
  * (panel_gpu_activations.cl, QUANTISE 3 or 4, not SLICED). Pairs whose id is outside get 0.
@@ -12,7 +12,7 @@
  *   -D BUFFERS       steps in local memory: 1, or 2, with which a step has one barrier, not two
  *   -D W_TYPE        dtype of W
  *   -D BIAS_TYPE     dtype of bias, DTYPE_NONE (-1) without
- *   and those of panel/matrix.h and expert_words.h */
+ *   and those of instruction/matrix.h and expert_words.h */
 #include "matrix.h"
 #if !defined(ROWS) || !defined(COLUMNS) || !defined(UNIT_COLUMNS) || !defined(UNIT_ROWS) ||                  \
     !defined(BUFFERS) || !defined(W_TYPE) || !defined(BIAS_TYPE)

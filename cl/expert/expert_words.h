@@ -1,4 +1,4 @@
-/* W of experts as words of two halves or two bf16, for units that multiply matrices (panel/matrix.h). A
+/* W of experts as words of two halves or two bf16, for units that multiply matrices (instruction/matrix.h). A
  * work-item fetches 16 elements of each 32 of a step. What memory has of them stays in registers until it is
  * decoded, so that loads are in flight while a step is multiplied.
  *   -D BLOCKS  parts of 32 elements of a step: 1 or 2. 2: a step begins at a multiple of 64

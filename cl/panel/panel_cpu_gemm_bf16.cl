@@ -1,6 +1,6 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is rounded to bf16 and w is a panel
- * of bf16 (cl/panel/panel.h), by Arm's bfdot (cl/panel/arm.h). Sums are f32. A token's sums do not depend on
- * the tokens beside it. k is a multiple of 8.
+ * of bf16 (cl/panel/panel.h), by Arm's bfdot (cl/instruction/arm.h). Sums are f32. A token's sums do not
+ * depend on the tokens beside it. k is a multiple of 8.
  *   panel_cpu_rows_bf16   x after its norm (panel_cpu_activations.h), in rows of k bf16. Launch: a group of
  *                         one work-item for each row
  *   panel_cpu_gemm_bf16   a group computes NT tokens (those beyond the last row are dropped) and 16 rows of

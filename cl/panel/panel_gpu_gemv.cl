@@ -37,8 +37,8 @@ enum {
 typedef uint blocks_ahead;
 
 /* Computes this work-item's part of the products of a row with NT tokens. asked: not used. */
-INLINED void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row,
-                       uint team, const x_rows *x, const __private blocks_ahead *asked)
+static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
+                             uint row, uint team, const x_rows *x, const __private blocks_ahead *asked)
 {
     X_SPACE const float *xs = (X_SPACE const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;

@@ -1,5 +1,5 @@
-/* Measures how fast a CPU multiplies tiles of bf16: products of cl/panel/amx.h in four chains, without reads
- * between them (runtime/device/measure.c). It stores a value that depends on all its work.
+/* Measures how fast a CPU multiplies tiles of bf16: products of cl/instruction/amx.h in four chains, without
+ * reads between them (runtime/device/measure.c). It stores a value that depends on all its work.
  * Launch: groups of one work-item. */
 #define WG 1
 #include "args.h"

@@ -138,8 +138,8 @@ static int dot_works(clef_device *dev, clef_dot dot)
     return works;
 }
 
-/* Multiplies rows of 8 bytes by usmmla of cl/panel/arm.h: sums[4 q + 2 i + j] is row 2 q + i of w times token
- * j of x. */
+/* Multiplies rows of 8 bytes by usmmla of cl/instruction/arm.h: sums[4 q + 2 i + j] is row 2 q + i of w
+ * times token j of x. */
 static int i8mm_works(clef_device *dev)
 {
     enum { COLUMNS = 8 };
@@ -162,7 +162,7 @@ static int i8mm_works(clef_device *dev)
     return works;
 }
 
-/* Multiplies pairs of bf16 by bfdot of cl/panel/arm.h: small integers, whose sums are exact. */
+/* Multiplies pairs of bf16 by bfdot of cl/instruction/arm.h: small integers, whose sums are exact. */
 static int bfdot_works(clef_device *dev)
 {
     const clef_launch launch = {.source = "probe_bfdot", .kernel = "probe_bfdot"};
@@ -176,7 +176,7 @@ static int bfdot_works(clef_device *dev)
     return works;
 }
 
-/* Multiplies bf16 tiles of cl/panel/amx.h, of small integers whose sums are exact. */
+/* Multiplies bf16 tiles of cl/instruction/amx.h, of small integers whose sums are exact. */
 static int amx_works(clef_device *dev)
 {
     enum { ROWS = 16, COLUMNS = 32 };
@@ -307,7 +307,7 @@ static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
     return NULL;
 }
 
-/* "+mma": use the kernels of that unit, with plain C in place of the instruction (cl/panel/matrix.h).
+/* "+mma": use the kernels of that unit, with plain C in place of the instruction (cl/instruction/matrix.h).
  * CLEF_MATRIX_NONE: not such a name. */
 static clef_matrix find_plain(const char *name, size_t n)
 {

@@ -1,5 +1,5 @@
-/* Tests a device's unit that multiplies small matrices (cl/panel/matrix.h): every element must be right and
- * in its place. */
+/* Tests a device's unit that multiplies small matrices (cl/instruction/matrix.h): every element must be right
+ * and in its place. */
 #include "graph/blocks.h"
 #include "graph/lower/panel/panel.h"
 #include "runtime/device/device.h"

@@ -45,7 +45,7 @@ typedef enum clef_dot {
     CLEF_DOT_I8MM
 } clef_dot;
 
-/** The instructions that multiply signed bytes on GPUs: -D INT_DOT of cl/panel/dot.h. */
+/** The instructions that multiply signed bytes on GPUs: -D INT_DOT of cl/instruction/dot.h. */
 typedef enum clef_int_dot {
     CLEF_INT_DOT_PLAIN,
     CLEF_INT_DOT_KHR,

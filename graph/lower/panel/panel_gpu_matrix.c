@@ -1,4 +1,4 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Rows of x are
+/* Lowering of panel_matmul to units that multiply small matrices (cl/instruction/matrix.h). Rows of x are
  * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
  * type, or in bf16 with a weight in blocks that is decoded to bf16. Up to 16 rows share a group, whose units
  * divide the columns (cl/panel/panel_gpu_few_mma.cl); more are multiplied in tiles
