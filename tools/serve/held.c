@@ -36,6 +36,10 @@ int serve_hold(serve_request *r, size_t n)
             &r->error, SERVE_E_BODY, NULL,
             "the values of the body take %zu MiB of memory, expected at most %zu: 12 times --max-body",
             n >> 20, most_values >> 20);
+    if (after > most) /* however long it waits */
+        return serve_fail(&r->error, SERVE_E_BODY, NULL,
+                          "the request takes %zu KiB of memory, expected at most %d MiB: --body-memory",
+                          after >> 10, (int)s->o.body_memory);
     if (atomic_fetch_add(&s->n_held, after - before) + (after - before) > most && after) {
         atomic_fetch_sub(&s->n_held, after - before);
         r->error.retry_after = 1;

@@ -84,7 +84,7 @@ def bodies(s):
         check("and is given back", s.until(lambda: s.metric("process_resident_memory_bytes") - idle < 128 * MIB, 30), s.metric("process_resident_memory_bytes"))
     with Server("--body-memory", "1", "--chat-template", "chatml") as small:
         r = small.chat("x" * 1500000)
-        same("--body-memory", (503, "body_memory_full"), (r.status, r.code))
+        same("--body-memory", (413, "body_too_large"), (r.status, r.code))
         same("small requests are not counted", 200, small.chat("x", max_tokens=1).status)
     with Server("--body-memory", "48", "--chat-template", "chatml", "--queue-timeout", "600") as small:
         body = b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":"' + b"x" * 8000000 + b'"}'

@@ -83,7 +83,7 @@ def refusals(s):
     r = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": [picture("gradient.png")]}], "max_tokens": 1})
     same("a picture of the system", 400, r.status)
     r = chat(s, *[picture("shapes.jpg")] * 6)
-    check("pictures whose pixels take too much memory", r.status == 503 and "--body-memory" in r.text, r)
+    check("pictures whose pixels take too much memory", r.status == 413 and "--body-memory" in r.text, r)
     same("the server still answers", 200, chat(s, {"type": "text", "text": "a"}).status)
 
 
