@@ -623,21 +623,34 @@ static const char *after_of(const serve_task *t, int is_answer, int is_auto)
     return is_harmony ? "<|channel|>final<|message|>" : t->thought.close;
 }
 
+/* The format of an answer says nothing of a call, which a choice demands: it is checked and dropped. Other
+ * constraints are on all of the text. */
+static int drop_format(serve_task *t, int *n)
+{
+    if (!t->p.response_format)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice",
+                          "tool_choice: expected auto or none beside another constraint");
+    if (t->constraint)
+        clef_constraint_cache_give(t->r->m->constraints, t->constraint);
+    t->constraint = NULL;
+    *n = 0;
+    return 1;
+}
+
 static int set_constraint(serve_task *t)
 {
     serve_params *p = &t->p;
     int n = 0, is_auto = 0;
     const char *word = json_string_value(p->tool_choice);
-    if (p->tool_choice && !t->has_tools && !(word && (!strcmp(word, "none") || !strcmp(word, "auto"))))
+    const int demands = p->tool_choice && !(word && (!strcmp(word, "none") || !strcmp(word, "auto")));
+    if (demands && !t->has_tools)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice",
                           "tool_choice: expected none or auto, since there are no tools");
-    if (!take_given(t, &n) || (t->has_tools && !n && !set_calls(t, &is_auto)))
+    if (!take_given(t, &n) || (n && demands && !drop_format(t, &n)) ||
+        (t->has_tools && !n && !set_calls(t, &is_auto)))
         return 0;
     if (!t->constraint)
         return 1;
-    if (n && t->has_tools && word && strcmp(word, "auto") != 0)
-        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "tool_choice",
-                          "tool_choice: expected auto or none beside another constraint");
     if (!check_beside_constraint(t))
         return 0;
     t->has_guide = 1;
