@@ -324,8 +324,9 @@ static int check_body(serve_request *r, serve_head *h, const char *method)
                           "a body of %llu bytes, expected at most %zu (--max-body)",
                           (unsigned long long)h->n_body, serve_most_body(r));
     const int is_form = r->endpoint && r->endpoint->flags & SERVE_FORM_BODY;
-    if (is_form ? serve_multipart_type(h->content_type, r->boundary)
-                : h->content_type && is_json_type(h->content_type))
+    if (is_form           ? serve_multipart_type(h->content_type, r->boundary)
+        : h->content_type ? is_json_type(h->content_type)
+                          : r->endpoint && r->endpoint->flags & SERVE_OLLAMA) /* as Ollama does */
         return 1;
     return serve_fail(&r->error, SERVE_E_CONTENT_TYPE, NULL, "Content-Type: expected %s, got '%.80s'",
                       is_form ? "multipart/form-data" : "application/json",
