@@ -11,7 +11,7 @@ import random
 import socket
 import sys
 
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/api/chat", "/api/generate", "/api/show", "/completion", "/completions", "/infill", "/v1/embeddings", "/embedding", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/input_tokens", "/api/chat", "/api/generate", "/api/show", "/completion", "/completions", "/infill", "/v1/embeddings", "/embedding", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
          "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}

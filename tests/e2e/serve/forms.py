@@ -46,6 +46,9 @@ def anthropic_whole(s):
     check("its id", r.json["id"].startswith("msg_"), r)
     counted = s.post("/v1/messages/count_tokens", {"messages": HI, "system": "Be brief."})
     same("count_tokens", {"input_tokens": n_input(r)}, counted.json)
+    for path, body in (("chat/completions", {"messages": [system, *HI]}), ("responses", {"input": "Hello", "instructions": "Be brief."})):
+        counted = s.post(f"/v1/{path}/input_tokens", body)
+        same(f"the same of {path}", {"object": "response.input_tokens", "input_tokens": n_input(r)}, counted.json)
     text = r.json["content"][0]["text"]
     stopped = messages(s, system="Be brief.", stop_sequences=["zzz", text[3:5]])
     same("a stop sequence", ["stop_sequence", text[3:5], text.split(text[3:5])[0]],
@@ -127,6 +130,11 @@ def openai_calls(s):
     same("responses: a call", ["function_call", ["a"]], [call["type"], list(json.loads(call["arguments"]))])
     got = events(responses(s, stream=True, **fields).text)
     same("a streamed call", call["arguments"], "".join(e["delta"] for e in got if e["type"] == "response.function_call_arguments.delta"))
+    answer = {"type": "json_schema", "name": "n", "schema": {"const": 4}}
+    for choice in ("required", {"type": "function", "name": "put"}):
+        both = responses(s, **{**fields, "tool_choice": choice}, text={"format": answer})
+        same(f"tool_choice {choice} beside the format of an answer", "function_call", both.json["output"][-1]["type"])
+    same("beside a grammar", 400, chat(s, tools=TOOLS["chat"], tool_choice={"type": "function", "function": {"name": "put"}}, grammar='root ::= "a"').status)
     only = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "put"}]}
     same("one of the allowed tools", "put", responses(s, **{**fields, "tool_choice": only}).json["output"][-1]["name"])
     nested = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "put"}}]}}
@@ -188,6 +196,8 @@ def ollama(s):
     same("a stream of lines is the default", ["application/x-ndjson", [False] * (len(lines) - 1) + [True]], [r.headers["content-type"], [o["done"] for o in lines]])
     same("its text", whole["message"]["content"], "".join(o["message"]["content"] for o in lines))
     same("a prompt", whole["message"]["content"], s.post("/api/generate", {"prompt": "Hello", "stream": False, "options": options}).json["response"])
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+    same("a body need not have its type, but elsewhere", [b"200", b"415"], [s.raw(head % path).split(b" ")[1] for path in (b"/api/show", b"/tokenize")])
     raw = s.post("/api/generate", {"prompt": "Once", "raw": True, "stream": False, "options": options}).json
     same("a raw prompt", s.text("Once", max_tokens=8, temperature=0).json["choices"][0]["text"], raw["response"])
     call = s.post("/api/chat", {"messages": HI, "tools": TOOLS["chat"], "tool_choice": "required", "parallel_tool_calls": False, "stream": False,

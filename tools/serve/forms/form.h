@@ -45,6 +45,9 @@ json_t *serve_set_field(serve_task *t, const char *name, json_t *value);
 /** Answers a request for texts, from its body to the reply or the stream. */
 void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *writer);
 
+/** Answers it with the tokens of its prompt alone, in an `object` of that name, which may be NULL. */
+void serve_answer_count(serve_request *r, serve_form form, const serve_writer *writer, const char *object);
+
 /** Tokens and times of all choices. Each prompt counts once, whatever its choices. */
 serve_counts serve_task_count(const serve_task *t);
 /** Those of one choice, and of its prompt. */

@@ -164,23 +164,7 @@ const serve_writer serve_writer_messages = {
 
 /* ---- /v1/messages/count_tokens --------------------------------------------------------------- */
 
-static void count_tokens(void *user)
-{
-    serve_task *t = user;
-    if (serve_task_begin(t, t->r, SERVE_FORM_COUNT, &serve_writer_messages) && serve_task_prompt_chat(t))
-        serve_reply_json(t->r, json_pack("{s:i}", "input_tokens", (int)t->prompts[0].n));
-}
-
 void serve_answer_count_tokens(serve_request *r)
 {
-    serve_task *t = calloc(1, sizeof *t);
-    if (!t) {
-        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-        return;
-    }
-    t->r = r;
-    if (serve_prepare(r, count_tokens, t))
-        serve_task_free(t);
-    else
-        free(t);
+    serve_answer_count(r, SERVE_FORM_COUNT, &serve_writer_messages, NULL);
 }

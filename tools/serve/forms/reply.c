@@ -202,18 +202,36 @@ static void prepare(void *user)
                               : serve_task_prompt_texts(p->t));
 }
 
+/* A task that is read, or failed to be; NULL and an error: there is none. */
+static serve_task *prepared(preparing *p)
+{
+    serve_request *r = p->r;
+    p->t = calloc(1, sizeof *p->t);
+    if (!p->t) {
+        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    } else if (!serve_prepare(r, prepare, p)) {
+        free(p->t);
+        p->t = NULL;
+    }
+    return p->t;
+}
+
+void serve_answer_count(serve_request *r, serve_form form, const serve_writer *writer, const char *object)
+{
+    preparing p = {.r = r, .form = form, .writer = writer};
+    serve_task *t = prepared(&p);
+    if (t && p.ok)
+        serve_reply_json(r, json_pack("{s:s*, s:i}", "object", object, "input_tokens", (int)t->prompts[0].n));
+    if (t)
+        serve_task_free(t);
+}
+
 void serve_answer_texts(serve_request *r, serve_form form, const serve_writer *writer)
 {
-    serve_task *t = calloc(1, sizeof *t);
-    if (!t) {
-        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    preparing p = {.r = r, .form = form, .writer = writer};
+    serve_task *t = prepared(&p);
+    if (!t)
         return;
-    }
-    preparing p = {.t = t, .r = r, .form = form, .writer = writer};
-    if (!serve_prepare(r, prepare, &p)) {
-        free(t);
-        return;
-    }
     const int ok = p.ok && serve_task_set_picks(t) && serve_task_submit(t);
     if (ok && t->p.stream) {
         task_stream(t);
@@ -244,4 +262,16 @@ void serve_answer_messages(serve_request *r)
 void serve_answer_responses(serve_request *r)
 {
     serve_answer_texts(r, SERVE_FORM_RESPONSES, &serve_writer_responses);
+}
+
+static const char counted[] = "response.input_tokens"; /* of chats, too, in llama-server */
+
+void serve_answer_count_chat(serve_request *r)
+{
+    serve_answer_count(r, SERVE_FORM_CHAT, &serve_writer_openai, counted);
+}
+
+void serve_answer_count_response(serve_request *r)
+{
+    serve_answer_count(r, SERVE_FORM_RESPONSES, &serve_writer_responses, counted);
 }
