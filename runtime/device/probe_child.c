@@ -105,6 +105,12 @@ static double seconds_allowed(void)
     return seconds > 0 ? seconds : SECONDS;
 }
 
+/* On a CPU the caller reads the result of each probe, and has no use for its program. */
+static int needs_programs(const clef_device *dev, const char *text)
+{
+    return !dev->info.caps.is_cpu || strstr(text, measure_line);
+}
+
 clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err)
 {
     clef_device *dev = NULL;
@@ -117,7 +123,7 @@ clef_status clef__probe_as_child(const char *which, const char *path, const char
         clef__measure_build(dev);
     if (!s) {
         clef__os_journal_write(end_line);
-        dev->cache_policy = CLEF__SAVE_CHEAP;
+        dev->cache_policy = needs_programs(dev, text) ? CLEF__SAVE_CHEAP : CLEF__SAVE_NEVER;
     }
     clef_device_close(dev);
     return s;
