@@ -71,10 +71,11 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(err, CLEF_E_ARG,
                           "%d tokens a step: expected 1 to %d, the context (clef: lower -b or raise -c)",
                           o->n_batch, o->n_context);
-    if ((o->pooling || o->token_head || o->classify) && (o->padding_mask || kind == CLEF_SEQ2SEQ))
+    const int pads = o->padding_mask && !(o->classify && clef__classes_by_first(model));
+    if ((o->pooling || o->token_head || o->classify) && (pads || kind == CLEF_SEQ2SEQ))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", path,
                           o->classify ? "classes" : "embeddings",
-                          o->padding_mask ? "padded texts" : "an encoder-decoder");
+                          pads ? "padded texts" : "an encoder-decoder");
     if (o->part && kind != CLEF_SEQ2SEQ)
         return clef__fail(
             err, CLEF_E_UNSUPPORTED,
@@ -352,6 +353,19 @@ static clef_value *build_seq2seq(clef_builder *b, const clef_build_opts *o)
     return o->train ? NULL : result;
 }
 
+/* `missing` names the first weight of a head for words. A classifier's files have none. */
+static clef_status told_of_classes(const clef_model *model, clef_error *missing)
+{
+    const clef_build_opts classes = {.n_context = 1, .n_batch = 1, .classify = 1};
+    clef_graph *g = NULL;
+    if (clef_model_build(model, &classes, &g, NULL) != CLEF_OK)
+        return CLEF_E_NOT_FOUND;
+    clef_graph_destroy(g);
+    return clef__fail(missing, CLEF_E_NOT_FOUND,
+                      "%s: expected a language model, got one of classes (clef: classify, rerank)",
+                      clef_model_path(model));
+}
+
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out,
                              clef_error *err)
 {
@@ -419,6 +433,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     if (o.sample)
         o.n_rows ? add_sample_rows(&b, result) : add_sample(&b, result);
     s = clef_graph_error(g, err);
+    if (s == CLEF_E_NOT_FOUND && !b.no_head)
+        s = told_of_classes(model, err);
     if (!s)
         s = add_taps(model, &o, g, err);
     if (s) {

@@ -158,6 +158,13 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
     return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST);
 }
 
+int clef__classes_by_first(const clef_model *model)
+{
+    const char *pooling = json_string_value(json_object_get(model->classifier, "classifier_pooling"));
+    const int is_encoder = clef__arch_find(model->hparams.arch, model->is_gguf)->kind == CLEF_ENCODER;
+    return is_encoder && (clef__labels_tokens(model) || !pooling || strcmp(pooling, "mean") != 0);
+}
+
 /* The last layer, whose number of rows is the number of classes: [labels, d] in folders of all families. */
 static clef_value *class_logits(clef_builder *b, clef_value *x)
 {

@@ -209,6 +209,8 @@ clef_activation clef__classifier_activation(clef_builder *b);
  *  config.json. */
 clef_value *clef__classified(clef_builder *b, clef_value *x);
 int         clef__labels_tokens(const clef_model *model);
+/** 1 if padding behind a text does not change its classes: they are those of each token, or of the first. */
+int         clef__classes_by_first(const clef_model *model);
 /** 1 if the file's class is one of classification; and the names of its classifier's weights, in hf and for
  *  GGUF. */
 int               clef__has_classifier(const clef_model *model);

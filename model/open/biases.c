@@ -11,6 +11,7 @@ typedef enum bias_group {
     HEAD,
     QK_NORMS,
     QK_NORM_BIASES,
+    EXPERTS,
     UNKNOWN
 } bias_group;
 
@@ -61,11 +62,12 @@ static bias_group group_of(clef_role role, const char *suffix)
     case CLEF_W_FFN_UP:
     case CLEF_W_FFN_UP_GATED:
     case CLEF_W_FFN_DOWN:
+        return is_bias ? FEED_FORWARD : UNKNOWN;
     case CLEF_W_ROUTER:
     case CLEF_W_EXPERT_GATE:
     case CLEF_W_EXPERT_UP:
     case CLEF_W_EXPERT_DOWN:
-        return is_bias ? FEED_FORWARD : UNKNOWN;
+        return is_bias ? EXPERTS : UNKNOWN;
     case CLEF_W_EMBED_NORM:
     case CLEF_W_ATTN_NORM:
     case CLEF_W_ATTN_NORM_2:
@@ -97,9 +99,18 @@ static int follows(const json_t *config, const char *rule)
     return value ? json_is_true(value) : end != NULL;
 }
 
+static int class_follows(const json_t *config, const char *const *has, bias_group group)
+{
+    if (group == EXPERTS)
+        return strcmp(has[FEED_FORWARD], "1") == 0;
+    return group == QK_NORM_BIASES ? follows(config, has[NORMS]) && follows(config, has[QK_NORMS])
+                                   : follows(config, has[group]);
+}
+
 int clef__class_has(const json_t *config, clef_role role, const char *suffix)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
+    const int is_low_rank = role == CLEF_W_ATTN_Q && json_is_integer(json_object_get(config, "kv_lora_rank"));
     const bias_group group = group_of(role, suffix);
     const int is_conv = role == CLEF_W_LINEAR_CONV || role == CLEF_W_CONV,
               is_beside = role == CLEF_W_SCAN_IN || role == CLEF_W_LINEAR_OUT || role == CLEF_W_CONV_IN ||
@@ -115,10 +126,10 @@ int clef__class_has(const json_t *config, clef_role role, const char *suffix)
         if (is_bias && (is_conv || is_beside))
             return follows(config, is_conv ? memories[i].conv : memories[i].projections);
     }
+    if (is_low_rank && group == QKV)
+        return 0;
     for (size_t i = 0; type && group != UNKNOWN && i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].model_type, type) == 0)
-            return group == QK_NORM_BIASES
-                       ? follows(config, classes[i].has[NORMS]) && follows(config, classes[i].has[QK_NORMS])
-                       : follows(config, classes[i].has[group]);
+            return class_follows(config, classes[i].has, group);
     return -1;
 }

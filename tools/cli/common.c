@@ -87,6 +87,15 @@ int cli_is_graph_file(const char *path)
     return n > 5 && strcmp(path + n - 5, ".clef") == 0;
 }
 
+int32_t cli_is_classifier(const clef_model *model)
+{
+    clef_graph *graph = NULL;
+    const clef_build_opts opts = {.n_context = 1, .n_batch = 1, .classify = 1};
+    const clef_status status = clef_model_build(model, &opts, &graph, NULL);
+    clef_graph_destroy(graph);
+    return status == CLEF_OK;
+}
+
 clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact)
 {
     static const clef_dtype types[] = {CLEF_F32, CLEF_F32, CLEF_F16, CLEF_Q8_0};

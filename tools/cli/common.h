@@ -15,6 +15,8 @@ extern const char *const cli_kv_type_names[];
  *  is set, or if there is no model (NULL). Else it is f16, which loses less accuracy than the weights have
  *  lost. */
 clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
+/** 1 for a model whose files have a classifier. */
+int32_t cli_is_classifier(const clef_model *model);
 
 /** The flags that say how a model is divided. */
 typedef struct cli_split {

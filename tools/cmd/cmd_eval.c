@@ -254,15 +254,6 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
     return CLEF_OK;
 }
 
-static int is_classifier(clef_model *model)
-{
-    clef_graph *graph = NULL;
-    const clef_build_opts opts = {.n_context = 1, .n_batch = 1, .classify = 1};
-    const clef_status status = clef_model_build(model, &opts, &graph, NULL);
-    clef_graph_destroy(graph);
-    return status == CLEF_OK;
-}
-
 /* Builds the model's graph for exactly the B sequences of T tokens in IN. */
 static clef_status build_model(eval *e, clef_error *err)
 {
@@ -297,7 +288,7 @@ static clef_status build_model(eval *e, clef_error *err)
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
     if (status == CLEF_E_NOT_FOUND)
-        e->is_classifier = is_classifier(e->model);
+        e->is_classifier = cli_is_classifier(e->model);
     if (status == CLEF_E_NOT_FOUND && (clef_model_is_encoder(e->model) || e->is_classifier)) {
         opts.no_head = 1; /* an embedder has no head */
         status = clef_model_build(e->model, &opts, &e->graph, err);

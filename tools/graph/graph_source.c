@@ -15,6 +15,24 @@ static clef_status with_gradients(const cli_graph_source *source, clef_graph **g
     return status;
 }
 
+/* The graph ends with what the model's files have: logits of tokens, of classes, or the hidden states of an
+ * encoder. */
+static clef_status build_whole(const clef_model *model, const clef_build_opts *opts, clef_graph **out,
+                               clef_error *err)
+{
+    clef_build_opts other = *opts;
+    const clef_status status = clef_model_build(model, opts, out, err);
+    if (status != CLEF_E_NOT_FOUND || opts->train)
+        return status;
+    other.classify = cli_is_classifier(model);
+    if (other.classify)
+        return clef_model_build(model, &other, out, err);
+    other.no_head = 1;
+    const int is_headless =
+        clef_model_is_encoder(model) && clef_model_build(model, &other, out, NULL) == CLEF_OK;
+    return is_headless ? CLEF_OK : status;
+}
+
 clef_status cli_graph_source_open(const cli_graph_source *source, const char *path, clef_model **model,
                                   clef_graph **out, clef_error *err)
 {
@@ -40,7 +58,7 @@ clef_status cli_graph_source_open(const cli_graph_source *source, const char *pa
         build.train = source->train;
         build.n_taps = source->train ? 0 : build.n_taps;
         if (status == CLEF_OK)
-            status = clef_model_build(*model, &build, out, err);
+            status = build_whole(*model, &build, out, err);
         clef_lora_set_destroy(loras);
     }
     if (status == CLEF_OK && source->train)

@@ -115,6 +115,10 @@ same "what fills a mask" "$(grep -o '"fill": \[\[.*\]\]' "$CLEF_SOURCE/tests/fix
 same "and the text with it" "the cat $(head -1 "$tmp/fill" | cut -f 2) in the sea" "$(head -1 "$tmp/fill" | cut -f 3)"
 same "[MASK] is the same" "$(cat "$tmp/fill")" "$("$CLEF" fill "$bert" "the cat [MASK] in the sea" -n 3 -q)"
 same "two places" 5 "$("$CLEF" fill "$bert" "the <mask> <mask>" -n 2 -q | wc -l)"
+check "the graph of a model of classes alone" "$CLEF" graph "$tmp/ranker" -o "$tmp/ranker.clef"
+same "ends with them" "output logits" "$(grep ^output "$tmp/ranker.clef" | cut -d ' ' -f 1-2)"
+same "as many as there are" "[B, 1]" "$(grep -o 'logits.*\[B, 1\]' "$tmp/ranker.clef" | grep -o '\[B, 1\]' | head -1)"
+refused "classes in place of words" 1 "language model classes" "$CLEF" fill "$tmp/ranker" "the [MASK]" -q
 refused "no place to fill" 1 "<mask>" "$CLEF" fill "$bert" "the cat" -q
 refused "no encoder" 1 "gpt2 encoder" "$CLEF" fill "$CLEF_SOURCE/share/demo" "a <mask>" -q
 mkdir "$tmp/classes_alone"

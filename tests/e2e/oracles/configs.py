@@ -1,7 +1,7 @@
 """Compares clef with transformers on mutated configurations. usage: configs.py CLEF [--n N] [--seed S] [--part K/N] [FAMILY...]
 
 A tiny model of each family is made and saved, then its config.json is changed N times: keys are removed, made null, given other values,
-written in the form of transformers 4, or are those of other families. clef must give transformers' logits or refuse the folder; where
+written in the form of transformers 4, or are those of other families. A second model has the biases that the first has not. clef must give transformers' logits or refuse the folder; where
 transformers cannot load it, or would begin new weights, nothing is compared. With CLEF_TEST_TURN=i/n each family runs unchanged, and with
 every nth of the changes. Prints a line `ok` or `FAIL` for each family."""
 import argparse
@@ -192,6 +192,7 @@ KINDS = {"Bert": "MaskedLM", "Bart": "Seq2SeqLM", "M2M100": "Seq2SeqLM", "T5": "
          "Mistral3": "ImageTextToText", "Pegasus": "Seq2SeqLM", "Blenderbot": "Seq2SeqLM", "BlenderbotSmall": "Seq2SeqLM", "MT5": "Seq2SeqLM",
          "UMT5": "Seq2SeqLM", "EuroBert": "MaskedLM", "Gte": "MaskedLM", "JinaEmbeddingsV3": "MaskedLM", "RoFormer": "MaskedLM",
          "Qwen2VL": "ImageTextToText", "Qwen3VL": "ImageTextToText", "Qwen3VLMoe": "ImageTextToText"}
+FIXED = ("use_expert_bias",)  # always true: clef refuses other models by name
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "quick_gelu"]
 SCALINGS = [dict(factor=2.0, rope_type="linear"), dict(factor=2.0, rope_type="dynamic"), YARN, dict(YARN, truncate=False),
             dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16),
@@ -281,6 +282,20 @@ def clef_logits(clef, folder, given):
     return load_file(out).get("logits") if done.returncode == 0 else None
 
 
+def flipped_biases(config):
+    """The keys that say which biases there are, each the other way."""
+    own = getattr(config, "text_config", None) or config
+    return {k: not v for k, v in own.to_dict().items() if "bias" in k and isinstance(v, bool) and k not in FIXED}
+
+
+def compare(clef, auto, folder, given, inputs):
+    """The relative error of clef's logits; None where clef refuses the folder; or why transformers has none."""
+    wanted, got = reference(auto, folder, inputs), clef_logits(clef, folder, given)
+    if got is None or isinstance(wanted, str) or not np.isfinite(wanted).all():
+        return None if got is None else str(wanted)
+    return np.abs(wanted - got).max() / np.abs(wanted).max()
+
+
 def check_family(clef, name, n, seed, foreign, root):
     model_class, sizes = FAMILIES[name]
     auto = getattr(hf, "AutoModelFor" + KINDS.get(model_class, "CausalLM"))
@@ -290,13 +305,15 @@ def check_family(clef, name, n, seed, foreign, root):
         sizes = dict(sizes, vision_config=vision, tie_word_embeddings=False)
     rnd, folder, bad, same = random.Random(f"{name}{seed}"), os.path.join(root, name), [], 0
     n_run = 0
-    spread(auto.from_config(getattr(hf, model_class + "Config")(**sizes))).save_pretrained(folder)
     numbers = np.random.default_rng(seed)
     inputs = {"input_ids": numbers.integers(5, V, (2, 32), dtype=np.int32)}
     if auto is hf.AutoModelForSeq2SeqLM:
         inputs["decoder_input_ids"] = numbers.integers(5, V, (2, 12), dtype=np.int32)
     given = os.path.join(root, "in.safetensors")
     save_file(inputs, given)
+    of_class = getattr(hf, model_class + "Config")(**sizes)
+    biases = flipped_biases(of_class)
+    spread(auto.from_config(of_class)).save_pretrained(folder)
     with open(os.path.join(folder, "config.json")) as file:
         config = json.load(file)
     first = [(config, "nothing")] + [(dict(config, **{k: not v}), f"own {k} = {not v}") for k, v in config.items() if isinstance(v, bool)]
@@ -307,15 +324,24 @@ def check_family(clef, name, n, seed, foreign, root):
         n_run += 1
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(changed, file)
-        wanted, got = reference(auto, folder, inputs), clef_logits(clef, folder, given)
-        if got is None or isinstance(wanted, str) or not np.isfinite(wanted).all():
+        error = compare(clef, auto, folder, given, inputs)
+        if error is None or isinstance(error, str):
             if i == 0:
-                bad.append(f"{how}: {'clef refuses it' if got is None else wanted}")
+                bad.append(f"{how}: {error or 'clef refuses it'}")
             continue
-        error = np.abs(wanted - got).max() / np.abs(wanted).max()
         same += error <= MOST
         if not error <= MOST:
             bad.append(f"{how}: relative error {error:.1e}")
+    if biases:
+        for key, value in biases.items():
+            setattr(getattr(of_class, "text_config", None) or of_class, key, value)
+        spread(auto.from_config(of_class)).save_pretrained(folder)
+        error = compare(clef, auto, folder, given, inputs)
+        is_right = error is not None and not isinstance(error, str) and error <= MOST
+        n_run += 1
+        same += is_right
+        if not is_right:
+            bad.append(f"a model with {biases}: {error or 'clef refuses it'}")
     print(f"{'FAIL' if bad else 'ok'} {name}: {same} of {n_run} have transformers' logits, {len(bad)} others: {'; '.join(bad)}", flush=True)
     return bool(bad)
 
