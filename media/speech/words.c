@@ -165,8 +165,9 @@ clef_status clef__segment_words(const clef_transcriber *t, const char *language,
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for %d words", (int)n);
     for (int32_t i = 0; i < n && !s; i++)
         if (p[i].text) {
+            const int32_t before = p[i].from ? p[i].from - 1 : 0; /* a timestamp, or the word before */
             g->words[g->n_words++] =
-                (clef_word){p[i].text, offset + times[p[i].from], offset + times[p[i].to]};
+                (clef_word){p[i].text, offset + times[before], offset + times[p[i].to - 1]};
             p[i].text = NULL;
         }
     for (int32_t i = 0; p && i < g->n_ids; i++)
