@@ -157,6 +157,19 @@ TEST(test_rejected)
     clef_constraint_destroy(c);
 }
 
+TEST(test_white_space_around_arguments)
+{
+    int ends;
+    clef_constraint *c = make(CLEF_TOOLS_HERMES, CLEF_TOOL_CHOICE_NAMED, "noop");
+    read_text(c, "<tool_call>\n{\n        \"name\": \"noop\",\n\t\"arguments\": {}\n}\n</tool_call>", &ends);
+    assert_true(ends);
+    assert_int_equal(read_text(c, "<tool_call>\n{\n\n", &ends), 14);
+    assert_int_equal(read_text(c, "<tool_call>\n{\n          ", &ends), 22);
+    assert_int_equal(read_text(c, "<tool_call>\n{\"name\"\n", &ends), 19);
+    assert_int_equal(read_text(c, "<tool_call>\n{\"name\":  ", &ends), 21);
+    clef_constraint_destroy(c);
+}
+
 static clef_status try(clef_tool_format format, const char *list, const char *name, char **warnings,
                        clef_error *err)
 {

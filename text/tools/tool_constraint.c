@@ -68,7 +68,8 @@ typedef struct maker {
     int32_t n;
     const clef__alt *root; /* of the schema: document() */
     clef__gemma gemma;
-    const clef__dfa *space;  /* what may be between two tokens of JSON */
+    const clef__dfa *space;  /* what may be before a colon or a comma, and after a colon */
+    const clef__dfa *line;   /* what may be inside of a brace, and after a comma */
     const clef__dfa *blocks; /* texts in which no tag ends a block of Qwen3-Coder's form */
 } maker;
 
@@ -302,13 +303,22 @@ static uint32_t value(maker *m, uint32_t expr, uint32_t to)
     return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_VALUE, .expr = expr, .to = to});
 }
 
-/* White space between two tokens of JSON, as values have it, and then node `to`. */
+/* White space, and then node `to`. There is less of it than in values: max_tokens might cut the call. */
+static uint32_t blanks(maker *m, const clef__dfa **dfa, const char *pattern, uint32_t to)
+{
+    if (!*dfa && !m->work->status)
+        *dfa = clef__pattern_dfa(&m->c->dfas, pattern, strlen(pattern), 1);
+    return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = *dfa, .to = to});
+}
+
 static uint32_t space(maker *m, uint32_t to)
 {
-    static const char pattern[] = "( |\\n{1,2}[ \\t]{0,20})?";
-    if (!m->space && !m->work->status)
-        m->space = clef__pattern_dfa(&m->c->dfas, pattern, sizeof pattern - 1, 1);
-    return clef__graph_add(&m->c->graph, (clef__gnode){.kind = CLEF__G_TEXT, .dfa = m->space, .to = to});
+    return blanks(m, &m->space, " ?", to);
+}
+
+static uint32_t line(maker *m, uint32_t to)
+{
+    return blanks(m, &m->line, "( |\\n[ \\t]{0,8})?", to);
 }
 
 /* "NAME": and then node `to`; the name is written in one way, without escapes. */
@@ -319,7 +329,7 @@ static uint32_t key(maker *m, const char *name, uint32_t to)
 
 static uint32_t comma(maker *m, uint32_t to)
 {
-    return space(m, literal(m, ",", space(m, to)));
+    return space(m, literal(m, ",", line(m, to)));
 }
 
 /* {"name": NAME, "arguments": {..}} */
@@ -329,14 +339,14 @@ static uint32_t object(maker *m, const form *f, int32_t i, uint32_t to)
     char *text = json_dumps(name, JSON_ENCODE_ANY);
     if (!text)
         clef__work_fail(m->work, CLEF_E_NOMEM, "out of host memory");
-    to = key(m, f->arguments_key, value(m, expr_of(m, i), space(m, literal(m, "}", to))));
+    to = key(m, f->arguments_key, value(m, expr_of(m, i), line(m, literal(m, "}", to))));
     if (f->has_id)
         to = either(m, to, key(m, "tool_call_id", value(m, expr_of(m, -1), comma(m, to))));
     to = key(m, f->name_key, literal(m, text ? text : "", comma(m, to)));
     if (f->has_id)
         to = either(m, to, key(m, "tool_call_id", value(m, expr_of(m, -1), comma(m, to))));
     free(text);
-    return literal(m, "{", space(m, to));
+    return literal(m, "{", line(m, to));
 }
 
 /* All texts without `stop` inside. */
