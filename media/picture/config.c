@@ -322,10 +322,14 @@ static void read_keys(clef_json_fields *f, const json_t *beside, clef_picture_pr
         read_pins(f, p);
     if (strcmp(class->name, "Llava") == 0)
         p->pads_square = clef__json_bool(f, "do_pad", 0);
-    if (p->floats && p->crops && f->status == CLEF_OK)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: do_center_crop of %s is not supported",
-                               f->file, class->name);
     p->rescales = clef__json_bool(f, "do_rescale", 1);
+    const char *wrong = p->crops                                                  ? "do_center_crop"
+                        : !p->rescales                                            ? "do_rescale false"
+                        : p->filter == CLEF__NEAREST || p->filter > CLEF__BICUBIC ? "resample but 1 to 3"
+                                                                                  : NULL;
+    if (p->floats && wrong && f->status == CLEF_OK)
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s of %s is not supported", f->file, wrong,
+                               class->name);
     p->factor = clef__json_double(f, "rescale_factor", -1e6, 1e6, 1.0 / 255);
     p->normalizes = clef__json_bool(f, "do_normalize", 1);
     read_three(f, "image_mean", class->mean, -1e6, p->mean);

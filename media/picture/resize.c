@@ -33,7 +33,7 @@ static double sinc(double x)
 
 static double hamming(double x)
 {
-    return fabs(x) >= 1 ? 0 : sinc(x) * (0.54 + 0.46 * cos(x * 3.14159265358979323846));
+    return fabs(x) >= 1 ? 0 : sinc(x) * (0.54F + 0.46F * cos(x * 3.14159265358979323846));
 }
 
 /* Keys (1981) with a = -1/2. */
@@ -80,9 +80,9 @@ static void finish_taps(taps *t)
     free(t->rounded);
 }
 
-static void fill_row(taps *t, int32_t i, clef__filter filter, double scale, double stretch)
+static void fill_row(taps *t, int32_t i, clef__filter filter, double centre, double stretch)
 {
-    const double centre = (i + 0.5) * scale, reach = filters[filter].reach * stretch;
+    const double reach = filters[filter].reach * stretch;
     int32_t first = (int32_t)(centre - reach + 0.5), end = (int32_t)(centre + reach + 0.5);
     if (filter == CLEF__NEAREST)
         end = (first = (int32_t)centre) + 1;
@@ -112,8 +112,9 @@ static clef_status make_taps(taps *t, int32_t n_in, int32_t n_out, clef__filter 
         return clef__fail(err, CLEF_E_NOMEM, "no memory to resize a picture from %" PRId32 " to %" PRId32,
                           n_in, n_out);
     }
-    for (int32_t i = 0; i < n_out; i++)
-        fill_row(t, i, filter, scale, stretch);
+    double walked = 0.5 * scale; /* Pillow's nearest pixels are found by adding, with what that rounds */
+    for (int32_t i = 0; i < n_out; i++, walked += scale)
+        fill_row(t, i, filter, filter == CLEF__NEAREST ? walked : (i + 0.5) * scale, stretch);
     return CLEF_OK;
 }
 

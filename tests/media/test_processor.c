@@ -45,7 +45,7 @@ TEST(resizing_is_pillows_to_the_last_bit)
     for (; fgets(line, sizeof line, file); n++)
         check_resized(&from, line);
     fclose(file);
-    assert_int_equal(n, 31);
+    assert_int_equal(n, 32);
     clef_picture_finish(&from);
 }
 
@@ -117,6 +117,10 @@ TEST(what_is_not_known_is_refused_by_name)
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"size\": {\"width\": 3}}", "size.height"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"size\": [3, -1]}", "size: expected numbers"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"resample\": 6}", "resample"},
+        {"{\"image_processor_type\": \"DINOv3ViTImageProcessor\", \"resample\": 0}",
+         "resample but 1 to 3 of"},
+        {"{\"image_processor_type\": \"DINOv3ViTImageProcessor\", \"do_rescale\": false}",
+         "do_rescale false"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_std\": [1, 0, 1]}",
          "image_std: expected three"},
         {"{\"image_processor_type\": \"ViTImageProcessor\", \"image_mean\": [1, 2]}",
