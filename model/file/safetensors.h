@@ -14,6 +14,7 @@
     X(I8, 1, CLEF_I8)                                                                                        \
     X(F8_E5M2, 1, CLEF_N_DTYPES)                                                                             \
     X(F8_E4M3, 1, CLEF_N_DTYPES)                                                                             \
+    X(F8_E8M0, 1, CLEF_N_DTYPES)                                                                             \
     X(I16, 2, CLEF_N_DTYPES)                                                                                 \
     X(U16, 2, CLEF_N_DTYPES)                                                                                 \
     X(F16, 2, CLEF_F16)                                                                                      \

@@ -148,6 +148,7 @@ static void check_quantised(clef_json_fields *f, const clef_arch *arch)
     clef__packed_config config;
     clef__json_get(f, "quantization_config"); /* they count as read */
     clef__json_get(f, "quantization");
+    clef__json_get(f, "compression_config");
     if (!has_failed(f) && object && !(arch->packed && method && strcmp(method, arch->packed) == 0))
         f->status = clef__packed_read_config(object, f->file, &config, f->err);
 }

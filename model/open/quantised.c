@@ -205,7 +205,8 @@ static int by_address(const void *a, const void *b)
 
 static int is_consumed(const finding *f, const clef_tensor_info *t)
 {
-    static const char *const of_caches[] = {".k_scale", ".v_scale", ".q_scale", ".prob_scale"};
+    static const char *const of_caches[] = {".k_scale",    ".v_scale",  ".q_scale",
+                                            ".prob_scale", ".kv_scale", ".output_scale"};
     for (size_t i = 0; i < sizeof of_caches / sizeof *of_caches; i++)
         if (ends_with(t->name, of_caches[i]))
             return 1;

@@ -14,8 +14,9 @@ static const char *const tied[] = {"gemma3", "gemma3n", "gemma4", "mistral3", NU
 
 /* Outer keys that hold for the text model. */
 static const char *const outer_keys[] = {
-    "architectures", "quantization_config", "quantization", "dtype",    "torch_dtype",
-    "bos_token_id",  "eos_token_id",        "pad_token_id", "id2label", "problem_type"};
+    "architectures", "quantization_config", "quantization", "compression_config", "dtype",
+    "torch_dtype",   "bos_token_id",        "eos_token_id", "pad_token_id",       "id2label",
+    "problem_type"};
 
 /* Sizes of the text models' classes in transformers, which an inner configuration leaves out where it has
  * them (gemma-3-4b-it has no number of heads, llava-1.5 no width). 0: the class has no default of its own. */

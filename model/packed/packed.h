@@ -17,6 +17,7 @@ typedef struct clef__packed_config {
     int32_t zero_shift;     /* what is added to a stored zero point (GPTQ's first format: 1) */
     int32_t block[2];       /* FP8: rows and columns that share a scale; 0: it does not say */
     int32_t has_zeros;      /* compressed-tensors: 1, 0; -1: it does not say */
+    int32_t varies;         /* GPTQ: 1: bits and group are those of most modules */
 } clef__packed_config;
 
 /** Reads a quantization_config, or MLX's `quantization`; `file` is for messages. Refuses by name what clef
@@ -111,6 +112,8 @@ int clef__packed_decode_row(const clef__packed *p, int64_t row, float *x);
 
 /** Number i of a part: of F32, F16, BF16, E4M3, U8 or an integer. */
 float clef__packed_float(const clef__packed_part *part, int64_t i);
+/** What an exponent of 8 bits means: 2^(byte - 127). */
+float clef__packed_power(uint32_t byte);
 /** The group of a column. */
 int64_t clef__packed_group(const clef__packed *p, int64_t column);
 

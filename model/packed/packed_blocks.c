@@ -327,12 +327,8 @@ static float value_of(const clef__packed *p, uint8_t code, int32_t zero)
 static float whole_scale(const clef__packed *p, int64_t row, int64_t group)
 {
     const float d = p->layout->scale(p, row, group);
-    if (p->kind == CLEF__PACKED_MXFP4) {
-        const uint32_t e = (uint32_t)d, bits = e == 0 ? 0x00400000u : e << 23;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        return x;
-    }
+    if (p->kind == CLEF__PACKED_MXFP4)
+        return clef__packed_power((uint32_t)d);
     if (p->kind != CLEF__PACKED_NVFP4)
         return d;
     const float by = clef__packed_float(&p->parts[CLEF__PACKED_FACTOR], 0);

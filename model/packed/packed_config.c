@@ -1,4 +1,5 @@
 /* What a config.json says of quantised weights. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,9 +42,36 @@ static int is_unset(const json_t *value)
            (json_is_object(value) && json_object_size(value) == 0);
 }
 
+/* 1: the text is one of these, in letters of any case. The list ends with NULL. */
+static int is_one_of(const char *text, const char *const *names)
+{
+    for (; *names; names++) {
+        size_t i = 0;
+        while (text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)(*names)[i]))
+            i++;
+        if (text[i] == (*names)[i])
+            return 1;
+    }
+    return 0;
+}
+
+/* 1: some modules have bits or groups of their own. Those that are left out ("-:" in GPTQModel's patterns, 16
+ * bits of AutoRound) do not count: they are stored as plain matrices. */
+static int has_own_bits(const json_t *modules)
+{
+    const char *pattern;
+    json_t *own;
+    json_object_foreach((json_t *)(uintptr_t)modules, pattern, own) {
+        if (strncmp(pattern, "-:", 2) != 0 && json_object_size(own) > 0 && int_of(own, "bits") < 16)
+            return 1;
+    }
+    return 0;
+}
+
 static clef_status read_gptq(reading *r)
 {
-    const char *format = text_of(r->object, "checkpoint_format");
+    const char *format = text_of(r->object, "checkpoint_format"), *pack = text_of(r->object, "pack_dtype");
+    format = format ? format : text_of(r->object, "format");
     r->out->bits = int_of(r->object, "bits");
     r->out->group = int_of(r->object, "group_size");
     if (r->out->bits != 4 && r->out->bits != 8)
@@ -54,15 +82,17 @@ static clef_status read_gptq(reading *r)
         return refuse(r, "checkpoint_format", "gptq or gptq_v2");
     if (!is_unset(json_object_get(r->object, "is_marlin_format")))
         return refuse(r, "is_marlin_format", "false");
-    if (!is_unset(json_object_get(r->object, "dynamic")))
-        return refuse(r, "dynamic", "no bits of single modules");
+    if (pack && strcmp(pack, "int32") != 0)
+        return refuse(r, "pack_dtype", "int32");
+    r->out->varies = has_own_bits(json_object_get(r->object, "dynamic"));
     r->out->zero_shift = !format || strcmp(format, "gptq") == 0;
     return CLEF_OK;
 }
 
 static clef_status read_awq(reading *r)
 {
-    const char *version = text_of(r->object, "version");
+    static const char *const gemm[] = {"gemm", NULL};
+    const char *version = text_of(r->object, "version"), *format = text_of(r->object, "checkpoint_format");
     const json_t *zeros = json_object_get(r->object, "zero_point");
     r->out->bits = int_of(r->object, json_object_get(r->object, "bits") ? "bits" : "w_bit");
     r->out->group =
@@ -71,9 +101,26 @@ static clef_status read_awq(reading *r)
         return refuse(r, "bits", "4");
     if (r->out->group == 0)
         return refuse(r, "group_size", "a number of columns, or -1");
-    if (version && strcmp(version, "gemm") != 0 && strcmp(version, "GEMM") != 0)
+    if (version && !is_one_of(version, gemm))
         return refuse(r, "version", "gemm");
+    if (format && !is_one_of(format, gemm))
+        return refuse(r, "checkpoint_format", "gemm");
     return zeros && !json_is_true(zeros) ? refuse(r, "zero_point", "true") : CLEF_OK;
+}
+
+/* AutoRound packs as GPTQ or AWQ do. */
+static clef_status read_auto_round(reading *r)
+{
+    const char *format = text_of(r->object, "packing_format"), *type = text_of(r->object, "data_type");
+    const int is_awq = format && strcmp(format, "auto_round:auto_awq") == 0;
+    if (!is_awq && !(format && strcmp(format, "auto_round:auto_gptq") == 0))
+        return refuse(r, "packing_format", "auto_round:auto_gptq or auto_round:auto_awq");
+    if (type && strcmp(type, "int") != 0)
+        return refuse(r, "data_type", "int");
+    r->out->method = is_awq ? "awq" : "gptq";
+    const clef_status status = is_awq ? read_awq(r) : read_gptq(r);
+    r->out->varies = has_own_bits(json_object_get(r->object, "extra_config"));
+    return status;
 }
 
 static clef_status read_fp8(reading *r)
@@ -93,13 +140,16 @@ static clef_status read_fp8(reading *r)
     return CLEF_OK;
 }
 
+/* In the modes that multiply inputs before they are quantised (NVFP4_AWQ), the matrices alone do not give the
+ * result. Weights in blocks have 128 rows and columns in each. */
 static clef_status read_modelopt(reading *r)
 {
+    static const char *const known[] = {"NVFP4", "W4A16_NVFP4",     "FP8",       "FP8_PER_CHANNEL_PER_TOKEN",
+                                        "MXFP8", "MIXED_PRECISION", "FP8_PB_WO", NULL};
     const char *algorithm = text_of(r->object, "quant_algo");
-    return algorithm && (strcmp(algorithm, "NVFP4") == 0 || strcmp(algorithm, "FP8") == 0 ||
-                         strcmp(algorithm, "MIXED_PRECISION") == 0)
-               ? CLEF_OK
-               : refuse(r, "quant_algo", "NVFP4 or FP8");
+    r->out->block[0] = r->out->block[1] = 128;
+    return algorithm && is_one_of(algorithm, known) ? CLEF_OK
+                                                    : refuse(r, "quant_algo", "NVFP4, FP8 or MXFP8");
 }
 
 static clef_status read_bitsandbytes(reading *r)
@@ -146,6 +196,25 @@ static clef_status read_scheme(reading *r, const json_t *weights, int is_first)
     return CLEF_OK;
 }
 
+static clef_status check_format(const reading *r, const json_t *object)
+{
+    static const char *const known[] = {"dense",
+                                        "pack-quantized",
+                                        "naive-quantized",
+                                        "int-quantized",
+                                        "float-quantized",
+                                        "nvfp4-pack-quantized",
+                                        "mxfp4-pack-quantized",
+                                        "mxfp8-quantized",
+                                        "mixed-precision",
+                                        NULL};
+    const reading own = {object, r->file, r->out, r->err};
+    const char *format = text_of(object, "format");
+    return !format || is_one_of(format, known)
+               ? CLEF_OK
+               : refuse(&own, "format", "one that is not sparse, of 4 or 8 bits");
+}
+
 static clef_status read_compressed_tensors(reading *r)
 {
     const json_t *sparsity = json_object_get(r->object, "sparsity_config");
@@ -158,30 +227,41 @@ static clef_status read_compressed_tensors(reading *r)
         return refuse(r, "sparsity_config", "dense weights");
     if (!is_unset(json_object_get(r->object, "transform_config")))
         return refuse(r, "transform_config", "no rotations");
-    if (status_text && strcmp(status_text, "compressed") != 0)
-        return refuse(r, "quantization_status", "compressed");
+    if (status_text && strcmp(status_text, "compressed") != 0 && strcmp(status_text, "frozen") != 0)
+        return refuse(r, "quantization_status", "compressed or frozen");
+    status = check_format(r, r->object);
     json_object_foreach(json_object_get(r->object, "config_groups"), key, group) {
         const json_t *weights = json_object_get(group, "weights");
         if (json_is_object(weights) && status == CLEF_OK)
             status = read_scheme(r, weights, n++ == 0);
+        if (status == CLEF_OK)
+            status = check_format(r, group);
     }
     return status;
 }
 
 static const struct {
-    const char *method;
+    const char *name, *method; /* of the file, and the one of clef's layouts */
     clef_status (*read)(reading *r);
 } methods[] = {
-    {"gptq", read_gptq},         {"awq", read_awq},
-    {"fp8", read_fp8},           {"compressed-tensors", read_compressed_tensors},
-    {"modelopt", read_modelopt}, {"bitsandbytes", read_bitsandbytes},
-    {"mlx", read_mlx},
+    {"gptq", "gptq", read_gptq},
+    {"awq", "awq", read_awq},
+    {"auto-round", "auto-round", read_auto_round},
+    {"fp8", "fp8", read_fp8},
+    {"fbgemm_fp8", "fp8", read_fp8},
+    {"compressed-tensors", "compressed-tensors", read_compressed_tensors},
+    {"compressed_tensors", "compressed-tensors", read_compressed_tensors},
+    {"modelopt", "modelopt", read_modelopt},
+    {"bitsandbytes", "bitsandbytes", read_bitsandbytes},
+    {"mlx", "mlx", read_mlx},
 };
 
 const json_t *clef__packed_object(const json_t *config)
 {
     const json_t *usual = json_object_get(config, "quantization_config"),
-                 *mlx = json_object_get(config, "quantization");
+                 *mlx = json_object_get(config, "quantization"),
+                 *old = json_object_get(config, "compression_config"); /* of compressed-tensors */
+    usual = json_is_null(usual) || !usual ? old : usual;
     return json_is_object(mlx) ? mlx : json_is_null(usual) ? NULL : usual;
 }
 
@@ -189,15 +269,18 @@ clef_status clef__packed_read_config(const json_t *quantization, const char *fil
                                      clef_error *err)
 {
     const char *method = text_of(quantization, "quant_method");
-    const int is_mlx = !method && int_of(quantization, "bits") && int_of(quantization, "group_size");
+    if (!method && text_of(quantization, "quant_algo"))
+        method = "modelopt";
+    if (!method && int_of(quantization, "bits") && int_of(quantization, "group_size"))
+        method = "mlx";
     *out = (clef__packed_config){.has_zeros = -1};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(is_mlx ? "mlx" : method ? method : "", methods[i].method) == 0) {
+        if (strcmp(method ? method : "", methods[i].name) == 0) {
             out->method = methods[i].method;
             return methods[i].read(&(reading){quantization, file, out, err});
         }
     return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "%s: quantization_config (%.40s) is not supported, expected gptq, awq, fp8, "
-                      "compressed-tensors, modelopt, bitsandbytes or MLX's",
+                      "%s: quantization_config (%.40s) is not supported, expected gptq, awq, auto-round, "
+                      "fp8, compressed-tensors, modelopt, bitsandbytes or MLX's",
                       file, method ? method : "no quant_method");
 }

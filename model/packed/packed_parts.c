@@ -59,6 +59,14 @@ float clef__packed_float(const clef__packed_part *part, int64_t i)
     }
 }
 
+float clef__packed_power(uint32_t byte)
+{
+    const uint32_t bits = byte == 0 ? 0x00400000u : byte << 23;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 int64_t clef__packed_group(const clef__packed *p, int64_t column)
 {
     return p->parts[GROUPS].info ? (int64_t)word_at(&p->parts[GROUPS], column) : column / p->group;
@@ -85,6 +93,11 @@ static int is_matrix(const clef__packed_part *part, int64_t rows, int64_t column
 static int is_float(const clef__packed_part *part)
 {
     return part->type == CLEF_ST_F32 || part->type == CLEF_ST_F16 || part->type == CLEF_ST_BF16;
+}
+
+static int is_exponent(const clef__packed_part *part)
+{
+    return part->type == CLEF_ST_U8 || part->type == CLEF_ST_F8_E8M0;
 }
 
 /* The two dims of the codes; 1 for missing ones. */
@@ -123,14 +136,16 @@ static void set_groups(clef__packed *p, int32_t group)
     p->n_groups = ceil_div(p->n_columns, p->group);
 }
 
-static clef_status check_indices(const clef__packed *p, const char *file, clef_error *err)
+static clef_status check_indices(clef__packed *p, const char *file, clef_error *err)
 {
-    const clef__packed_part *part = &p->parts[GROUPS];
+    clef__packed_part *part = &p->parts[GROUPS];
     if (!part->info)
         return CLEF_OK;
     if (part->type != CLEF_ST_I32 || part->info->rank != 1 || part->info->dims[0] != p->n_columns)
         return misfit(p, GROUPS, file, "I32 [columns]", err);
-    for (int64_t k = 0; k < p->n_columns; k++)
+    if (word_at(part, 0) == UINT32_MAX) /* compressed-tensors: -1 for columns in order */
+        part->info = NULL;
+    for (int64_t k = 0; part->info && k < p->n_columns; k++)
         if (word_at(part, k) >= (uint64_t)p->n_groups)
             return clef__fail(err, CLEF_E_FORMAT,
                               "%s: tensor %s: column %" PRId64 " has group %" PRId32
@@ -211,6 +226,13 @@ static float scale_by_row(const clef__packed *p, int64_t row, int64_t group)
     return clef__packed_float(&p->parts[SCALES], row / p->block_rows * p->n_groups + group);
 }
 
+/* The same; MXFP8 has exponents. */
+static float scale_of_fp8(const clef__packed *p, int64_t row, int64_t group)
+{
+    const float d = scale_by_row(p, row, group);
+    return is_exponent(&p->parts[SCALES]) ? clef__packed_power((uint32_t)d) : d;
+}
+
 static float scale_by_group(const clef__packed *p, int64_t row, int64_t group)
 {
     return clef__packed_float(&p->parts[SCALES], group * p->n_rows + row);
@@ -250,13 +272,23 @@ static int32_t zero_of_rows(const clef__packed *p, int64_t row, int64_t group)
 
 /* ---- GPTQ and AWQ ---------------------------------------------------------------------------- */
 
-static clef_status check_grouped(clef__packed *p, const clef__packed_config *config, const char *file,
-                                 clef_error *err)
+/* Bits and columns of a group of a module that may have its own, by the shapes of its parts. */
+static int32_t find_own(clef__packed *p, int32_t group)
+{
+    const clef_tensor_info *zeros = p->parts[ZEROS].info, *scales = p->parts[SCALES].info;
+    const int64_t words = zeros->rank == 2 ? zeros->dims[1] : 0, n_groups = scales->dims[0];
+    if (words == ceil_div(p->n_rows, 32 / (12 - p->bits)) && words != ceil_div(p->n_rows, 32 / p->bits))
+        p->bits = 12 - p->bits; /* 4 or 8 */
+    const int64_t columns = dim(p, 0) * (32 / p->bits), usual = group > 0 ? group : columns;
+    return n_groups > 0 && ceil_div(columns, usual) != n_groups ? (int32_t)(columns / n_groups) : group;
+}
+
+static clef_status check_grouped(clef__packed *p, int32_t group, const char *file, clef_error *err)
 {
     clef_status status = check_codes(p, file, err);
     if (status)
         return status;
-    set_groups(p, config->group);
+    set_groups(p, group);
     if (!is_float(&p->parts[SCALES]) || !is_matrix(&p->parts[SCALES], p->n_groups, p->n_rows))
         return misfit(p, SCALES, file, "floats [groups, rows]", err);
     if (p->parts[ZEROS].type != CLEF_ST_I32 ||
@@ -271,8 +303,9 @@ static clef_status gptq_shape(clef__packed *p, const clef__packed_config *config
     p->bits = config->bits;
     p->zero_shift = config->zero_shift;
     p->n_rows = dim(p, 1);
+    const int32_t group = config->varies ? find_own(p, config->group) : config->group;
     p->n_columns = dim(p, 0) * (32 / p->bits);
-    return check_grouped(p, config, file, err);
+    return check_grouped(p, group, file, err);
 }
 
 static clef_status awq_shape(clef__packed *p, const clef__packed_config *config, const char *file,
@@ -281,7 +314,7 @@ static clef_status awq_shape(clef__packed *p, const clef__packed_config *config,
     p->bits = config->bits;
     p->n_rows = dim(p, 1) * 8;
     p->n_columns = dim(p, 0);
-    return check_grouped(p, config, file, err);
+    return check_grouped(p, config->group, file, err);
 }
 
 static const clef__packed_layout gptq = {
@@ -309,19 +342,25 @@ static const clef__packed_layout awq = {
 
 /* ---- scales of rows, columns or blocks ------------------------------------------------------- */
 
+/* Rows or columns of the scales; modelopt's have a dim of 1 after each. */
+static int64_t scale_dim(const clef__packed_part *part, int32_t i)
+{
+    const clef_tensor_info *t = part->info;
+    return t->rank == 4 ? t->dims[2 * i] : i < t->rank ? t->dims[i] : 1;
+}
+
 /* Sets the groups by the shape of the scales: one number, one a row, or a number for each block of rows and
  * columns. group: columns of a block, 0: the file does not say; block_rows: 1, or rows of a block. */
 static clef_status set_scales(clef__packed *p, int64_t block_rows, int32_t group, const char *file,
                               clef_error *err)
 {
     const clef__packed_part *part = &p->parts[SCALES];
-    const int64_t n = elements(part), rows = part->info->rank > 0 ? part->info->dims[0] : 1;
-    if (!is_float(part) || part->info->rank > 2)
+    const int64_t n = elements(part), rows = scale_dim(part, 0), columns = scale_dim(part, 1);
+    if ((!is_float(part) && !(is_exponent(part) && p->kind == CLEF__PACKED_E4M3)) || rows * columns != n)
         return misfit(p, SCALES, file, "floats", err);
     p->block_rows = block_rows;
     set_groups(p, 0);
-    if (part->info->rank == 2 && part->info->dims[1] > 1) {
-        const int64_t columns = part->info->dims[1];
+    if (columns > 1) {
         set_groups(p, group > 0 ? group : (int32_t)(p->n_columns / columns));
         if (p->n_groups != columns || (group <= 0 && p->n_columns % columns))
             return misfit(p, SCALES, file, "a scale for each group of columns", err);
@@ -339,12 +378,16 @@ static clef_status fp8_shape(clef__packed *p, const clef__packed_config *config,
                              clef_error *err)
 {
     const clef_tensor_info *scales = p->parts[SCALES].info;
+    const clef__packed_part *zeros = &p->parts[ZEROS];
     p->kind = CLEF__PACKED_E4M3;
     p->bits = 8;
     p->n_rows = dim(p, 0);
     p->n_columns = dim(p, 1);
     const int in_blocks =
-        config->block[0] > 0 && scales->rank == 2 && scales->dims[0] == ceil_div(p->n_rows, config->block[0]);
+        config->block[0] > 0 && scales->rank >= 2 && scales->dims[0] == ceil_div(p->n_rows, config->block[0]);
+    for (uint64_t i = 0; zeros->info && i < zeros->info->n_bytes; i++)
+        if (bytes_of(zeros)[i] != 0)
+            return misfit(p, ZEROS, file, "zeros", err);
     const clef_status status = check_codes(p, file, err);
     return status
                ? status
@@ -415,7 +458,7 @@ static const clef__packed_layout ct_packed = {
               [GROUPS] = ".weight_g_idx",
               [MORE] = ".weight_shape"},
     .optional = 1u << ZEROS | 1u << GROUPS,
-    .ignored = {".input_scale", ".input_zero_point"},
+    .ignored = {".input_scale", ".input_zero_point", ".weight_g_idx"},
     .shape = ct_packed_shape,
     .codes_of = codes_along_rows,
     .scale = scale_by_row,
@@ -440,11 +483,12 @@ static const clef__packed_layout ct_int8 = {
         .method = of,                                                                                        \
         .codes = ".weight",                                                                                  \
         .type = CLEF_ST_F8_E4M3,                                                                             \
-        .parts = {[SCALES] = ending},                                                                        \
-        .ignored = {".input_scale", ".activation_scale"},                                                    \
+        .parts = {[SCALES] = ending, [ZEROS] = ".weight_zero_point"},                                        \
+        .optional = 1u << ZEROS,                                                                             \
+        .ignored = {".input_scale", ".activation_scale", ".input_zero_point", ".input_scale_ub"},            \
         .shape = fp8_shape,                                                                                  \
         .codes_of = codes_in_bytes,                                                                          \
-        .scale = scale_by_row,                                                                               \
+        .scale = scale_of_fp8,                                                                               \
     }
 FP8(fp8_inverse, "fp8", ".weight_scale_inv");
 FP8(fp8, "fp8", ".weight_scale");

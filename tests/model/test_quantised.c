@@ -24,7 +24,7 @@ static const struct {
              {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8}};
 
 /* Writes model.safetensors. A tensor is ".end:TYPE:dim,dim=byte": all its bytes are that byte, or 0; with ~
- * in place of =byte its words are 0 and 1 in turn. */
+ * in place of =byte its words are 0 and 1 in turn; with @a,b they are a and b. */
 static void write_tensors(const char *spec)
 {
     static char header[4096];
@@ -47,6 +47,11 @@ static void write_tensors(const char *spec)
         for (size_t i = 4; in_turn && i < bytes; i += 8)
             data[n + i] = 1;
         used += in_turn;
+        if (sscanf(spec + used, "@%d,%d%n", &a, &b, &more) == 2) {
+            const int32_t words[2] = {a, b};
+            memcpy(data + n, words, sizeof words);
+            used += more;
+        }
         n_header +=
             (size_t)snprintf(header + n_header, sizeof header - n_header,
                              "%s\"" Q "%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
@@ -80,8 +85,25 @@ static const struct {
      "quantization_config (quip) is not supported"},
     {"a form of GPTQ", CONFIG(GPTQ ",\"checkpoint_format\":\"marlin\""), "", CLEF_E_UNSUPPORTED,
      "checkpoint_format of gptq is \"marlin\", expected gptq or gptq_v2"},
-    {"bits of modules", CONFIG(GPTQ ",\"dynamic\":{\"x\":{\"bits\":8}}"), "", CLEF_E_UNSUPPORTED,
-     "dynamic of gptq"},
+    {"bits of a module", CONFIG(GPTQ ",\"dynamic\":{\"x\":{\"bits\":3}}"),
+     ".qweight:I32:3,8 .qzeros:I32:1,1 .scales:F16:2,8", CLEF_E_SHAPE, Q ".qzeros is I32 with 1 elements"},
+    {"words of GPTQ", CONFIG(GPTQ ",\"pack_dtype\":\"int16\""), "", CLEF_E_UNSUPPORTED,
+     "pack_dtype of gptq is \"int16\", expected int32"},
+    {"another form of AWQ", CONFIG(AWQ ",\"checkpoint_format\":\"gemv_fast\""), "", CLEF_E_UNSUPPORTED,
+     "checkpoint_format of awq"},
+    {"a form of AutoRound", CONFIG("\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round\""), "",
+     CLEF_E_UNSUPPORTED, "packing_format of auto-round is \"auto_round\""},
+    {"floats of AutoRound",
+     CONFIG("\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:auto_gptq\",\"bits\":4,"
+            "\"data_type\":\"mx_fp\""),
+     "", CLEF_E_UNSUPPORTED, "data_type of auto-round"},
+    {"a format of compressed-tensors", CONFIG(CT("") ",\"format\":\"marlin-24\""), "", CLEF_E_UNSUPPORTED,
+     "format of compressed-tensors is \"marlin-24\""},
+    {"inputs that are multiplied", CONFIG("\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4_AWQ\""), "",
+     CLEF_E_UNSUPPORTED, "quant_algo of modelopt is \"NVFP4_AWQ\""},
+    {"zero points of FP8", CONFIG("\"quant_method\":\"compressed-tensors\""),
+     ".weight:F8_E4M3:4,32 .weight_scale:BF16:4,1 .weight_zero_point:F8_E4M3:4,1=56", CLEF_E_SHAPE,
+     "expected zeros"},
     {"a form of AWQ", CONFIG("\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32,\"version\":\"gemv\""),
      "", CLEF_E_UNSUPPORTED, "version of awq is \"gemv\""},
     {"int 5", CONFIG(CT("\"type\":\"int\",\"num_bits\":5")), "", CLEF_E_UNSUPPORTED, "num_bits"},
@@ -158,6 +180,47 @@ TEST(small_and_made_by_hand)
     check_error("open", open_folder(config, ".weight:F16:2,32=60", &m, &err), &err, CLEF_OK, "");
     assert_null(clef__packed_of(m, clef__model_find(m, Q ".weight")));
     clef_model_close(m);
+}
+
+/* What published folders have: each opens, and row 0 begins with this number. */
+static const struct {
+    const char *config, *tensors;
+    float first;
+} read_as[] = {
+    {CONFIG(GPTQ ",\"dynamic\":{\"-:.*mlp.*\":{}}"),
+     ".qweight:I32:4,8=153 .qzeros:I32:1,1=119 .scales:F16:1,8=60", 1 * 1.05859375f},
+    {CONFIG(GPTQ ",\"dynamic\":{\"+:.*\":{\"bits\":8,\"group_size\":16}}"),
+     ".qweight:I32:8,8=131 .qzeros:I32:2,2=127 .scales:F16:2,8=60", 3 * 1.05859375f},
+    {CONFIG("\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:auto_gptq\",\"bits\":4,"
+            "\"group_size\":32,\"data_type\":\"int\",\"extra_config\":{\"lm_head\":{\"bits\":16}}"),
+     ".qweight:I32:4,8=170 .qzeros:I32:1,1=119 .scales:F16:1,8=60", 2 * 1.05859375f},
+    {CONFIG("\"quant_method\":\"compressed_tensors\",\"quantization_status\":\"frozen\",\"config_groups\":"
+            "{\"g\":{\"format\":\"mxfp8-quantized\",\"weights\":{\"type\":\"float\",\"num_bits\":8,"
+            "\"group_size\":32}}},\"format\":\"mixed-precision\""),
+     ".weight:F8_E4M3:4,32=56 .weight_scale:U8:4,1=129 .weight_zero_point:I8:4,1 .input_scale:F32:1", 4},
+    {CONFIG(CT("\"type\":\"int\",\"num_bits\":4,\"group_size\":16,\"actorder\":\"group\"")),
+     ".weight_packed:I32:2,4=187 .weight_scale:BF16:2,2=64 .weight_g_idx:I32:32=255 .weight_shape:I32:2@2,32",
+     3 * 3},
+    {CONFIG("\"quant_algo\":\"fp8_pb_wo\",\"producer\":{\"name\":\"modelopt\"}"),
+     ".weight:F8_E4M3:4,32=56 .weight_scale:F32:1,1,1,1=64", 3.00392151f},
+};
+
+TEST(folders_as_they_are_published)
+{
+    for (size_t i = 0; i < sizeof read_as / sizeof *read_as; i++) {
+        clef_error err = {0};
+        clef_model *m = NULL;
+        float x[64];
+        check_error(read_as[i].config, open_folder(read_as[i].config, read_as[i].tensors, &m, &err), &err,
+                    CLEF_OK, "");
+        const clef_tensor_info *w = clef__model_find(m, Q ".weight");
+        assert_non_null(w);
+        clef_dtype_decode(w->dtype, bytes_of(m, w), 32, x);
+        if (x[0] != read_as[i].first)
+            fail_msg("%s: got %.9g, expected %.9g", read_as[i].config, (double)x[0],
+                     (double)read_as[i].first);
+        clef_model_close(m);
+    }
 }
 
 /* Two groups of 16 columns take turns: the columns are ordered, and each group is filled up to a block. */
