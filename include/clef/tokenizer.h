@@ -22,6 +22,16 @@ typedef struct clef_tokenizer clef_tokenizer;
 CLEF_API clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err);
 CLEF_API void        clef_tokenizer_close(clef_tokenizer *tok);
 
+/** How a text is cut into tokens; the numbers are those of llama.cpp's vocab_type. */
+typedef enum clef_tokenizer_kind {
+    CLEF_TOKENIZER_OTHER,         /* whole words */
+    CLEF_TOKENIZER_SENTENCEPIECE, /* SentencePiece's BPE */
+    CLEF_TOKENIZER_BPE,
+    CLEF_TOKENIZER_WORDPIECE,
+    CLEF_TOKENIZER_UNIGRAM
+} clef_tokenizer_kind;
+CLEF_API clef_tokenizer_kind clef_tokenizer_kind_of(const clef_tokenizer *tok);
+
 /** Number of ids, and the ids of the BOS and EOS tokens; -1 if the model has none. */
 CLEF_API int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_bos(const clef_tokenizer *tok);

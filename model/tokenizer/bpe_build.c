@@ -121,6 +121,7 @@ clef_status clef__bpe_create(const clef__vocab *vocab, const clef__bpe_opts *opt
     if (!bpe)
         return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
     bpe->base.encode = clef__bpe_encode_by_rank;
+    bpe->base.kind = opts->byte_fallback ? CLEF_TOKENIZER_SENTENCEPIECE : CLEF_TOKENIZER_BPE;
     bpe->pair = clef__bpe_pair_by_rank;
     bpe->n_prefix = opts->prefix ? strlen(opts->prefix) : 0;
     bpe->n_suffix = opts->suffix ? strlen(opts->suffix) : 0;
@@ -189,6 +190,7 @@ clef_status clef__bpe_create_scored(const clef__vocab *vocab, const clef__bpe_op
     if (!bpe)
         return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
     bpe->base.encode = clef__bpe_encode_by_score;
+    bpe->base.kind = opts->bytes ? CLEF_TOKENIZER_BPE : CLEF_TOKENIZER_SENTENCEPIECE;
     bpe->pair = clef__bpe_pair_by_score;
     bpe->ranks = calloc((size_t)vocab->n_tokens, sizeof *bpe->ranks);
     return bpe->ranks ? CLEF_OK

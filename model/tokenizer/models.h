@@ -11,6 +11,7 @@ struct clef__token_model {
     clef_status (*seal)(clef__token_model *self, clef_error *err);
     void (*destroy)(clef__token_model *self);
     const clef__vocab *vocab; /* borrowed: must outlive the model */
+    clef_tokenizer_kind kind;
 };
 
 /* Every create function below needs a vocabulary whose room is reserved. It sets *out before it can fail, so

@@ -20,6 +20,11 @@ int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok)
     return tok ? tok->vocab.n_tokens : 0;
 }
 
+clef_tokenizer_kind clef_tokenizer_kind_of(const clef_tokenizer *tok)
+{
+    return tok->model->kind;
+}
+
 int32_t clef_tokenizer_bos(const clef_tokenizer *tok)
 {
     return tok ? tok->bos : -1;

@@ -203,8 +203,11 @@ clef_status clef__unigram_create(const clef__vocab *vocab, const clef__unigram_o
     unigram *self = calloc(1, sizeof *self);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory");
-    self->base = (clef__token_model){
-        .encode = encode_unigram, .seal = seal_unigram, .destroy = destroy_unigram, .vocab = vocab};
+    self->base = (clef__token_model){.encode = encode_unigram,
+                                     .seal = seal_unigram,
+                                     .destroy = destroy_unigram,
+                                     .vocab = vocab,
+                                     .kind = CLEF_TOKENIZER_UNIGRAM};
     self->opts = *opts;
     self->least = opts->single ? (double)FLT_MAX : INFINITY;
     *out = &self->base;

@@ -98,6 +98,7 @@ clef_status clef__wordpiece_create(const clef__vocab *vocab, const clef__wordpie
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "WordPiece: no memory");
     self->base.encode = encode_wordpiece;
+    self->base.kind = CLEF_TOKENIZER_WORDPIECE;
     self->max_chars = opts->max_chars;
     return enter_pieces(self, vocab, opts, err);
 }

@@ -293,6 +293,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
         r->tokens[r->n_tokens++] = (serve_token){t->id, t->logprob};
     }
     tell_and_unlock(r->group);
+    serve_count_to(&e->s->metrics, SERVE_COUNT_LONGEST, (uint64_t)(r->n_prompt + r->n_tokens));
     if (!t->finish)
         return;
     e->active[i] = e->active[--e->n_active];
@@ -305,6 +306,8 @@ static void note_step(serve_engine *e, int32_t n_rows)
     const clef_batch_stats now = clef_batch_describe(e->batch), *was = &e->before;
     serve_observe(m, SERVE_TIME_STEP_ROWS, n_rows);
     serve_count(m, SERVE_COUNT_STEPS, (uint64_t)(now.n_steps - was->n_steps));
+    serve_count(m, SERVE_COUNT_STEP_TEXTS, (uint64_t)((now.n_steps - was->n_steps) * e->n_active));
+    serve_count(m, SERVE_COUNT_DRAFTS, now.n_drafted > was->n_drafted);
     serve_count(m, SERVE_COUNT_PREEMPTIONS, (uint64_t)(now.n_preemptions - was->n_preemptions));
     serve_count(m, SERVE_COUNT_DRAFTED, (uint64_t)(now.n_drafted - was->n_drafted));
     serve_count(m, SERVE_COUNT_ACCEPTED, (uint64_t)(now.n_accepted - was->n_accepted));

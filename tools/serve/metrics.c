@@ -33,11 +33,18 @@ static const double bounds_of[][SERVE_MOST_BOUNDS + 1] = {
 
 /* Statuses that requests are counted by; the first is for any other. */
 static const int32_t statuses[SERVE_N_STATUSES] = {0,   200, 204, 400, 401, 403, 404, 405, 408, 411,
-                                                   413, 414, 415, 429, 431, 499, 500, 503, 504};
+                                                   413, 414, 415, 429, 431, 499, 500, 501, 503, 504};
 
 void serve_count(serve_metrics *m, int counter, uint64_t n)
 {
     atomic_fetch_add_explicit(&m->counters[counter], n, memory_order_relaxed);
+}
+
+void serve_count_to(serve_metrics *m, int counter, uint64_t n)
+{
+    uint64_t was = atomic_load_explicit(&m->counters[counter], memory_order_relaxed);
+    while (was < n && !atomic_compare_exchange_weak(&m->counters[counter], &was, n))
+        ;
 }
 
 void serve_count_label(serve_metrics *m, int which, int value)

@@ -57,12 +57,16 @@ typedef struct serve_metrics {
 
 /** Any thread. */
 void serve_count(serve_metrics *m, int counter, uint64_t n);
+/** Makes a counter at least n. */
+void serve_count_to(serve_metrics *m, int counter, uint64_t n);
 void serve_count_label(serve_metrics *m, int labelled, int value);
 void serve_count_request(serve_metrics *m, int endpoint, int32_t status);
 void serve_observe(serve_metrics *m, int histogram, double x);
 
 /** Writes all in Prometheus' text format 0.0.4, but for the lines of clef_build_info, which are last. */
 void serve_metrics_write(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], serve_buffer *to);
+/** The same under llama-server's names (forms/llama_about.c). */
+void serve_llama_metrics(const serve_metrics *m, const double gauges[SERVE_N_GAUGES], serve_buffer *to);
 /** Writes the text of a label's value, escaped. */
 void serve_label_text(const char *text, serve_buffer *to);
 /** Writes a line of Markdown's table for each metric. */

@@ -20,7 +20,9 @@ typedef enum serve_presence {
 /** What is known of a model whether it is in memory or not. Nothing of it changes but `now`. */
 typedef struct serve_card {
     char id[128], arch[32];
-    int32_t n_context, n_vocab;
+    int32_t n_context, n_trained, n_vocab, n_dims; /* n_trained: positions that the model itself has */
+    int32_t sees, hears; /* pictures, sounds */
+    clef_tokenizer_kind kind;
     int64_t created; /* seconds since 1970 */
     uint64_t n_params, n_bytes;
     serve_presence now;

@@ -104,6 +104,15 @@ def server(s):
     check("their names", all(k in props for k in ("model_path", "build_info", "bos_token", "eos_token", "chat_template_caps", "modalities")), props)
     models = s.get("/models").json
     same("models in both forms", [models["data"][0]["id"], ["completion"]], [models["models"][0]["name"], models["models"][0]["capabilities"][:1]])
+    one = models["data"][0]
+    same("what a model is made of", ({"input_modalities": ["text"], "output_modalities": ["text"]}, [2, 1024, 256, 192]),
+         (one["architecture"], [one["meta"][k] for k in ("vocab_type", "n_vocab", "n_ctx_train", "n_embd")]))
+    check("its size", one["meta"]["n_params"] > 2e6 and one["meta"]["size"] > 4e6, one)
+    s.text(PROMPT, max_tokens=3, ignore_eos=True)
+    metrics = {line.split()[0]: float(line.split()[1]) for line in s.get("/metrics").text.split("\n") if line.startswith("llamacpp:")}
+    same("metrics by their names", 14, len(metrics))
+    check("they count", metrics["llamacpp:tokens_predicted_total"] >= 3 and metrics["llamacpp:n_tokens_max"] > 3 and 0 < metrics["llamacpp:n_busy_slots_per_decode"] <= 2
+          and metrics["llamacpp:requests_processing"] == 0, metrics)
     for path, body, status in (("/slots/0?action=save", {"filename": "a"}, 501), ("/infill", {"input_prefix": "a", "input_suffix": "b"}, 501)):
         r = s.post(path, body)
         same(f"{path} is refused", (status, "not_supported_error"), (r.status, r.json["error"]["type"]))
@@ -161,4 +170,5 @@ with Server("-c", "64", "--max-seqs", "2") as server_:
         part(server_)
 with Server("-c", "256", "--chat-template", "chatml", "--tool-format", "hermes") as server_:
     chats(server_)
+    check("its template writes what the system says", server_.get("/props").json["chat_template_caps"]["supports_system_role"])
 finish()

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/sight.h"
 #include "tools/cli/terminal.h"
 #include "tools/hub/hub.h"
 #include "tools/serve/models/inside.h"
@@ -153,7 +154,12 @@ static void fill_card(serve_hosted *h)
 {
     const serve_model *m = &h->m;
     h->card = (serve_card){.n_context = m->n_context,
+                           .n_trained = m->hparams->n_context,
                            .n_vocab = m->hparams->n_vocab,
+                           .n_dims = m->hparams->d_model,
+                           .sees = m->trie && clef_model_sees(m->model, NULL),
+                           .hears = m->hears,
+                           .kind = clef_tokenizer_kind_of(m->tok),
                            .created = m->created,
                            .n_params = m->n_params,
                            .n_bytes = m->n_bytes};
