@@ -19,7 +19,9 @@
 #    pragma clang diagnostic ignored "-Wpass-failed" /* a loop that cannot be unrolled stays as it is */
 #endif
 
-#define DEPTH 256
+#ifndef DEPTH
+#  define DEPTH 256
+#endif
 #define MAX_TILES 32 /* whose sums a group holds */
 #define MAX_BLOCKS 8 /* of packed rows that a group of gemm_panel.cl holds */
 

@@ -1,7 +1,7 @@
 /* Prepares rows of x for f32 products, packed as tile.h describes. If NORM is set, a row is normalised
  * (panel_cpu_activations.h). The last block is filled up with copies of the last row. Launch: {blocks of NT
  * rows} work-groups of one work-item.
- *   -D NT, VECTORS  as in tile.h
+ *   -D NT, VECTORS, DEPTH  as in tile.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
 #define WG 1
 #include "args.h"

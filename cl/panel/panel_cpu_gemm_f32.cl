@@ -4,7 +4,7 @@
  * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one work-item a group; a.pairs
  * a.blocks <= MAX_TILES. A group keeps all of its sums and adds DEPTH columns of k at a time to them. So what
  * it reads stays in the nearest caches.
- *   -D NT, VECTORS  as in tile.h
+ *   -D NT, VECTORS, DEPTH  as in tile.h; DEPTH is a multiple of what block_codes() steps over
  *   -D W_TYPE       dtype of w: F32, F16, BF16, or a block format, and then
  *   -D DOT          as in panel.h
  *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles of w gives one tile of the result */
@@ -93,6 +93,19 @@ INLINED void fetch_result(const panel_args *a, global const float *out, uint tok
     }
 }
 
+/* The columns of x that are read next, of the block that tile (p, b) of a group prefetches, else NULL: each
+ * pair prefetches its share of the blocks, while its third and later tiles are computed. The first two
+ * prefetch panels. After the last columns come the first ones, for the next group. */
+INLINED global const float *next_x(const panel_args *a, global const float *x, uint block0, uint n_blocks,
+                                   uint n_pairs, uint p, uint b, uint k0)
+{
+    const uint share = (n_blocks + n_pairs - 1) / n_pairs, i = p * share + b - 2;
+    if (b < 2 || b >= share + 2 || i >= n_blocks)
+        return 0;
+    k0 = k0 + DEPTH < a->k ? k0 + DEPTH : 0;
+    return x + packed_at((a->m + NT - 1) / NT, block0 + i, k0, min((uint)DEPTH, a->k - k0));
+}
+
 STAGE_KERNEL void panel_cpu_gemm_f32(STAGE_GROUP const panel_args a, global float *out,
                                      global const float *x, global const panel_elem *w, PANEL_OUT_BUFS)
 {
@@ -126,15 +139,18 @@ STAGE_KERNEL void panel_cpu_gemm_f32(STAGE_GROUP const panel_args a, global floa
             for (uint b = 0; b < n_blocks; b++) {
                 global const float *xb = x + packed_at(all_blocks, block0 + b, k0, depth);
                 float16 *s = sums + (p * n_blocks + b) * 2 * NT;
+                global const float *more = next_x(&a, x, block0, n_blocks, n_pairs, p, b, k0);
+                global const void *next = more ? (global const void *)more : ahead + b % 2 * ahead_step;
+                const size_t next_bytes = more ? X_LANES * sizeof *more : ahead_bytes;
                 if (k0 + depth == a.k)
                     fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
                 for (uint v = 0; v < 2; v += VECTORS)
 #if W_TYPE == DTYPE_F32
-                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0,
-                              ahead + b % 2 * ahead_step, ahead_bytes);
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, next,
+                              next_bytes);
 #else
                     tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0,
-                              ahead + b % 2 * ahead_step, ahead_bytes);
+                              next, next_bytes);
 #endif
             }
         }

@@ -4,6 +4,13 @@
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
 
+/* The columns that a group adds at a time: as many as a step of a block format has, or so few that two panels
+ * and a block of x fit the nearest cache. */
+static int32_t depth_of(const clef_panel_matmul_opts *o)
+{
+    return clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? CLEF__TILE_DEPTH : CLEF__TILE_DEPTH / 2;
+}
+
 static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows,
                               const clef_tile *tile, clef_error *err)
 {
@@ -15,6 +22,7 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
             .kernel = "panel_cpu_activations_f32",
             .defs = {{"NT", tile->rows},
                      {"VECTORS", tile->vectors},
+                     {"DEPTH", depth_of(o)},
                      {"NORM", (int32_t)o->norm},
                      {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                      {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
@@ -49,6 +57,7 @@ clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, cl
             .kernel = "panel_cpu_gemm_f32",
             .defs = {{"NT", tile.rows},
                      {"VECTORS", tile.vectors},
+                     {"DEPTH", depth_of(o)},
                      {"W_TYPE", (int32_t)o->dtype},
                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                      {"ACT", (int32_t)o->act},
