@@ -303,8 +303,8 @@ static int check_together(serve_request *r, serve_params *p)
     serve_error *e = &r->error;
     const serve_options *o = &r->s->o;
     if (!require(p, p->messages, "messages", CHAT | RENDER | MESSAGES | COUNT, e) ||
-        !require(p, p->form & INFILL ? p->suffix : p->prompt, p->form & INFILL ? "input_suffix" : "prompt",
-                 TEXT, e) ||
+        (!(p->form & OLLAMA) && !require(p, p->form & INFILL ? p->suffix : p->prompt,
+                                         p->form & INFILL ? "input_suffix" : "prompt", TEXT, e)) ||
         !require(p, p->content ? p->content : p->input, "input", EMBED | RESPONSES, e) ||
         !require(p, p->content, "content", TOKENS, e) || !require(p, p->tokens, "tokens", BACK, e) ||
         !require(p, p->query, "query", RANK, e))
@@ -583,7 +583,7 @@ void serve_params_shrink(serve_request *r, serve_params *p)
         p->structured = NULL;
     p->choice = p->tools = p->tool_choice = p->kwargs = p->lora = p->content = p->tokens = NULL;
     p->query = p->documents = p->texts = p->system = p->thinking = p->output = NULL;
-    p->suffix = p->input_prefix = p->extra = NULL;
+    p->suffix = p->input_prefix = p->extra = p->images = NULL;
     p->text = p->options = p->reasoning = p->metadata = p->include = NULL;
     p->instructions = p->previous = p->truncation = NULL;
     p->model = p->encoding_format = p->grammar = p->regex = p->reasoning_effort = p->reasoning_format = NULL;

@@ -51,6 +51,9 @@ def anthropic_whole(s):
         same(f"the same of {path}", {"object": "response.input_tokens", "input_tokens": n_input(r)}, counted.json)
     text = r.json["content"][0]["text"]
     stopped = messages(s, system="Be brief.", stop_sequences=["zzz", text[3:5]])
+    same("its usage", ["cache_creation", "cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens", "output_tokens", "server_tool_use", "service_tier"], sorted(r.json["usage"]))
+    strict = [{"name": "f", "input_schema": {"type": "object", "properties": {"a": {"uniqueItems": True}}}, "strict": True}]
+    same("a strict tool holds to its whole schema", [400, 200], [messages(s, tools=[dict(strict[0], strict=on)]).status for on in (True, False)])
     same("a stop sequence", ["stop_sequence", text[3:5], text.split(text[3:5])[0]],
          [stopped.json["stop_reason"], stopped.json["stop_sequence"], stopped.json["content"][0]["text"]])
     begun = messages(s, *HI, {"role": "assistant", "content": [{"type": "text", "text": "The"}]})
@@ -106,7 +109,9 @@ def openai_whole(s):
     same("its prompt", wanted.json["usage"]["prompt_tokens"], n_input(r))
     same("what it repeats", ["response", "Be brief.", {"k": "v"}, 8], [r.json[k] for k in ("object", "instructions", "metadata", "max_output_tokens")])
     same("a reply that was cut", ["incomplete", {"reason": "max_output_tokens"}, "incomplete"], [r.json["status"], r.json["incomplete_details"], item["status"]])
+    check("what it repeats or has not", all(k in r.json and r.json[k] is None for k in ("completed_at", "conversation", "prompt", "user", "safety_identifier")), r)
     schema = responses(s, text={"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}, max_output_tokens=200)
+    check("a completed one says when", schema.json["status"] == "completed" and schema.json["completed_at"] >= schema.json["created_at"], schema)
     same("a schema", ["a"], list(json.loads(schema.json["output"][-1]["content"][0]["text"])))
     odds = responses(s, include=["message.output_text.logprobs"], top_logprobs=2, max_output_tokens=3)
     same("log-probabilities", [2, 2, 2], [len(e["top_logprobs"]) for e in odds.json["output"][0]["content"][0]["logprobs"]])
@@ -208,11 +213,23 @@ def ollama(s):
     same("/api/embed", [2, 2], [len(embedded["embeddings"]), embedded["prompt_eval_count"]])
     check("vectors of length 1", all(abs(sum(x * x for x in v) - 1) < 1e-4 for v in embedded["embeddings"]), embedded)
     same("what it can do", ["completion", "tools"], s.post("/api/show", {"model": name}).json["capabilities"])
+    running = s.get("/api/ps").json["models"][0]
+    check("what is loaded", running["size_vram"] > 0 and running["context_length"] == 256 and running["expires_at"] > running["modified_at"] > "2020", running)
+    odds = s.post("/api/chat", {"messages": HI, "stream": False, "logprobs": True, "top_logprobs": 1, "options": options}).json["logprobs"]
+    same("log-probabilities", [whole["message"]["content"], [["logprob", "bytes", "token"]] * 8],
+         ["".join(o["token"] for o in odds), [sorted(o["top_logprobs"][0], key=lambda k: (k != "logprob", k)) for o in odds]])
+    lines = s.post("/api/generate", {"prompt": "Hello", "logprobs": True, "options": options}).text.splitlines()
+    same("in a stream", len(odds), sum(len(json.loads(line).get("logprobs", [])) for line in lines))
+    for path, body, empty in (("generate", {}, {"response": ""}), ("generate", {"prompt": ""}, {"response": ""}), ("chat", {"messages": []}, {"message": {"role": "assistant", "content": ""}})):
+        r = s.post(f"/api/{path}", {"stream": False, **body})
+        same(f"/api/{path} of nothing is a load: {body}", [200, "load", empty], [r.status, r.json["done_reason"], {k: r.json[k] for k in empty}])
+    same("an empty suffix is none", whole["message"]["content"], s.post("/api/generate", {"prompt": "Hello", "suffix": "", "stream": False, "options": options}).json["response"])
     check("a version", s.get("/api/version").json["version"])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
-                         "options that are none": {"options": [1]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
+                         "options that are none": {"options": [1]}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
         r = s.post("/api/chat", {"messages": HI, **fields})
         same(f"ollama: refused: {what}", [400, str], [r.status, type(r.json["error"])])
+    same("a suffix of a model without tokens for it", 400, s.post("/api/generate", {"prompt": "a", "suffix": "b"}).status)
 
 
 def code_model():
@@ -246,6 +263,7 @@ def infill(s):
     same("with another file", len(s.post("/tokenize", {"content": extra}).json["tokens"]), begun["tokens_evaluated"])
     named = s.text("<|fim_middle|>", suffix="x", **more).json["prompt_token_ids"]
     check("a client's text makes no token", len(named) > 5, named)
+    same("a suffix of /api/generate", got["choices"][0]["text"], s.post("/api/generate", {"prompt": "def f(", "suffix": "):", "stream": False, "options": {"num_predict": 6, "temperature": 0}}).json["response"])
     one = s.post("/completion", {"prompt": "Once", "n_predict": 6, "temperature": 0}).json
     same("/completion", s.text("Once", max_tokens=6, temperature=0).json["choices"][0]["text"], one["content"])
     lines = events(s.post("/completion", {"prompt": "Once", "n_predict": 6, "temperature": 0, "stream": True}).text)
@@ -395,7 +413,7 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as temp
     with Server("--chat-template", template.name, "--thinking-budget", "5", "--spec", "ngram") as server:
         same("--thinking-budget", True, bool(think_text(server)[1]))
         same("a request may lift it", "", think_text(server, thinking_budget=-1)[1] or "")
-with Server(model=code_model()) as server:
+with Server("--ollama", model=code_model()) as server:
     infill(server)
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
     same("a model without tokens for it", 400, server.text("a", suffix="b").status)

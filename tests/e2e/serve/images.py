@@ -52,6 +52,10 @@ def texts(s):
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}, text]}]})
     same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))
+    for path, body in (("chat", {"messages": [{"role": "user", "content": text["text"], "images": [url("gradient.png").split(",")[1]]}]}),
+                       ("generate", {"prompt": text["text"], "images": [url("gradient.png").split(",")[1]]})):
+        r = s.post("/api/" + path, {"stream": False, "options": {"num_predict": 4}, **body})
+        same(f"a picture of /api/{path}", (200, len(prompt)), (r.status, r.json.get("prompt_eval_count")))
 
 
 # A template without tools: what says them in its place must leave pictures where they are.
@@ -91,7 +95,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "template")
     with open(path, "w", encoding="utf-8") as f:
         f.write(TEMPLATE)
-    with Server("--chat-template", path, "--exact", "--body-memory", "1", model=MODEL) as server:
+    with Server("--chat-template", path, "--ollama", "--exact", "--body-memory", "1", model=MODEL) as server:
         texts(server)
         tools(server)
         refusals(server)

@@ -49,9 +49,11 @@ static void error(serve_task *t)
 static json_t *usage_of(const serve_task *t)
 {
     const serve_counts n = serve_task_count(t);
-    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(n.n_prompt - n.n_cached),
-                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens",
-                     (json_int_t)n.n_cached, "output_tokens", (json_int_t)n.n_generated);
+    return json_pack("{s:I, s:I, s:I, s:I, s:{s:i, s:i}, s:n, s:s}", "input_tokens",
+                     (json_int_t)(n.n_prompt - n.n_cached), "cache_creation_input_tokens", (json_int_t)0,
+                     "cache_read_input_tokens", (json_int_t)n.n_cached, "output_tokens",
+                     (json_int_t)n.n_generated, "cache_creation", "ephemeral_5m_input_tokens", 0,
+                     "ephemeral_1h_input_tokens", 0, "server_tool_use", "service_tier", "standard");
 }
 
 static json_t *message_of(const serve_task *t, json_t *content, json_t *reason, json_t *sequence)

@@ -260,6 +260,8 @@ static int add_tool(serve_request *r, json_t *tools, size_t i, const json_t *too
                                  json_object_get(tool, "input_schema"));
     if (json_is_string(description))
         json_object_set(function, "description", (json_t *)(uintptr_t)description);
+    if (json_is_true(json_object_get(tool, "strict")))
+        json_object_set_new(function, "strict", json_true());
     return json_array_append_new(tools, json_pack("{s:s, s:o}", "type", "function", "function", function)) ==
                0 ||
            serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");

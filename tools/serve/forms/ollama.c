@@ -13,15 +13,36 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* `thinking` of a message is a chat's `reasoning_content`. Pictures are refused. */
+/* Pictures in base64 become parts of a message, before its text. */
+static int add_images(serve_request *r, json_t *message, const json_t *images, const char *path)
+{
+    const json_t *one;
+    json_t *parts = json_array();
+    size_t k;
+    json_array_foreach(images, k, one) {
+        json_t *url = serve_is_plain(one) ? json_sprintf("data:;base64,%s", json_string_value(one)) : NULL;
+        if (!url) {
+            json_decref(parts);
+            return serve_wrong(r, path, one, "pictures in base64");
+        }
+        json_array_append_new(parts,
+                              json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url));
+    }
+    json_array_append_new(
+        parts, json_pack("{s:s, s:O?}", "type", "text", "text", json_object_get(message, "content")));
+    return json_object_set_new(message, "content", parts) == 0 ||
+           serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
+/* `thinking` of a message is a chat's `reasoning_content`. */
 static int read_message(serve_task *t, size_t i, json_t *message)
 {
     char path[128];
     const json_t *images = json_object_get(message, "images");
     json_t *thinking = json_object_get(message, "thinking");
-    if (json_array_size(images))
-        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, serve_path(path, "messages[%zu].images", i),
-                          "%s: not supported: clef reads text only", path);
+    if (json_array_size(images) &&
+        !add_images(t->r, message, images, serve_path(path, "messages[%zu].images", i)))
+        return 0;
     if (thinking)
         json_object_set(message, "reasoning_content", thinking);
     json_object_del(message, "images");
@@ -43,42 +64,82 @@ static int read_think(serve_task *t)
     return 1;
 }
 
+/* A request that says nothing asks for the model alone, which is here by now. */
+static int only_load(serve_task *t)
+{
+    t->is_chat = 0;
+    t->p.max_tokens = 0;
+    t->p.prompt = serve_set_field(t, "prompt", json_string(" "));
+    return t->p.prompt != NULL;
+}
+
 static int read_chat(serve_task *t)
 {
     json_t *message;
     size_t i;
+    if (!json_array_size(t->p.messages))
+        return only_load(t);
     json_array_foreach(t->p.messages, i, message)
         if (!read_message(t, i, message))
             return 0;
     return read_think(t);
 }
 
-/* /api/generate: a prompt is what the user of a chat says; with `raw` it is the text itself. */
+/* /api/generate: a prompt is what the user of a chat says; with `raw` or `suffix` it is the text itself. */
 static int read_generate(serve_task *t)
 {
     serve_params *p = &t->p;
-    if (!json_is_string(p->prompt))
+    if (p->prompt && !json_is_string(p->prompt))
         return serve_wrong(t->r, "prompt", p->prompt, "a string");
     if (p->system && !json_is_string(p->system))
         return serve_wrong(t->r, "system", p->system, "a string");
-    json_t *messages = json_array();
-    t->is_chat = !p->raw;
+    if (p->suffix && json_is_string(p->suffix) && !json_string_length(p->suffix))
+        p->suffix = NULL;
+    if (!json_string_length(p->prompt) && !p->suffix && !json_array_size(p->images))
+        return only_load(t);
+    json_t *messages = json_array(), *user = json_pack("{s:s}", "role", "user");
+    t->is_chat = !p->raw && !p->suffix;
+    json_object_set_new(user, "content", p->prompt ? json_incref(p->prompt) : json_string(""));
     if (p->system && json_string_length(p->system))
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", p->system));
-    json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", p->prompt));
+    json_array_append_new(messages, user);
     p->messages = serve_set_field(t, "messages", messages);
-    return p->messages && read_think(t);
+    if (json_array_size(p->images) && !t->is_chat)
+        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "images",
+                          "images: not supported beside raw or suffix");
+    return p->messages && (!json_array_size(p->images) || add_images(t->r, user, p->images, "images")) &&
+           read_think(t);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static json_t *new_object(const serve_task *t)
+static json_t *time_text(int64_t seconds)
 {
     char when[40];
     struct tm at = {0};
-    serve_utc((int64_t)serve_time(), &at);
+    serve_utc(seconds, &at);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &at);
-    return json_pack("{s:s, s:s}", "model", t->model, "created_at", when);
+    return json_string(when);
+}
+
+static json_t *new_object(const serve_task *t)
+{
+    return json_pack("{s:s, s:o}", "model", t->model, "created_at", time_text((int64_t)serve_time()));
+}
+
+/* Takes the log-probabilities that are new. */
+static json_t *take_logprobs(serve_choice *c)
+{
+    json_t *list = c->logprobs, *entry, *top;
+    size_t i, k;
+    c->logprobs = json_array();
+    json_array_foreach(list, i, entry) {
+        json_object_del(entry, "offset");
+        json_object_del(entry, "id");
+        json_array_foreach(json_object_get(entry, "top_logprobs"), k, top)
+            json_object_del(top, "id");
+    }
+    return list;
 }
 
 static json_int_t nanoseconds(double from, double to)
@@ -121,6 +182,8 @@ static json_t *said(serve_choice *c)
             json_stringn(c->reasoning.p + c->n_sent_reasoning, c->reasoning.n - c->n_sent_reasoning));
     if (json_array_size(c->calls) > c->n_sent_calls)
         json_object_set_new(message, "tool_calls", calls_of(c, c->n_sent_calls));
+    if (json_array_size(c->logprobs))
+        json_object_set_new(o, "logprobs", take_logprobs(c));
     c->n_sent_content = c->content.n;
     c->n_sent_reasoning = c->reasoning.n;
     c->n_sent_calls = json_array_size(c->calls);
@@ -134,12 +197,13 @@ static json_t *whole(serve_task *t)
     serve_choice *c = &t->choices[0];
     const serve_counts n = serve_task_count(t);
     json_t *o = said(c);
+    const char *reason = !t->p.max_tokens ? "load" : strcmp(c->finish, "length") ? "stop" : "length";
     json_object_update_new(
-        o, json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "done", 1, "done_reason",
-                     strcmp(c->finish, "length") ? "stop" : "length", "total_duration",
-                     nanoseconds(n.began, n.last), "load_duration", (json_int_t)0, "prompt_eval_count",
-                     (json_int_t)n.n_prompt, "prompt_eval_duration", nanoseconds(n.began, n.first),
-                     "eval_count", (json_int_t)n.n_generated, "eval_duration", nanoseconds(n.first, n.last)));
+        o, json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "done", 1, "done_reason", reason,
+                     "total_duration", nanoseconds(n.began, n.last), "load_duration", (json_int_t)0,
+                     "prompt_eval_count", (json_int_t)n.n_prompt, "prompt_eval_duration",
+                     nanoseconds(n.began, n.first), "eval_count", (json_int_t)n.n_generated, "eval_duration",
+                     nanoseconds(n.first, n.last)));
     return o;
 }
 
@@ -222,8 +286,8 @@ static json_t *details_of(const serve_card *c)
 
 static json_t *model_of(const serve_card *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", c->id, "model", c->id, "modified_at",
-                     "1970-01-01T00:00:00Z", "size", (json_int_t)c->n_bytes, "digest", "", "details",
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", c->id, "model", c->id, "modified_at",
+                     time_text(c->created), "size", (json_int_t)c->n_bytes, "digest", "", "details",
                      details_of(c));
 }
 
@@ -252,6 +316,10 @@ json_t *serve_ollama_list(serve_models *ms, int only_loaded)
         json_t *one = !only_loaded || card.now == SERVE_IS_LOADED ? model_of(&card) : NULL;
         if (one && only)
             json_object_set_new(one, "capabilities", capabilities_of(only));
+        if (one && only_loaded) /* they stay until the memory is needed */
+            json_object_update_new(one, json_pack("{s:s, s:I, s:i}", "expires_at", "9999-12-31T23:59:59Z",
+                                                  "size_vram", (json_int_t)serve_models_describe(ms, i).bytes,
+                                                  "context_length", (int)card.n_context));
         if (one)
             json_array_append_new(list, one);
     }
@@ -294,11 +362,12 @@ static void show(void *user)
             serve_fail(&r->error, SERVE_E_MODEL, "model", "model '%.100s' not found", p.model);
         else
             serve_reply_json(r,
-                             json_pack("{s:s, s:s, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile", "",
-                                       "parameters", "", "template", source, n, "details", details_of(&card),
-                                       "model_info", "general.architecture", m->hparams->arch,
-                                       "general.parameter_count", (json_int_t)m->n_params, context,
-                                       (int)m->n_context, "capabilities", capabilities_of(m)));
+                             json_pack("{s:s, s:s, s:s, s:o, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile",
+                                       "", "license", "", "parameters", "", "modified_at",
+                                       time_text(card.created), "template", source, n, "details",
+                                       details_of(&card), "model_info", "general.architecture",
+                                       m->hparams->arch, "general.parameter_count", (json_int_t)m->n_params,
+                                       context, (int)m->n_context, "capabilities", capabilities_of(m)));
     }
     serve_params_finish(&p);
 }

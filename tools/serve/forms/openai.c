@@ -10,12 +10,13 @@
 static json_t *task_usage(const serve_task *t)
 {
     const serve_counts n = serve_task_count(t);
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I, s:I, s:I}}", "prompt_tokens", (json_int_t)n.n_prompt,
-                     "completion_tokens", (json_int_t)n.n_generated, "total_tokens",
+    return json_pack("{s:I, s:I, s:I, s:{s:I, s:i}, s:{s:I, s:i, s:I, s:I}}", "prompt_tokens",
+                     (json_int_t)n.n_prompt, "completion_tokens", (json_int_t)n.n_generated, "total_tokens",
                      (json_int_t)(n.n_prompt + n.n_generated), "prompt_tokens_details", "cached_tokens",
-                     (json_int_t)n.n_cached, "completion_tokens_details", "reasoning_tokens",
-                     (json_int_t)n.n_reasoning, "accepted_prediction_tokens", (json_int_t)n.n_accepted,
-                     "rejected_prediction_tokens", (json_int_t)(n.n_drafted - n.n_accepted));
+                     (json_int_t)n.n_cached, "audio_tokens", 0, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)n.n_reasoning, "audio_tokens", 0,
+                     "accepted_prediction_tokens", (json_int_t)n.n_accepted, "rejected_prediction_tokens",
+                     (json_int_t)(n.n_drafted - n.n_accepted));
 }
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */
@@ -66,9 +67,9 @@ static json_t *take_logprobs(serve_choice *c)
 
 static json_t *new_object(const serve_task *t, const char *object)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", t->id, "object", object, "created",
-                     (json_int_t)t->r->created, "model", t->model, "system_fingerprint",
-                     t->r->s->fingerprint);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "id", t->id, "object", object, "created",
+                     (json_int_t)t->r->created, "model", t->model, "system_fingerprint", t->r->s->fingerprint,
+                     "service_tier", "default");
 }
 
 static json_t *ids_of(const int32_t *ids, int32_t n)
@@ -90,9 +91,9 @@ static json_t *token_ids(const serve_choice *c, int32_t from)
 static json_t *message_of(serve_choice *c)
 {
     const int has_calls = json_array_size(c->calls) > 0;
-    json_t *message =
-        json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                  has_calls && !c->content.n ? json_null() : serve_text_of(&c->content), "refusal");
+    json_t *message = json_pack("{s:s, s:o, s:n, s:[]}", "role", "assistant", "content",
+                                has_calls && !c->content.n ? json_null() : serve_text_of(&c->content),
+                                "refusal", "annotations");
     if (c->reasoning.n)
         json_object_set_new(message, "reasoning_content", serve_text_of(&c->reasoning));
     json_t *call;

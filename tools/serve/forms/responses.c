@@ -6,6 +6,7 @@
 #include "tools/serve/base/responses.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/keys.h"
+#include "tools/serve/os/system.h"
 
 /* ---- the response ---------------------------------------------------------------------------- */
 
@@ -40,7 +41,10 @@ json_t *serve_responses_echo(const serve_task *t)
     json_object_set_new(o, "top_logprobs", json_integer(p->n_top));
     json_object_set_new(o, "service_tier", json_string("default"));
     json_object_set_new(o, "store", json_boolean(p->store));
-    json_object_set_new(o, "user", json_null());
+    json_object_update_new(o, json_pack("{s:n, s:n, s:n}", "completed_at", "conversation", "prompt"));
+    static const char *const repeated[] = {"user", "safety_identifier", "prompt_cache_retention"};
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++)
+        json_object_set_new(o, repeated[i], or_null(json_object_get(p->root, repeated[i])));
     return o;
 }
 
@@ -81,7 +85,9 @@ static json_t *finished(serve_task *t)
 {
     const int is_cut = !strcmp(t->choices[0].finish, "length");
     json_t *o = response_of(t, is_cut ? "incomplete" : "completed", usage_of(t));
-    if (is_cut)
+    if (!is_cut)
+        json_object_set_new(o, "completed_at", json_integer((json_int_t)serve_time()));
+    else
         json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     if (t->history && o && json_array_append_new(t->history, said(&t->choices[0])) == 0)
         serve_responses_store(t->r->s->responses, t->r->tenant, t->id, t->history, o);
