@@ -6,6 +6,7 @@
 #include "cl/args.h"
 #include "clef/gradient.h"
 #include "model/arch/layers.h"
+#include "model/arch/speech/samples.h"
 #include "model/arch/vision/vision.h"
 #include "model/open/model.h"
 
@@ -57,8 +58,8 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
     const clef_hparams *hp = &model->hparams;
     const clef_arch_kind kind = clef__arch_find(hp->arch, model->is_gguf)->kind;
     const char *path = clef_model_path(model);
-    if (reads_pictures(model, o))
-        return clef__check_picture_opts(model, o, err);
+    if (reads_pictures(model, o) || hp->n_convs)
+        return (hp->n_convs ? clef__check_sound_opts : clef__check_picture_opts)(model, o, err);
     if (o->n_context < 1 || o->n_context > hp->n_context)
         return clef__fail(err, CLEF_E_LIMIT,
                           "%s: a context of %d: expected 1 to %d, the model's positions (clef: lower -c)",
@@ -408,10 +409,9 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     if (arch->kind == CLEF_SEQ2SEQ && o.part != CLEF_PART_PICTURES) {
         result = build_seq2seq(&b, &o);
     } else {
-        if (reads_pictures(model, &o))
-            clef__add_pixels(&b, &o);
-        else
-            add_inputs(&b, &o);
+        reads_pictures(model, &o) ? clef__add_pixels(&b, &o)
+        : arch->samples           ? clef__add_samples(&b, &o)
+                                  : add_inputs(&b, &o);
         if (o.train)
             add_labels(&b);
         result = o.mtp == CLEF_MTP_LAYER ? clef__further_layer(&b)

@@ -92,9 +92,10 @@ const char *cli_model_path(const char *command, int32_t n_args, char **args, con
 }
 
 /* Such a model has no tokenizer. */
-static int reads_pictures_alone(const clef_model *model)
+static int reads_no_texts(const clef_model *model)
 {
-    return clef_model_pictures(model, NULL) == clef_model_hparams(model);
+    const clef_hparams *hp = clef_model_hparams(model);
+    return clef_model_pictures(model, NULL) == hp || hp->n_convs > 0;
 }
 
 int cli_model_open(const char *path, const cli_place *place, cli_progress *progress, clef_model **model,
@@ -111,7 +112,7 @@ int cli_model_open(const char *path, const cli_place *place, cli_progress *progr
     cli_terminal_catch_interrupt();
     cli_progress_init(progress, place->quiet);
     if (clef_model_open(found, model, &err) != CLEF_OK ||
-        (!reads_pictures_alone(*model) && !clef_model_tokenizer(*model, &err)) ||
+        (!reads_no_texts(*model) && !clef_model_tokenizer(*model, &err)) ||
         cli_devices_open(place->device, &place->split, &opts, device, &err) != CLEF_OK)
         return cli_report(&err);
     if (!place->quiet)

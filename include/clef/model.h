@@ -91,6 +91,8 @@ typedef enum clef_router {
 
 /** Most layers a model may have. */
 enum { CLEF_MAX_LAYERS = 1024 };
+/** Most convolutions before the layers. */
+enum { CLEF_MAX_CONVS = 16 };
 
 /** Hyperparameters. A field is 0 if the architecture does not use it. In the sets of layers, bit l % 32 of
  *  element l / 32 stands for layer l. */
@@ -187,6 +189,13 @@ typedef struct clef_hparams {
     int32_t forced_bos;            /* the id that always follows it; -1: none */
     int32_t n_mels, n_source;      /* Whisper: numbers of a frame of its spectrogram, which has 2 n_source
                                       frames; positions of the encoder. 0: the source is a text */
+
+    /* wav2vec 2.0: convolutions over samples of a sound; 0: it reads no samples */
+    int32_t n_convs, conv_widths[CLEF_MAX_CONVS], conv_taps[CLEF_MAX_CONVS], conv_strides[CLEF_MAX_CONVS];
+    int32_t conv_norms;            /* 1: a norm of each frame behind each; 0: one over all frames behind the
+                                      first */
+    int32_t position_taps, position_groups; /* of the convolution that makes positions */
+    int32_t norm_first;            /* 1: layers have their norms before their blocks; 0: behind them */
 } clef_hparams;
 
 /** Borrowed; lives as long as the model. */
@@ -334,6 +343,7 @@ typedef struct clef_build_opts {
      * stretched to other sizes as in transformers. pooling CLEF_POOL_CLS gives the model's own vector of a
      * picture, CLEF_POOL_MEAN the mean of its patches. */
     int32_t     picture_height, picture_width;
+    int32_t     sound_samples; /* of models that read samples: those of the input; 0: 16,000 */
 
     /* Steps of rows: n_rows > 0 is the bound of B, which then counts tokens of up to n_sequences
      * sequences. The caches are pools of pages. Not with for_export, candidates or padding_mask.

@@ -48,9 +48,10 @@ typedef struct clef_transcriber_opts {
     clef_compile_opts compile;
 } clef_transcriber_opts;
 
-/** Makes a transcriber of a Whisper model. dev and model are borrowed and must outlive it. CLEF_E_UNSUPPORTED
- *  for another model, CLEF_E_FORMAT where generation_config.json lacks or misstates something, else as
- *  clef_session_create(). */
+/** Makes a transcriber of a Whisper model, or of wav2vec 2.0 or HuBERT with CTC. These have no decoder: they
+ *  take no language, translation, prompt or beams, and ignore the options of Whisper's checks. dev and model
+ *  are borrowed and must outlive it. CLEF_E_UNSUPPORTED for another model, CLEF_E_FORMAT where
+ *  generation_config.json lacks or misstates something, else as clef_session_create(). */
 CLEF_API clef_status clef_transcriber_create(clef_device *dev, clef_model *model,
                                              const clef_transcriber_opts *opts, clef_transcriber **out,
                                              clef_error *err);

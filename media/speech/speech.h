@@ -33,6 +33,7 @@ struct clef_transcriber {
     char                  tap_names[CLEF__MOST_TAPS][40]; /* with words: the attention of the heads' layers */
     const char           *taps[CLEF__MOST_TAPS];
     float                *logits; /* [n_vocab] */
+    struct clef__ctc     *ctc;    /* NULL, or all of a model without a decoder: there is no session then */
 };
 
 /** A window: its prompt, and what was written down. */
@@ -81,5 +82,17 @@ clef_status clef__speech_text(const clef_transcriber *t, const int32_t *ids, int
 clef_status clef__segment_words(const clef_transcriber *t, const char *language, const double *times,
                                 double offset, clef_segment *segment, clef_error *err);
 void clef__segment_finish(clef_segment *segment);
+
+/** Models without a decoder (wav2vec 2.0): fills t->ctc, by t->model, t->hp and t->opts. CLEF_E_NOT_FOUND,
+ *  CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
+clef_status clef__ctc_create(clef_transcriber *t, clef_device *dev, clef_error *err);
+void        clef__ctc_destroy(struct clef__ctc *ctc);
+const clef_plan *clef__ctc_plan(const struct clef__ctc *ctc);
+/** The logits [n_frames, n_vocab] of a sound, until the next call. */
+clef_status clef__ctc_run(clef_transcriber *t, const float *samples, int32_t n, const float **logits,
+                          int32_t *n_frames, clef_error *err);
+/** Fills the segments of `out`. */
+clef_status clef__ctc_transcribe(clef_transcriber *t, const clef_transcribe_opts *o, const float *samples,
+                                 size_t n, clef_transcript *out, clef_error *err);
 
 #endif

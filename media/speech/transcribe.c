@@ -43,13 +43,31 @@ static clef_status make_session(clef_transcriber *t, clef_device *dev, clef_erro
 
 enum { LEAST_CONTEXT = 16 }; /* the tokens that begin a text, and some of what was said before */
 
+static clef_status create_by_ctc(clef_device *dev, clef_model *model, const clef_transcriber_opts *opts,
+                                 clef_transcriber **out, clef_error *err)
+{
+    clef_transcriber *t = calloc(1, sizeof *t);
+    if (!t)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a transcriber");
+    *t = (clef_transcriber){.model = model, .hp = clef_model_hparams(model), .opts = opts ? *opts : t->opts};
+    const clef_status s = clef__ctc_create(t, dev, err);
+    if (s)
+        clef_transcriber_destroy(t);
+    else
+        *out = t;
+    return s;
+}
+
 clef_status clef_transcriber_create(clef_device *dev, clef_model *model, const clef_transcriber_opts *opts,
                                     clef_transcriber **out, clef_error *err)
 {
     const clef_hparams *hp = clef_model_hparams(model);
     *out = NULL;
+    if (hp->n_convs)
+        return create_by_ctc(dev, model, opts, out, err);
     if (strcmp(hp->arch, "whisper") != 0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected a Whisper model, got %s",
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: expected a model of speech (Whisper, wav2vec 2.0), got %s",
                           clef_model_path(model), hp->arch);
     if (2 * hp->n_source != CLEF_SPEECH_FRAMES)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: expected windows of %d frames, got %" PRId32,
@@ -86,6 +104,7 @@ void clef_transcriber_destroy(clef_transcriber *t)
     if (!t)
         return;
     clef_session_destroy(t->session);
+    clef__ctc_destroy(t->ctc);
     free(t->logits);
     free(t);
 }
@@ -97,6 +116,8 @@ int32_t clef_transcriber_is_multilingual(const clef_transcriber *t)
 
 int32_t clef_transcriber_knows(const clef_transcriber *t, const char *language)
 {
+    if (t->ctc)
+        return 0;
     return clef_transcriber_is_multilingual(t)
                ? clef__speech_language(t, language) >= 0
                : strcmp(language, "en") == 0 || strcmp(language, "english") == 0;
@@ -104,6 +125,8 @@ int32_t clef_transcriber_knows(const clef_transcriber *t, const char *language)
 
 const clef_plan *clef_transcriber_plan(const clef_transcriber *t, int32_t i)
 {
+    if (t->ctc)
+        return i ? NULL : clef__ctc_plan(t->ctc);
     return clef_session_plan(t->session, i);
 }
 
@@ -378,11 +401,24 @@ static clef_status transcribe_all(run *r, clef_error *err)
     return s;
 }
 
+static clef_status by_ctc(clef_transcriber *t, const clef_transcribe_opts *o, const float *samples, size_t n,
+                          clef_transcript *out, clef_error *err)
+{
+    clef_status s = n < CLEF_SPEECH_HOP ? CLEF_OK : clef__ctc_transcribe(t, o, samples, n, out, err);
+    if (!s)
+        s = join_texts(out, err);
+    if (s)
+        clef_transcript_finish(out);
+    return s;
+}
+
 clef_status clef_transcribe(clef_transcriber *t, const float *samples, size_t n,
                             const clef_transcribe_opts *opts, clef_transcript *out, clef_error *err)
 {
     run r = {.t = t, .o = opts ? *opts : (clef_transcribe_opts){0}, .out = out};
     *out = (clef_transcript){.duration = (double)n / CLEF_SPEECH_RATE};
+    if (t->ctc)
+        return by_ctc(t, &r.o, samples, n, out, err);
     clef_status s = check_opts(&r, err);
     name_language(&r);
     if (!s && n >= CLEF_SPEECH_HOP)

@@ -94,7 +94,8 @@ typedef struct clef_builder {
     int32_t               max_B;
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
-    clef_value           *features; /* NULL, or F32 [B, n_mels, 2 n_source]: a source that is heard */
+    clef_value           *features; /* NULL, or F32 [B, n_mels, 2 n_source]: a source that is heard; or
+                                       F32 [1, samples] */
     int32_t               is_gguf; /* 1: of GGUF are the names of the weights */
     clef_value           *pixels;  /* encoders of pictures: F32 [B, 3, height, width] */
     clef_value           *cosines, *sines; /* NULL, or F32 [T, 1, D]: RoPE by angles of the rows themselves */
@@ -220,6 +221,7 @@ struct clef_arch {
     /** Encoder-decoders: builds the graph from b->ids, the target's ids, to the logits. */
     clef_value *(*decode)(clef_builder *b);
     int32_t pictures; /* 1: `build` reads b->pixels, not b->ids */
+    int32_t samples;  /* 1: `build` reads b->features, F32 [1, samples], not b->ids */
     /** Of the hidden states [B, T, d]: the model's own vector [B, n], and the logits of a picture's classes.
      *  NULL: as most models of texts. */
     clef_value *(*vector)(clef_builder *b, clef_value *x);

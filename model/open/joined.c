@@ -271,6 +271,66 @@ static void latent_fill(const clef_tensor_info *of, const clef_tensor_info *with
     }
 }
 
+static int taps_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                      clef_tensor_info *out)
+{
+    (void)with;
+    (void)step;
+    *out = (clef_tensor_info){.dtype = CLEF_F32, .rank = 3, .dims = {of->dims[0], of->dims[2], of->dims[1]}};
+    return of->rank == 3 && clef_dtype_block_elems(of->dtype) == 1;
+}
+
+static float elem_of(const clef_tensor_info *t, int64_t i)
+{
+    float x;
+    clef_dtype_decode(t->dtype, (const unsigned char *)t->data + i * clef_dtype_block_bytes(t->dtype), 1, &x);
+    return x;
+}
+
+static void taps_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                      int64_t i, unsigned char *to)
+{
+    const int64_t K = of->dims[1], T = of->dims[2];
+    (void)with;
+    (void)first;
+    (void)step;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t k = 0; k < K; k++, to += sizeof(float)) {
+            const float x = elem_of(of, (i * K + k) * T + t);
+            memcpy(to, &x, sizeof x);
+        }
+}
+
+static int normed_taps_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                             clef_tensor_info *out)
+{
+    const int fits = taps_shape(of, with, step, out);
+    *out =
+        (clef_tensor_info){.dtype = CLEF_F32, .rank = 3, .dims = {1, of->dims[0], of->dims[1] * of->dims[2]}};
+    return fits && clef_dtype_block_elems(with->dtype) == 1 && with->rank == 3 && with->dims[0] == 1 &&
+           with->dims[1] == 1 && with->dims[2] == of->dims[2];
+}
+
+static void normed_taps_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first,
+                             int32_t step, int64_t i, unsigned char *to)
+{
+    const int64_t N = of->dims[0], K = of->dims[1], T = of->dims[2];
+    float *out = (float *)(void *)to;
+    (void)i;
+    for (int64_t n = 0; n < N; n++)
+        taps_fill(of, NULL, first, step, n, to + (size_t)(n * K * T) * sizeof *out);
+    for (int64_t t = 0; t < T; t++) {
+        double sum = 0;
+        for (int64_t j = 0; j < N * K; j++)
+            sum += pow(elem_of(of, j * T + t), 2);
+        const double scale = elem_of(with, t) / sqrt(sum);
+        for (int64_t j = 0; j < N * K; j++)
+            out[(j / K * T + t) * K + j % K] *= (float)scale;
+    }
+}
+
+const clef_join clef__join_taps = {taps_shape, taps_fill, 0};
+const clef_join clef__join_normed_taps = {normed_taps_shape, normed_taps_fill, 0};
 const clef_join clef__join_half = {half_shape, half_fill, 0};
 const clef_join clef__join_shares = {shares_shape, shares_fill, 0};
 const clef_join clef__join_rows = {rows_shape, rows_fill, 0};

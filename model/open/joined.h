@@ -44,6 +44,12 @@ extern const clef_join clef__join_shares;
  *  or in F16 if they are stored with fewer bits. */
 extern const clef_join clef__join_latent;
 
+/** Convolutions [N, K, taps] -> F32 [N, taps, K]: the numbers of a tap beside each other. */
+extern const clef_join clef__join_taps;
+/** The same, with the length [1, 1, taps] that the numbers of each tap have together (PyTorch's weight_norm
+ *  of the last axis) -> F32 [1, N, taps K]. */
+extern const clef_join clef__join_normed_taps;
+
 /** [H] or [H, D] -> the same in F32: -exp(x). */
 extern const clef_join clef__join_rates;
 

@@ -52,6 +52,9 @@ static const char *const heads[] = {
     "summary.",
     "seq_relationship.",
     "qa_output.",
+    "quantizer.", /* training of wav2vec 2.0 */
+    "project_hid.",
+    "project_q.",
     NULL,
 };
 
@@ -59,6 +62,7 @@ static const char *const heads[] = {
 static const char *const buffers[] = {
     ".inv_freq",
     "embeddings.mask_token", /* training of encoders of pictures */
+    "masked_spec_embed",     /* training of wav2vec 2.0 */
     ".mlp.act_fn.alpha_p",   /* Apertus: read as numbers */
     ".mlp.act_fn.alpha_n",
     ".mlp.act_fn.beta",

@@ -6,9 +6,9 @@
 
 #include "clef/model.h"
 #include "clef/sound.h"
-#include "clef/speech.h"
+#include "media/speech/speech.h"
 #include "runtime/os/os.h"
-#include "tests/check.h"
+#include "tests/skip.h"
 
 #define FOLDER CLEF_SOURCE_DIR "/tests/fixtures/speech/"
 
@@ -23,7 +23,9 @@ static float *read_tensor(clef_tensor_file *file, const char *name, size_t *n)
     clef_error err = {0};
     const int32_t i = clef_tensor_file_find(file, name);
     const clef_tensor_info t = clef_tensor_file_get(file, i);
-    *n = (size_t)t.dims[0] * (size_t)(t.rank > 1 ? t.dims[1] : 1);
+    *n = (size_t)t.dims[0];
+    for (int32_t d = 1; d < t.rank; d++)
+        *n *= (size_t)t.dims[d];
     float *out = malloc(*n * sizeof *out);
     assert_non_null(out);
     ok(clef_tensor_file_read(file, i, CLEF_F32, out, *n, &err), &err);
@@ -179,6 +181,57 @@ TEST(long_sounds_are_refused)
     assert_true(s == CLEF_E_LIMIT || is_absent(&err));
     clef_sound_finish(&sound);
     assert_int_equal(clef_sound_open(FOLDER "none.wav", NULL, &sound, &err), CLEF_E_IO);
+}
+
+/* ---- frames of letters ----------------------------------------------------------------------------- */
+
+/* The logits of samples as they are: the oracle's were normalised before. */
+static void check_letters(clef_device *dev, const char *family, const char *sound)
+{
+    char path[1024], name[64];
+    clef_error err = {0};
+    clef_tensor_file *file;
+    clef_model *model;
+    clef_transcriber *t;
+    const float *logits;
+    int32_t n_frames;
+    size_t n, n_wanted;
+    snprintf(path, sizeof path, "%s/oracle/vision/%s", getenv("CLEF_SHARED"), family);
+    ok(clef_model_open(path, &model, &err), &err);
+    strcat(path, "/expected.safetensors");
+    ok(clef_tensor_file_open(path, &file, &err), &err);
+    snprintf(name, sizeof name, "input_values.%s", sound);
+    float *samples = read_tensor(file, name, &n);
+    snprintf(name, sizeof name, "logits.%s", sound);
+    float *wanted = read_tensor(file, name, &n_wanted);
+    ok(clef_transcriber_create(dev, model, &(clef_transcriber_opts){.compile = {.no_tune = 1, .no_proof = 1}},
+                               &t, &err),
+       &err);
+    ok(clef__ctc_run(t, samples, (int32_t)n, &logits, &n_frames, &err), &err);
+    assert_int_equal((size_t)n_frames * (size_t)clef_model_hparams(model)->n_vocab, n_wanted);
+    for (size_t i = 0; i < n_wanted; i++)
+        if (!(fabsf(logits[i] - wanted[i]) <= 1e-4F))
+            fail_msg("%s, %s: logit %zu: expected %.7g, got %.7g", family, sound, i, (double)wanted[i],
+                     (double)logits[i]);
+    free(samples);
+    free(wanted);
+    clef_transcriber_destroy(t);
+    clef_model_close(model);
+    clef_tensor_file_close(file);
+}
+
+TEST(letters_of_frames_are_those_of_pytorch)
+{
+    clef_error err = {0};
+    clef_device *dev;
+    char path[1024];
+    snprintf(path, sizeof path, "%s/oracle/vision/wav2vec2/config.json", getenv("CLEF_SHARED"));
+    if (!clef__os_is_file(path))
+        skip_without("oracle/vision/wav2vec2");
+    ok(clef_device_open(NULL, NULL, &dev, &err), &err);
+    check_letters(dev, "wav2vec2", "bursts");
+    check_letters(dev, "wav2vec2-large", "bursts");
+    clef_device_close(dev);
 }
 
 TESTS(NULL, NULL)

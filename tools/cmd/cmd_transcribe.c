@@ -260,6 +260,7 @@ const cli_command cli_command_transcribe = {
     .summary = "Write down what is said in a sound",
     .notes =
         "MODEL is a Whisper model: a Hugging Face folder, a GGUF file made of one, or a file of whisper.cpp. "
+        "It may also be a folder of wav2vec 2.0 or HuBERT with CTC. "
         "SOUND is a WAV, FLAC, "
         "Ogg, AIFF, AU, CAF or MP3 file of up to 4 hours; - is stdin.\n\nThe model hears 30 seconds at a "
         "time. Each of these windows begins where the text of the last one ends by the model's timestamps. "

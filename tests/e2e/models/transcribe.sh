@@ -44,6 +44,14 @@ done
 if [ -d "${CLEF_SHARED:-}/oracle/vision/whisper" ]; then
   for type in q5_1 q8_0; do ggml "$CLEF_SHARED/oracle/vision/whisper" $type "$CLEF_SHARED/oracle/vision/sounds/chirp.wav"; done
 fi
+ctc=${CLEF_SHARED:-}/oracle/vision/wav2vec2-large
+if [ -d "$ctc" ]; then # letters of frames, without a decoder
+  sound=${ctc%/*}/sounds/chirp.wav
+  same "letters, by CTC" "$(sed -n 's/.*"text.chirp": "\(.*\)"/\1/p' "$ctc/expected.json")" "$("$CLEF" transcribe "$ctc" "$sound" -q --no-tune --no-proof)"
+  refused_ctc() { same "$1" 1 "$("$CLEF" transcribe "$ctc" "$sound" -q $2 2>&1 | grep -c "$3")"; }
+  refused_ctc "beams without a decoder" "--beams 2" "beams: expected none"
+  refused_ctc "a language without a decoder" "-l de" "a language: expected none"
+fi
 printf '{"prompt": "hi"}\n' >"$tmp/prompts"
 for how in "-p hi" "--file $tmp/prompts"; do
   same "run $how" 1 "$("$CLEF" run "$model" $how -n 1 -q --no-tune --no-proof 2>&1 | grep -c "whisper hears its source")"
