@@ -25,7 +25,8 @@ static double bessel(double x)
 typedef struct filters {
     int64_t up, down;
     int32_t reach; /* input samples to each side */
-    float *taps;   /* [up, 2 reach]: filter p is for places of p / up after a sample */
+    int64_t n;     /* of filters: one for each of the first output samples, `up` at most */
+    float *taps;   /* [n, 2 reach]: output samples i and i + up have the same filter */
 } filters;
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
@@ -41,8 +42,9 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
 static void fill(const filters *f, double cutoff)
 {
     const double width = CROSSINGS / cutoff, most = bessel(beta);
-    for (int64_t p = 0; p < f->up; p++) {
-        float *taps = f->taps + p * 2 * f->reach;
+    for (int64_t i = 0; i < f->n; i++) {
+        const int64_t p = i * f->down % f->up; /* its place is p / up after a sample */
+        float *taps = f->taps + i * 2 * f->reach;
         double sum = 0;
         for (int32_t k = 0; k < 2 * f->reach; k++) {
             const double x = k - f->reach + 1 - (double)p / (double)f->up, y = x / width;
@@ -60,7 +62,7 @@ static void apply(const filters *f, const float *x, int64_t n, float *out, int64
 {
     for (int64_t i = 0; i < n_out; i++) {
         const int64_t at = i * f->down / f->up - f->reach + 1;
-        const float *taps = f->taps + i * f->down % f->up * 2 * f->reach;
+        const float *taps = f->taps + i % f->up * 2 * f->reach;
         const int64_t from = at < 0 ? -at : 0, to = at + 2 * f->reach > n ? n - at : 2 * f->reach;
         double sum = 0;
         for (int64_t k = from; k < to; k++)
@@ -78,7 +80,8 @@ clef_status clef__resample(clef_sound *sound, int32_t rate, clef_error *err)
     const double cutoff = rolloff * (f.up < f.down ? (double)f.up / (double)f.down : 1);
     const int64_t n_out = (n * f.up + f.down - 1) / f.down;
     f.reach = (int32_t)ceil(CROSSINGS / cutoff);
-    f.taps = malloc((size_t)f.up * 2 * (size_t)f.reach * sizeof *f.taps);
+    f.n = n_out < f.up ? n_out : f.up;
+    f.taps = malloc(((size_t)f.n + 1) * 2 * (size_t)f.reach * sizeof *f.taps);
     float *out = malloc(((size_t)n_out + 1) * sizeof *out);
     if (!f.taps || !out) {
         free(f.taps);
