@@ -560,13 +560,25 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
     return t;
 }
 
+/* A plan that packs a matrix in pieces asks for it before each. What it has read is not needed in memory,
+ * also where runs read rows of the matrix in place (embeddings that are the output matrix, too). */
+static const void *stored_data(clef_model *m, const clef_tensor_info *t)
+{
+    if (m->last_asked == t)
+        clef__forget_data(m, t);
+    m->last_asked = t;
+    return t->data;
+}
+
 const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const clef_tensor_info *t = clef__model_find(model, name);
     if (!t || t->dtype != dtype || t->n_bytes != n_bytes)
         return NULL;
     clef__packed *packed = clef__packed_of(model, t);
-    return t->data ? t->data : packed ? clef__packed_data(model, packed) : clef__joined_data(model, t);
+    if (t->data)
+        return stored_data(model, t);
+    return packed ? clef__packed_data(model, packed) : clef__joined_data(model, t);
 }
 
 /* The file that contains p; its data is NULL if there is none. */

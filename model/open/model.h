@@ -56,6 +56,7 @@ struct clef_model {
     struct clef__packed     *packed; /* matrices of a quantised folder (model/open/quantised.h) */
     size_t                   n_packed;
     struct clef__packed     *packed_idle; /* NULL, or one that is in memory and not needed now */
+    const clef_tensor_info  *last_asked; /* NULL, or the stored tensor whose bytes were asked for last */
     clef_tokenizer          *tokenizer; /* opened at the first request */
     clef__dense dense[CLEF_MAX_DENSE]; /* once has_dense: clef__dense_open() */
     int32_t     n_dense, has_dense;

@@ -28,7 +28,7 @@ static const struct {
 static void write_tensors(const char *spec)
 {
     static char header[4096];
-    static unsigned char data[1 << 16];
+    static unsigned char data[1 << 22];
     char end[64], type[16], shape[32];
     size_t n = 0, n_header = 1;
     header[0] = '{';
@@ -245,6 +245,45 @@ TEST(columns_in_the_order_of_their_groups)
     memset(&scale, 63, sizeof scale);
     clef_dtype_decode(w->dtype, bytes_of(m, w), 64, x);
     assert_true(x[0] == 3 * scale && x[47] == 3 * scale);
+    clef_model_close(m);
+}
+
+/* Pages of files and other shared pages in memory; 0 where the system does not tell. */
+static long shared_pages(void)
+{
+    long all, resident, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld %ld %ld", &all, &resident, &shared) != 3)
+        shared = 0;
+    if (f)
+        fclose(f);
+    return shared;
+}
+
+/* A matrix that is asked for again, as by a plan that packs it in pieces, need not stay in memory. It is read
+ * again where it is needed. */
+TEST(what_is_read_in_pieces_does_not_stay)
+{
+    enum { N = 1000 * 1000, FEW_PAGES = 200 };
+    clef_error err = {0};
+    clef_model *m = NULL;
+    check_error("open",
+                open_folder(CONFIG("\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"),
+                            ".weight:F32:1000,1000=60", &m, &err),
+                &err, CLEF_OK, "");
+    const clef_tensor_info *t = clef__model_find(m, Q ".weight");
+    assert_non_null(t);
+    for (int round = 0; round < 2; round++) {
+        const float *data = bytes_of(m, t);
+        const long before = shared_pages();
+        float sum = 0;
+        for (int i = 0; i < N; i++)
+            sum += data[i];
+        assert_true(sum > 0);
+        if (before > 0 && shared_pages() - before < FEW_PAGES)
+            fail_msg("round %d: %ld pages became resident, expected %d at least", round,
+                     shared_pages() - before, FEW_PAGES);
+    }
     clef_model_close(m);
 }
 
