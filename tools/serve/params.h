@@ -41,7 +41,7 @@ typedef struct serve_params {
     int32_t return_ids, return_progress, timings, timings_per_token, cache_prompt, add_special;
     int32_t parse_special, with_pieces, include_usage;
     int32_t do_sample, skip_special, enable_thinking; /* enable_thinking: -1 if absent */
-    int32_t thinking_budget;                          /* -1: no limit */
+    int32_t thinking_budget, hides_thinking;          /* -1: no limit; 1: a reply has no text of it */
     uint64_t seed;
     int32_t has_seed;
     clef_sampler_opts sampling; /* without lists */

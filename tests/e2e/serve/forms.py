@@ -161,6 +161,7 @@ def openai_stored(s):
     same("responses: one follows another", wanted.json["usage"]["prompt_tokens"], n_input(more))
     path = "/v1/responses/" + first.json["id"]
     same("a stored one", first.json, s.get(path).json)
+    same("not its input", 501, s.get(path + "/input_items").status)
     same("it is dropped", [200, True], [(r := s.send("DELETE", path)).status, r.json["deleted"]])
     same("and gone", [404, 404], [s.get(path).status, responses(s, previous_response_id=first.json["id"]).status])
     silent = responses(s, store=False)
@@ -307,6 +308,13 @@ def thinking(s):
     same("a stream", list(got), ["".join(d.get(k) or "" for d in deltas) for k in ("reasoning_content", "content")])
     r = messages(s, max_tokens=30, thinking={"type": "enabled", "budget_tokens": 5}).json["content"]
     same("messages: a budget", list(got), [r[0]["thinking"], r[1]["text"]])
+    hidden = {"type": "enabled", "budget_tokens": 5, "display": "omitted"}
+    same("a thought that is not shown", ["", got[1]], [b.get("thinking", b.get("text")) for b in messages(s, max_tokens=30, thinking=hidden).json["content"]])
+    for shown in (True, False):
+        deltas = [e["delta"] for e in events(messages(s, max_tokens=30, stream=True, thinking={**hidden, "display": "summarized"} if shown else hidden).text)
+                  if e["type"] == "content_block_delta"]
+        same(f"a thought's events, shown {shown}", [got[0] if shown else "", 1], ["".join(d.get("thinking", "") for d in deltas), sum(d["type"] == "signature_delta" for d in deltas)])
+    same("refused: another display", 400, messages(s, thinking={**hidden, "display": "loud"}).status)
     r = responses(s, max_output_tokens=30, reasoning={"max_tokens": 5}).json["output"]
     same("responses: a budget", list(got), [r[0]["content"][0]["text"], r[1]["content"][0]["text"]])
     made = think_text(s, thinking_budget=3, response_format={"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}})

@@ -113,7 +113,8 @@ def server(s):
     same("metrics by their names", 14, len(metrics))
     check("they count", metrics["llamacpp:tokens_predicted_total"] >= 3 and metrics["llamacpp:n_tokens_max"] > 3 and 0 < metrics["llamacpp:n_busy_slots_per_decode"] <= 2
           and metrics["llamacpp:requests_processing"] == 0, metrics)
-    for path, body, status in (("/slots/0?action=save", {"filename": "a"}, 501), ("/infill", {"input_prefix": "a", "input_suffix": "b"}, 501)):
+    for path, body, status in (("/slots/0?action=save", {"filename": "a"}, 501), ("/v1/chat/completions/control", {"id": "a", "action": "reasoning_end"}, 501),
+                               ("/v1/systemone", {"state": "a", "questions": {}}, 501), ("/infill", {"input_prefix": "a", "input_suffix": "b"}, 501)):
         r = s.post(path, body)
         same(f"{path} is refused", (status, "not_supported_error"), (r.status, r.json["error"]["type"]))
     same("no adapters", [], s.get("/lora-adapters").json)

@@ -211,6 +211,11 @@ void serve_answer_slot_action(serve_request *r)
                "themselves, and --cache-disk keeps them in files");
 }
 
+void serve_answer_not_here(serve_request *r)
+{
+    serve_fail(&r->error, SERVE_E_NOT_HERE, NULL, "%s: not supported by this server", r->whole_path);
+}
+
 void serve_answer_adapters(serve_request *r)
 {
     const serve_model *m = r->m;

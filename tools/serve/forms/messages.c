@@ -93,8 +93,15 @@ static json_t *block_of(const serve_block *b, json_t *text)
                      json_object_get(function, "name"), "input", input ? input : json_object());
 }
 
+static int is_hidden(const serve_task *t, const serve_block *b)
+{
+    return b->kind == CLEF_REPLY_REASONING && t->p.hides_thinking;
+}
+
 static int keep_block(serve_task *t, const serve_block *b, json_t *text)
 {
+    if (is_hidden(t, b))
+        json_string_set(text, "");
     return json_array_append_new(t->parts, block_of(b, text)) == 0 ||
            serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
@@ -124,15 +131,25 @@ static int more_of_block(serve_task *t, const serve_block *b, json_t *text)
     static const char *const types[][2] = {[CLEF_REPLY_REASONING] = {"thinking_delta", "thinking"},
                                            [CLEF_REPLY_CONTENT] = {"text_delta", "text"},
                                            [CLEF_REPLY_CALL] = {"input_json_delta", "partial_json"}};
+    if (is_hidden(t, b)) {
+        json_decref(text);
+        return 1;
+    }
     return serve_put_event(t, "content_block_delta",
                            json_pack("{s:s, s:i, s:{s:s, s:o}}", "type", "content_block_delta", "index",
                                      (int)b->index, "delta", "type", types[b->kind][0], types[b->kind][1],
                                      text));
 }
 
+/* A thought ends with its signature, which is empty: there is no secret that could sign it. */
 static int end_block(serve_task *t, const serve_block *b, json_t *text)
 {
     json_decref(text);
+    if (b->kind == CLEF_REPLY_REASONING &&
+        !serve_put_event(t, "content_block_delta",
+                         json_pack("{s:s, s:i, s:{s:s, s:s}}", "type", "content_block_delta", "index",
+                                   (int)b->index, "delta", "type", "signature_delta", "signature", "")))
+        return 0;
     return serve_put_event(t, "content_block_stop",
                            json_pack("{s:s, s:i}", "type", "content_block_stop", "index", (int)b->index));
 }

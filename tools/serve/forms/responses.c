@@ -294,6 +294,11 @@ void serve_answer_response(serve_request *r)
 {
     serve_responses *s = r->s->responses;
     json_t *reply = NULL;
+    if (strchr(r->path, '/')) {
+        serve_fail(&r->error, SERVE_E_NOT_HERE, NULL,
+                   "not supported: clef keeps no input items of a response");
+        return;
+    }
     if (strcmp(r->method, "DELETE") != 0)
         reply = serve_responses_find(s, r->tenant, r->path);
     else if (serve_responses_drop(s, r->tenant, r->path))
