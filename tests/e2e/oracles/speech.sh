@@ -1,4 +1,4 @@
-# A real Whisper beside transformers: sentences that espeak-ng says, and three minutes of them with the times of segments and words.
+# A real Whisper beside transformers: sentences that espeak-ng says, and minutes of them with the times of segments and words.
 . "$(dirname "$0")/../lib.sh"
 folder=$(oracle whisper) || skip "no Whisper here (tools/oracles whisper)"
 python=$(oracle transformers) || skip "no transformers here (tools/oracles transformers)"
