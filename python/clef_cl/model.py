@@ -15,6 +15,7 @@ from ._native import (ClosedError, NotFound, Unsupported, c_text, call, ffi, fie
                       text_of, utf8)
 from ._pages import Attention, Profile
 from .device import Device, DeviceLock, Progress
+from .pictures import Picture, open_vision, run_picture
 from .sampling import Sampling
 from .speech import Sound, Transcript, read_sound, transcribe
 from .tokenizer import Ids, Tokenizer, as_ids, decode_with, encode_with
@@ -34,6 +35,12 @@ def _floats(pointer: Any, *shape: int) -> Floats:
     """A read-only view of memory of the library."""
     n = int(np.prod(shape))
     return np.frombuffer(memoryview(ffi.buffer(pointer, 4 * n)).toreadonly(), dtype=np.float32).reshape(shape)
+
+
+def _refuse_beside_image(**others: Any) -> None:
+    for name, value in others.items():
+        if value is not None and value is not False:
+            raise TypeError(f"{name}: expected none beside image")
 
 
 class _Working:
@@ -594,10 +601,13 @@ class Model(_Described):
 
         return self._part(f"embedder {pooling} {normalize} {no_prompt} {dimensions} {prompt_name}", make)
 
-    def embed(self, texts: str | Sequence[Any], *, truncate: bool = False, pooling: str | None = None,
-              normalize: bool | None = None, no_prompt: bool = False, prompt_name: str | None = None,
-              dimensions: int | None = None) -> Floats:
+    def embed(self, texts: str | Sequence[Any] | None = None, *, image: Picture | None = None, truncate: bool = False,
+              pooling: str | None = None, normalize: bool | None = None, no_prompt: bool = False,
+              prompt_name: str | None = None, dimensions: int | None = None) -> Floats:
         """Embeddings, float32 [n, d], one row for each text; of one text [d]. A list of lists of ids works too.
+
+        image      instead of texts a picture, whose vector [d] is wanted: the path of a PNG, JPEG, WebP or PPM file; its
+                   bytes; a picture of Pillow; or bytes [height, width, 3] or [height, width]
 
         truncate   texts that are too long lose their ends; else they raise LimitError
         pooling    "mean", "cls" or "last"; None: what the model's files say
@@ -606,6 +616,10 @@ class Model(_Described):
         prompt_name  another prompt of the model's files
         dimensions the first numbers of each row, for models that were trained for it; None: all
         """
+        if image is not None:
+            _refuse_beside_image(texts=texts, truncate=truncate, no_prompt=no_prompt, prompt_name=prompt_name,
+                                 dimensions=dimensions)
+            return self._see(lib.CLEF_VISION_VECTOR, image, pooling, normalize)[1]
         if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
             raise TypeError(f"embed: expected a text, or a list of texts or of ids, got {type(texts).__name__}")
         many = [texts] if isinstance(texts, str) else list(texts)
@@ -615,6 +629,13 @@ class Model(_Described):
             if many:
                 self._embed(embedder, many, truncate, ffi.cast("float *", ffi.from_buffer(out)))
         return out[0] if isinstance(texts, str) else out
+
+    def _see(self, kind: int, image: Picture, pooling: str | None = None,
+             normalize: bool | None = None) -> tuple[Any, Floats]:
+        with self._working():
+            vision, processor = self._part(f"vision {kind} {pooling} {bool(normalize)}",
+                                           lambda: open_vision(self, kind, pooling, normalize))
+            return vision, run_picture(vision, processor, image)
 
     @staticmethod
     def _embed(embedder: Any, many: list[Any], truncate: bool, out: Any) -> None:
@@ -776,9 +797,36 @@ class Model(_Described):
         call(lib.clef_classify, classifier, _as_ids(ids)[0], _as_ids(types)[0], len(ids), out)
         return ids, _floats(out[0], len(ids) if info.per_token else 1, info.n_classes).copy()
 
-    def classify(self, text: str, pair: str | None = None) -> list[dict[str, Any]]:
+    def _classify_image(self, image: Picture, classes: Sequence[str] | None) -> list[dict[str, Any]]:
+        if classes is None:
+            vision, row = self._see(lib.CLEF_VISION_CLASSES, image)
+            labels = [text_of(lib.clef_vision_label(vision, i)) for i in range(len(row))]
+            kind = lib.clef_vision_describe(vision).classes
+        else:
+            vision, row = self._see(lib.CLEF_VISION_VECTOR, image, None, True)
+            info, labels = lib.clef_vision_describe(vision), list(classes)
+            if not info.has_texts or not labels:
+                raise Unsupported(f"{self.path}: classes: expected some, and a model that compares pictures with texts")
+            row = np.ascontiguousarray(self.embed(labels, normalize=True) @ row * info.scale + info.bias, np.float32)
+            kind = lib.CLEF_CLASS_SIGMOID if info.sigmoid else lib.CLEF_CLASS_SOFTMAX
+        scores = np.empty_like(row)
+        lib.clef_class_probabilities(kind, ffi.cast("const float *", ffi.from_buffer(row)), len(row),
+                                     ffi.cast("float *", ffi.from_buffer(scores)))
+        return [{"label": labels[i], "score": float(scores[i])} for i in np.argsort(-row, kind="stable")]
+
+    def classify(self, text: str | None = None, pair: str | None = None, *, image: Picture | None = None,
+                 classes: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The classes of a text, or of a pair of texts, by the model's own classifier: [{"label", "score"}, ..], the
-        likeliest first. A model that labels tokens gives a list for each token, with its text as "token"."""
+        likeliest first. A model that labels tokens gives a list for each token, with its text as "token".
+
+        image    instead of a text a picture, as in embed()
+        classes  texts that the picture is compared with, by CLIP or SigLIP; None: the model's own classes
+        """
+        if image is not None:
+            _refuse_beside_image(text=text, pair=pair)
+            return self._classify_image(image, classes)
+        if text is None or classes is not None:
+            raise TypeError("classify: expected a text, or an image with or without classes")
         with self._working():
             classifier = self._classifier("CLEF_HEAD_CLASSES")
             info = lib.clef_classifier_describe(classifier)
