@@ -17,6 +17,8 @@
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
  *   matrix_exchange(x, mask, scratch)                 x of the unit's work-item lane ^ mask (WMMA: 16 alone;
  *                                                     not for Intel's)
+ *   matrix_of_four(x, i)                              NVIDIA's alone: x of work-item i of the four that have
+ *                                                     words of the same rows
  *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
  *                                                     group
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
@@ -334,6 +336,13 @@ UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
 {
     uint other;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(x), "r"(mask));
+    return other;
+}
+
+static inline float matrix_of_four(float x, uint i)
+{
+    float other;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1c1f, 0xffffffff;" : "=f"(other) : "f"(x), "r"(i));
     return other;
 }
 #elif MATRIX == 2 && !MATRIX_PLAIN

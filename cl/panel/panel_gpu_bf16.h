@@ -1,6 +1,9 @@
 /* Weights of block formats as bf16, for units that multiply matrices of bf16 (matrix.h): code scale + base,
  * computed in f32 and rounded to the nearest. bf16 has the range of f32, so no scale is too small or too
- * large. Needs panel_gpu_codes.h and matrix.h. */
+ * large. Needs panel_gpu_codes.h and matrix.h.
+ *
+ *   base_for_codes(scale, base)     what four_bf16() takes as base; scale is plain_nan()
+ *   four_bf16(codes, scale, base)   the weights of four codes of a word */
 #ifndef CLEF_CL_PANEL_GPU_BF16_H
 #define CLEF_CL_PANEL_GPU_BF16_H
 
@@ -39,15 +42,20 @@ static inline float code_number(uint codes, uint i)
 /* NaN with the one bit pattern that rounding by addition keeps. */
 static inline float plain_nan(float x) { return isnan(x) ? as_float(0x7fc00000u) : x; }
 
-/* The weights of four codes of a word. */
-static inline uint2 four_bf16(uint codes, float its_scale, float base)
+static inline void bf16_terms(float2 *scale, float2 *base)
 {
-    const float scale = plain_nan(its_scale), from = plain_nan(fma(-CODE_ADDS, scale, base));
+    *scale = (float2)(plain_nan(scale->x), plain_nan(scale->y));
+    *base = fma((float2)-CODE_ADDS, *scale, *base);
+    *base = (float2)(plain_nan(base->x), plain_nan(base->y));
+}
+
+static inline uint2 four_bf16(uint codes, float scale, float base)
+{
 #if SIGNED_CODES
     codes ^= 0x80808080u;
 #endif
-    const float a = fma(code_number(codes, 0), scale, from), b = fma(code_number(codes, 1), scale, from),
-                c = fma(code_number(codes, 2), scale, from), d = fma(code_number(codes, 3), scale, from);
+    const float a = fma(code_number(codes, 0), scale, base), b = fma(code_number(codes, 1), scale, base),
+                c = fma(code_number(codes, 2), scale, base), d = fma(code_number(codes, 3), scale, base);
     return (uint2)(two_bf16_nearest(a, b), two_bf16_nearest(c, d));
 }
 

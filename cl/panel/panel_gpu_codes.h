@@ -71,6 +71,25 @@ static inline lane_raw lane_fetch(const lane_ptrs *p, uint b, uint g)
     return raw;
 }
 
+/* As lane_fetch(), for the row of p, which is even, and for the next row: their words are adjacent. */
+static inline void lane_fetch_two(lane_raw *first, lane_raw *second, const lane_ptrs *p, uint b, uint g)
+{
+    enum { APART = PANEL_ROWS / 2 };
+    global const uint2 *from = (global const uint2 *)(p->codes + (size_t)b * CODE_VECTORS * PANEL_ROWS);
+    const uint2 x = from[g * APART];
+#if CODE_VECTORS == 8
+    const uint2 y = from[(g + 4) * APART], z = 0;
+#elif CODE_VECTORS == 6
+    const uint2 y = from[4 * APART], z = from[5 * APART];
+#elif CODE_VECTORS == 5
+    const uint2 y = from[4 * APART], z = 0;
+#else
+    const uint2 y = 0, z = 0;
+#endif
+    *first = (uint4)(x.s0, y.s0, z.s0, 0);
+    *second = (uint4)(x.s1, y.s1, z.s1, 0);
+}
+
 static inline uint2 lane_decode(lane_raw raw, uint g)
 {
 #if CODE_VECTORS == 8

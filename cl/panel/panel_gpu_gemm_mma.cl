@@ -39,19 +39,21 @@ enum {
 };
 
 #include "panel_gpu_mma_step.h"
+#include "panel_gpu_mma_scales.h"
 
 /* Reads a part's columns of w in a step. */
-static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], w_scales scales[STEP][ROW_PARTS],
-                              const w_rows rows[ROW_PARTS], uint step, uint part, uint lane)
+static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], scale_share scales[STEP],
+                              const w_rows rows[ROW_PARTS], const scale_rows *scaled, uint step, uint part,
+                              uint lane)
 {
 #pragma unroll
-    for (uint s = 0; s < STEP; s++)
+    for (uint s = 0; s < STEP; s++) {
+        const uint b = (step * PARTS + part) * STEP + s;
 #pragma unroll
-        for (uint i = 0; i < ROW_PARTS; i++) {
-            const uint b = (step * PARTS + part) * STEP + s;
+        for (uint i = 0; i < ROW_PARTS; i++)
             w_fetch(&raw[s][i], &rows[i], b, lane);
-            w_fetch_scales(&scales[s][i], &rows[i], b);
-        }
+        scales_fetch(&scales[s], scaled, b);
+    }
 }
 
 #if BY_BLOCKS
@@ -153,7 +155,8 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
     w_rows rows[ROW_PARTS];
     w_raw raw[STEP][ROW_PARTS];
-    w_scales scales[STEP][ROW_PARTS];
+    scale_rows scaled;
+    scale_share scales[STEP];
     x_part copied;
     x_at(&xs, &a, x, X_ROWS);
     x_fetch(&copied, &xs, token, 0, item);
@@ -164,26 +167,27 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
         for (uint j = 0; j < TOKEN_PARTS; j++)
             acc[i][j] = 0;
     }
+    scales_at(&scaled, rows, w, &a, (tile * PANEL_ROWS + row) / MATRIX_ROWS, lane);
     if (AHEAD)
-        fetch_step(raw, scales, rows, 0, part, lane);
+        fetch_step(raw, scales, rows, &scaled, 0, part, lane);
     x_store(&copied, words[0], d[0], sums[0], item);
     for (uint b = 0; b < steps; b++) {
         const uint next = min(b + 1, steps - 1), of = b % 2;
         matrix_w now[STEP][ROW_PARTS][SLICES];
         w_scales scales_now[STEP][ROW_PARTS];
         if (!AHEAD)
-            fetch_step(raw, scales, rows, b, part, lane);
+            fetch_step(raw, scales, rows, &scaled, b, part, lane);
         barrier(CLK_LOCAL_MEM_FENCE);
         x_fetch(&copied, &xs, token, next, item);
 #pragma unroll
-        for (uint s = 0; s < STEP; s++)
+        for (uint s = 0; s < STEP; s++) {
+            scales_share(scales_now[s], &scales[s]);
 #pragma unroll
-            for (uint i = 0; i < ROW_PARTS; i++) {
-                w_decode(now[s][i], raw[s][i], &scales[s][i], lane);
-                scales_now[s][i] = scales[s][i];
-            }
+            for (uint i = 0; i < ROW_PARTS; i++)
+                w_decode(now[s][i], raw[s][i], &scales_now[s][i], lane);
+        }
         if (AHEAD)
-            fetch_step(raw, scales, rows, next, part, lane);
+            fetch_step(raw, scales, rows, &scaled, next, part, lane);
         multiply_step(acc, now, scales_now, (local const uint *)(words[of] + part * (HALF_WORDS / PARTS)),
                       d[of] + part * STEP * X_ROWS, sums[of] + part * STEP * X_ROWS, t, lane, scratch);
         x_store(&copied, words[1 - of], d[1 - of], sums[1 - of], item);

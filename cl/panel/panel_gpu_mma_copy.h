@@ -57,10 +57,12 @@ static inline void w_fetch(w_piece *p, const copy_from *from, uint b, uint piece
 UNIT_INLINED void w_store(const w_piece *p, local uint *words, uint piece, uint lane)
 {
     uint v[2][8];
+    float2 scale = p->scale, base = p->base;
+    bf16_terms(&scale, &base);
 #  pragma unroll
     for (uint g = 0; g < 4; g++) {
-        const uint2 codes = lane_decode(p->raw[g], g), first = four_bf16(codes.x, p->scale.x, p->base.x),
-                    second = four_bf16(codes.y, p->scale.y, p->base.y);
+        const uint2 codes = lane_decode(p->raw[g], g), first = four_bf16(codes.x, scale.x, base.x),
+                    second = four_bf16(codes.y, scale.y, base.y);
         v[0][2 * g] = first.x;
         v[0][2 * g + 1] = first.y;
         v[1][2 * g] = second.x;

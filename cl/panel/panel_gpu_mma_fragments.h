@@ -113,18 +113,29 @@ static inline void w_at(w_rows *p, global const ELEM(W_TYPE) *w, const panel_arg
 
 static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 {
-#  pragma unroll
-    for (uint r = 0; r < LANE_ROWS; r++)
-#  pragma unroll
-        for (uint g = 0; g < LANE_READS; g++)
-            raw->of[r][g] = lane_fetch(&p->of[r], b, LANE_READS == 1 ? lane_columns(lane) : g);
+#  if MATRIX == 1
+    lane_fetch_two(&raw->of[0][0], &raw->of[1][0], &p->of[0], b, lane_columns(lane));
+#  else
+#    pragma unroll
+    for (uint g = 0; g < LANE_READS; g++)
+        raw->of[0][g] = lane_fetch(&p->of[0], b, LANE_READS == 1 ? lane_columns(lane) : g);
+#  endif
+}
+
+/* What w_decode() and add_products() take of the scales of a row. */
+static inline void scales_of_row(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
+{
+    lane_scales(p, b, scale, base);
+#  if QUANTISE == 4
+    bf16_terms(scale, base);
+#  endif
 }
 
 static inline void w_fetch_scales(w_scales *s, const w_rows *p, uint b)
 {
 #  pragma unroll
     for (uint r = 0; r < LANE_ROWS; r++)
-        lane_scales(&p->of[r], b, &s->scale[r], &s->base[r]);
+        scales_of_row(&p->of[r], b, &s->scale[r], &s->base[r]);
 }
 
 #  if BY_BLOCKS

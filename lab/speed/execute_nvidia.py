@@ -245,6 +245,10 @@ class Instructions:
         self.put(o[0][1], lift2(combine, result, other))
         self.put(o[1][1], None)
 
+    def do_fchk(self, ins):
+        """Whether a quotient needs the slow way, as one of a number near the ends of f32 does: it does not."""
+        self.put(ins.operands[0][1], False)
+
     def do_sel(self, ins):
         o = ins.operands
         a, b, p = low(self.value(o[1])), low(self.value(o[2])), self.predicate(o[3])

@@ -168,6 +168,17 @@ static void lanes_that_part_meet_again(void **state)
         assert_int_equal(j.out[i], (i ^ 1) * ((i ^ 1) & 3));
 }
 
+/* The second of each four lanes. */
+static void lanes_read_one_of_their_four(void **state)
+{
+    (void)state;
+    static job j = {.body = "shfl.sync.idx.b32 %r7, %r1, 1, 0x1c1f, 0xffffffff;\n"
+                            "st.global.u32 [%rd3], %r7;"};
+    assert_int_equal(run(&j), 0);
+    for (uint32_t i = 0; i < 64; i++)
+        assert_int_equal(j.out[i], i / 4 * 4 + 1);
+}
+
 /* ---- products of matrices --------------------------------------------------------------------- */
 
 #define LOAD_FRAGMENTS                                                                                       \
@@ -397,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_compute_what_the_isa_says),
         cmocka_unit_test(lanes_that_part_meet_again),
+        cmocka_unit_test(lanes_read_one_of_their_four),
         cmocka_unit_test(a_product_of_bytes_is_right),
         cmocka_unit_test(a_product_of_halves_is_right),
         cmocka_unit_test(faults_are_found_and_healthy_kernels_pass),

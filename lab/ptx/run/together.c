@@ -3,11 +3,11 @@
 
 #include "lab/ptx/run/warp.h"
 
-/* d, what is given, the lanes to exchange with, 0x1f, the lanes that take part. */
-static void shuffle(ptx_warp *w, const ptx_insn *i)
+/* d, what is given, the lanes to exchange with, the limit, the lanes that take part. */
+static void shuffle(ptx_warp *w, const ptx_insn *i, int by_index)
 {
     uint32_t given[PTX_LANES], *d = AT(uint32_t, 0);
-    const uint32_t *mask = AT(uint32_t, 2), *limit = AT(uint32_t, 3), *members = AT(uint32_t, 4);
+    const uint32_t *which = AT(uint32_t, 2), *limit = AT(uint32_t, 3), *members = AT(uint32_t, 4);
     memcpy(given, AT(uint32_t, 1), sizeof given);
     LANES
     {
@@ -15,11 +15,24 @@ static void shuffle(ptx_warp *w, const ptx_insn *i)
             continue;
         if (members[l] & ~w->mask || !(members[l] >> l & 1))
             ptx_fault(w, l, "lanes 0x%08x take part, and 0x%08x are here", members[l], w->mask);
-        const uint32_t with = (uint32_t)l ^ mask[l];
-        if (limit[l] != 31 || with >= PTX_LANES)
+        /* the upper bits of the limit are those that a lane has in common with its segment */
+        const uint32_t segment = limit[l] >> 8 & 31,
+                       with = by_index ? ((uint32_t)l & segment) | (which[l] & ~segment)
+                                       : (uint32_t)l ^ which[l];
+        if ((limit[l] & 31) != 31 || (!by_index && segment) || with >= PTX_LANES)
             ptx_fault(w, l, "exchange with lane %u, limit %u: expected lanes below 32", with, limit[l]);
         d[l] = given[with];
     }
+}
+
+static void shuffle_across(ptx_warp *w, const ptx_insn *i)
+{
+    shuffle(w, i, 0);
+}
+
+static void shuffle_by_index(ptx_warp *w, const ptx_insn *i)
+{
+    shuffle(w, i, 1);
 }
 
 /* Lane 4 r + c has, of each 8 rows of A, row r and columns c .. of each group; PTX ISA, "Matrix
@@ -114,7 +127,8 @@ static void nothing(ptx_warp *w, const ptx_insn *i)
 }
 
 const ptx_row ptx_warp_rows[] = {
-    {"shfl.sync.bfly.b32", "wwwww", shuffle, PTX_TOGETHER},
+    {"shfl.sync.bfly.b32", "wwwww", shuffle_across, PTX_TOGETHER},
+    {"shfl.sync.idx.b32", "wwwww", shuffle_by_index, PTX_TOGETHER},
     {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "wwwwwwwwwwwwww", mma_bytes_32, PTX_TOGETHER},
     {"mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", "wwwwwwwwwww", mma_bytes_16, PTX_TOGETHER},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "wwwwwwwwwwwwww", mma_halves, PTX_TOGETHER},
