@@ -12,7 +12,7 @@
  *                                                     apart in local memory
  *   matrix_bytes(w, x, scratch)                       32 products of bytes
  *   matrix_half_bytes(w, x, part, scratch)            16 products of bytes: columns 16 part .. 16 part + 15
- *   matrix_float_bytes, matrix_float_half_bytes       the same, as floats
+ *   matrix_float_bytes, matrix_float_half_bytes       the same, as floats, plus MATRIX_ADDS
  *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
  *   matrix_exchange(x, mask, scratch)                 x of the unit's work-item lane ^ mask (WMMA: 16 alone;
@@ -360,19 +360,20 @@ UNIT_INLINED uint matrix_exchange(uint x, uint mask, matrix_scratch s)
 /* NVIDIA converts whole numbers to floats on a slow unit. Sums that begin with the bits of 1.5 2^23 are the
  * floats 1.5 2^23 + sum, as long as |sum| < 2^22; that of 32 products is below 2^20. */
 #if MATRIX == 1 && !MATRIX_PLAIN
+#  define MATRIX_ADDS 12582912.0f
 enum { MATRIX_FLOAT_BITS = 0x4b400000 };
 
 UNIT_INLINED matrix_floats matrix_float_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
-    return as_float4(matrix_add_bytes(w, x, (int4)MATRIX_FLOAT_BITS)) - as_float(MATRIX_FLOAT_BITS);
+    return as_float4(matrix_add_bytes(w, x, (int4)MATRIX_FLOAT_BITS));
 }
 
 UNIT_INLINED matrix_floats matrix_float_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
-    return as_float4(matrix_add_half_bytes(w, x, part, (int4)MATRIX_FLOAT_BITS)) -
-           as_float(MATRIX_FLOAT_BITS);
+    return as_float4(matrix_add_half_bytes(w, x, part, (int4)MATRIX_FLOAT_BITS));
 }
 #else
+#  define MATRIX_ADDS 0.0f
 UNIT_INLINED matrix_floats matrix_float_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
     return MATRIX_TO_FLOATS(matrix_bytes(w, x, s));

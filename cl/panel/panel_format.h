@@ -26,6 +26,10 @@
 
 /* 1: there is a scale for every 16 columns, rather than for every 32. */
 #define HALF_SCALES (CODE_SCALES == SCALES_Q6_K || CODE_SCALES == SCALES_E4M3)
+/* 1: a scale is a half, or a half times a whole number of 8 bits. */
+#define SHORT_SCALES                                                                                         \
+    (CODE_SCALES != SCALES_ZERO && CODE_SCALES != SCALES_AFFINE && CODE_SCALES != SCALES_ZERO_8 &&           \
+     CODE_SCALES != SCALES_E8M0)
 /* 1: a weight is code scale + more, where more is a minimum. */
 #define HAS_MINIMA                                                                                           \
     (CODE_SCALES == SCALES_HALF_MIN || CODE_SCALES == SCALES_K || CODE_SCALES == SCALES_ZERO ||              \

@@ -241,13 +241,27 @@ UNIT_INLINED void multiply(w_products *p, const matrix_w w[SLICES], const matrix
 #    endif
 }
 
+/* acc plus the products by `scale` and d. Products of bytes contain MATRIX_ADDS. A short scale times that is
+ * exact, so one multiply-add takes it away and scales, too. */
+static inline matrix_floats add_scaled(matrix_floats acc, matrix_floats p, matrix_floats scale,
+                                       matrix_floats d)
+{
+#    if QUANTISE == 1 && MATRIX == 1 && !MATRIX_PLAIN && SHORT_SCALES
+    return fma(fma(p, scale, scale * -MATRIX_ADDS), d, acc);
+#    elif QUANTISE == 1
+    return fma(p - MATRIX_ADDS, d * scale, acc);
+#    else
+    return fma(p, d * scale, acc);
+#    endif
+}
+
 /* acc plus the products by their scales. d and sums: of the tokens. */
 static inline matrix_floats add_products(matrix_floats acc, const w_products *p, const w_scales *s,
                                          matrix_floats d, matrix_floats sums)
 {
-    acc = fma(p->of[0], d * of_rows(s->scale[0].x, s->scale[LANE_ROWS - 1].x), acc);
+    acc = add_scaled(acc, p->of[0], of_rows(s->scale[0].x, s->scale[LANE_ROWS - 1].x), d);
 #    if HALF_SCALES
-    acc = fma(p->of[1], d * of_rows(s->scale[0].y, s->scale[LANE_ROWS - 1].y), acc);
+    acc = add_scaled(acc, p->of[1], of_rows(s->scale[0].y, s->scale[LANE_ROWS - 1].y), d);
 #    elif HAS_MINIMA
     acc = fma(of_rows(s->base[0].x, s->base[LANE_ROWS - 1].x), sums, acc);
 #    endif
