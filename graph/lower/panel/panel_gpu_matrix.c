@@ -18,7 +18,7 @@ enum {
     FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
     WIDE_TOKENS = 8,
-    FEW_DECODED_TILES = 8,  /* of a weight that is decoded for fewer than WIDE_TOKENS */
+    FEW_BLOCK_TILES = 8,    /* of a weight in blocks for fewer than WIDE_TOKENS */
     PARTS_PER_UNIT = 5,     /* parts of the result, of 32 x 128, wanted before a group has WIDE_TOKENS */
     NEW_PARTS_PER_UNIT = 3, /* the same on units with copies in bulk */
     GROUPS_PER_UNIT = 2,    /* wanted before a group of panel_gpu_few_mma gets more */
@@ -381,11 +381,12 @@ int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
                                                (uint32_t)clef__rows(lo, n)) == WIDE_TOKENS);
 }
 
-/* A group of NVIDIA's units that decode a weight has few tiles, so that a processor holds several groups. */
-static uint32_t most_tiles(const clef_caps *caps, uint32_t steps, uint32_t tokens)
+/* A group of NVIDIA's units that read blocks has few tiles, so that a processor holds several groups. */
+static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens)
 {
-    return steps == DECODED && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? FEW_DECODED_TILES
-                                                                                       : LARGE_TILES;
+    const int reads_blocks = steps == DECODED || x <= CLEF_X_HALVES;
+    return reads_blocks && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? FEW_BLOCK_TILES
+                                                                                   : LARGE_TILES;
 }
 
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
@@ -402,7 +403,7 @@ static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_
     clef__candidate candidates[CLEF__MOST_CANDIDATES];
     clef__unit_group shapes[CLEF__MOST_CANDIDATES];
     int32_t n = 0;
-    for (uint32_t tiles = most_tiles(caps, steps, tokens); tiles >= SMALL_TILES; tiles /= 2, n++) {
+    for (uint32_t tiles = most_tiles(caps, x, steps, tokens); tiles >= SMALL_TILES; tiles /= 2, n++) {
         shapes[n] = shape_of(caps, x, steps, tiles, tokens);
         candidates[n] = candidate_of(caps, x, &shapes[n]);
         candidates[n].n_groups = blocks * clef__ceil_div(all, tiles);
