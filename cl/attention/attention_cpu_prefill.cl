@@ -33,6 +33,7 @@
 DEFINE_TRANSPOSE(pack_keys, k_elem, key16, DV)
 DEFINE_ROWS(pack_values, v_elem, value16, EV)
 DEFINE_SCORE(score, private, D, DV)
+DEFINE_ROW16(query16, DTYPE_F32, D)
 
 SINGLE_KERNEL
 void attention_cpu_prefill(STAGE_GROUP const attention_args a, global float *out, global const float *q,
@@ -63,8 +64,8 @@ void attention_cpu_prefill(STAGE_GROUP const attention_args a, global float *out
         const size_t from = row_at(&a, &a.q, b, hk, i);
         if (r >= TILE)
             break;
-        for (uint d = 0; d < D; d++)
-            packed[r * 16 * DV + d] = a.scale * q[from + d];
+        for (uint j = 0; j < DV; j++)
+            vstore16(a.scale * query16(q, from, j), j, packed + r * 16 * DV);
         most[r] = first_logit(&a, sinks, hk, i);
         sum[r] = first_weight(most[r]);
         for (uint j = 0; j < EV; j++)

@@ -106,33 +106,39 @@ static float16 first_weight(float logit)
     return sum;
 }
 
-/* Turns scores into weights, in place, relative to the running maximum, for N vectors of keys. Returns the
- * factor for the earlier sums. */
-#define DEFINE_SOFTEN(N)                                                                                   \
-    static float soften_##N(float16 *z, float *most, float16 *sum)                                         \
-    {                                                                                                      \
-        float16 high = z[0];                                                                               \
-        _Pragma("unroll") for (int c = 1; c < N; c++) high = fmax(high, z[c]);                             \
-        const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now; \
-        const float keep = now > before ? exp(before - now) : 1.0f;                                        \
-        float16 total = 0;                                                                                 \
-        _Pragma("unroll") for (int c = 0; c < N; c++)                                                      \
-        {                                                                                                  \
-            z[c] = exp_negative(z[c] - base);                                                              \
-            total += z[c];                                                                                 \
-        }                                                                                                  \
-        *most = now;                                                                                       \
-        *sum = *sum * keep + total;                                                                        \
-        return keep;                                                                                       \
+/* For N vectors of keys: their largest score; and their weights, in place of the scores, relative to `base`.
+ * Returns their sums. */
+#define DEFINE_SOFTEN(N)                                                                   \
+    static float highest_##N(const float16 *z)                                             \
+    {                                                                                      \
+        float16 high = z[0];                                                               \
+        _Pragma("unroll") for (int c = 1; c < N; c++) high = z[c] > high ? z[c] : high;    \
+        return max16(high);                                                                \
+    }                                                                                      \
+    static float16 soften_##N(float16 *z, float base)                                      \
+    {                                                                                      \
+        float16 total = 0;                                                                 \
+        _Pragma("unroll") for (int c = 0; c < N; c++)                                      \
+        {                                                                                  \
+            z[c] = exp_negative(z[c] - base);                                              \
+            total += z[c];                                                                 \
+        }                                                                                  \
+        return total;                                                                      \
     }
 DEFINE_SOFTEN(1)
 DEFINE_SOFTEN(2)
 DEFINE_SOFTEN(4)
 
-/* DEFINE_SOFTEN() for the vectors that hold n keys. The weights of later vectors are not read. */
-static float soften(float16 *z, float *most, float16 *sum, int n)
+/* The same for the vectors that hold n keys. The weights of later vectors are not read. */
+static float highest(const float16 *z, int n)
 {
-    return n <= 16 ? soften_1(z, most, sum) : n <= 32 ? soften_2(z, most, sum) : soften_4(z, most, sum);
+    return n <= 16 ? highest_1(z) : n <= 32 ? highest_2(z) : highest_4(z);
+}
+
+static float16 soften(float16 *z, float most, int n)
+{
+    const float base = most == -INFINITY ? 0.0f : most;
+    return n <= 16 ? soften_1(z, base) : n <= 32 ? soften_2(z, base) : soften_4(z, base);
 }
 
 /* Queries first .. last, at most ROWS of them, of one sequence and one head of k. */
@@ -140,13 +146,16 @@ typedef struct row_id {
     uint b, hk, first, last;
 } row_id;
 
-/* Turns the chunk's scores of ROWS queries into weights (queries beyond the last repeat it). keep[i]: the
- * factor for the earlier sums of query i. */
+/* Turns the chunk's scores of ROWS queries into weights relative to the running maximum (queries beyond the
+ * last repeat it). keep[i]: the factor for the earlier sums of query i; one vector holds those of all. */
 static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum,
                         global const mask_elem *mask, global const int *pos, global const int *first_keys,
                         row_id row, int s, int end)
 {
     const int n = end - s;
+    float before[16], now[16], kept[16];
+    vstore16((float16)0.0f, 0, before);
+    vstore16((float16)0.0f, 0, now);
     for (uint i = 0; i < ROWS; i++) {
         const uint query = min(row.first + i, row.last);
         const int at = position(a, pos, row.b, query), last = min(end, keys_end(a, at)) - 1,
@@ -154,7 +163,14 @@ static void soften_rows(const attention_args *a, float16 *z, float *keep, float 
         const size_t mask_row = row_at(a, &a->mask, row.b, row.hk, query);
         for (int c = 0; c < (n <= 16 ? 1 : n <= 32 ? 2 : CHUNK); c++)
             z[i * CHUNK + c] = logit16(a, begin, last, mask, mask_row, s + 16 * c, end, z[i * CHUNK + c]);
-        keep[i] = soften(z + i * CHUNK, most + i, sum + i, n);
+        before[i] = most[i];
+        most[i] = now[i] = fmax(before[i], highest(z + i * CHUNK, n));
+    }
+    const float16 earlier = vload16(0, before), latest = vload16(0, now);
+    vstore16(latest > earlier ? exp_negative(earlier - latest) : (float16)1.0f, 0, kept);
+    for (uint i = 0; i < ROWS; i++) {
+        keep[i] = kept[i];
+        sum[i] = sum[i] * kept[i] + soften(z + i * CHUNK, now[i], n);
     }
 }
 
