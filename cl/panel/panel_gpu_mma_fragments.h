@@ -126,7 +126,7 @@ static inline void w_fetch(w_raw *raw, const w_rows *p, uint b, uint lane)
 static inline void scales_of_row(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
 {
     lane_scales(p, b, scale, base);
-#  if QUANTISE == 4
+#  if QUANTISE == 4 && MATRIX == 1
     bf16_terms(scale, base);
 #  endif
 }
@@ -179,8 +179,11 @@ static inline uint2 four_numbers(uint codes, const w_scales *s, uint r, uint sli
 /* Four weights of row r of a work-item as bf16. */
 static inline uint2 four_numbers(uint codes, const w_scales *s, uint r, uint slice)
 {
-    const float scale = slice ? s->scale[r].y : s->scale[r].x, base = slice ? s->base[r].y : s->base[r].x;
-    return four_bf16(codes, scale, base);
+    float2 scale = s->scale[r], base = s->base[r];
+#      if MATRIX != 1 /* for each word again: clang would keep too much of AMD's other work at once */
+    bf16_terms(&scale, &base);
+#      endif
+    return slice ? four_bf16(codes, scale.y, base.y) : four_bf16(codes, scale.x, base.x);
 }
 #      define CODES_OF lane_decode
 #    endif
