@@ -24,8 +24,16 @@ static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     if (!clef__key_int(k, "rope.scaling.finetuned", 0, 1, 1)) /* Granite's switch for RoPE */
         hp->rope.dims = 0;
-    if (hp->logit_scale > 0) /* Granite's divides */
+    clef__key_int(k, "ssm.conv_kernel", 0, 16, 0); /* Granite 4 without Mamba's layers has its keys, too */
+    if (hp->logit_scale > 0)                       /* Granite's divides */
         hp->logit_scale = 1 / hp->logit_scale;
+}
+
+/* The feed-forward of Granite 4 without experts or Mamba's layers is its shared expert. */
+static void granite_dense_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    granite_read_gguf(k, hp);
+    hp->d_ff = clef__key_int(k, "expert_shared_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
 }
 
 const clef_arch clef__arch_granite = {
@@ -34,7 +42,7 @@ const clef_arch clef__arch_granite = {
     .hf_prefix = "model.",
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = granite_read_json,
-    .read_gguf = granite_read_gguf,
+    .read_gguf = granite_dense_read_gguf,
     .layer = clef__llama_layer,
 };
 

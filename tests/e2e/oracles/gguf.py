@@ -106,6 +106,9 @@ FAMILIES = {
         first_k_dense_replace=1), "bpe"),
     "granite": ("GraniteForCausalLM", sizes(embedding_multiplier=12.0, attention_multiplier=0.02, residual_multiplier=0.22,
                                             logits_scaling=8.0), "bpe"),
+    "granite4-dense": ("GraniteMoeHybridForCausalLM", sizes(
+        num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=96, layer_types=["attention"] * 2,
+        position_embedding_type="rope", mamba_n_heads=8, mamba_d_head=16, attention_multiplier=0.1, logits_scaling=4.0), "bpe"),
     "smollm3": ("SmolLM3ForCausalLM", sizes(num_hidden_layers=4), "bpe"),
     "gptneox": ("GPTNeoXForCausalLM", {**encoder(), "rotary_pct": 0.25, "use_parallel_residual": True}, "bpe"),
     "bloom": ("BloomForCausalLM", {"vocab_size": V, "hidden_size": 64, "n_layer": 2, "n_head": 4}, "bpe"),
