@@ -111,10 +111,16 @@ static int needs_whole(const clef__quantize_item *item)
 static void decode_row(const clef__quantize_item *item, size_t row, size_t width, float *x)
 {
     const clef_tensor_info *from = item->from;
-    if (!item->packed)
+    const clef__packed *packed = item->packed;
+    if (!packed) {
         clef_dtype_decode(from->dtype,
                           (const unsigned char *)item->data + row * row_bytes(from->dtype, width), width, x);
-    else if (!clef__packed_decode_row(item->packed, (int64_t)row, x))
+        return;
+    }
+    if (item->stack)
+        packed =
+            clef__packed_of(item->stack, clef__joined_part(item->stack, from, (int64_t)row / packed->n_rows));
+    if (!clef__packed_decode_row(packed, (int64_t)row % packed->n_rows, x))
         x[0] = NAN; /* out of memory; it is reported as not finite */
 }
 
@@ -304,9 +310,8 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
         to->rank == 1 && (item->scaled_by || item->order == CLEF_ROWS_PAIRED ||
                           item->order == CLEF_ROWS_UNGROUPED || item->order == CLEF_ROWS_MAPPED); /* a bias */
     clef_status status = CLEF_OK;
-    const int is_apart = item->packed && (item->packed->order || item->packed->factor != 1);
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0 &&
-        !item->scaled_by && item->n_loras == 0 && !is_apart) {
+        !item->scaled_by && item->n_loras == 0 && !item->is_apart) {
         status = copy_item(c, item, n_elements);
     } else if (n_elements > 0) {
         const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];

@@ -37,7 +37,9 @@ enum { CLEF_QUANTIZE_LORAS = 8 };
 typedef struct clef__quantize_item {
     clef_tensor_info        to; /* name, dtype, dims, size; name is `name` or borrowed from the model */
     const clef_tensor_info *from;
-    const struct clef__packed *packed; /* NULL, or the quantised matrix that `from` is made of */
+    const struct clef__packed *packed; /* NULL, or the quantised matrix (of expert 0) that is `from` */
+    const clef_model       *stack;    /* with experts: the model, which has the others' */
+    int32_t                 is_apart; /* 1: a factor or an order is beside the blocks of `from` */
     const void             *data;     /* of `from`; set when the tensor is coded */
     clef__row_order         order;
     int32_t                 head_dim; /* PAIRED, UNGROUPED */

@@ -131,40 +131,36 @@ static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *t
         return from;
     if (!clef__quantize_has_type(item))
         return CLEF_F32;
-    /* Matrices that the graph multiplies by as stacks, and small ones beside them. */
-    if (!ends_with(name, ".weight") || strstr(name, "altup_") || type->dtype == CLEF_N_DTYPES)
+    if (type->dtype == CLEF_N_DTYPES)
         return from;
+    /* Matrices that the graph multiplies by as stacks, and small ones beside them. */
+    if (!ends_with(name, ".weight") || strstr(name, "altup_"))
+        return clef__dtype_ggml(from) >= 0 ? from : CLEF_F32;
     return clef__quantize_fitting(type->is_mix ? mixed_dtype(m, type, name) : type->dtype,
                                   item->to.dims[item->to.rank - 1]);
 }
 
 /* ---- the list */
 
-typedef struct factors {
-    const clef_model *model;
-    int found;
-} factors;
-
-static void find_factor(void *user, const clef_tensor_info *part)
+/* Sets what `from` is decoded by, if it is quantised: one matrix, or the experts'. */
+static void set_packed(const clef_model *m, clef__quantize_item *item)
 {
-    factors *f = user;
-    const clef__packed *p = clef__packed_of(f->model, part);
-    f->found |= p && p->factor != 1;
+    const clef_tensor_info *from = item->from, *first = clef__joined_part(m, from, 0);
+    item->packed = clef__packed_of(m, first ? first : from);
+    if (!item->packed)
+        return;
+    item->stack = first ? m : NULL;
+    item->to.dims[item->to.rank - 1] = item->packed->n_columns;
+    item->is_apart = item->packed->order != NULL;
+    for (int64_t i = 0; i < (first ? from->dims[0] : 1); i++)
+        item->is_apart |= clef__packed_of(m, first ? clef__joined_part(m, from, i) : from)->factor != 1;
 }
 
 /* A matrix of a quantised folder must have a type that GGUF has, and nothing beside it. */
 static clef_status check_packed(const clef_model *m, const clef__quantize_type *type,
                                 const clef__quantize_item *item, clef_error *err)
 {
-    const clef__packed *p = item->packed;
-    factors f = {m, 0};
-    clef__joined_parts(m, item->from, find_factor, &f);
-    if (f.found)
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: the experts of %s have factors, which cannot be converted", clef_model_path(m),
-                          item->from->name);
-    if (type->dtype != CLEF_N_DTYPES ||
-        (clef__dtype_ggml(item->to.dtype) >= 0 && !(p && (p->order || p->factor != 1))))
+    if (type->dtype != CLEF_N_DTYPES || (clef__dtype_ggml(item->to.dtype) >= 0 && !item->is_apart))
         return CLEF_OK;
     return clef__fail(
         err, CLEF_E_UNSUPPORTED,
@@ -194,9 +190,7 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
     clef__quantize_item item = *like;
     item.to.rank = item.from->rank;
     memcpy(item.to.dims, item.from->dims, sizeof item.to.dims);
-    item.packed = clef__packed_of(m, item.from);
-    if (item.packed)
-        item.to.dims[1] = item.packed->n_columns;
+    set_packed(m, &item);
     if (item.order == CLEF_ROWS_TRANSPOSED) {
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];

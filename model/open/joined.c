@@ -488,7 +488,7 @@ const clef_tensor_info *clef__joined_lookup(const clef_model *m, const char *nam
     return m->n_joined ? clef__tensor_lookup(m->joined_by_name, m->n_joined, name) : NULL;
 }
 
-static clef_joined *joined_of(clef_model *m, const clef_tensor_info *t)
+static clef_joined *joined_of(const clef_model *m, const clef_tensor_info *t)
 {
     for (size_t i = 0; i < m->n_joined; i++)
         if (&m->joined_infos[i] == t)
@@ -502,6 +502,12 @@ void clef__joined_parts(const clef_model *m, const clef_tensor_info *t,
     for (size_t i = 0; i < m->n_joined; i++)
         for (size_t k = 0; &m->joined_infos[i] == t && k < m->joined[i].n_parts; k++)
             part(user, m->joined[i].parts[k]);
+}
+
+const clef_tensor_info *clef__joined_part(const clef_model *m, const clef_tensor_info *t, int64_t i)
+{
+    const clef_joined *j = joined_of(m, t);
+    return j && !j->rule ? j->parts[i] : NULL;
 }
 
 static void free_data(clef_joined *j, size_t n_bytes)

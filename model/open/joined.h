@@ -73,6 +73,8 @@ const clef_tensor_info *clef__joined_lookup(const clef_model *model, const char 
 /** Calls `part` with the stored tensors of which t is made; none if it is not a joined tensor. */
 void clef__joined_parts(const clef_model *model, const clef_tensor_info *t,
                         void (*part)(void *user, const clef_tensor_info *part), void *user);
+/** The stored tensor i of which a stack is made; NULL if t is not a stack. */
+const clef_tensor_info *clef__joined_part(const clef_model *model, const clef_tensor_info *t, int64_t i);
 /** Its bytes, joined at the first call. NULL when out of memory, or when t is not a joined tensor. They live
  *  as long as the model, or until clef__joined_drop(). */
 const void *clef__joined_data(clef_model *model, const clef_tensor_info *t);

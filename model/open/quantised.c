@@ -1,12 +1,14 @@
 /* Finds the matrices of a quantised folder, and keeps those that are in memory. */
 #include "model/open/quantised.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/fail.h"
 #include "model/open/arch.h"
+#include "model/open/joined.h"
 #include "model/open/model.h"
 #include "runtime/os/os.h"
 
@@ -111,9 +113,25 @@ static clef_status consume_all(finding *f, const clef__packed *p, const char *ba
     return status;
 }
 
-/* The matrix whose codes are `codes`, by a layout. */
+/* Leaves of a matrix the rows that the family's rule names. */
+static clef_status take_rows(finding *f, clef__packed *p, const clef_join_rule *rule)
+{
+    const int n = (int)(strlen(p->name) - strlen(rule->of));
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s%s", n, p->name, rule->to);
+    if (p->n_rows % rule->step || strlen(name) >= sizeof p->name)
+        return clef__fail(f->err, CLEF_E_SHAPE,
+                          "%s: tensor %s has %" PRId64 " rows, of which %s cannot be made", f->m->path,
+                          p->name, p->n_rows, name);
+    strcpy(p->name, name);
+    p->n_rows /= rule->step;
+    p->first_row = rule->first * p->n_rows;
+    return CLEF_OK;
+}
+
+/* The matrix whose codes are `codes`, by a layout; with a rule, a part of its rows. */
 static clef_status add_matrix(finding *f, const clef__packed_layout *layout, const char *base,
-                              clef__packed_part codes)
+                              clef__packed_part codes, const clef_join_rule *rule)
 {
     if (f->n == f->capacity) {
         const size_t capacity = 2 * f->capacity + 64;
@@ -140,6 +158,8 @@ static clef_status add_matrix(finding *f, const clef__packed_layout *layout, con
                               layout->parts[i], codes.info->name);
     }
     clef_status status = layout->shape(p, &f->config, f->m->path, f->err);
+    if (!status && rule)
+        status = take_rows(f, p, rule);
     if (!status)
         status = clef__packed_choose(p, f->m->path, f->err);
     if (!status && p->order && strstr(p->name, ".experts."))
@@ -148,6 +168,23 @@ static clef_status add_matrix(finding *f, const clef__packed_layout *layout, con
                             "supported for experts",
                             f->m->path, p->name);
     return status ? status : consume_all(f, p, base);
+}
+
+/* The matrix, or the matrices that the family makes of its rows. */
+static clef_status add_matrices(finding *f, const clef__packed_layout *layout, const char *base,
+                                clef__packed_part codes)
+{
+    char name[NAME_BYTES + 8];
+    int found = 0;
+    clef_status status = CLEF_OK;
+    snprintf(name, sizeof name, "%s.weight", base);
+    for (const clef_join_rule *r = clef__arch_find(f->m->hparams.arch, 0)->joins; r && r->join && !status;
+         r++)
+        if (r->join == &clef__join_rows && ends_with(name, r->of)) {
+            status = add_matrix(f, layout, base, codes, r);
+            found = 1;
+        }
+    return found ? status : add_matrix(f, layout, base, codes, NULL);
 }
 
 /* Adds a matrix if the tensor has codes of the method. */
@@ -167,10 +204,10 @@ static clef_status look_at(finding *f, clef__packed_part codes)
                   has_factor = !(*l)->parts[CLEF__PACKED_FACTOR] ||
                                find_part(f->m, base, (*l)->parts[CLEF__PACKED_FACTOR]).info;
         if (has_scales && has_factor)
-            return add_matrix(f, *l, base, codes);
+            return add_matrices(f, *l, base, codes);
         first = first ? first : *l;
     }
-    return first ? add_matrix(f, first, base, codes) : CLEF_OK;
+    return first ? add_matrices(f, first, base, codes) : CLEF_OK;
 }
 
 static clef_status find_matrices(finding *f)
@@ -299,8 +336,9 @@ clef__packed *clef__packed_of(const clef_model *m, const clef_tensor_info *t)
 
 int clef__is_beside_packed(const clef_model *m, const clef_tensor_info *t)
 {
-    const uintptr_t at = (uintptr_t)t->name - (uintptr_t)m->packed;
-    return at / sizeof *m->packed < m->n_packed && !clef__packed_of(m, t);
+    const clef_tensor_info *first = clef__joined_part(m, t, 0); /* of the experts' */
+    const uintptr_t at = (uintptr_t)(first ? first : t)->name - (uintptr_t)m->packed;
+    return at / sizeof *m->packed < m->n_packed && !clef__packed_of(m, first ? first : t);
 }
 
 static void free_data(clef__packed *p)

@@ -79,6 +79,7 @@ struct clef__packed {
     clef__packed_part          parts[CLEF__N_PACKED_PARTS];
     clef__packed_kind          kind;
     int64_t                    n_rows, n_columns;
+    int64_t                    first_row; /* of the stored matrix; layouts count from its row 0 */
     int64_t                    group, n_groups; /* columns that share a scale; groups of a row */
     int64_t                    block_rows;      /* rows that share scales */
     int32_t                    bits, zero_shift;

@@ -39,7 +39,19 @@ typedef struct traits {
 
 static float bias_of(const clef__packed *p, int64_t row, int64_t group)
 {
-    return clef__packed_float(&p->parts[CLEF__PACKED_ZEROS], row * p->n_groups + group);
+    return p->kind == CLEF__PACKED_AFFINE
+               ? clef__packed_float(&p->parts[CLEF__PACKED_ZEROS], (p->first_row + row) * p->n_groups + group)
+               : 0;
+}
+
+static float scale_of(const clef__packed *p, int64_t row, int64_t group)
+{
+    return p->layout->scale(p, p->first_row + row, group);
+}
+
+static int32_t zero_of(const clef__packed *p, int64_t row, int64_t group)
+{
+    return p->layout->zero ? p->layout->zero(p, p->first_row + row, group) : 0;
 }
 
 static traits look(const clef__packed *p)
@@ -47,9 +59,8 @@ static traits look(const clef__packed *p)
     traits t = {1, 1, 1, 0};
     for (int64_t r = 0; r < p->n_rows; r++)
         for (int64_t g = 0; g < p->n_groups; g++) {
-            const float d = p->layout->scale(p, r, g),
-                        m = p->kind == CLEF__PACKED_AFFINE ? bias_of(p, r, g) : 0;
-            const int32_t z = p->layout->zero ? p->layout->zero(p, r, g) : 0;
+            const float d = scale_of(p, r, g), m = bias_of(p, r, g);
+            const int32_t z = zero_of(p, r, g);
             t.halves &= is_half(d) && is_half(m);
             t.shorts &= is_short(d) && is_short(m);
             t.centred &= z == 1 << (p->bits - 1);
@@ -194,7 +205,7 @@ static void put_nvfp4(const clef__packed *p, int64_t row, int64_t first, const u
     const unsigned char *scales = p->parts[CLEF__PACKED_SCALES].info->data;
     for (int64_t g = 0; g < MOST_BLOCK / NVFP4_GROUP; g++) {
         const int64_t group = first / NVFP4_GROUP + g;
-        to[g] = group < p->n_groups ? scales[row * p->n_groups + group] : 0;
+        to[g] = group < p->n_groups ? scales[(p->first_row + row) * p->n_groups + group] : 0;
         for (int j = 0; j < 8; j++)
             to[4 + 8 * g + j] =
                 (unsigned char)(codes[NVFP4_GROUP * g + j] | codes[NVFP4_GROUP * g + 8 + j] << 4);
@@ -204,10 +215,9 @@ static void put_nvfp4(const clef__packed *p, int64_t row, int64_t first, const u
 /* The scale, and what belongs to it. Returns where the codes begin. */
 static unsigned char *put_scale(const clef__packed *p, int64_t row, int64_t group, unsigned char *to)
 {
-    const float d = p->layout->scale(p, row, group),
-                m = p->kind == CLEF__PACKED_AFFINE ? bias_of(p, row, group) : 0;
+    const float d = scale_of(p, row, group), m = bias_of(p, row, group);
     const uint32_t u = bits_of(d), v = bits_of(m);
-    const uint32_t z = p->layout->zero ? (uint32_t)p->layout->zero(p, row, group) : 0;
+    const uint32_t z = (uint32_t)zero_of(p, row, group);
     switch (p->dtype) {
     case CLEF_Q4_0:
     case CLEF_Q8_0:
@@ -288,7 +298,7 @@ static void write_tile(void *user, int32_t i)
         w->failed = 1;
         return;
     }
-    p->layout->codes_of(p, first, n, codes);
+    p->layout->codes_of(p, p->first_row + first, n, codes);
     for (int64_t r = 0; r < n; r++)
         write_row(p, first + r, codes + r * p->n_columns, w->to + (uint64_t)(first + r) * row_bytes);
     free(codes);
@@ -326,7 +336,7 @@ static float value_of(const clef__packed *p, uint8_t code, int32_t zero)
 /* The scale of a column, rounded as the method defines it. */
 static float whole_scale(const clef__packed *p, int64_t row, int64_t group)
 {
-    const float d = p->layout->scale(p, row, group);
+    const float d = scale_of(p, row, group);
     if (p->kind == CLEF__PACKED_MXFP4)
         return clef__packed_power((uint32_t)d);
     if (p->kind != CLEF__PACKED_NVFP4)
@@ -343,14 +353,14 @@ int clef__packed_decode_row(const clef__packed *p, int64_t row, float *x)
     int32_t seen_zero = -1;
     if (!codes)
         return 0;
-    p->layout->codes_of(p, row, 1, codes);
+    p->layout->codes_of(p, p->first_row + row, 1, codes);
     for (int64_t k = 0; k < p->n_columns; k++) {
         const int64_t own = clef__packed_group(p, k);
         if (own != group) {
-            const int32_t zero = p->layout->zero ? p->layout->zero(p, row, own) : 0;
+            const int32_t zero = zero_of(p, row, own);
             group = own;
             scale = whole_scale(p, row, group);
-            bias = p->kind == CLEF__PACKED_AFFINE ? bias_of(p, row, group) : 0;
+            bias = bias_of(p, row, group);
             for (int i = 0; i < 1 << p->bits && zero != seen_zero; i++)
                 values[i] = value_of(p, (uint8_t)i, zero);
             seen_zero = zero;

@@ -189,7 +189,7 @@ static void codes_along_columns(const clef__packed *p, int64_t first, int64_t n,
     const uint32_t mask = (uint32_t)((UINT64_C(1) << p->bits) - 1);
     for (int64_t w = 0; w < n_words; w++)
         for (int64_t r = 0; r < n; r++) {
-            uint32_t word = word_at(&p->parts[CODES], w * p->n_rows + first + r);
+            uint32_t word = word_at(&p->parts[CODES], w * dim(p, 1) + first + r);
             for (int64_t k = w * each; k < (w + 1) * each && k < p->n_columns; k++, word >>= p->bits)
                 out[r * p->n_columns + k] = (uint8_t)(word & mask);
         }
@@ -235,7 +235,7 @@ static float scale_of_fp8(const clef__packed *p, int64_t row, int64_t group)
 
 static float scale_by_group(const clef__packed *p, int64_t row, int64_t group)
 {
-    return clef__packed_float(&p->parts[SCALES], group * p->n_rows + row);
+    return clef__packed_float(&p->parts[SCALES], group * p->parts[SCALES].info->dims[1] + row);
 }
 
 static float scale_of_nf4(const clef__packed *p, int64_t row, int64_t group)
@@ -247,7 +247,7 @@ static float scale_of_nf4(const clef__packed *p, int64_t row, int64_t group)
 static int32_t zero_of_gptq(const clef__packed *p, int64_t row, int64_t group)
 {
     const int64_t each = 32 / p->bits;
-    const uint32_t word = word_at(&p->parts[ZEROS], group * ceil_div(p->n_rows, each) + row / each);
+    const uint32_t word = word_at(&p->parts[ZEROS], group * p->parts[ZEROS].info->dims[1] + row / each);
     return (int32_t)(word >> row % each * p->bits & ((1u << p->bits) - 1)) + p->zero_shift;
 }
 

@@ -23,8 +23,9 @@ static const struct {
 } types[] = {{"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F16", 2}, {"BF16", 2},
              {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8}};
 
-/* Writes model.safetensors. A tensor is ".end:TYPE:dim,dim=byte": all its bytes are that byte, or 0; with ~
- * in place of =byte its words are 0 and 1 in turn; with @a,b they are a and b. */
+/* Writes model.safetensors. A tensor is ".end:TYPE:dim,dim=byte", of the module Q, or of layer 0 if the end
+ * begins with /: all its bytes are that byte, or 0; with ~ in place of =byte its words are 0 and 1 in turn;
+ * with @a,b the first are a and b. */
 static void write_tensors(const char *spec)
 {
     static char header[4096];
@@ -54,8 +55,9 @@ static void write_tensors(const char *spec)
         }
         n_header +=
             (size_t)snprintf(header + n_header, sizeof header - n_header,
-                             "%s\"" Q "%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-                             n_header > 1 ? "," : "", end, type, shape, n, n + bytes);
+                             "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                             n_header > 1 ? "," : "", end[0] == '/' ? "model.layers.0." : Q,
+                             end + (end[0] == '/'), type, shape, n, n + bytes);
         n += bytes;
     }
     header[n_header++] = '}';
@@ -219,6 +221,51 @@ TEST(folders_as_they_are_published)
         if (x[0] != read_as[i].first)
             fail_msg("%s: got %.9g, expected %.9g", read_as[i].config, (double)x[0],
                      (double)read_as[i].first);
+        clef_model_close(m);
+    }
+}
+
+/* Gate and up in one matrix become two: the first number of each. */
+static const struct {
+    const char *quantization, *tensors;
+    float gate, up;
+} fused[] = {
+    {GPTQ,
+     "/shared_mlp.input_linear.qweight:I32:4,8=153 /shared_mlp.input_linear.qzeros:I32:1,1=119 "
+     "/shared_mlp.input_linear.scales:F16:1,8=60@1006648320,1006648320",
+     1, 1.05859375f},
+    {"\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"",
+     "/shared_mlp.input_linear.weight:U8:4,32=34 /shared_mlp.input_linear.weight_scale_2:F32:1=63 "
+     "/shared_mlp.input_linear.weight_scale:F8_E4M3:4,4=56@1077952576,1077952576",
+     2, 1},
+};
+
+TEST(rows_that_a_family_has_apart)
+{
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
+        char config[600];
+        clef_error err = {0};
+        clef_model *m = NULL;
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"granitemoehybrid\",\"vocab_size\":5,\"hidden_size\":64,"
+                 "\"intermediate_size\":4,\"shared_intermediate_size\":4,\"num_attention_heads\":1,"
+                 "\"num_local_experts\":0,\"num_experts_per_tok\":0,\"num_hidden_layers\":1,"
+                 "\"layer_types\":[\"attention\"],\"max_position_embeddings\":8,"
+                 "\"quantization_config\":{%s}}",
+                 fused[i].quantization);
+        check_error(config, open_folder(config, fused[i].tensors, &m, &err), &err, CLEF_OK, "");
+        for (int up = 0; up < 2; up++) {
+            const clef_tensor_info *w =
+                clef__model_find(m, up ? "model.layers.0.shared_mlp.up_linear.weight"
+                                       : "model.layers.0.shared_mlp.gate_linear.weight");
+            float x[64], whole[64];
+            assert_non_null(w);
+            clef_dtype_decode(w->dtype, bytes_of(m, w), (size_t)clef_dtype_block_elems(w->dtype), x);
+            assert_true(clef__packed_decode_row(clef__packed_of(m, w), 0, whole));
+            if (x[0] != (up ? fused[i].up : fused[i].gate) ||
+                whole[0] != x[0] * clef__packed_of(m, w)->factor)
+                fail_msg("%s: got %g and %g", fused[i].quantization, (double)x[0], (double)whole[0]);
+        }
         clef_model_close(m);
     }
 }
