@@ -39,6 +39,7 @@ static clef_status open_devices(const char *which, const cli_split *split, clef_
     const clef_status status =
         split->shares ? parse_split(split->shares, shares, &o->n_shares, err) : CLEF_OK;
     o->several = 1;
+    o->experts_on = split->experts_on;
     o->shares = split->shares ? shares : NULL;
     return status == CLEF_OK ? clef_device_open(which, o, out, err) : status;
 }

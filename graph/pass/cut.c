@@ -227,39 +227,36 @@ static void mark_outputs(const clef_cut *cut, int32_t s, unsigned char *marks)
             marks[g->outputs[i].value->id] |= WANTED;
 }
 
-/* Marks what stage s needs for its wanted values, backwards, and asks earlier stages for values that it does
- * not compute. */
-static void mark_needed(clef_cut *cut, int32_t s)
+/* Marks what stage s needs for value i, which it computes: the inputs, of those that another stage computes
+ * the ones that cross. */
+static void mark_inputs(clef_cut *cut, int32_t s, int32_t i)
 {
-    const clef_graph *g = cut->graph;
     unsigned char *marks = cut->marks[s];
-    mark_outputs(cut, s, marks);
-    for (int32_t i = g->n_values - 1; i >= 0; i--) {
-        if (!(marks[i] & WANTED) || (marks[i] & CROSSES_IN))
+    for (int32_t k = 0; k < cut->graph->values[i]->n_in; k++) {
+        const clef_value *x = cut->graph->values[i]->in[k];
+        if (!x)
             continue;
-        for (int32_t k = 0; k < g->values[i]->n_in; k++) {
-            const clef_value *x = g->values[i]->in[k];
-            if (!x)
-                continue;
-            marks[x->id] |= WANTED;
-            if (x->op == CLEF_OP_NONE || cut->stage[x->id] == ANYWHERE || cut->stage[x->id] == s)
-                continue;
-            marks[x->id] |= CROSSES_IN;
-            cut->marks[cut->stage[x->id]][x->id] |= WANTED | CROSSES_OUT;
-        }
+        marks[x->id] |= WANTED;
+        if (x->op == CLEF_OP_NONE || cut->stage[x->id] == ANYWHERE || cut->stage[x->id] == s)
+            continue;
+        marks[x->id] |= CROSSES_IN;
+        cut->marks[cut->stage[x->id]][x->id] |= WANTED | CROSSES_OUT;
     }
 }
 
-static clef_status mark_all(clef_cut *cut, clef_error *err)
+clef_status clef__cut_mark(clef_cut *cut, clef_error *err)
 {
     for (int32_t s = 0; s < cut->n_stages; s++) {
         cut->marks[s] = calloc((size_t)cut->graph->n_values + 1, 1);
         if (!cut->marks[s])
             return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values",
                               cut->graph->n_values);
+        mark_outputs(cut, s, cut->marks[s]);
     }
-    for (int32_t s = cut->n_stages - 1; s >= 0; s--) /* the last stage asks first */
-        mark_needed(cut, s);
+    for (int32_t i = cut->graph->n_values - 1; i >= 0; i--) /* what is wanted only asks for earlier values */
+        for (int32_t s = 0; s < cut->n_stages; s++)
+            if ((cut->marks[s][i] & WANTED) && !(cut->marks[s][i] & CROSSES_IN))
+                mark_inputs(cut, s, i);
     return CLEF_OK;
 }
 
@@ -290,7 +287,39 @@ clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, 
     }
     free(of_weights);
     const clef_status status = check_states(cut, err);
-    return status ? status : mark_all(cut, err);
+    return status ? status : clef__cut_mark(cut, err);
+}
+
+/* 1 for a product with chosen experts, and for what is computed of values that each chosen expert has one of
+ * [B, T, k, n], up to their sum. */
+static int is_of_experts(const clef_cut *cut, const clef_value *v)
+{
+    if (v->op == CLEF_OP_expert_matmul)
+        return 1;
+    for (int32_t k = 0; k < v->n_in; k++)
+        if (v->in[k] && v->in[k]->op != CLEF_OP_NONE && cut->stage[v->in[k]->id] == CLEF__CUT_EXPERTS &&
+            v->in[k]->shape.rank == 4)
+            return 1;
+    return 0;
+}
+
+clef_status clef__cut_experts(clef_cut *cut, clef_error *err)
+{
+    const clef_graph *g = cut->graph;
+    unsigned char *of_weights = calloc((size_t)g->n_values + 1, 1);
+    if (!of_weights)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", g->n_values);
+    cut->n_stages = 1;
+    for (int32_t i = 0; i < g->n_values; i++) {
+        const clef_value *v = g->values[i];
+        of_weights[i] = is_of_weights(v, of_weights);
+        cut->stage[i] = v->op == CLEF_OP_NONE || of_weights[i] ? ANYWHERE
+                        : is_of_experts(cut, v)                ? CLEF__CUT_EXPERTS
+                                                               : CLEF__CUT_REST;
+        cut->n_stages = cut->stage[i] == CLEF__CUT_EXPERTS ? 2 : cut->n_stages;
+    }
+    free(of_weights);
+    return clef__cut_mark(cut, err);
 }
 
 /* ---- a stage as a graph ---------------------------------------------------------------------- */

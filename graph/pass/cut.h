@@ -36,12 +36,20 @@ clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t 
 /** Gives every value its stage. CLEF_E_UNSUPPORTED: two stages would use one state. */
 clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, clef_error *err);
 
-/** What stage s has to do with value `id`. */
-typedef enum clef__cut_mark {
+/** The other way to cut: the experts of mixtures apart from the rest of all layers. n_stages is 1 where the
+ *  graph has none. Values cross in both directions, layer by layer, so the stages are made by
+ *  clef__cut_exchanging(). CLEF_E_NOMEM. */
+enum { CLEF__CUT_REST, CLEF__CUT_EXPERTS };
+clef_status clef__cut_experts(clef_cut *cut, clef_error *err);
+
+/** What a stage has to do with a value. */
+enum {
     CLEF__CUT_WANTED = 1,   /* it needs the value */
     CLEF__CUT_IN = 2,       /* and gets it from the value's own stage */
-    CLEF__CUT_OUT = 4       /* it computes the value for a later stage */
-} clef__cut_mark;
+    CLEF__CUT_OUT = 4       /* it computes the value for another stage */
+};
+/** Sets the marks of each stage from the values' stages; clef__cut_at() has done so. CLEF_E_NOMEM. */
+clef_status clef__cut_mark(clef_cut *cut, clef_error *err);
 /** The stage of a value; -1: every stage that needs it computes it. The stage of an output is that of its
  *  value, or 0 for -1. */
 int32_t clef__cut_stage_of(const clef_cut *cut, const clef_value *v);
@@ -51,6 +59,12 @@ int32_t clef__cut_stage_of(const clef_cut *cut, const clef_value *v);
  *  value that a later stage reads is an output "cross:NAME", after this stage's outputs of the whole graph,
  *  which keep their order. */
 clef_status clef__cut_stage(const clef_cut *cut, int32_t s, clef_graph **out, clef_error *err);
+/** As clef__cut_stage(), for two stages between which values cross in both directions. A value that crosses
+ *  is sent (send) and received (receive, graph/collective.h) in the order of the whole graph, to and from
+ *  "rank" 1 - s. It is received before its first reader, and the stage has then sent what the other one needs
+ *  for it. Received values are in inputs "received.N". Several values use one input in turn; between them the
+ *  stage has sent something, so that the other one cannot be ahead. (graph/pass/cut_exchange.c) */
+clef_status clef__cut_exchanging(const clef_cut *cut, int32_t s, clef_graph **out, clef_error *err);
 /** The prefix of outputs that cross. */
 #define CLEF_CROSS "cross:"
 

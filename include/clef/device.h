@@ -143,12 +143,16 @@ typedef struct clef_device_opts {
                               NULL: by read bandwidth, as clef_device_measure() gives it, within memory. If
                               a device was not measured yet, making a plan measures it */
     int32_t n_shares;      /* number of shares: one per device */
+    const char *experts_on; /* NULL, or a second device, named like `which`. In plans of mixtures it has the
+                               experts of all layers, and `which` everything else. What a layer's experts
+                               read and return crosses through the host. `which` names one device then */
 } clef_device_opts;
 
 /** Opens a device: a context and an in-order queue.
  *
- *  which  NULL or "auto": the best device: a GPU before an accelerator before a CPU, then by compute units
- *         times clock. "P:D": device D of platform P. "D": device D counted over all platforms. Else a part
+ *  which  NULL or "auto": the best device: a GPU before an accelerator before a CPU, then one with memory of
+ *         its own, then the one with the most. "P:D": device D of platform P. "D": device D counted over all
+ *         platforms. Else a part
  *         of the name of the device or of its platform, in any case; it must match exactly one device. A
  *         refused device only counts if no other matches. With opts->several, a list of these with commas
  *         between; the devices may belong to different platforms, and one may be named twice. The result

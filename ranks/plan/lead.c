@@ -12,7 +12,6 @@ static void sums_began(clef_device *dev, uint64_t n_bytes)
 }
 
 const clef__together clef__ranks_together = {.create = clef__ranked_create,
-                                             .exchange = clef__ranked_exchange,
                                              .sums = clef__ranks_sums,
                                              .sums_began = sums_began,
                                              .read_state = clef__ranked_read_state,

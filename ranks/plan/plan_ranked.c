@@ -140,9 +140,9 @@ static clef_status write_on_all(clef_plan *plan, int32_t input, const void *data
 
 clef_status clef__ranked_run(clef_plan *mine, clef_error *err)
 {
-    mine->exchanging = 1;
+    mine->exchange = clef__ranked_exchange;
     const clef_status s = clef_plan_run(mine, err);
-    mine->exchanging = 0;
+    mine->exchange = NULL;
     return s;
 }
 

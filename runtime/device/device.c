@@ -151,6 +151,18 @@ static clef_status open_list(const clef_found_list *list, const char *which, con
     return status || !opts->shares ? status : check_shares(opts, n, err);
 }
 
+/* Opens a device, and another for the experts of mixtures. */
+static clef_status open_with_experts(const clef_found_list *list, const char *which,
+                                     const clef_device_opts *opts, clef_device **out, clef_error *err)
+{
+    clef_status status = open_one(list, which, opts, out, err);
+    if (!status)
+        status = open_one(list, opts->experts_on, opts, &(*out)->others, err);
+    if (!status)
+        (*out)->offloads_experts = 1;
+    return status;
+}
+
 clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out,
                              clef_error *err)
 {
@@ -169,6 +181,12 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     const int is_list = which && strchr(which, ',') && !status && !clef__found_named(&list, which);
     if (!status && is_list && !(opts && opts->several))
         status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, expected one here", which);
+    else if (!status && opts && opts->experts_on && (is_list || opts->shares))
+        status = clef__fail(err, CLEF_E_ARG,
+                            "expected one device beside the one for experts (%.100s), got several",
+                            opts->experts_on);
+    else if (!status && opts && opts->experts_on)
+        status = open_with_experts(&list, which, opts, out, err);
     else if (!status && is_list)
         status = open_list(&list, which, opts, out, err);
     else if (!status && opts && opts->shares)

@@ -62,6 +62,7 @@ struct clef_device {
     int32_t n_plans;            /* alive */
     struct clef_ranks *ranks;   /* NULL, or plans on this device run on several ranks */
     const struct clef__together *together; /* by these functions */
+    int32_t offloads_experts; /* 1: the second of two devices has the experts of mixtures */
     double share;               /* share of the layers that the user asked for; 0: by measured speed
                                    and memory */
 };

@@ -36,7 +36,7 @@ typedef struct fused_step {
     segment *segments;
     int32_t n_segments;
     enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* state of the current list */
-    int32_t exchanging;                            /* plan->exchanging of that layout */
+    int32_t is_exchanging;                         /* 1: of that layout; plan->exchange */
     int32_t n_sums;                                /* over ranks in it, */
     uint64_t sum_bytes;                            /* and what they send to others */
 } fused_step;
@@ -307,7 +307,7 @@ static int fill_exchange(const clef_plan *plan, fused_step *r, const clef_launch
     const clef__device_sums *sums = clef__device_sums_of(plan->dev);
     const clef_exchange_call *call = l->args;
     const exchange_args a = clef__device_sum_args(sums, (uint32_t)(call->n_bytes / sizeof(float)));
-    if (!plan->exchanging ||
+    if (!plan->exchange ||
         !locate_buffer(r, sums->memory, &substep->base[l->n_bufs], &substep->at[l->n_bufs]))
         return 0;
     memcpy(args, &a, sizeof a);
@@ -355,7 +355,7 @@ static void split_list(const clef_plan *plan, fused_step *r)
     r->n_segments = r->n_sums = 0;
     r->n_bases = 0;
     r->sum_bytes = 0;
-    r->exchanging = plan->exchanging;
+    r->is_exchanging = plan->exchange != NULL;
     for (int32_t i = 0; i < plan->n_launches * r->repeats; i++) {
         const int is_fused = fill_substep(plan, r, i);
         segment *last = r->n_segments ? &r->segments[r->n_segments - 1] : NULL;
@@ -434,15 +434,16 @@ static int run_step(clef_plan *plan, clef__execution *e, clef_status *status, cl
     fused_step *r = e->state;
     if (!r || !r->kernel || plan->n_marks) /* a fused step has no events within it */
         return 0;
-    if (r->layout == NOT_LAID_OUT || r->exchanging != plan->exchanging)
+    if (r->layout == NOT_LAID_OUT || r->is_exchanging != (plan->exchange != NULL))
         lay_out_list(plan, r);
     if (r->layout != LAID_OUT)
         return 0;
     *status = CLEF_OK;
     if (r->n_sums)
         plan->dev->together->sums_began(plan->dev, r->sum_bytes);
-    for (int32_t i = 0; i < r->n_segments && !*status; i++)
-        *status = enqueue_segment(plan, r, &r->segments[i], err);
+    for (int32_t i = 0; i < r->n_segments && !*status && !plan->stopped; i++)
+        if ((int32_t)r->segments[i].first >= plan->begin) /* a run stops between segments */
+            *status = enqueue_segment(plan, r, &r->segments[i], err);
     return 1;
 }
 

@@ -8,8 +8,7 @@ typedef enum extent { WHOLE, ONE_GROUP } extent;
 
 static clef_status exchange(const clef_plan *plan, int32_t i, clef_error *err)
 {
-    return plan->exchanging ? plan->dev->together->exchange(plan, i, err)
-                            : clef__exchange_alone(plan, i, err);
+    return plan->exchange ? plan->exchange(plan, i, err) : clef__exchange_alone(plan, i, err);
 }
 
 static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, cl_event *event,
@@ -114,7 +113,7 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
             return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d events", plan->n_launches);
         plan->events = events;
     }
-    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
+    for (int32_t i = plan->begin; i < plan->n_launches && !s && !plan->stopped; i++) {
         cl_event *event = profile ? &plan->events[i] : NULL, ended = NULL;
         const int is_marked = mark < end && mark->launch == i;
         s = enqueue_launch(plan, i, WHOLE, is_marked && !event ? &ended : event, err);

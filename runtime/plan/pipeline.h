@@ -1,5 +1,6 @@
 /* A plan over several devices: a pipeline of plans, one for each device, and the values that cross between
- * them through the host. */
+ * them through the host. Where the second device has the experts of all layers (clef_device_opts.experts_on),
+ * the two plans exchange values while both run. */
 #ifndef CLEF_RUNTIME_PIPELINE_H
 #define CLEF_RUNTIME_PIPELINE_H
 
@@ -30,7 +31,17 @@ typedef struct clef_pipeline {
     void              *copy;   /* of a value that crosses between devices */
     size_t             copy_bytes;
     int32_t            reading; /* the stage of the pending read, -1: none */
+    struct clef_offload *offload; /* NULL: each stage runs after the one before */
 } clef_pipeline;
+
+/** Prepares two plans, of the stages of clef__cut_exchanging(), to run together (runtime/plan/offload.c). The
+ *  plans outlive it. CLEF_E_NOMEM. */
+clef_status clef__offload_create(clef_plan *rest, clef_plan *experts, struct clef_offload **out,
+                                 clef_error *err);
+/** Runs both: each enqueues what needs nothing more from the other. */
+clef_status clef__offload_run(struct clef_offload *o, clef_error *err);
+/** Accepts NULL. */
+void        clef__offload_destroy(struct clef_offload *o);
 
 /** Makes the plan of one stage. A pipeline only uses the functions of clef/plan.h and of the plan's kind on
  *  it, so the work can be done anywhere. */

@@ -109,8 +109,12 @@ struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
     struct clef_ranked *ranked; /* only for a plan on several ranks, and for the plans that it consists of */
-    int32_t         exchanging; /* 1: ranks exchange values in this run; 0: each node sees its own rank
-                                   alone, as in trials */
+    clef_status   (*exchange)(const clef_plan *plan, int32_t i, clef_error *err); /* launch i of a run in
+                                   which plans exchange values; NULL: each node sees its own plan alone, as
+                                   in trials */
+    int32_t         begin;   /* the launch with which a run begins: 0, or where `exchange` stopped the last */
+    int32_t         stopped; /* 1: `exchange` has stopped the run before launch `begin` */
+    struct clef_offload *offload; /* only for a plan whose experts are on another device, and for theirs */
     struct clef_pipeline *pipeline; /* only for clef__plan_pipeline, which otherwise uses graph, symbols
                                        and inputs alone */
     clef_graph     *graph;   /* the plan's own copy */

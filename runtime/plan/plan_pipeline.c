@@ -11,10 +11,12 @@
 static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef__make_stage make, clef_error *err)
 {
     clef_device *dev = plan->dev;
+    clef_status (*const cut_out)(const clef_cut *, int32_t, clef_graph **, clef_error *) =
+        dev->offloads_experts && cut->n_stages > 1 ? clef__cut_exchanging : clef__cut_stage;
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < cut->n_stages && !s; i++, dev = dev->others) {
         clef_graph *graph;
-        s = clef__cut_stage(cut, i, &graph, err);
+        s = cut_out(cut, i, &graph, err);
         if (!s)
             s = make(dev, graph, &plan->opts, &plan->pipeline->stages[i], err);
         clef_graph_destroy(graph);
@@ -88,7 +90,7 @@ static clef_status connect_stages(clef_plan *plan, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     clef_status status = CLEF_OK;
-    for (int32_t s = 1; s < c->n; s++)
+    for (int32_t s = 1; s < c->n && !plan->dev->offloads_experts; s++)
         for (int32_t i = 0; i < c->stages[s]->n_inputs && !status; i++) {
             const clef_value *v = c->stages[s]->inputs[i].value;
             const size_t n_bytes = (size_t)clef__bytes(v, NULL);
@@ -115,6 +117,8 @@ static clef_status cut_graph(const clef_plan *plan, clef_cut *cut, clef_error *e
     for (const clef_device *d = plan->dev; d; d = d->others)
         n++;
     clef_status s = clef__cut_init(cut, plan->graph, err);
+    if (!s && plan->dev->offloads_experts)
+        return clef__cut_experts(cut, err);
     if (!s)
         s = clef__shares(plan->dev, cut, shares, err);
     if (!s)
@@ -138,7 +142,13 @@ static clef_status make_pipeline(clef_plan *plan, clef__make_stage make, clef_er
         plan->symbols[i] = plan->graph->symbols[i].bound;
     if (!s)
         s = share_inputs(plan, err);
-    return s ? s : connect_stages(plan, err);
+    if (!s)
+        s = connect_stages(plan, err);
+    return s || !plan->dev->offloads_experts || plan->pipeline->n == 1
+               ? s
+               : clef__offload_create(plan->pipeline->stages[CLEF__CUT_REST],
+                                      plan->pipeline->stages[CLEF__CUT_EXPERTS], &plan->pipeline->offload,
+                                      err);
 }
 
 clef_status clef__pipeline_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
@@ -163,6 +173,7 @@ static void release_pipeline(clef_plan *plan)
     clef_pipeline *c = plan->pipeline;
     if (!c)
         return;
+    clef__offload_destroy(c->offload);
     for (int32_t i = 0; i < c->n; i++)
         clef_plan_destroy(c->stages[i]);
     free(c->wires);
@@ -232,7 +243,9 @@ static clef_status run_stages(clef_plan *plan, clef_error *err)
     for (int32_t i = 0; i < plan->n_inputs && !status; i++)
         if (c->inputs[i].changed)
             status = bring_back(plan, &c->inputs[i], err);
-    for (int32_t s = 0, w = 0; s < c->n && !status; s++) {
+    if (c->offload && !status)
+        status = clef__offload_run(c->offload, err);
+    for (int32_t s = 0, w = 0; s < c->n && !status && !c->offload; s++) {
         for (; w < c->n_wires && c->wires[w].to == s && !status; w++)
             status = carry_values(plan, &c->wires[w], err);
         if (!status)

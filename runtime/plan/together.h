@@ -19,8 +19,6 @@ typedef struct clef__together {
     /** clef_plan_create() on a device that leads. */
     clef_status (*create)(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                           clef_plan **out, clef_error *err);
-    /** Launch i, an exchange, in a run of all ranks (plan->exchanging). */
-    clef_status (*exchange)(const clef_plan *plan, int32_t i, clef_error *err);
     /** NULL: the host sums. */
     const clef__device_sums *(*sums)(const clef_device *dev);
     /** The device has begun sums, which send n_bytes to other ranks. */

@@ -171,3 +171,77 @@ TEST(stages)
 }
 
 TESTS(NULL, NULL)
+/* Two layers with experts. In the second, what they are multiplied by is computed after x is read once more.
+ */
+static const char experts_text[] = "clef-graph 1\n"
+                                   "symbol T <= 4\n"
+                                   "input x f32 [1, T, 8]\n"
+                                   "weight w0 f32 [3, 8, 8]\n"
+                                   "weight w1 f32 [3, 8, 8]\n"
+                                   "h = relu(x)\n"
+                                   "layer0.ids = topk(h) k=2\n"
+                                   "layer0.y = expert_matmul(h, w0, layer0.ids) transpose_b=1\n"
+                                   "layer0.act = relu(layer0.y)\n"
+                                   "layer0.sum = reduce(layer0.act)\n"
+                                   "layer0.flat = reshape(layer0.sum) : f32 [1, T, 2]\n"
+                                   "layer0.shared = mul(h, h)\n"
+                                   "layer0.most = reduce(layer0.flat) kind=max\n"
+                                   "layer0.out = add(layer0.shared, layer0.most)\n"
+                                   "layer1.ids = topk(layer0.out) k=2\n"
+                                   "layer1.y = expert_matmul(layer0.out, w1, layer1.ids) transpose_b=1\n"
+                                   "layer1.factors = relu(layer0.out)\n"
+                                   "layer1.shares = reshape(layer1.factors) : f32 [1, T, 1, 8]\n"
+                                   "layer1.scaled = mul(layer1.y, layer1.shares)\n"
+                                   "layer1.sum = reduce(layer1.scaled)\n"
+                                   "layer1.flat = reshape(layer1.sum) : f32 [1, T, 2]\n"
+                                   "layer1.out = reduce(layer1.flat) kind=max\n"
+                                   "output layer1.out\n"
+                                   "output layer1.y\n";
+
+/* The ops of a graph in order, and what exchanges which value. */
+static void describe(const clef_graph *g, char *out, size_t n)
+{
+    *out = 0;
+    for (int32_t i = 0; i < g->n_values; i++) {
+        const clef_value *v = g->values[i];
+        const size_t at = strlen(out);
+        if (v->op == CLEF_OP_send)
+            snprintf(out + at, n - at, "send %s, ", v->in[0]->name);
+        else if (v->op == CLEF_OP_receive)
+            snprintf(out + at, n - at, "%s from %s, ", v->name, v->in[0]->name);
+        else if (v->op != CLEF_OP_NONE)
+            snprintf(out + at, n - at, "%s, ", v->name);
+    }
+}
+
+TEST(experts_apart)
+{
+    static const char *const want[] = {
+        [CLEF__CUT_REST] =
+            "h, layer0.ids, send h, send layer0.ids, layer0.shared, layer0.flat from received.0, "
+            "layer0.most, layer0.out, layer1.ids, layer1.factors, layer1.shares, send layer0.out, "
+            "send layer1.ids, send layer1.shares, layer1.flat from received.0, layer1.out, ",
+        [CLEF__CUT_EXPERTS] = "h from received.0, layer0.ids from received.1, layer0.y, layer0.act, "
+                              "layer0.sum, layer0.flat, send layer0.flat, layer0.out from received.0, "
+                              "layer1.ids from received.1, layer1.y, layer1.shares from received.2, "
+                              "layer1.scaled, layer1.sum, layer1.flat, send layer1.flat, "};
+    clef_graph *g = NULL, *part;
+    clef_cut cut;
+    clef_error err = {0};
+    char got[1000];
+    if (clef_graph_parse(experts_text, sizeof experts_text - 1, "experts", &g, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(clef__cut_init(&cut, g, &err), CLEF_OK);
+    assert_int_equal(clef__cut_experts(&cut, &err), CLEF_OK);
+    assert_int_equal(cut.n_stages, 2);
+    for (int32_t s = 0; s < 2; s++) {
+        if (clef__cut_exchanging(&cut, s, &part, &err))
+            fail_msg("%s", err.text);
+        describe(part, got, sizeof got);
+        assert_string_equal(got, want[s]);
+        assert_int_equal(part->n_outputs, 1);
+        clef_graph_destroy(part);
+    }
+    clef__cut_finish(&cut);
+    clef_graph_destroy(g);
+}

@@ -21,6 +21,7 @@ int32_t cli_is_classifier(const clef_model *model);
 /** The flags that say how a model is divided. */
 typedef struct cli_split {
     const char *shares;        /* of several devices; NULL: not given */
+    const char *experts_on;    /* another device; NULL: not given */
     int32_t     width, stages; /* of several ranks; 0: not given */
     int32_t     wire;          /* index in cli_wire_names */
 } cli_split;
@@ -38,9 +39,16 @@ extern const char *const cli_wire_names[];
      .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                         \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "    \
              "devices`. A,B splits the layers over two devices"},                                       \
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split.shares),   \
-     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"}, \
-    RANKS_OPTIONS(offsetof(options, split))
+    SPLIT_OPTIONS(offsetof(options, split))
+/* What goes with several devices; `at` is the offset of the cli_split. */
+#define SPLIT_OPTIONS(at)                                                                                  \
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = (at) + offsetof(cli_split, shares),   \
+     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},   \
+    {.names = "experts-on", .type = CLI_TEXT, .value = "DEVICE",                                           \
+     .offset = (at) + offsetof(cli_split, experts_on),                                                     \
+     .help = "the device of a mixture's experts, such as the CPU where the GPU's memory is too small for " \
+             "them; everything else runs on --device"},                                                    \
+    RANKS_OPTIONS(at)
 /* Options of commands that may run on several ranks; `at` is the offset of the cli_split. */
 #define RANKS_OPTIONS(at)                                                                                  \
     {.names = "tp", .type = CLI_INT, .value = "N", .offset = (at) + offsetof(cli_split, width), .lo = 1,   \

@@ -58,9 +58,7 @@ static const cli_option bench_option_table[] = {
      .env = "CLEF_DEVICE",
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "
              "devices`. A,B splits the layers over two devices"},
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split.shares),
-     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},
-    RANKS_OPTIONS(offsetof(bench_options, split)),
+    SPLIT_OPTIONS(offsetof(bench_options, split)),
     COMPILE_OPTIONS(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},

@@ -131,7 +131,7 @@ static clef_status add_part(memory_plan *m, const char *name, const clef_plan *p
     for (int32_t i = 0; clef_plan_stage(plan, i) && status == CLEF_OK; i++) {
         if (m->n_parts == MEMORY_MAX_PARTS)
             return cli_error(err, CLEF_E_LIMIT, "plan: more than %d parts", MEMORY_MAX_PARTS);
-        status = add_stage(m, name, clef_plan_stage(plan, i), err);
+        status = add_stage(m, i && m->has_experts_apart ? "experts" : name, clef_plan_stage(plan, i), err);
     }
     return status;
 }
@@ -328,6 +328,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         .n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
     status = cli_devices_open(o->device, &o->split, NULL, &w->device, err);
     w->plan.device = w->device;
+    w->plan.has_experts_apart = o->split.experts_on != NULL;
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);
     if (status == CLEF_OK && !clef_graph_find(graph, "pos") &&

@@ -47,9 +47,7 @@ typedef struct cli_forward_opts {
      .env = "CLEF_DEVICE",                                                                                 \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "       \
              "devices`"},                                                                                  \
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split.shares),      \
-     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},   \
-    RANKS_OPTIONS(offsetof(options, forward) + offsetof(cli_forward_opts, split)),                         \
+    SPLIT_OPTIONS(offsetof(options, forward) + offsetof(cli_forward_opts, split)),                         \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, compile.gemm),               \
      .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"},      \
     {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_tune),                         \

@@ -21,6 +21,7 @@ typedef struct memory_part {
 typedef struct memory_plan {
     const char        *title;
     clef_device       *device;
+    int32_t            has_experts_apart; /* 1: on the second device (--experts-on) */
     int32_t            n_context;
     const char        *kv_type;
     memory_part        parts[MEMORY_MAX_PARTS];

@@ -65,6 +65,28 @@ for what in "run $demo -p x -n 1 --trace $tmp/x.json" "run $demo -p x -n 1 --pro
   refused "of one device: ${what%% $demo*}" 2 "works on one device" "$CLEF" $what -q -d 0:0,0:1
 done
 
+# the experts of a mixture on another device
+refused "experts beside several devices" 1 "expected one device experts got several" $run -d 0:0,0:1 --experts-on 0:0
+refused "experts on a device that is not there" 1 "0:7 there are pthread basic" $run -d 0:0 --experts-on 0:7
+same "a model without experts" "$want" "$("$CLEF" run "$demo" $greedy -d 0:0 --experts-on 0:1)"
+if [ -d "${CLEF_SHARED:-}" ]; then
+  n=0
+  for model in qwen3moe gpt-oss mixtral deepseek2; do # two models a turn, one with fused steps
+    if ! in_turn $((n % 2)) 2; then n=$((n + 1)); continue; fi
+    mixture=$CLEF_SHARED/oracle/models/$model
+    ids="--ids 5,6,7,1,9,20 --temp 0 --ignore-eos -n 24 -q --print-ids"
+    with=$CLEF_DEBUG
+    [ $((n / 2)) -eq 0 ] || with=$with,fused=
+    text=$("$CLEF" run "$mixture" $ids -d 0:0)
+    same "$model, its experts on another device" "$text" "$(CLEF_DEBUG=$with "$CLEF" run "$mixture" $ids -d 0:0 --experts-on 0:1)"
+    same "$model, the other way" "$text" "$(CLEF_DEBUG=$with "$CLEF" run "$mixture" $ids -d 0:1 --experts-on 0:0 -b 4)"
+    empty "$model, logits" "$(diff <("$CLEF" logits "$mixture" --ids 5,6,7,1,9 -d 0:0 -q) <("$CLEF" logits "$mixture" --ids 5,6,7,1,9 -d 0:0 --experts-on 0:1 -q))"
+    "$CLEF" plan "$mixture" -d 0:0 --experts-on 0:1 >"$tmp/experts"
+    same "$model, what each device has" "model experts" "$(sed -n 's/^\([a-z]*\) on 0:[01] .*/\1/p' "$tmp/experts" | paste -s -d ' ')"
+    n=$((n + 1))
+  done
+fi
+
 # two platforms in one process
 if [ -n "${CLEF_SECOND_ICD:-}" ]; then
   mkdir "$tmp/vendors"
