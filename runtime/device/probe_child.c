@@ -14,6 +14,7 @@
 
 #include "graph/hash.h"
 #include "runtime/device/cache.h"
+#include "runtime/device/child.h"
 #include "runtime/device/probe_child.h"
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
@@ -22,6 +23,7 @@ enum { MAX_CHILDREN = 64, MAX_FILE_BYTES = 1 << 20, NOTE_BYTES = 64, POLL_MS = 3
 static const double SECONDS = 60; /* of its own time, for a probe */
 static const char end_line[] = "\nend\n";
 const char clef__probe_head[] = "clef probes 2\n";
+static const char waits_line[] = "waits\n";     /* after it, from a child that waits for other work */
 static const char measure_line[] = "measure\n"; /* the second line of the file of such a child */
 
 /* In a child: what earlier children found. NULL in any other process. */
@@ -50,6 +52,14 @@ static const char *find_line(const char *at, const char *word)
         at += at != NULL;
     }
     return at && *at ? at : NULL;
+}
+
+/* Removes the line that begins with `word`, and all after it. */
+static void cut_at(char *text, const char *word)
+{
+    const char *line = find_line(text, word);
+    if (line)
+        text[line - text] = 0;
 }
 
 /* By the key alone: the kernels of a program have one, and the name of the first. */
@@ -105,28 +115,29 @@ static double seconds_allowed(void)
     return seconds > 0 ? seconds : SECONDS;
 }
 
-/* On a CPU the caller reads the result of each probe, and has no use for its program. */
-static int needs_programs(const clef_device *dev, const char *text)
+clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_device **out,
+                                 int *waits, clef_error *err)
 {
-    return !dev->info.caps.is_cpu || strstr(text, measure_line);
-}
-
-clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err)
-{
-    clef_device *dev = NULL;
+    const int measures = strstr(text, measure_line) != NULL;
     found_before = text;
     clef_status s = clef__os_journal_open(path, err);
     clef__os_guard(seconds_allowed(), "", ""); /* the caller waits for this process, also between probes */
     if (!s)
-        s = clef_device_open(which, &(clef_device_opts){.prover = ""}, &dev, err);
-    if (!s && strstr(text, measure_line))
-        clef__measure_build(dev);
-    if (!s) {
-        clef__os_journal_write(end_line);
-        dev->cache_policy = needs_programs(dev, text) ? CLEF__SAVE_CHEAP : CLEF__SAVE_NEVER;
-    }
-    clef_device_close(dev);
-    return s;
+        s = clef_device_open(which, &(clef_device_opts){.prover = ""}, out, err);
+    if (!s && measures)
+        clef__measure_build(*out);
+    if (s)
+        return s;
+    clef__os_journal_write(end_line);
+    *waits = !measures && (*out)->info.caps.is_cpu;
+    if (*waits) {
+        clef__os_guard_end();
+        clef__os_journal_write(waits_line);
+        clef__programs_release(*out); /* the caller has their results */
+        found_before = NULL;
+    } else
+        (*out)->cache_policy = CLEF__SAVE_CHEAP;
+    return CLEF_OK;
 }
 
 int clef__probe_begin(const clef_device *dev, const clef_launch *launch)
@@ -243,17 +254,22 @@ int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const
 
 /* ---- the caller ------------------------------------------------------------------------------ */
 
-static clef_status run_child(const clef_device *dev, const char *path, int *code)
+/* Runs a child to its end, or until it waits for other work. */
+static clef_status run_child(clef_device *dev, const char *path, int *code)
 {
-    char device[32], cache[sizeof dev->cache_dir + 16];
-    int64_t process;
-    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir);
-    snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
-    const char *const environment[] = {"POCL_AFFINITY=0", cache, NULL};
-    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "-d", device, NULL};
-    const clef_status s = clef__os_spawn(argv, environment, &process, NULL);
-    while (!s && !clef__os_ended(process, code))
+    clef__child child;
+    const clef_status s = clef__child_spawn(dev, path, 0, 0, &child, NULL);
+    *code = 0;
+    while (!s && !clef__os_ended(child.process, code)) {
+        char *text = read_file(path);
+        const int waits = find_line(text, waits_line) != NULL;
+        free(text);
+        if (waits) {
+            clef__child_keep(dev, &child);
+            break;
+        }
         clef__os_sleep(POLL_MS);
+    }
     return s;
 }
 
@@ -277,7 +293,7 @@ static void tell_failed(const clef_device *dev, const char *text, const char *th
 
 /* Starts children until one comes to the end, each without the probes that ended those before it. Returns
  * what they found; NULL: no child reached the end, and this process runs the probes by itself. */
-static char *probe_by_children(const clef_device *dev, const char *path, clef__probes which)
+static char *probe_by_children(clef_device *dev, const char *path, clef__probes which)
 {
     char *text = NULL, head[64];
     int n_failed = 0, code = 0;
@@ -289,6 +305,7 @@ static char *probe_by_children(const clef_device *dev, const char *path, clef__p
         const clef_status s = run_child(dev, path, &code);
         free(text);
         text = s ? NULL : read_file(path);
+        cut_at(text, waits_line);
         if (text && strstr(text, end_line))
             break;
         const int n = text ? count_failed(text) : 0;
@@ -344,7 +361,7 @@ int clef__probes_take(const clef_device *dev, clef__probes which, const char *te
 }
 
 /* What is known from the disk, or from children. The caller frees it. */
-static char *find_out(const clef_device *dev, clef__probes which)
+static char *find_out(clef_device *dev, clef__probes which)
 {
     const char *const name = folder_of(which);
     char path[CLEF_CACHE_PATH_BYTES], folder[CLEF_CACHE_PATH_BYTES], part[CLEF_CACHE_PATH_BYTES];

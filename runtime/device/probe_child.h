@@ -17,9 +17,11 @@ void clef__probes_load(clef_device *dev, clef__probes which);
 int clef__probes_take(const clef_device *dev, clef__probes which, const char *text);
 /** Builds the kernels that measure a device, each as a probe (runtime/device/measure.c). */
 void clef__measure_build(clef_device *dev);
-/** The child: opens the device, which runs its probes. `text` is the file's, which stays the caller's. The
- *  errors of clef_device_open(), CLEF_E_IO. */
-clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_error *err);
+/** The child: opens the device, which runs its probes. `text` is the file's; with *waits it is no longer
+ *  needed, and the child may do other work with the device. Else the caller closes it at once. The errors of
+ *  clef_device_open(), CLEF_E_IO. */
+clef_status clef__probe_as_child(const char *which, const char *path, const char *text, clef_device **out,
+                                 int *waits, clef_error *err);
 
 /** Called before a probe's kernel is built. Returns 0 when the probe crashed or hung before, and is not to
  *  run. */

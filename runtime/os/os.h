@@ -160,9 +160,9 @@ void        clef__os_go_to_background(void);
 /** Ends a process, and waits until it has ended. */
 void        clef__os_kill(int64_t process);
 /** A process's journal, in which it notes what it tries (os_guard_*.c). Open makes the file if it is
- *  missing, and waits while another process has it open. It stays open to the end of the process, which can
- *  have one journal. CLEF_E_IO. */
+ *  missing, and waits while another process has it open. A process has one journal at a time. CLEF_E_IO. */
 clef_status clef__os_journal_open(const char *path, clef_error *err);
+void        clef__os_journal_close(void); /* does nothing without a journal */
 void        clef__os_journal_clear(void);
 void        clef__os_journal_write(const char *text); /* does nothing without a journal */
 /** Between guard and guard_end this process notes an end that it did not choose. It writes `if_crashed` on

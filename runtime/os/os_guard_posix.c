@@ -42,6 +42,13 @@ clef_status clef__os_journal_open(const char *path, clef_error *err)
     return CLEF_OK;
 }
 
+void clef__os_journal_close(void)
+{
+    if (journal >= 0)
+        close(journal);
+    journal = -1;
+}
+
 void clef__os_journal_clear(void)
 {
     if (journal >= 0 && ftruncate(journal, 0))

@@ -38,6 +38,13 @@ clef_status clef__os_journal_open(const char *path, clef_error *err)
     return CLEF_OK;
 }
 
+void clef__os_journal_close(void)
+{
+    if (journal != INVALID_HANDLE_VALUE)
+        CloseHandle(journal);
+    journal = INVALID_HANDLE_VALUE;
+}
+
 void clef__os_journal_clear(void)
 {
     if (journal == INVALID_HANDLE_VALUE)

@@ -92,6 +92,8 @@ const char *clef__proof_says(clef_verdict verdict);
 /** The device's proofs, read at the first call and attached to the device. A missing or damaged file counts
  *  as empty. CLEF_E_NOMEM. */
 clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
+/** Adds what other processes have found since. CLEF_E_NOMEM. */
+clef_status clef__proofs_read_again(clef_device *dev, clef_proofs *proofs, clef_error *err);
 void clef__proofs_free(clef_proofs *proofs); /* takes NULL */
 /** Adds what this process found. Settled verdicts stay. A suspicion is replaced, or gains an occasion.
  *  CLEF_E_NOMEM. */

@@ -207,6 +207,13 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
     return CLEF_OK;
 }
 
+clef_status clef__proofs_read_again(clef_device *dev, clef_proofs *proofs, clef_error *err)
+{
+    char path[CLEF_CACHE_PATH_BYTES];
+    const clef_status s = clef__cache_beside(dev, "proof", path, err);
+    return s ? s : read_file(proofs, path, err);
+}
+
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err)
 {
     char path[CLEF_CACHE_PATH_BYTES], dir[CLEF_CACHE_PATH_BYTES];

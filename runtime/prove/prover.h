@@ -10,13 +10,15 @@
 #include "clef/device.h"
 
 /** Opens the device that `which` names, as clef_device_open() does, and tries the units of a case file: from
- *  number `first` on, then those before it, without the units that another child has claimed.
+ *  number `first` on, then those before it, without the units that another child has claimed. Then waits for
+ *  another file (runtime/device/child.h), unless mailbox is NULL.
  *
  *  Results go to a journal (runtime/prove/trial.h). A unit that crashes or hangs ends the process. After the
  *  last unit nobody waits for this process. It leaves its terminal, runs at idle priority, and stores the
  *  programs that it built when its device is closed ($CLEF_DEBUG=background=0 prevents this).
  *
  *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOMEM, and the errors of clef_device_open(). */
-CLEF_API clef_status clef_prove(const char *which, const char *path, int32_t first, clef_error *err);
+CLEF_API clef_status clef_prove(const char *which, const char *path, int32_t first, const char *mailbox,
+                                clef_error *err);
 
 #endif

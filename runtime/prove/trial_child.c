@@ -1,6 +1,6 @@
 /* The child of a trial: tries the units of a case file that no other child has claimed. It notes in its
- * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST CODE"), and that no
- * unit is left ("end").
+ * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST CODE"), that no
+ * unit is left ("end"), and before it whether it then waits for other work ("waits", device/child.h).
  *
  * A kernel that faults may make all later commands of its context fail, or of its process. The unit after it
  * is innocent, so a failure counts only in a fresh context where a small launch works. A child that cannot
@@ -11,6 +11,7 @@
 
 #include "graph/hash.h"
 #include "runtime/device/cache_folder.h"
+#include "runtime/device/child.h"
 #include "runtime/device/probe_child.h"
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
@@ -123,8 +124,16 @@ static clef_status run_entry(clef_device *dev, const clef_proof_entry *e, double
     return s;
 }
 
-static clef_status try_case(clef_device *dev, const char *unit, int32_t number, clef_error *err)
+/* What this process works with, file after file. */
+typedef struct worker {
+    clef_device *dev; /* NULL: not open yet */
+    int waits;        /* for the next file: nothing went wrong, and nothing is left to be written */
+    int tried_cases;
+} worker;
+
+static clef_status try_case(worker *w, const char *unit, int32_t number, clef_error *err)
 {
+    clef_device *dev = w->dev;
     clef_proof_entry e;
     clef_error why = {0};
     double worst = 0;
@@ -132,6 +141,7 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
         return clef__fail(err, CLEF_E_FORMAT, "case %d is malformed", (int)number);
     note_begin(number, clef__trial_seconds(e.n_hung));
     clef_status s = run_entry(dev, &e, &worst, &why);
+    w->waits &= !s && worst <= 1;
     if (makes_suspect(s, &why) && gets_fresh_context(dev))
         s = run_entry(dev, &e, &worst, &why);
     if (makes_suspect(s, &why) && !clef__device_works(dev)) {
@@ -153,18 +163,20 @@ static int claim_unit(const char *path, int32_t number)
     return clef__os_create(name);
 }
 
-static clef_status try_cases(clef_device *dev, const char *path, const char **units, int32_t n, int32_t first,
+static clef_status try_cases(worker *w, const char *path, const char **units, int32_t n, int32_t first,
                              clef_error *err)
 {
     clef_status s = CLEF_OK;
+    w->tried_cases = 1;
+    w->waits = w->dev->info.caps.is_cpu;
     for (int32_t i = 0; i < n && !s; i++) {
         const int32_t number = (int32_t)(((int64_t)first + i) % n);
         if (claim_unit(path, number))
-            s = try_case(dev, units[number], number, err);
+            s = try_case(w, units[number], number, err);
     }
+    w->waits &= !s && !clef__programs_unsaved(w->dev);
     if (!s)
-        clef__os_journal_write("end\n");
-    clef__programs_save_in_background(dev);
+        clef__os_journal_write(w->waits ? "waits\nend\n" : "end\n");
     return s;
 }
 
@@ -211,8 +223,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
 
 /* ---- entry ----------------------------------------------------------------------------------- */
 
-static clef_status try_units(clef_device *dev, const char *path, const char *text, int32_t first,
-                             clef_error *err)
+static clef_status try_units(worker *w, const char *path, const char *text, int32_t first, clef_error *err)
 {
     char journal[CLEF__TRIAL_PATH];
     const int32_t n = clef__trial_units(text, NULL, 0);
@@ -225,14 +236,14 @@ static clef_status try_units(clef_device *dev, const char *path, const char *tex
     snprintf(journal, sizeof journal, "%s.%d.out", path, (int)first);
     clef_status s = CLEF_OK;
     if (n && clef__fused_is_unit(units[0]))
-        s = try_step(dev, path, (char *)(uintptr_t)units[0], err);
+        s = try_step(w->dev, path, (char *)(uintptr_t)units[0], err);
     else {
         const int is_second = clef__os_is_file(journal); /* after one that ended within a unit */
         s = clef__os_journal_open(journal, err);
         if (!s && is_second)
-            s = note_works(dev, err);
+            s = note_works(w->dev, err);
         if (!s)
-            s = try_cases(dev, path, units, n, first, err);
+            s = try_cases(w, path, units, n, first, err);
     }
     free(units);
     return s;
@@ -255,31 +266,55 @@ static void show_that_it_works(const char *path)
     }
 }
 
-clef_status clef_prove(const char *device, const char *path, int32_t first, clef_error *err)
+static clef_status open_device(worker *w, const char *which, clef_error *err)
 {
-    clef_device *dev = NULL;
+    clef_proofs *known = NULL; /* opening them puts the device's limits in force */
+    const int is_open = w->dev != NULL;
+    clef_status s = CLEF_OK;
+    if (!is_open) { /* a device that does not open ends only this process */
+        clef__os_guard(clef__trial_seconds(0), "", "");
+        s = clef_device_open(which, NULL, &w->dev, err);
+        clef__os_guard_end();
+    }
+    if (s)
+        return s;
+    clef__os_guard_is_cpu(w->dev->info.caps.is_cpu);
+    s = clef__proofs_open(w->dev, &known, err);
+    return s || !is_open ? s : clef__proofs_read_again(w->dev, known, err);
+}
+
+static clef_status do_work(worker *w, const char *which, const char *path, int32_t first, clef_error *err)
+{
     char *text = NULL;
     size_t n = 0;
-    show_that_it_works(path);
+    w->waits = 0;
     clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
     if (s)
         return s;
-    if (strncmp(text, clef__probe_head, strlen(clef__probe_head)) == 0) {
-        s = clef__probe_as_child(device, path, text, err);
-        free(text);
-        return s;
+    if (strncmp(text, clef__probe_head, strlen(clef__probe_head)) == 0)
+        s = clef__probe_as_child(which, path, text, &w->dev, &w->waits, err);
+    else {
+        s = open_device(w, which, err);
+        if (!s)
+            s = try_units(w, path, text, first, err);
     }
-    clef__os_guard(clef__trial_seconds(0), "", ""); /* a device that does not open ends only this process */
-    s = clef_device_open(device, NULL, &dev, err);
-    clef__os_guard_end();
-    if (!s) {
-        clef_proofs *known = NULL; /* opening them puts the device's limits in force */
-        clef__os_guard_is_cpu(clef_device_describe(dev)->caps.is_cpu);
-        s = clef__proofs_open(dev, &known, err);
-    }
-    if (!s)
-        s = try_units(dev, path, text, first, err);
     free(text);
-    clef_device_close(dev);
+    return s;
+}
+
+clef_status clef_prove(const char *device, const char *path, int32_t first, const char *mailbox,
+                       clef_error *err)
+{
+    char at[CLEF__TRIAL_PATH - 32];
+    worker w = {0};
+    clef_status s;
+    snprintf(at, sizeof at, "%s", path);
+    show_that_it_works(path);
+    do
+        s = do_work(&w, device, at, first, err);
+    while (w.waits && mailbox && clef__child_wait(mailbox, at, sizeof at, &first));
+    if (w.tried_cases)
+        clef__programs_save_in_background(w.dev);
+    clef_device_close(w.dev);
     return s;
 }

@@ -4,27 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/os/debug.h"
+#include "runtime/device/child.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/trial.h"
 
 enum {
     MAX_CHILDREN = 8,
     MAX_KILLED = 8, /* how often children that were killed or ran out of memory are restarted */
-    JOURNAL_BYTES = 64 << 20,
-    CHILD_DEBUG_BYTES = CLEF__DEBUG_BYTES + 80
+    JOURNAL_BYTES = 64 << 20
 };
 
 typedef struct child {
-    int64_t process;
+    clef__child process;
     char journal[CLEF__TRIAL_PATH];
-    char first[16]; /* the unit that it starts with */
+    int32_t first; /* the unit that it starts with */
     int32_t runs;
     int32_t at;         /* the unit it works on; -1: none */
     int32_t faulted;    /* the last unit that made its context fail; -1: none */
     int32_t n_done;     /* units that it has finished */
     int32_t n_at_start; /* n_done when it was last started */
     int32_t n_steps;
+    int32_t waits;     /* its journal says that it waits for more */
     int32_t has_ended; /* its journal says that no unit is left */
 } child;
 
@@ -40,39 +40,19 @@ struct clef__trials {
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-/* This process's CLEF_DEBUG, and what children should know. */
-static void debug_of_child(clef_device *dev, char out[CHILD_DEBUG_BYTES])
-{
-    const char *own = clef__os_env("CLEF_DEBUG");
-    clef_proofs *known = NULL;
-    const int32_t group = clef__proofs_open(dev, &known, NULL) == CLEF_OK ? known->tried_group : 0;
-    snprintf(out, CHILD_DEBUG_BYTES, "CLEF_DEBUG=%s,tried_group=%d%s%s", own ? own : "", (int)group,
-             dev->slow_to_serialize ? ",slow_binaries=1" : "",
-             clef__background_allowed(dev) ? "" : ",background=0");
-}
-
-static clef_status spawn_child(clef_device *dev, const char *path, const char *first, int64_t *process,
-                               clef_error *err)
-{
-    char device[32], debug[CHILD_DEBUG_BYTES], cache[sizeof dev->cache_dir + 16];
-    const char *environment[] = {
-        "POCL_AFFINITY=0", /* with affinity, the first threads of all children would share a processor */
-        cache, debug, NULL};
-    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have set another
-                                                                           folder */
-    debug_of_child(dev, debug);
-    snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
-    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",
-                                first,       "-d",       device,    NULL};
-    return clef__os_spawn(argv, environment, process, err);
-}
-
+/* With a limit on groups, which children read from the disk when they open their device, a new one. */
 static clef_status start_child(clef__trials *t, child *c, clef_error *err)
 {
-    const clef_status s = spawn_child(t->dev, t->cases, c->first, &c->process, err);
+    clef_proofs *known = NULL;
+    const int has_known = clef__proofs_open(t->dev, &known, NULL) == CLEF_OK;
+    const int32_t group = has_known ? known->tried_group : 0;
+    const clef_status s = has_known && clef__proofs_max_group(known) == 0
+                              ? clef__child_start(t->dev, t->cases, c->first, group, &c->process, err)
+                              : clef__child_spawn(t->dev, t->cases, c->first, group, &c->process, err);
     c->runs = !s;
     c->at = -1;
     c->n_at_start = c->n_done;
+    c->waits = 0;
     return s;
 }
 
@@ -95,6 +75,7 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
     int unit = -1, code = 0; /* crashes and hangs have no code */
     double worst = 0;
     const int fields = sscanf(line, "%7s %d %15s %lf %d", word, &unit, verdict, &worst, &code);
+    c->waits |= fields == 1 && strcmp(word, "waits") == 0;
     c->has_ended |= fields == 1 && strcmp(word, "end") == 0;
     if (fields == 1 && strcmp(word, "works") == 0 && c->faulted >= 0)
         results[c->faulted].is_known = 1; /* the device works for the next child: the unit was at fault */
@@ -166,7 +147,9 @@ static void note_end(clef__trials *t, child *c, int was_killed)
 static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
 {
     int code = 0;
-    const int is_over = clef__os_ended(c->process, &code);
+    const int is_over = clef__os_ended(c->process.process, &code);
+    if (is_over && clef__child_missed(&c->process))
+        return start_child(t, c, err);
     read_journal(c, t->results, t->n_units);
     if (!c->has_ended && !is_over)
         return CLEF_OK;
@@ -176,8 +159,10 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     const int is_in_unit = c->at >= 0 && clef__os_is_file(c->journal);
     c->has_ended |= is_over && code == 0 && !is_in_unit;
     if (c->has_ended) {
-        if (!is_over)
-            clef__os_leave(c->process);
+        if (!is_over && c->waits)
+            clef__child_keep(t->dev, &c->process);
+        else if (!is_over)
+            clef__os_leave(c->process.process);
         return CLEF_OK;
     }
     const int was_killed = clef__os_was_killed(code);
@@ -187,7 +172,8 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
         return CLEF_OK;
     if (c->at >= 0)
         note_end(t, c, was_killed);
-    const int is_worth_it = c->n_done > c->n_at_start && t->n_killed <= MAX_KILLED && !t->has_one_child;
+    const int did_work = c->n_done > c->n_at_start || c->process.was_waiting;
+    const int is_worth_it = did_work && t->n_killed <= MAX_KILLED && !t->has_one_child;
     return is_worth_it ? start_child(t, c, err) : CLEF_OK;
 }
 
@@ -231,7 +217,7 @@ int32_t clef__trials_n_steps(const clef__trials *t)
 static void name_child(const clef__trials *t, const char *journal, int32_t i, child *c)
 {
     const int first = (int)((int64_t)i * t->n_units / t->n_children);
-    snprintf(c->first, sizeof c->first, "%d", first);
+    c->first = first;
     if (journal) {
         snprintf(c->journal, sizeof c->journal, "%s", journal);
         return;
@@ -274,8 +260,10 @@ void clef__trials_destroy(clef__trials *t)
 {
     char name[CLEF__TRIAL_PATH + 16];
     for (int32_t i = 0; t && i < t->n_children; i++) {
-        if (t->children[i].runs)
-            clef__os_kill(t->children[i].process);
+        if (t->children[i].runs) {
+            clef__os_kill(t->children[i].process.process);
+            (void)clef__child_missed(&t->children[i].process);
+        }
         clef__os_remove(t->children[i].journal);
         t->children[i].runs = 0;
     }
@@ -292,7 +280,7 @@ void clef__trials_leave(clef__trials *t)
 {
     for (int32_t i = 0; t && i < t->n_children; i++)
         if (t->children[i].runs)
-            clef__os_leave(t->children[i].process);
+            clef__os_leave(t->children[i].process.process);
     if (t)
         free(t->results);
     free(t);

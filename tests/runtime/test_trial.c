@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/device/child.h"
 #include "runtime/os/os.h"
 #include "runtime/os/os_clock.h"
 #include "runtime/prove/trial.h"
@@ -214,6 +216,57 @@ TEST(test_faults)
     assert_int_equal(clef__trial_read_journal(path, 1).verdict, CLEF_PROOF_FAULTED);
     assert_int_equal(clef__trial_read_journal(path, 1).cl_code, -5);
     clef__os_remove(path);
+}
+
+/* A child's program that does nothing, and does not end. */
+static clef_device *device_with_sleepers(const char *folder)
+{
+    clef_device *dev = calloc(1, sizeof *dev);
+    assert_non_null(dev);
+    assert_int_equal(clef__os_make_dirs(folder, NULL), CLEF_OK);
+    snprintf(dev->cache_dir, sizeof dev->cache_dir, "%s", folder);
+    snprintf(dev->prover, sizeof dev->prover, "%s/sleeper", folder);
+    write_file(dev->prover, "#!/bin/sh\nexec sleep 600\n");
+    assert_int_equal(chmod(dev->prover, 0755), 0);
+    dev->info.caps.is_cpu = 1;
+    return dev;
+}
+
+/* A child that waits gets the next file in its mailbox, and only with the same environment. */
+TEST(test_waiting)
+{
+    char folder[64], cases[96], path[96], command[96];
+    clef__child first, second;
+    int32_t unit = 0;
+    int code;
+    snprintf(folder, sizeof folder, "waiting-%d", (int)getpid());
+    snprintf(cases, sizeof cases, "%s/cases", folder);
+    clef_device *dev = device_with_sleepers(folder);
+    assert_int_equal(clef__child_start(dev, cases, 0, 0, &first, NULL), CLEF_OK);
+    assert_false(first.was_waiting);
+    clef__child_keep(dev, &first);
+    assert_int_equal(clef__child_start(dev, cases, 0, 64, &second, NULL), CLEF_OK); /* other limits */
+    assert_true(second.process != first.process);
+    clef__os_kill(second.process);
+    assert_int_equal(clef__child_start(dev, cases, 7, 0, &second, NULL), CLEF_OK);
+    assert_true(second.process == first.process && second.was_waiting);
+    assert_true(clef__child_wait(second.mailbox, path, sizeof path, &unit)); /* as the child does it */
+    assert_string_equal(path, cases);
+    assert_int_equal(unit, 7);
+    assert_false(clef__child_missed(&second));
+    clef__child_keep(dev, &second);
+    assert_int_equal(clef__child_start(dev, cases, 7, 0, &second, NULL), CLEF_OK);
+    clef__os_kill(second.process); /* before it looked */
+    assert_true(clef__child_missed(&second));
+    assert_false(clef__child_missed(&second));
+    clef__child_keep(dev, &second);
+    assert_int_equal(clef__child_start(dev, cases, 0, 0, &first, NULL), CLEF_OK); /* none is left */
+    assert_false(first.was_waiting);
+    clef__child_keep(dev, &first);
+    clef_device_close(dev);
+    assert_true(clef__os_ended(first.process, &code));
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 TESTS(NULL, NULL)

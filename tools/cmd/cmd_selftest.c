@@ -9,7 +9,7 @@
 #include "tools/cli/progress.h"
 
 typedef struct selftest_options {
-    const char *device, *op, *prove, *rows;
+    const char *device, *op, *prove, *rows, *then_from;
     int32_t all, first, quiet;
 } selftest_options;
 
@@ -28,6 +28,8 @@ static const cli_option selftest_option_table[] = {
      .help = "run the cases of a file that clef wrote to prove a plan's kernels, and nothing else"},
     {.names = "first", .type = CLI_INT, .value = "N", .offset = offsetof(selftest_options, first), .lo = 0,
      .hi = 1000000, .help = "with --prove: begin with this case"},
+    {.names = "then-from", .type = CLI_TEXT, .value = "FILE", .offset = offsetof(selftest_options, then_from),
+     .help = "with --prove: then wait until this file names another one"},
     QUIET_OPTION(selftest_options),
     {.names = NULL},
 };
@@ -95,7 +97,7 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
     FILE *rows = o->rows ? fopen(o->rows, "w") : NULL;
     if (o->rows && !rows)
         return cli_fail(CLI_FAILED, "%s: cannot be written", o->rows);
-    clef_status s = o->prove ? clef_prove(o->device, o->prove, o->first, &err)
+    clef_status s = o->prove ? clef_prove(o->device, o->prove, o->first, o->then_from, &err)
                              : clef_device_open(o->device, NULL, &device, &err);
     if (!s && !o->prove)
         s = test_device(o, device, rows, &n_failed, &err);

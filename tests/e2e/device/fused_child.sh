@@ -63,7 +63,7 @@ CLEF_DEBUG=$CLEF_DEBUG,break=
 
 cold
 CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
-kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/proof/step")
+kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/")
 same "a child that was killed: the ids" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 empty "is not a fault of the fused step" "$(cat "$tmp/err")"
 same "which is built by the next" 1 "$(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
