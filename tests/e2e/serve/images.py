@@ -49,9 +49,19 @@ def texts(s):
     r = chat(s, picture("shapes.jpg"), text)
     check("another picture is not", 0 < r.json["usage"]["prompt_tokens_details"]["cached_tokens"] < prompt.index(261) + 1, r.json["usage"])
     same("props say that it sees", True, s.get("/props").json["modalities"]["vision"])
-    r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}, text]}]})
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}
+    r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [image, text]}]})
     same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))
+    use = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "c", "is_error": False, "content": [{"type": "text", "text": "It is here."}, image]}
+    r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": "Look."}, {"role": "assistant", "content": [use]},
+                                                              {"role": "user", "content": [result, text]}]})
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": {}}}
+    wanted = s.post("/v1/chat/completions", {"max_tokens": 4, "messages": [
+        {"role": "user", "content": "Look."}, {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "It is here."}, {"role": "user", "content": [picture("gradient.png"), text]}]})
+    same("a picture that a call returned", (200, wanted.json["usage"]["prompt_tokens"]),
+         (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0) if r.status == 200 else r))
     for path, body in (("chat", {"messages": [{"role": "user", "content": text["text"], "images": [url("gradient.png").split(",")[1]]}]}),
                        ("generate", {"prompt": text["text"], "images": [url("gradient.png").split(",")[1]]})):
         r = s.post("/api/" + path, {"stream": False, "options": {"num_predict": 4}, **body})

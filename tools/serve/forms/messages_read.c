@@ -23,6 +23,7 @@ json_t *serve_set_field(serve_task *t, const char *name, json_t *value)
 typedef struct reading {
     serve_request *r;
     json_t *messages, *parts, *calls, *reasoning;
+    json_t *pictures; /* of results of calls */
 } reading;
 
 static int push(reading *w, json_t *list, json_t *value)
@@ -38,6 +39,17 @@ static int add_text(reading *w, json_t *list, const json_t *text, const char *pa
     return push(w, list, json_pack("{s:s, s:O}", "type", "text", "text", text));
 }
 
+static int add_text_block(reading *w, json_t *list, const json_t *block, const char *path)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    if (!type)
+        return serve_wrong(w->r, path, block, "a block with a type");
+    return strcmp(type, "text") == 0
+               ? add_text(w, list, json_object_get(block, "text"), path)
+               : serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path,
+                            "%s: not supported here: a block of type '%.40s'", path, type);
+}
+
 /* A string, or a list of blocks of text, as parts. */
 static int add_texts(reading *w, json_t *list, const json_t *content, const char *path)
 {
@@ -48,18 +60,9 @@ static int add_texts(reading *w, json_t *list, const json_t *content, const char
         return add_text(w, list, content, path);
     if (!json_is_array(content))
         return serve_wrong(w->r, path, content, "a string or a list of blocks");
-    json_array_foreach(content, k, block) {
-        const char *type = json_string_value(json_object_get(block, "type"));
-        serve_path(inner, "%.100s[%zu]", path, k);
-        if (!type)
-            return serve_wrong(w->r, inner, block, "a block with a type");
-        if (strcmp(type, "text") != 0)
-            return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, inner,
-                              "%s: not supported: a block of type '%.40s'; clef reads text only", inner,
-                              type);
-        if (!add_text(w, list, json_object_get(block, "text"), inner))
+    json_array_foreach(content, k, block)
+        if (!add_text_block(w, list, block, serve_path(inner, "%.100s[%zu]", path, k)))
             return 0;
-    }
     return 1;
 }
 
@@ -83,17 +86,56 @@ static int end_message(reading *w, const char *role)
     return push(w, w->messages, message);
 }
 
-/* The result of a call: a message of its own. */
+/* A picture in base64, as a part of a chat. */
+static int add_image(reading *w, json_t *list, const json_t *block, const char *path)
+{
+    const json_t *source = json_object_get(block, "source"), *data = json_object_get(source, "data");
+    const char *type = json_string_value(json_object_get(source, "type"));
+    if (!type || strcmp(type, "base64") != 0)
+        return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path,
+                          "%s: not supported: an image whose source is not of type 'base64'; this server "
+                          "fetches nothing",
+                          path);
+    if (!serve_is_plain(data))
+        return serve_wrong(w->r, path, data, "a string in source.data");
+    json_t *url = json_sprintf("data:;base64,%s", json_string_value(data));
+    return push(w, list,
+                url ? json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url) : NULL);
+}
+
+/* What a call returned: its texts go into `texts`, its pictures into those of the user's message. */
+static int add_returned(reading *w, json_t *texts, const json_t *content, const char *path)
+{
+    char inner[128];
+    const json_t *block;
+    size_t k;
+    if (!json_is_array(content))
+        return add_texts(w, texts, content, path);
+    json_array_foreach(content, k, block) {
+        const char *type = json_string_value(json_object_get(block, "type"));
+        serve_path(inner, "%.100s[%zu]", path, k);
+        if (!(type && !strcmp(type, "image") ? add_image(w, w->pictures, block, inner)
+                                             : add_text_block(w, texts, block, inner)))
+            return 0;
+    }
+    return 1;
+}
+
+/* The result of a call: a message of its own. Templates know no pictures in it, so these begin the user's
+ * message after the results. */
 static int add_result(reading *w, const json_t *block, const char *path)
 {
     char inner[128];
-    const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content");
+    const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content"),
+                 *failed = json_object_get(block, "is_error");
+    if (failed && !json_is_null(failed) && !json_is_boolean(failed))
+        return serve_wrong(w->r, serve_path(inner, "%.100s.is_error", path), failed, "true or false");
     if (!json_is_string(id))
         return serve_wrong(w->r, serve_path(inner, "%.100s.tool_use_id", path), id, "a string");
     json_t *parts = json_array();
     int ok = end_message(w, "user");
     if (ok && content && !json_is_null(content))
-        ok = add_texts(w, parts, content, serve_path(inner, "%.100s.content", path));
+        ok = add_returned(w, parts, content, serve_path(inner, "%.100s.content", path));
     return push(w, w->messages,
                 json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", id, "content", parts)) &&
            ok;
@@ -113,23 +155,6 @@ static int add_call(reading *w, const json_t *block, const char *path)
     return push(w, w->calls,
                 json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(block, "id"), "type", "function",
                           "function", "name", json_object_get(block, "name"), "arguments", input));
-}
-
-/* A picture in base64, as a part of a chat. */
-static int add_image(reading *w, const json_t *block, const char *path)
-{
-    const json_t *source = json_object_get(block, "source"), *data = json_object_get(source, "data");
-    const char *type = json_string_value(json_object_get(source, "type"));
-    if (!type || strcmp(type, "base64") != 0)
-        return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path,
-                          "%s: not supported: an image whose source is not of type 'base64'; this server "
-                          "fetches nothing",
-                          path);
-    if (!serve_is_plain(data))
-        return serve_wrong(w->r, path, data, "a string in source.data");
-    json_t *url = json_sprintf("data:;base64,%s", json_string_value(data));
-    return push(w, w->parts,
-                url ? json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url) : NULL);
 }
 
 /* A text as a document. */
@@ -161,7 +186,7 @@ static int add_block(reading *w, const json_t *block, int is_user, const char *p
     if (is_user && !strcmp(type, "tool_result"))
         return add_result(w, block, path);
     if (is_user && !strcmp(type, "image"))
-        return add_image(w, block, path);
+        return add_image(w, w->parts, block, path);
     if (is_user && !strcmp(type, "document"))
         return add_document(w, block, path);
     if (!is_user && !strcmp(type, "tool_use"))
@@ -196,6 +221,10 @@ static int add_message(reading *w, size_t i, const json_t *message)
     json_array_foreach(content, k, block)
         if (!add_block(w, block, is_user, serve_path(path, "messages[%zu].content[%zu]", i, k)))
             return 0;
+    json_array_extend(w->pictures, w->parts);
+    json_array_clear(w->parts);
+    json_array_extend(w->parts, w->pictures);
+    json_array_clear(w->pictures);
     return end_message(w, role);
 }
 
@@ -215,7 +244,7 @@ static void continue_last(serve_params *p)
 static int read_messages(serve_task *t)
 {
     serve_params *p = &t->p;
-    reading w = {t->r, json_array(), json_array(), json_array(), json_array()};
+    reading w = {t->r, json_array(), json_array(), json_array(), json_array(), json_array()};
     const json_t *message;
     size_t i;
     int ok = 1;
@@ -229,6 +258,7 @@ static int read_messages(serve_task *t)
     json_decref(w.parts);
     json_decref(w.calls);
     json_decref(w.reasoning);
+    json_decref(w.pictures);
     if (!ok) {
         json_decref(w.messages);
         return 0;
