@@ -141,15 +141,16 @@ static clef_status read_fp8(reading *r)
 }
 
 /* In the modes that multiply inputs before they are quantised (NVFP4_AWQ), the matrices alone do not give the
- * result. Weights in blocks have 128 rows and columns in each. */
+ * result. Weights in blocks have 128 rows and columns in each. null: only the KV cache is quantised. */
 static clef_status read_modelopt(reading *r)
 {
     static const char *const known[] = {"NVFP4", "W4A16_NVFP4",     "FP8",       "FP8_PER_CHANNEL_PER_TOKEN",
                                         "MXFP8", "MIXED_PRECISION", "FP8_PB_WO", NULL};
     const char *algorithm = text_of(r->object, "quant_algo");
     r->out->block[0] = r->out->block[1] = 128;
-    return algorithm && is_one_of(algorithm, known) ? CLEF_OK
-                                                    : refuse(r, "quant_algo", "NVFP4, FP8 or MXFP8");
+    return (algorithm ? is_one_of(algorithm, known) : json_is_null(json_object_get(r->object, "quant_algo")))
+               ? CLEF_OK
+               : refuse(r, "quant_algo", "NVFP4, FP8 or MXFP8");
 }
 
 static clef_status read_bitsandbytes(reading *r)
@@ -269,7 +270,7 @@ clef_status clef__packed_read_config(const json_t *quantization, const char *fil
                                      clef_error *err)
 {
     const char *method = text_of(quantization, "quant_method");
-    if (!method && text_of(quantization, "quant_algo"))
+    if (!method && json_object_get(quantization, "quant_algo"))
         method = "modelopt";
     if (!method && int_of(quantization, "bits") && int_of(quantization, "group_size"))
         method = "mlx";

@@ -203,6 +203,8 @@ static const struct {
     {CONFIG(CT("\"type\":\"int\",\"num_bits\":4,\"group_size\":16,\"actorder\":\"group\"")),
      ".weight_packed:I32:2,4=187 .weight_scale:BF16:2,2=64 .weight_g_idx:I32:32=255 .weight_shape:I32:2@2,32",
      3 * 3},
+    {CONFIG("\"quant_algo\":null,\"kv_cache_quant_algo\":\"FP8\""), ".weight:F16:4,32=60 .k_scale:F32:1",
+     1.05859375f},
     {CONFIG("\"quant_algo\":\"fp8_pb_wo\",\"producer\":{\"name\":\"modelopt\"}"),
      ".weight:F8_E4M3:4,32=56 .weight_scale:F32:1,1,1,1=64", 3.00392151f},
 };
