@@ -9,13 +9,68 @@
 #include "model/file/tensor_index.h"
 #include "model/tower/tower.h"
 
+/* Pairs of beginnings of names, here and in the folder; a NULL ends a list. Those of a layer stand behind its
+ * number. */
+typedef const char *const name_pairs[][2];
+static name_pairs siglip_names = {{"v.patch_embd.", "embeddings.patch_embedding."},
+                                  {"v.position_embd.", "embeddings.position_embedding."},
+                                  {"v.post_ln.", "post_layernorm."},
+                                  {NULL, NULL}};
+static name_pairs siglip_layer = {
+    {"ln1.", "layer_norm1."},         {"ln2.", "layer_norm2."},         {"attn_q.", "self_attn.q_proj."},
+    {"attn_k.", "self_attn.k_proj."}, {"attn_v.", "self_attn.v_proj."}, {"attn_out.", "self_attn.out_proj."},
+    {"ffn_up.", "mlp.fc1."},          {"ffn_down.", "mlp.fc2."},        {NULL, NULL}};
+static name_pairs qwen_names = {
+    {"v.patch_embd.", "patch_embed.proj."}, {"v.position_embd.", "pos_embed."}, {NULL, NULL}};
+#define QWEN_LAYER                                                                                           \
+    {"ln1.", "norm1."}, {"ln2.", "norm2."}, {"attn_qkv.", "attn.qkv."}, {"attn_q.", "attn.q."},              \
+        {"attn_k.", "attn.k."}, {"attn_v.", "attn.v."},                                                      \
+    {                                                                                                        \
+        "attn_out.", "attn.proj."                                                                            \
+    }
+static name_pairs qwen2_layer = {
+    QWEN_LAYER, {"ffn_up.", "mlp.fc1."}, {"ffn_down.", "mlp.fc2."}, {NULL, NULL}};
+static name_pairs qwen2_5_layer = {QWEN_LAYER,
+                                   {"ffn_gate.", "mlp.gate_proj."},
+                                   {"ffn_up.", "mlp.up_proj."},
+                                   {"ffn_down.", "mlp.down_proj."},
+                                   {NULL, NULL}};
+static name_pairs qwen3_layer = {
+    QWEN_LAYER, {"ffn_up.", "mlp.linear_fc1."}, {"ffn_down.", "mlp.linear_fc2."}, {NULL, NULL}};
+
+#define SIGLIP "vision_tower.vision_model.", siglip_names, "encoder.layers", siglip_layer
+#define QWEN_PROCESSOR                                                                                       \
+    "{'image_processor_type': 'Qwen2VLImageProcessor', 'patch_size': ^, 'temporal_patch_size': 2, "          \
+    "'merge_size': 2"
+#define QWEN2_MERGER                                                                                         \
+    {                                                                                                        \
+        {"v.post_ln.", "visual.merger.ln_q."}, {"mm.0.", "visual.merger.mlp.0."},                            \
+        {                                                                                                    \
+            "mm.2.", "visual.merger.mlp.2."                                                                  \
+        }                                                                                                    \
+    }
+#define QWEN3_MERGER                                                                                         \
+    {                                                                                                        \
+        {"v.post_ln.", "visual.merger.norm."}, {"mm.0.", "visual.merger.linear_fc1."},                       \
+        {                                                                                                    \
+            "mm.2.", "visual.merger.linear_fc2."                                                             \
+        }                                                                                                    \
+    }
+/* Pixels that are in the files of published models. */
+#define QWEN3_PROCESSOR QWEN_PROCESSOR ", 'size': {'shortest_edge': 65536, 'longest_edge': 16777216}}"
+
 /* A projector of llama.cpp, and the family that it is of. */
 static const struct projector {
     const char *type, *family, *encoder; /* encoder: model_type of its vision_config */
-    const char *arch;                    /* NULL, or how the text model's name begins */
+    const char *arch;                    /* NULL, or that of the text model */
     const char *token, *mark;            /* of pictures, in the vocabulary; mark NULL: the same */
-    int32_t scale;         /* the side of a square of patches that becomes a row, where the file says none */
-    const char *processor; /* JSON, with # for the side of a picture and @ for the longest one */
+    int32_t scale; /* the side of a square of patches that becomes a row, where the file says none */
+    const char
+        *processor;     /* JSON, with # for the side of a picture, @ for the longest one, ^ for a patch's */
+    const char *prefix; /* of the encoder's names */
+    const char *const (*of_encoder)[2];
+    const char *layers; /* what is before a layer's number */
+    const char *const (*of_layer)[2];
     const char *names[6][2]; /* beginnings of names of what is behind the encoder */
 } projectors[] = {
     {"gemma3",
@@ -26,6 +81,7 @@ static const struct projector {
      "<start_of_image>",
      4,
      "{'image_processor_type': 'Gemma3ImageProcessor', 'size': {'height': #, 'width': #}}",
+     SIGLIP,
      {{"mm.input_projection.weight", "multi_modal_projector.mm_input_projection_weight"},
       {"mm.soft_emb_norm.", "multi_modal_projector.mm_soft_emb_norm."}}},
     {"idefics3",
@@ -37,22 +93,20 @@ static const struct projector {
      2,
      "{'image_processor_type': 'Idefics3ImageProcessor', 'size': {'longest_edge': @}, "
      "'max_image_size': {'longest_edge': #}}",
+     SIGLIP,
      {{"mm.model.fc.", "connector.modality_projection.proj."}}},
+    {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
+     "visual.", qwen_names, "blocks", qwen2_layer, QWEN2_MERGER},
+    {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
+     "visual.", qwen_names, "blocks", qwen2_5_layer, QWEN2_MERGER},
+    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "qwen3vl", "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
+     "visual.", qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
+    {"qwen3vl_merger", "qwen3_5", "qwen3_5", "qwen35", "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR, "visual.",
+     qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
 };
 
-/* Beginnings of names of the encoder, behind "vision_tower.vision_model."; %d of a layer is before "." */
-static const char *const encoder_names[][2] = {
-    {"v.patch_embd.", "embeddings.patch_embedding."},
-    {"v.position_embd.", "embeddings.position_embedding."},
-    {"v.post_ln.", "post_layernorm."},
-};
-static const char *const layer_names[][2] = {
-    {"ln1.", "layer_norm1."},         {"ln2.", "layer_norm2."},         {"attn_q.", "self_attn.q_proj."},
-    {"attn_k.", "self_attn.k_proj."}, {"attn_v.", "self_attn.v_proj."}, {"attn_out.", "self_attn.out_proj."},
-    {"ffn_up.", "mlp.fc1."},          {"ffn_down.", "mlp.fc2."},
-};
 /* Files of earlier converters have these the other way round. */
-static const char *const old_layer_names[][2] = {{"ffn_down.", "mlp.fc1."}, {"ffn_up.", "mlp.fc2."}};
+static name_pairs old_layer = {{"ffn_down.", "mlp.fc1."}, {"ffn_up.", "mlp.fc2."}, {NULL, NULL}};
 
 /* ---- names --------------------------------------------------------------------------------------- */
 
@@ -71,35 +125,51 @@ static int has_old_names(const clef_model *file)
     return down && down->rank == 2 && down->dims[1] == width && down->dims[0] != width;
 }
 
-/* The part of a layer's name behind its number, in the folder. *end: what follows it. */
-static const char *layer_name(const char *name, int is_old, const char **end)
+/* How many layers before this one have rows for the text model's first layers. */
+static int n_deep_before(const clef_gguf *g, int layer)
 {
-    for (size_t i = 0; is_old && i < sizeof old_layer_names / sizeof *old_layer_names; i++)
-        if ((*end = behind(name, old_layer_names[i][0])))
-            return old_layer_names[i][1];
-    for (size_t i = 0; i < sizeof layer_names / sizeof *layer_names; i++)
-        if ((*end = behind(name, layer_names[i][0])))
-            return layer_names[i][1];
+    const clef_gguf_entry *e = clef__gguf_find(g, "clip.vision.is_deepstack_layers");
+    int n = 0;
+    for (uint64_t i = 0; e && e->is_array && i < e->n && (int64_t)i < layer; i++)
+        n += clef__gguf_item_int(e, i) != 0;
+    return n;
+}
+
+/* What the name begins with in the folder; NULL: it is not in the list. *end: what follows it. */
+static const char *beginning(const char *name, const char *const (*pairs)[2], const char **end)
+{
+    for (; (*pairs)[0]; pairs++)
+        if ((*end = behind(name, (*pairs)[0])))
+            return (*pairs)[1];
     return NULL;
 }
 
 /* Writes the folder's name of a tensor. Returns 0 for one that is not known. */
-static int folder_name(const struct projector *p, const char *name, int is_old, char out[CLEF__TOWER_NAME])
+static int folder_name(const struct projector *p, const clef_gguf *g, const char *name, int is_old,
+                       char out[CLEF__TOWER_NAME])
 {
-    static const char tower[] = "vision_tower.vision_model.";
-    int layer = -1, at = 0;
-    const char *end;
+    int layer = -1, at = 0, n;
+    const char *end, *own;
     for (size_t i = 0; i < 6 && p->names[i][0]; i++)
         if ((end = behind(name, p->names[i][0])))
             return snprintf(out, CLEF__TOWER_NAME, "%s%s", p->names[i][1], end) < CLEF__TOWER_NAME;
-    for (size_t i = 0; i < sizeof encoder_names / sizeof *encoder_names; i++)
-        if ((end = behind(name, encoder_names[i][0])))
-            return snprintf(out, CLEF__TOWER_NAME, "%s%s%s", tower, encoder_names[i][1], end) <
-                   CLEF__TOWER_NAME;
+    if ((own = beginning(name, p->of_encoder, &end)))
+        return snprintf(out, CLEF__TOWER_NAME, "%s%s%s", p->prefix, own, end) < CLEF__TOWER_NAME;
+    if (sscanf(name, "v.deepstack.%d.%n", &layer, &at) == 1 && at) {
+        static name_pairs parts = {
+            {"fc1.", "linear_fc1."}, {"fc2.", "linear_fc2."}, {"norm.", "norm."}, {NULL, NULL}};
+        own = beginning(name + at, parts, &end);
+        n = own ? snprintf(out, CLEF__TOWER_NAME, "%sdeepstack_merger_list.%d.%s%s", p->prefix,
+                           n_deep_before(g, layer), own, end)
+                : -1;
+        return n >= 0 && n < CLEF__TOWER_NAME;
+    }
+    at = 0;
     if (sscanf(name, "v.blk.%d.%n", &layer, &at) != 1 || !at || layer < 0)
         return 0;
-    const char *own = layer_name(name + at, is_old, &end);
-    return own && snprintf(out, CLEF__TOWER_NAME, "%sencoder.layers.%d.%s%s", tower, layer, own, end) <
+    own = is_old ? beginning(name + at, old_layer, &end) : NULL;
+    own = own ? own : beginning(name + at, p->of_layer, &end);
+    return own && snprintf(out, CLEF__TOWER_NAME, "%s%s.%d.%s%s", p->prefix, p->layers, layer, own, end) <
                       CLEF__TOWER_NAME;
 }
 
@@ -120,7 +190,7 @@ static clef_status add_tensors(clef_model *m, const clef_model *file, const stru
     for (size_t i = 0; i < n_more; i++) {
         char *name = m->picture_names + i * CLEF__TOWER_NAME;
         all[n + i] = file->tensors[i];
-        if (!folder_name(p, all[n + i].name, is_old, name)) {
+        if (!folder_name(p, &file->gguf, all[n + i].name, is_old, name)) {
             const clef_status s =
                 clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the tensor %.60s of a %s is not known", file->path,
                            all[n + i].name, p->type);
@@ -153,6 +223,28 @@ static json_t *number_list(const clef_gguf *g, const char *key)
     return list;
 }
 
+/* Qwen's names of these keys, and which layers see whole pictures, or have rows for the text model. */
+static void add_of_qwen(const clef_gguf *g, json_t *c)
+{
+    const int64_t n = clef__gguf_int(g, "clip.vision.block_count", 0),
+                  pattern = clef__gguf_int(g, "clip.vision.n_wa_pattern", 0);
+    json_t *whole = json_array(), *deep = json_array();
+    for (int64_t i = 0; i < n && i < CLEF_MAX_LAYERS; i++) {
+        if (pattern > 0 && i % pattern == pattern - 1)
+            json_array_append_new(whole, json_integer(i));
+        if (n_deep_before(g, (int)i + 1) > n_deep_before(g, (int)i))
+            json_array_append_new(deep, json_integer(i));
+    }
+    json_object_del(c, "hidden_act"); /* that of the class */
+    json_object_set_new(c, "depth", json_integer(n));
+    json_object_set_new(c, "num_heads",
+                        json_integer(clef__gguf_int(g, "clip.vision.attention.head_count", 0)));
+    json_object_set_new(c, "spatial_merge_size",
+                        json_integer(clef__gguf_int(g, "clip.vision.spatial_merge_size", 2)));
+    json_object_set_new(c, "fullatt_block_indexes", whole);
+    json_object_set_new(c, "deepstack_visual_indexes", deep);
+}
+
 static json_t *vision_config(const clef_gguf *g, const struct projector *p)
 {
     static const char *const keys[][2] = {{"clip.vision.embedding_length", "hidden_size"},
@@ -166,6 +258,8 @@ static json_t *vision_config(const clef_gguf *g, const struct projector *p)
                           "gelu_pytorch_tanh");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set_new(c, keys[i][1], json_integer(clef__gguf_int(g, keys[i][0], 0)));
+    if (p->of_encoder == qwen_names)
+        add_of_qwen(g, c);
     return c;
 }
 
@@ -187,6 +281,21 @@ static json_t *outer_config(const clef_gguf *g, const struct projector *p, const
     return c;
 }
 
+/* Of the text model's part: how its positions are divided. */
+static json_t *text_config(const clef_model *m)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%.64s.rope.dimension_sections", m->hparams.arch);
+    const clef_gguf_entry *e = clef__gguf_find(&m->gguf, key);
+    json_t *list = json_array();
+    for (uint64_t i = 0; e && e->is_array && i < e->n && i < 3; i++)
+        json_array_append_new(list, json_integer(clef__gguf_item_int(e, i)));
+    if (json_array_size(list) == 3)
+        return json_pack("{s:{s:o}}", "rope_scaling", "mrope_section", list);
+    json_decref(list);
+    return NULL;
+}
+
 /* preprocessor_config.json, as text. */
 static char *processor_config(const clef_gguf *g, const struct projector *p)
 {
@@ -195,8 +304,11 @@ static char *processor_config(const clef_gguf *g, const struct projector *p)
     const int side = (int)clef__gguf_int(g, "clip.vision.image_size", 0),
               longest = (int)clef__gguf_int(g, "clip.vision.preproc_image_size", side);
     for (const char *c = p->processor; *c; c++)
-        if (*c == '#' || *c == '@')
-            n += (size_t)snprintf(text + n, sizeof text - n, "%d", *c == '#' ? side : longest);
+        if (*c == '#' || *c == '@' || *c == '^')
+            n += (size_t)snprintf(text + n, sizeof text - n, "%d",
+                                  *c == '#'   ? side
+                                  : *c == '@' ? longest
+                                              : (int)clef__gguf_int(g, "clip.vision.patch_size", 0));
         else
             text[n++] = *c == '\'' ? '"' : *c;
     text[n] = '\0';
@@ -223,16 +335,23 @@ static clef_status check(const clef_model *m, const clef_model *file, const stru
                           file->hparams.arch);
     if (!clef__gguf_text(&file->gguf, "clip.projector_type", type, sizeof type))
         clef__gguf_text(&file->gguf, "clip.vision.projector_type", type, sizeof type);
-    while (i < n && strcmp(type, projectors[i].type) != 0)
-        i++;
-    if (i == n)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the projector %.40s: expected gemma3 or idefics3",
-                          file->path, type);
-    *out = &projectors[i];
-    if (clef__gguf_int(&file->gguf, "clip.use_silu", 0) || !clef__gguf_int(&file->gguf, "clip.use_gelu", 1))
+    for (; i < n; i++)
+        if (strcmp(type, projectors[i].type) == 0) {
+            *out = &projectors[i];
+            if (!projectors[i].arch || strcmp(m->hparams.arch, projectors[i].arch) == 0)
+                break;
+        }
+    if (!*out)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: clip.use_silu, or clip.use_gelu that is false: expected GELU", file->path);
-    if ((*out)->arch && !behind(m->hparams.arch, (*out)->arch))
+                          "%s: the projector %.40s: expected gemma3, idefics3, or Qwen's mergers", file->path,
+                          type);
+    const int is_gated = (*out)->of_layer == qwen2_5_layer;
+    if (clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != is_gated ||
+        (!is_gated && !clef__gguf_int(&file->gguf, "clip.use_gelu", 1)))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: clip.use_silu, or clip.use_gelu that is false: expected %s", file->path,
+                          is_gated ? "SiLU" : "GELU");
+    if (i == n)
         return clef__fail(err, CLEF_E_ARG, "%s: a tower of %s, the text model %s is %s", file->path, type,
                           m->path, m->hparams.arch);
     if (width != m->hparams.d_model)
@@ -262,7 +381,11 @@ static clef_status read_configs(clef_model *m, const struct projector *p, clef_e
         s = add_tensors(m, m->pictures, p, err);
     if (!s)
         s = clef__find_tower(m, err);
-    return s ? s : clef__sight_read(m->outer, NULL, &m->hparams, m->path, &m->sight, err);
+    json_t *inner = text_config(m);
+    if (!s)
+        s = clef__sight_read(m->outer, inner, &m->hparams, m->path, &m->sight, err);
+    json_decref(inner);
+    return s;
 }
 
 /* A model's tensors before it has those of a tower. */

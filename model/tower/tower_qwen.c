@@ -10,6 +10,7 @@
 #include "model/tower/tower.h"
 
 enum { CHANNELS = 3, MOST_LAYERS = 512 };
+#define SECOND "patch_embed.proj.weight.1"
 
 /* Sizes of a tower, by its configuration and its tensors. */
 typedef struct sizes {
@@ -34,6 +35,8 @@ static clef_status read_sizes(const clef__tower *t, sizes *z, clef_error *err)
         s = clef__tower_int(t, "spatial_merge_size", 1, 16, 2, &z->merge, err);
     if (!s && has_windows)
         s = clef__tower_int(t, "window_size", 1, 1 << 16, 112, &z->window, err);
+    if (clef__tower_find(t, SECOND)) /* each of the frames, which are the same picture, has a matrix */
+        z->frames = 1;
     z->window = z->window / z->merge / z->patch; /* rows of a window */
     z->side = places ? (int32_t)sqrt((double)places->dims[0]) : 0;
     if (!s && (z->width < 1 || z->width % z->n_heads || z->width / z->n_heads % 4 ||
@@ -141,11 +144,18 @@ static clef_value *attention(const qwen *q, clef_value *x)
     const sizes *z = &q->z;
     const int32_t H = z->n_heads, D = z->width / H;
     const int windows = !is_full(q);
-    x = clef__tower_linear(q->t, x, "blocks.%d.attn.qkv");
-    x = clef_reshape(g, x, clef_shape_4(q->N, clef_n(3), clef_n(H), clef_n(D)));
-    clef_value *heads[3] = {turned(q, part(q, x, 0)), turned(q, part(q, x, 1)), part(q, x, 2)};
-    for (int i = 0; i < 3; i++)
-        heads[i] = by_heads(q, heads[i], windows);
+    clef_value *heads[3];
+    const int is_split = clef__tower_find(q->t, "blocks.%d.attn.q.weight") != NULL;
+    if (!is_split)
+        x = clef_reshape(g, clef__tower_linear(q->t, x, "blocks.%d.attn.qkv"),
+                         clef_shape_4(q->N, clef_n(3), clef_n(H), clef_n(D)));
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"blocks.%d.attn.q", "blocks.%d.attn.k", "blocks.%d.attn.v"};
+        heads[i] = is_split ? clef_reshape(g, clef__tower_linear(q->t, x, names[i]),
+                                           clef_shape_4(q->N, clef_n(1), clef_n(H), clef_n(D)))
+                            : part(q, x, i);
+        heads[i] = by_heads(q, i < 2 ? turned(q, heads[i]) : heads[i], windows);
+    }
     x = clef_attention(g, heads[0], heads[1], heads[2], windows ? q->inside : NULL, NULL,
                        &(clef_attention_opts){.scale = 1 / sqrtf((float)D)});
     if (windows) {
@@ -267,7 +277,13 @@ static clef_status qwen_build(clef__tower *t, clef_error *err)
     clef_value *x = clef_input(t->g, "patches", CLEF_F32, clef_shape_2(q.N, clef_n(n)));
     clef_value *w =
         clef__tower_weight(t, "patch_embed.proj.weight", clef_shape_2(clef_n(q.z.width), clef_n(n)));
-    x = clef_matmul(t->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
+    const clef_matmul_opts rows_of_w = {.transpose_b = 1};
+    clef_value *first = clef_matmul(t->g, x, w, NULL, &rows_of_w);
+    if (clef__tower_find(t, SECOND)) {
+        w = clef__tower_weight(t, SECOND, clef_shape_2(clef_n(q.z.width), clef_n(n)));
+        first = clef_add(t->g, first, clef_matmul(t->g, x, w, NULL, &rows_of_w));
+    }
+    x = first;
     if (clef__tower_find(t, "patch_embed.proj.bias"))
         x = clef_add(t->g, x,
                      clef__tower_weight(t, "patch_embed.proj.bias", clef_shape_1(clef_n(q.z.width))));
