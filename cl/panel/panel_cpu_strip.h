@@ -1,7 +1,7 @@
 /* Products of a tile of a panel in a block format with blocks of NT quantised tokens, for processors with 16
  * vectors of 32 bytes (DOT 2 and 3). A strip of a tile, 16 rows by at most 256 columns, is decoded once, to
- * the nearest cache. Then TOKENS tokens at a time are multiplied by it: their sums of a block of columns are
- * in registers, those of the tile in memory. Include it after panel_products.h.
+ * the nearest cache; for few tokens only its scales (IN_PLACE). Then TOKENS tokens at a time are multiplied
+ * by it: their sums of a block of columns are in registers, those of the tile in memory.
  *   strip_sums(acc, w, tile, tiles, x, k, n)   acc[2 t], acc[2 t + 1] = the products of rows 0 to 7 and 8 to
  *                                              15 of a tile with token t of n blocks of tokens from x on */
 #ifndef CLEF_CL_PANEL_STRIP_H
@@ -12,16 +12,27 @@
 #define PLANES (DOT == 3 && MOST > 63)
 #define SPAN   (PLANES || MOST <= 15 || DOT == 2 ? 8 / HALVES : MOST <= 31 ? 4 : 2)
 #define HALVES (HALF_SCALES ? 2 : 1) /* of a block, each with a scale */
+/* 1: codes that one or two instructions decode are decoded again for each TOKENS tokens, which are so few
+ * that this takes less time than storing them. */
+#define IN_PLACE (NT < TOKEN_BLOCK && CODE_TABLE == TABLE_NONE && (CODE_VECTORS == 4 || CODE_VECTORS == 8))
+#if IN_PLACE
+#  define W_SPACE        global
+#  define CODES_AT(s, p) ((global const int8 *)(p).codes)
+#else
+#  define W_SPACE        private
+#  define CODES_AT(s, p) ((s).codes)
+#endif
 enum {
     STRIP = 8,                /* blocks of a strip */
-    CODES = PLANES ? 32 : 16, /* vectors of codes of a block */
+    CODES = IN_PLACE ? 2 * CODE_VECTORS : PLANES ? 32 : 16, /* vectors of codes of a block */
+    UPPER = IN_PLACE ? 1 : 16, /* with PLANES, to those of the upper rows */
     TOKENS = NT % 4 == 0 ? 4 : NT % 3 == 0 ? 3 : NT % 2 == 0 ? 2 : 1
 };
 
 /* The weights of a strip, block by block, and what the tokens' sums need. */
 typedef struct strip {
-    int8 codes[STRIP * CODES]; /* of each group of columns those of rows 0 to 7 and 8 to 15; with PLANES, of
-                                  either half of the rows the low and the high nibbles */
+    int8 codes[IN_PLACE ? 1 : STRIP * CODES]; /* of each group of columns those of rows 0 to 7 and 8 to 15;
+                                                 with PLANES, of either half of the rows both nibbles */
     float8 scale[STRIP * HALVES * 2], more[STRIP * 2];
     int begins[STRIP * HALVES * NT]; /* -OFFSET times the sum of quants */
     float whole[STRIP * NT];         /* d times the sum of quants, the factor of a minimum */
@@ -55,7 +66,8 @@ INLINED void decode_strip(strip *s, tile_ptrs *p, uint n)
             fetch_block(p, b);
             block_codes(p, b, v);
             block_scales(p, b, scale, &more);
-            put_codes(s->codes + i * CODES, v);
+            if (!IN_PLACE)
+                put_codes(s->codes + i * CODES, v);
 #pragma unroll
             for (int part = 0; part < HALVES; part++) {
                 s->scale[(i * HALVES + part) * 2] = scale[part].lo;
@@ -77,12 +89,12 @@ INLINED void prepare_tokens(strip *s, const x_ptrs *x, uint n)
     for (; i < 2 * n * NT; i++)
         s->begins[i] = -OFFSET * x->sums[i];
 #else
-    for (; i + 4 <= n * NT; i += 4) {
-        const int8 pairs = vload8(0, x->sums + 2 * i);
-        const int4 sums = pairs.even + pairs.odd;
-        vstore4(sums * -OFFSET, 0, s->begins + i);
+    for (; i + 8 <= n * NT; i += 8) {
+        const int16 pairs = vload16(0, x->sums + 2 * i);
+        const int8 sums = pairs.even + pairs.odd;
+        vstore8(sums * -OFFSET, 0, s->begins + i);
 #  if HAS_MINIMA
-        vstore4(vload4(0, x->d + i) * convert_float4(sums), 0, s->whole + i);
+        vstore8(vload8(0, x->d + i) * convert_float8(sums), 0, s->whole + i);
 #  endif
     }
     for (; i < n * NT; i++) {
@@ -125,31 +137,45 @@ INLINED int8 widen(int8 pairs, int units)
 #  define WIDEN(pairs, units) widen(pairs, units)
 #endif
 
-/* pairs[v][t] = the products of vectors v of SPAN groups of columns with token t, in pairs (DOT 2: sums). */
-INLINED void multiply(int8 pairs[2][TOKENS], const int8 *w, X_SPACE const int *x)
+/* Vector v of the codes of columns 4 g and on. */
+INLINED int8 codes_of(W_SPACE const int8 *w, int g, int v)
 {
-#pragma unroll
-    for (int g = 0; g < SPAN; g++)
-#pragma unroll
-        for (int t = 0; t < TOKENS; t++) {
-            const int8 q = (int8)x[8 * t + g];
-#pragma unroll
-            for (int v = 0; v < 2; v++)
-                pairs[v][t] = g ? more_pairs(pairs[v][t], w[2 * g + v], q) : FIRST_PAIRS(w[2 * g + v], q);
-        }
+#if !IN_PLACE || (CODE_VECTORS == 8 && !PLANES)
+    return w[2 * g + v];
+#else
+    const uint8 both = as_uint8(w[PLANES ? 2 * g : 2 * (g % 4) + v]);
+    return as_int8((PLANES ? v : g / 4) ? both >> 4u & 0x0f0f0f0fu : both & 0x0f0f0f0fu);
+#endif
 }
 
-/* sums[part][v][t] = the products of block b with token t of TOKENS, for rows 0 to 7 (v 0) and 8 to 15. With
- * PLANES: for rows 8 `upper` and on (v 0). */
-INLINED void sum_block(int8 sums[HALVES][2][TOKENS], const strip *s, uint b, uint upper, const x_ptrs *x,
-                       uint t0)
+/* pairs[v][t] = the products of vectors v of SPAN groups of columns, from `first` on, with token t, in pairs
+ * (DOT 2: sums). */
+INLINED void multiply(int8 pairs[2][TOKENS], W_SPACE const int8 *w, int first, X_SPACE const int *x)
+{
+#pragma unroll
+    for (int g = 0; g < SPAN; g++) {
+        const int8 codes[2] = {codes_of(w, first + g, 0), codes_of(w, first + g, 1)};
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++) {
+            const int8 q = (int8)x[8 * t + first + g];
+#pragma unroll
+            for (int v = 0; v < 2; v++)
+                pairs[v][t] = g ? more_pairs(pairs[v][t], codes[v], q) : FIRST_PAIRS(codes[v], q);
+        }
+    }
+}
+
+/* sums[part][v][t] = the products of block b, whose codes are w, with token t of TOKENS, for rows 0 to 7
+ * (v 0) and 8 to 15. With PLANES: for either half of the rows (v 0). */
+INLINED void sum_block(int8 sums[HALVES][2][TOKENS], const strip *s, W_SPACE const int8 *w, uint b,
+                       const x_ptrs *x, uint t0)
 {
     const uint at = b * NT + t0;
 #pragma unroll
     for (int first = 0; first < 8; first += SPAN) {
         const int part = first / 4 * (HALVES - 1), is_new = first % (8 / HALVES) == 0;
         int8 pairs[2][TOKENS];
-        multiply(pairs, s->codes + b * CODES + 16 * upper + 2 * first, x->q + at * 8 + first);
+        multiply(pairs, w, first, x->q + at * 8);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
             const int8 begin = (int8)s->begins[HALVES * (at + t) + part];
@@ -165,13 +191,14 @@ INLINED void sum_block(int8 sums[HALVES][2][TOKENS], const strip *s, uint b, uin
 }
 
 /* acc += the products of block b with TOKENS tokens. */
-INLINED void add_block(float8 *acc, const strip *s, uint b, const x_ptrs *x, uint t0)
+INLINED void add_block(float8 *acc, const strip *s, W_SPACE const int8 *codes, uint b, const x_ptrs *x,
+                       uint t0)
 {
     const float8 *scale = s->scale + b * HALVES * 2, *more = s->more + b * 2;
 #pragma unroll 1
     for (uint upper = 0; upper < (PLANES ? 2 : 1); upper++) {
         int8 sums[HALVES][2][TOKENS];
-        sum_block(sums, s, b, upper, x, t0);
+        sum_block(sums, s, codes + b * CODES + upper * UPPER, b, x, t0);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
             const float8 d = x->d[b * NT + t0 + t];
@@ -202,6 +229,7 @@ INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tile
         acc[i] = 0;
     for (uint first = 0; first < k / 32; first += STRIP) {
         const uint n = min((uint)STRIP, k / 32 - first);
+        W_SPACE const int8 *codes = CODES_AT(s, p);
         decode_strip(&s, &p, n);
 #pragma unroll 1
         for (uint i = 0; i < n_blocks; i++) {
@@ -214,7 +242,7 @@ INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tile
             for (uint t = 0; t < NT; t += TOKENS)
 #pragma unroll 1
                 for (uint b = 0; b < n; b++)
-                    add_block(acc + i * NT * 2, &s, b, &at, t);
+                    add_block(acc + i * NT * 2, &s, codes, b, &at, t);
         }
     }
 }
