@@ -110,6 +110,7 @@ class Device:
     threads   how many threads a CPU device of PoCL computes with; 0: the driver chooses. PoCL reads it once, so that
               only the first device that a process opens can set it
     shares    of several devices: each one's share of the layers. None: by their measured speed
+    experts_on  a second device, named like `which`, that has the experts of mixtures; None: they are on `which`, too
     prover    the path of the command `clef`, which then checks kernels that this device never ran before, in child
               processes. None: $CLEF_PROVER, else the command of the wheel; without one no kernel is checked
     cache_dir the folder for built programs; "": none; None: clef.cache.folder()
@@ -121,7 +122,7 @@ class Device:
     def __init__(self, which: str | int = "auto", *, profile: bool = False, threads: int = 0,
                  shares: list[float] | None = None, prover: str | None = None, cache_dir: str | None = None,
                  notice: Callable[[str], Any] | None = None, progress: Progress | None = None,
-                 background: bool = True) -> None:
+                 background: bool = True, experts_on: str | int | None = None) -> None:
         if threads < 0:
             raise ValueError(f"threads: expected a number from 0, got {threads}")
         self._notice = ffi.new_handle(notice or _say)
@@ -129,14 +130,14 @@ class Device:
         if prover is None and "CLEF_PROVER" not in os.environ:
             prover = str(own_command) if own_command.exists() else shutil.which("clef")
         self._strings = [ffi.new("char[]", path_bytes(text)) if text is not None else ffi.NULL
-                         for text in (prover, cache_dir)]
+                         for text in (prover, cache_dir, None if experts_on is None else str(experts_on))]
         self._shares = ffi.new("float[]", shares or [])
         options = new_struct("clef_device_opts *", {
             "profile": int(profile), "n_threads": threads, "several": 1, "prover": self._strings[0],
             "cache_dir": self._strings[1], "pin": lib.CLEF_PIN_AUTO, "notice": lib.clef_py_notice,
             "notice_user": self._notice, "progress": lib.clef_py_progress, "progress_user": self._progress,
             "no_background": int(not background), "shares": self._shares if shares else ffi.NULL,
-            "n_shares": len(shares or ())})
+            "n_shares": len(shares or ()), "experts_on": self._strings[2]})
         out = ffi.new("clef_device **")
         call(lib.clef_device_open, c_text(str(which)), options, out)
         self._device = out[0]
