@@ -20,6 +20,21 @@ static name_pairs siglip_layer = {
     {"ln1.", "layer_norm1."},         {"ln2.", "layer_norm2."},         {"attn_q.", "self_attn.q_proj."},
     {"attn_k.", "self_attn.k_proj."}, {"attn_v.", "self_attn.v_proj."}, {"attn_out.", "self_attn.out_proj."},
     {"ffn_up.", "mlp.fc1."},          {"ffn_down.", "mlp.fc2."},        {NULL, NULL}};
+static name_pairs intern_names = {{"v.class_embd", "embeddings.cls_token"},
+                                  {"v.patch_embd.", "embeddings.patch_embeddings.projection."},
+                                  {"v.position_embd.weight", "embeddings.position_embeddings"},
+                                  {NULL, NULL}};
+static name_pairs intern_layer = {{"ln1.", "layernorm_before."},
+                                  {"ln2.", "layernorm_after."},
+                                  {"ls1.weight", "lambda_1"},
+                                  {"ls2.weight", "lambda_2"},
+                                  {"attn_q.", "attention.q_proj."},
+                                  {"attn_k.", "attention.k_proj."},
+                                  {"attn_v.", "attention.v_proj."},
+                                  {"attn_out.", "attention.projection_layer."},
+                                  {"ffn_up.", "mlp.fc1."},
+                                  {"ffn_down.", "mlp.fc2."},
+                                  {NULL, NULL}};
 static name_pairs qwen_names = {
     {"v.patch_embd.", "patch_embed.proj."}, {"v.position_embd.", "pos_embed."}, {NULL, NULL}};
 #define QWEN_LAYER                                                                                           \
@@ -95,6 +110,22 @@ static const struct projector {
      "'max_image_size': {'longest_edge': #}}",
      SIGLIP,
      {{"mm.model.fc.", "connector.modality_projection.proj."}}},
+    {"internvl",
+     "internvl",
+     "internvl_vision",
+     NULL,
+     "<IMG_CONTEXT>",
+     NULL,
+     2,
+     "{'image_processor_type': 'GotOcr2ImageProcessor', 'processor_class': 'InternVLProcessor', "
+     "'size': {'height': #, 'width': #}, 'crop_to_patches': true}",
+     "vision_tower.",
+     intern_names,
+     "encoder.layer",
+     intern_layer,
+     {{"mm.model.mlp.0.", "multi_modal_projector.layer_norm."},
+      {"mm.model.mlp.1.", "multi_modal_projector.linear_1."},
+      {"mm.model.mlp.3.", "multi_modal_projector.linear_2."}}},
     {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
      "visual.", qwen_names, "blocks", qwen2_layer, QWEN2_MERGER},
     {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
@@ -260,6 +291,8 @@ static json_t *vision_config(const clef_gguf *g, const struct projector *p)
         json_object_set_new(c, keys[i][1], json_integer(clef__gguf_int(g, keys[i][0], 0)));
     if (p->of_encoder == qwen_names)
         add_of_qwen(g, c);
+    if (p->of_encoder == intern_names)
+        json_object_set_new(c, "hidden_act", json_string("gelu"));
     return c;
 }
 
@@ -276,6 +309,8 @@ static json_t *outer_config(const clef_gguf *g, const struct projector *p, const
         json_pack("{s:s, s:o, s:i, s:I, s:I}", "model_type", p->family, "vision_config", vision_config(g, p),
                   "image_token_id", clef_tokenizer_find(tok, p->token), "scale_factor", (json_int_t)scale,
                   "mm_tokens_per_image", (json_int_t)(side * side));
+    if (scale > 0)
+        json_object_set_new(c, "downsample_ratio", json_real(1.0 / (double)scale));
     if (p->mark)
         json_object_set_new(c, "boi_token_index", json_integer(clef_tokenizer_find(tok, p->mark)));
     return c;
@@ -343,8 +378,8 @@ static clef_status check(const clef_model *m, const clef_model *file, const stru
         }
     if (!*out)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: the projector %.40s: expected gemma3, idefics3, or Qwen's mergers", file->path,
-                          type);
+                          "%s: the projector %.40s: expected gemma3, idefics3, internvl, or Qwen's mergers",
+                          file->path, type);
     const int is_gated = (*out)->of_layer == qwen2_5_layer;
     if (clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != is_gated ||
         (!is_gated && !clef__gguf_int(&file->gguf, "clip.use_gelu", 1)))

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 
 clef, converter, folders = sys.argv[1:]
 vendor = os.path.dirname(os.path.abspath(converter))
 sys.path[:0] = [vendor, vendor + "/gguf-py"]
 import conversion  # noqa: E402
+import conversion.internvl  # noqa: E402
 import gguf  # noqa: E402
 
 logging.disable(logging.WARNING)
@@ -24,6 +26,7 @@ QWEN3 = {"min_pixels": None, "max_pixels": None, "size": {"shortest_edge": 65536
 FAMILIES = {  # what is published: of preprocessor_config.json, and of vision_config; None: the key is away
     "idefics3": ({}, {}),
     "smolvlm": ({}, {}),
+    "internvl": ({"min_patches": None, "max_patches": None}, {}),
     "qwen2_vl": ({"min_pixels": None, "max_pixels": None}, {}),
     "qwen2_5_vl": ({"min_pixels": None, "max_pixels": None}, {"window_size": 112}),
     "qwen3_vl": (QWEN3, {}),
@@ -53,9 +56,16 @@ def check(name, tmp):
     pixels, inside = FAMILIES[name]
     change(folder / "preprocessor_config.json", pixels, False)
     change(folder / "config.json", inside, True)
-    cls = conversion.get_model_class(json.loads((folder / "config.json").read_text())["architectures"][0], mmproj=True)
+    arch = json.loads((folder / "config.json").read_text())["architectures"][0]
+    cls = conversion.internvl.InternVisionModel if "InternVL" in arch else conversion.get_model_class(arch, mmproj=True)
+    if "InternVL" in arch:  # the names that the converter knows
+        weights = load_file(folder / "model.safetensors")
+        save_file({"model." * k.startswith(("vision_tower.", "multi_modal_projector.")) + k: v for k, v in weights.items()},
+                  folder / "model.safetensors")
     with torch.inference_mode():
-        cls(folder, gguf.LlamaFileType.ALL_F32, Path(tower), use_temp_file=False, eager=True).write()
+        conversion_of = cls(folder, gguf.LlamaFileType.ALL_F32, Path(tower), use_temp_file=False, eager=True)
+        conversion_of.tensor_map = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, 8)  # also of what is numbered beyond a tiny tower's layers
+        conversion_of.write()
     subprocess.run([clef, "convert", str(folder), text, "-q"], check=True)
     prompt = json.loads((folder / "expected.json").read_text())["prompts"]["one"]
     failed = 0
