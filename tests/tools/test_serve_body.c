@@ -102,6 +102,17 @@ TEST(test_large_integers)
     json_decref(out.root);
 }
 
+TEST(test_objects)
+{
+    static const char text[] = "{\"a\":9223372036854775808,\"user\":\"\\u0000\\ud800\"}";
+    json_t *all = serve_body_object(text, sizeof text - 1);
+    assert_true(json_real_value(json_object_get(all, "a")) == 0x1p63);
+    assert_int_equal(json_string_length(json_object_get(all, "user")), 4);
+    json_decref(all);
+    assert_null(serve_body_object("[1]", 3));
+    assert_null(serve_body_object("{\"a\":{},", 8));
+}
+
 /* What is not wanted is checked, and neither made nor counted; what is too much is never made. */
 TEST(test_limits)
 {

@@ -80,6 +80,8 @@ def anthropic_tools(s):
     same("messages: a call", ["tool_use", "put", ["a"]], [call["type"], call["name"], list(call["input"])])
     got = events(stream.text)
     begun = [e for e in got if e["type"] == "content_block_start"][-1]["content_block"]
+    odd = {"name": "put", "input_schema": {**SCHEMA, "properties": {"a": {"const": 2500000000000000000000}}}}
+    same("a call with a large integer", {"a": 2.5e21}, messages(s, **{**fields, "tools": [odd]}).json["content"][-1]["input"])
     same("a streamed call begins empty", ["tool_use", "put", {}], [begun["type"], begun["name"], begun["input"]])
     parts = [e["delta"]["partial_json"] for e in got if e["type"] == "content_block_delta" and e["delta"]["type"] == "input_json_delta"]
     same("its parts are the input", call["input"], json.loads("".join(parts)))
@@ -225,6 +227,9 @@ def ollama(s):
         r = s.post(f"/api/{path}", {"stream": False, **body})
         same(f"/api/{path} of nothing is a load: {body}", [200, "load", empty], [r.status, r.json["done_reason"], {k: r.json[k] for k in empty}])
     same("an empty suffix is none", whole["message"]["content"], s.post("/api/generate", {"prompt": "Hello", "suffix": "", "stream": False, "options": options}).json["response"])
+    call = json.dumps('<tool_call>\n{"name": "put", "arguments": {"a": 2500000000000000000000, "b": "x\\u0000y\\ud800"}}\n</tool_call>')
+    r = s.post("/api/chat", {"messages": HI, "stream": False, "tools": TOOLS["chat"], "grammar": f"root ::= {call}", "options": {"num_predict": 220}})
+    same("no argument of a call is lost", {"a": 2.5e21, "b": "x\0y\ufffd"}, r.json["message"]["tool_calls"][0]["function"]["arguments"])
     check("a version", s.get("/api/version").json["version"])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
                          "options that are none": {"options": [1]}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
@@ -359,6 +364,22 @@ def generic_tools(s):
     same("messages: a call", ["put"], [b["name"] for b in messages(s, tools=[{"name": "put", "input_schema": few}], max_tokens=220, tool_choice={"type": "tool", "name": "put", "disable_parallel_tool_use": True})
                                        .json["content"] if b["type"] == "tool_use"])
     same("tools for none", 200, chat(s, tool_choice="none", **fields).status)
+    said[2]["tool_calls"][0]["function"]["arguments"] = '{"a": 2500000000000000000000, "b": "x\\u0000y\\ud800"}'
+    text = s.post("/apply-template", {"messages": said, "tools": tools}).json["prompt"]
+    check("no argument is lost", '"arguments":{"a":2.5e21,"b":"x\\u0000y\ufffd"}' in text, text)
+
+
+def turns(s):
+    """Anthropic's messages: turns of one role are one, also where the template refuses two."""
+    def turn(role, *texts):
+        return {"role": role, "content": [{"type": "text", "text": t} for t in texts]}
+    wanted, r = messages(s, turn("user", "a", "b")), messages(s, {"role": "user", "content": "a"}, turn("user", "b"))
+    same("two turns of the user", [200, n_input(wanted), wanted.json["content"]], [r.status, n_input(r), r.json["content"]])
+    begun = [chat(s, *HI, {"role": "assistant", "content": "The\ncat"}, continue_final_message=True).json["choices"][0]["message"]["content"]]
+    begun += [messages(s, *HI, *last).json["content"][0]["text"] for last in ([turn("assistant", "The", "cat")], [turn("assistant", "The"), {"role": "assistant", "content": "cat"}])]
+    same("texts of the assistant go on as one", begun[:1] * 3, begun)
+    for last in ([{"type": "thinking", "thinking": "Well.", "signature": ""}], ""):
+        same(f"a last message without a text: {last}", 200, messages(s, *HI, {"role": "assistant", "content": last}).status)
 
 
 def custom_tools(s):
@@ -413,6 +434,7 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as temp
     template.flush()
     with tempfile.TemporaryDirectory() as made, Server("--chat-template", template.name, model=tiny_model(made, "tiny", 1)) as server:
         generic_tools(server)
+        turns(server)
 with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as template:
     template.write(THINKS)
     template.flush()

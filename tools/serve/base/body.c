@@ -431,6 +431,38 @@ int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_bod
     return read_all(&r, &out->root);
 }
 
+static int wants_all(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+    return 1;
+}
+
+static int hold_all(void *user, size_t n_bytes)
+{
+    (void)user;
+    (void)n_bytes;
+    return 1;
+}
+
+json_t *serve_body_object(const char *text, size_t n)
+{
+    const serve_body_opts opts = {.wants = wants_all, .hold = hold_all};
+    char *own = malloc(n + 1);
+    serve_body body = {.root = NULL};
+    serve_error none = {.id = SERVE_OK};
+    if (own) {
+        memcpy(own, text, n);
+        own[n] = '\0';
+        if (!serve_body_read(own, n, &opts, &body, &none)) {
+            json_decref(body.root);
+            body.root = NULL;
+        }
+    }
+    free(own);
+    return body.root;
+}
+
 /* ---- one member ------------------------------------------------------------------------------ */
 
 /* The end of a string that begins at `at`: after its closing quote, or n. */

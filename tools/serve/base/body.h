@@ -29,6 +29,9 @@ typedef struct serve_body {
  * `hold`. */
 int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_body *out, serve_error *error);
 
+/** Reads n bytes, which stay, as an object with all its members. NULL: they are none, or no memory. */
+json_t *serve_body_object(const char *text, size_t n);
+
 /** Copies the text of a member of the body itself, before it is read: "" if there is none of this name whose
  *  value is a string that `out` holds. Of members with the same name the last counts. A body that is no JSON
  *  is none of its business. */

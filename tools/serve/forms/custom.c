@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/base/body.h"
 #include "tools/serve/forms/form.h"
 
 /* The schema of a custom tool's input: any text, or one that a pattern matches. */
@@ -57,7 +58,7 @@ int serve_is_custom(const serve_task *t, const json_t *name)
 /* What it is called with: the argument of its function. Takes the arguments, and drops them. */
 json_t *serve_custom_input(json_t *arguments)
 {
-    json_t *all = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL),
+    json_t *all = serve_body_object(json_string_value(arguments), json_string_length(arguments)),
            *input = json_incref(json_object_get(all, "input"));
     json_decref(all);
     if (!json_is_string(input)) { /* a call that was cut */

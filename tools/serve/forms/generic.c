@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/base/body.h"
 #include "tools/serve/forms/form.h"
 
 static const char before[] = "You can call these functions:\n",
@@ -22,6 +23,8 @@ static json_t *text_of(const json_t *message)
         return json_incref((json_t *)(uintptr_t)content);
     json_array_foreach(content, i, part) {
         const json_t *text = json_object_get(part, "text");
+        if (i) /* as templates get them */
+            serve_buffer_add(&all, "\n", 1);
         if (json_is_string(text))
             serve_buffer_add(&all, json_string_value(text), json_string_length(text));
     }
@@ -99,10 +102,11 @@ static char *calls_text(const json_t *calls)
         const json_t *function = json_object_get(call, "function"),
                      *given = json_object_get(function, "arguments");
         json_t *arguments = json_is_string(given)
-                                ? json_loadb(json_string_value(given), json_string_length(given), 0, NULL)
-                                : json_incref((json_t *)(uintptr_t)given);
-        json_array_append_new(list, json_pack("{s:O, s:o}", "name", json_object_get(function, "name"),
-                                              "arguments", arguments ? arguments : json_object()));
+                                ? serve_body_object(json_string_value(given), json_string_length(given))
+                                : NULL;
+        json_array_append_new(list,
+                              json_pack("{s:O, s:o}", "name", json_object_get(function, "name"), "arguments",
+                                        arguments ? arguments : json_incref((json_t *)(uintptr_t)given)));
     }
     json_t *all = json_pack("{s:o}", "tool_calls", list);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;

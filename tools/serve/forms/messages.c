@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/base/body.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/lane.h"
 
@@ -87,7 +88,7 @@ static json_t *block_of(const serve_block *b, json_t *text)
         return json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking", text, "signature", "");
     if (b->kind == CLEF_REPLY_CONTENT)
         return json_pack("{s:s, s:o}", "type", "text", "text", text);
-    input = json_loadb(json_string_value(text), json_string_length(text), 0, NULL);
+    input = serve_body_object(json_string_value(text), json_string_length(text));
     json_decref(text);
     return json_pack("{s:s, s:O, s:O, s:o}", "type", "tool_use", "id", json_object_get(b->call, "id"), "name",
                      json_object_get(function, "name"), "input", input ? input : json_object());

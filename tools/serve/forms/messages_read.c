@@ -1,4 +1,5 @@
 /* From Anthropic's messages to those of a chat. https://docs.anthropic.com/en/api/messages has the fields. */
+#include <ctype.h>
 #include <string.h>
 
 #include "tools/serve/forms/form.h"
@@ -66,6 +67,23 @@ static int add_texts(reading *w, json_t *list, const json_t *content, const char
     return 1;
 }
 
+/* Adds a message; to the last one where both are of one role and call nothing: Anthropic's API makes one of
+ * them. */
+static int add_turn(reading *w, json_t *message)
+{
+    json_t *last = json_array_get(w->messages, json_array_size(w->messages) - 1),
+           *reasoning = json_object_get(message, "reasoning_content");
+    if (!last || !json_equal(json_object_get(last, "role"), json_object_get(message, "role")) ||
+        json_object_get(last, "tool_calls") || json_object_get(message, "tool_calls"))
+        return push(w, w->messages, message);
+    const int ok =
+        json_array_extend(json_object_get(last, "content"), json_object_get(message, "content")) == 0 &&
+        (!reasoning || json_object_get(last, "reasoning_content") ||
+         json_object_set(last, "reasoning_content", reasoning) == 0);
+    json_decref(message);
+    return ok || serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
 /* Ends the message that is being collected, if there is anything of it. */
 static int end_message(reading *w, const char *role)
 {
@@ -83,7 +101,7 @@ static int end_message(reading *w, const char *role)
     json_decref(w->reasoning);
     w->calls = json_array();
     w->reasoning = json_array();
-    return push(w, w->messages, message);
+    return add_turn(w, message);
 }
 
 /* A picture in base64, as a part of a chat. */
@@ -214,8 +232,8 @@ static int add_message(reading *w, size_t i, const json_t *message)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path,
                           "%s: expected user or assistant, got '%.40s'", path, role);
     serve_path(path, "messages[%zu].content", i);
-    if (json_is_string(content)) /* as it is, so that it may be continued */
-        return push(w, w->messages, json_pack("{s:s, s:O}", "role", role, "content", content));
+    if (json_is_string(content))
+        return add_text(w, w->parts, content, path) && end_message(w, role);
     if (!json_is_array(content))
         return serve_wrong(w->r, path, content, "a string or a list of blocks");
     json_array_foreach(content, k, block)
@@ -228,17 +246,28 @@ static int add_message(reading *w, size_t i, const json_t *message)
     return end_message(w, role);
 }
 
-/* A last message of the assistant is continued. Its only block of text is its text. */
+/* A last message of the assistant is continued, if it has a text: its blocks are one, as templates get them.
+ */
 static void continue_last(serve_params *p)
 {
     json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1),
-           *content = json_object_get(last, "content");
+           *content = json_object_get(last, "content"), *part;
     const char *role = json_string_value(json_object_get(last, "role"));
+    size_t i;
     if (!role || strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls"))
         return;
-    p->continue_final = 1;
-    if (json_array_size(content) == 1)
-        json_object_set(last, "content", json_object_get(json_array_get(content, 0), "text"));
+    serve_buffer all = {0};
+    json_array_foreach(content, i, part) {
+        const json_t *text = json_object_get(part, "text");
+        serve_buffer_add(&all, "\n", i > 0);
+        serve_buffer_add(&all, json_string_value(text), json_string_length(text));
+    }
+    size_t n_blank = 0;
+    while (n_blank < all.n && isspace((unsigned char)all.p[n_blank]))
+        n_blank++;
+    p->continue_final = n_blank < all.n;
+    json_object_set_new(last, "content", json_stringn(all.p ? all.p : "", all.n));
+    serve_buffer_free(&all);
 }
 
 static int read_messages(serve_task *t)

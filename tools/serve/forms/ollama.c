@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "clef/sight.h"
+#include "tools/serve/base/body.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/lane.h"
 #include "tools/serve/models.h"
@@ -155,7 +156,7 @@ static json_t *calls_of(const serve_choice *c, size_t from)
     json_array_foreach(c->calls, i, call) {
         const json_t *function = json_object_get(call, "function"),
                      *text = json_object_get(function, "arguments");
-        json_t *arguments = json_loadb(json_string_value(text), json_string_length(text), 0, NULL);
+        json_t *arguments = serve_body_object(json_string_value(text), json_string_length(text));
         if (i >= from)
             json_array_append_new(list, json_pack("{s:O, s:{s:i, s:O, s:o}}", "id",
                                                   json_object_get(call, "id"), "function", "index", (int)i,
