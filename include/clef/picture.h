@@ -28,7 +28,8 @@ typedef struct clef_picture_opts {
  *  turned as its Exif orientation says: all as Pillow does, which clips grey of 16 bits, though. name: what
  *  errors call it; opts: NULL for all 0.
  *  CLEF_E_FORMAT (damaged, or cut short), CLEF_E_UNSUPPORTED (another format; an animation; a format that
- *  this build has no library for), CLEF_E_LIMIT, CLEF_E_NOMEM. */
+ *  this build has no library for), CLEF_E_LIMIT (more than max_pixels; *out has the size without pixels, 0
+ *  where a side is beyond 31 bits), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_picture_read(const void *data, size_t n_bytes, const char *name,
                                        const clef_picture_opts *opts, clef_picture *out, clef_error *err);
 /** Reads and decodes a file. CLEF_E_IO, and statuses of clef_picture_read(). */

@@ -37,12 +37,14 @@ clef_status clef__picture_allocate(const clef__picture_file *f, uint64_t width, 
     if (!width || !height)
         return clef__fail(err, CLEF_E_FORMAT, "%s: a picture of %" PRIu64 " x %" PRIu64 " pixels", f->name,
                           width, height);
-    if (width > INT32_MAX || height > INT32_MAX || width * height > (uint64_t)f->max_pixels)
+    if (width <= INT32_MAX && height <= INT32_MAX) {
+        out->width = (int32_t)width;
+        out->height = (int32_t)height;
+    }
+    if (!out->width || width * height > (uint64_t)f->max_pixels)
         return clef__fail(err, CLEF_E_LIMIT,
                           "%s: %" PRIu64 " x %" PRIu64 " pixels, expected at most %" PRId64 " in all",
                           f->name, width, height, f->max_pixels);
-    out->width = (int32_t)width;
-    out->height = (int32_t)height;
     out->rgb = malloc((size_t)(width * height * 3));
     return out->rgb ? CLEF_OK
                     : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRIu64 " x %" PRIu64 " pixels",
@@ -83,8 +85,11 @@ clef_status clef_picture_read(const void *data, size_t n_bytes, const char *name
     clef_status status = decode(&f, out, err);
     if (status == CLEF_OK)
         status = clef__picture_turn(out, f.orientation, err);
+    const clef_picture size = {.width = out->width, .height = out->height};
     if (status != CLEF_OK)
         clef_picture_finish(out);
+    if (status == CLEF_E_LIMIT)
+        *out = size;
     return status;
 }
 

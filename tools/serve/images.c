@@ -78,6 +78,16 @@ size_t serve_images_bytes(const serve_params *p)
     return n;
 }
 
+/* Holds what the decoded picture will take. With a limit of one pixel only its size is read. */
+static int hold_decoded(serve_request *r, const unsigned char *bytes, size_t n_bytes)
+{
+    clef_picture size;
+    clef_picture_read(bytes, n_bytes, NULL, &(clef_picture_opts){.max_pixels = 1}, &size, NULL);
+    const size_t n = (size_t)size.width * (size_t)size.height;
+    clef_picture_finish(&size);
+    return n > MOST_PIXELS /* it is refused */ || serve_hold(r, 3 * n);
+}
+
 static int read_image(serve_request *r, serve_params *p, const json_t *part, const char *path)
 {
     clef_error err = {0};
@@ -94,15 +104,17 @@ static int read_image(serve_request *r, serve_params *p, const json_t *part, con
     if (p->pictures.n == MOST_IMAGES)
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected at most %d pictures", path,
                           MOST_IMAGES);
-    const size_t n = strlen(text);
+    const size_t n = strlen(text), n_held = r->n_held;
     unsigned char *bytes = malloc(n + 1);
     if (!bytes)
         return serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
     int ok = decode(text, n, bytes, &n_bytes) ||
              serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: its data is not base64", path);
+    ok = ok && hold_decoded(r, bytes, n_bytes);
     if (ok && cli_prompt_pictures_add(&p->pictures, bytes, n_bytes, path, &err) != CLEF_OK)
         ok = serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, path);
     free(bytes);
+    serve_let_all_but(r, n_held);
     return ok && serve_hold(r, bytes_of(&p->pictures.pixels[p->pictures.n - 1]));
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import tempfile
+import zlib
 
 from serving import Server, check, finish, same
 
@@ -27,6 +28,14 @@ def oracle(name):
 def url(name):
     with open(os.path.join(VISION, "pictures", name), "rb") as f:
         return "data:image/png;base64," + base64.b64encode(f.read()).decode()
+
+
+def blank(width, height):
+    """A PNG of 1 bit a pixel, all of them black: some kilobytes, whatever its size."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = zlib.compress(bytes((width // 8 + 1) * height), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def picture(name):
@@ -98,6 +107,8 @@ def refusals(s):
     same("a picture of the system", 400, r.status)
     r = chat(s, *[picture("shapes.jpg")] * 6)
     check("pictures whose pixels take too much memory", r.status == 413 and "--body-memory" in r.text, r)
+    r = chat(s, {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(blank(8192, 4096)).decode()}})
+    check("a small file of a large picture is refused before it is decoded", r.status == 413 and "--body-memory" in r.text, r)
     same("the server still answers", 200, chat(s, {"type": "text", "text": "a"}).status)
 
 
