@@ -348,7 +348,8 @@ static int take_model(serve_request *r)
         serve_body_text(r->body, r->n_body, "name", name, sizeof name);
     if (r->query_model)
         serve_decode_percent(r->query_model, name, sizeof name);
-    return serve_models_take(r, name);
+    serve_turn_give(r); /* others are read while a model is loaded */
+    return serve_models_take(r, name) && (r->n_body <= SERVE_LARGE_BODY || serve_turn_take(r, 0));
 }
 
 static void answer(exchange *x, struct MHD_Connection *connection)

@@ -3,6 +3,7 @@ import atexit
 import os
 import random
 import re
+import select
 import shutil
 import subprocess
 import tempfile
@@ -118,6 +119,27 @@ def check_leaves(s):
         same(f"{n} answers after that", 200, ask(s, "completions", n)[0].status)
 
 
+def check_large(s):
+    """While a large body waits for its model, those of other models are read."""
+    for n in NAMES:
+        same(f"{n} is used", 200, ask(s, "completions", n)[0].status)
+    other, *loaded = NAMES
+    long = []
+    for n in loaded:
+        long.append(s.begin("/v1/completions", {"model": n, "prompt": [PROMPT] * 64, "n": 8, "max_tokens": 100, "ignore_eos": True}))
+        check(f"{n} runs", s.until(lambda: s.metric("clef_requests_running") >= 4 * len(long)))
+    n_waiting = s.metric("clef_requests_waiting")
+    waits = s.begin("/v1/completions", {"model": other, "prompt": PROMPT, "max_tokens": 2, "user": "x" * 200000})
+    check("a large body waits for room", s.until(lambda: s.metric("clef_requests_waiting") > n_waiting))
+    same("another one is read meanwhile", 200, ask(s, "completions", loaded[1], user="x" * 200000)[0].status)
+    check("before it is answered", not select.select([waits], [], [], 0)[0])
+    for connection in long:
+        connection.close()
+    check("then it is", waits.recv(12) == b"HTTP/1.1 200")
+    waits.close()
+    check("and nothing runs", s.until(s.idle))
+
+
 def check_idle(folder):
     with Server("--idle-unload", "0.3", model=os.path.join(folder, "alpha"), env=ENV) as s:
         first = ask(s, "completions", "any")[1]
@@ -163,6 +185,7 @@ def main():
         same("the server ends", 0, s.stop())
     with Server(*FLAGS, "--memory", str(most_of_texts), model=folder, env=ENV) as s:
         check_leaves(s)
+        check_large(s)
     check_idle(folder)
     paths = [os.path.join(folder, n) for n in NAMES]
     refused("two models of one name", "are both called 'x'; --alias names each", *paths[:2], "--alias", "x", "--alias", "x")
