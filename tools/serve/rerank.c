@@ -8,7 +8,8 @@
 #include "tools/serve/lane.h"
 #include "tools/serve/rows.h"
 
-enum { MOST_DOCUMENTS = 2048 };
+/* Each document is tokenised with the query; of queries there are at most so many MiB. */
+enum { MOST_DOCUMENTS = 2048, MOST_QUERIES = 64 };
 
 /* The text of a document, which is a string or an object with one; NULL for another value. */
 static const json_t *text_of(const json_t *document)
@@ -62,6 +63,10 @@ static int read_documents(serve_rows *w, const clef_ranker_info *info)
     if (n < 1 || n > MOST_DOCUMENTS)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, name, "%s: expected 1 to %d, got %zu", name,
                           MOST_DOCUMENTS, n);
+    if (json_string_length(w->p.query) > ((size_t)MOST_QUERIES << 20) / n)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, "query",
+                          "query: expected at most %d MiB for all documents together, got %zu x %zu bytes",
+                          MOST_QUERIES, n, json_string_length(w->p.query));
     if (!serve_rows_room(w, n))
         return 0;
     for (int32_t i = 0; i < w->n; i++)

@@ -273,6 +273,9 @@ def rankings():
                           {"documents": ["a"], "texts": ["a"]}, {"documents": ["a"], "query": ""}, {"documents": ["a"], "query": None},
                           {"documents": ["a"], "top_n": 0}, {"documents": ["a"], "rank_fields": ["b"]}):
                 same(f"refused: {wrong}", 400, s.post("/v1/rerank", {"query": "a cat", **wrong}).status)
+            r = s.post("/v1/rerank", {"query": "a" * 2**16, "documents": ["a"] * 1025})
+            check("a long query for many documents is refused", r.status == 400 and "1025 x 65536 bytes" in r.text, r)
+            same("and answered for few", 200, s.post("/v1/rerank", {"query": "a cat " + " " * 2**16, "documents": ["a"] * 4}).status)
             same("it writes no text", "unsupported_parameter", s.text().code)
             same("it gives rankings", True, s.get("/props").json["capabilities"]["rerank"])
 
