@@ -12,7 +12,7 @@
  * clEnqueueWriteBuffer. Child processes write nothing.
  *
  * CLEF_LAYER_FAIL=N: call N (from 1) of all fails and does not reach the driver; "N+": N and every later one
- * (a lost device).
+ * (a lost device); "N-M": those from N to M.
  *
  * CLEF_LAYER_FAIL_API=A: counts only the calls of API A for CLEF_LAYER_FAIL.
  *
@@ -87,7 +87,7 @@ static const char *const kind_names[N_KINDS] = {KINDS(TEXT)};
 #undef TEXT
 
 static atomic_long n_calls[N_APIS], n_live[N_KINDS], n_numbered;
-static atomic_long fail_at;
+static atomic_long fail_at, fail_last; /* the last one where it is beyond fail_at */
 static int fail_sticky, fail_api = -1; /* -1: any */
 static cl_int fail_code = CL_OUT_OF_RESOURCES;
 
@@ -121,7 +121,7 @@ static int fails(int api)
     if (fail_api >= 0 && api != fail_api)
         return 0;
     const long number = atomic_fetch_add(&n_numbered, 1) + 1, at = atomic_load(&fail_at);
-    return at > 0 && (number == at || (fail_sticky && number > at));
+    return at > 0 && (number == at || (number > at && (fail_sticky || number <= atomic_load(&fail_last))));
 }
 
 static void *no_object(cl_int *code)
@@ -418,6 +418,7 @@ static void read_environment(void)
         char *end;
         atomic_store(&fail_at, strtol(fail, &end, 10));
         fail_sticky = *end == '+';
+        atomic_store(&fail_last, *end == '-' ? strtol(end + 1, NULL, 10) : 0);
     }
     if (api)
         fail_api = find_name(api_names, N_APIS, api);

@@ -480,12 +480,20 @@ static void run_embeddings(serve_engine *e)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Waits for work. Returns 0 when the engine is to end. */
+static int has_work(const serve_engine *e)
+{
+    return e->ends || e->fail_all || e->n_active || e->queue.first || e->embeddings;
+}
+
+/* Waits for work, or until a lost device may be back: while it is lost, a balancer sends no work. Returns 0
+ * when the engine is to end. */
 static int wait_for_work(serve_engine *e)
 {
     serve_lock_take(&e->lock);
-    while (!e->ends && !e->fail_all && !e->n_active && !e->queue.first && !e->embeddings)
+    while (e->device && !has_work(e))
         serve_condition_wait(&e->work, &e->lock);
+    if (!has_work(e))
+        serve_condition_wait_seconds(&e->work, &e->lock, reopen_seconds);
     const int goes_on = !e->ends;
     const char *why = e->fail_all;
     e->fail_all = NULL;

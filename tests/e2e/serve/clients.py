@@ -231,6 +231,12 @@ def lost_device():
         same("and so it is for the next", 503, s.text(max_tokens=1).status)
         same("/health says so", 503, s.get("/health").status)
         same("it ends with 0", 0, s.stop())
+    with Server(env=env | {"CLEF_LAYER_FAIL": f"{n - 500}-{n - 499}"}) as s:
+        same("lost for a while: 503", 503, s.text(max_tokens=100, temperature=0, ignore_eos=True).status)
+        check("it is back without a request", s.until(lambda: s.get("/health").status == 200))
+        check("as the log says", "the device is back" in s.log, s.log)
+        r = s.text(max_tokens=100, temperature=0, ignore_eos=True)
+        same("and the text is the same", want, r.json["choices"][0]["text"] if r.status == 200 else r)
 
 
 def salts():
