@@ -124,7 +124,8 @@ typedef struct clef_transcribe_opts {
  *  opts  NULL: all zero.
  *  out   to be finished by clef_transcript_finish().
  *
- *  A sound shorter than a frame, 160 samples, has no text. CLEF_E_ARG: a sample that is not finite; a
+ *  A sound shorter than a frame has no text: 160 samples, of wav2vec 2.0 400. CLEF_E_ARG: a sample that is
+ *  not finite; a
  *  language, task or temperature that the model does not have. CLEF_E_CANCELLED, CLEF_E_NOT_FINITE,
  *  CLEF_E_NOMEM, CLEF_E_CL. */
 CLEF_API clef_status clef_transcribe(clef_transcriber *transcriber, const float *samples, size_t n,

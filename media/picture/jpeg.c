@@ -70,10 +70,11 @@ static void read_orientation(reader *r)
         }
 }
 
-/* Adobe writes the inks inverted. */
+/* The inks are inverted, as Adobe writes them. Pillow takes them so whether or not the file says that Adobe
+ * wrote it. */
 static void from_cmyk(const reader *r, uint8_t *to)
 {
-    const int inverted = r->jpeg.saw_Adobe_marker ? 255 : 0;
+    enum { inverted = 255 };
     for (size_t x = 0; x < r->jpeg.output_width; x++) {
         const int key = 255 - (r->row[4 * x + 3] ^ inverted);
         for (size_t c = 0; c < 3; c++) {

@@ -25,6 +25,7 @@ struct clef__ctc {
     clef_plan *plan;
     int32_t n_samples, n_frames; /* of the plan */
     int32_t stride;              /* samples from frame to frame */
+    int64_t least;               /* samples of one frame */
     int32_t normalizes;
     json_t *vocabulary;   /* owns the letters */
     const char **letters; /* [n_vocab]; NULL: none */
@@ -127,8 +128,11 @@ clef_status clef__ctc_create(clef_transcriber *t, clef_device *dev, clef_error *
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a transcriber");
     c->dev = dev;
     c->stride = 1;
+    c->least = 1;
     for (int32_t i = 0; i < t->hp->n_convs; i++)
         c->stride *= t->hp->conv_strides[i] <= WINDOW / c->stride ? t->hp->conv_strides[i] : 1;
+    for (int32_t i = t->hp->n_convs - 1; i >= 0 && c->least <= WINDOW; i--)
+        c->least = (c->least - 1) * t->hp->conv_strides[i] + t->hp->conv_taps[i];
     const clef_status s = read_tokenizer(t, err);
     return s ? s : read_extractor(t, err);
 }
@@ -377,6 +381,8 @@ clef_status clef__ctc_transcribe(clef_transcriber *t, const clef_transcribe_opts
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i]))
             return clef__fail(err, CLEF_E_ARG, "sample %zu is not finite", i);
+    if ((int64_t)n < t->ctc->least)
+        return CLEF_OK;
     clef_status s = hear(t, o, samples, n, &h, err);
     if (!s)
         s = write_words(t, o, &h, out, err);

@@ -57,22 +57,27 @@ static void add_language(clef__speech_tokens *k, const char *code, size_t n, int
     k->languages[k->n_languages++] = id;
 }
 
+static int32_t token(const clef_transcriber *t, const char *name)
+{
+    const int32_t id = clef_tokenizer_find(t->tok, name);
+    return id < t->hp->n_vocab ? id : -1;
+}
+
 /* Those of lang_to_id, or all whose tokens the vocabulary has. */
 static void read_languages(clef_transcriber *t)
 {
     json_t *all = json_object_get(t->model->generation, "lang_to_id"), *id;
-    const char *token;
-    json_object_foreach(all, token, id) {
-        const size_t n = strlen(token);
+    const char *name;
+    json_object_foreach(all, name, id) {
+        const size_t n = strlen(name);
         if (n > 4 && json_is_integer(id) && json_integer_value(id) >= 0 &&
             json_integer_value(id) < t->hp->n_vocab)
-            add_language(&t->tokens, token + 2, n - 4, (int32_t)json_integer_value(id));
+            add_language(&t->tokens, name + 2, n - 4, (int32_t)json_integer_value(id));
     }
     for (int32_t i = 0; !all && i < N_LANGUAGES; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "<|%s|>", languages[i].code);
-        add_language(&t->tokens, languages[i].code, strlen(languages[i].code),
-                     clef_tokenizer_find(t->tok, name));
+        char own[16];
+        snprintf(own, sizeof own, "<|%s|>", languages[i].code);
+        add_language(&t->tokens, languages[i].code, strlen(languages[i].code), token(t, own));
     }
 }
 
@@ -92,12 +97,6 @@ static int is_multilingual(const clef_transcriber *t)
     enum { ENGLISH_VOCABULARY = 51864 };
     const json_t *x = json_object_get(t->model->generation, "is_multilingual");
     return json_is_boolean(x) ? json_is_true(x) : t->hp->n_vocab != ENGLISH_VOCABULARY;
-}
-
-static int32_t token(const clef_transcriber *t, const char *name)
-{
-    const int32_t id = clef_tokenizer_find(t->tok, name);
-    return id < t->hp->n_vocab ? id : -1;
 }
 
 static int by_layer(const void *a, const void *b)

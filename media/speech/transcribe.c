@@ -404,7 +404,7 @@ static clef_status transcribe_all(run *r, clef_error *err)
 static clef_status by_ctc(clef_transcriber *t, const clef_transcribe_opts *o, const float *samples, size_t n,
                           clef_transcript *out, clef_error *err)
 {
-    clef_status s = n < CLEF_SPEECH_HOP ? CLEF_OK : clef__ctc_transcribe(t, o, samples, n, out, err);
+    clef_status s = clef__ctc_transcribe(t, o, samples, n, out, err);
     if (!s)
         s = join_texts(out, err);
     if (s)

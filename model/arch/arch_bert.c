@@ -187,7 +187,7 @@ static void mpnet_read_json(clef_json_fields *f, clef_hparams *hp)
     read_json(f, hp);
     offset_positions(f, hp);
     hp->n_token_types = 0;
-    hp->n_buckets = (int32_t)clef__json_int(f, "relative_attention_num_buckets", 4, CLEF_MAX_WIDTH, 32);
+    hp->n_buckets = (int32_t)clef__json_int(f, "relative_attention_num_buckets", 4, 4 * MAX_DISTANCE - 1, 32);
     hp->max_distance = MAX_DISTANCE;
 }
 

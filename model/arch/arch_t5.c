@@ -139,8 +139,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->n_context = REACH;
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-6);
     hp->n_buckets = (int32_t)clef__json_int(f, "relative_attention_num_buckets", 4, CLEF_MAX_WIDTH, 32);
-    hp->max_distance =
-        (int32_t)clef__json_int(f, "relative_attention_max_distance", 8, CLEF_MAX_CONTEXT, 128);
+    hp->max_distance = (int32_t)clef__json_int(f, "relative_attention_max_distance", hp->n_buckets / 2 + 1,
+                                               CLEF_MAX_CONTEXT, 128);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_refuse_flag(f, "is_encoder_decoder", 1, 1);
     hp->attention_scale = 1;
@@ -157,7 +157,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     enum { REACH = 128 };
     const int32_t pad = (int32_t)clef__gguf_int(k->gguf, "tokenizer.ggml.padding_token_id", 0);
-    clef__key_int(k, "attention.relative_buckets_count", 4, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    clef__key_int(k, "attention.relative_buckets_count", 4, 2 * REACH - 1, CLEF_KEY_NEEDED);
     if (hp->n_decoder_layers == 0)
         hp->n_decoder_layers = hp->n_layers;
     hp->max_distance = REACH;

@@ -37,6 +37,10 @@ clef_value *clef__learned_positions(clef_builder *b)
 static clef_value *sinusoid_table(clef_builder *b, int32_t offset)
 {
     const int32_t n = b->n_context, d = b->hp->d_model, half = d / 2;
+    if (d % 2 || half < 2)
+        return clef__graph_fail(b->g, CLEF_E_UNSUPPORTED,
+                                "%s: sinusoidal positions: expected an even d_model from 4 on, got %d",
+                                clef_model_path(b->model), d);
     float *table = malloc((size_t)n * (size_t)d * sizeof *table);
     if (!table)
         return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions",

@@ -505,6 +505,8 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
         status = make_sampler(b, r, &sampler, err);
     if (!status && r->n_pictures)
         status = begin_pictures(b, err);
+    if (!status) /* steps may have become smaller */
+        status = clef__batch_check_pictures(b, r, err);
     if (status) {
         clef_sampler_destroy(sampler);
         clef__guide_finish(&guide);

@@ -449,6 +449,14 @@ static clef_status load_memory(clef_batch *b, const batch_sequence *s, const cle
                                   write_state, err);
 }
 
+/* 1 when the pool has what rows after these blocks see: their window may begin before that of n_cached. */
+static int has_blocks(const clef_batch *b, const batch_sequence *s, int32_t n)
+{
+    int32_t mark;
+    return b->is_recurrent ||
+           clef__pages_find(b->pages, s->key, clef__batch_keys(s), n * KV_BLOCK, &mark) == n * KV_BLOCK;
+}
+
 clef_status clef__disk_load(clef_batch *b, batch_sequence *s, int32_t n_cached, clef_error *err)
 {
     const int32_t first = n_cached / KV_BLOCK;
@@ -459,7 +467,7 @@ clef_status clef__disk_load(clef_batch *b, batch_sequence *s, int32_t n_cached, 
     s->was_on_disk = 1;
     int32_t n = find_blocks(b, s, first);
     clef__chain chain = {.root = -1, .blocks = b->disk->blocks};
-    if (n <= first ||
+    if (n <= first || !has_blocks(b, s, first) ||
         !clef__pages_begin(b->pages, s->key, clef__batch_keys(s), first * KV_BLOCK, &chain, &copy))
         return CLEF_OK;
     const int32_t wanted = n;

@@ -259,14 +259,14 @@ void clef__batch_close(clef_batch *b)
 
 /* ---- copies ------------------------------------------------------------------------------------ */
 
-/* Copies the first n rows of each head of a page. */
+/* Copies the first n rows of each head of a page, unless the new block has its source's. */
 static clef_status copy_page(const clef__plan_state *state, int32_t to, int32_t from, int32_t n,
                              clef_error *err)
 {
     const uint64_t page = state->n_bytes / (uint64_t)state->value->shape.dim[0].n,
                    heads = (uint64_t)state->value->shape.dim[1].n, head = page / heads;
     clef_status s = CLEF_OK;
-    for (uint64_t h = 0; h < heads && !s; h++)
+    for (uint64_t h = 0; h < heads && to != from && !s; h++)
         s = clef__plan_state_copy(state, (uint64_t)to * page + h * head, (uint64_t)from * page + h * head,
                                   head / KV_BLOCK * (uint64_t)n, err);
     return s;

@@ -493,6 +493,7 @@ void clef_model_close(clef_model *model)
     free(model->declared);
     free(model->by_name);
     free(model->tensors);
+    free(model->tensors_before);
     clef__gguf_close(&model->gguf);
     for (size_t i = 0; i < model->n_shards; i++)
         clef__safetensors_close(&model->shards[i]);

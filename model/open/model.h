@@ -47,6 +47,7 @@ struct clef_model {
     const char       *text_prefix; /* NULL, or that of the text model's tensors (clef__find_text_prefix) */
 
     clef_tensor_info        *tensors; /* of all files; names and data are borrowed from the files */
+    clef_tensor_info        *tensors_before; /* NULL, or without a tower's; `joined` points into it */
     int32_t                  n_tensors;
     const clef_tensor_info **by_name;
     struct clef_joined      *joined; /* weights that are stored in parts (model/open/joined.h) */

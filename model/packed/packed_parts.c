@@ -636,8 +636,8 @@ static clef_status read_state(clef__packed *p, nf4_state *s, const char *file, c
     s->columns = json_integer_value(json_array_get(shape, 1));
     const int is_nf4 = type && strcmp(type, "nf4") == 0 && json_array_size(shape) == 2;
     json_decref(root);
-    if (status || (is_nf4 && s->block > 0 && s->rows > 0 && s->columns > 0 && s->rows <= INT32_MAX &&
-                   s->columns <= INT32_MAX))
+    if (status || (is_nf4 && s->block > 0 && s->block <= INT32_MAX && s->nested_block <= INT32_MAX &&
+                   s->rows > 0 && s->columns > 0 && s->rows <= INT32_MAX && s->columns <= INT32_MAX))
         return status;
     return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s: expected nf4 in blocks, with a shape", file,
                       part->info->name);

@@ -472,7 +472,7 @@ clef_status clef_model_add_pictures(clef_model *m, const char *path, clef_error 
     if (s) {
         take_away(m, own);
     } else {
-        free(own.all);
+        m->tensors_before = own.all;
         free(own.by_name);
     }
     return s;

@@ -18,8 +18,9 @@ static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, 
     clef_bound *b = plan->list[i];
     if (l->call == CLEF_CALL_EXCHANGE) {
         const clef_status s = how == ONE_GROUP ? CLEF_OK : exchange(plan, i, err);
-        const cl_int marked =
-            !s && event ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event) : CL_SUCCESS;
+        const cl_int marked = !s && event && !plan->stopped
+                                  ? clEnqueueMarkerWithWaitList(plan->dev->queue, 0, NULL, event)
+                                  : CL_SUCCESS;
         return marked ? clef__cl_fail(err, "clEnqueueMarkerWithWaitList", l->node->name, marked) : s;
     }
     if (!b)
@@ -104,9 +105,9 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     const int profile = plan->dev->profile;
     clef__mark *mark = plan->marks, *end = mark + plan->n_marks;
-    for (int32_t i = 0; i < plan->n_events; i++)
+    for (int32_t i = 0; i < plan->n_events && !plan->begin; i++)
         clReleaseEvent(plan->events[i]);
-    plan->n_events = 0;
+    plan->n_events = plan->begin ? plan->n_events : 0;
     if (profile) {
         cl_event *events = realloc(plan->events, (size_t)plan->n_launches * sizeof *events + 1);
         if (!events)
@@ -117,7 +118,7 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
         cl_event *event = profile ? &plan->events[i] : NULL, ended = NULL;
         const int is_marked = mark < end && mark->launch == i;
         s = enqueue_launch(plan, i, WHOLE, is_marked && !event ? &ended : event, err);
-        plan->n_events += profile && !s;
+        plan->n_events = profile && !s && !plan->stopped ? i + 1 : plan->n_events;
         if (is_marked && !s)
             s = clef__plan_mark(plan, mark++, event ? *event : ended, event != NULL, err);
         if (!s && is_flushed_after(plan, i + 1))

@@ -88,7 +88,7 @@ static void copy_rows(world *w, const clef__page_copy *c)
 {
     for (int32_t r = 0; r < c->rows; r++) {
         w->now.rows[c->to][r] = w->now.rows[c->from][r];
-        if (w->opts.window)
+        if (w->opts.window && c->sliding_to != c->sliding_from) /* the page may stay (model/batch/plan.c) */
             w->now.sliding[c->sliding_to][r] = w->now.sliding[c->sliding_from][r];
     }
     w->n_copies += c->rows > 0;

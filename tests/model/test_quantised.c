@@ -25,7 +25,7 @@ static const struct {
 
 /* Writes model.safetensors. A tensor is ".end:TYPE:dim,dim=byte", of the module Q, or of layer 0 if the end
  * begins with /: all its bytes are that byte, or 0; with ~ in place of =byte its words are 0 and 1 in turn;
- * with @a,b the first are a and b. */
+ * with @a,b the first are a and b; with 'text' they are the text. */
 static void write_tensors(const char *spec)
 {
     static char header[4096];
@@ -44,10 +44,15 @@ static void write_tensors(const char *spec)
         const size_t bytes = (size_t)a * (size_t)b * (size_t)types[t].bytes;
         assert_true(n + bytes <= sizeof data);
         const int in_turn = spec[used] == '~';
+        const char *text = spec[used] == '\'' ? spec + used + 1 : NULL;
         memset(data + n, byte, bytes);
         for (size_t i = 4; in_turn && i < bytes; i += 8)
             data[n + i] = 1;
         used += in_turn;
+        if (text) {
+            memcpy(data + n, text, bytes);
+            used += (int)bytes + 2;
+        }
         if (sscanf(spec + used, "@%d,%d%n", &a, &b, &more) == 2) {
             const int32_t words[2] = {a, b};
             memcpy(data + n, words, sizeof words);
@@ -144,6 +149,11 @@ static const struct {
     {"NF4's state", CONFIG("\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true"),
      ".weight:U8:64,1 .weight.absmax:F32:2 .weight.quant_state.bitsandbytes__nf4:U8:4=32", CLEF_E_FORMAT,
      "bitsandbytes__nf4"},
+    {"NF4 in blocks of more than all", CONFIG("\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true"),
+     ".weight:U8:64,1 .weight.absmax:F32:0 "
+     ".weight.quant_state.bitsandbytes__nf4:U8:67'{\"quant_type\":\"nf4\",\"shape\":[4,32],\"blocksize\":"
+     "9223372036854775776}'",
+     CLEF_E_UNSUPPORTED, "expected nf4 in blocks"},
     {"int8 in tiles", CONFIG("\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true"),
      ".weight:I8:4,32 .SCB:F32:4 .weight_format:U8:1=1", CLEF_E_SHAPE, "rows in order"},
 };

@@ -224,15 +224,16 @@ static int check_source(run *r)
     return CLI_GO_ON;
 }
 
-/* The context that nobody asked for. In one longer than the original, longrope has other frequencies, which a
- * short text does not need. */
+/* The context that nobody asked for. In one longer than the original, longrope and dynamic have other
+ * frequencies, which a short text does not need. */
 static int32_t default_context(const run *r)
 {
     const clef_hparams *hp = r->hparams;
     const int32_t most = hp->n_context > MAX_DEFAULT_CONTEXT ? MAX_DEFAULT_CONTEXT : hp->n_context,
                   original = hp->rope.original_context;
     const int fits = r->o->n_predict >= 0 && (int64_t)r->n_ids + r->o->n_predict <= original;
-    return hp->rope.type == CLEF_ROPE_LONGROPE && fits && original < most ? original : most;
+    const int changes = hp->rope.type == CLEF_ROPE_LONGROPE || hp->rope.type == CLEF_ROPE_DYNAMIC;
+    return changes && fits && original < most ? original : most;
 }
 
 static int open_pictures(run *r)
