@@ -161,6 +161,19 @@ static clef_status add_call(serve_choice *c, const clef_reply_part *part)
     return one && c->calls && json_array_append_new(c->calls, one) == 0 ? CLEF_OK : CLEF_E_NOMEM;
 }
 
+/* The last n bytes that stop strings let through became `content`: notes whose they are. */
+static void note_said(serve_choice *c, size_t n)
+{
+    const size_t begin = n < c->n_let ? c->n_let - n : 0;
+    size_t end = c->n_text;
+    if (!n || !c->logprobs)
+        return;
+    for (int32_t i = c->n_seen - 1; i >= 0 && (end > begin || c->begins[i].byte >= begin); i--) {
+        c->begins[i].is_said |= c->begins[i].byte < c->n_let;
+        end = c->begins[i].byte;
+    }
+}
+
 static clef_status take_part(void *user, const clef_reply_part *part)
 {
     serve_choice *c = user;
@@ -176,11 +189,12 @@ static int take_text(serve_choice *c, const char *text, size_t n)
 {
     clef_error err = {0};
     c->n_let += n;
-    if (!c->reader)
-        return serve_buffer_add(&c->content, text, n) ? 1 : no_memory(c);
-    if (clef_reply_read(c->reader, text, n, take_part, c, &err) == CLEF_OK)
-        return 1;
-    return no_memory(c);
+    const size_t n_before = c->content.n;
+    if (c->reader ? clef_reply_read(c->reader, text, n, take_part, c, &err) != CLEF_OK
+                  : !serve_buffer_add(&c->content, text, n))
+        return no_memory(c);
+    note_said(c, c->content.n - n_before);
+    return 1;
 }
 
 static int take_piece(serve_choice *c, const char *text, size_t n)
@@ -228,6 +242,7 @@ static int take_token(serve_choice *c, int32_t id)
     clef_error err = {0};
     const int is_forced = c->n_seen < c->n_forced;
     c->begins[c->n_seen].byte = c->n_text;
+    c->begins[c->n_seen].is_said = 0;
     c->begins[c->n_seen++].character = is_forced ? c->n_passed : c->n_before + c->n_characters;
     if (is_forced)
         return pass_forced(c, id) && tell_logprobs(c, 0);
@@ -251,9 +266,12 @@ static int take_end(serve_choice *c)
     size_t n = 0;
     if (clef_stream_finish(&c->stream, last, sizeof last, &n, &err) != CLEF_OK ||
         (n && !take_piece(c, last, n)) || clef_stop_finish(c->stop, &let, &n, &err) != CLEF_OK ||
-        (n && !take_text(c, let, n)) ||
-        (c->reader && clef_reply_end(c->reader, take_part, c, &err) != CLEF_OK))
+        (n && !take_text(c, let, n)))
         return no_memory(c);
+    const size_t n_before = c->content.n;
+    if (c->reader && clef_reply_end(c->reader, take_part, c, &err) != CLEF_OK)
+        return no_memory(c);
+    note_said(c, c->content.n - n_before);
     return tell_logprobs(c, 1);
 }
 

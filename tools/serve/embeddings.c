@@ -11,6 +11,12 @@
 
 enum { MOST_INPUTS = 2048, MOST_NUMBERS = 1 << 22 };
 
+/* Ollama's /api/embed. */
+static int is_ollama(const serve_rows *w)
+{
+    return (w->r->endpoint->flags & SERVE_OLLAMA) != 0;
+}
+
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *path)
@@ -29,6 +35,11 @@ static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *p
     free(whole);
     if (status != CLEF_OK)
         return serve_fail_status(&w->r->error, &err, SERVE_E_INVALID_VALUE, path);
+    if (is_ollama(w) && w->p.truncate && n > w->max_tokens) {
+        if (clef_tokenizer_is_special(w->r->m->tok, ids[n - 1])) /* a text that is cut ends as others do */
+            ids[w->max_tokens - 1] = ids[n - 1];
+        n = w->max_tokens;
+    }
     w->ids[i] = malloc(((size_t)n + 1) * sizeof *ids);
     if (w->ids[i] && n)
         memcpy(w->ids[i], ids, (size_t)n * sizeof *ids);
@@ -194,12 +205,6 @@ static json_t *of_tokens(const serve_rows *w, const serve_token_rows *rows)
 }
 
 /* Fewer dimensions: the first ones, brought to length 1 again. */
-/* Ollama's /api/embed. */
-static int is_ollama(const serve_rows *w)
-{
-    return (w->r->endpoint->flags & SERVE_OLLAMA) != 0;
-}
-
 static json_t *vector(const serve_rows *w, float *x)
 {
     const int32_t n = w->p.dimensions > 0 ? w->p.dimensions : w->n_dims;
@@ -244,11 +249,13 @@ static void prepare(void *user)
 {
     serve_rows *w = user;
     serve_request *r = w->r;
-    w->is_ready = serve_params_read(r, SERVE_FORM_EMBED, &w->p) &&
-                  (w->n_dims ||
-                   serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings; %s",
-                              r->m->is_ranker ? "it is for /v1/rerank" : "it generates text")) &&
-                  check_form(w) && read_input(w);
+    w->is_ready =
+        serve_params_read(r, is_ollama(w) ? SERVE_FORM_EMBED | SERVE_FORM_OLLAMA_EMBED : SERVE_FORM_EMBED,
+                          &w->p) &&
+        (w->n_dims ||
+         serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings; %s",
+                    r->m->is_ranker ? "it is for /v1/rerank" : "it generates text")) &&
+        check_form(w) && read_input(w);
     if (w->is_ready) {
         w->is_native = w->p.content != NULL;
         json_object_del(w->p.root, "input");

@@ -112,6 +112,8 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     serve_request *r = &x->r;
     char number[24];
     add_header(response, "x-request-id", r->id);
+    if (r->endpoint && r->endpoint->flags & SERVE_ANTHROPIC)
+        add_header(response, "request-id", r->id);
     add_header(response, "Content-Type",
                r->content_type  ? r->content_type
                : r->stream.read ? "text/event-stream; charset=utf-8"
@@ -140,7 +142,7 @@ static void add_headers(exchange *x, struct MHD_Response *response)
     if (x->head.origin_allowed) {
         add_header(response, "Access-Control-Allow-Origin", x->head.origin);
         add_header(response, "Access-Control-Expose-Headers",
-                   "x-request-id, clef-ignored, clef-max-tokens, retry-after");
+                   "x-request-id, request-id, clef-ignored, clef-max-tokens, retry-after");
         add_header(response, "Vary", "Origin");
     }
     if (x->head.is_options && x->head.origin_allowed) {
@@ -361,7 +363,7 @@ static void answer(exchange *x, struct MHD_Connection *connection)
         return;
     if (r->body)
         r->body[r->n_body] = '\0';
-    if (!strcmp(r->method, "GET")) {
+    if (!strcmp(r->method, "GET") || !strcmp(r->method, "HEAD")) {
         r->query_model = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
         r->needs_slot =
             MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "fail_on_no_slot") != NULL;

@@ -47,6 +47,7 @@ enum {
     INFILL = 4096,
     HEAR = 8192,
     NATIVE = 16384,
+    OLLAMA_EMBED = 32768,
     GENERATES = CHAT | TEXT | MESSAGES | COUNT | RESPONSES
 };
 
@@ -286,8 +287,8 @@ static int require(const serve_params *p, const json_t *value, const char *name,
 
 static int is_given(const serve_params *p, const char *name)
 {
-    const json_t *value = json_object_get(p->root, name);
-    return value && !json_is_null(value);
+    const json_t *value = json_object_get(p->root, name), *option = json_object_get(p->options, name);
+    return (value && !json_is_null(value)) || (option && !json_is_null(option));
 }
 
 /* They look at no token. */
@@ -466,6 +467,8 @@ static int read_body(serve_request *r, serve_params *p)
     const serve_body_opts opts = {.wants = wants, .leaves = leaves, .hold = hold, .user = &w};
     char none[] = "";
     serve_body body;
+    const char *name;
+    json_t *value;
     const int ok = serve_body_read(r->body ? r->body : none, r->n_body, &opts, &body, &r->error);
     p->root = body.root;
     serve_drop_body(r);
@@ -474,7 +477,10 @@ static int read_body(serve_request *r, serve_params *p)
     if (p->options && !json_is_object(p->options))
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "options", "options: expected an object, got %s",
                           serve_kind_of(p->options));
-    return read_all(r, p, &body, p->options);
+    json_object_foreach(p->options, name, value)
+        if (!json_is_null(value) && !find_field(p->form, name))
+            leaves(&w, name);
+    return check_known(&w) && read_all(r, p, &body, p->options);
 }
 
 static void begin(const serve_request *r, serve_form form, serve_params *p)
@@ -616,7 +622,7 @@ void serve_fields_list(FILE *to)
     static const char *const forms[] = {"chat",         "completions",    "embeddings", "tokenize",
                                         "detokenize",   "apply-template", "rerank",     "messages",
                                         "count_tokens", "responses",      "Ollama",     "show",
-                                        "infill",       "transcriptions", "completion"};
+                                        "infill",       "transcriptions", "completion", "Ollama's embed"};
     fputs("| field | of | type | default | |\n|---|---|---|---|---|\n", to);
     for (int i = 0; i < N_FIELDS; i++) {
         const field *f = &fields[i];

@@ -25,7 +25,8 @@ typedef enum serve_form {
     SERVE_FORM_SHOW = 2048,    /* Ollama's /api/show */
     SERVE_FORM_INFILL = 4096,  /* besides TEXT */
     SERVE_FORM_HEAR = 8192,    /* transcriptions and translations */
-    SERVE_FORM_NATIVE = 16384  /* llama-server's own, besides TEXT */
+    SERVE_FORM_NATIVE = 16384, /* llama-server's own, besides TEXT */
+    SERVE_FORM_OLLAMA_EMBED = 32768 /* besides EMBED */
 } serve_form;
 
 /** Texts and values are borrowed from `root`, until serve_params_shrink(). Of ANY fields: NULL if absent. */

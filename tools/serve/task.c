@@ -119,6 +119,8 @@ static int make_run(serve_task *t, int32_t i)
                   n_max = only_prompt            ? 1
                           : t->p.max_tokens >= 0 ? prompt->n_max + c->n_forced
                                                  : 0;
+    const int32_t n_min =
+        t->p.min_tokens < INT32_MAX - c->n_forced ? t->p.min_tokens : INT32_MAX - c->n_forced;
     run->group = &t->group;
     run->pictures = t->p.pictures.n ? &t->p.pictures : NULL;
     run->request = (clef_request){
@@ -127,7 +129,7 @@ static int make_run(serve_task *t, int32_t i)
         .source = m->is_seq2seq ? prompt->ids : NULL,
         .n_source = m->is_seq2seq ? prompt->n : 0,
         .n_max = n_max,
-        .n_min = t->p.min_tokens ? t->p.min_tokens + c->n_forced : 0,
+        .n_min = n_min ? n_min + c->n_forced : 0,
         .ignore_eos = t->p.ignore_eos,
         .stops = t->ends,
         .n_stops = t->n_ends,
@@ -344,6 +346,7 @@ void serve_task_free(serve_task *t)
     free(t->ends);
     free(t->tools);
     json_decref(t->parts);
+    json_decref(t->logprobs);
     json_decref(t->echo);
     json_decref(t->history);
     json_decref(t->customs);

@@ -42,6 +42,7 @@ typedef struct serve_choice {
     struct {
         size_t byte;             /* of what is generated */
         size_t character;        /* from the prompt's begin */
+        int32_t is_said;         /* it has some of `content` */
     } * begins;                  /* [capacity]: where each token begins */
     int32_t n_seen, n_reported;  /* tokens that became text; of these, those with reported logprobs */
     int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */
@@ -105,6 +106,7 @@ typedef struct serve_task {
     serve_block block;           /* the last one */
     int32_t n_blocks, has_block; /* has_block: it goes on */
     json_t *parts;               /* the finished ones, as the form has them */
+    json_t *logprobs;            /* of responses: of the last block, a text */
     json_t *echo, *history;      /* of responses: fields of the request; messages that are stored */
     json_t *customs;             /* names of custom tools; NULL: none */
     int32_t n_events;

@@ -116,6 +116,8 @@ def logprobs(s):
     st = events(s.chat(max_tokens=4, temperature=0, logprobs=True, top_logprobs=2, stream=True).text)
     got = [x for e in st for x in ((e["choices"][0]["logprobs"] or {}).get("content") or [])]
     same("logprobs of a stream", [x["token"] for x in entries], [x["token"] for x in got])
+    least = s.text(prompt, max_tokens=3, echo=True, logprobs=1, min_tokens=2147483647, temperature=0)
+    same("min_tokens beyond the context", 3, least.json["usage"]["completion_tokens"] if least.status == 200 else least)
     bias = s.text(prompt, max_tokens=3, temperature=0, logit_bias={"17": 100}, return_token_ids=True)
     same("a bias", [17, 17, 17], bias.json["choices"][0]["token_ids"])
 

@@ -101,7 +101,7 @@ def anthropic_errors(s):
     for name, fields in cases.items():
         r = messages(s, **fields) if "messages" not in fields else s.post("/v1/messages", {"max_tokens": 8, **fields})
         same(f"messages: refused: {name}", [400, "error", "invalid_request_error"], [r.status, r.json["type"], r.json["error"]["type"]])
-    same("an error has the request's id", r.headers["x-request-id"], r.json["request_id"])
+    same("an error has the request's id", [r.headers["x-request-id"], r.headers["request-id"]], [r.json["request_id"]] * 2)
 
 
 def openai_whole(s):
@@ -127,6 +127,10 @@ def openai_stream(s):
                                "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.incomplete"], kinds)
     same("they are numbered", list(range(len(got))), [e["sequence_number"] for e in got])
     same("the text", whole.json["output"][0]["content"][0]["text"], "".join(e["delta"] for e in got if e["type"].endswith(".delta")))
+    got_odds = events(responses(s, stream=True, top_logprobs=2).text)
+    deltas = [[o["token"] for o in e["logprobs"]] for e in got_odds if e["type"].endswith("text.delta")]
+    same("log-probabilities come with their deltas", ["".join(e["delta"] for e in got_odds if e["type"].endswith("text.delta")), 8], ["".join(sum(deltas, [])), sum(map(bool, deltas))])
+    same("and all of them at the end", sum(deltas, []), [o["token"] for o in got_odds[-1]["response"]["output"][0]["content"][0]["logprobs"]])
     same("the last event has all of it", got[-2]["item"], got[-1]["response"]["output"][0])
 
 
@@ -207,12 +211,23 @@ def ollama(s):
     head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
     same("a body need not have its type, but elsewhere", [b"200", b"415"], [s.raw(head % path).split(b" ")[1] for path in (b"/api/show", b"/tokenize")])
     raw = s.post("/api/generate", {"prompt": "Once", "raw": True, "stream": False, "options": options}).json
+    same("an unknown option is reported", "num_gpu, num_thread", s.post("/api/generate", {"prompt": "a", "stream": False, "options": {**options, "num_gpu": 1, "num_thread": 2, "penalize_newline": True}}).headers["clef-ignored"])
+    free, off = [s.post("/api/generate", {"prompt": "Hello", "stream": False, "options": {**options, "num_predict": 40, **penalty}}).json["response"]
+                 for penalty in ({}, {"repeat_last_n": 0, "repeat_penalty": 100})]
+    same("repeat_last_n 0 turns penalties off", free, off)
+    check("which matter", off != s.post("/api/generate", {"prompt": "Hello", "stream": False, "options": {**options, "num_predict": 40, "repeat_penalty": 100}}).json["response"])
     same("a raw prompt", s.text("Once", max_tokens=8, temperature=0).json["choices"][0]["text"], raw["response"])
     call = s.post("/api/chat", {"messages": HI, "tools": TOOLS["chat"], "tool_choice": "required", "parallel_tool_calls": False, "stream": False,
                                 "options": options | {"num_predict": 220}}).json["message"]["tool_calls"][0]
     same("a call has an object", ["a"], list(call["function"]["arguments"]))
     name = s.get("/api/tags").json["models"][0]["name"]
     embedded = s.post("/api/embed", {"model": name, "input": ["a", "b"]}).json
+    usual = {"truncate": True, "options": {"num_ctx": 4096}, "keep_alive": "5m"}
+    r = s.post("/api/embed", {"model": name, "input": "a", **usual})
+    same("with the fields that clients send", [200, "keep_alive, options"], [r.status, ", ".join(sorted(r.headers["clef-ignored"].split(", ")))])
+    same("of the same text", embedded["embeddings"][0], r.json["embeddings"][0])
+    long, most = [s.post("/api/embed", {"input": "word " * 4000, "truncate": cut}) for cut in (True, False)]
+    check("a long text is cut, or refused", long.status == 200 and long.json["prompt_eval_count"] > 100 and most.status == 400, (long, most))
     same("/api/embed", [2, 2], [len(embedded["embeddings"]), embedded["prompt_eval_count"]])
     check("vectors of length 1", all(abs(sum(x * x for x in v) - 1) < 1e-4 for v in embedded["embeddings"]), embedded)
     same("what it can do", ["completion", "tools"], s.post("/api/show", {"model": name}).json["capabilities"])
@@ -232,7 +247,7 @@ def ollama(s):
     same("no argument of a call is lost", {"a": 2.5e21, "b": "x\0y\ufffd"}, r.json["message"]["tool_calls"][0]["function"]["arguments"])
     check("a version", s.get("/api/version").json["version"])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
-                         "options that are none": {"options": [1]}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
+                         "options that are none": {"options": [1]}, "an option that may matter": {"options": {"stop_regex": "a"}}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
         r = s.post("/api/chat", {"messages": HI, **fields})
         same(f"ollama: refused: {what}", [400, str], [r.status, type(r.json["error"])])
     same("a suffix of a model without tokens for it", 400, s.post("/api/generate", {"prompt": "a", "suffix": "b"}).status)
@@ -321,6 +336,8 @@ def thinking(s):
         same(f"a thought's events, shown {shown}", [got[0] if shown else "", 1], ["".join(d.get("thinking", "") for d in deltas), sum(d["type"] == "signature_delta" for d in deltas)])
     same("refused: another display", 400, messages(s, thinking={**hidden, "display": "loud"}).status)
     r = responses(s, max_output_tokens=30, reasoning={"max_tokens": 5}).json["output"]
+    odds = responses(s, max_output_tokens=30, reasoning={"max_tokens": 5}, include=["message.output_text.logprobs"]).json["output"][1]["content"][0]
+    same("log-probabilities are those of the text", odds["text"], "".join(o["token"] for o in odds["logprobs"]).strip())
     same("responses: a budget", list(got), [r[0]["content"][0]["text"], r[1]["content"][0]["text"]])
     made = think_text(s, thinking_budget=3, response_format={"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}})
     check("a constraint begins after the tag", made[1] in ('"yes"', '"no"') and len(made[0]) > 2, made)

@@ -65,6 +65,7 @@ def check_names(s):
     r, _ = ask(s, "ollama", "delta")
     same("in Ollama's form", (404, str), (r.status, type(r.json["error"])))
     same("its own path", 404, s.get("/v1/models/delta").status)
+    same("nor by HEAD", 404, s.send("HEAD", "/props?model=delta").status)
     same("nothing was loaded for it", {n: "unloaded" for n in NAMES}, states(s))
     same("a model that is not loaded has a context", 128, s.get("/v1/models/beta").json["context_length"])
     escaped = s.post("/v1/completions", '{"prompt": {"model": "alpha"}, "model": "alpha", "model": "del\\u0074a"}')

@@ -96,13 +96,35 @@ static json_t *finished(serve_task *t)
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
+/* Takes the log-probabilities that are new, of the text: tokens of reasoning and of calls have none here. */
+static json_t *take_logprobs(serve_task *t)
+{
+    serve_choice *c = &t->choices[0];
+    json_t *entries = c->logprobs, *taken = json_array(), *entry;
+    size_t i, n_known = 0;
+    const int32_t first = c->n_reported - (int32_t)json_array_size(entries);
+    json_array_foreach(entries, i, entry) {
+        if (!c->begins[first + (int32_t)i].is_said)
+            continue;
+        json_array_append(taken, entry);
+        n_known = i + 1;
+    }
+    if (n_known) { /* what follows may become text yet */
+        c->logprobs = json_array();
+        for (i = n_known; i < json_array_size(entries); i++)
+            json_array_append(c->logprobs, json_array_get(entries, i));
+        json_decref(entries);
+    }
+    json_array_extend(t->logprobs, taken);
+    return taken;
+}
+
 static json_t *part_of(serve_task *t, const serve_block *b, json_t *text)
 {
-    json_t *logprobs = t->choices[0].logprobs;
     if (b->kind == CLEF_REPLY_REASONING)
         return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text);
     return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
-                     logprobs ? json_deep_copy(logprobs) : json_array());
+                     json_deep_copy(t->logprobs));
 }
 
 /* The name of the function that a block calls. */
@@ -152,6 +174,8 @@ static int begin_item(serve_task *t, const serve_block *b)
         [CLEF_REPLY_REASONING] = "rs_", [CLEF_REPLY_CONTENT] = "msg_", [CLEF_REPLY_CALL] = "fc_"};
     snprintf(t->block.id, sizeof t->block.id, "%s", is_custom(t, b) ? "ctc_" : prefixes[b->kind]);
     serve_random_letters(t->block.id + strlen(t->block.id), 24);
+    json_decref(t->logprobs);
+    t->logprobs = json_array();
     return 1;
 }
 
@@ -163,6 +187,8 @@ static int put_part(serve_task *t, const serve_block *b, json_t *text)
 
 static int end_item(serve_task *t, const serve_block *b, json_t *text)
 {
+    if (b->kind == CLEF_REPLY_CONTENT)
+        json_decref(take_logprobs(t));
     return put_part(t, b, is_custom(t, b) ? serve_custom_input(text) : text);
 }
 
@@ -189,8 +215,10 @@ static int put_of(serve_task *t, const serve_block *b, const char *type, const c
         json_pack("{s:s, s:i, s:o}", "item_id", b->id, "output_index", (int)b->index, name, value);
     if (b->kind != CLEF_REPLY_CALL)
         json_object_set_new(event, "content_index", json_integer(0));
-    if (!strncmp(type, "response.output_text.", 21))
-        json_object_set_new(event, "logprobs", json_array());
+    if (!strcmp(type, "response.output_text.delta"))
+        json_object_set_new(event, "logprobs", take_logprobs(t));
+    if (!strcmp(type, "response.output_text.done"))
+        json_object_set_new(event, "logprobs", json_deep_copy(t->logprobs));
     if (t->p.timings_per_token)
         json_object_set_new(event, "timings", serve_task_timings(t));
     return put(t, type, event);
@@ -230,6 +258,8 @@ static int end_block(serve_task *t, const serve_block *b, json_t *text)
                        : is_call ? "arguments"
                                  : "text";
     text = has_input ? serve_custom_input(text) : text;
+    if (b->kind == CLEF_REPLY_CONTENT)
+        json_decref(take_logprobs(t));
     const int ok =
         put_of(t, b, type, name, json_incref(text)) &&
         (is_call || put_of(t, b, "response.content_part.done", "part", part_of(t, b, json_incref(text)))) &&
