@@ -97,7 +97,7 @@ def anthropic_errors(s):
     cases = {"no max_tokens": {"max_tokens": None}, "a role": {"messages": [{"role": "tool", "content": "a"}]},
              "an image": {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
              "a tool of another type": {"tools": [{"type": "bash_20250124", "name": "bash"}]}, "a tool choice": {"tools": TOOLS["messages"], "tool_choice": {"type": "some"}},
-             "thinking": {"thinking": {"type": "loud"}}, "a container": {"container": "c"}, "no list": {"messages": "Hello"}}
+             "thinking": {"thinking": {"type": "loud"}}, "a container": {"container": "c"}, "a description": {"tools": [{**TOOLS["messages"][0], "description": 5}]}, "strict": {"tools": [{**TOOLS["messages"][0], "strict": "yes"}]}, "no list": {"messages": "Hello"}}
     for name, fields in cases.items():
         r = messages(s, **fields) if "messages" not in fields else s.post("/v1/messages", {"max_tokens": 8, **fields})
         same(f"messages: refused: {name}", [400, "error", "invalid_request_error"], [r.status, r.json["type"], r.json["error"]["type"]])
@@ -175,6 +175,8 @@ def openai_stored(s):
     for name, fields in {"background": {"background": True}, "a conversation": {"conversation": "c"}, "another tool": {"tools": [{"type": "web_search"}]},
                          "an item": {"input": [{"type": "computer_call"}]}, "an image": {"input": [{"role": "user", "content": [{"type": "input_image"}]}]}}.items():
         same(f"responses: refused: {name}", 400, s.post("/v1/responses", {"input": "Hello", **fields}).status)
+    for path, fields in {"metadata": {"metadata": 5}, "truncation": {"truncation": "x"}, "include[0]": {"include": ["x"]}, "include[1]": {"include": ["reasoning.encrypted_content", 5]}}.items():
+        same(f"responses: refused: {fields}", [400, path], [(r := responses(s, **fields)).status, r.json["error"]["param"]])
 
 
 def about(s):
@@ -247,9 +249,10 @@ def ollama(s):
     same("no argument of a call is lost", {"a": 2.5e21, "b": "x\0y\ufffd"}, r.json["message"]["tool_calls"][0]["function"]["arguments"])
     check("a version", s.get("/api/version").json["version"])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
-                         "options that are none": {"options": [1]}, "an option that may matter": {"options": {"stop_regex": "a"}}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
+                         "options that are none": {"options": [1]}, "a text as messages": {"messages": "hello"}, "a text as pictures": {"messages": [{"role": "user", "content": "a", "images": "eA=="}]}, "an option that may matter": {"options": {"stop_regex": "a"}}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
         r = s.post("/api/chat", {"messages": HI, **fields})
         same(f"ollama: refused: {what}", [400, str], [r.status, type(r.json["error"])])
+    same("a text as the pictures of a prompt", [400] * 2, [s.post("/api/generate", {"prompt": p, "images": "eA=="}).status for p in ("a", "")])
     same("a suffix of a model without tokens for it", 400, s.post("/api/generate", {"prompt": "a", "suffix": "b"}).status)
 
 

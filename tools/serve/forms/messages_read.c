@@ -304,7 +304,8 @@ static int add_tool(serve_request *r, json_t *tools, size_t i, const json_t *too
 {
     char path[128];
     const char *type = json_string_value(json_object_get(tool, "type"));
-    const json_t *description = json_object_get(tool, "description");
+    const json_t *description = json_object_get(tool, "description"),
+                 *strict = json_object_get(tool, "strict");
     serve_path(path, "tools[%zu].type", i);
     if (type && strcmp(type, "custom") != 0)
         return serve_fail(&r->error, SERVE_E_UNSUPPORTED, path,
@@ -315,11 +316,15 @@ static int add_tool(serve_request *r, json_t *tools, size_t i, const json_t *too
     if (!json_is_string(json_object_get(tool, "name")))
         return serve_wrong(r, serve_path(path, "tools[%zu].name", i), json_object_get(tool, "name"),
                            "a string");
+    if (description && !json_is_string(description) && !json_is_null(description))
+        return serve_wrong(r, serve_path(path, "tools[%zu].description", i), description, "a string");
+    if (strict && !json_is_boolean(strict) && !json_is_null(strict))
+        return serve_wrong(r, serve_path(path, "tools[%zu].strict", i), strict, "true or false");
     json_t *function = json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"), "parameters",
                                  json_object_get(tool, "input_schema"));
     if (json_is_string(description))
         json_object_set(function, "description", (json_t *)(uintptr_t)description);
-    if (json_is_true(json_object_get(tool, "strict")))
+    if (json_is_true(strict))
         json_object_set_new(function, "strict", json_true());
     return json_array_append_new(tools, json_pack("{s:s, s:o}", "type", "function", "function", function)) ==
                0 ||

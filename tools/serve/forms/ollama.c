@@ -14,12 +14,19 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+static int has_images(const json_t *images)
+{
+    return images && !json_is_null(images) && (!json_is_array(images) || json_array_size(images));
+}
+
 /* Pictures in base64 become parts of a message, before its text. */
 static int add_images(serve_request *r, json_t *message, const json_t *images, const char *path)
 {
     const json_t *one;
-    json_t *parts = json_array();
     size_t k;
+    if (!json_is_array(images))
+        return serve_wrong(r, path, images, "a list of pictures in base64");
+    json_t *parts = json_array();
     json_array_foreach(images, k, one) {
         json_t *url = serve_is_plain(one) ? json_sprintf("data:;base64,%s", json_string_value(one)) : NULL;
         if (!url) {
@@ -41,8 +48,7 @@ static int read_message(serve_task *t, size_t i, json_t *message)
     char path[128];
     const json_t *images = json_object_get(message, "images");
     json_t *thinking = json_object_get(message, "thinking");
-    if (json_array_size(images) &&
-        !add_images(t->r, message, images, serve_path(path, "messages[%zu].images", i)))
+    if (has_images(images) && !add_images(t->r, message, images, serve_path(path, "messages[%zu].images", i)))
         return 0;
     if (thinking)
         json_object_set(message, "reasoning_content", thinking);
@@ -78,6 +84,8 @@ static int read_chat(serve_task *t)
 {
     json_t *message;
     size_t i;
+    if (t->p.messages && !json_is_array(t->p.messages))
+        return serve_wrong(t->r, "messages", t->p.messages, "a list");
     if (!json_array_size(t->p.messages))
         return only_load(t);
     json_array_foreach(t->p.messages, i, message)
@@ -96,7 +104,7 @@ static int read_generate(serve_task *t)
         return serve_wrong(t->r, "system", p->system, "a string");
     if (p->suffix && json_is_string(p->suffix) && !json_string_length(p->suffix))
         p->suffix = NULL;
-    if (!json_string_length(p->prompt) && !p->suffix && !json_array_size(p->images))
+    if (!json_string_length(p->prompt) && !p->suffix && !has_images(p->images))
         return only_load(t);
     json_t *messages = json_array(), *user = json_pack("{s:s}", "role", "user");
     t->is_chat = !p->raw && !p->suffix;
@@ -105,10 +113,10 @@ static int read_generate(serve_task *t)
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", p->system));
     json_array_append_new(messages, user);
     p->messages = serve_set_field(t, "messages", messages);
-    if (json_array_size(p->images) && !t->is_chat)
+    if (has_images(p->images) && !t->is_chat)
         return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "images",
                           "images: not supported beside raw or suffix");
-    return p->messages && (!json_array_size(p->images) || add_images(t->r, user, p->images, "images")) &&
+    return p->messages && (!has_images(p->images) || add_images(t->r, user, p->images, "images")) &&
            read_think(t);
 }
 

@@ -299,18 +299,33 @@ static int read_text(serve_task *t)
     return 1;
 }
 
-/* What the reply may have besides: log-probabilities. Reasoning is never encrypted here. */
+/* What the reply may have besides: log-probabilities. Of the others, which OpenAI has, there is nothing here.
+ */
 static int read_include(serve_task *t)
 {
+    static const char *const names[] = {
+        "message.output_text.logprobs",  "reasoning.encrypted_content",
+        "message.input_image.image_url", "file_search_call.results",
+        "web_search_call.results",       "web_search_call.action.sources",
+        "code_interpreter_call.outputs", "computer_call_output.output.image_url"};
+    char path[128];
     const json_t *one;
     size_t i;
     if (!json_is_array(t->p.include))
         return serve_wrong(t->r, "include", t->p.include, "a list");
     json_array_foreach(t->p.include, i, one) {
         const char *name = json_string_value(one);
+        int known = 0;
+        for (size_t k = 0; name && k < sizeof names / sizeof *names; k++)
+            known |= !strcmp(name, names[k]);
+        serve_path(path, "include[%zu]", i);
         if (!name)
-            return serve_wrong(t->r, "include", one, "strings");
-        t->p.logprobs |= !strcmp(name, "message.output_text.logprobs");
+            return serve_wrong(t->r, path, one, "a string");
+        if (!known)
+            return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
+                              "%s: expected a name such as message.output_text.logprobs, got '%.40s'", path,
+                              name);
+        t->p.logprobs |= !strcmp(name, names[0]);
     }
     return 1;
 }
@@ -320,6 +335,11 @@ int serve_responses_read(serve_task *t)
     serve_params *p = &t->p;
     if (p->include && !read_include(t))
         return 0;
+    if (p->metadata && !json_is_object(p->metadata))
+        return serve_wrong(t->r, "metadata", p->metadata, "an object");
+    if (p->truncation && strcmp(p->truncation, "auto") != 0 && strcmp(p->truncation, "disabled") != 0)
+        return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "truncation",
+                          "truncation: expected auto or disabled, got '%.20s'", p->truncation);
     p->logprobs |= p->n_top > 0;
     t->echo = serve_responses_echo(t); /* as the client wrote it */
     return t->echo && read_messages(t) && (!p->tools || read_tools(t)) &&
