@@ -170,6 +170,10 @@ def openai_stored(s):
     same("not its input", 501, s.get(path + "/input_items").status)
     same("it is dropped", [200, True], [(r := s.send("DELETE", path)).status, r.json["deleted"]])
     same("and gone", [404, 404], [s.get(path).status, responses(s, previous_response_id=first.json["id"]).status])
+    first = responses(s, "a\0b")
+    text = first.json["output"][0]["content"][0]["text"]
+    wanted = chat(s, {"role": "user", "content": "a\0b"}, {"role": "assistant", "content": text}, {"role": "user", "content": "And?"})
+    same("one with \\u0000 is followed", (200, wanted.json["usage"]["prompt_tokens"]), ((more := responses(s, "And?", previous_response_id=first.json["id"])).status, more.status == 200 and n_input(more)))
     silent = responses(s, store=False)
     same("one that is not to be stored", 404, s.get("/v1/responses/" + silent.json["id"]).status)
     for name, fields in {"background": {"background": True}, "a conversation": {"conversation": "c"}, "another tool": {"tools": [{"type": "web_search"}]},
@@ -463,6 +467,14 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja", encoding="ascii") as temp
     with Server("--chat-template", template.name, "--thinking-budget", "5", "--spec", "ngram") as server:
         same("--thinking-budget", True, bool(think_text(server)[1]))
         same("a request may lift it", "", think_text(server, thinking_budget=-1)[1] or "")
+with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+    template.write("a")
+    template.flush()
+    with Server("--chat-template", template.name, "--body-memory", "1") as server:
+        first = responses(server, [{"role": "user", "content": "a"}] * 1200)
+        follows = responses(server, previous_response_id=first.json.get("id"))
+        same("what a response follows counts for --body-memory", (200, 413), (first.status, follows.status))
+        same("and a short one fits", 200, responses(server, previous_response_id=responses(server).json["id"]).status)
 with Server("--ollama", model=code_model()) as server:
     infill(server)
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:

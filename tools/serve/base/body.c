@@ -350,7 +350,7 @@ static int read_member(reader *r, json_t *object)
     if (!read_name(r))
         return 0;
     const char *name = r->string; /* while values are made: it is in the text */
-    const int leaves = r->depth == 1 && !r->opts->wants(r->opts->user, name);
+    const int leaves = r->depth == 1 && r->opts->wants && !r->opts->wants(r->opts->user, name);
     r->drops += leaves;
     count(r, MEMBER_BYTES + r->n_string);
     const int ok = read_value(r, &value);
@@ -431,13 +431,6 @@ int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_bod
     return read_all(&r, &out->root);
 }
 
-static int wants_all(void *user, const char *name)
-{
-    (void)user;
-    (void)name;
-    return 1;
-}
-
 static int hold_all(void *user, size_t n_bytes)
 {
     (void)user;
@@ -447,7 +440,7 @@ static int hold_all(void *user, size_t n_bytes)
 
 json_t *serve_body_object(const char *text, size_t n)
 {
-    const serve_body_opts opts = {.wants = wants_all, .hold = hold_all};
+    const serve_body_opts opts = {.hold = hold_all};
     char *own = malloc(n + 1);
     serve_body body = {.root = NULL};
     serve_error none = {.id = SERVE_OK};

@@ -7,7 +7,8 @@
 #include "tools/serve/base/error.h"
 
 typedef struct serve_body_opts {
-    /** Whether a member of the body itself is wanted; the others are checked, and left out. */
+    /** Whether a member of the body itself is wanted, as all are without it; the others are checked, and left
+     * out. */
     int (*wants)(void *user, const char *name);
     /** Told of each that is left out, unless its value is null. */
     void (*leaves)(void *user, const char *name);

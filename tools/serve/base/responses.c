@@ -63,7 +63,9 @@ void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, 
 {
     stored one = {.tenant = tenant};
     snprintf(one.id, sizeof one.id, "%s", id);
-    one.messages = json_dumps(messages, JSON_COMPACT);
+    json_t *object = json_pack("{s:O}", "messages", messages);
+    one.messages = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
     one.response = json_dumps(response, JSON_COMPACT | JSON_REAL_PRECISION(10));
     one.n_bytes = one.messages && one.response ? strlen(one.messages) + strlen(one.response) : 0;
     serve_lock_take(&s->lock);
@@ -88,22 +90,17 @@ static stored *find(serve_responses *s, uint64_t tenant, const char *id)
     return NULL;
 }
 
-json_t *serve_responses_messages(serve_responses *s, uint64_t tenant, const char *id)
+char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_messages)
 {
     serve_lock_take(&s->lock);
     const stored *one = find(s, tenant, id);
-    json_t *messages = one ? json_loads(one->messages, 0, NULL) : NULL;
+    const char *text = !one ? NULL : of_messages ? one->messages : one->response;
+    const size_t n = text ? strlen(text) + 1 : 0;
+    char *copy = n ? malloc(n) : NULL;
+    if (copy)
+        memcpy(copy, text, n);
     serve_lock_release(&s->lock);
-    return messages;
-}
-
-json_t *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id)
-{
-    serve_lock_take(&s->lock);
-    const stored *one = find(s, tenant, id);
-    json_t *response = one ? json_loads(one->response, 0, NULL) : NULL;
-    serve_lock_release(&s->lock);
-    return response;
+    return copy;
 }
 
 int serve_responses_drop(serve_responses *s, uint64_t tenant, const char *id)

@@ -18,10 +18,9 @@ void serve_responses_destroy(serve_responses *s);
  * client's key. */
 void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *messages,
                            const json_t *response);
-/** The messages of a stored conversation, or the response, which the caller drops; NULL: this key has none
- * of this id. */
-json_t *serve_responses_messages(serve_responses *s, uint64_t tenant, const char *id);
-json_t *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id);
+/** The JSON of a stored response, or an object with the `messages` of its conversation, which the caller
+ * frees; NULL: this key has none of this id. */
+char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_messages);
 /** 1, and the response is dropped; 0: this key has none of this id. */
 int serve_responses_drop(serve_responses *s, uint64_t tenant, const char *id);
 

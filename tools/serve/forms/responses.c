@@ -330,11 +330,11 @@ void serve_answer_response(serve_request *r)
         return;
     }
     if (strcmp(r->method, "DELETE") != 0)
-        reply = serve_responses_find(s, r->tenant, r->path);
+        reply = serve_responses_stored(r, r->path, 0);
     else if (serve_responses_drop(s, r->tenant, r->path))
         reply = json_pack("{s:s, s:s, s:b}", "id", r->path, "object", "response", "deleted", 1);
     if (reply)
         serve_reply_json(r, reply);
-    else
+    else if (!r->error.id)
         serve_fail(&r->error, SERVE_E_STORED, NULL, "there is no response '%.60s' (any more)", r->path);
 }

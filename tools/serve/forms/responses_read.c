@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/base/body.h"
 #include "tools/serve/base/responses.h"
 #include "tools/serve/forms/form.h"
 
@@ -180,18 +181,36 @@ static int add_item(reading *w, size_t i, const json_t *item)
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* What a stored response and its input said. */
+static int hold(void *user, size_t n_bytes)
+{
+    return serve_hold(user, n_bytes);
+}
+
+json_t *serve_responses_stored(serve_request *r, const char *id, int of_messages)
+{
+    const serve_body_opts opts = {.hold = hold, .user = r};
+    serve_body body = {.root = NULL};
+    char *text = serve_responses_find(r->s->responses, r->tenant, id, of_messages);
+    if (!text)
+        serve_fail(&r->error, SERVE_E_STORED, of_messages ? "previous_response_id" : NULL,
+                   "%sthere is no response '%.60s' (any more)", of_messages ? "previous_response_id: " : "",
+                   id);
+    else if (serve_hold(r, strlen(text)) && !serve_body_read(text, strlen(text), &opts, &body, &r->error)) {
+        json_decref(body.root);
+        body.root = NULL;
+    }
+    free(text);
+    return body.root;
+}
+
 static int add_history(serve_task *t, json_t *messages)
 {
-    json_t *before;
     if (!t->p.previous)
         return 1;
-    before = serve_responses_messages(t->r->s->responses, t->r->tenant, t->p.previous);
-    if (!before)
-        return serve_fail(&t->r->error, SERVE_E_STORED, "previous_response_id",
-                          "previous_response_id: there is no response '%.60s' (any more)", t->p.previous);
-    json_array_extend(messages, before);
+    json_t *before = serve_responses_stored(t->r, t->p.previous, 1);
+    json_array_extend(messages, json_object_get(before, "messages"));
     json_decref(before);
-    return 1;
+    return before != NULL;
 }
 
 static int read_input(serve_task *t, json_t *messages)
