@@ -128,8 +128,10 @@ def openai_stream(s):
     same("they are numbered", list(range(len(got))), [e["sequence_number"] for e in got])
     same("the text", whole.json["output"][0]["content"][0]["text"], "".join(e["delta"] for e in got if e["type"].endswith(".delta")))
     got_odds = events(responses(s, stream=True, top_logprobs=2).text)
-    deltas = [[o["token"] for o in e["logprobs"]] for e in got_odds if e["type"].endswith("text.delta")]
-    same("log-probabilities come with their deltas", ["".join(e["delta"] for e in got_odds if e["type"].endswith("text.delta")), 8], ["".join(sum(deltas, [])), sum(map(bool, deltas))])
+    parts = [e for e in got_odds if e["type"].endswith("text.delta")]
+    deltas = [[o["token"] for o in e["logprobs"]] for e in parts]
+    same("log-probabilities come with their deltas", [e["delta"] for e in parts], ["".join(d) for d in deltas])
+    same("so many as tokens", 8, len(sum(deltas, [])))
     same("and all of them at the end", sum(deltas, []), [o["token"] for o in got_odds[-1]["response"]["output"][0]["content"][0]["logprobs"]])
     same("the last event has all of it", got[-2]["item"], got[-1]["response"]["output"][0])
 
