@@ -3,9 +3,11 @@
 #define CLEF_TESTS_FOLDERS_H
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include "tests/files.h"
+#ifndef _WIN32
+#    include <sys/resource.h>
+#endif
 
 typedef struct folder_look {
     const char *path;
@@ -50,6 +52,7 @@ static inline clef_status remove_one(void *user, const char *name, int is_folder
     return CLEF_OK;
 }
 
+#ifndef _WIN32 /* whose tests have no disk that is full */
 /* Files can have at most n_bytes from now on; a longer write fails, as on a full disk. 0: no limit. */
 static inline void limit_files(size_t n_bytes)
 {
@@ -59,6 +62,7 @@ static inline void limit_files(size_t n_bytes)
     limit.rlim_cur = n_bytes ? (rlim_t)n_bytes : limit.rlim_max;
     setrlimit(RLIMIT_FSIZE, &limit);
 }
+#endif
 
 static inline int remove_temp_tree(void **state)
 {
