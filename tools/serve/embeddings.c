@@ -9,7 +9,8 @@
 #include "tools/serve/rows.h"
 #include "tools/serve/task.h"
 
-enum { MOST_INPUTS = 2048, MOST_NUMBERS = 1 << 22 };
+/* The last two: what a number and a weight of a reply take, counted as the values of a body are. */
+enum { MOST_INPUTS = 2048, MOST_NUMBERS = 1 << 22, NUMBER_BYTES = 48, WEIGHT_BYTES = 160 };
 
 /* Ollama's /api/embed. */
 static int is_ollama(const serve_rows *w)
@@ -182,8 +183,8 @@ static json_t *numbers(const serve_rows *w, const float *x, int32_t n)
 {
     if (w->p.encoding_format && !strcmp(w->p.encoding_format, "base64"))
         return base64(x, n);
-    json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++)
+    json_t *list = serve_hold(w->r, (size_t)n * NUMBER_BYTES) ? json_array() : NULL;
+    for (int32_t i = 0; list && i < n; i++)
         json_array_append_new(list, json_real((double)x[i]));
     return list;
 }
@@ -191,8 +192,11 @@ static json_t *numbers(const serve_rows *w, const float *x, int32_t n)
 /* {"ID": WEIGHT, ..}, or a list of vectors. */
 static json_t *of_tokens(const serve_rows *w, const serve_token_rows *rows)
 {
-    json_t *all = rows->vectors ? json_array() : json_object();
-    for (int32_t i = 0; i < rows->n; i++) {
+    const size_t n_weights = rows->vectors ? 0 : (size_t)rows->n;
+    json_t *all = !serve_hold(w->r, n_weights * WEIGHT_BYTES) ? NULL
+                  : rows->vectors                             ? json_array()
+                                                              : json_object();
+    for (int32_t i = 0; all && i < rows->n; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", rows->weights ? (int)rows->weights[i].id : 0);
         if (rows->vectors)
@@ -230,6 +234,10 @@ static void reply(serve_rows *w)
                                         : json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i,
                                                     "embedding", rows[i]));
     free(rows);
+    if (w->r->error.id) {
+        json_decref(data);
+        return;
+    }
     if (w->is_native || is_ollama(w)) {
         const double ns = (cli_terminal_seconds() - w->r->began) * 1e9;
         serve_rows_reply(w, w->is_native

@@ -34,8 +34,8 @@ int serve_hold(serve_request *r, size_t n)
     if (n > most_values)
         return serve_fail(
             &r->error, SERVE_E_BODY, NULL,
-            "the values of the body take %zu MiB of memory, expected at most %zu: 12 times --max-body",
-            n >> 20, most_values >> 20);
+            "the request's values take %zu MiB of memory, expected at most %zu: 12 times --max-body", n >> 20,
+            most_values >> 20);
     if (after > most) /* however long it waits */
         return serve_fail(&r->error, SERVE_E_BODY, NULL,
                           "the request takes %zu KiB of memory, expected at most %d MiB: --body-memory",

@@ -6,7 +6,8 @@
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 
-enum { MOST_PROMPTS = 64 };
+/* The last two: what a token of a reply takes, counted as the values of a body are. */
+enum { MOST_PROMPTS = 64, ID_BYTES = 48, PIECE_BYTES = 688 };
 
 static int bad(serve_request *r, const char *path, const json_t *value, const char *wanted)
 {
@@ -239,14 +240,16 @@ static int tokenize(serve_request *r, const serve_params *p)
             : clef_tokenizer_encode_plain(m->tok, text, n_text, &all, 1, &ids, &n, &err);
     if (s)
         return serve_fail_status(&r->error, &err, SERVE_E_INVALID_VALUE, "content");
-    json_t *tokens = json_array();
-    for (int32_t i = 0; i < n; i++)
+    const int fits = serve_hold(r, (size_t)n * (p->with_pieces ? PIECE_BYTES : ID_BYTES));
+    json_t *tokens = fits ? json_array() : NULL;
+    for (int32_t i = 0; tokens && i < n; i++)
         json_array_append_new(
             tokens, p->with_pieces ? json_pack("{s:i, s:o}", "id", (int)ids[i], "piece", piece_of(m, ids[i]))
                                    : json_integer(ids[i]));
     clef_tokens_free(ids);
-    serve_reply_json(r, json_pack("{s:o}", "tokens", tokens));
-    return 1;
+    if (fits)
+        serve_reply_json(r, json_pack("{s:o}", "tokens", tokens));
+    return fits;
 }
 
 static void read_and_tokenize(void *user)

@@ -174,6 +174,9 @@ def tokens(s):
     same("pieces", t, [p["id"] for p in pieces])
     whole = b"".join(p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces)
     same("their bytes", text.encode(), whole)
+    r = s.post("/tokenize", {"content": "1 " * 2**20, "with_pieces": True})
+    check("more pieces than there is memory for", r.status == 413 and "expected at most 96: 12 times --max-body" in r.text, r)
+    same("ids alone fit", 200, s.post("/tokenize", {"content": "1 " * 2**18}).status)
     p = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}]}).json["prompt"]
     check("a prompt", "Hi" in p and p.endswith("<|im_start|>assistant\n"), p)
     c = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}], "continue_final_message": True}).json["prompt"]

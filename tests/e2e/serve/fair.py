@@ -86,6 +86,8 @@ def bodies(s):
         r = small.chat("x" * 1500000)
         same("--body-memory", (413, "body_too_large"), (r.status, r.code))
         same("small requests are not counted", 200, small.chat("x", max_tokens=1).status)
+        r = small.post("/v1/embeddings", {"input": ["x"] * 1024})
+        same("the numbers of a reply are", (413, "body_too_large"), (r.status, r.code))
     with Server("--body-memory", "48", "--chat-template", "chatml", "--queue-timeout", "600") as small:
         body = b'{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"junk":"' + b"x" * 8000000 + b'"}'
         half = [small.begin("/v1/chat/completions", body, 4000000) for _ in range(3)]
