@@ -239,7 +239,10 @@ static void check_picture(const char *root, const char *family, const clef_pictu
     if (strncmp(t.name, starts[p->floats], n) != 0)
         return;
     snprintf(path, sizeof path, "%s/pictures/%s", root, t.name + n);
-    ok(clef_picture_open(path, NULL, &picture, &err), &err);
+    const clef_status opened = clef_picture_open(path, NULL, &picture, &err);
+    if (opened == CLEF_E_UNSUPPORTED && strstr(err.text, "built without")) /* a library, as for Windows */
+        return;
+    ok(opened, &err);
     ok(clef_picture_process(p, &picture, &got, &err), &err);
     float *expected = malloc((size_t)t.n_bytes);
     ok(clef_tensor_file_read(file, i, CLEF_F32, expected, (size_t)t.n_bytes / sizeof *expected, &err), &err);

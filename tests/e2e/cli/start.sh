@@ -13,7 +13,8 @@ if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says 
 # To the prover too, as a terminal does it: that it ended says nothing of the kernels.
 timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C to all processes" 130 $?
-same "a half-built cache is not an obstacle" "$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside")" \
+text=$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside") || fail "after it a start exited $?: $(cat "$tmp/aside")"
+same "a half-built cache is not an obstacle" "$text" \
   "$(env -u POCL_CACHE_DIR POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR=$no_cache "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
 
 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
