@@ -18,7 +18,7 @@ typedef struct clef_wire {
  *  the caller writes the input. */
 typedef struct clef_shared_input {
     int32_t number[CLEF_MAX_STAGES]; /* -1: the stage does not have it */
-    int32_t writer;                  /* a stage, -1: none */
+    int32_t writer;                  /* a stage that others read from, -1: none */
     int32_t changed;                 /* 1: the writer changed it after the caller's last write */
 } clef_shared_input;
 

@@ -52,13 +52,17 @@ static clef_status share_inputs(clef_plan *plan, clef_error *err)
             continue;
         clef_shared_input *in = &c->inputs[plan->n_inputs];
         plan->inputs[plan->n_inputs++].value = g->values[i];
+        int32_t n_stages = 0;
         in->writer = -1;
         for (int32_t s = 0; s < c->n; s++) {
             in->number[s] = clef_plan_input(c->stages[s], g->values[i]->name);
             if (in->number[s] >= 0 &&
                 writes_to(c->stages[s]->graph, c->stages[s]->inputs[in->number[s]].value))
                 in->writer = s;
+            n_stages += in->number[s] >= 0;
         }
+        if (n_stages == 1) /* nothing has to be brought to others at each step */
+            in->writer = -1;
     }
     return CLEF_OK;
 }
