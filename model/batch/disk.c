@@ -536,6 +536,8 @@ clef_status clef__disk_open(clef_batch *b, clef_error *err)
     clef__os_list(dir, remove_unfinished, &now);
     clef__os_list(dir, count_file, &l);
     d->n_bytes = l.n_bytes;
+    if (d->n_bytes > b->opts.disk_bytes) /* the limit may be lower than at the last start */
+        make_room(b);
     tell_size(b);
     return CLEF_OK;
 }
