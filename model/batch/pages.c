@@ -480,37 +480,61 @@ static int32_t with_sliding(const clef__pages *p, int32_t n)
     return n;
 }
 
-/* The mark that covers most of the walked prefix. */
-static int32_t best_mark(const clef__pages *p, int32_t n)
+/* Whether a mark's tokens are the first of these. Fills path with its blocks. */
+static int is_beginning(const clef__pages *p, const mark *a, int32_t tree, const int32_t *tokens)
 {
+    int32_t n = (a->position - 1) % KV_BLOCK + 1, at = a->position - n;
+    for (int32_t i = a->block; i != NONE; i = p->blocks[i].parent, n = KV_BLOCK, at -= KV_BLOCK) {
+        if (p->blocks[i].root != tree || common_prefix(&p->blocks[i], tokens + at, n) < n)
+            return 0;
+        p->path[at / KV_BLOCK] = i;
+    }
+    return 1;
+}
+
+/* The mark that covers most of the tokens. Fills path with its blocks: others may have the same tokens. */
+static int32_t best_mark(const clef__pages *p, clef__pages_key key, const int32_t *tokens, int32_t limit)
+{
+    const int32_t tree = find_root(p, key);
     int32_t best = NONE;
-    for (int32_t m = 0; m < p->opts.n_marks; m++) {
+    for (int32_t m = 0; m < p->opts.n_marks && tree != NONE; m++) {
         const mark *a = &p->marks[m];
-        const int fits =
-            a->block != NONE && a->position <= n && a->block == p->path[(a->position - 1) / KV_BLOCK];
-        if (fits && (best == NONE || a->position > p->marks[best].position) &&
-            with_sliding(p, a->position) == a->position)
+        const int may_fit = a->block != NONE && a->position <= limit &&
+                            (best == NONE || a->position > p->marks[best].position);
+        if (may_fit && is_beginning(p, a, tree, tokens) && with_sliding(p, a->position) == a->position)
             best = m;
     }
+    if (best != NONE)
+        is_beginning(p, &p->marks[best], tree, tokens);
     return best;
 }
 
 int32_t clef__pages_find(const clef__pages *p, clef__pages_key key, const int32_t *tokens, int32_t limit,
                          int32_t *mark_out)
 {
-    const int32_t n = p->opts.keeps && limit > 0 ? walk(p, key, tokens, limit) : 0;
     *mark_out = NONE;
+    if (!p->opts.keeps || limit <= 0)
+        return 0;
     if (!p->opts.n_marks)
-        return with_sliding(p, n);
-    *mark_out = n ? best_mark(p, n) : NONE;
+        return with_sliding(p, walk(p, key, tokens, limit));
+    *mark_out = best_mark(p, key, tokens, limit);
     return *mark_out == NONE ? 0 : p->marks[*mark_out].position;
+}
+
+/* Fills path with the blocks of a prefix that was found. */
+static void walk_found(const clef__pages *p, clef__pages_key key, const int32_t *tokens, int32_t n_cached)
+{
+    if (p->opts.n_marks)
+        best_mark(p, key, tokens, n_cached);
+    else
+        walk(p, key, tokens, n_cached);
 }
 
 int32_t clef__pages_needed(const clef__pages *p, clef__pages_key key, const int32_t *tokens, int32_t n_cached,
                            int32_t n)
 {
     int32_t needed = (n + KV_BLOCK - 1) / KV_BLOCK;
-    walk(p, key, tokens, n_cached);
+    walk_found(p, key, tokens, n_cached);
     for (int32_t i = 0; i < n_cached / KV_BLOCK; i++)
         needed -= p->blocks[p->path[i]].n_chains > 0;
     return needed;
@@ -563,7 +587,7 @@ int clef__pages_begin(clef__pages *p, clef__pages_key key, const int32_t *tokens
 {
     const int32_t full = n_cached / KV_BLOCK, rest = n_cached % KV_BLOCK;
     *copy = (clef__page_copy){.sliding_from = NONE, .sliding_to = NONE};
-    walk(p, key, tokens, n_cached);
+    walk_found(p, key, tokens, n_cached);
     chain->n = 0;
     chain->root = make_root(p, key);
     if (chain->root == NONE)

@@ -7,11 +7,19 @@
 #include "model/batch/pages.h"
 #include "tests/check.h"
 
-enum { N_BLOCKS = 16, N_CHAINS = 6, LONGEST = 400, N_STEPS = 20000, N_SLIDING = 11, WINDOW = 100 };
+enum {
+    N_BLOCKS = 16,
+    N_CHAINS = 6,
+    LONGEST = 400,
+    N_STEPS = 20000,
+    N_SLIDING = 11,
+    WINDOW = 100,
+    N_MARKS = 64
+};
 
 /* What a row holds: a number that stands for the key and all tokens up to this one. */
 typedef struct shadow {
-    uint64_t rows[N_BLOCKS][KV_BLOCK], sliding[N_BLOCKS][KV_BLOCK];
+    uint64_t rows[N_BLOCKS][KV_BLOCK], sliding[N_BLOCKS][KV_BLOCK], marks[N_MARKS];
 } shadow;
 
 typedef struct sequence {
@@ -101,6 +109,8 @@ static void open_sequence(world *w, sequence *s)
     make_prompt(w, s);
     const int32_t n = clef__pages_find(w->pages, s->key, s->tokens, s->n - 1, &mark);
     assert_in_range(n, 0, s->n - 1);
+    assert_true(mark < 0 || w->now.marks[mark] == prefix_number(s, n));
+    assert_int_equal(mark >= 0, w->opts.n_marks && n);
     s->chain.blocks = s->blocks;
     s->is_open = clef__pages_begin(w->pages, s->key, s->tokens, n, &s->chain, &copy);
     w->n_refused += !s->is_open;
@@ -132,18 +142,23 @@ static void feed(world *w, sequence *s)
     }
     clef__pages_note(w->pages, &s->chain, s->n_past, s->tokens + s->n_past, n);
     s->n_past += n;
+    const int32_t mark = clef__pages_mark(w->pages, &s->chain, s->n_past);
+    if (mark >= 0)
+        w->now.marks[mark] = prefix_number(s, s->n_past);
 }
 
-static void run_world(int32_t window, int32_t hash_bits)
+static void run_world(int32_t window, int32_t hash_bits, int32_t n_marks)
 {
     world *w = calloc(1, sizeof *w);
     clef_error err = {0};
+    const int64_t least = n_marks ? 20 : 100; /* a prefix has to end at a mark */
     assert_non_null(w);
     w->random = 99 + (uint64_t)window;
     w->opts = (clef__pages_opts){.n_blocks = N_BLOCKS,
                                  .n_chains = N_CHAINS,
                                  .window = window,
                                  .n_sliding = N_SLIDING,
+                                 .n_marks = n_marks,
                                  .keeps = 1,
                                  .hash_bits = hash_bits};
     ok(clef__pages_create(&w->opts, &w->pages, &err), &err);
@@ -162,8 +177,8 @@ static void run_world(int32_t window, int32_t hash_bits)
             if (w->all[k].is_open)
                 check_rows(w, &w->all[k]);
     }
-    assert_true(w->n_hits > 100);
-    assert_true(w->n_copies > 100);
+    assert_true(w->n_hits > least);
+    assert_true(w->n_copies > least);
     assert_true(w->n_refused > 100);
     for (int32_t i = 0; i < N_CHAINS; i++)
         if (w->all[i].is_open)
@@ -176,13 +191,15 @@ static void run_world(int32_t window, int32_t hash_bits)
 
 TEST(test_random_trees)
 {
-    run_world(0, 4);
-    run_world(0, 0);
+    run_world(0, 4, 0);
+    run_world(0, 0, 0);
+    run_world(0, 0, N_MARKS);
 }
 
 TEST(test_random_trees_with_a_window)
 {
-    run_world(WINDOW, 4);
+    run_world(WINDOW, 4, 0);
+    run_world(WINDOW, 4, N_MARKS);
 }
 
 /* With room for everything the longest common prefix is found, exact to the token. */
@@ -227,13 +244,13 @@ TEST(test_longest_prefix)
 /* A mark is found where its tokens are, and goes with its block. */
 TEST(test_marks)
 {
-    const clef__pages_opts opts = {.n_blocks = 6, .n_chains = 1, .n_marks = 2, .keeps = 1};
-    int32_t tokens[300], blocks[6], mark;
+    const clef__pages_opts opts = {.n_blocks = 7, .n_chains = 1, .n_marks = 2, .keeps = 1};
+    int32_t tokens[430], blocks[7], mark;
     clef__chain chain = {.blocks = blocks};
     clef__page_copy copy;
     clef__pages *pages;
     clef_error err = {0};
-    for (int32_t i = 0; i < 300; i++)
+    for (int32_t i = 0; i < 430; i++)
         tokens[i] = i;
     ok(clef__pages_create(&opts, &pages, &err), &err);
     assert_true(clef__pages_begin(pages, (clef__pages_key){0, 0}, tokens, 0, &chain, &copy));
@@ -251,9 +268,19 @@ TEST(test_marks)
     assert_int_equal(mark, at_200);
     assert_int_equal(clef__pages_find(pages, (clef__pages_key){0, 0}, tokens, 99, &mark), 0);
     assert_int_equal(mark, -1);
+    /* blocks that are computed once more, as for a prompt that ends before every mark, hide none */
+    assert_true(clef__pages_begin(pages, (clef__pages_key){0, 0}, tokens, 0, &chain, &copy));
+    assert_true(clef__pages_grow(pages, &chain, 70));
+    clef__pages_note(pages, &chain, 0, tokens, 70);
+    clef__pages_end(pages, &chain);
+    assert_int_equal(clef__pages_find(pages, (clef__pages_key){0, 0}, tokens, 199, &mark), 100);
+    assert_int_equal(mark, at_100);
+    assert_true(clef__pages_begin(pages, (clef__pages_key){0, 0}, tokens, 100, &chain, &copy));
+    assert_int_equal(copy.rows, 36);
+    clef__pages_end(pages, &chain);
     tokens[0] = -1; /* another sequence needs the blocks */
     assert_true(clef__pages_begin(pages, (clef__pages_key){0, 0}, tokens, 0, &chain, &copy));
-    assert_true(clef__pages_grow(pages, &chain, 300));
+    assert_true(clef__pages_grow(pages, &chain, 430));
     tokens[0] = 0;
     assert_int_equal(clef__pages_find(pages, (clef__pages_key){0, 0}, tokens, 250, &mark), 0);
     clef__pages_end(pages, &chain);
