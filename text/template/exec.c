@@ -197,9 +197,10 @@ static clef__value macro_value(clef__tpl *t, const clef__node *n)
     return (clef__value){.kind = CLEF__MACRO, .m = m};
 }
 
-/* Binds what was given by name to parameters, and the rest to kwargs and caller. */
+/* Binds what was given by name to parameters, and the rest to kwargs and caller. A parameter that was given
+ * has no default, even if the value is undefined. */
 static void bind_named(clef__tpl *t, const clef__node *n, const clef__args *args, clef__value given[],
-                       clef__dict *rest)
+                       int has_default[], clef__dict *rest)
 {
     for (int32_t k = 0; k < args->n_named && !t->status; k++) {
         const clef__str *name = args->names[k];
@@ -210,7 +211,7 @@ static void bind_named(clef__tpl *t, const clef__node *n, const clef__args *args
             clef__tpl_fail(t, CLEF_E_FORMAT, "the macro '%.*s' got '%.*s' twice", (int)n->name->n, n->name->p,
                            (int)name->n, name->p);
         else if (i < n->n_named)
-            given[i] = args->named[k];
+            given[i] = args->named[k], has_default[i] = 0;
         else if (clef__str_is(name, "caller") && (n->op & CLEF__USES_CALLER))
             clef__scope_set(t, t->scope, args->names[k], args->named[k]);
         else if (n->op & CLEF__USES_KWARGS)
@@ -223,22 +224,25 @@ static void bind_named(clef__tpl *t, const clef__node *n, const clef__args *args
 
 static void bind_parameters(clef__tpl *t, const clef__node *n, const clef__args *args)
 {
+    int has_default[CLEF__TPL_MAX_ARGS];
     clef__value given[CLEF__TPL_MAX_ARGS], rest = clef__dict_new(t, CLEF__DICT),
                                            varargs = clef__list_new(t, CLEF__TUPLE, 0);
     if (t->status)
         return;
     if (n->op & CLEF__USES_CALLER)
         clef__scope_set(t, t->scope, clef__str_of(t, "caller", 6, 0), clef__undefined);
-    for (int32_t i = 0; i < CLEF__TPL_MAX_ARGS; i++)
+    for (int32_t i = 0; i < CLEF__TPL_MAX_ARGS; i++) {
         given[i] = i < args->n && i < n->n_named ? args->at[i] : (clef__value){.kind = CLEF__UNDEFINED};
+        has_default[i] = i >= args->n && i < n->n_named && n->list[i];
+    }
     for (int32_t i = n->n_named; i < args->n; i++)
         clef__list_add(t, varargs.l, args->at[i]);
     if (args->n > n->n_named && !(n->op & CLEF__USES_VARARGS))
         clef__tpl_fail(t, CLEF_E_FORMAT, "the macro '%.*s' takes %d arguments, got %d", (int)n->name->n,
                        n->name->p, (int)n->n_named, (int)args->n);
-    bind_named(t, n, args, given, rest.d);
+    bind_named(t, n, args, given, has_default, rest.d);
     for (int32_t i = 0; i < n->n_named && !t->status; i++) {
-        if (given[i].kind == CLEF__UNDEFINED && i >= args->n && n->list[i])
+        if (has_default[i])
             given[i] = clef__eval(t, n->list[i]);
         clef__scope_set(t, t->scope, n->names[i], given[i]);
     }

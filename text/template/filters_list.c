@@ -395,6 +395,11 @@ clef__value clef__filter_groupby(clef__tpl *t, clef__value self, const clef__arg
     return out;
 }
 
+static int fills(clef__value with)
+{
+    return with.kind != CLEF__UNDEFINED && with.kind != CLEF__NONE;
+}
+
 clef__value clef__filter_batch(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("batch", "linecount fill_with");
@@ -411,7 +416,7 @@ clef__value clef__filter_batch(clef__tpl *t, clef__value self, const clef__args 
         if (!t->status)
             clef__list_add(t, row.l, items->at[i]);
     }
-    while (row.kind == CLEF__LIST && a[1].kind != CLEF__UNDEFINED && (int64_t)row.l->n < size && !t->status)
+    while (row.kind == CLEF__LIST && fills(a[1]) && (int64_t)row.l->n < size && !t->status)
         clef__list_add(t, row.l, a[1]);
     return out;
 }
@@ -430,7 +435,7 @@ clef__value clef__filter_slice(clef__tpl *t, clef__value self, const clef__args 
         const size_t length = size + (k < extra);
         for (size_t i = 0; i < length && !t->status; i++)
             clef__list_add(t, row.l, items->at[at++]);
-        if (!t->status && a[1].kind != CLEF__UNDEFINED && k >= extra)
+        if (!t->status && fills(a[1]) && k >= extra)
             clef__list_add(t, row.l, a[1]);
         clef__list_add(t, out.l, row);
     }

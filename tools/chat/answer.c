@@ -308,13 +308,14 @@ static int generate(answer *a)
 /* Adds the answer to the messages. */
 static int keep_answer(answer *a)
 {
-    const char *content = a->content ? a->content : json_array_size(a->calls) ? NULL : "";
-    const int rc = talk_add(a->t, "assistant", content);
+    const int rc = talk_add(a->t, "assistant", a->content ? a->content : "");
     if (rc != CLI_GO_ON)
         return rc;
     json_t *message = json_array_get(a->t->messages, json_array_size(a->t->messages) - 1);
     if (a->reasoning)
         json_object_set_new(message, "reasoning_content", json_string(a->reasoning));
+    if (a->reasoning && !(a->content && json_array_size(a->calls)))
+        json_object_set_new(message, "thinking", json_string(a->reasoning)); /* gpt-oss's name for it */
     if (json_array_size(a->calls))
         json_object_set(message, "tool_calls", a->calls);
     return CLI_GO_ON;

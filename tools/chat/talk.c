@@ -16,8 +16,7 @@ enum { MAX_DEFAULT_CONTEXT = 8192 };
 
 int talk_add(talk *t, const char *role, const char *content)
 {
-    json_t *message = content ? json_pack("{s:s, s:s}", "role", role, "content", content)
-                              : json_pack("{s:s, s:n}", "role", role, "content");
+    json_t *message = json_pack("{s:s, s:s}", "role", role, "content", content);
     if (!message || json_array_append_new(t->messages, message) != 0)
         return cli_fail(CLI_FAILED, "chat: the message is not UTF-8");
     return CLI_GO_ON;

@@ -64,7 +64,7 @@ typedef struct talk {
 int  talk_open(talk *t, const chat_options *options, const char *path);
 void talk_close(talk *t);
 
-/** Adds a message of a role; content NULL: null. */
+/** Adds a message of a role. */
 int talk_add(talk *t, const char *role, const char *content);
 /** Adds a message of the user, with the pictures that were added since the one before. */
 int talk_ask(talk *t, const char *text);

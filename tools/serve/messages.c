@@ -82,6 +82,23 @@ static int check_text_field(serve_error *e, size_t i, const json_t *message, con
     return bad(e, serve_path(path, "messages[%zu].%s", i, name), value, "a string");
 }
 
+/* Reasoning by the names that clients and templates have for it, as in transformers. "thinking" is gpt-oss's,
+ * whose template refuses it beside both calls and a text. */
+static void name_reasoning(json_t *message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    json_t *reasoning = NULL;
+    for (size_t k = 0; k < sizeof names / sizeof *names && !json_is_string(reasoning); k++)
+        reasoning = json_object_get(message, names[k]);
+    if (!json_is_string(reasoning))
+        return;
+    json_object_set(message, "reasoning_content", reasoning);
+    const json_t *content = json_object_get(message, "content");
+    if (!json_array_size(json_object_get(message, "tool_calls")) ||
+        (!json_string_length(content) && !json_array_size(content)))
+        json_object_set(message, "thinking", reasoning);
+}
+
 static int check_message(serve_error *e, size_t i, json_t *message, int knows_developer, int32_t *n_calls)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
@@ -104,6 +121,7 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
     const json_t *calls = json_object_get(message, "tool_calls");
     if (!check_content(e, i, message, known == 3, known == 2) || !check_text_field(e, i, message, "name") ||
         !check_text_field(e, i, message, "reasoning_content") ||
+        !check_text_field(e, i, message, "reasoning") ||
         !check_text_field(e, i, message, "tool_call_id"))
         return 0;
     if (calls && json_is_null(calls))
@@ -118,6 +136,7 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
         json_object_set_new(message, "content", json_string("")); /* templates would write null as "None" */
     if (known == 1 && !knows_developer)
         json_object_set_new(message, "role", json_string("system"));
+    name_reasoning(message);
     return 1;
 }
 

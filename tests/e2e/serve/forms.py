@@ -303,7 +303,7 @@ def infill(s):
         same(f"infill: refused: {name}", 400, r.status)
 
 
-THINKS = """{% for m in messages %}{{ m.role }}: {{ m.content }}
+THINKS = """{% for m in messages %}{{ m.role }}: {{ m.thinking }}{{ m.content }}
 {% endfor %}effort {{ reasoning_effort | default('is not said') }}
 assistant: <think>
 {% if enable_thinking is defined and not enable_thinking %}
@@ -353,6 +353,10 @@ def thinking(s):
     same("no budget beyond the default", free["message"]["reasoning_content"], think_text(s, thinking_budget=-1)[0])
     rendered = {str(f): s.post("/apply-template", {"messages": HI, **f}).json["prompt"] for f in ({}, {"enable_thinking": False})}
     check("the template is asked for no thought", rendered["{}"].endswith("<think>\n") and "</think>" in rendered["{'enable_thinking': False}"], rendered)
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    for said, calls in (({"reasoning_content": "Hm"}, []), ({"reasoning": "Hm"}, [call]), ({"thinking": "Hm", "content": ""}, [])):
+        thought = {"role": "assistant", "content": None, "tool_calls": calls, **said}
+        check(f"the template's name for {said}", "assistant: Hm" in s.post("/apply-template", {"messages": [thought]}).json["prompt"], calls)
     off = think_text(s, enable_thinking=False)
     for fields in ({"thinking_budget": 0}, {"reasoning_effort": "none"}, {"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}, {"thinking": {"type": "disabled"}}):
         got = think_text(s, **fields)
