@@ -228,7 +228,7 @@ static clef_status put_bert(const clef_tokenizer *tok, const clef__tokenizer_for
     (void)n;
     (void)err;
     clef__gguf_put_bool(w, KEY "normalizer.lowercase", tok->stages.bert.lowercase);
-    clef__gguf_put_bool(w, "libclef.tokenizer.strip_accents", tok->stages.bert.strip_accents);
+    clef__gguf_put_bool(w, KEY "normalizer.strip_accents", tok->stages.bert.strip_accents);
     clef__gguf_put_bool(w, "libclef.tokenizer.space_cjk", tok->stages.bert.space_cjk);
     return CLEF_OK;
 }

@@ -4,43 +4,9 @@
 
 #include <string.h>
 
-/* What ends a text; then Qwen's and Granite's tokens between files, which end one, too. */
-static const char *const end_texts[] = {
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<|flush|>",
-    "<|calls|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "</s>",
-    "<|eom_id|>",
-    "<EOT>",
-    "_<EOT>",
-    "[EOT]",
-    "[EOS]",
-    "<|end_of_text|>",
-    "<end_of_utterance>",
-    "<eos>",
-    "<turn|>",
-    "<|tool_response>",
-    ("<\xEF\xBD\x9C"
-     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"),
-    "[e~[",
-    "<|fim_pad|>",
-    "<fim-pad>",
-    "<fim_pad>",
-    "<PAD>",
-    "[PAD]",
-    "<|fim_repo|>",
-    "<|repo_name|>",
-    "<fim-repo>",
-    "<REPO>",
-    "<reponame>",
-    "<|file_sep|>",
-};
+#include "model/tokenizer/read/end_texts.h"
+
+static const char *const end_texts[] = {CLEF_END_TEXTS};
 /* GGUF's keys of the tokens between files, and the texts that are looked for without the key. */
 static const struct {
     const char *key, *texts[5];

@@ -55,12 +55,29 @@ static void set_name_from_path(clef_model *m)
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-/* What clef convert has kept of a folder's generation_config.json. */
+/* What llama.cpp's converter has kept of a folder's generation_config.json. */
+static clef_status open_suppressed(clef_model *m, clef_error *err)
+{
+    const clef_gguf_entry *e = clef__gguf_find(&m->gguf, "tokenizer.ggml.suppress_tokens");
+    if (!e || !e->is_array)
+        return CLEF_OK;
+    json_t *ids = json_array(), *generation = json_pack("{s:o}", "suppress_tokens", ids);
+    for (uint64_t i = 0; i < e->n; i++) {
+        const int64_t id = clef__gguf_item_int(e, i);
+        if (id >= 0 && id < m->hparams.n_vocab)
+            json_array_append_new(ids, json_integer(id));
+    }
+    const clef_status status = clef__rules_read(generation, &m->hparams, &m->rules, err);
+    json_decref(generation);
+    return status;
+}
+
+/* What clef convert has kept of it. */
 static clef_status open_generation(clef_model *m, clef_error *err)
 {
     const clef_gguf_entry *e = clef__gguf_find(&m->gguf, CLEF_GENERATION_KEY);
     if (!e || e->is_array || e->type != CLEF_GGUF_STRING)
-        return CLEF_OK;
+        return open_suppressed(m, err);
     clef_status status =
         clef__json_parse(e->strings->text, e->strings->n_bytes, CLEF_GENERATION_KEY, &m->generation, err);
     if (status == CLEF_OK)

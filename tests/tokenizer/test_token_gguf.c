@@ -92,9 +92,15 @@ TEST(test_gguf_bert)
     assert_int_equal(open_gguf(bert, &tok, &err), CLEF_OK);
     WITH_SPECIAL(tok, "ABC d", "1 3 4 5 2");
     IDS(tok, "abd c", "0 0");
+    IDS(tok, "\u00e4b", "3");
     IDS(tok, "ab[SEP]d", "3 2 5");
     TEXT(tok, "abc d", 1, 3, 4, 5, 2);
     assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_SEP), 2);
+    clef_tokenizer_close(tok);
+    bert =
+        GGUF_HEAD("5") GGUF_BERT GGUF_ID("unknown_token_id", "0") GGUF_BOOL("normalizer.strip_accents", "0");
+    assert_int_equal(open_gguf(bert, &tok, &err), CLEF_OK);
+    IDS(tok, "\u00e4b Ab", "0 3");
     clef_tokenizer_close(tok);
 }
 
@@ -168,16 +174,38 @@ TEST(test_gguf_without_pre)
 {
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    const char *gemma =
-        GGUF_HEAD("3") GGUF_TEXT("model", "gemma4") "s:" T "tokens 4:9 4:8 8:5 s:a s:" META_SPACE
-                                                    " s:" META_SPACE "a s:<0x0A> s:<0x41> s:" T
-                                                    "merges 4:9 4:8 8:1 8:5 t:" META_SPACE " 1:32 t:a";
+    const char *gemma = GGUF_HEAD("5") GGUF_ID("bos_token_id", "1") GGUF_BOOL("add_bos_token", "0")
+        GGUF_TEXT("model", "gemma4") "s:" T "tokens 4:9 4:8 8:5 s:a s:" META_SPACE " s:" META_SPACE
+                                     "a s:<0x0A> s:<0x41> s:" T "merges 4:9 4:8 8:1 8:5 t:" META_SPACE
+                                     " 1:32 t:a";
     assert_int_equal(open_gguf(gemma, &tok, &err), CLEF_OK);
     IDS(tok, "a a\nA", "0 2 3 4");
     TEXT(tok, "a a\nA", 0, 2, 3, 4);
+    WITH_SPECIAL(tok, "a", "1 0"); /* early files say no, and their models want it */
     clef_tokenizer_close(tok);
     assert_int_equal(open_gguf(GGUF_HEAD("4") GGUF_ARCH("gpt2") GGUF_GPT2, &tok, &err), CLEF_OK);
     IDS(tok, "ab", "2");
+    clef_tokenizer_close(tok);
+}
+
+/* What GGUF does not say: <|end|> is not an ordinary token, and Phi-3's take the spaces behind them. */
+TEST(test_gguf_phi3)
+{
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+#define GGUF_PHI(arch)                                                                                       \
+    GGUF_HEAD("6")                                                                                           \
+    GGUF_ARCH(arch)                                                                                          \
+    GGUF_TEXT("model", "llama")                                                                              \
+    GGUF_BOOL("add_bos_token", "0")                                                                          \
+    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:</s> s:" META_SPACE " s:a s:<|end|> s:" T                     \
+    "scores 4:9 4:6 8:6 f:0 f:0 f:0 f:-3 f:-2 f:0 s:" T "token_type 4:9 4:5 8:6 4:2 4:3 4:1 4:1 4:1 4:1 "
+    assert_int_equal(open_gguf(GGUF_PHI("phi3"), &tok, &err), CLEF_OK);
+    IDS(tok, "a<|end|> \n a<s> a", "3 4 5 3 4 1 3 3 4");
+    TEXT(tok, "a", 4, 5);
+    clef_tokenizer_close(tok);
+    assert_int_equal(open_gguf(GGUF_PHI("llama"), &tok, &err), CLEF_OK);
+    IDS(tok, "a<|end|> a", "3 4 5 3 3 4");
     clef_tokenizer_close(tok);
 }
 

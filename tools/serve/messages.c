@@ -121,8 +121,7 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
     const json_t *calls = json_object_get(message, "tool_calls");
     if (!check_content(e, i, message, known == 3, known == 2) || !check_text_field(e, i, message, "name") ||
         !check_text_field(e, i, message, "reasoning_content") ||
-        !check_text_field(e, i, message, "reasoning") ||
-        !check_text_field(e, i, message, "tool_call_id"))
+        !check_text_field(e, i, message, "reasoning") || !check_text_field(e, i, message, "tool_call_id"))
         return 0;
     if (calls && json_is_null(calls))
         json_object_del(message, "tool_calls");

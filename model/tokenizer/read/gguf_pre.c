@@ -78,7 +78,8 @@ static const clef__gguf_pre kinds[] = {
      .regexes = {GPT4_DIGITS3},
      .ignore_merges = 1,
      .add_bos = 1},
-    {.names = {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, .regexes = {GPT4_DIGITS3}},
+    {.names = {"dbrx", "smaug-bpe", "chatglm-bpe"}, .regexes = {GPT4_DIGITS3}},
+    {.names = {"glm4", "glm5"}, .regexes = {GPT4_DIGITS3}, .ignore_merges = 1},
     {.names = {"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez"},
      .regexes = {GPT4_DIGITS1},
      .nfc = 1},
@@ -137,7 +138,7 @@ static const clef__gguf_pre kinds[] = {
     {.names = {"gemma4", "granite-embed-multi-311m"},
      .regexes = {"[^\\n]+|[\\n]+"},
      .escapes = 1,
-     .add_bos = 1},
+     .add_bos = CLEF_GGUF_BOS_ALWAYS},
     {.names = {"sarvam-moe"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1},
 };
 

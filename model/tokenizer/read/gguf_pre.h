@@ -6,7 +6,8 @@
 
 #include "clef/status.h"
 
-enum { CLEF_GGUF_PRE_NAMES = 13, CLEF_GGUF_REGEXES = 6 };
+/* Early files of Gemma 4 say that a text has no BOS. */
+enum { CLEF_GGUF_PRE_NAMES = 13, CLEF_GGUF_REGEXES = 6, CLEF_GGUF_BOS_ALWAYS = 2 };
 
 typedef struct clef__gguf_pre {
     const char *names[CLEF_GGUF_PRE_NAMES];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/file/gguf.h"
+#include "model/tokenizer/read/end_texts.h"
 #include "model/tokenizer/read/formats.h"
 #include "model/tokenizer/read/gguf_pre.h"
 
@@ -53,7 +54,9 @@ static clef_status add_special_tokens(const gguf_reader *r, int bos_by_default, 
 {
     clef_tokenizer *tok = r->tok;
     clef_status st = CLEF_OK;
-    if (clef__gguf_int(r->gguf, KEY "add_bos_token", bos_by_default) && tok->bos >= 0)
+    if ((bos_by_default == CLEF_GGUF_BOS_ALWAYS ||
+         clef__gguf_int(r->gguf, KEY "add_bos_token", bos_by_default)) &&
+        tok->bos >= 0)
         st = clef__template_add(tok, CLEF_BEFORE_TEXT, tok->bos, r->err);
     if (st == CLEF_OK && clef__gguf_int(r->gguf, KEY "add_eos_token", eos_by_default) && tok->eos >= 0)
         st = clef__template_add(tok, CLEF_AFTER_TEXT, tok->eos, r->err);
@@ -88,12 +91,36 @@ static int is_gap(const gguf_reader *r, int32_t id)
            text.n_bytes == (size_t)n && memcmp(text.text, gap, (size_t)n) == 0;
 }
 
+static int is_text(clef_gguf_string s, const char *text)
+{
+    return s.n_bytes == strlen(text) && memcmp(s.text, text, s.n_bytes) == 0;
+}
+
+/* 1 for a token that ends a text, by its own text. </s> is an ordinary word of Gemma 4 and PLaMo. */
+static int ends_text(const gguf_reader *r, int32_t id)
+{
+    static const char *const texts[] = {CLEF_END_TEXTS};
+    const clef_gguf_string text = r->tokens->strings[id];
+    if (text.n_bytes < 4 || !strchr("<[_", text.text[0]))
+        return 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (is_text(text, texts[i]))
+            return strcmp(texts[i], "</s>") != 0 || id == r->tok->eos;
+    return 0;
+}
+
+/* What ends a text is not an ordinary token, even if the file says so. */
+static int64_t type_of(const gguf_reader *r, int32_t id)
+{
+    const int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
+    const int is_control = ends_text(r, id) || (!r->types && (id == r->tok->bos || id == r->tok->eos));
+    return type == CLEF_PIECE_NORMAL && is_control ? CLEF_PIECE_CONTROL : type;
+}
+
 static clef_status set_token(const gguf_reader *r, int32_t id)
 {
     const clef_gguf_string text = r->tokens->strings[id];
-    int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
-    if (!r->types && (id == r->tok->bos || id == r->tok->eos))
-        type = CLEF_PIECE_CONTROL;
+    const int64_t type = type_of(r, id);
     const clef__added_token added = {.id = id, .text = text.text, .n = text.n_bytes};
     const clef_status st = clef__vocab_set(&r->tok->vocab, id, text.text, text.n_bytes, r->err);
     if (st || (type != CLEF_PIECE_CONTROL && type != CLEF_PIECE_UNKNOWN && type != CLEF_PIECE_USER_DEFINED))
@@ -136,8 +163,7 @@ static clef_status read_gpt2(const gguf_reader *r)
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
     for (size_t i = 0; i < tok->vocab.n_added && pre->is_roberta; i++) /* as in RoBERTa's own files */
-        tok->vocab.added[i].lstrip |=
-            tok->vocab.added[i].n == 6 && memcmp(tok->vocab.added[i].text, "<mask>", 6) == 0;
+        tok->vocab.added[i].lstrip |= (uint8_t)is_text(r->tokens->strings[tok->vocab.added[i].id], "<mask>");
     if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 &&
         clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
         return clef__template_roberta(tok, tok->bos, tok->eos, r->err);
@@ -149,11 +175,9 @@ static clef_status read_gpt2(const gguf_reader *r)
 static int64_t piece_type(const gguf_reader *r, int32_t id)
 {
     const clef_gguf_string text = r->tokens->strings[id];
-    if (r->types)
-        return clef__gguf_item_int(r->types, (uint64_t)id);
-    if (id == r->tok->bos || id == r->tok->eos)
-        return CLEF_PIECE_CONTROL;
-    return clef__fallback_byte(text.text, text.n_bytes) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
+    const int is_byte = !r->types && clef__fallback_byte(text.text, text.n_bytes) >= 0;
+    const int64_t type = type_of(r, id);
+    return is_byte && type == CLEF_PIECE_NORMAL ? CLEF_PIECE_BYTE : type;
 }
 
 static clef_status read_pieces(const gguf_reader *r, const clef__spm_opts *opts,
@@ -200,6 +224,20 @@ static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, cle
                : CLEF_OK;
 }
 
+/* The special tokens of Phi-3's files take the spaces behind them, which GGUF does not say. llama.cpp knows
+ * such files by their names. */
+static void strip_behind(const gguf_reader *r)
+{
+    char arch[64];
+    if (!clef__gguf_text(r->gguf, "general.architecture", arch, sizeof arch) || strcmp(arch, "phi3") != 0)
+        return;
+    for (size_t i = 0; i < r->tok->vocab.n_added; i++) {
+        clef__added_token *token = &r->tok->vocab.added[i];
+        const clef_gguf_string text = r->tokens->strings[token->id];
+        token->rstrip = !is_text(text, "<unk>") && !is_text(text, "<s>") && !is_text(text, "<|endoftext|>");
+    }
+}
+
 static clef_status read_llama(const gguf_reader *r)
 {
     const clef__spm_opts opts = {.byte_fallback = has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 0)};
@@ -207,6 +245,7 @@ static clef_status read_llama(const gguf_reader *r)
     clef_status st = read_spaces(r, 0, &spaces);
     if (st == CLEF_OK)
         st = read_pieces(r, &opts, &spaces);
+    strip_behind(r);
     return st ? st : add_special_tokens(r, 1, 0);
 }
 
@@ -258,7 +297,8 @@ static clef_status read_bert(const gguf_reader *r)
     clef__tokenizer_guess_roles(tok);
     const clef__token_config config = {
         .lowercase = (int32_t)clef__gguf_int(r->gguf, KEY "normalizer.lowercase", -1),
-        .strip_accents = (int32_t)clef__gguf_int(r->gguf, OWN "strip_accents", -1),
+        .strip_accents = (int32_t)clef__gguf_int(r->gguf, KEY "normalizer.strip_accents",
+                                                 clef__gguf_int(r->gguf, OWN "strip_accents", -1)),
         .space_cjk = (int32_t)clef__gguf_int(r->gguf, OWN "space_cjk", 1)};
     return st ? st : clef__bert_parts(tok, &config, r->path, r->err);
 }
