@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Batches, training and models of all families on an NVIDIA GPU in software (lab/ptx).
-. "$CLEF_SOURCE/lab/tests/ptx_lib.sh"
+# Batches, training and models of all families on an NVIDIA GPU in software (lab/gpu).
+. "$CLEF_SOURCE/lab/tests/gpu_lib.sh"
+[ -r /usr/lib/clc/nvptx64--nvidiacl.bc ] || skip "this needs libclc"
 
 # Prompts in a batch.
 printf '{"prompt": "ROMEO:"}\n{"prompt": "But soft, what light"}\n{"prompt": "I"}\n' >"$tmp/prompts.jsonl"
 batch="--file $tmp/prompts.jsonl --max-seqs 3 -n 6 --temp 0 --ignore-eos -q"
-same "a batch writes what another device writes" "$("$CLEF" run "$demo" $batch --no-proof)" "$(ptx "$CLEF" run "$demo" $batch)"
+same "a batch writes what another device writes" "$("$CLEF" run "$demo" $batch --no-proof)" "$(gpu "$CLEF" run "$demo" $batch)"
 
 # Two steps of training an adapter, and its use.
 head -c 3000 "$CLEF_SOURCE/README.md" >"$tmp/text.txt"
 train() { "$@" "$CLEF" train "$demo" --data "$tmp/text.txt" --steps 2 -c 32 -b 2 --lora 4 -o "$tmp/$name" 2>&1 | grep -o "loss [0-9.]*"; }
 want=$(name=other train env)
-same "training steps lose what they lose elsewhere" "$want" "$(name=adapter train ptx)"
+same "training steps lose what they lose elsewhere" "$want" "$(name=adapter train gpu)"
 run="-p ROMEO: -n 6 --temp 0 --ignore-eos -q --print-ids"
-same "so the adapter writes the same" "$("$CLEF" run "$demo" --lora "$tmp/other" $run --no-proof)" "$(ptx "$CLEF" run "$demo" --lora "$tmp/adapter" $run)"
+same "so the adapter writes the same" "$("$CLEF" run "$demo" --lora "$tmp/other" $run --no-proof)" "$(gpu "$CLEF" run "$demo" --lora "$tmp/adapter" $run)"
 nothing_found
 
 # Tiny models of all families against PyTorch's answers: those that are due.
@@ -23,7 +24,7 @@ if [ -f "$check_py" ] && python=$(find_python); then
   for i in "${!folders[@]}"; do
     if in_turn "$i" ${#folders[@]}; then due+=("$(basename "$(dirname "${folders[i]}")")"); fi
   done
-  ptx "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" "${due[@]}" >"$tmp/log" 2>&1 || failures=$((failures + 1))
+  gpu "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" "${due[@]}" >"$tmp/log" 2>&1 || failures=$((failures + 1))
   cat "$tmp/log"
   grep -q "^[0-9]* passed, " "$tmp/log" || fail "check.py did not finish"
   nothing_found

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lab/ptx/run/ptx.h"
+#include "lab/gpu/run/launch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ typedef struct job {
     uint32_t in[WORDS], out[WORDS]; /* the second buffer, and the first */
     uint64_t seed;
     int finds_races;
-    char why[PTX_MESSAGE];
+    char why[GPU_MESSAGE];
 } job;
 
 /* Returns 1 after a fault. */
@@ -46,13 +46,13 @@ static int run(job *j)
     char text[TEXT];
     static const uint32_t numbers[2] = {5, 9};
     kernel_text(j->body, text);
-    ptx_module *m = ptx_module_create(text, strlen(text), j->why);
+    gpu_module *m = gpu_module_create(text, strlen(text), "sm_90", j->why);
     if (!m)
         fail_msg("%s", j->why);
-    const ptx_arg args[] = {{PTX_MEMORY, NULL, (unsigned char *)j->out, sizeof j->out},
-                            {PTX_MEMORY, NULL, (unsigned char *)j->in, j->n_in ? j->n_in : sizeof j->in},
-                            {PTX_BYTES, numbers, NULL, sizeof numbers}};
-    const ptx_launch launch = {.kernel = ptx_module_kernel(m, "kern"),
+    const gpu_arg args[] = {{GPU_MEMORY, NULL, (unsigned char *)j->out, sizeof j->out},
+                            {GPU_MEMORY, NULL, (unsigned char *)j->in, j->n_in ? j->n_in : sizeof j->in},
+                            {GPU_BYTES, numbers, NULL, sizeof numbers}};
+    const gpu_launch launch = {.kernel = gpu_module_kernel(m, "kern"),
                                .args = args,
                                .groups = {j->groups ? j->groups : 1, 1, 1},
                                .items = {j->items ? j->items : 64, 1, 1},
@@ -60,9 +60,9 @@ static int run(job *j)
                                .seed = j->seed,
                                .workers = 2,
                                .finds_races = j->finds_races};
-    ptx_count count = {0};
-    const int failed = ptx_run_launch(&launch, &count, j->why);
-    ptx_module_destroy(m);
+    gpu_count count = {0};
+    const int failed = gpu_run_launch(&launch, &count, j->why);
+    gpu_module_destroy(m);
     return failed;
 }
 
@@ -372,12 +372,12 @@ static void faults_are_found_and_healthy_kernels_pass(void **state)
 static void an_instruction_that_is_not_known_is_named(void **state)
 {
     (void)state;
-    char text[TEXT], why[PTX_MESSAGE];
+    char text[TEXT], why[GPU_MESSAGE];
     kernel_text("add.s32 %r2, %r1, 1;\nvote.sync.all.pred %p1, %p2, 0xffffffff;", text);
-    assert_null(ptx_module_create(text, strlen(text), why));
+    assert_null(gpu_module_create(text, strlen(text), "sm_90", why));
     assert_non_null(strstr(why, "instruction 'vote.sync.all.pred' is not known"));
     kernel_text("bra.uni NOWHERE;", text);
-    assert_null(ptx_module_create(text, strlen(text), why));
+    assert_null(gpu_module_create(text, strlen(text), "sm_90", why));
     assert_non_null(strstr(why, "label 'NOWHERE' is not there"));
 }
 
