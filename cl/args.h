@@ -278,9 +278,9 @@ typedef struct pack_args {
 } pack_args;
 #define PACK_COLUMNS 8 /* of a row of f32, f16 or bf16, that a work-item of pack_gpu.cl packs */
 
-/* Tokens are grouped in blocks: as many blocks of 12 as possible, then at most one each of 8, 4, 2 and 1. Few
- * tokens are in one or two equal blocks, which copies of the last token fill (rows_args.block). Quantised, a
- * block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt],
+/* Tokens are grouped in blocks: as many blocks of 12 as possible, then one of 4, 8 or 12 for the rest. Few
+ * tokens are in one or two equal blocks (rows_args.block). Copies of the last token fill a block. Quantised,
+ * a block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt],
  * sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
@@ -291,7 +291,8 @@ typedef struct rows_args {
     view_args  x;
     args_uint  weight, bias;
     args_float eps;
-    args_uint  block; /* panel_cpu_activations_int8: rows in each block; 0: TOKEN_BLOCK, then smaller ones */
+    args_uint  block; /* panel_cpu_activations_int8: rows of a block; 0: TOKEN_BLOCK, and the rest in one */
+    args_uint  norm, has_weight, has_bias; /* norm: an index in PANEL_NORMS */
 } rows_args;
 
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks of
@@ -305,6 +306,7 @@ typedef struct panel_args {
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
+    args_uint  has_bias, has_residual;
     args_uint blocks,
         pairs; /* of a group. panel_cpu_gemm_f32: blocks and pairs; panel_cpu_gemm_amx: tokens and pairs;
                   panel_cpu_gemm_int8: blocks of a group, and of the launch */

@@ -1,9 +1,9 @@
-/* Prepares rows of x for a product (rows_args). If NORM is set, a row is normalised. Then it is stored in
- * f32, or rounded to 8 bits in blocks of 32: d = max |x| / 127, q = round(x / d). args.h gives the order of
+/* Prepares rows of x for a product (rows_args). With a norm, a row is normalised. Then it is stored in f32,
+ * or rounded to 8 bits in blocks of 32: d = max |x| / 127, q = round(x / d). args.h gives the order of
  * rounded rows at TOKEN_BLOCK. With QUANTISE, k is a multiple of 32.
- *   -D NORM              index in PANEL_NORMS
- *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
- *                        bias
+ * A program takes longer to compile than rows take to ask which norm there is, so one program serves all
+ * (rows_args.norm).
+ *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, where there is one; NORM_BIAS_TYPE the same for its bias
  *   -D QUANTISE          1: to 8 bits
  *   ROWS_SPACE           address space of the result */
 #ifndef CLEF_CL_PANEL_ROWS_H
@@ -11,9 +11,8 @@
 
 #include "inline.h"
 
-#if !defined(NORM) || !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE) ||        \
-    !defined(ROWS_SPACE)
-#    error "panel_cpu_activations.h needs NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE, QUANTISE and ROWS_SPACE"
+#if !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE) || !defined(ROWS_SPACE)
+#    error "panel_cpu_activations.h needs NORM_WEIGHT_TYPE, NORM_BIAS_TYPE, QUANTISE and ROWS_SPACE"
 #endif
 
 #pragma OPENCL FP_CONTRACT                                                                                   \
@@ -22,24 +21,13 @@
 #define ENUMERATE_NORM(name) NORM_##name,
 enum { PANEL_NORMS(ENUMERATE_NORM) };
 
-#if NORM_WEIGHT_TYPE < 0
-typedef float norm_weight_elem;
-#  define NORM_WEIGHT(i)   1.0f
-#  define NORM_WEIGHT16(i) 1.0f
-#else
 typedef ELEM(NORM_WEIGHT_TYPE) norm_weight_elem;
-#  define NORM_WEIGHT(i)   LOAD(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i))
-#  define NORM_WEIGHT16(i) LOAD16(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i))
-#endif
-#if NORM_BIAS_TYPE < 0
-typedef float norm_bias_elem;
-#  define NORM_BIAS(i)   0.0f
-#  define NORM_BIAS16(i) 0.0f
-#else
+#define NORM_WEIGHT(i) (r->has_weight ? LOAD(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i)) : 1.0f)
+#define NORM_WEIGHT16(i)                                                                                     \
+    (r->has_weight ? LOAD16(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i)) : (float16)1)
 typedef ELEM(NORM_BIAS_TYPE) norm_bias_elem;
-#  define NORM_BIAS(i)   LOAD(NORM_BIAS_TYPE, r->bias, r->bias_at + (i))
-#  define NORM_BIAS16(i) LOAD16(NORM_BIAS_TYPE, r->bias, r->bias_at + (i))
-#endif
+#define NORM_BIAS(i)   (r->has_bias ? LOAD(NORM_BIAS_TYPE, r->bias, r->bias_at + (i)) : 0.0f)
+#define NORM_BIAS16(i) (r->has_bias ? LOAD16(NORM_BIAS_TYPE, r->bias, r->bias_at + (i)) : (float16)0)
 
 /* A row, with the mean and scale that its norm applies. */
 typedef struct normed_row {
@@ -48,6 +36,7 @@ typedef struct normed_row {
     global const norm_bias_elem *bias;
     uint weight_at, bias_at;
     float mean, scale;
+    uint norm, has_weight, has_bias;
 } normed_row;
 
 /* The sum of (x - mean)^power over a row, power 1 or 2. */
@@ -88,24 +77,27 @@ INLINED normed_row row_at(const rows_args *a, uint row, global const float *x,
     r.bias_at = a->bias;
     r.mean = 0;
     r.scale = 1;
-#if NORM == 2
-    r.mean = row_sum(r.x, a->k, 0, 1) / a->k;
-#endif
-#if NORM
+    r.norm = a->norm;
+    r.has_weight = a->has_weight;
+    r.has_bias = a->has_bias;
+    if (r.norm == NORM_none)
+        return r;
+    if (r.norm == NORM_layer)
+        r.mean = row_sum(r.x, a->k, 0, 1) / a->k;
     r.scale = 1.0f / sqrt(row_sum(r.x, a->k, r.mean, 2) / a->k + a->eps);
-#endif
     return r;
 }
 
-/* Elements i .. i + 15 of the row after its norm. */
+/* Elements i .. i + 15 of the row after its norm, and element i. */
 INLINED float16 normed16(const normed_row *r, uint i)
 {
     const float16 x = vload16(0, r->x + i);
-#if NORM
-    return (x - r->mean) * r->scale * NORM_WEIGHT16(i) + NORM_BIAS16(i);
-#else
-    return x;
-#endif
+    return r->norm ? (x - r->mean) * r->scale * NORM_WEIGHT16(i) + NORM_BIAS16(i) : x;
+}
+
+INLINED float normed1(const normed_row *r, uint i)
+{
+    return r->norm ? (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i) : r->x[i];
 }
 
 #if QUANTISE
@@ -204,11 +196,7 @@ INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uch
     for (; i + 16 <= a->k; i += 16)
         vstore16(normed16(r, i), 0, to + i);
     for (; i < a->k; i++)
-#  if NORM
-        to[i] = (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i);
-#  else
-        to[i] = r->x[i];
-#  endif
+        to[i] = normed1(r, i);
 }
 
 #endif

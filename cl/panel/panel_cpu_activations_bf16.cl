@@ -1,4 +1,4 @@
-/* Prepares rows of x for panel_cpu_gemm_amx.cl, in the layout of panel_cpu_amx.h. If NORM is set, a row is
+/* Prepares rows of x for panel_cpu_gemm_amx.cl, in the layout of panel_cpu_amx.h. With a norm, a row is
  * normalised (panel_cpu_activations.h). Launch: one work-group of one work-item for each row.
  *   -D PLANES  as in panel_cpu_amx.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
@@ -28,7 +28,7 @@ INLINED void put_last(global uchar *out, const normed_row *r, uint i, uint n)
 {
     float last[TILE_COLUMNS];
     for (uint k = 0; k < TILE_COLUMNS; k++)
-        last[k] = k < n ? (r->x[i + k] - r->mean) * r->scale * NORM_WEIGHT(i + k) + NORM_BIAS(i + k) : 0.0f;
+        last[k] = k < n ? normed1(r, i + k) : 0.0f;
     put(out, vload16(0, last), vload16(1, last));
 }
 

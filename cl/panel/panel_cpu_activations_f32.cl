@@ -1,4 +1,4 @@
-/* Prepares rows of x for f32 products, packed as tile.h describes. If NORM is set, a row is normalised
+/* Prepares rows of x for f32 products, packed as tile.h describes. With a norm, a row is normalised
  * (panel_cpu_activations.h). The last block is filled up with copies of the last row. Launch: {blocks of NT
  * rows} work-groups of one work-item.
  *   -D NT, VECTORS, DEPTH  as in tile.h
@@ -12,15 +12,6 @@
 #define QUANTISE 0
 #include "panel_cpu_activations.h"
 #include "tile.h"
-
-INLINED float normed1(const normed_row *r, uint i)
-{
-#if NORM
-    return (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i);
-#else
-    return r->x[i];
-#endif
-}
 
 STAGE_KERNEL void panel_cpu_activations_f32(STAGE_GROUP const rows_args a, global float *out,
                                             global const float *x, global const norm_weight_elem *weight,

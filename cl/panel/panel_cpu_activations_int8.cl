@@ -16,14 +16,8 @@ STAGE_KERNEL void panel_cpu_activations_int8(STAGE_GROUP const rows_args a, glob
     const uint row = group_id(0);
     const normed_row r = row_at(&a, min(row, a.m - 1), x, weight, bias);
 #if QUANTISE
-    uint nt = a.block ? a.block : TOKEN_BLOCK, start = row / nt * nt;
-    for (uint size = 8; !a.block && start + nt > a.m; size /= 2) { /* the row is in a smaller block */
-        nt = size;
-        if (start + size <= a.m && row >= start + size) {
-            start += size;
-            nt = TOKEN_BLOCK; /* not in this block: try the next smaller size */
-        }
-    }
+    const uint most = a.block ? a.block : TOKEN_BLOCK, start = row / most * most,
+               nt = a.block ? a.block : min(most, (a.m - start + 3) / 4 * 4);
     prepare_row(&a, &r, out + (size_t)start * (a.k / 8 * 11), row - start, nt);
 #else
     prepare_row(&a, &r, out, row, 0);

@@ -1,6 +1,7 @@
 /* The epilogue of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args,
- * BIAS_TYPE, ACT (an index in PANEL_ACTS) and RESIDUAL. A kernel declares PANEL_OUT_BUFS as its last
- * arguments and passes PANEL_OUT to finish(). */
+ * BIAS_TYPE and ACT (an index in PANEL_ACTS). A kernel declares PANEL_OUT_BUFS as its last arguments and
+ * passes PANEL_OUT to finish(). A program takes longer to compile than a tile takes to ask whether there are
+ * a bias and a residual, so one program serves all (panel_args.has_bias, .has_residual). */
 #ifndef CLEF_CL_PANEL_OUT_H
 #define CLEF_CL_PANEL_OUT_H
 
@@ -63,16 +64,15 @@ INLINED float16 first_of(global const float *p, size_t i, uint n)
  * the bias. */
 INLINED float16 biased(const panel_args *a, global const bias_elem *bias, float16 v, uint at, uint n)
 {
-    v *= a->alpha;
-#if BIAS_TYPE >= 0
     float lanes[PANEL_ROWS];
+    v *= a->alpha;
+    if (!a->has_bias)
+        return v;
     if (n >= PANEL_ROWS)
         return v + LOAD16(BIAS_TYPE, bias, a->bias + at);
     for (uint r = 0; r < PANEL_ROWS; r++)
         lanes[r] = r < n ? LOAD(BIAS_TYPE, bias, a->bias + at + r) : 0.0f;
-    v += vload16(0, lanes);
-#endif
-    return v;
+    return v + vload16(0, lanes);
 }
 
 INLINED void finished(const panel_args *a, global float *out, global const float *residual, uint token,
@@ -80,9 +80,8 @@ INLINED void finished(const panel_args *a, global float *out, global const float
 {
     const size_t at = (size_t)token * a->n + row;
     const uint n = a->n - row;
-#if RESIDUAL
-    v += first_of(residual, a->residual + at, n);
-#endif
+    if (a->has_residual)
+        v += first_of(residual, a->residual + at, n);
     if (n >= PANEL_ROWS) {
         vstore16(v, 0, out + at);
         return;

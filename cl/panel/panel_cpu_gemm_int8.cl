@@ -6,9 +6,8 @@
  * tiles of w. With STRIPS, a.blocks NT <= STRIP_TOKENS; otherwise a.blocks is 1.
  *   -D NT         tokens of a block
  *   -D W_TYPE     dtype of w
- *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D BIAS_TYPE  dtype of bias, where there is one
  *   -D ACT        index in PANEL_ACTS; with swiglu, two tiles of w give one tile of the result
- *   -D RESIDUAL   1: there is one to add
  *   -D DOT        as in panel.h
  *   -D STREAMS    1: w is prefetched, since few tokens share what is read (default: 0) */
 #define WG 1

@@ -4,9 +4,8 @@
  * share tiles of w.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
- *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D BIAS_TYPE  dtype of bias, where there is one
  *   -D ACT        index in PANEL_ACTS; with swiglu, the two tiles give one tile of the result
- *   -D RESIDUAL   1: there is one to add
  *   -D DOT        as in panel.h */
 #define WG 1
 #include "args.h"

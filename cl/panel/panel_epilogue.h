@@ -1,11 +1,11 @@
 /* The part that the epilogues of panel products on CPUs (panel_cpu_epilogue.h) and GPUs
- * (panel_gpu_epilogue.h) share. Needs BIAS_TYPE, ACT (an index in PANEL_ACTS) and RESIDUAL. A kernel declares
+ * (panel_gpu_epilogue.h) share. Needs BIAS_TYPE and ACT (an index in PANEL_ACTS). A kernel declares
  * PANEL_OUT_BUFS as its last arguments and passes PANEL_OUT on. */
 #ifndef CLEF_CL_PANEL_ENDS_H
 #define CLEF_CL_PANEL_ENDS_H
 
-#if !defined(BIAS_TYPE) || !defined(ACT) || !defined(RESIDUAL)
-#  error "panel_epilogue.h needs BIAS_TYPE, ACT and RESIDUAL"
+#if !defined(BIAS_TYPE) || !defined(ACT)
+#  error "panel_epilogue.h needs BIAS_TYPE and ACT"
 #endif
 
 #include "bias.h"

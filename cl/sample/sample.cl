@@ -5,7 +5,9 @@
  *                  block, penalties, and history
  *   sample_pick    launch: one group for each row
  *   sample_whole   launch: one group; does the work of both for a single row
- *   -D WG  work-items in a group */
+ *   -D WG     work-items in a group
+ *   -D ALONE  1: the program has sample_whole, else the other two. PoCL compiles all kernels of a program
+ *             that clef keeps. */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -42,6 +44,30 @@ static void no_token(global int *out)
         *out = 0;
 }
 
+#if ALONE
+
+GROUP_KERNEL
+void sample_whole(PARAMETERS)
+{
+    global const sample_options *o = (global const sample_options *)(options + a.options);
+    const int at = pos[a.pos];
+    GROUP_SCRATCH(floats);
+    SUM_SCRATCH(sums);
+    keep_history(&a, 0, history, ids, at);
+    if (o->mode == SAMPLE_OFF) {
+        no_token(out);
+        return;
+    }
+    const row_memory m = memory_of(&a, scratch, 0);
+    logits += a.logits;
+    blocks_of_row(&a, o, m, 0, 0, a.blocks, history, ids, at, logits);
+    GROUP_SYNC();
+    const uint token = pick(&a, o, m, 0, number_of(&a, o, at), o->last_n > 0 ? m.z : logits, floats, sums);
+    finish(&a, 0, token, at, out, ids, pos);
+}
+
+#else
+
 GROUP_KERNEL
 void sample_blocks(PARAMETERS)
 {
@@ -74,22 +100,4 @@ void sample_pick(PARAMETERS)
     finish(&a, row, token, at, out, ids, pos);
 }
 
-GROUP_KERNEL
-void sample_whole(PARAMETERS)
-{
-    global const sample_options *o = (global const sample_options *)(options + a.options);
-    const int at = pos[a.pos];
-    GROUP_SCRATCH(floats);
-    SUM_SCRATCH(sums);
-    keep_history(&a, 0, history, ids, at);
-    if (o->mode == SAMPLE_OFF) {
-        no_token(out);
-        return;
-    }
-    const row_memory m = memory_of(&a, scratch, 0);
-    logits += a.logits;
-    blocks_of_row(&a, o, m, 0, 0, a.blocks, history, ids, at, logits);
-    GROUP_SYNC();
-    const uint token = pick(&a, o, m, 0, number_of(&a, o, at), o->last_n > 0 ? m.z : logits, floats, sums);
-    finish(&a, 0, token, at, out, ids, pos);
-}
+#endif

@@ -5,7 +5,8 @@
  *                       penalties
  *   sample_rows_pick    launch: one group for each row
  *   sample_rows_whole   launch: one group for each row; does the work of both
- *   -D WG  work-items in a group */
+ *   -D WG     work-items in a group
+ *   -D ALONE  1: the program has sample_rows_whole, else the other two */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -25,16 +26,6 @@ static global const float *logits_of(const sample_args *a, global const float *l
     return logits + a->logits + row * (size_t)a->n_vocab;
 }
 
-GROUP_KERNEL
-void sample_rows_blocks(PARAMETERS)
-{
-    const uint row = a.first + group_id(1), first = group_id(0) * a.span,
-               last = min(first + a.span, a.blocks);
-    global const sample_options *o = options_of(&a, options, row);
-    blocks_of_row(&a, o, memory_of(&a, scratch, group_id(1)), row, first, last, recent, recent, 0,
-                  logits_of(&a, logits, row));
-}
-
 /* Samples the token of a row whose blocks are known. A row that is off is computed, too: with PoCL 3.1, a
  * return before the first barrier makes the kernel hang. */
 static void put_token(const sample_args *a, global const sample_options *o, row_memory m,
@@ -46,16 +37,7 @@ static void put_token(const sample_args *a, global const sample_options *o, row_
         *out = o->mode == SAMPLE_OFF ? 0 : (int)token;
 }
 
-GROUP_KERNEL
-void sample_rows_pick(PARAMETERS)
-{
-    const uint row = a.first + group_id(1);
-    global const sample_options *o = options_of(&a, options, row);
-    const row_memory m = memory_of(&a, scratch, group_id(1));
-    GROUP_SCRATCH(floats);
-    SUM_SCRATCH(sums);
-    put_token(&a, o, m, logits_of(&a, logits, row), out + row, floats, sums);
-}
+#if ALONE
 
 GROUP_KERNEL
 void sample_rows_whole(PARAMETERS)
@@ -70,3 +52,28 @@ void sample_rows_whole(PARAMETERS)
     GROUP_SYNC();
     put_token(&a, o, m, logits, out + row, floats, sums);
 }
+
+#else
+
+GROUP_KERNEL
+void sample_rows_blocks(PARAMETERS)
+{
+    const uint row = a.first + group_id(1), first = group_id(0) * a.span,
+               last = min(first + a.span, a.blocks);
+    global const sample_options *o = options_of(&a, options, row);
+    blocks_of_row(&a, o, memory_of(&a, scratch, group_id(1)), row, first, last, recent, recent, 0,
+                  logits_of(&a, logits, row));
+}
+
+GROUP_KERNEL
+void sample_rows_pick(PARAMETERS)
+{
+    const uint row = a.first + group_id(1);
+    global const sample_options *o = options_of(&a, options, row);
+    const row_memory m = memory_of(&a, scratch, group_id(1));
+    GROUP_SCRATCH(floats);
+    SUM_SCRATCH(sums);
+    put_token(&a, o, m, logits_of(&a, logits, row), out + row, floats, sums);
+}
+
+#endif

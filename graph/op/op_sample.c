@@ -144,8 +144,8 @@ static clef_status launch_rows(clef_lowering *lo, clef_launch *launch, const cha
     args->blocks = clef__ceil_div(args->n_vocab, 16 * SAMPLE_BLOCK) * 16;
     args->span = one ? args->blocks : wg > 1 ? wg : SPAN;
     launch->kernel = kernels[!one];
-    launch->defs[0].name = "WG";
-    launch->defs[0].value = (int32_t)wg;
+    launch->defs[0] = (clef_def){"WG", (int32_t)wg};
+    launch->defs[1] = (clef_def){"ALONE", one};
     launch->args = args;
     launch->args_bytes = sizeof *args;
     launch->groups[0] = clef__ceil_div(args->blocks, args->span);

@@ -1,5 +1,6 @@
 /* Probes compile and run kernels on a driver that may crash or hang in them, when a device is opened. So a
- * child process runs them first. Another one builds the kernels that measure a device, before it is measured.
+ * child process runs them first. Meanwhile a second child, the reserve, has a CPU's driver load its compiler,
+ * and then waits for work. Another one builds the kernels that measure a device, before it is measured.
  * What it found is kept on disk: a probe that ended the child, or did not come back, is passed over, and what
  * it tests counts as missing. A probe that ran is not run again either: its result is kept.
  *
@@ -26,8 +27,11 @@ const char clef__probe_head[] = "clef probes 2\n";
 static const char waits_line[] = "waits\n";     /* after it, from a child that waits for other work */
 static const char measure_line[] = "measure\n"; /* the second line of the file of such a child */
 
+static const char reserve_line[] = "reserve\n"; /* the second line of the reserve's file */
+
 /* In a child: what earlier children found. NULL in any other process. */
 static const char *found_before;
+static int is_reserve; /* this process is */
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -119,8 +123,14 @@ clef_status clef__probe_as_child(const char *which, const char *path, const char
                                  int *waits, clef_error *err)
 {
     const int measures = strstr(text, measure_line) != NULL;
-    found_before = text;
-    clef_status s = clef__os_journal_open(path, err);
+    clef_status s = CLEF_OK;
+    is_reserve = strstr(text, reserve_line) != NULL;
+    if (is_reserve)
+        clef__os_remove(path);
+    else {
+        found_before = text;
+        s = clef__os_journal_open(path, err);
+    }
     clef__os_guard(seconds_allowed(), "", ""); /* the caller waits for this process, also between probes */
     if (!s)
         s = clef_device_open(which, &(clef_device_opts){.prover = ""}, out, err);
@@ -291,6 +301,16 @@ static void tell_failed(const clef_device *dev, const char *text, const char *th
         }
 }
 
+static void start_reserve(clef_device *dev, const char *probe_path)
+{
+    char path[CLEF_CACHE_PATH_BYTES + 16], text[64];
+    clef__child child;
+    snprintf(path, sizeof path, "%s.reserve", probe_path);
+    snprintf(text, sizeof text, "%s%s", clef__probe_head, reserve_line);
+    if (!clef__os_write(path, text, strlen(text), NULL) && !clef__child_spawn(dev, path, 0, 0, &child, NULL))
+        clef__child_keep(dev, &child);
+}
+
 /* Starts children until one comes to the end, each without the probes that ended those before it. Returns
  * what they found; NULL: no child reached the end, and this process runs the probes by itself. */
 static char *probe_by_children(clef_device *dev, const char *path, clef__probes which)
@@ -301,6 +321,8 @@ static char *probe_by_children(clef_device *dev, const char *path, clef__probes 
              which == CLEF__PROBES_OF_MEASURE ? measure_line : "");
     if (clef__os_write(path, head, strlen(head), NULL))
         return NULL;
+    if (which == CLEF__PROBES_OF_OPEN && dev->info.caps.is_cpu && dev->info.caps.n_units > 1)
+        start_reserve(dev, path);
     for (int i = 0; i < MAX_CHILDREN; i++) {
         const clef_status s = run_child(dev, path, &code);
         free(text);
@@ -360,6 +382,17 @@ int clef__probes_take(const clef_device *dev, clef__probes which, const char *te
     return is_new;
 }
 
+/* In the reserve: what the other child finds. NULL: it did not. */
+static char *await_known(clef_device *dev, const char *path)
+{
+    const double end = clef__os_seconds() + seconds_allowed();
+    char *text;
+    (void)clef__device_works(dev); /* the first kernel makes the driver load its compiler */
+    while (!(text = read_known(path)) && clef__os_seconds() < end)
+        clef__os_sleep(POLL_MS);
+    return text;
+}
+
 /* What is known from the disk, or from children. The caller frees it. */
 static char *find_out(clef_device *dev, clef__probes which)
 {
@@ -368,8 +401,8 @@ static char *find_out(clef_device *dev, clef__probes which)
     if (clef__cache_beside(dev, name, path, NULL) || !path[0])
         return NULL;
     char *text = read_known(path);
-    if (text)
-        return text;
+    if (text || is_reserve)
+        return text ? text : await_known(dev, path);
     snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, name);
     const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
     if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))

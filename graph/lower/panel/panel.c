@@ -169,8 +169,16 @@ int32_t clef__panel_dtype(const clef_value *v)
     return v ? (int32_t)v->dtype : DTYPE_NONE;
 }
 
+int32_t clef__panel_type_of(const clef_value *n, int32_t which)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const int is_floats = clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
+    return n->in[which] ? (int32_t)n->in[which]->dtype : is_floats ? (int32_t)o->dtype : CLEF_F32;
+}
+
 rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
 {
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
     const clef_value *x = n->in[PANEL_X];
     return (rows_args){.m = clef__rows(lo, x),
                        .k = clef__n(lo, x, 0),
@@ -179,7 +187,10 @@ rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
                        .x = clef__view(lo, x),
                        .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
                        .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
-                       .eps = ((const clef_panel_matmul_opts *)(const void *)n->attr)->eps};
+                       .eps = o->eps,
+                       .norm = (args_uint)o->norm,
+                       .has_weight = n->in[PANEL_NORM_WEIGHT] != NULL,
+                       .has_bias = n->in[PANEL_NORM_BIAS] != NULL};
 }
 
 panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
@@ -192,5 +203,7 @@ panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
                         .x_stride = (args_uint)o->k,
                         .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
                         .alpha = o->alpha != 0 ? o->alpha : 1,
-                        .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
+                        .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset,
+                        .has_bias = n->in[PANEL_BIAS] != NULL,
+                        .has_residual = n->in[PANEL_RESIDUAL] != NULL};
 }

@@ -77,6 +77,9 @@ int      clef__has_byte_products(const clef_caps *caps);
 
 /** The dtype of an input, as kernels need it: DTYPE_NONE for NULL. */
 int32_t    clef__panel_dtype(const clef_value *v);
+/** The dtype that CPUs' kernels are compiled for. One program serves products with and without input `which`
+ *  (a bias, a norm's weight or bias), so without it this is the dtype that files which have it mostly use. */
+int32_t    clef__panel_type_of(const clef_value *n, int32_t which);
 /** The arguments for a panel_matmul's rows of x and their norm. */
 rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
 /** The arguments of the product, for x in the order of its view. */

@@ -4,7 +4,9 @@
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4,          /* most rows for one launch of panel_cpu_gemv */
+    FEW_ROWS = 4, /* most rows for one launch of panel_cpu_gemv */
+    SHORT_ROW_BYTES = 8192,
+    REST_STEP = 4,         /* the rest after blocks of TOKEN_BLOCK rows is filled up to a multiple */
     FEW_INT8_ROWS = 2,     /* the same for rows in 8 bits: each group rounds them again */
     EXACT_FEW_ROWS = 8,    /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
                               more rows share decoded weights */
@@ -26,11 +28,12 @@ static int is_floats(const clef_panel_matmul_opts *o)
 
 /* ---- a few rows ------------------------------------------------------------------------------ */
 
-/* Bytes of a prepared row, rounded up to a power of two, so that rows of similar length share a program. */
+/* Bytes of a prepared row, rounded up to a power of two, so that rows of similar length share a program, and
+ * short ones all. */
 static uint32_t row_bytes(const clef_panel_matmul_opts *o)
 {
     const uint32_t needed = clef__is_int8(o) ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
-    uint32_t bytes = 64;
+    uint32_t bytes = SHORT_ROW_BYTES;
     while (bytes < needed)
         bytes *= 2;
     return bytes;
@@ -85,12 +88,10 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_error
                        .defs = {{"NT", (int32_t)tokens_a_group(args.p.m)},
                                 {"ROW_BYTES", (int32_t)row_bytes(o)},
                                 {"W_TYPE", (int32_t)o->dtype},
-                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                {"BIAS_TYPE", clef__panel_type_of(n, PANEL_BIAS)},
                                 {"ACT", (int32_t)o->act},
-                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                {"NORM", (int32_t)o->norm},
-                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                                {"NORM_WEIGHT_TYPE", clef__panel_type_of(n, PANEL_NORM_WEIGHT)},
+                                {"NORM_BIAS_TYPE", clef__panel_type_of(n, PANEL_NORM_BIAS)},
                                 {"DOT", lo->serving->method},
                                 {gives_hints(lo, o) ? NULL : "PREFETCH", 0}},
                        .args = &args,
@@ -120,15 +121,17 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     rows_args args = clef__panel_rows_args(lo, n);
     args.block = shared_block(o, args.m);
-    const uint32_t stored = args.block ? clef__ceil_div(args.m, args.block) * args.block : args.m;
+    const uint32_t fill = args.block         ? args.block
+                          : clef__is_int8(o) ? REST_STEP
+                                             : 1,
+                   stored = clef__ceil_div(args.m, fill) * fill; /* TOKEN_BLOCK is a multiple, too */
     return clef__launch(
         lo,
         &(clef_launch){
             .source = "panel_cpu_activations_int8",
             .kernel = "panel_cpu_activations_int8",
-            .defs = {{"NORM", (int32_t)o->norm},
-                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+            .defs = {{"NORM_WEIGHT_TYPE", clef__panel_type_of(n, PANEL_NORM_WEIGHT)},
+                     {"NORM_BIAS_TYPE", clef__panel_type_of(n, PANEL_NORM_BIAS)},
                      {"QUANTISE", clef__is_int8(o)}},
             .args = &args,
             .args_bytes = sizeof args,
@@ -175,11 +178,10 @@ static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, panel_a
                        .kernel = stem,
                        .defs = {{"NT", (int32_t)size},
                                 {"W_TYPE", (int32_t)o->dtype},
-                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                {"BIAS_TYPE", clef__panel_type_of(n, PANEL_BIAS)},
                                 {"ACT", (int32_t)o->act},
-                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                 {"DOT", lo->serving->method},
-                                {shared_block(o, args->m) && gives_hints(lo, o) ? "STREAMS" : NULL, 1}},
+                                {size < TOKEN_BLOCK && gives_hints(lo, o) ? "STREAMS" : NULL, 1}},
                        .args = args,
                        .args_bytes = sizeof *args,
                        .bufs = {n, x, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
@@ -188,9 +190,19 @@ static clef_status launch_blocks(clef_lowering *lo, const clef_value *n, panel_a
         err);
 }
 
-/* Lowers a product with a weight in blocks. A few rows of x in 8 bits are blocks of one size. Otherwise it
- * launches as many blocks of 12 rows (exact: of 8) as possible, then at most one block of each smaller
- * size. */
+/* Rows of the next blocks, where `left` rows are left: in 8 bits as many blocks of 12 as possible, then one
+ * that copies of the last row fill; exact: blocks of 8, 4, 2 and 1. */
+static uint32_t block_size(const clef_panel_matmul_opts *o, uint32_t left)
+{
+    uint32_t size = EXACT_FEW_ROWS;
+    if (clef__is_int8(o))
+        return left >= TOKEN_BLOCK ? TOKEN_BLOCK : clef__ceil_div(left, REST_STEP) * REST_STEP;
+    while (size > left)
+        size /= 2;
+    return size;
+}
+
+/* Lowers a product with a weight in blocks. A few rows of x in 8 bits are blocks of one size. */
 static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -203,11 +215,9 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_err
         args.x = 0;
     if (shared && !status)
         return launch_blocks(lo, n, &args, shared, clef__ceil_div(args.m, shared), x, err);
-    for (uint32_t size = clef__is_int8(o) ? TOKEN_BLOCK : EXACT_FEW_ROWS;
-         size && !status && args.first < args.m; size = size == TOKEN_BLOCK ? 8 : size / 2) {
-        const uint32_t blocks = (args.m - args.first) / size;
-        if (!blocks)
-            continue;
+    while (!status && args.first < args.m) {
+        const uint32_t left = args.m - args.first, size = block_size(o, left),
+                       blocks = left < size ? 1 : left / size;
         status = launch_blocks(lo, n, &args, size, blocks, x, err);
         args.first += blocks * size;
     }
