@@ -98,20 +98,29 @@ static clef_status check_shape(const clef_model *m, const clef__lora_file *f, co
     return CLEF_OK;
 }
 
+static const clef_tensor_info *find_weight(const clef_model *m, const clef__lora_file *f, const char *module,
+                                           clef__quantize_item *rows)
+{
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
+    char name[CLEF_WEIGHT_NAME_BYTES];
+    if (f->is_gguf != m->is_gguf)
+        return find_by_role(m, arch, f->is_gguf, module, rows);
+    snprintf(name, sizeof name, "%.170s.weight", module);
+    return find_in_model(m, arch, name);
+}
+
+/* Which prefix a wrapper's text model has in PEFT's names depends on the version of transformers, and whether
+ * it was trained alone. */
 clef_status clef__lora_find_place(const clef_model *m, const clef__lora_file *f, const clef__lora_pair *p,
                                   clef__lora_place *out, clef_error *err)
 {
-    const clef_arch *arch = clef__arch_find(m->hparams.arch, m->is_gguf);
-    char module[CLEF_WEIGHT_NAME_BYTES], name[CLEF_WEIGHT_NAME_BYTES];
+    char module[CLEF_WEIGHT_NAME_BYTES], plain[CLEF_WEIGHT_NAME_BYTES];
     *out = (clef__lora_place){.rows = {.order = CLEF_ROWS_SAME}};
     if (snprintf(module, sizeof module, "%.*s", p->n_module, p->module) >= (int)sizeof module - 16)
         return clef__fail(err, CLEF_E_LIMIT, "%s: the module name %.80s... is too long", f->path, module);
-    if (f->is_gguf == m->is_gguf) {
-        snprintf(name, sizeof name, "%.170s.weight", module);
-        out->weight = find_in_model(m, arch, name);
-    } else {
-        out->weight = find_by_role(m, arch, f->is_gguf, module, &out->rows);
-    }
+    out->weight = find_weight(m, f, module, &out->rows);
+    if (!out->weight && !f->is_gguf && clef__plain_text_name(module, plain, sizeof plain))
+        out->weight = find_weight(m, f, plain, &out->rows);
     if (!out->weight)
         return clef__fail(
             err, CLEF_E_NOT_FOUND,

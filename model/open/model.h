@@ -122,6 +122,9 @@ void        clef__vision_finish(clef_model *m);
 void clef__find_text_prefix(clef_model *m);
 /** Writes the stored name of the text model's tensor `name` to `out`. Returns 0 if it is the same. */
 int clef__text_name(const clef_model *m, const char *name, char *out, size_t capacity);
+/** The other way round: `name` with "model." in place of any prefix that text models have. Returns 0 if it
+ *  has none of these. */
+int clef__plain_text_name(const char *name, char *out, size_t capacity);
 /** Writes the name that Qwen's folders have for tensor `name` of the layer that predicts further tokens.
  *  Returns 0 if it is not of that layer. */
 int clef__further_name(const clef_model *m, const char *name, char *out, size_t capacity);

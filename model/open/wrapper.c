@@ -113,17 +113,29 @@ clef_status clef__unwrap_config(json_t **config, const char *file, clef_error *e
     return CLEF_OK;
 }
 
+static const char *const text_prefixes[] = {"model.language_model.", "language_model.model.",
+                                            "model.text_model.", "language_model.", "text_model."};
+enum { N_TEXT_PREFIXES = sizeof text_prefixes / sizeof *text_prefixes };
+
 void clef__find_text_prefix(clef_model *m)
 {
-    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                           "model.text_model.", "language_model.", "text_model."};
     for (int32_t t = 0; t < m->n_tensors; t++)
-        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-            const size_t n = strlen(prefixes[i]);
-            if (strncmp(m->tensors[t].name, prefixes[i], n) == 0 &&
+        for (int32_t i = 0; i < N_TEXT_PREFIXES; i++) {
+            const size_t n = strlen(text_prefixes[i]);
+            if (strncmp(m->tensors[t].name, text_prefixes[i], n) == 0 &&
                 strcmp(m->tensors[t].name + n, "embed_tokens.weight") == 0)
-                m->text_prefix = prefixes[i];
+                m->text_prefix = text_prefixes[i];
         }
+}
+
+int clef__plain_text_name(const char *name, char *out, size_t capacity)
+{
+    int32_t i = 0;
+    while (i < N_TEXT_PREFIXES && strncmp(name, text_prefixes[i], strlen(text_prefixes[i])) != 0)
+        i++;
+    const int n =
+        i < N_TEXT_PREFIXES ? snprintf(out, capacity, "model.%s", name + strlen(text_prefixes[i])) : 0;
+    return n > 0 && (size_t)n < capacity;
 }
 
 int clef__text_name(const clef_model *m, const char *name, char *out, size_t capacity)

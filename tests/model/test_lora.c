@@ -384,6 +384,39 @@ TEST(both_formats)
     }
 }
 
+/* PEFT's names of a text model in a wrapper differ by the version of transformers. */
+TEST(names_of_a_wrapper)
+{
+    static const char *const prefixes[] = {"model.layers.", "language_model.model.layers.",
+                                           "model.language_model.layers."};
+    static float all[3][T * V];
+    static const int32_t first = 1;
+    family wrapper = families[0], named;
+    char config[600];
+    snprintf(config, sizeof config, "{\"model_type\": \"mistral3\", \"text_config\": %s}", wrapper.config);
+    wrapper.config = config;
+    wrapper.prefix = "language_model.model.layers.";
+    wrapper.embed = "language_model.model.embed_tokens";
+    wrapper.last = "language_model.model.norm";
+    for (int i = 0; i < 4; i++) {
+        clef_error err = {0};
+        clef_model *m = model_of(i < 2 ? &wrapper : &families[0], i % 2);
+        for (int k = 0; k < 3; k++) {
+            clef_lora_set *set;
+            named = families[0];
+            named.prefix = prefixes[k];
+            seed = 100;
+            clef_lora *lora = open_lora(write_peft(&named, "a", 4, plain), m, 1);
+            ok(clef_lora_set_create(m, (const clef_lora *const *)&lora, 1, &set, &err), &err);
+            run_batch(m, set, &first, 1, all[k]);
+            clef_lora_close(lora);
+            clef_lora_set_destroy(set);
+            is_near(prefixes[k], all[0], all[k]);
+        }
+        clef_model_close(m);
+    }
+}
+
 /* A session generates what one of the merged model generates. */
 TEST(session_with_adapter)
 {
