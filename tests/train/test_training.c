@@ -446,6 +446,41 @@ static void test_not_finite(void **state)
     close_run(&r);
 }
 
+static const void *weight_of_choice(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    static const float w[] = {1, 2, 3, 5}, bias[] = {0, 0, 0, 9};
+    (void)user, (void)dtype, (void)n_bytes;
+    return strcmp(name, "bias") == 0 ? bias : w;
+}
+
+/* A weight that only decides which numbers are chosen is not trained, and still decides. */
+static void test_choice(void **state)
+{
+    (void)state;
+    static const char text[] = "input x f32 [1, 4]\nweight w f32 [4]\nweight bias f32 [4]\n"
+                               "biased = add(x, bias)\nchosen = topk(biased) k=1\nproducts = mul(x, w)\n"
+                               "loss = gather_elements(products, chosen)\noutput loss\n";
+    static const float x[] = {4, 3, 2, 1}, gradient[] = {0, 0, 0, 1};
+    float got[4];
+    clef_graph *g;
+    clef_trainer *t;
+    clef_train_result result;
+    clef_error err = {0};
+    clef_train_opts opts = clef_train_defaults();
+    opts.weights = weight_of_choice;
+    check(clef_graph_parse(text, strlen(text), "choice", &g, &err), &err);
+    check(clef_trainer_create(device, g, "loss", &opts, &t, &err), &err);
+    assert_int_equal(clef_trainer_n_parameters(t), 1);
+    check(clef_trainer_write(t, "x", x, sizeof x, &err), &err);
+    check(clef_trainer_add(t, &err), &err);
+    check(clef_trainer_read(t, 0, CLEF_TRAIN_GRADIENT, got, 4, &err), &err);
+    assert_memory_equal(got, gradient, sizeof got);
+    check(clef_trainer_update(t, &result, &err), &err);
+    assert_true(result.loss == 5);
+    clef_trainer_destroy(t);
+    clef_graph_destroy(g);
+}
+
 int main(void)
 {
     static char gpt2[] = "gpt2", llama[] = "llama";
@@ -467,6 +502,7 @@ int main(void)
         {"gpt2 scale grows", test_growth, NULL, NULL, gpt2},
         {"options are refused", test_refused, NULL, NULL, gpt2},
         {"llama not finite", test_not_finite, NULL, NULL, llama},
+        {"a choice", test_choice, NULL, NULL, NULL},
     };
     char path[512];
     snprintf(path, sizeof path, "%s/oracle/training/gpt2/config.json",

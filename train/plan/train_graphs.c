@@ -44,19 +44,37 @@ static int is_trained(const clef_train_opts *o, const clef_value *v)
     return v->kind == CLEF_WEIGHT && (!o->trains || o->trains(o->trains_user, v->name));
 }
 
+/* Marks the values that have a gradient of the loss. What only decides which rows are chosen, as a bias of
+ * topk, has none. */
+static void mark_sloped(const clef_graph *g, unsigned char *sloped)
+{
+    sloped[g->outputs[0].value->id] = 1; /* the only one: keep_loss_alone() */
+    for (int32_t i = g->n_values - 1; i >= 0; i--)
+        for (int32_t k = 0; k < g->values[i]->n_in && sloped[i]; k++) {
+            const clef_value *in = g->values[i]->in[k];
+            if (in && (in->op == CLEF_OP_NONE || in->dtype == CLEF_F32))
+                sloped[in->id] = 1;
+        }
+}
+
 /* Makes the weights that are trained states and lists them. */
 static clef_status free_weights(clef_graph *g, const clef_train_opts *o, clef__train_graphs *out,
                                 clef_error *err)
 {
     clef_status s = CLEF_OK;
+    unsigned char *sloped = calloc((size_t)g->n_values + 1, 1);
     out->parameters = calloc((size_t)g->n_values + 1, sizeof *out->parameters);
-    if (!out->parameters)
+    if (!out->parameters || !sloped) {
+        free(sloped);
         return clef__fail(err, CLEF_E_NOMEM, "trainer: no memory for the list of its parameters");
+    }
+    mark_sloped(g, sloped);
     for (int32_t i = 0; i < g->n_values && !s; i++) {
         clef_value *v = g->values[i];
-        if (v->kind == CLEF_WEIGHT && !is_trained(o, v))
+        const int is_free = sloped[i] && is_trained(o, v);
+        if (v->kind == CLEF_WEIGHT && !is_free)
             out->n_frozen += clef__elements(v, NULL);
-        if (!is_trained(o, v))
+        if (!is_free)
             continue;
         clef__train_parameter *p = &out->parameters[out->n_parameters++];
         *p = (clef__train_parameter){.name = strdup(v->name),
@@ -67,6 +85,7 @@ static clef_status free_weights(clef_graph *g, const clef_train_opts *o, clef__t
         s = p->name ? clef_weight_to_state(v, err)
                     : clef__fail(err, CLEF_E_NOMEM, "trainer: no memory for the name of %s", v->name);
     }
+    free(sloped);
     return s;
 }
 
@@ -154,9 +173,10 @@ static clef_status add_gradients(clef_graph *g, const clef_train_opts *o, clef__
     const clef_gradient_opts opts = {.recompute = o->recompute, .ready = add_to_sum, .user = &each};
     if (!s && scaled)
         s = clef_graph_gradients(g, scaled, of, n, &opts, d, err);
-    for (int32_t i = n - 1; i >= 0 && !s; i--)
+    for (int32_t i = 0; i < n && !s; i++)
         if (!d[i])
-            forget_parameter(out, i);
+            s = clef__fail(err, CLEF_E_UNSUPPORTED, "%s: the loss depends on it, but has no gradient of it",
+                           out->parameters[i].name);
     if (!s)
         clef_accumulate(g, clef_state(g, CLEF__LOSS_SUM, CLEF_F32, clef_shape_1(clef_n(1))),
                         clef_reshape(g, loss, clef_shape_1(clef_n(1))), each.keep);
