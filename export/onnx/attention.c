@@ -88,6 +88,13 @@ static const char *seen(onnx_export *x, const softmax_parts *p)
     }
     if (p->window < 0) {
         const char *w = clef__onnx_i32(x, -p->window);
+        if (x->mask) { /* the chunks of a text begin behind its padding */
+            ONNX(x, "ArgMax", x->mask);
+            const char *first = clef__onnx_cast(x, clef__onnx_int(x, "axis", -1), ONNX_INT32);
+            first = ONNX(x, "Unsqueeze", first, ONNX_I64S(x, 1, 2));
+            column = ONNX(x, "Sub", column, first);
+            at = ONNX(x, "Sub", at, first);
+        }
         keep = both(x, keep, ONNX(x, "Equal", ONNX(x, "Div", column, w), ONNX(x, "Div", at, w)));
     }
     return clef__onnx_share(x, key, keep);
