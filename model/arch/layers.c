@@ -305,7 +305,8 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
     const float scale = clef__folder_scale(b, role, 0);
     const clef_matmul_opts opts = {.transpose_b = !in_out, .alpha = stored_scale(b, role) * scale};
     clef_value *y = clef_matmul(b->g, order ? clef_gather_elements(b->g, x, order) : x, w, NULL, &opts);
-    y = add_new_lora(b, y, x, w, n_in, n_out, scale);
+    if (role != CLEF_W_HEAD_DENSE) /* nobody would read an adapter of it (check_use() in model/lora/open.c) */
+        y = add_new_lora(b, y, x, w, n_in, n_out, scale);
     clef_value *bias = optional_weight(b, role, "bias", &bias_shape);
     if (bias)
         y = clef_add(b->g, y,

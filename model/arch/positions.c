@@ -51,7 +51,8 @@ static clef_value *sinusoid_table(clef_builder *b, int32_t offset)
             table[(size_t)t * (size_t)d + (size_t)i] = (float)sin((t + offset) * rate);
             table[(size_t)t * (size_t)d + (size_t)(half + i)] = (float)cos((t + offset) * rate);
         }
-    clef_value *x = clef_constant(b->g, "positions", CLEF_F32, clef_shape_2(clef_n(n), clef_n(d)), table);
+    clef_value *x =
+        clef_constant(b->g, "positions.table", CLEF_F32, clef_shape_2(clef_n(n), clef_n(d)), table);
     free(table);
     return x;
 }

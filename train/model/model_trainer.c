@@ -98,6 +98,7 @@ static clef_status build(const clef_model_trainer *t, clef_graph **out, clef_err
                                   .user = (void *)(uintptr_t)o->lora_targets};
     const clef_build_opts opts = {.train = 1,
                                   .n_sequences = t->share.n_rows,
+                                  .n_context = o->n_tokens, /* longrope's frequencies depend on it */
                                   .n_batch = o->n_tokens,
                                   .dropout = o->dropout,
                                   .new_lora = o->lora_rank ? &lora : NULL};

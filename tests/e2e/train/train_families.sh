@@ -17,6 +17,8 @@ check "an encoder learns masked tokens" "$CLEF" train "$fixtures/tiny-bert" --da
   -r 0.01 -q
 falls "masked tokens" "$tmp/bert.train/log.jsonl"
 check "clef fill uses it" "$CLEF" fill "$tmp/bert" "1 and [MASK]" -q
+check "an encoder's adapter is trained" "$CLEF" train "$fixtures/tiny-bert" --data "$tmp/lines.txt" -o "$tmp/bert-lora" --lora 2 -b 4 -c 16 -n 2 -q
+check "and read" "$CLEF" lora merge "$fixtures/tiny-bert" "$tmp/bert-lora" "$tmp/merged.gguf" -q
 check "an encoder-decoder learns pairs" "$CLEF" train "$fixtures/tiny-t5" --data "$tmp/pairs.jsonl" -o "$tmp/t5" -b 8 -c 16 -n 40 -r 0.01 -q
 falls "pairs" "$tmp/t5.train/log.jsonl"
 check "clef run uses it" "$CLEF" run "$tmp/t5" -p "3 2" -n 3 -q
@@ -25,5 +27,14 @@ if [ -d "${CLEF_SHARED:-}/oracle/models/gpt-oss" ]; then
   cp -r "$CLEF_SHARED/oracle/models/gpt-oss" "$tmp/oss"
   cp "$CLEF_SOURCE"/share/demo/tokenizer.json "$tmp/oss/"
   refused "a family whose attention has no gradient" 1 "gpt_oss" "$CLEF" train "$tmp/oss" --data "$tmp/lines.txt" -o "$tmp/y" -b 4 -c 16 -n 2 -q
+fi
+if [ -d "${CLEF_SHARED:-}/oracle/models2/phimoe" ]; then # longrope's frequencies are those of the rows, whatever context the model has
+  for context in 256 128; do
+    cp -r "$CLEF_SHARED/oracle/models2/phimoe" "$tmp/phimoe$context"
+    cp "$fixtures/tiny-bert/vocab.txt" "$tmp/phimoe$context/"
+    sed -i "s/\"max_position_embeddings\": 256/\"max_position_embeddings\": $context/" "$tmp/phimoe$context/config.json"
+    check "rows of 32 tokens, a context of $context" "$CLEF" train "$tmp/phimoe$context" --data "$tmp/lines.txt" -o "$tmp/$context" -b 4 -c 32 -n 2 -q
+  done
+  same "have the same losses" "$(losses "$tmp/128.train/log.jsonl")" "$(losses "$tmp/256.train/log.jsonl")"
 fi
 finish
