@@ -210,6 +210,7 @@ clef_status clef__call_from_object(clef__slice object, clef__calls *calls, int *
                              *const bodies[] = {"arguments", "parameters", NULL},
                              *const ids[] = {"id", "tool_call_id", NULL};
     clef__slice inner, name, body, id;
+    const clef__slice all = object;
     char *name_text = NULL, *id_text = NULL;
     *is_call = 0;
     if (clef__json_member(object, "function", &inner) && inner.at[0] == '{') /* as OpenAI writes calls */
@@ -217,7 +218,7 @@ clef_status clef__call_from_object(clef__slice object, clef__calls *calls, int *
     if (!first_member(object, names, &name) || !first_member(object, bodies, &body))
         return CLEF_OK;
     clef_status s = clef__json_text_of(name, &name_text, err);
-    if (!s && first_member(object, ids, &id))
+    if (!s && first_member(all, ids, &id))
         s = clef__json_text_of(id, &id_text, err);
     if (!s && name_text)
         s = clef__call_from_arguments((clef__slice){name_text, strlen(name_text)},
