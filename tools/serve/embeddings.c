@@ -65,7 +65,7 @@ static int read_object(serve_rows *w, int32_t i, const json_t *object, const cha
                  *parts = json_object_get(object, "content"), *part;
     serve_buffer all = {0};
     size_t k;
-    if (json_is_string(whole) && !json_array_size(json_object_get(object, "multimodal_data")))
+    if (json_is_string(whole) && !serve_has_media(object))
         return read_text(w, i, whole, path);
     if (whole || !json_array_size(parts))
         return serve_rows_bad(w->r, path, object,

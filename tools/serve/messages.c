@@ -162,6 +162,9 @@ static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
     if (p->continue_final && strcmp(last, "assistant") != 0)
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message is not the assistant's");
+    if (p->continue_final && p->generation_prompt == 1)
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "add_generation_prompt",
+                          "add_generation_prompt: expected false, since the last message is continued");
     if (p->continue_final && !json_is_string(json_object_get(final, "content")))
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message has no text");

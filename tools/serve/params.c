@@ -497,7 +497,7 @@ static void begin(const serve_request *r, serve_form form, serve_params *p)
                         .parse_calls = 1,
                         .cache_prompt = 1,
                         .stream = (form & SERVE_FORM_OLLAMA) != 0,
-                        .generation_prompt = 1,
+                        .generation_prompt = -1,
                         .parse_special = 1,
                         .do_sample = 1,
                         .skip_special = 1,

@@ -140,6 +140,8 @@ void serve_task_free(serve_task *t);
 
 /** 1 if a prompt, or an embedding's input, is one and no list of them: one number makes a list ids. */
 int serve_is_one_prompt(const json_t *value);
+/** 1 if a prompt that is an object has `multimodal_data`. */
+int serve_has_media(const json_t *object);
 /** Reads ids and texts in one list, as llama-server has them; to->ids is to be freed with free(). */
 int serve_read_mixed(serve_request *r, const json_t *list, const char *path, serve_prompt *to);
 /** Reads the id of a token. */

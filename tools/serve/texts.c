@@ -148,11 +148,17 @@ int serve_is_one_prompt(const json_t *value)
     return json_is_string(value) || json_is_object(value) || i < json_array_size(value);
 }
 
+int serve_has_media(const json_t *object)
+{
+    const json_t *data = json_object_get(object, "multimodal_data");
+    return data && !json_is_null(data) && (!json_is_array(data) || json_array_size(data));
+}
+
 /* {"prompt_string": TEXT}, where llama-server has pictures beside it. */
 static int prompt_of_object(serve_request *r, const json_t *object, const char *path, serve_prompt *to)
 {
     const json_t *text = json_object_get(object, "prompt_string");
-    if (json_array_size(json_object_get(object, "multimodal_data")))
+    if (serve_has_media(object))
         return serve_fail(&r->error, SERVE_E_UNSUPPORTED, path,
                           "%s.multimodal_data: not supported: pictures are parts of messages", path);
     return json_is_string(text) ? prompt_of_text(r, text, path, to)

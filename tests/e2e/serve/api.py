@@ -181,6 +181,8 @@ def tokens(s):
     check("a prompt", "Hi" in p and p.endswith("<|im_start|>assistant\n"), p)
     c = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}], "continue_final_message": True}).json["prompt"]
     check("continued", c.endswith("Well"), c)
+    r = s.post("/apply-template", {"messages": [{"role": "assistant", "content": "Well"}], "continue_final_message": True, "add_generation_prompt": True})
+    check("refused: a new answer, too", r.status == 400 and "add_generation_prompt" in r.text, r)
 
 
 def reported(s):

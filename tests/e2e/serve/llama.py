@@ -52,7 +52,8 @@ def prompts(s):
     lines = events(completion(s, prompt=[PROMPT, ids], stream=True).text)
     same("a stream of two", [one, one], ["".join(e["content"] for e in lines if e["index"] == i) for i in (0, 1)])
     same("which end once each", 2, sum(e["stop"] for e in lines))
-    same("pictures are refused by name", 400, completion(s, prompt={"prompt_string": "a", "multimodal_data": ["AAAA"]}).status)
+    for data in (["AAAA"], "AAAA"):
+        same("pictures are refused by name", 400, completion(s, prompt={"prompt_string": "a", "multimodal_data": data}).status)
 
 
 def streams(s):
