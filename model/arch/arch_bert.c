@@ -165,27 +165,28 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 }
 
 /* RoBERTa's positions start after the padding id, so its table has that many rows more. */
-static void offset_positions(clef_json_fields *f, clef_hparams *hp)
+static void offset_positions(clef_json_fields *f, clef_hparams *hp, int32_t pad)
 {
-    hp->position_offset = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_CONTEXT - 1, 1) + 1;
+    hp->position_offset = pad + 1;
     if (f->status == CLEF_OK && hp->position_offset >= hp->n_context)
         f->status = clef__fail(f->err, CLEF_E_FORMAT,
-                               "%s: max_position_embeddings %" PRId32 ", expected more than pad_token_id + 1",
-                               f->file, hp->n_context);
+                               "%s: max_position_embeddings %" PRId32 ", expected more than %" PRId32
+                               ": the padding id and what is before it have no positions",
+                               f->file, hp->n_context, hp->position_offset);
     hp->n_context -= hp->position_offset;
 }
 
 static void roberta_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     read_json(f, hp);
-    offset_positions(f, hp);
+    offset_positions(f, hp, (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_CONTEXT - 1, 1));
 }
 
 static void mpnet_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     enum { MAX_DISTANCE = 128 };
     read_json(f, hp);
-    offset_positions(f, hp);
+    offset_positions(f, hp, 1); /* whatever pad_token_id says */
     hp->n_token_types = 0;
     hp->n_buckets = (int32_t)clef__json_int(f, "relative_attention_num_buckets", 4, 4 * MAX_DISTANCE - 1, 32);
     hp->max_distance = MAX_DISTANCE;

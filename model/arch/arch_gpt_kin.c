@@ -192,6 +192,8 @@ static void xglm_read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_activation(f, hp, "activation_function", "gelu");
     clef__json_refuse_flag(f, "add_cross_attention", 0, 0);
     scale_embeddings(f, hp);
+    if (clef__json_int(f, "pad_token_id", 0, INT32_MAX, 1) >= hp->position_offset)
+        clef__json_refuse(f, "pad_token_id other than 0 and 1 is not supported: its position is zero");
 }
 
 static void fairseq_read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -142,6 +142,8 @@ static void granite_hybrid_read_json(clef_json_fields *f, clef_hparams *hp)
         n_linear += clef__layer_is_linear(hp, i);
     if (n_linear == 0)
         hp->linear_taps = 0; /* no layer has a memory */
+    else if (hp->activation != CLEF_SILU)
+        clef__json_refuse(f, "hidden_act other than silu is not supported: Mamba's layers have it, too");
 }
 
 static void granite_hybrid_read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -192,7 +192,7 @@ TEST(config_unread)
     json_decref(config);
 }
 
-/* RoBERTa's positions count all tokens but padding. */
+/* RoBERTa's positions count all tokens but padding, which MPNet's code has as 1 whatever the file says. */
 TEST(padding_ids)
 {
     clef_error err;
@@ -203,9 +203,9 @@ TEST(padding_ids)
         json_t *patch = json_pack("{s:s,s:i}", "model_type", types[i], "pad_token_id", 3);
         assert_int_equal(read_config("llama", patch, NULL, &model.hparams, &err), CLEF_OK);
         json_decref(patch);
-        assert_int_equal(clef_model_padding(&model), i < 3 ? 3 : -1);
+        assert_int_equal(clef_model_padding(&model), i < 2 ? 3 : i == 2 ? 1 : -1);
         const clef_status status = clef__check_padding(&model, ids, 3, &err);
-        if (i < 3)
+        if (i < 2)
             check_error(types[i], status, &err, CLEF_E_UNSUPPORTED, "token 1 is 3, the padding id");
         else
             assert_int_equal(status, CLEF_OK);
