@@ -336,13 +336,13 @@ static void after_failure(serve_engine *e, const clef_error *err)
     snprintf(text, sizeof text, "the device failed: %.600s", err->text);
     serve_log_say(&e->s->log, "%s", text);
     const serve_error error = error_of(SERVE_E_UNAVAILABLE, text);
+    serve_lock_take(&e->lock);
+    e->stats.is_lost = 1; /* before the clients know, who may ask for the server's health */
+    serve_lock_release(&e->lock);
     fail_active(e, &error);
     serve_engine_close(e);
     e->n_failures = 0;
     e->tried = cli_terminal_seconds();
-    serve_lock_take(&e->lock);
-    e->stats.is_lost = 1;
-    serve_lock_release(&e->lock);
 }
 
 static void reopen(serve_engine *e)
