@@ -30,10 +30,8 @@ static void kernel_text(const char *target, const char *body, char text[TEXT])
              "      - .offset: 8\n        .size: 8\n        .value_kind: global_buffer\n"
              "      - .offset: 16\n        .size: 8\n        .value_kind: hidden_global_offset_x\n"
              "    .kernarg_segment_size: 24\n    .name: kern\n...\n\t.end_amdgpu_metadata\n",
-             strcmp(target, "gfx1100") == 0 || strcmp(target, "gfx90a") == 0
-                 ? "\tv_and_b32_e32 v0, 0x3ff, v0\n"
-                 : "",
-             body, is_32 ? "\t.amdhsa_wavefront_size32 1\n" : "", is_32 ? 64 : 96);
+             strcmp(target, "gfx1030") != 0 ? "\tv_and_b32_e32 v0, 0x3ff, v0\n" : "", body,
+             is_32 ? "\t.amdhsa_wavefront_size32 1\n" : "", is_32 ? 64 : 96);
 }
 
 typedef struct job {
@@ -176,6 +174,10 @@ static const value gfx9_values[] = {
      "v8\n\tv_div_fixup_f32 v4, v8, v3, v2",
      0x7F000000, 0x7E800000, 0x40000000},
     {"v_div_fixup_f32 v4, 1.0, v3, v2", 0x3F800000, 0x80000000, 0xFF800000}, /* 1 / -0 */
+    {"v_mov_b32_e32 v4, 0\n\ts_nop 0\n\tglobal_atomic_swap v5, v1, v2, s[4:5] glc\n\tglobal_atomic_swap v1, "
+     "v3, s[4:5]\n"
+     "\tglobal_load_dword v4, v1, s[4:5]\n\tv_or_b32_e32 v4, v4, v5",
+     1, 2, 2},
     {"v_accvgpr_write_b32 a3, v2\n\tv_accvgpr_read_b32 v4, a3", 9, 0, 9},
     {"ds_write_b32 v1, v2\n\ts_barrier\n\tds_read2st64_b32 v[4:5], v1 offset1:0\n\tv_mov_b32_e32 v4, v5", 9,
      0, 9},
@@ -185,6 +187,9 @@ static const value gfx9_values[] = {
     {"buffer_store_dword v2, off, s[12:15], 0 offset:12\n\tbuffer_load_ubyte v4, off, s[12:15], 0 offset:13",
      0xABCD, 0, 0xAB},
 };
+static const value gfx942_values[] = {{"v_mov_b32_e32 v6, 7\n\tv_mov_b32_e32 v7, 1\n\tv_lshl_add_u64 v[4:5], "
+                                       "v[2:3], 4, v[6:7]\n\tv_mov_b32_e32 v4, v5",
+                                       0xF0000000, 1, 0x20}};
 static const value gfx11_values[] = {
     {"v_dual_mov_b32 v4, v3 :: v_dual_mov_b32 v3, v4", 1, 2, 2},
     {"v_dual_mov_b32 v2, v3 :: v_dual_mov_b32 v3, v2\n\tv_sub_nc_u32_e32 v4, v3, v2", 7, 4,
@@ -250,6 +255,7 @@ static void instructions_compute_what_the_guides_say(void **state)
 {
     (void)state;
     check_values("gfx90a", 64, gfx9_values, sizeof gfx9_values / sizeof *gfx9_values);
+    check_values("gfx942", 64, gfx942_values, sizeof gfx942_values / sizeof *gfx942_values);
     check_values("gfx1100", 32, gfx11_values, sizeof gfx11_values / sizeof *gfx11_values);
 }
 
@@ -284,6 +290,7 @@ static const layout layouts[] = {
     {"gfx90a", "v_mfma_f32_16x16x16f16 v[30:33], v[10:11], v[20:21], v[30:33]", 'h', 16, 2, 4, 64},
     {"gfx90a", "v_mfma_f32_16x16x16bf16_1k v[30:33], v[10:11], v[20:21], v[30:33]", 'f', 16, 2, 4, 64},
     {"gfx90a", "v_mfma_i32_16x16x16i8 v[30:33], v10, v20, v[30:33]", 'b', 16, 1, 4, 64},
+    {"gfx942", "v_mfma_i32_16x16x32_i8 v[30:33], v[10:11], v[20:21], v[30:33]", 'b', 32, 2, 4, 64},
     {"gfx1100", "v_wmma_f32_16x16x16_f16 v[30:37], v[10:17], v[20:27], v[30:37]", 'h', 16, 8, 8, 32},
     {"gfx1100", "v_wmma_f32_16x16x16_bf16 v[30:37], v[10:17], v[20:27], v[30:37]", 'f', 16, 8, 8, 32},
     {"gfx1100", "v_wmma_i32_16x16x16_iu8 v[30:37], v[10:13], v[20:23], v[30:37] neg_lo:[1,1,0]", 'b', 16, 4,
@@ -294,8 +301,9 @@ static uint32_t word_of(const layout *of, int kind, int lane, int word)
     const int per = of->type == 'b' ? 4 : 2, bits = 32 / per;
     uint32_t out = 0;
     for (int j = 0; j < per; j++) {
-        /* CDNA2, 7.1: lane l has elements 4 (l / 16) .. 4 (l / 16) + 3 of k; RDNA3, 7.9: all */
-        const int k = (of->lanes == 64 ? lane / 16 * 4 : 0) + word * per + j;
+        /* CDNA2, 7.1: of 16 elements lane l has 4, from 4 (l / 16) on; CDNA3: of 32 it has 8; RDNA3, 7.9: all
+         */
+        const int k = (of->lanes == 64 ? lane / 16 * of->n_k / 4 : 0) + word * per + j;
         out |= bits_of(element_of(kind, lane % 16, k), of->type) << bits * j;
     }
     return out;

@@ -1,4 +1,5 @@
-/* OpenCL C to assembly, by clang. CLEF_GPU_CACHE: a folder that keeps what was compiled. */
+/* OpenCL C to assembly, by clang. CLEF_GPU_CACHE: a folder that keeps what was compiled. CLEF_GPU_CLANG:
+ * another clang. */
 #define _GNU_SOURCE /* posix_spawn, mkdtemp */
 #include "lab/gpu/device/objects.h"
 #include "runtime/os/sha256.h"
@@ -37,7 +38,8 @@ int gpu_add_library(char *words[], int n, const char *path)
 /* The command: compiler, the program's options, the card's, and the rest. */
 static int command(const char *options, const char *in, const char *out, char *words[MAX_WORDS])
 {
-    static const char *const first[] = {GPU_CLANG, "-x", "cl"};
+    const char *clang = getenv("CLEF_GPU_CLANG");
+    const char *const first[] = {clang ? clang : GPU_CLANG, "-x", "cl"};
     const char *const last[] = {"-nogpulib", "-Xclang", "-finclude-default-header", "-O3", "-S", "-o",
                                 out,         in};
     char *own = strdup(options);

@@ -15,6 +15,7 @@ static const gpu_card cards[] = {
     {&gpu_nvidia, "sm_90", "NVIDIA H100 80GB HBM3", 132, 1980, 32, 64, (cl_ulong)81105 << 20, 9, 0},
     {&gpu_amd, "gfx906", "gfx906:sramecc+:xnack-", 60, 1725, 64, 0, (cl_ulong)16368 << 20, 0, 0},
     {&gpu_amd, "gfx90a", "gfx90a:sramecc+:xnack-", 104, 1700, 64, 0, (cl_ulong)65520 << 20, 0, 0},
+    {&gpu_amd, "gfx942", "gfx942:sramecc+:xnack-", 304, 2100, 64, 0, (cl_ulong)196592 << 20, 0, 0},
     {&gpu_amd, "gfx1030", "gfx1030", 40, 2250, 32, 0, (cl_ulong)16368 << 20, 0, 0},
     {&gpu_amd, "gfx1100", "gfx1100", 48, 2371, 32, 0, (cl_ulong)24560 << 20, 0, 0}};
 
@@ -66,7 +67,8 @@ static const gpu_card *asked_card(void)
             return &cards[i];
     if (target)
         fprintf(stderr,
-                "CLEF_GPU_CARD: expected sm_70, sm_80, sm_89, sm_90, gfx906, gfx90a, gfx1030 or gfx1100, got "
+                "CLEF_GPU_CARD: expected sm_70, sm_80, sm_89, sm_90, gfx906, gfx90a, gfx942, gfx1030 or "
+                "gfx1100, got "
                 "'%s'\n",
                 target);
     return target ? NULL : &cards[0];

@@ -86,7 +86,7 @@ int gcn_decode_access(gcn_insn *i, const char *name, const char **operands)
         i->act = gcn_swap;
         i->bytes = 4;
         i->words = 1;
-        *operands = "w:nwn";
+        *operands = "w:nwn"; /* without the first where nothing comes back */
         return 1;
     }
     const int is_load = starts(&at, "load_");

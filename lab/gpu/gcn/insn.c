@@ -344,11 +344,16 @@ static const gcn_row *find_row(const char *name)
     return NULL;
 }
 
+static int has_text(const gcn_decoder *d, const char *end, const char *text)
+{
+    return memmem(d->scan->at, (size_t)(end - d->scan->at), text, strlen(text)) != NULL;
+}
+
 /* The row of an integer instruction whose result has limits. */
 static const gcn_row *find_limited(const gcn_decoder *d, const gcn_row *row, const char *end)
 {
     char name[GPU_NAME];
-    if (row->operands[0] == 'f' || !memmem(d->scan->at, (size_t)(end - d->scan->at), " clamp", 6))
+    if (row->operands[0] == 'f' || !has_text(d, end, " clamp"))
         return NULL;
     snprintf(name, sizeof name, "%s clamp", row->name);
     return find_row(name);
@@ -483,6 +488,8 @@ static gcn_insn decode_one(gcn_decoder *d, const char *end)
     const gcn_row *limited = row ? find_limited(d, row, end) : NULL;
     row = limited ? limited : row;
     letters = row ? row->operands : letters;
+    if (i.act == gcn_swap && !has_text(d, end, " glc") && !has_text(d, end, " sc0")) /* nothing comes back */
+        letters++;
     if (row) {
         i.act = row->act;
         i.flow = (uint8_t)row->flow;

@@ -167,7 +167,7 @@ static void set_items(gcn_wave *w)
 {
     const gcn_kernel *k = kernel_of(w);
     const gpu_launch *launch = w->base.group->launch;
-    const int is_packed = k->version == 0x90a || k->version == 0x940 || k->version >= 0x1100;
+    const int is_packed = k->version == 0x90a || k->version == 0x942 || k->version >= 0x1100;
     for (int d = 0; d <= k->item_ids; d++) {
         uint32_t *to = gcn_lanes_of(w, is_packed ? 0 : (uint32_t)d);
         for (uint32_t l = 0; l < w->lanes; l++) {
