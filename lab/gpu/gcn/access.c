@@ -1,5 +1,5 @@
 /* Loads and stores: of scalars, of global memory, of local memory (ds), of private memory (scratch and
- * buffer: kernels of OpenCL use buffers for nothing else), and flat ones, whose address says which. */
+ * buffer: kernels of OpenCL use buffers for nothing else). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,8 @@ int gcn_decode_access(gcn_insn *i, const char *name, const char **operands)
     }
     if (starts(&at, "ds_"))
         return local_access(i, at, operands);
-    i->space = starts(&at, "global_") ? GCN_GLOBAL : starts(&at, "flat_") ? GCN_FLAT : GCN_PRIVATE;
+    const int is_flat = starts(&at, "flat_"); /* no kernel makes a flat address of local or private memory */
+    i->space = is_flat || starts(&at, "global_") ? GCN_GLOBAL : GCN_PRIVATE;
     const int is_buffer = i->space == GCN_PRIVATE && starts(&at, "buffer_");
     if (i->space == GCN_PRIVATE && !is_buffer && !starts(&at, "scratch_"))
         return 0;
@@ -94,24 +95,15 @@ int gcn_decode_access(gcn_insn *i, const char *name, const char **operands)
         return 0;
     i->act = is_load ? gcn_load : gcn_store;
     /* the address, and a scalar one; of buffers the descriptor and a scalar offset */
-    *operands = is_buffer              ? (is_load ? "n:wnw" : ":nwnw")
-                : i->space == GCN_FLAT ? (is_load ? "n:q" : ":qn")
-                : is_load              ? "n:nn"
-                                       : ":nnn";
+    *operands = is_buffer ? (is_load ? "n:wnw" : ":nwnw")
+                : is_flat ? (is_load ? "n:q" : ":qn")
+                : is_load ? "n:nn"
+                          : ":nnn";
     i->two = (uint8_t)(is_buffer ? 2 : 0);
     return set_width(i, at);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-/* The apertures of flat addresses: local and private memory. */
-static unsigned char *flat_place(gcn_wave *w, uint32_t lane, uint64_t address, unsigned n, int how)
-{
-    const uint64_t slot = address >> GPU_SLOT_BITS;
-    return slot == GPU_LOCAL_SLOT     ? gpu_local_place(&w->base, lane, address, n, 1, how)
-           : slot == GPU_PRIVATE_SLOT ? gpu_private_place(&w->base, lane, address, n, 1, how)
-                                      : gpu_global_place(&w->base, lane, address, n, 1, how);
-}
 
 /* Any address will do: drivers for OpenCL set the mode of unaligned access. */
 static unsigned char *place(gcn_wave *w, const gcn_insn *i, uint32_t lane, uint64_t address, unsigned n,
@@ -122,10 +114,8 @@ static unsigned char *place(gcn_wave *w, const gcn_insn *i, uint32_t lane, uint6
         return gpu_global_place(&w->base, lane, address, n, 1, how);
     case GCN_LOCAL:
         return gpu_local_place(&w->base, lane, address & 0xFFFFFFFF, n, 1, how);
-    case GCN_PRIVATE:
-        return gpu_private_place(&w->base, lane, address & 0xFFFFFFFF, n, 1, how);
     default:
-        return flat_place(w, lane, address, n, how);
+        return gpu_private_place(&w->base, lane, address & 0xFFFFFFFF, n, 1, how);
     }
 }
 

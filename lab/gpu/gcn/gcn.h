@@ -62,7 +62,7 @@ typedef enum gcn_move {
 } gcn_move;
 
 typedef enum gcn_flow { GCN_PLAIN, GCN_BRANCH, GCN_END, GCN_BARRIER } gcn_flow;
-typedef enum gcn_space { GCN_GLOBAL, GCN_LOCAL, GCN_PRIVATE, GCN_FLAT } gcn_space;
+typedef enum gcn_space { GCN_GLOBAL, GCN_LOCAL, GCN_PRIVATE } gcn_space;
 
 enum { GCN_SOURCES = 4, GCN_RESULTS = 2 };
 
