@@ -128,6 +128,11 @@ static const value gfx9_values[] = {
      0x47004500}, /* 2 3 + 1, 2 2 + 1 */
     {"v_pk_mul_f32 v[4:5], v[2:3], v[2:3] op_sel:[1,0]\n", 0x40000000, 0x40400000, 0x40C00000},
     {"v_pk_mov_b32 v[4:5], v[2:3], v[2:3] op_sel:[1,0]\n", 1, 2, 2},
+    {"v_mov_b32_e32 v4, -1\n\tv_fma_mixlo_f16 v4, v2, v3, 0", 0x40000000, 0x40400000, 0xFFFF4600},
+    {"v_mov_b32_e32 v4, 5\n\tv_fma_mixhi_f16 v4, v2, v3, v3", 0x40000000, 0x40400000,
+     0x48800005}, /* 2 3 + 3 */
+    {"v_mov_b32_e32 v4, -1\n\tv_mad_u16 v4, v2, v3, 1", 2, 3, 0xFFFF0007},
+    {"v_mov_b32_e32 v4, -1\n\tv_mad_legacy_u16 v4, v2, v3, 1", 2, 3, 7},
     {"v_frexp_exp_i32_f32_e32 v4, v2", 0x41000000, 0, 4},
     {"v_ldexp_f32 v4, v2, 3", 0x3F800000, 0, 0x41000000},
     {"v_ffbh_u32_e32 v4, v2", 0, 0, 0xFFFFFFFF},

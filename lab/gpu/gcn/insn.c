@@ -400,15 +400,18 @@ static void take_operands(gcn_decoder *d, gcn_insn *i, const char *letters, cons
 }
 
 /* Which half of a register an operand or the result is: op_sel. */
-static void select_halves(const gcn_decoder *d, gcn_insn *i, const char *letters)
+static void select_halves(const gcn_decoder *d, gcn_insn *i, const char *name, const char *letters)
 {
+    static const char keeping[] = " v_mad_u16 v_fma_f16 v_fma_mixlo_f16 v_fma_mixhi_f16 "; /* on gfx9, too */
     for (int k = 0; k < i->n_s; k++)
         if (i->halves >> k & 1 && i->op_sel >> k & 1)
             i->s[k].part = GCN_HALF_1;
     if (letters[0] != 'h' || i->part)
         return;
-    const int is_high = i->halves && i->op_sel >> i->n_s & 1;
-    if (is_high || d->version >= 0x1000) { /* gfx9 clears the upper half */
+    char spaced[GPU_NAME + 2];
+    snprintf(spaced, sizeof spaced, " %s ", name);
+    const int is_high = i->op_sel >> i->n_s & 1 || strncmp(name, "v_fma_mixhi", 11) == 0;
+    if (is_high || d->version >= 0x1000 || strstr(keeping, spaced)) { /* else gfx9 clears the upper half */
         i->part = is_high ? GCN_HALF_1 : GCN_HALF_0;
         i->keeps_rest = 1;
     }
@@ -431,10 +434,10 @@ static void finish_vector(gcn_decoder *d, gcn_insn *i, const char *name, const c
     const uint8_t mask_words = (uint8_t)(d->kernel->base.lanes / 32);
     if (strcmp(name, "v_cndmask_b32") == 0 && i->n_s == 2) /* in a pair VCC is not named */
         i->s[i->n_s++] = (gcn_operand){.kind = GCN_SCALAR, .at = GCN_VCC, .n = mask_words};
-    if (strcmp(name, "v_fma_mix_f32") == 0)
+    if (strncmp(name, "v_fma_mix", 9) == 0)
         select_mixed(d, i);
-    else if (strncmp(name, "v_perm", 6) != 0 && strncmp(name, "v_pk", 4) != 0)
-        select_halves(d, i, letters);
+    if (strncmp(name, "v_perm", 6) != 0 && strncmp(name, "v_pk", 4) != 0)
+        select_halves(d, i, name, letters);
     if (i->clamp && letters[0] != 'f')
         gpu_scan_fail(d->scan, "'%.*s': its limits are not known", i->line.n_text, i->line.text);
     if (strncmp(name, "v_pk", 4) == 0 && strstr(name, "f32"))

@@ -314,7 +314,7 @@ static void compare_class(gcn_wave *w, const gcn_insn *i)
 }
 
 /* Each source is a float, or where op_sel_hi has its bit one of a register's halves. */
-static void fma_mix(gcn_wave *w, const gcn_insn *i)
+static void fma_mixed(gcn_wave *w, const gcn_insn *i, int is_half)
 {
     const uint32_t *s[3];
     uint32_t *d = gcn_result(w, i, 0, 0);
@@ -324,9 +324,20 @@ static void fma_mix(gcn_wave *w, const gcn_insn *i)
         F x[3];
         for (int k = 0; k < 3; k++)
             x[k] = i->op_sel_hi >> k & 1 ? (F)of_H(s[k][l]) : of_F(s[k][l]);
-        d[l] = to_F(fmaf(x[0], x[1], x[2]));
+        const F sum = fmaf(x[0], x[1], x[2]);
+        d[l] = is_half ? to_H((H)sum) : to_F(sum);
     }
     gcn_written(w, i);
+}
+
+static void fma_mix(gcn_wave *w, const gcn_insn *i)
+{
+    fma_mixed(w, i, 0);
+}
+
+static void fma_mix_half(gcn_wave *w, const gcn_insn *i)
+{
+    fma_mixed(w, i, 1);
 }
 
 /* Word `word` of the result takes a word of each source by op_sel, or for the second by op_sel_hi. */
@@ -560,6 +571,8 @@ const gcn_row gcn_vector_rows[] = {
     {"v_div_fmas_f32", "f:fff", div_fmas, GCN_PLAIN},
     {"v_cmp_class_f32", "m:fw", compare_class, GCN_PLAIN},
     {"v_fma_mix_f32", "f:fff", fma_mix, GCN_PLAIN},
+    {"v_fma_mixlo_f16", "h:fff", fma_mix_half, GCN_PLAIN},
+    {"v_fma_mixhi_f16", "h:fff", fma_mix_half, GCN_PLAIN},
     {"v_pk_add_f32", "q:qq", packed_add, GCN_PLAIN},
     {"v_pk_mul_f32", "q:qq", packed_multiply, GCN_PLAIN},
     {"v_pk_fma_f32", "q:qqq", packed_fma, GCN_PLAIN},
