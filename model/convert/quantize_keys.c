@@ -419,6 +419,12 @@ static clef_status put_classifier(const clef_model *m, clef_gguf_writer *w, clef
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its labels", m->path);
     clef__gguf_put_text(w, CLEF_KEY_CLASSIFIER, text);
     free(text);
+    if (strcmp(clef__quantize_arch(&m->hparams), "modern-bert") == 0) {
+        const char *pooling = json_string_value(json_object_get(m->config, "classifier_pooling"));
+        clef__gguf_put_u32(w, "modern-bert.classifier.pooling_type",
+                           pooling && strcmp(pooling, "mean") == 0 ? CLEF_GGUF_POOLING_MEAN
+                                                                   : CLEF_GGUF_POOLING_CLS);
+    }
     return CLEF_OK;
 }
 

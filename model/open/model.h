@@ -87,6 +87,8 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 
 /** Own key of GGUF files: what config.json says of a classifier, as JSON. */
 #define CLEF_KEY_CLASSIFIER "libclef.classifier"
+/* llama_pooling_type of what ModernBERT's classifier reads. */
+enum { CLEF_GGUF_POOLING_MEAN = 1, CLEF_GGUF_POOLING_CLS = 2 };
 /** Reads what a GGUF file says of a classifier into model->classifier. */
 clef_status clef__classifier_of_gguf(clef_model *model, clef_error *err);
 
