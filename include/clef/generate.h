@@ -183,7 +183,8 @@ CLEF_API clef_status clef_session_keep(clef_session *session, int32_t n, clef_er
  *      fingerprint 32 bytes SHA-256 of the model's metadata and of each tensor's name, dtype, shape, first
  *                           and last 64 KiB
  *      model       96 bytes its name, for messages
- *      KV type     16 bytes "f32", "f16", "q8_0"
+ *      KV type     12 bytes "f32", "f16", "q8_0"
+ *      context     u32      0, or the context on which the frequencies of RoPE depend (dynamic, longrope)
  *      n_past, n_source, n_states, n_adapters   u32 each
  *      adapters    n_adapters bytes: the adapter that the cache was computed with: 64 hexadecimal digits of
  *                  the SHA-256 of its matrices (with their scale), then its name and scale, for messages.
@@ -195,8 +196,8 @@ CLEF_API clef_status clef_session_keep(clef_session *session, int32_t n, clef_er
  *                  n_past of them. 2^32 - 1: the state has no positions, and all of it is in the file
  *      checksum    32 bytes SHA-256 of everything before
  *
- *  The file depends neither on the length of the context nor on the device. The keys and values of an
- *  encoder-decoder's source are not in it; loading runs the encoder again.
+ *  The file depends neither on the device nor, but for those frequencies, on the length of the context. The
+ *  keys and values of an encoder-decoder's source are not in it; loading runs the encoder again.
  *
  *  CLEF_E_UNSUPPORTED for a session made for beams, CLEF_E_ARG for one that was only described, CLEF_E_IO,
  *  CLEF_E_CL, CLEF_E_NOMEM. The cache stays. */
@@ -205,9 +206,10 @@ CLEF_API clef_status clef_session_save(clef_session *session, const char *path, 
 /** Replaces what the session holds by the file's content. The texts of errors name what differs.
  *
  *  CLEF_E_FORMAT: no session file, or it is cut or damaged (the checksum is compared first).
- *  CLEF_E_UNSUPPORTED: another version; a session made for beams. CLEF_E_ARG: of another model, KV type or
- *  adapters; a session that was only described. CLEF_E_LIMIT: more positions than the context holds, or a
- *  longer source than n_source. CLEF_E_IO, CLEF_E_NOMEM. After all of these the session is as it was.
+ *  CLEF_E_UNSUPPORTED: another version; a session made for beams. CLEF_E_ARG: of another model, KV type,
+ *  adapters or frequencies of RoPE; a session that was only described. CLEF_E_LIMIT: more positions than
+ *  the context holds, or a longer source than n_source. CLEF_E_IO, CLEF_E_NOMEM. After all of these the
+ *  session is as it was.
  *  CLEF_E_CL: the cache is empty, and an encoder-decoder needs a source again. */
 CLEF_API clef_status clef_session_load(clef_session *session, const char *path, clef_error *err);
 

@@ -94,12 +94,24 @@ static session_header binding_of(const clef_model *model, clef_dtype kv_type,
     return head;
 }
 
+/* The context that decides RoPE's frequencies; 0: they are those of the original context. */
+static uint32_t context_of(const clef_session *s)
+{
+    const clef_rope_params *r = &s->hp->rope;
+    const int is_long = s->opts.n_context > r->original_context;
+    return !is_long                        ? 0
+           : r->type == CLEF_ROPE_DYNAMIC  ? (uint32_t)s->opts.n_context
+           : r->type == CLEF_ROPE_LONGROPE ? (uint32_t)r->original_context + 1 /* all longer ones are alike */
+                                           : 0;
+}
+
 static session_header header_of(clef_session *s)
 {
     if (!s->has_fingerprint)
         clef__model_fingerprint(s->model, s->fingerprint);
     s->has_fingerprint = 1;
     session_header head = binding_of(s->model, s->opts.kv_type, s->fingerprint);
+    head.context = context_of(s);
     head.n_past = (uint32_t)s->n_past;
     head.n_source = (uint32_t)s->encoder.n;
     return head;
@@ -291,6 +303,11 @@ static clef_status check_header(clef_session *s, const session_view *view, const
     clef_status status = check_binding(view, &want, adapter, path, err);
     if (status)
         return status;
+    if (head->context != want.context)
+        return clef__fail(err, CLEF_E_ARG,
+                          "%s: made in a context for which RoPE has other frequencies than for %" PRId32
+                          " positions: expected the same context (clef run -c)",
+                          path, s->opts.n_context);
     if (head->n_past > (uint32_t)s->opts.n_context)
         return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu32 " positions, the context holds %" PRId32, path,
                           head->n_past, s->opts.n_context);

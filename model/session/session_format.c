@@ -103,7 +103,8 @@ clef_status clef__session_parse(const char *path, const void *bytes, size_t n_by
     const clef_status s = check_frame(path, p, n_bytes, err);
     if (s)
         return s;
-    *out = (session_view){.head = {.n_past = u32_at(p + 168),
+    *out = (session_view){.head = {.context = u32_at(p + 164),
+                                   .n_past = u32_at(p + 168),
                                    .n_source = u32_at(p + 172),
                                    .n_states = u32_at(p + 176),
                                    .n_adapters = u32_at(p + 180)}};
@@ -172,6 +173,7 @@ clef_status clef__session_write_head(session_writer *w, const session_header *he
     memcpy(p + SESSION_FIXED_BYTES, head->fingerprint, CLEF_SHA256_BYTES);
     memcpy(p + 56, head->model, sizeof head->model);
     memcpy(p + 152, head->kv_type, sizeof head->kv_type);
+    put_u32(p + 164, head->context);
     put_u32(p + 168, head->n_past);
     put_u32(p + 172, head->n_source);
     put_u32(p + 176, head->n_states);

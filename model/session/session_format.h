@@ -18,6 +18,7 @@ enum {
     SESSION_STATE_BYTES = 128,  /* of a state, before its data */
     SESSION_MODEL_BYTES = 96,
     SESSION_NAME_BYTES = 64,
+    SESSION_KV_TYPE_BYTES = 12,
     SESSION_TYPE_BYTES = 16
 };
 #define SESSION_NO_AXIS UINT32_MAX
@@ -25,7 +26,8 @@ enum {
 typedef struct session_header {
     unsigned char fingerprint[CLEF_SHA256_BYTES]; /* of the model */
     char          model[SESSION_MODEL_BYTES];     /* its name, for messages */
-    char          kv_type[SESSION_TYPE_BYTES];
+    char          kv_type[SESSION_KV_TYPE_BYTES];
+    uint32_t      context; /* on which RoPE's frequencies depend; 0: they are those of any */
     uint32_t      n_past, n_source, n_states, n_adapters; /* n_adapters: bytes of the text */
 } session_header;
 

@@ -6,9 +6,10 @@
 #define TEST_NAME "test-session-file"
 #include "tests/debug.h"
 #include "tests/failing_alloc.h"
-#include "tests/files.h"
+#include "tests/folders.h"
 
 #include "clef/lora.h"
+#include "clef/train_files.h"
 #include "model/file/gguf_write.h"
 #include "model/session/session_format.h"
 #include "run_graph.h"
@@ -359,6 +360,34 @@ TEST(another_model)
     check_words(s, saved, n_saved, CLEF_E_ARG, "expected gpt2 (fingerprint ");
     clef_session_destroy(s);
     clef_model_close(m);
+}
+
+/* With dynamic RoPE, keys depend on the context, beyond the original one of 80. */
+TEST(other_frequencies)
+{
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 48, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"max_position_embeddings\": 80, "
+        "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 4.0}}";
+    static const int32_t contexts[][2] = {{80, 72}, {80, 128}, {128, 128}, {128, 160}};
+    clef_error err = {0};
+    clef_model *m;
+    write_text(temp_path("config.json"), config);
+    ok(clef_model_create_new(temp_path("config.json"), CLEF_SOURCE_DIR "/share/demo", temp_path("dynamic"), 7,
+                             &err),
+       &err);
+    ok(clef_model_open(temp_path("dynamic"), &m, &err), &err);
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        clef_session *from = open_session(dev, m, CLEF_F32, contexts[i][0]),
+                     *to = open_session(dev, m, CLEF_F32, contexts[i][1]);
+        feed(from, N_FED);
+        ok(clef_session_save(from, temp_path("file"), &err), &err);
+        assert_int_equal(clef_session_load(to, temp_path("file"), &err), i % 2 ? CLEF_E_ARG : CLEF_OK);
+        clef_session_destroy(from);
+        clef_session_destroy(to);
+    }
+    clef_model_close(m);
+    remove_tree(temp_path("dynamic"));
 }
 
 TEST(wrong_sessions)
