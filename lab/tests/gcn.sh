@@ -6,8 +6,7 @@ CLEF_GPU_ROCM=$(dirname "$(find "${CLEF_MATRIX_DIR:-${XDG_CACHE_HOME:-$HOME/.cac
 [ -r "$CLEF_GPU_ROCM/ockl.bc" ] || skip "AMD's GPUs in software need ROCm's device libraries, which lab/offline fetches"
 export CLEF_GPU_ROCM
 
-# units CARD: the matrix units that clef finds; dot CARD: whether it finds the product of bytes.
-units() { gpu env CLEF_GPU_CARD=$1 "$CLEF" devices --variants | sed -n 's/^ *matrix units: //p'; }
+# dot CARD: whether clef finds the product of bytes.
 dot() { gpu env CLEF_GPU_CARD=$1 "$CLEF" devices --variants | grep -c "panel_matmul sdot4: needs"; }
 same "MFMA" "mfma (bytes, halves, bf16)" "$(clef_cache=gfx90a units gfx90a)"
 same "WMMA" "wmma (bytes, halves, bf16)" "$(clef_cache=gfx1100 units gfx1100)"
@@ -22,17 +21,9 @@ for card in gfx90a gfx1030 gfx1100; do
   # Proofs, a prompt of several rows, and tokens one by one.
   same "$card: the text is that of another device" "$wanted" "$(gpu "$CLEF" run "$demo" $prompt)"
   same "$card: and of blocks" "$wanted_q8" "$(gpu "$CLEF" run "$tmp/q8.gguf" $prompt)"
-  empty "$card: nothing is set aside" "$(gpu "$CLEF" cache | grep -v "^Nothing is set aside" | grep "set aside")"
+  nothing_is_set_aside "$card: "
 done
 nothing_found
 
-# An op, and the same without its barriers: the assembly that was kept is changed.
-gpu_cache=$tmp/code clef_cache=second
-check "an op is sound" gpu "$CLEF" selftest --op log_sum_exp
-nothing_found
-grep -l "^log_sum_exp:" "$gpu_cache"/*.s | xargs sed -i "/s_barrier/d"
-clef_cache=third
-if gpu "$CLEF" selftest --op log_sum_exp >"$tmp/out" 2>&1; then fail "without barriers it fails"; else ok "without barriers it fails"; fi
-found=$(grep -E "kernel log_sum_exp, .*(race: |nobody wrote)" "$tmp/findings")
-if [ -n "$found" ]; then ok "and what went wrong is reported"; else fail "expected a race in: $(head -n 3 "$tmp/findings")"; fi
+without_barriers "^log_sum_exp:" "s_barrier"
 finish

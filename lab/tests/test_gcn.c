@@ -1,18 +1,8 @@
 /* The interpreter of AMD's instructions: what they compute, by the instruction set guides, and that faults of
  * kernels are found. Each fault has a healthy twin, which passes. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "lab/gpu/run/launch.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-enum { TEXT = 8192, WORDS = 4096 };
+#define TARGET "gfx90a"
+#include "lab/gpu/run/bits.h"
+#include "lab/tests/gpu_test.h"
 
 /* A kernel of two buffers, s[4:5] and s[6:7]. v0 is the work-item's number, v1 four times that. */
 static void kernel_text(const char *target, const char *body, char text[TEXT])
@@ -34,48 +24,9 @@ static void kernel_text(const char *target, const char *body, char text[TEXT])
              is_32 ? "\t.amdhsa_wavefront_size32 1\n" : "", is_32 ? 64 : 96);
 }
 
-typedef struct job {
-    const char *target, *body;
-    uint32_t items, groups;
-    size_t n_in;                    /* bytes of the second buffer; 0: all */
-    uint32_t in[WORDS], out[WORDS]; /* the second buffer, and the first */
-    uint64_t seed;
-    char why[GPU_MESSAGE];
-} job;
-
-/* Returns 1 after a fault. */
-static int run(job *j)
-{
-    char text[TEXT];
-    kernel_text(j->target, j->body, text);
-    gpu_module *m = gpu_module_create(text, strlen(text), j->target, j->why);
-    if (!m)
-        fail_msg("%s: %s", j->body, j->why);
-    assert_int_equal(gpu_kernel_params(gpu_module_kernel(m, "kern")), 2);
-    const gpu_arg args[] = {{GPU_MEMORY, NULL, (unsigned char *)j->out, sizeof j->out},
-                            {GPU_MEMORY, NULL, (unsigned char *)j->in, j->n_in ? j->n_in : sizeof j->in}};
-    const gpu_launch launch = {.kernel = gpu_module_kernel(m, "kern"),
-                               .args = args,
-                               .groups = {j->groups ? j->groups : 1, 1, 1},
-                               .items = {j->items ? j->items : 64, 1, 1},
-                               .seed = j->seed,
-                               .workers = 2,
-                               .finds_races = 1};
-    gpu_count count = {0};
-    const int failed = gpu_run_launch(&launch, &count, j->why);
-    gpu_module_destroy(m);
-    return failed;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Each instruction on a in v2 and s8, and b in v3; the result is in v4. */
-typedef struct value {
-    const char *text;
-    uint32_t a, b, want;
-} value;
-
-#define NAN_BITS 0x7FC00000u
 #define LOAD                                                                                                 \
     "\tglobal_load_dword v2, v1, s[6:7]\n\tglobal_load_dword v3, v1, s[6:7] offset:1024\n"                   \
     "\ts_load_dword s8, s[6:7], 0x0\n\ts_waitcnt vmcnt(0)\n"
@@ -242,17 +193,12 @@ static void check_values(const char *target, uint32_t lanes, const value *list, 
         static job j;
         char body[TEXT];
         snprintf(body, sizeof body, "%s\t%s%s", LOAD, list[i].text, STORE);
-        j = (job){.target = target, .body = body, .items = lanes};
+        j = (job){.target = target, .body = body, .items = lanes, .finds_races = 1};
         for (int l = 0; l < 64; l++) {
             j.in[l] = list[i].a;
             j.in[256 + l] = list[i].b;
         }
-        if (run(&j))
-            fail_msg("%s", j.why);
-        for (uint32_t l = 0; l < lanes; l += lanes - 1) /* of one wave */
-            if (j.out[l] != list[i].want)
-                fail_msg("%s on 0x%x, 0x%x: expected 0x%x, got 0x%x", list[i].text, list[i].a, list[i].b,
-                         list[i].want, j.out[l]);
+        check_value(&j, &list[i], lanes);
     }
 }
 
@@ -274,13 +220,7 @@ static int element_of(int kind, int row, int k)
 /* One number of a type: b bytes, h halves, f bf16. */
 static uint32_t bits_of(int x, char type)
 {
-    const float f = (float)x;
-    const _Float16 h = (_Float16)x;
-    uint16_t narrow;
-    uint32_t wide;
-    memcpy(&narrow, &h, sizeof narrow);
-    memcpy(&wide, &f, sizeof wide);
-    return type == 'b' ? (uint32_t)x & 255 : type == 'h' ? narrow : wide >> 16;
+    return type == 'b' ? (uint32_t)x & 255 : type == 'h' ? gpu_half_bits(x) : gpu_float_bits((float)x) >> 16;
 }
 
 /* Where the guides put element k of a row of A, or of a column of B; and row and column of a sum. */
@@ -319,7 +259,7 @@ static void check_layout(const layout *of)
     static job j;
     char body[TEXT] = "";
     size_t n = 0;
-    j = (job){.target = of->target, .body = body, .items = (uint32_t)of->lanes};
+    j = (job){.target = of->target, .body = body, .items = (uint32_t)of->lanes, .finds_races = 1};
     for (int kind = 0; kind < 2; kind++)
         for (int word = 0; word < of->words; word++) {
             n +=
@@ -361,70 +301,52 @@ static void matrices_are_laid_out_as_the_guides_say(void **state)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-typedef struct fault {
-    const char *name, *faulty, *healthy, *words;
-    uint32_t items;
-    size_t n_in;
-    const char *target;
-} fault;
-
 static const fault faults[] = {
     {"a read behind a buffer", "\tglobal_load_dword v2, v1, s[6:7] offset:4",
      "\tglobal_load_dword v2, v1, s[6:7]", "read of 4 bytes at byte 256 of argument 1, which has 256 bytes",
-     64, 256, "gfx90a"},
+     64, 256, 1, "gfx90a"},
     {"a read before a buffer", "\tglobal_load_dword v2, v1, s[6:7] offset:-4",
-     "\tglobal_load_dword v2, v1, s[6:7]", "read of 4 bytes at byte -4 of argument 1", 64, 0, "gfx1100"},
+     "\tglobal_load_dword v2, v1, s[6:7]", "read of 4 bytes at byte -4 of argument 1", 64, 0, 1, "gfx1100"},
     {"a scalar read behind a buffer", "\ts_load_dwordx2 s[8:9], s[6:7], 0xfc",
-     "\ts_load_dwordx2 s[8:9], s[6:7], 0xf8", "read of 8 bytes at byte 252 of argument 1", 64, 256, "gfx90a"},
+     "\ts_load_dwordx2 s[8:9], s[6:7], 0xf8", "read of 8 bytes at byte 252 of argument 1", 64, 256, 1,
+     "gfx90a"},
     {"a misaligned scalar read", "\ts_load_dword s8, s[6:7], 0x2", "\ts_load_dword s8, s[6:7], 0x4",
-     "misaligned read of 4 bytes", 64, 0, "gfx90a"},
+     "misaligned read of 4 bytes", 64, 0, 1, "gfx90a"},
     {"a write to address 0",
      "\tv_mov_b32_e32 v2, 0\n\tv_mov_b32_e32 v3, 0\n\tglobal_store_dword v[2:3], v0, off",
      "\tv_mov_b32_e32 v2, s4\n\tv_mov_b32_e32 v3, s5\n\tglobal_store_dword v[2:3], v0, off",
-     "which is in no buffer", 1, 0, "gfx90a"},
+     "which is in no buffer", 1, 0, 1, "gfx90a"},
     {"a write behind local memory", "\tds_write_b32 v1, v0 offset:1024", "\tds_write_b32 v1, v0 offset:768",
-     "byte 1024 of local memory, which is behind its arrays", 64, 0, "gfx90a"},
+     "byte 1024 of local memory, which is behind its arrays", 64, 0, 1, "gfx90a"},
     {"a read of local memory that nobody wrote", "\tds_read_b32 v2, v1",
-     "\tds_write_b32 v1, v0\n\tds_read_b32 v2, v1", "which nobody wrote", 64, 0, "gfx1030"},
+     "\tds_write_b32 v1, v0\n\tds_read_b32 v2, v1", "which nobody wrote", 64, 0, 1, "gfx1030"},
     {"a race of two waves", "\tds_write_b32 v1, v0\n\tv_mov_b32_e32 v3, 0\n\tds_read_b32 v2, v3",
-     "\tds_write_b32 v1, v0\n\tv_mov_b32_e32 v3, 0\n\ts_barrier\n\tds_read_b32 v2, v3", "", 128, 0, "gfx90a"},
+     "\tds_write_b32 v1, v0\n\tv_mov_b32_e32 v3, 0\n\ts_barrier\n\tds_read_b32 v2, v3", "", 128, 0, 1,
+     "gfx90a"},
     {"a wave that does not come to a barrier",
      "\tv_cmp_gt_u32_e32 vcc_lo, 32, v0\n\ts_cbranch_vccnz .LBB0_2\n\ts_barrier\n.LBB0_2:",
      "\tv_cmp_gt_u32_e32 vcc_lo, 32, v0\n\ts_cbranch_vccnz .LBB0_2\n.LBB0_2:\n\ts_barrier",
-     "barrier in divergent flow", 64, 0, "gfx1100"},
+     "barrier in divergent flow", 64, 0, 1, "gfx1100"},
     {"a product of matrices by a part of a wave", "\tv_mfma_i32_16x16x16i8 v[4:7], v2, v3, 0",
-     "\tv_mov_b32_e32 v4, v2", "takes all lanes, and 0xffffff are here", 24, 0, "gfx90a"},
+     "\tv_mov_b32_e32 v4, v2", "takes all lanes, and 0xffffff are here", 24, 0, 1, "gfx90a"},
     {"halves of a wave with other rows",
      "\tv_mov_b32_e32 v2, v0\n\tv_wmma_i32_16x16x16_iu8 v[4:11], v[2:5], v[2:5], v[4:11]",
      "\tv_and_b32_e32 v2, 15, v0\n\tv_dual_mov_b32 v3, v2 :: v_dual_mov_b32 v4, v2\n\tv_mov_b32_e32 v5, v2\n"
      "\tv_wmma_i32_16x16x16_iu8 v[4:11], v[2:5], v[2:5], v[4:11]",
-     "lanes 0 and 16 of operand 0 have to be equal", 32, 0, "gfx1100"},
+     "lanes 0 and 16 of operand 0 have to be equal", 32, 0, 1, "gfx1100"},
     {"private memory", "\tscratch_load_b64 v[2:3], off, off offset:12",
      "\tscratch_load_b64 v[2:3], off, off offset:8",
-     "read of 8 bytes at byte 12 of private memory, which has 16 bytes", 64, 0, "gfx1100"},
+     "read of 8 bytes at byte 12 of private memory, which has 16 bytes", 64, 0, 1, "gfx1100"},
     {"a register behind the last", "\ts_movk_i32 s2, 0x40\n\ts_mov_b32 m0, s2\n\tv_movrels_b32_e32 v4, v2",
-     "\ts_mov_b32 m0, 1\n\tv_movrels_b32_e32 v4, v2", "register v66, of 64", 64, 0, "gfx1100"},
+     "\ts_mov_b32 m0, 1\n\tv_movrels_b32_e32 v4, v2", "register v66, of 64", 64, 0, 1, "gfx1100"},
     {"two writers in global memory", "\tv_mov_b32_e32 v2, 0\n\tglobal_store_dword v2, v0, s[4:5]",
-     "\tglobal_store_dword v1, v0, s[4:5]", "race in global memory", 128, 0, "gfx90a"}};
+     "\tglobal_store_dword v1, v0, s[4:5]", "race in global memory", 128, 0, 1, "gfx90a"}};
 
 static void faults_are_found_and_healthy_kernels_pass(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        for (uint64_t seed = 0; seed < 3; seed++) {
-            const fault *f = &faults[i];
-            static job j;
-            j = (job){
-                .target = f->target, .body = f->faulty, .items = f->items, .n_in = f->n_in, .seed = seed};
-            if (!run(&j))
-                fail_msg("%s: not found", f->name);
-            if (!strstr(j.why, f->words) || !strstr(j.why, "kernel kern, group "))
-                fail_msg("%s: expected '%s', got: %s", f->name, f->words, j.why);
-            j = (job){
-                .target = f->target, .body = f->healthy, .items = f->items, .n_in = f->n_in, .seed = seed};
-            if (run(&j))
-                fail_msg("the twin without %s: %s", f->name, j.why);
-        }
+        check_fault(&faults[i], 3);
 }
 
 static void what_is_not_known_is_named(void **state)
@@ -439,14 +361,8 @@ static void what_is_not_known_is_named(void **state)
                 {"\tv_mov_b32_e32 v[2:3], v2", "an operand of 2 registers, expected 1"},
                 {"\tv_and_b32_e64 v1, v2, v3 clamp", "its limits are not known"},
                 {"\ts_getpc_b64 s[2:3]\n\ts_add_u32 s2, s2, table@rel32@lo+4", "'table' is not there"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[TEXT], why[GPU_MESSAGE];
-        kernel_text("gfx90a", rows[i].body, text);
-        if (gpu_module_create(text, strlen(text), "gfx90a", why))
-            fail_msg("not found: %s", rows[i].words);
-        if (!strstr(why, rows[i].words))
-            fail_msg("expected '%s', got '%s'", rows[i].words, why);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_refused(TARGET, rows[i].body, rows[i].words);
 }
 
 int main(void)

@@ -1,23 +1,13 @@
 /* The interpreter of PTX: what instructions compute, and that faults of kernels are found. Each fault
  * has a healthy twin, which passes. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "lab/gpu/run/launch.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-enum { TEXT = 8192, WORDS = 4096 };
+#define TARGET "sm_90"
+#include "lab/tests/gpu_test.h"
 
 /* A kernel of two buffers. Registers %r, %rs, %rd, %f, %h, %p; %rd1 and %rd2 are the buffers, %rd3 and
  * %rd4 the work-item's word in them, %r1 its number in the group. */
-static void kernel_text(const char *body, char text[TEXT])
+static void kernel_text(const char *target, const char *body, char text[TEXT])
 {
+    (void)target;
     snprintf(
         text, TEXT,
         ".version 7.5\n.target sm_70\n.address_size 64\n.const .align 4 .b8 table[8] = {1, 0, 0, 0, 7};\n"
@@ -30,51 +20,9 @@ static void kernel_text(const char *body, char text[TEXT])
         body);
 }
 
-typedef struct job {
-    const char *body;
-    uint32_t items, groups;
-    size_t n_in;                    /* bytes of the second buffer; 0: all */
-    uint32_t in[WORDS], out[WORDS]; /* the second buffer, and the first */
-    uint64_t seed;
-    int finds_races;
-    char why[GPU_MESSAGE];
-} job;
-
-/* Returns 1 after a fault. */
-static int run(job *j)
-{
-    char text[TEXT];
-    static const uint32_t numbers[2] = {5, 9};
-    kernel_text(j->body, text);
-    gpu_module *m = gpu_module_create(text, strlen(text), "sm_90", j->why);
-    if (!m)
-        fail_msg("%s", j->why);
-    const gpu_arg args[] = {{GPU_MEMORY, NULL, (unsigned char *)j->out, sizeof j->out},
-                            {GPU_MEMORY, NULL, (unsigned char *)j->in, j->n_in ? j->n_in : sizeof j->in},
-                            {GPU_BYTES, numbers, NULL, sizeof numbers}};
-    const gpu_launch launch = {.kernel = gpu_module_kernel(m, "kern"),
-                               .args = args,
-                               .groups = {j->groups ? j->groups : 1, 1, 1},
-                               .items = {j->items ? j->items : 64, 1, 1},
-                               .resident_warps = 48,
-                               .seed = j->seed,
-                               .workers = 2,
-                               .finds_races = j->finds_races};
-    gpu_count count = {0};
-    const int failed = gpu_run_launch(&launch, &count, j->why);
-    gpu_module_destroy(m);
-    return failed;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Each instruction on a in %r2, %rs2, %f2 and b in %r3, %rs3, %f3; the result is in %r4. */
-typedef struct value {
-    const char *text;
-    uint32_t a, b, want;
-} value;
-
-#define NAN_BITS 0x7FC00000u
 static const value values[] = {
     {"add.s32 %r4, %r2, %r3;", 0x7FFFFFFF, 1, 0x80000000},
     {"sub.s32 %r4, %r2, 5;", 3, 0, 0xFFFFFFFE},
@@ -145,12 +93,7 @@ static void instructions_compute_what_the_isa_says(void **state)
             "%%r3; cvt.u16.u32 %%rs2, %%r2; cvt.u16.u32 %%rs3, %%r3; %s st.global.u32 [%%rd3], %%r4;",
             values[i].text);
         j = (job){.body = body, .in = {values[i].a, values[i].b}, .items = 33};
-        if (run(&j))
-            fail_msg("%s: %s", values[i].text, j.why);
-        for (int k = 0; k < 33; k++)
-            if (j.out[k] != values[i].want)
-                fail_msg("%s of 0x%x, 0x%x: expected 0x%x, got 0x%x", values[i].text, values[i].a,
-                         values[i].b, values[i].want, j.out[k]);
+        check_value(&j, &values[i], 33);
     }
 }
 
@@ -263,122 +206,90 @@ static void a_product_of_halves_is_right(void **state)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* What a faulty kernel is reported with; its healthy twin differs by little. */
-typedef struct fault {
-    const char *name, *faulty, *healthy, *words;
-    uint32_t items;
-    size_t n_in;
-    uint32_t groups;
-} fault;
-
 static const fault faults[] = {
     {"a race of a writer and a reader",
      "st.shared.u32 [%rd5], %r1; xor.b32 %r2, %r1, 63; mul.wide.u32 %rd9, %r2, 4;"
      "mov.u64 %rd6, words; add.s64 %rd6, %rd6, %rd9; ld.shared.u32 %r3, [%rd6];",
      "st.shared.u32 [%rd5], %r1; xor.b32 %r2, %r1, 63; mul.wide.u32 %rd9, %r2, 4; bar.sync 0;"
      "mov.u64 %rd6, words; add.s64 %rd6, %rd6, %rd9; ld.shared.u32 %r3, [%rd6];",
-     "", 64, 0, 1},
+     "", 64, 0, 1, TARGET},
     {"a race of two writers", "st.shared.u32 [words], %r1;",
      "setp.ne.s32 %p1, %r1, 0; @%p1 bra END; st.shared.u32 [words], %r1;\nEND:",
-     "race: writes byte 0 of words", 64, 0, 1},
+     "race: writes byte 0 of words", 64, 0, 1, TARGET},
     {"a write over what others read",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words];"
      "st.shared.u32 [%rd5], %r2;",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words]; bar.sync 0; st.shared.u32 [%rd5], "
      "%r2;",
-     "race: ", 64, 0, 1},
+     "race: ", 64, 0, 1, TARGET},
     {"a read of local memory that nobody wrote", "ld.shared.u32 %r2, [words+300];",
      "st.shared.u32 [%rd5], %r1; bar.sync 0; ld.shared.u32 %r2, [words+252];",
-     "byte 300 of words, which nobody wrote", 64, 0, 1},
+     "byte 300 of words, which nobody wrote", 64, 0, 1, TARGET},
     {"a write behind an array in local memory",
      "setp.ne.s32 %p1, %r1, 3; @%p1 bra END;"
      "st.shared.u32 [words+512], %r1;\nEND:",
      "setp.ne.s32 %p1, %r1, 3; @%p1 bra END; st.shared.u32 [words+508], %r1;\nEND:", "work-item 3,0,0", 64, 0,
-     1},
+     1, TARGET},
     {"a read behind a buffer", "ld.global.u32 %r2, [%rd4+4];", "ld.global.u32 %r2, [%rd4];",
-     "read of 4 bytes at byte 256 of argument 1, which has 256 bytes", 64, 256, 1},
+     "read of 4 bytes at byte 256 of argument 1, which has 256 bytes", 64, 256, 1, TARGET},
     {"a read before a buffer", "ld.global.u32 %r2, [%rd4+-4];", "ld.global.u32 %r2, [%rd4];",
-     "read of 4 bytes at byte -4 of argument 1", 64, 0, 1},
+     "read of 4 bytes at byte -4 of argument 1", 64, 0, 1, TARGET},
     {"a write to address 0", "mov.u64 %rd6, 0; st.global.u32 [%rd6], %r1;", "st.global.u32 [%rd1], %r1;",
-     "which is in no buffer", 1, 0, 1},
+     "which is in no buffer", 1, 0, 1, TARGET},
     {"a misaligned read", "ld.global.u32 %r2, [%rd4+2];", "ld.global.u32 %r2, [%rd4+4];",
-     "misaligned read of 4 bytes at byte", 64, 0, 1},
+     "misaligned read of 4 bytes at byte", 64, 0, 1, TARGET},
     {"a misaligned vector", "ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd2+8];",
      "ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd2+16];",
-     "misaligned read of 16 bytes at byte 8 of argument 1", 64, 0, 1},
+     "misaligned read of 16 bytes at byte 8 of argument 1", 64, 0, 1, TARGET},
     {"a vector in an array of words", "st.shared.v4.u32 [words], {%r1, %r1, %r1, %r1};",
      "st.shared.v4.u32 [quads], {%r1, %r1, %r1, %r1};", "misaligned write of 16 bytes at byte 0 of words", 1,
-     0, 1},
+     0, 1, TARGET},
     {"a barrier that a warp does not reach", "setp.lt.u32 %p1, %r1, 32; @%p1 bra END; bar.sync 0;\nEND:",
-     "setp.lt.u32 %p1, %r1, 64; @!%p1 bra END; bar.sync 0;\nEND:", "barrier in divergent flow", 64, 0, 1},
+     "setp.lt.u32 %p1, %r1, 64; @!%p1 bra END; bar.sync 0;\nEND:", "barrier in divergent flow", 64, 0, 1,
+     TARGET},
     {"a barrier in divergent flow",
      "setp.lt.u32 %p1, %r1, 5; @%p1 bra OTHER; bar.sync 0; bra.uni END;\n"
      "OTHER: bar.sync 0;\nEND:",
      "setp.lt.u32 %p1, %r1, 5; @%p1 bra OTHER; mov.u32 %r2, 1; bra.uni END;\nOTHER: mov.u32 %r2, 2;\nEND: "
      "bar.sync 0;",
-     "barrier in divergent flow", 32, 0, 1},
+     "barrier in divergent flow", 32, 0, 1, TARGET},
     {"a barrier after work-items have returned", "setp.ge.u32 %p1, %r1, 40; @%p1 bra END; bar.sync 0;\nEND:",
-     "bar.sync 0; setp.ge.u32 %p1, %r1, 40; @%p1 bra END;\nEND:", "has returned", 64, 0, 1},
+     "bar.sync 0; setp.ge.u32 %p1, %r1, 40; @%p1 bra END;\nEND:", "has returned", 64, 0, 1, TARGET},
     {"a shuffle of some lanes",
      "setp.eq.s32 %p1, %r1, 9; @%p1 bra END; shfl.sync.bfly.b32 %r2, %r1, 1, 0x1f, "
      "0xffffffff;\nEND:",
      "shfl.sync.bfly.b32 %r2, %r1, 1, 0x1f, 0xffffffff;",
-     "lanes 0xffffffff take part, and 0xfffffdff are here", 64, 0, 1},
+     "lanes 0xffffffff take part, and 0xfffffdff are here", 64, 0, 1, TARGET},
     {"a product of matrices by a part of a warp",
      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%r16, %r17, %r18, "
      "%r19}, {%r10, %r11}, {%r14}, {%r16, %r17, %r18, %r19};",
-     "bar.sync 0;", "takes all lanes, and 0x00ffffff are here", 24, 0, 1},
+     "bar.sync 0;", "takes all lanes, and 0x00ffffff are here", 24, 0, 1, TARGET},
     {"two writers in global memory", "st.global.u32 [%rd1], %r1;", "st.global.u32 [%rd3], %r1;",
-     "race in global memory: writes what work-item ", 64, 0, 1},
+     "race in global memory: writes what work-item ", 64, 0, 1, TARGET},
     {"a group that reads what another writes",
      "mov.u32 %r2, %ctaid.x; setp.eq.s32 %p1, %r2, 0; @%p1 bra END; ld.global.u32 %r3, [%rd1];\nEND:"
      "mul.wide.u32 %rd6, %r2, 256; add.s64 %rd6, %rd6, %rd3; st.global.u32 [%rd6], %r1;",
      "mov.u32 %r2, %ctaid.x; setp.eq.s32 %p1, %r2, 0; @%p1 bra END; ld.global.u32 %r3, [%rd1+1024];\nEND:"
      "mul.wide.u32 %rd6, %r2, 256; add.s64 %rd6, %rd6, %rd3; st.global.u32 [%rd6], %r1;",
-     "another group", 64, 0, 2},
+     "another group", 64, 0, 2, TARGET},
     {"a work-item that reads what another of its group writes",
      "st.global.u32 [%rd3], %r1; ld.global.u32 %r2, [%rd1+16];",
-     "st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.u32 %r2, [%rd1+16];", "its group", 64, 0, 1},
+     "st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.u32 %r2, [%rd1+16];", "its group", 64, 0, 1, TARGET},
 };
 
 static void faults_are_found_and_healthy_kernels_pass(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        for (uint64_t seed = 0; seed < 5; seed++) {
-            const fault *f = &faults[i];
-            static job j;
-            j = (job){.body = f->faulty,
-                      .items = f->items,
-                      .n_in = f->n_in,
-                      .groups = f->groups,
-                      .seed = seed,
-                      .finds_races = 1};
-            if (!run(&j))
-                fail_msg("%s: not found", f->name);
-            if (!strstr(j.why, f->words) || !strstr(j.why, "kernel kern, group "))
-                fail_msg("%s: expected '%s', got: %s", f->name, f->words, j.why);
-            j = (job){.body = f->healthy,
-                      .items = f->items,
-                      .n_in = f->n_in,
-                      .groups = f->groups,
-                      .seed = seed,
-                      .finds_races = 1};
-            if (run(&j))
-                fail_msg("the twin without %s: %s", f->name, j.why);
-        }
+        check_fault(&faults[i], 5);
 }
 
 static void an_instruction_that_is_not_known_is_named(void **state)
 {
     (void)state;
-    char text[TEXT], why[GPU_MESSAGE];
-    kernel_text("add.s32 %r2, %r1, 1;\nvote.sync.all.pred %p1, %p2, 0xffffffff;", text);
-    assert_null(gpu_module_create(text, strlen(text), "sm_90", why));
-    assert_non_null(strstr(why, "instruction 'vote.sync.all.pred' is not known"));
-    kernel_text("bra.uni NOWHERE;", text);
-    assert_null(gpu_module_create(text, strlen(text), "sm_90", why));
-    assert_non_null(strstr(why, "label 'NOWHERE' is not there"));
+    check_refused(TARGET, "add.s32 %r2, %r1, 1;\nvote.sync.all.pred %p1, %p2, 0xffffffff;",
+                  "instruction 'vote.sync.all.pred' is not known");
+    check_refused(TARGET, "bra.uni NOWHERE;", "label 'NOWHERE' is not there");
 }
 
 /* Warps take turns in an order that the seed decides: 8 warps, each of which notes its turn. */

@@ -1,5 +1,6 @@
 /* Reading sources and writing results of vector instructions, with their modifiers. */
 #include "lab/gpu/gcn/gcn.h"
+#include "lab/gpu/run/bits.h"
 
 #include <string.h>
 
@@ -164,9 +165,7 @@ uint32_t *gcn_result(gcn_wave *w, const gcn_insn *i, int k, int word)
 static float scaled(uint32_t bits, const gcn_insn *i)
 {
     static const float factors[] = {1, 2, 4, 0.5f};
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    x *= factors[i->scale];
+    const float x = gpu_float_of(bits) * factors[i->scale];
     return !i->clamp ? x : x > 0 ? (x < 1 ? x : 1) : 0; /* NaN: 0 */
 }
 
@@ -189,10 +188,8 @@ void gcn_written(gcn_wave *w, const gcn_insn *i)
         for (int word = 0; i->d[k].kind == GCN_VECTOR && word < i->d[k].n; word++) {
             uint32_t *to = gcn_lanes_of(w, i->d[k].at + (uint32_t)word), *from = w->out[k][word];
             if (i->clamp || i->scale)
-                for (uint32_t l = 0; l < lanes; l++) {
-                    const float x = scaled(from[l], i);
-                    memcpy(&from[l], &x, sizeof x);
-                }
+                for (uint32_t l = 0; l < lanes; l++)
+                    from[l] = gpu_float_bits(scaled(from[l], i));
             if (i->part)
                 for (uint32_t l = 0; l < lanes; l++)
                     put_part(i, &from[l], to[l]);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lab/gpu/gcn/gcn.h"
+#include "lab/gpu/run/bits.h"
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
@@ -117,12 +118,7 @@ static double element(const uint32_t *const words[8], int j, uint32_t lane, char
         return type == 'b' ? (int8_t)byte : (int)byte;
     }
     const uint16_t bits = (uint16_t)(words[j / 2][lane] >> 16 * (j % 2));
-    const uint32_t wide = (uint32_t)bits << 16;
-    _Float16 half;
-    float f;
-    memcpy(&half, &bits, sizeof half);
-    memcpy(&f, &wide, sizeof f);
-    return type == 'h' ? (double)half : (double)f;
+    return type == 'h' ? gpu_half_of(bits) : (double)gpu_float_of((uint32_t)bits << 16);
 }
 
 static void read_words(gcn_wave *w, const gcn_insn *i, int k, const uint32_t *words[8])
@@ -156,11 +152,10 @@ static void add_products(gcn_wave *w, const gcn_insn *i, const double a[SIDE][MO
                 for (int k = 0; k < n_k; k++)
                     bits += (uint32_t)((int32_t)a[row][k] * (int32_t)b[column][k]);
             } else {
-                float sum;
-                memcpy(&sum, &bits, sizeof sum);
+                float sum = gpu_float_of(bits);
                 for (int k = 0; k < n_k; k++)
                     sum += (float)a[row][k] * (float)b[column][k];
-                memcpy(&bits, &sum, sizeof bits);
+                bits = gpu_float_bits(sum);
             }
             out[reg][lane] = bits;
         }

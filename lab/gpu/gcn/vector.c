@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lab/gpu/gcn/gcn.h"
+#include "lab/gpu/run/bits.h"
 
 typedef uint32_t U;
 typedef int32_t I;
@@ -32,16 +33,11 @@ static inline SS of_SS(uint32_t x)
 }
 static inline F of_F(uint32_t x)
 {
-    F f;
-    memcpy(&f, &x, sizeof f);
-    return f;
+    return gpu_float_of(x);
 }
 static inline H of_H(uint32_t x)
 {
-    const uint16_t bits = (uint16_t)x;
-    _Float16 h;
-    memcpy(&h, &bits, sizeof h);
-    return (H)h;
+    return gpu_half_of((uint16_t)x);
 }
 static inline uint32_t to_U(U x)
 {
@@ -61,34 +57,14 @@ static inline uint32_t to_SS(I x)
 }
 static inline uint32_t to_F(F x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
+    return gpu_float_bits(x);
 }
 static inline uint32_t to_H(H x)
 {
-    const _Float16 h = (_Float16)x;
-    uint16_t bits;
-    memcpy(&bits, &h, sizeof bits);
-    return bits;
+    return gpu_half_bits(x);
 }
 
 /* ---- what C has no operator for -------------------------------------------------------------- */
-
-static inline U gcn_reverse(U a)
-{
-    U out = 0;
-    for (int i = 0; i < 32; i++)
-        out |= (a >> i & 1) << (31 - i);
-    return out;
-}
-
-/* Rounds towards zero; beyond the limits to them; NaN to 0. */
-static inline U gcn_to_int(F a, double least, double most)
-{
-    const double x = a != a ? 0 : (double)a < least ? least : (double)a > most ? most : (double)a;
-    return (U)(int64_t)x;
-}
 
 static inline I gcn_signed_24(U a)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lab/gpu/ptx/warp.h"
+#include "lab/gpu/run/bits.h"
 
 /* ---- what C has no operator for -------------------------------------------------------------- */
 
@@ -48,40 +49,14 @@ static inline uint32_t ptx_dot(uint32_t a, uint32_t b, uint32_t c)
     return c + (uint32_t)sum;
 }
 
-static inline uint32_t ptx_reverse(uint32_t a)
-{
-    uint32_t out = 0;
-    for (int i = 0; i < 32; i++)
-        out |= (a >> i & 1) << (31 - i);
-    return out;
-}
-
-/* Rounds towards zero; beyond the limits to them; NaN to 0. */
-static inline uint32_t ptx_to_int(float a, double least, double most)
-{
-    const double x = a != a ? 0 : (double)a < least ? least : (double)a > most ? most : (double)a;
-    return (uint32_t)(int64_t)x;
-}
-
-static inline float ptx_of_half(uint16_t a)
-{
-    _Float16 half;
-    memcpy(&half, &a, sizeof half);
-    return (float)half;
-}
-
 static inline uint32_t ptx_to_half(float a)
 {
-    const _Float16 half = (_Float16)a;
-    uint16_t bits;
-    memcpy(&bits, &half, sizeof bits);
-    return a != a ? 0x7FFF : bits;
+    return a != a ? 0x7FFF : gpu_half_bits((double)a);
 }
 
 static inline uint32_t ptx_to_bf16(float a)
 {
-    uint32_t bits;
-    memcpy(&bits, &a, sizeof bits);
+    const uint32_t bits = gpu_float_bits(a);
     return a != a ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lab/gpu/ptx/warp.h"
+#include "lab/gpu/run/bits.h"
 
 /* d, what is given, the lanes to exchange with, the limit, the lanes that take part. */
 static void shuffle(ptx_warp *w, const ptx_insn *i, int by_index)
@@ -44,12 +45,7 @@ enum { ROWS = 16, COLUMNS = 8, MOST_K = 32 };
 static float value_of(uint32_t word, int j, char type)
 {
     const uint16_t half = (uint16_t)(word >> 16 * j);
-    const uint32_t bits = (uint32_t)half << 16;
-    _Float16 h;
-    float f;
-    memcpy(&h, &half, sizeof h);
-    memcpy(&f, &bits, sizeof f);
-    return type == 'h' ? (float)h : f;
+    return type == 'h' ? (float)gpu_half_of(half) : gpu_float_of((uint32_t)half << 16);
 }
 
 #define FRAGMENTS(T, per, value)                                                                             \
