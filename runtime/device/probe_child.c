@@ -26,7 +26,6 @@ static const char end_line[] = "\nend\n";
 const char clef__probe_head[] = "clef probes 2\n";
 static const char waits_line[] = "waits\n";     /* after it, from a child that waits for other work */
 static const char measure_line[] = "measure\n"; /* the second line of the file of such a child */
-
 static const char reserve_line[] = "reserve\n"; /* the second line of the reserve's file */
 
 /* In a child: what earlier children found. NULL in any other process. */
@@ -401,8 +400,10 @@ static char *find_out(clef_device *dev, clef__probes which)
     if (clef__cache_beside(dev, name, path, NULL) || !path[0])
         return NULL;
     char *text = read_known(path);
+    if (!text && is_reserve)
+        text = await_known(dev, path);
     if (text || is_reserve)
-        return text ? text : await_known(dev, path);
+        return text;
     snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, name);
     const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
     if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))

@@ -4,10 +4,10 @@
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4, /* most rows for one launch of panel_cpu_gemv */
+    FEW_ROWS = 4,      /* most rows for one launch of panel_cpu_gemv */
+    FEW_INT8_ROWS = 2, /* the same for rows in 8 bits: each group rounds them again */
     SHORT_ROW_BYTES = 8192,
     REST_STEP = 4,         /* the rest after blocks of TOKEN_BLOCK rows is filled up to a multiple */
-    FEW_INT8_ROWS = 2,     /* the same for rows in 8 bits: each group rounds them again */
     EXACT_FEW_ROWS = 8,    /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
                               more rows share decoded weights */
     ONE_READING_ROWS = 16, /* up to so many rows of x in 8 bits share one reading of the weight */
