@@ -127,14 +127,9 @@ static void begin_kernel(gcn_decoder *d, const char *name)
 
 static void resolve_labels(gcn_decoder *d)
 {
-    for (uint32_t u = 0; u < d->n_uses; u++) {
-        uint32_t l = 0;
-        while (l < d->n_labels && strcmp(d->labels[l].name, d->uses[u].name) != 0)
-            l++;
-        if (l == d->n_labels)
-            gpu_scan_fail(d->scan, "label '%s' is not there", d->uses[u].name);
-        d->kernel->code[d->uses[u].at].target = d->labels[l].at;
-    }
+    for (uint32_t u = 0; u < d->n_uses; u++)
+        d->kernel->code[d->uses[u].at].target =
+            gpu_label_find(d->scan, d->labels, d->n_labels, d->uses[u].name);
     d->n_uses = 0;
 }
 

@@ -137,17 +137,12 @@ int gcn_lane_from(const gcn_insn *i, int lane, int lanes);
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-typedef struct gcn_label {
-    char name[GPU_NAME];
-    uint32_t at; /* the instruction; of a use, the branch */
-} gcn_label;
-
 typedef struct gcn_decoder {
     gpu_scan *scan;
     gpu_module *module;
     gcn_kernel *kernel;
     int version;
-    gcn_label *labels, *uses;
+    gpu_label *labels, *uses;
     uint32_t n_labels, n_uses, max_labels, max_uses, max_code;
     int in_code;
     gpu_array *array; /* whose data the next lines have */

@@ -467,7 +467,7 @@ static void take_label(gcn_decoder *d, const char *end)
 {
     gpu_scan *s = d->scan;
     d->uses = gpu_room(s, d->uses, d->n_uses, &d->max_uses, sizeof *d->uses);
-    gcn_label *use = &d->uses[d->n_uses++];
+    gpu_label *use = &d->uses[d->n_uses++];
     use->at = d->kernel->n_code;
     gpu_scan_word(s, "._$", use->name);
     s->at = end;

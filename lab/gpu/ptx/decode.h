@@ -10,12 +10,6 @@ typedef struct ptx_class {
     uint32_t first, n, bytes; /* bytes: 0 of a predicate */
 } ptx_class;
 
-typedef struct ptx_label {
-    char name[GPU_NAME];
-    uint32_t at; /* the instruction; of a use, the branch */
-    const char *from;
-} ptx_label;
-
 enum { PTX_MAX_CLASSES = 32 };
 
 typedef struct ptx_decoder {
@@ -25,7 +19,7 @@ typedef struct ptx_decoder {
     int capability; /* of the target */
     ptx_class classes[PTX_MAX_CLASSES];
     int n_classes;
-    ptx_label *labels, *uses;
+    gpu_label *labels, *uses;
     uint32_t n_labels, n_uses, max_labels, max_uses, max_code, max_constants, max_locals, max_module_locals;
     gpu_symbol *locals; /* of the module */
     int n_locals;

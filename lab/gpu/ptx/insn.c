@@ -289,10 +289,9 @@ static void take_branch(ptx_decoder *d, ptx_insn *i)
 {
     i->flow = PTX_BRANCH;
     d->uses = gpu_room(d->scan, d->uses, d->n_uses, &d->max_uses, sizeof *d->uses);
-    ptx_label *use = &d->uses[d->n_uses++];
+    gpu_label *use = &d->uses[d->n_uses++];
     use->at = d->kernel->n_code;
     gpu_scan_word(d->scan, "$_", use->name);
-    use->from = d->scan->at;
     gpu_scan_expect(d->scan, ';');
 }
 
@@ -374,12 +373,6 @@ void ptx_decode_end(ptx_decoder *d)
         (ptx_insn){.flow = PTX_RETURN, .line = {.text = "}", .n_text = 1, .line = gpu_scan_line(d->scan)}};
     k->n_code++;
     k->base.code = k->code;
-    for (uint32_t u = 0; u < d->n_uses; u++) {
-        uint32_t l = 0;
-        while (l < d->n_labels && strcmp(d->labels[l].name, d->uses[u].name) != 0)
-            l++;
-        if (l == d->n_labels)
-            gpu_scan_fail(d->scan, "label '%s' is not there", d->uses[u].name);
-        k->code[d->uses[u].at].target = d->labels[l].at;
-    }
+    for (uint32_t u = 0; u < d->n_uses; u++)
+        k->code[d->uses[u].at].target = gpu_label_find(d->scan, d->labels, d->n_labels, d->uses[u].name);
 }

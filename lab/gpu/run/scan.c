@@ -83,3 +83,13 @@ void gpu_scan_past(gpu_scan *s, char c)
         gpu_scan_fail(s, "expected '%c', got the end", c);
     s->at++;
 }
+
+uint32_t gpu_label_find(gpu_scan *s, const gpu_label *labels, uint32_t n, const char *name)
+{
+    uint32_t l = 0;
+    while (l < n && strcmp(labels[l].name, name) != 0)
+        l++;
+    if (l == n)
+        gpu_scan_fail(s, "label '%s' is not there", name);
+    return labels[l].at;
+}

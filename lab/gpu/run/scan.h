@@ -28,4 +28,13 @@ uint64_t gpu_scan_number(gpu_scan *s);
 /** Takes all up to c, and c. */
 void gpu_scan_past(gpu_scan *s, char c);
 
+
+typedef struct gpu_label {
+    char name[GPU_NAME];
+    uint32_t at; /* the instruction; of a use, the branch */
+} gpu_label;
+
+/** Where the label of this name is; fails if it is none of them. */
+uint32_t gpu_label_find(gpu_scan *s, const gpu_label *labels, uint32_t n, const char *name);
+
 #endif
