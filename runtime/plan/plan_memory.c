@@ -403,8 +403,14 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 
 clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_error *err)
 {
+    const uint64_t most = plan->dev->info.caps.max_alloc_bytes;
     if (n_bytes <= plan->stats.scratch_bytes)
         return CLEF_OK;
+    if (n_bytes > most)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "scratch: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64
+                          ": fewer rows at a time (clef run -b) make it smaller",
+                          n_bytes, plan->dev->info.name, most);
     if (plan->scratch)
         clReleaseMemObject(plan->scratch);
     plan->scratch = NULL;
