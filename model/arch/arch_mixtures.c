@@ -331,7 +331,7 @@ static void mimo2_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->value_scale = (float)clef__key_float(k, "attention.value_scale", 1e-6, 1e6, 1);
     for (int32_t i = 0; i < hp->n_layers && k->status == CLEF_OK; i++) {
         const int32_t n = clef__key_of_layer(k, "attention.head_count_kv", i, 1, CLEF_MAX_HEADS);
-        *(clef__layer_slides(hp, i) ? &hp->n_kv_heads : &hp->full_n_kv_heads) = n;
+        *(clef__layer_slides(hp, i) ? &hp->n_kv_heads : &hp->full_n_kv_heads) = n ? n : hp->n_heads;
     }
 }
 

@@ -12,7 +12,7 @@
 
 clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err)
 {
-    if (hp->n_heads % hp->n_kv_heads != 0)
+    if (hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads != 0)
         return clef__fail(err, CLEF_E_FORMAT,
                           "%s: %" PRId32 " attention heads over %" PRId32
                           " key-value heads, expected a multiple",

@@ -241,7 +241,8 @@ clef_status clef_lora_set_create(clef_model *model, const clef_lora *const *lora
         clef_lora_set_destroy(set);
         return status;
     }
-    qsort(set->stacks, (size_t)set->n_stacks, sizeof *set->stacks, stack_by_weight);
+    if (set->n_stacks)
+        qsort(set->stacks, (size_t)set->n_stacks, sizeof *set->stacks, stack_by_weight);
     *out = set;
     return CLEF_OK;
 }

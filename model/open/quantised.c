@@ -47,7 +47,8 @@ int clef__is_quantised(const clef_model *m)
 {
     const json_t *object = m->is_gguf ? NULL : clef__packed_object(m->config);
     const char *method = json_string_value(json_object_get(object, "quant_method"));
-    const char *own = object ? clef__arch_find(m->hparams.arch, 0)->packed : NULL;
+    const clef_arch *arch = object ? clef__arch_find(m->hparams.arch, 0) : NULL;
+    const char *own = arch ? arch->packed : NULL; /* a folder that is looked at may be of no known family */
     return object && !(own && method && strcmp(own, method) == 0);
 }
 
@@ -285,7 +286,8 @@ static clef_status replace_tensors(finding *f)
         return no_memory(f);
     m->tensors = grown;
     m->n_tensors = 0;
-    qsort(f->consumed, f->n_consumed, sizeof *f->consumed, by_address);
+    if (f->n_consumed)
+        qsort(f->consumed, f->n_consumed, sizeof *f->consumed, by_address);
     for (int32_t i = 0; i < n; i++) {
         const clef_tensor_info t = grown[i];
         if (is_consumed(f, &t))

@@ -37,10 +37,12 @@ static clef_status read_sizes(const clef__tower *t, sizes *z, clef_error *err)
         s = clef__tower_int(t, "window_size", 1, 1 << 16, 112, &z->window, err);
     if (clef__tower_find(t, SECOND)) /* each of the frames, which are the same picture, has a matrix */
         z->frames = 1;
+    if (s)
+        return s;
     z->window = z->window / z->merge / z->patch; /* rows of a window */
     z->side = places ? (int32_t)sqrt((double)places->dims[0]) : 0;
-    if (!s && (z->width < 1 || z->width % z->n_heads || z->width / z->n_heads % 4 ||
-               (has_windows && z->window < 1) || (places && z->side * z->side != places->dims[0])))
+    if (z->width < 1 || z->width % z->n_heads || z->width / z->n_heads % 4 ||
+        (has_windows && z->window < 1) || (places && z->side * z->side != places->dims[0]))
         s = clef__fail(
             err, CLEF_E_SHAPE,
             "%s: a tower of width %d, %d heads, windows of %d rows and %d positions a side does not "

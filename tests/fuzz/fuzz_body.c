@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/mutator.h"
 #include "tools/serve/base/body.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -46,4 +47,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     json_decref(value);
     free(text);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed)
+{
+    return mutate_json(data, n_bytes, most, seed);
+}
+
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t n_bytes, const uint8_t *other, size_t n_other,
+                                 uint8_t *out, size_t most, unsigned seed)
+{
+    return cross_json(data, n_bytes, other, n_other, out, most, seed);
 }

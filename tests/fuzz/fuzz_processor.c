@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "media/picture/steps.h"
+#include "tests/fuzz/mutator.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -49,4 +50,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         process(&p, 1 + data[0], 1 + data[1]);
     json_decref(root);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed)
+{
+    return n_bytes < 2 || seed % 32 == 0 ? LLVMFuzzerMutate(data, n_bytes, most)
+                                         : 2 + mutate_json(data + 2, n_bytes - 2, most - 2, seed);
+}
+
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t n_bytes, const uint8_t *other, size_t n_other,
+                                 uint8_t *out, size_t most, unsigned seed)
+{
+    if (n_bytes < 2 || n_other < 2 || most < 2)
+        return 0;
+    memcpy(out, data, 2);
+    return 2 + cross_json(data + 2, n_bytes - 2, other + 2, n_other - 2, out + 2, most - 2, seed);
 }

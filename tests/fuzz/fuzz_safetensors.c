@@ -1,8 +1,10 @@
 /* Fuzzes safetensors: parses a file, then reads every tensor in both ways. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/file/safetensors.h"
+#include "tests/fuzz/mutator.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -27,4 +29,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     }
     clef__safetensors_close(&st);
     return 0;
+}
+
+/* Most mutations are of the header, whose length is then made right. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed)
+{
+    static uint8_t header[1 << 16];
+    uint64_t n = 0;
+    if (n_bytes >= 8)
+        memcpy(&n, data, 8);
+    if (seed % 8 == 0 || n == 0 || n_bytes < 8 || n > n_bytes - 8 || n > sizeof header || most < n_bytes)
+        return LLVMFuzzerMutate(data, n_bytes, most);
+    const size_t rest = n_bytes - 8 - n, room = most - 8 - rest;
+    memcpy(header, data + 8, n);
+    const uint64_t new = mutate_json(header, n, room < sizeof header ? room : sizeof header, seed);
+    memmove(data + 8 + new, data + 8 + n, rest);
+    memcpy(data, &new, 8);
+    memcpy(data + 8, header, new);
+    return 8 + new + rest;
 }

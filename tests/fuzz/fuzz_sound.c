@@ -12,8 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     clef_sound sound;
     clef_error err;
-    if (clef_sound_read(data, n_bytes, "fuzz", &(clef_sound_opts){.rate = 16000, .max_seconds = 10}, &sound,
-                        &err))
+    if (clef_sound_read(data, n_bytes, "fuzz", &(clef_sound_opts){.rate = 16000, .max_samples = 20000},
+                        &sound, &err))
         return 0;
     for (size_t i = 0; i < sound.n; i++)
         sink += (double)sound.samples[i];

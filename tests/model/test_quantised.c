@@ -136,6 +136,8 @@ static const struct {
      "is missing, expected it beside " Q ".weight"},
     {"FP8 of other blocks", CONFIG("\"quant_method\":\"fp8\",\"weight_block_size\":[2,16]"),
      ".weight:F8_E4M3:4,32 .weight_scale_inv:F32:2,3", CLEF_E_SHAPE, "a scale for each group of columns"},
+    {"no matrix at all", CONFIG("\"quant_method\":\"fp8\""), ".other:F8_E4M3:4,32", CLEF_E_UNSUPPORTED,
+     "has a dtype that no weight of fp8 has"},
     {"E5M2", CONFIG("\"quant_method\":\"fp8\",\"fmt\":\"e5m2\""), "", CLEF_E_UNSUPPORTED, "fmt of fp8"},
     {"no zero points", CONFIG(CT("\"type\":\"int\",\"num_bits\":4,\"symmetric\":false,\"group_size\":32")),
      ".weight_packed:I32:2,4 .weight_scale:BF16:2,1 .weight_shape:I64:2=0", CLEF_E_SHAPE,
