@@ -153,5 +153,5 @@ refused "no model" 2 "MODEL" "$CLEF" train --data "$tmp/other.txt" -o "$tmp/x4"
 refused "an output that is something else" 1 "e2e" "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$CLEF_SOURCE/tests/e2e" -q
 refused "a folder from a file" 2 ".gguf" "$CLEF" train "$tmp/out.gguf" --data "$tmp/other.txt" -o "$tmp/x5" -q
 refused "an adapter without targets" 1 "nothing_like_it" "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$tmp/x6" --lora 4 --lora-targets nothing_like_it -q
-refused "rows that need more memory than there is" 1 "memory" "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$tmp/x7" -c 64 -b 60000 -q
+refused "rows that need more memory than there is" 1 "memory" env POCL_MEMORY_LIMIT=4 "$CLEF" train "$tmp/whole" --data "$tmp/other.txt" -o "$tmp/x7" -c 64 -b 60000 -q
 finish
