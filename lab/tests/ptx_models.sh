@@ -20,13 +20,20 @@ nothing_found
 # Tiny models of all families against PyTorch's answers: those that are due.
 check_py=${CLEF_SHARED:-}/oracle/check.py
 if [ -f "$check_py" ] && python=$(find_python); then
-  folders=("$CLEF_SHARED"/oracle/models/*/expected.safetensors) due=()
-  for i in "${!folders[@]}"; do
-    if in_turn "$i" ${#folders[@]}; then due+=("$(basename "$(dirname "${folders[i]}")")"); fi
+  for set in models models2; do
+    folders=("$CLEF_SHARED/oracle/$set"/*/expected.safetensors) due=()
+    for i in "${!folders[@]}"; do
+      folder=$(dirname "${folders[i]}")
+      if in_turn "$i" ${#folders[@]} && "$CLEF" graph "$folder" >/dev/null 2>&1; then due+=("$(basename "$folder")"); fi
+    done
+    for family in "${due[@]}"; do
+      # PyTorch's logits of mT5 in float32 are 7e-5 from those in float64, this device's 5e-5: its scores reach 50.
+      case $family in mt5) export TOL=2e-4 ;; *) unset TOL ;; esac
+      gpu "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/$set" "$family" >"$tmp/log" 2>&1 || failures=$((failures + 1))
+      grep -v "^[0-9]* passed, " "$tmp/log"
+      grep -q "^[0-9]* passed, " "$tmp/log" || fail "$family: check.py did not finish"
+    done
+    nothing_found
   done
-  gpu "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" "${due[@]}" >"$tmp/log" 2>&1 || failures=$((failures + 1))
-  cat "$tmp/log"
-  grep -q "^[0-9]* passed, " "$tmp/log" || fail "check.py did not finish"
-  nothing_found
 fi
 finish
