@@ -16,17 +16,21 @@
 #  error "conv.cl needs WG, TAPS, W_TYPE, POS and RUNS"
 #endif
 
+#include "memory.h"
+
+LOAD_COLUMN(load_by, W_TYPE)
+
 GROUP_KERNEL
-void causal_conv(const conv_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w,
-                 global float *state, global const int *pos
+void causal_conv(STAGE_GROUP const conv_args a, global float *out, global const float *x,
+                 global const ELEM(W_TYPE) *w, global float *state, global const int *pos
 #if RUNS
                  ,
                  global const int *runs
 #endif
 )
 {
-    const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = get_group_id(0) % blocks * a.channels,
-               b = get_group_id(0) / blocks;
+    const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = group_id(0) % blocks * a.channels,
+               b = group_id(0) / blocks;
 #if RUNS
     runs += a.runs + b * RUN_WORDS;
     const uint sequence = (uint)runs[0], row = (uint)runs[1], n_t = (uint)runs[2], step = a.x.stride[1];
@@ -41,22 +45,23 @@ void causal_conv(const conv_args a, global float *out, global const float *x, gl
     state += a.state + (size_t)sequence * (TAPS - 1) * a.n_c;
     x += a.x.offset + (RUNS ? row : b) * (size_t)a.x.stride[1];
     out += (size_t)row * a.n_c;
-    for (uint c = first + get_local_id(0); c < min(first + a.channels, a.n_c); c += WG) {
-        float seen[TAPS], by[TAPS]; /* the last one is the current position */
+    for (uint c = first + local_id(0) * COLUMNS; c < min(first + a.channels, a.n_c); c += WG * COLUMNS) {
+        const uint n = a.n_c - c;
+        column seen[TAPS], by[TAPS]; /* the last one is the current position */
         for (uint j = 0; j < TAPS; j++)
-            by[j] = LOAD(W_TYPE, w, a.w + c * TAPS + j);
+            by[j] = load_by(w, a.w + (size_t)c * TAPS + j, TAPS, n);
         for (uint j = 0; j + 1 < TAPS; j++)
-            seen[j] = is_kept ? state[j * (size_t)a.n_c + c] : 0.0f;
+            seen[j] = is_kept ? load(state + j * (size_t)a.n_c + c, n) : (column)0.0f;
         for (uint t = 0; t < n_t; t++) {
-            seen[TAPS - 1] = x[t * (size_t)step + c];
-            float sum = 0;
+            seen[TAPS - 1] = load(x + t * (size_t)step + c, n);
+            column sum = 0;
             for (uint j = 0; j < TAPS; j++)
                 sum = fma(by[j], seen[j], sum);
-            out[t * (size_t)a.n_c + c] = sum;
+            store(sum, out + t * (size_t)a.n_c + c, n);
             for (uint j = 0; j + 1 < TAPS; j++)
                 seen[j] = seen[j + 1];
         }
         for (uint j = 0; j + 1 < TAPS; j++)
-            state[j * (size_t)a.n_c + c] = seen[j];
+            store(seen[j], state + j * (size_t)a.n_c + c, n);
     }
 }

@@ -23,14 +23,6 @@
 
 #include "memory.h"
 
-static float inverse_norm(global const float *x, float eps)
-{
-    float sum = 0;
-    for (uint d = 0; d < D; d++)
-        sum = fma(x[d], x[d], sum);
-    return 1.0f / sqrt(sum + eps);
-}
-
 GROUP_KERNEL
 void gated_delta(STAGE_GROUP const delta_args a, global float *out, global const float *q,
                  global const float *k, global const float *v, global const float *by_a,
@@ -65,25 +57,33 @@ void gated_delta(STAGE_GROUP const delta_args a, global float *out, global const
 #endif
     for (uint d = 0; d < D; d++)
         s[d] = is_kept ? load(state + d * (size_t)E, n) : (column)0.0f;
+    /* What a token makes of S is computed where the next token, or the end, reads S: keep S + last add^T. */
+    global const float *last = k;
+    float keep = 1;
+    column add = 0;
     for (uint step = 0; step < T; step++) {
         const uint row = RUNS ? first + step : b, t = RUNS ? 0 : step;
         global const float *qt = q + at(&a.q, row, t, of_k), *kt = k + at(&a.k, row, t, of_k);
-        const float scale_q = inverse_norm(qt, a.eps) / sqrt((float)D), scale_k = inverse_norm(kt, a.eps);
-        const float x = number(by_a, &a.a, row, t, h) + shift,
-                    decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
+        column qq = 0, kk = 0, qk = 0, seen = 0, y = 0;
+        for (uint d = 0; d < D; d += COLUMNS) {
+            const column some_q = load(qt + d, D - d), some_k = load(kt + d, D - d);
+            qq = fma(some_q, some_q, qq);
+            kk = fma(some_k, some_k, kk);
+            qk = fma(some_q, some_k, qk);
+        }
+        for (uint d = 0; d < D; d++) {
+            s[d] = fma((column)last[d], add, s[d] * keep);
+            seen = fma(s[d], (column)kt[d], seen);
+            y = fma(s[d], (column)qt[d], y);
+        }
+        const float scale_q = 1.0f / sqrt((total(qq) + a.eps) * D), scale_k = 1.0f / sqrt(total(kk) + a.eps);
+        const float x = number(by_a, &a.a, row, t, h) + shift;
         const float beta = 1.0f / (1.0f + exp(-number(by_b, &a.b, row, t, h)));
-        column seen = 0, y = 0;
-        for (uint d = 0; d < D; d++) {
-            s[d] *= decay;
-            seen = fma(s[d], (column)(kt[d] * scale_k), seen);
-        }
-        const column change = (load(v + at(&a.v, row, t, h) + e, n) - seen) * beta;
-        for (uint d = 0; d < D; d++) {
-            s[d] = fma((column)(kt[d] * scale_k), change, s[d]);
-            y = fma(s[d], (column)(qt[d] * scale_q), y);
-        }
-        store(y, out + (((size_t)row * a.n[1] + t) * H + h) * E + e, n);
+        keep = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
+        add = (load(v + at(&a.v, row, t, h) + e, n) - seen * (keep * scale_k)) * (beta * scale_k);
+        last = kt;
+        store((y * keep + add * total(qk)) * scale_q, out + (((size_t)row * a.n[1] + t) * H + h) * E + e, n);
     }
     for (uint d = 0; d < D; d++)
-        store(s[d], state + d * (size_t)E, n);
+        store(fma((column)last[d], add, s[d] * keep), state + d * (size_t)E, n);
 }

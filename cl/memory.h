@@ -1,5 +1,5 @@
-/* What kernels share that go along a sequence with a matrix S [D, E] for each head (delta.cl, scan.cl):
- * columns of S, one for each work-item, or 16 if WG is 1; and elements of their inputs. */
+/* What kernels share that go along a sequence with a memory (conv.cl, delta.cl, scan.cl): numbers of adjacent
+ * columns, one for each work-item, or 16 if WG is 1; and elements of their inputs. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -16,6 +16,7 @@ static column load(global const float *x, uint n)
     return vload16(0, some);
 }
 static column load_private(const float *x) { return vload16(0, x); }
+static float total(column x) { return sum16(x); }
 static void store(column y, global float *x, uint n)
 {
     if (n >= 16) {
@@ -32,8 +33,19 @@ typedef float column;
 enum { COLUMNS = 1 };
 static column load(global const float *x, uint n) { return *x; }
 static column load_private(const float *x) { return *x; }
+static float total(column x) { return x; }
 static void store(column y, global float *x, uint n) { *x = y; }
 #endif
+
+/* name(x, i, by, n): numbers i, i + by, i + 2 by ... of x, which has n more columns. */
+#define LOAD_COLUMN(name, TYPE)                                             \
+    static column name(global const ELEM(TYPE) *x, size_t i, uint by, uint n) \
+    {                                                                       \
+        float some[COLUMNS];                                                \
+        for (uint j = 0; j < COLUMNS; j++)                                  \
+            some[j] = j < n ? LOAD(TYPE, x, i + j * by) : 0.0f;             \
+        return load_private(some);                                          \
+    }
 
 static size_t at(const view_args *v, uint b, uint t, uint h)
 {

@@ -26,18 +26,9 @@
 #include "memory.h"
 
 #if EACH
-/* Numbers i, i + by, i + 2 by ... of x, which has n more columns. */
-#  define LOAD_EACH(name, TYPE)                                                                  \
-      static column name(global const ELEM(TYPE) *x, size_t i, uint by, uint n)                  \
-      {                                                                                          \
-          float some[COLUMNS];                                                                   \
-          for (uint j = 0; j < COLUMNS; j++)                                                     \
-              some[j] = j < n ? LOAD(TYPE, x, i + j * by) : 0.0f;                                \
-          return load_private(some);                                                             \
-      }
-LOAD_EACH(load_rates, RATE_TYPE)
-LOAD_EACH(load_bias, BIAS_TYPE)
-LOAD_EACH(load_skip, SKIP_TYPE)
+LOAD_COLUMN(load_rates, RATE_TYPE)
+LOAD_COLUMN(load_bias, BIAS_TYPE)
+LOAD_COLUMN(load_skip, SKIP_TYPE)
 typedef column pace;
 #else
 typedef float pace;

@@ -99,7 +99,7 @@ static clef_cost conv_cost(const clef_value *n, const int64_t *symbols)
 
 static clef_status conv_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    enum { CPU_CHANNELS = 16 };
+    enum { CPU_CHANNELS = 64 };
     const clef_value *x = n->in[0], *w = n->in[1], *state = n->in[2], *pos = n->in[3], *runs = n->in[RUNS];
     const uint32_t wg = clef__fit_local(lo, clef__n(lo, x, 0)), channels = wg == 1 ? CPU_CHANNELS : wg;
     const conv_args args = {.n_b = runs ? clef__n(lo, runs, 1) : clef__n(lo, x, 2),
