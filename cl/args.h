@@ -256,6 +256,19 @@ typedef struct expert_tiles_args {
     args_uint   pairs, m, order;
 } expert_tiles_args;
 
+/* expert_panels.cl, whose W has no offset. Pairs (token, choice) of an expert are in blocks of EXPERT_BLOCK.
+ * Up to EXPERT_BLOCKS of one expert are a tile. Scratch memory has the blocks' rows of x (as at TOKEN_BLOCK).
+ * From word `order` on it has: the number of blocks; the tiles, each of EXPERT_TILE_WORDS: expert, first
+ * block, number of blocks, which is 0 for tiles that are not needed; a word for each expert and one more; the
+ * pairs of the blocks, -1 where there is none. */
+#define EXPERT_BLOCK  4
+#define EXPERT_BLOCKS 12
+typedef struct expert_panel_args {
+    expert_args a;
+    args_uint   pairs, tiles, order;
+    args_uint   span; /* expert_panels_few: tiles of out for a group */
+} expert_panel_args;
+
 /* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an
  * id; a group computes `columns` columns. Offsets in elements. */
 typedef struct low_rank_args {

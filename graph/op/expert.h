@@ -17,6 +17,18 @@ static inline const clef__expert_attrs *clef__expert_attrs_of(const clef_value *
     return (const void *)n->attr;
 }
 
+/** panel_experts: expert_matmul on CPUs, with packed experts (graph/lower/panel/panel_ops.h) and x rounded to
+ * 8 bits in blocks of 32. w is a weight [experts, N, K] in blocks that has panels, with N % 16 == 0. */
+typedef struct clef__panel_experts_opts {
+    int32_t n, k, experts;
+    clef_dtype dtype;        /* of W before it was packed */
+    int32_t batch_invariant; /* as in clef__expert_attrs */
+} clef__panel_experts_opts;
+clef_value *clef__panel_experts(clef_graph *g, clef_value *x, clef_value *packed, clef_value *ids,
+                                clef_value *bias, const clef__panel_experts_opts *opts);
+/** The launches of a panel_experts. */
+clef_status clef__lower_panel_experts(clef_lowering *lo, const clef_value *n, clef_error *err);
+
 /** Returns 1 when there is a kernel that multiplies the node's x in 8 bits (graph/lower/expert/expert.c). */
 int clef__experts_have_bytes(const clef_value *n);
 /** The tolerance of the expert_matmul n. */

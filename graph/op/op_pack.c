@@ -20,13 +20,14 @@ clef_value *clef__pack(clef_graph *g, clef_value *const *weights, int32_t n, con
 static int64_t rows_of(const clef_value *n, int32_t i)
 {
     const clef_pack_opts *o = (const void *)n->attr;
-    return n->in[i]->shape.dim[o->in_out ? 1 : 0].n;
+    const clef_shape *w = &n->in[i]->shape;
+    return w->dim[o->in_out ? 1 : 0].n * (w->rank == 3 ? w->dim[1].n : 1);
 }
 
 static int64_t columns_of(const clef_value *n, int32_t i)
 {
     const clef_pack_opts *o = (const void *)n->attr;
-    return n->in[i]->shape.dim[o->in_out ? 0 : 1].n;
+    return n->in[i]->shape.dim[o->in_out ? 0 : n->in[i]->shape.rank - 1].n;
 }
 
 static int64_t all_rows(const clef_value *n)
@@ -54,8 +55,11 @@ static clef_status infer_weight(const clef_value *n, int32_t i, clef_error *err)
     const clef_value *w = n->in[i];
     char text[96];
     const char *shape = clef__shape_text(n->graph, &w->shape, text);
-    if (w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s, expected two dims in numbers", w->name, shape);
+    if ((w->shape.rank != 2 && (w->shape.rank != 3 || o->in_out)) || w->shape.dim[0].symbol ||
+        w->shape.dim[1].symbol || w->shape.dim[w->shape.rank - 1].symbol)
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "weight %s %s, expected two dims in numbers, or three without in_out", w->name,
+                          shape);
     if (w->dtype != n->in[0]->dtype || columns_of(n, i) != columns_of(n, 0))
         return clef__fail(err, CLEF_E_SHAPE,
                           "weight %s %s of %lld columns, expected %s of %lld as the first has", w->name,

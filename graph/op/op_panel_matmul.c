@@ -120,7 +120,7 @@ static void norm_row(const clef_panel_matmul_opts *o, const double *x, const dou
                          : x[i];
 }
 
-static void quantise_row(double *x, int64_t k)
+void clef__panel_quantise_row(double *x, int64_t k)
 {
     for (int64_t b = 0; b < k; b += 32) {
         float most = 0;
@@ -169,7 +169,7 @@ static void panel_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
         if (x)
             norm_row(o, in[PANEL_X].x + row * o->k, in[PANEL_NORM_WEIGHT].x, in[PANEL_NORM_BIAS].x, x);
         if (x && o->activations == CLEF_PANEL_INT8)
-            quantise_row(x, o->k);
+            clef__panel_quantise_row(x, o->k);
         for (int64_t r = 0; r < o->n; r++) {
             const int64_t at = row * o->n + r, gate = r / PANEL_ROWS * PANEL_PAD + r % PANEL_ROWS;
             double y = NAN; /* no memory */

@@ -73,6 +73,24 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
+/* On CPUs experts in blocks are packed, and their x is rounded to 8 bits. */
+static clef_value *choose_expert_panels(clef_value *n, const void *user)
+{
+    const wishes *wanted = user;
+    clef_value *w = n->in[1];
+    if (n->op != CLEF_OP_expert_matmul || wanted->exact || !wanted->caps->is_cpu || w->kind != CLEF_WEIGHT ||
+        clef_dtype_block_elems(w->dtype) == 1 || !clef__expert_attrs_of(n)->opts.transpose_b)
+        return n;
+    const int64_t experts = w->shape.dim[0].n, rows = w->shape.dim[1].n, columns = w->shape.dim[2].n;
+    if (!clef__panel_has(w->dtype, columns) || rows % PANEL_ROWS || experts * rows > INT32_MAX / columns ||
+        (uint64_t)clef__bytes(w, NULL) > clef__panel_most_bytes(wanted->caps->max_alloc_bytes))
+        return n;
+    const clef__panel_experts_opts opts = {
+        .n = (int32_t)rows, .k = (int32_t)columns, .experts = (int32_t)experts, .dtype = w->dtype};
+    return clef__panel_experts(n->graph, n->in[0], clef__pack(n->graph, &w, 1, &(clef_pack_opts){0}),
+                               n->in[2], n->in[3], &opts);
+}
+
 /* On GPUs x of experts is rounded where many rows gain from it: to 8 bits or bf16, or like a weight in floats
  * of 16 bits. */
 static void choose_experts(clef_graph *g, const wishes *wanted)
@@ -113,6 +131,8 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
     choose_experts(g, &wanted);
     choose_attention(g, &wanted);
     clef_status s = clef__rewrite(g, choose_panels, &wanted, err);
+    if (!s)
+        s = clef__rewrite(g, choose_expert_panels, &wanted, err);
     if (!s) /* several products of one x, or of one weight, share what was made for the first */
         s = clef__pass_merge(g, err);
     if (!s)
@@ -134,5 +154,7 @@ void clef__pass_batch_invariant(clef_graph *g)
             ((clef_cached_attention_opts *)attr)->batch_invariant = 1;
         if (g->values[i]->op == CLEF_OP_expert_matmul)
             ((clef__expert_attrs *)attr)->batch_invariant = 1;
+        if (g->values[i]->op == CLEF_OP_panel_experts)
+            ((clef__panel_experts_opts *)attr)->batch_invariant = 1;
     }
 }

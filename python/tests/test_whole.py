@@ -57,7 +57,7 @@ def test_every_function_is_reached():
 
 # Ops that the library makes itself, and why nobody else does.
 MADE_BY_THE_LIBRARY = {
-    "pack": "plans pack weights", "panel_matmul": "as above",
+    "pack": "plans pack weights", "panel_matmul": "as above", "panel_experts": "as above",
     "expert_gated": "plans make them of what follows expert_matmul", "expert_sum": "as above",
     "reduce": "sum(), mean() and max()", "sum_axes": "sum() with axes",
     "all_reduce": "only Graph.of_rank() knows which ranks take part", "all_gather": "as above", "send": "as above",

@@ -404,6 +404,21 @@ TEST(expert_groups)
     assert_string_equal(multiplies(EXPERTS(""), less, 512), "expert_nk");
 }
 
+/* On CPUs packed experts share what is read of them where there are as many pairs as experts, or where
+ * results must not depend on other rows. */
+TEST(expert_panels)
+{
+#define PANELS(options)                                                                                      \
+    "symbol T <= 512\ninput x f32 [1, T, 256]\nweight w q4_k [16, 304, 256]\np = pack(w)\ninput i i32 [1, "  \
+    "T, 4]\n"                                                                                                \
+    "y = panel_experts(x, p, i) n=304 k=256 experts=16 dtype=q4_k " options "\noutput y\n"
+    const clef_caps cpu = {
+        .is_cpu = 1, .max_group = 1, .max_items = {1, 1, 1}, .n_units = 2, .local_bytes = 32 << 10};
+    assert_string_equal(multiplies(PANELS(""), cpu, 3), "expert_panels_few");
+    assert_string_equal(multiplies(PANELS(""), cpu, 4), "expert_panels");
+    assert_string_equal(multiplies(PANELS("batch_invariant=1"), cpu, 3), "expert_panels");
+}
+
 /* 1 if a launch prepares the rows of x. */
 static int prepares_x(const char *text, clef_caps caps)
 {

@@ -280,6 +280,36 @@ TEST(layers)
         }
 }
 
+/* Experts in blocks are packed on CPUs; others, those of odd sizes, and exact products stay. */
+TEST(experts)
+{
+    static const struct {
+        const char *weight;
+        int cpu, exact, packed;
+    } cases[] = {{"q4_0 [8, 32, 64]", 1, 0, 1},
+                 {"q4_0 [8, 32, 64]", 1, 1, 0},
+                 {"q4_0 [8, 32, 64]", 0, 0, 0},
+                 {"q8_0 [8, 24, 64]", 1, 0, 0},
+                 {"f16 [8, 32, 64]", 1, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const clef_caps caps = {
+            .is_cpu = cases[i].cpu, .max_group = cases[i].cpu ? 1 : 256, .max_alloc_bytes = 1u << 30};
+        char text[256];
+        clef_graph *g = NULL;
+        clef_error err = {0};
+        snprintf(text, sizeof text,
+                 "weight w %s\ninput x f32 [1, 3, 64]\ninput i i32 [1, 3, 2]\ny = expert_matmul(x, w, i) "
+                 "transpose_b=1\n"
+                 "output y\n",
+                 cases[i].weight);
+        assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
+        assert_int_equal(clef__pass_choose(g, &caps, CLEF_GEMM_AUTO, cases[i].exact, &err), CLEF_OK);
+        assert_int_equal(count(g, "panel_experts"), cases[i].packed);
+        assert_int_equal(count(g, "expert_matmul"), !cases[i].packed);
+        clef_graph_destroy(g);
+    }
+}
+
 /* What becomes part of a product, and what stays because somebody looks at it. */
 TEST(fuses)
 {

@@ -28,6 +28,9 @@ uint64_t clef__panel_most_bytes(uint64_t max_alloc_bytes);
 double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row,
                            int64_t col);
 
+/** Rounds a row of k elements to 8 bits in blocks of 32, as CLEF_PANEL_INT8 says; for references. */
+void clef__panel_quantise_row(double *x, int64_t k);
+
 /** Rows of the packed weight of n: with a gate, those of both interleaved weights. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 

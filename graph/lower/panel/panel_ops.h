@@ -12,7 +12,7 @@
  *  last tile has beyond the weight are zero.
  *
  *   weights  1 to 4 of one dtype and one K, packed as if they were one weight. Each but the last must have N
- *            % 32 == 0.
+ *            % 32 == 0. [experts, N, K] counts as [experts N, K].
  *   opts     .interleave: the tiles of two weights of equal N alternate: the first tile of each, the second
  *            tile of each .. */
 typedef struct clef_pack_opts {
