@@ -13,12 +13,19 @@ static volatile float sink;
 /* Whether the steps would make so many pixels that a run takes long. */
 static int is_large(const clef_picture_processor *p, const clef_picture *picture)
 {
-    enum { MOST = 1 << 18 };
+    enum { MOST = 1 << 15 };
     int32_t height = picture->height, width = picture->width;
     clef_error err;
     if (p->resizes && clef__resized_size(p, height, width, &height, &width, &err) != CLEF_OK)
         return 0;
-    return (int64_t)height * width > MOST || (p->crops && (int64_t)p->crop_height * p->crop_width > MOST);
+    int64_t most = (int64_t)height * width;
+    for (int32_t i = 0; i < p->n_pins && p->tiling == CLEF__TILES_PINNED; i++)
+        most += (int64_t)p->pins[i][0] * p->pins[i][1];
+    if (p->tiling == CLEF__TILES_CANVAS)
+        most *= p->max_tiles;
+    if (p->tiling == CLEF__TILES_SPLIT)
+        most += (int64_t)p->longest * p->longest;
+    return most > MOST || (p->crops && (int64_t)p->crop_height * p->crop_width > MOST);
 }
 
 static void process(const clef_picture_processor *p, int32_t width, int32_t height)

@@ -11,8 +11,12 @@ import random
 import socket
 import sys
 
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/input_tokens", "/api/chat", "/api/generate", "/api/show", "/completion", "/completions", "/infill", "/v1/embeddings", "/embedding", "/tokenize", "/detokenize", "/apply-template", "/health", "/v1/responses/x",
-         "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
+POSTS = ["/v1/chat/completions", "/v1/chat/completions/input_tokens", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
+         "/v1/responses/input_tokens", "/api/chat", "/api/generate", "/api/show", "/api/embed", "/completion", "/completions", "/infill", "/v1/embeddings", "/embedding",
+         "/v1/rerank", "/v2/rerank", "/tokenize", "/detokenize", "/apply-template"]
+FORMS = ["/v1/audio/transcriptions", "/v1/audio/translations"]
+PATHS = [*POSTS * 4, *FORMS * 6, "/v1/chat/completions/control", "/v1/systemone", "/slots/0?action=save", "/slots", "/slots?fail_on_no_slot=1", "/lora-adapters", "/api/tags", "/api/ps", "/api/version",
+         "/health", "/v1/responses/x", "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 SEEDS = [
@@ -39,9 +43,14 @@ SEEDS = [
     {"prompt": "a", "n_predict": 0, "stream": True, "logit_bias": {" a": -100}, "repeat_last_n": -1, "return_tokens": True, "n_cmpl": 2},
     {"messages": USER, "max_tokens": 2, "reasoning_format": "none", "parse_tool_calls": False, "timings_per_token": True, "stream": True, "return_progress": True},
     {"input": ["a", {"prompt_string": "b"}, {"content": [{"type": "text", "text": "c"}]}, [1, "d"]]}, {"content": ["a", [1, 2]]},
-    {"input": ["a", "b"], "encoding_format": "base64"}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
+    {"input": ["a", "b"], "encoding_format": "base64"}, {"input": "a", "dimensions": 8, "prompt_name": "query", "truncate": True}, {"query": "q", "documents": ["a", {"text": "b"}], "top_n": 1, "return_documents": True},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]}], "max_tokens": 1}, {"content": "text", "with_pieces": True, "add_special": True}, {"tokens": [1, 2, 3]},
 ]
 VALUES = [None, True, -1, 0, 1, 2 ** 31, 2 ** 63, 1e308, "", "x", "\u0000", "é😀", [], {}, [None], {"a": 1}, "a" * 5000, [[[[]]]], -0.5, "\\"]
+
+# A sound of a few samples, and what a form says of it.
+SOUND = b"RIFF\x64\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x40\0\0\0" + bytes(range(64))
+FORM = {"model": "x", "language": "en", "prompt": "a", "response_format": "verbose_json", "temperature": "0", "timestamp_granularities[]": "word", "stream": "false"}
 
 
 def places(value, path=()):
@@ -85,17 +94,31 @@ def spoil(rng, data):
     return bytes(data)
 
 
+def make_form(rng):
+    """A body of multipart/form-data, and its boundary."""
+    fields = FORM
+    for _ in range(rng.randrange(0, 3)):
+        fields = change(rng, fields)
+    fields = [(k, str(v).encode()) for k, v in (fields if isinstance(fields, dict) else FORM).items()]
+    fields.insert(rng.randrange(len(fields) + 1), ('file"; filename="a.wav', spoil(rng, SOUND) if rng.random() < 0.7 else SOUND))
+    parts = [b'--xyz\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (k.encode(), v) for k, v in fields]
+    return b"".join(parts) + b"--xyz--\r\n"
+
+
 def make(rng):
     """A request as bytes, and whether a reply is to be expected on an open connection."""
     seed = rng.choice(SEEDS)
     for _ in range(rng.randrange(0, 4)):
         seed = change(rng, seed) if isinstance(seed, (dict, list)) else seed
     body = json.dumps(seed).encode()
+    path = rng.choice(PATHS)
+    kind = "application/json"
+    if path in FORMS and rng.random() < 0.9:
+        body, kind = make_form(rng), "multipart/form-data; boundary=xyz"
     if rng.random() < 0.1:
         body = spoil(rng, body)
-    path = rng.choice(PATHS[:16] * 4 + PATHS)
     method = rng.choice(["POST"] * 12 + ["GET", "PUT", "HEAD", "OPTIONS", "X" * 30])
-    heads = ["Host: localhost", "Content-Type: application/json"]
+    heads = ["Host: localhost", "Content-Type: " + kind]
     how = rng.random()
     if how < 0.85:
         heads.append(f"Content-Length: {len(body)}")

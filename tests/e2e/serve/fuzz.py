@@ -5,10 +5,18 @@ import sys
 
 from serving import Server, check, finish, same
 
-with Server("--chat-template", "chatml", "--tool-format", "hermes", "--ollama", "--header-timeout", "1", "-q") as server:
-    script = os.path.join(os.environ["CLEF_SOURCE"], "tests", "fuzz", "fuzz_serve.py")
-    got = subprocess.run([sys.executable, script, str(server.port), "6000"], capture_output=True, text=True, check=False)
-    check("6000 requests", got.returncode == 0, got.stdout + got.stderr + server.log[-1000:])
-    check("none is left", server.until(server.idle))
-    same("it ends with 0", 0, server.stop())
+SOURCE = os.environ["CLEF_SOURCE"]
+
+
+def fuzz(n, model, *flags):
+    with Server(*flags, "--header-timeout", "1", "-q", model=model) as server:
+        got = subprocess.run([sys.executable, os.path.join(SOURCE, "tests", "fuzz", "fuzz_serve.py"), str(server.port), str(n)],
+                             capture_output=True, text=True, check=False)
+        check(f"{n} requests", got.returncode == 0, got.stdout + got.stderr + server.log[-1000:])
+        check("none is left", server.until(server.idle))
+        same("it ends with 0", 0, server.stop())
+
+
+fuzz(6000, None, "--chat-template", "chatml", "--tool-format", "hermes", "--ollama")
+fuzz(600, os.path.join(SOURCE, "tests", "fixtures", "whisper"))
 finish()
