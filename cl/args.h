@@ -266,7 +266,8 @@ typedef struct expert_tiles_args {
 typedef struct expert_panel_args {
     expert_args a;
     args_uint   pairs, tiles, order;
-    args_uint   span; /* expert_panels_few: tiles of out for a group */
+    args_uint   span;  /* expert_panels_few: tiles of out for a group */
+    args_uint   words; /* of the blocks' rows (rows_args) */
 } expert_panel_args;
 
 /* out [rows, n] from y [rows, n] and x [rows, k] by one of `pairs` pairs of matrices; `each` rows share an
@@ -294,8 +295,10 @@ typedef struct pack_args {
 /* Tokens are grouped in blocks: as many blocks of 12 as possible, then one of 4, 8 or 12 for the rest. Few
  * tokens are in one or two equal blocks (rows_args.block). Copies of the last token fill a block. Quantised,
  * a block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt],
- * sums of 16 quants int [K / 32][nt][2]. */
+ * sums of 16 quants int [K / 32][nt][2]. Or the quants are short, for instructions that multiply words; then
+ * of each four the second and the third change places. */
 #define TOKEN_BLOCK 12
+#define TOKEN_BYTES(k, words) ((k) / 8 * ((words) ? 19 : 11)) /* of a quantised token */
 
 /* Prepares rows of x [m, k] for a product: a norm (norm_args' formula; offsets of weight and bias), then f32
  * or 8 bits. Row r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
@@ -305,6 +308,7 @@ typedef struct rows_args {
     args_uint  weight, bias;
     args_float eps;
     args_uint  block; /* panel_cpu_activations_int8: rows of a block; 0: TOKEN_BLOCK, and the rest in one */
+    args_uint  words; /* 1: quants are short */
     args_uint  norm, has_weight, has_bias; /* norm: an index in PANEL_NORMS */
 } rows_args;
 

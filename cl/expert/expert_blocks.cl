@@ -25,7 +25,8 @@ kernel void expert_block_rows(const expert_panel_args a, global uchar *scratch, 
         return;
     for (uint t = 0; t < EXPERT_BLOCK; t++)
         prepare_pair(&a.a, x, (uint)(pairs[t] < 0 ? pairs[0] : pairs[t]),
-                     scratch + (size_t)block * EXPERT_BLOCK * (a.a.k / 8 * 11), t, EXPERT_BLOCK);
+                     scratch + (size_t)block * EXPERT_BLOCK * TOKEN_BYTES(a.a.k, a.words), t, EXPERT_BLOCK,
+                     a.words);
 }
 
 #else

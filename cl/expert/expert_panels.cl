@@ -78,7 +78,7 @@ kernel void expert_panels_few(const expert_panel_args a, global float *out, glob
                expert = min((uint)ids[a.a.ids + pair], a.a.experts);
     const int inside = expert < a.a.experts;
     if (inside)
-        prepare_pair(&a.a, x, pair, (ROWS_SPACE uchar *)rows, 0, 1);
+        prepare_pair(&a.a, x, pair, (ROWS_SPACE uchar *)rows, 0, 1, 0);
     for (uint tile = first; tile < min(first + a.span, tiles); tile++) {
         float16 acc[1] = {0};
         if (inside)
@@ -95,7 +95,8 @@ kernel void expert_panels(const expert_panel_args a, global float *out, global u
     const blocks_of b = blocks_at(&a, scratch);
     global const int *words = b.tiles + get_group_id(1) * EXPERT_TILE_WORDS;
     const uint expert = (uint)words[0], first = (uint)words[1], n = (uint)words[2], tile = get_group_id(0),
-               from = expert * (a.a.n / PANEL_ROWS) + tile, block_bytes = EXPERT_BLOCK * (a.a.k / 8 * 11);
+               from = expert * (a.a.n / PANEL_ROWS) + tile,
+               block_bytes = EXPERT_BLOCK * TOKEN_BYTES(a.a.k, WORDS);
     global const int *pairs = b.pairs + first * EXPERT_BLOCK;
     global const uchar *x = scratch + (size_t)first * block_bytes;
     float16 acc[EXPERT_BLOCKS * NT];

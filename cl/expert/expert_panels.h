@@ -27,14 +27,14 @@ INLINED blocks_of blocks_at(const expert_panel_args *a, global uchar *scratch)
 
 /* Rounds the row of x of a pair to 8 bits, as row t of a block of nt that begins at `out`. */
 INLINED void prepare_pair(const expert_args *a, global const float *x, uint pair, ROWS_SPACE uchar *out,
-                          uint t, uint nt)
+                          uint t, uint nt, uint words)
 {
     rows_args rows;
     normed_row r;
     rows.k = a->k;
     r.x = x + a->x + (size_t)(a->each ? pair : pair / a->chosen) * a->k;
     r.norm = 0;
-    prepare_row(&rows, &r, out, t, nt);
+    prepare_row(&rows, &r, out, t, nt, words);
 }
 
 #endif

@@ -121,14 +121,17 @@ typedef char16 __attribute__((aligned(1), may_alias)) loose_char16;
 #  else
 #    define PUT_BYTES(q, i, p) vstore16(convert_char16(q), i, p)
 #  endif
+/* Stores words; of each four the second and the third change places. */
+#  define PUT_WORDS(q, i, p) vstore8(((q).s014589cd & 65535) | (q).s2367abef << 16, i, (ROWS_SPACE int *)(p))
 
 /* Quantises row t of a block of nt tokens; the block's quantised form begins at `out`. The loop quantises
  * eight blocks of 32 at a time, so that vectors find their maxima and sums. If fewer are left, the last one
- * is repeated. */
-INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
+ * is repeated. words: as in rows_args. */
+INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt,
+                         uint words)
 {
     const uint blocks = a->k / 32;
-    ROWS_SPACE float *scales = (ROWS_SPACE float *)(out + (size_t)nt * a->k);
+    ROWS_SPACE float *scales = (ROWS_SPACE float *)(out + ((size_t)nt * a->k << words));
     ROWS_SPACE int *sums = (ROWS_SPACE int *)(scales + (size_t)nt * blocks);
     for (uint first = 0; first < blocks; first += 8) {
         const uint n = min(8u, blocks - first);
@@ -156,9 +159,14 @@ INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uch
             const uint b = first + min(i, n - 1);
             q[2 * i] = nearest(normed16(r, b * 32) * inverses[i]);
             q[2 * i + 1] = nearest(normed16(r, b * 32 + 16) * inverses[i]);
-            ROWS_SPACE char *to = (ROWS_SPACE char *)out + ((size_t)b * nt + t) * 32;
-            PUT_BYTES(q[2 * i], 0, to);
-            PUT_BYTES(q[2 * i + 1], 1, to);
+            ROWS_SPACE char *to = (ROWS_SPACE char *)out + (((size_t)b * nt + t) * 32 << words);
+            if (words) {
+                PUT_WORDS(q[2 * i], 0, to);
+                PUT_WORDS(q[2 * i + 1], 1, to);
+            } else {
+                PUT_BYTES(q[2 * i], 0, to);
+                PUT_BYTES(q[2 * i + 1], 1, to);
+            }
         }
 #  pragma unroll
         for (uint i = 0; i < 8; i++)
@@ -189,7 +197,8 @@ INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uch
 #else
 
 /* Writes row t in f32; row 0 begins at `out`. */
-INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
+INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt,
+                         uint words)
 {
     ROWS_SPACE float *to = (ROWS_SPACE float *)out + (size_t)t * a->k;
     uint i = 0;

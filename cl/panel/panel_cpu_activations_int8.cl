@@ -18,8 +18,8 @@ STAGE_KERNEL void panel_cpu_activations_int8(STAGE_GROUP const rows_args a, glob
 #if QUANTISE
     const uint most = a.block ? a.block : TOKEN_BLOCK, start = row / most * most,
                nt = a.block ? a.block : min(most, (a.m - start + 3) / 4 * 4);
-    prepare_row(&a, &r, out + (size_t)start * (a.k / 8 * 11), row - start, nt);
+    prepare_row(&a, &r, out + (size_t)start * TOKEN_BYTES(a.k, a.words), row - start, nt, a.words);
 #else
-    prepare_row(&a, &r, out, row, 0);
+    prepare_row(&a, &r, out, row, 0, 0);
 #endif
 }

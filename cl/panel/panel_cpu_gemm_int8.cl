@@ -39,8 +39,8 @@ STAGE_KERNEL void panel_cpu_gemm_int8(STAGE_GROUP const panel_args a, global flo
     float8 acc[MATRICES][STRIP_TOKENS * 2];
 #  pragma unroll 1
     for (uint i = 0; i < MATRICES; i++)
-        strip_sums(acc[i], w, MATRICES * tile + i, W_TILES(a.n), x + a.x + (size_t)token * (a.k / 8 * 11),
-                   a.k, n);
+        strip_sums(acc[i], w, MATRICES * tile + i, W_TILES(a.n),
+                   x + a.x + (size_t)token * TOKEN_BYTES(a.k, WORDS), a.k, n);
     for (uint t = 0; t < n * NT && token + t < a.m; t++) {
         const float16 sums = (float16)(acc[0][2 * t], acc[0][2 * t + 1]);
 #  if GATED
@@ -70,7 +70,7 @@ STAGE_KERNEL void panel_cpu_gemm_int8(STAGE_GROUP const panel_args a, global flo
 {
     const uint tile = group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
     const uint token = a.first + group_id(0) * NT;
-    const x_ptrs xs = x_at(x + a.x + (size_t)token * (a.k / 8 * 11), a.k);
+    const x_ptrs xs = x_at(x + a.x + (size_t)token * TOKEN_BYTES(a.k, 0), a.k);
     float16 acc[NT];
 #  if GATED
     float16 gate[NT];

@@ -103,7 +103,7 @@ STAGE_KERNEL void panel_cpu_gemv(STAGE_GROUP const panel_gemv_args a, global flo
                last = min(first + a.span, tiles);
     for (uint t = 0; t < NT; t++) {
         const normed_row r = row_at(&a.rows, min(t, a.p.m - 1), x, norm_weight, norm_bias);
-        prepare_row(&a.rows, &r, (ROWS_SPACE uchar *)rows, t, NT);
+        prepare_row(&a.rows, &r, (ROWS_SPACE uchar *)rows, t, NT, 0);
     }
     for (uint tile = first; tile < last; tile++) {
         float16 acc[NT];

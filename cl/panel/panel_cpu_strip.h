@@ -7,14 +7,16 @@
 #ifndef CLEF_CL_PANEL_STRIP_H
 #define CLEF_CL_PANEL_STRIP_H
 
-/* Products of SPAN groups of four columns are added up in pairs of 16 bits, which fit: 2 SPAN MOST 127 is
- * less than 2^15. Codes of eight bits are two planes of nibbles, whose products are added up apart. */
-#define PLANES (DOT == 3 && MOST > 63)
-#define SPAN   (PLANES || MOST <= 15 || DOT == 2 ? 8 / HALVES : MOST <= 31 ? 4 : 2)
+/* Columns are multiplied in groups of four. Products of SPAN groups are added up in pairs of 16 bits, which
+ * fit: 2 SPAN MOST 127 is less than 2^15. With WORDS groups are of two columns, and products are added up in
+ * 32 bits. */
+#define GROUPS (WORDS ? 16 : 8)      /* of a block */
+#define SPAN   (WORDS || MOST <= 15 || DOT == 2 ? GROUPS / HALVES : MOST <= 31 ? 4 : 2)
 #define HALVES (HALF_SCALES ? 2 : 1) /* of a block, each with a scale */
 /* 1: codes that one or two instructions decode are decoded again for each TOKENS tokens, which are so few
  * that this takes less time than storing them. */
 #define IN_PLACE (NT < TOKEN_BLOCK && CODE_TABLE == TABLE_NONE && (CODE_VECTORS == 4 || CODE_VECTORS == 8))
+#define NIBBLES (IN_PLACE && CODE_VECTORS == 4)
 #if IN_PLACE
 #  define W_SPACE        global
 #  define CODES_AT(s, p) ((global const int8 *)(p).codes)
@@ -24,30 +26,34 @@
 #endif
 enum {
     STRIP = 8,                /* blocks of a strip */
-    CODES = IN_PLACE ? 2 * CODE_VECTORS : PLANES ? 32 : 16, /* vectors of codes of a block */
-    UPPER = IN_PLACE ? 1 : 16, /* with PLANES, to those of the upper rows */
+    CODES = IN_PLACE ? 2 * CODE_VECTORS : 2 * GROUPS, /* vectors of codes of a block */
     TOKENS = NT % 4 == 0 ? 4 : NT % 3 == 0 ? 3 : NT % 2 == 0 ? 2 : 1
 };
 
 /* The weights of a strip, block by block, and what the tokens' sums need. */
 typedef struct strip {
-    int8 codes[IN_PLACE ? 1 : STRIP * CODES]; /* of each group of columns those of rows 0 to 7 and 8 to 15;
-                                                 with PLANES, of either half of the rows both nibbles */
+    int8 codes[IN_PLACE ? 1 : STRIP * CODES]; /* of each group of columns those of rows 0 to 7 and 8 to 15 */
     float8 scale[STRIP * HALVES * 2], more[STRIP * 2];
     int begins[STRIP * HALVES * NT]; /* -OFFSET times the sum of quants */
     float whole[STRIP * NT];         /* d times the sum of quants, the factor of a minimum */
 } strip;
 
+#if WORDS
+/* The words of codes of columns 0 and 2 (odd 0) or 1 and 3 of a group of four. */
+INLINED int8 words_of(int8 codes, int odd)
+{
+    const short16 v = as_short16(SIGNED(codes));
+    return as_int8(odd ? v >> (short)8 : v << (short)8 >> (short)8);
+}
+#endif
+
 INLINED void put_codes(int8 *to, const int16 v[8])
 {
 #pragma unroll
-    for (int g = 0; g < 8; g++) {
-#if PLANES
-        const int16 low = v[g] & 0x0f0f0f0f, high = as_int16(as_uint16(v[g]) >> 4u) & 0x0f0f0f0f;
-        to[2 * g] = low.lo;
-        to[2 * g + 1] = high.lo;
-        to[2 * g + 16] = low.hi;
-        to[2 * g + 17] = high.hi;
+    for (int g = 0; g < GROUPS; g++) {
+#if WORDS
+        to[2 * g] = words_of(v[g / 2].lo, g % 2);
+        to[2 * g + 1] = words_of(v[g / 2].hi, g % 2);
 #else
         to[2 * g] = v[g].lo;
         to[2 * g + 1] = v[g].hi;
@@ -116,8 +122,24 @@ INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
     return sum;
 }
-#  define FIRST_PAIRS(w, x)   more_pairs(0, w, x)
-#  define WIDEN(pairs, units) (pairs)
+#  define FIRST_PAIRS(w, x) more_pairs(0, w, x)
+#  define WIDEN(pairs)      (pairs)
+#elif WORDS
+INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
+{
+    int8 products;
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(products) : "x"(w), "x"(x));
+    return sum;
+}
+
+INLINED int8 first_pairs(int8 w, int8 x)
+{
+    int8 products;
+    __asm__("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(w), "x"(x));
+    return products;
+}
+#  define FIRST_PAIRS(w, x) first_pairs(w, x)
+#  define WIDEN(pairs)      (pairs)
 #else
 INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
 {
@@ -126,25 +148,20 @@ INLINED int8 more_pairs(int8 sum, int8 w, int8 x)
     return sum;
 }
 
-/* The sums of both halves of each word, times units in each. */
-INLINED int8 widen(int8 pairs, int units)
-{
-    int8 sum;
-    __asm__("vpmaddwd %2, %1, %0" : "=x"(sum) : "x"(pairs), "x"((int8)units));
-    return sum;
-}
-#  define FIRST_PAIRS(w, x)   pairs8(w, x)
-#  define WIDEN(pairs, units) widen(pairs, units)
+#  define FIRST_PAIRS(w, x) pairs8(w, x)
+#  define WIDEN(pairs)      pairs_sum8(pairs)
 #endif
 
-/* Vector v of the codes of columns 4 g and on. */
+/* Vector v of the codes of group g of columns. */
 INLINED int8 codes_of(W_SPACE const int8 *w, int g, int v)
 {
-#if !IN_PLACE || (CODE_VECTORS == 8 && !PLANES)
+#if IN_PLACE && WORDS
+    return words_of(w[g / 2 * 2 + v], g % 2);
+#elif !NIBBLES
     return w[2 * g + v];
 #else
-    const uint8 both = as_uint8(w[PLANES ? 2 * g : 2 * (g % 4) + v]);
-    return as_int8((PLANES ? v : g / 4) ? both >> 4u & 0x0f0f0f0fu : both & 0x0f0f0f0fu);
+    const uint8 both = as_uint8(w[2 * (g % 4) + v]);
+    return as_int8(g / 4 ? both >> 4u & 0x0f0f0f0fu : both & 0x0f0f0f0fu);
 #endif
 }
 
@@ -153,39 +170,37 @@ INLINED int8 codes_of(W_SPACE const int8 *w, int g, int v)
 INLINED void multiply(int8 pairs[2][TOKENS], W_SPACE const int8 *w, int first, X_SPACE const int *x)
 {
 #pragma unroll
-    for (int g = 0; g < SPAN; g++) {
-        const int8 codes[2] = {codes_of(w, first + g, 0), codes_of(w, first + g, 1)};
+    for (int i = 0; i < SPAN; i++) {
+        /* both nibbles of a vector while it is in a register */
+        const int g = first + (NIBBLES ? i / 2 + i % 2 * 4 : i);
+        const int8 codes[2] = {codes_of(w, g, 0), codes_of(w, g, 1)};
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
-            const int8 q = (int8)x[8 * t + first + g];
+            const int8 q = (int8)x[GROUPS * t + g];
 #pragma unroll
             for (int v = 0; v < 2; v++)
-                pairs[v][t] = g ? more_pairs(pairs[v][t], codes[v], q) : FIRST_PAIRS(codes[v], q);
+                pairs[v][t] = i ? more_pairs(pairs[v][t], codes[v], q) : FIRST_PAIRS(codes[v], q);
         }
     }
 }
 
 /* sums[part][v][t] = the products of block b, whose codes are w, with token t of TOKENS, for rows 0 to 7
- * (v 0) and 8 to 15. With PLANES: for either half of the rows (v 0). */
+ * (v 0) and 8 to 15. */
 INLINED void sum_block(int8 sums[HALVES][2][TOKENS], const strip *s, W_SPACE const int8 *w, uint b,
                        const x_ptrs *x, uint t0)
 {
     const uint at = b * NT + t0;
 #pragma unroll
-    for (int first = 0; first < 8; first += SPAN) {
-        const int part = first / 4 * (HALVES - 1), is_new = first % (8 / HALVES) == 0;
+    for (int first = 0; first < GROUPS; first += SPAN) {
+        const int part = first / (GROUPS / 2) * (HALVES - 1), is_new = first % (GROUPS / HALVES) == 0;
         int8 pairs[2][TOKENS];
-        multiply(pairs, w, first, x->q + at * 8);
+        multiply(pairs, w, first, x->q + at * GROUPS);
 #pragma unroll
         for (int t = 0; t < TOKENS; t++) {
-            const int8 begin = (int8)s->begins[HALVES * (at + t) + part];
-#if PLANES
-            sums[0][0][t] = begin + WIDEN(pairs[0][t], 0x00010001) + WIDEN(pairs[1][t], 0x00100010);
-#else
-#  pragma unroll
+            const int8 begin = WORDS ? (int8)0 : (int8)s->begins[HALVES * (at + t) + part];
+#pragma unroll
             for (int v = 0; v < 2; v++)
-                sums[part][v][t] = (is_new ? begin : sums[part][v][t]) + WIDEN(pairs[v][t], 0x00010001);
-#endif
+                sums[part][v][t] = (is_new ? begin : sums[part][v][t]) + WIDEN(pairs[v][t]);
         }
     }
 }
@@ -195,27 +210,24 @@ INLINED void add_block(float8 *acc, const strip *s, W_SPACE const int8 *codes, u
                        uint t0)
 {
     const float8 *scale = s->scale + b * HALVES * 2, *more = s->more + b * 2;
-#pragma unroll 1
-    for (uint upper = 0; upper < (PLANES ? 2 : 1); upper++) {
-        int8 sums[HALVES][2][TOKENS];
-        sum_block(sums, s, codes + b * CODES + upper * UPPER, b, x, t0);
+    int8 sums[HALVES][2][TOKENS];
+    sum_block(sums, s, codes + b * CODES, b, x, t0);
 #pragma unroll
-        for (int t = 0; t < TOKENS; t++) {
-            const float8 d = x->d[b * NT + t0 + t];
+    for (int t = 0; t < TOKENS; t++) {
+        const float8 d = x->d[b * NT + t0 + t];
 #pragma unroll
-            for (uint v = 0; v < (PLANES ? 1 : 2); v++) {
-                float8 *to = acc + 2 * (t0 + t) + upper + v;
-                const float8 sum = convert_float8(sums[0][v][t]);
+        for (uint v = 0; v < 2; v++) {
+            float8 *to = acc + 2 * (t0 + t) + v;
+            const float8 sum = convert_float8(sums[0][v][t]);
 #if HALF_SCALES
-                const float8 other = convert_float8(sums[1][v][t]);
-                *to = fma(fma(sum, scale[v], other * scale[2 + v]), d, *to);
+            const float8 other = convert_float8(sums[1][v][t]);
+            *to = fma(fma(sum, scale[v], other * scale[2 + v]), d, *to);
 #elif HAS_MINIMA
-                const float8 whole = s->whole[b * NT + t0 + t];
-                *to = fma(more[upper + v], whole, fma(sum * d, scale[upper + v], *to));
+            const float8 whole = s->whole[b * NT + t0 + t];
+            *to = fma(more[v], whole, fma(sum * d, scale[v], *to));
 #else
-                *to = fma(sum * d, scale[upper + v], *to);
+            *to = fma(sum * d, scale[v], *to);
 #endif
-            }
         }
     }
 }
@@ -233,11 +245,12 @@ INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tile
         decode_strip(&s, &p, n);
 #pragma unroll 1
         for (uint i = 0; i < n_blocks; i++) {
-            x_ptrs at = x_at(x + (size_t)i * NT * (k / 8 * 11), k);
-            at.q += first * NT * 8;
+            x_ptrs at = x_at(x + (size_t)i * NT * TOKEN_BYTES(k, WORDS), k);
+            at.q += first * NT * GROUPS;
             at.d += first * NT;
             at.sums += 2 * first * NT;
-            prepare_tokens(&s, &at, n);
+            if (!WORDS || HAS_MINIMA)
+                prepare_tokens(&s, &at, n);
 #pragma unroll 1
             for (uint t = 0; t < NT; t += TOKENS)
 #pragma unroll 1

@@ -22,6 +22,9 @@
 #  define ANY_NT_ALIKE 0
 #endif
 
+/* 1: codes of eight bits and the quants of x are multiplied as words of 16 bits (panel_cpu_strip.h). */
+#define WORDS (DOT == 3 && SIGNED_CODES && NT >= STRIP_LEAST)
+
 /* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of
  * each token. */
 typedef struct x_ptrs {
@@ -34,7 +37,7 @@ static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
 {
     x_ptrs p;
     p.q = (X_SPACE const int *)x;
-    p.d = (X_SPACE const float *)(x + (size_t)NT * k);
+    p.d = (X_SPACE const float *)(x + ((size_t)NT * k << WORDS));
     p.sums = (X_SPACE const int *)(p.d + (size_t)NT * (k / 32));
     return p;
 }
@@ -140,6 +143,9 @@ static inline void dots_pair(int16 sums[2], const int16 v[4], X_SPACE const int 
 #  define HIGH_SUM(sum) (sum)
 #endif
 
+/* Four codes of any offset as signed bytes. */
+#define SIGNED(v) (((v) + (128 - OFFSET) * 0x01010101) ^ (int)0x80808080)
+
 static inline void product_codes(const tile_ptrs *p, uint b, int16 v[8])
 {
 #if HIGH_IN_PLACE
@@ -154,7 +160,7 @@ static inline void product_codes(const tile_ptrs *p, uint b, int16 v[8])
 #  if SIGNED_CODES
 #    pragma unroll
     for (int g = 0; g < 8; g++)
-        v[g] = (v[g] + (128 - OFFSET) * 0x01010101) ^ (int)0x80808080;
+        v[g] = SIGNED(v[g]);
 #  endif
 #endif
 }

@@ -23,7 +23,7 @@ static clef_dot dot_of(const clef_caps *caps)
 static uint32_t row_bytes(uint32_t k)
 {
     uint32_t bytes = LEAST_ROW_BYTES;
-    while (bytes < k / 8 * 11)
+    while (bytes < TOKEN_BYTES(k, 0))
         bytes *= 2;
     return bytes;
 }
@@ -75,7 +75,8 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, expert_p
     const uint32_t most = args->pairs / EXPERT_BLOCK + args->a.experts + 1,
                    blocks =
                        most < args->pairs ? most : args->pairs; /* an expert's last one need not be full */
-    const uint64_t x_words = (uint64_t)blocks * EXPERT_BLOCK * (args->a.k / 32 * 11);
+    args->words = dot_of(lo->caps) == CLEF_DOT_AVX2 && clef__panel_codes_are_bytes(o->dtype);
+    const uint64_t x_words = (uint64_t)blocks * EXPERT_BLOCK * TOKEN_BYTES(args->a.k, args->words) / 4;
     args->tiles = blocks / EXPERT_BLOCKS + args->a.experts + 1;
     args->order = (args_uint)x_words;
     const uint64_t words = x_words + 1 + (uint64_t)args->tiles * EXPERT_TILE_WORDS + args->a.experts + 1 +

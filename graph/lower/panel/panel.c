@@ -4,10 +4,10 @@
 
 /* Columns of cl/formats.def. */
 static const struct {
-    int32_t vectors, scales, offset, table;
+    int32_t vectors, scales, offset, most, table;
 } formats[CLEF_N_DTYPES] = {
 #define FORMAT(number, NAME, name, elems, bytes, ggml, vectors, scales, offset, most, table)                 \
-    [CLEF_##NAME] = {vectors, scales, offset, table},
+    [CLEF_##NAME] = {vectors, scales, offset, most, table},
     ALL_FORMATS(FORMAT)
 #undef FORMAT
 };
@@ -16,6 +16,11 @@ int clef__panel_has(clef_dtype dtype, int64_t k)
 {
     return dtype == CLEF_F32 || dtype == CLEF_F16 || dtype == CLEF_BF16 ||
            (formats[dtype].vectors && k % clef_dtype_block_elems(dtype) == 0);
+}
+
+int clef__panel_codes_are_bytes(clef_dtype dtype)
+{
+    return formats[dtype].most > 127;
 }
 
 static int64_t padded(int64_t n)

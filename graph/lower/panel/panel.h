@@ -20,6 +20,8 @@ clef_value *clef__shrink_pack(struct clef__shrinker *s, const clef_value *packed
 
 /** 1 when weights of this dtype have a panel layout for rows of k columns. */
 int     clef__panel_has(clef_dtype dtype, int64_t k);
+/** 1 when codes of this dtype, after the table, need eight bits. */
+int     clef__panel_codes_are_bytes(clef_dtype dtype);
 /** Bytes of n packed rows of k columns. */
 int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
 /** The most bytes of a packed weight where buffers hold `max_alloc_bytes`: kernels count in 32 bits. */

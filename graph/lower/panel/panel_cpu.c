@@ -32,7 +32,7 @@ static int is_floats(const clef_panel_matmul_opts *o)
  * short ones all. */
 static uint32_t row_bytes(const clef_panel_matmul_opts *o)
 {
-    const uint32_t needed = clef__is_int8(o) ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
+    const uint32_t needed = clef__is_int8(o) ? TOKEN_BYTES((uint32_t)o->k, 0) : (uint32_t)o->k * 4;
     uint32_t bytes = SHORT_ROW_BYTES;
     while (bytes < needed)
         bytes *= 2;
@@ -121,6 +121,8 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     rows_args args = clef__panel_rows_args(lo, n);
     args.block = shared_block(o, args.m);
+    args.words = lo->serving->method == CLEF_DOT_AVX2 && clef__is_int8(o) &&
+                 clef__panel_codes_are_bytes(o->dtype) && (!args.block || args.block >= STRIP_LEAST);
     const uint32_t fill = args.block         ? args.block
                           : clef__is_int8(o) ? REST_STEP
                                              : 1,
@@ -138,7 +140,8 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
             .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
             .n_bufs = 4,
             .groups = {stored},
-            .scratch_bytes = (uint64_t)stored * (clef__is_int8(o) ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+            .scratch_bytes = (uint64_t)stored *
+                             (clef__is_int8(o) ? TOKEN_BYTES(args.k, args.words) : (uint64_t)args.k * 4)},
         err);
 }
 
