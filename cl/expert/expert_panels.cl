@@ -53,21 +53,6 @@ INLINED void put(const expert_args *a, global float *out, global const bias_elem
     vstore16(sums, 0, out + (size_t)pair * a->n + tile * PANEL_ROWS);
 }
 
-#if !STRIPS
-INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, const expert_args *a,
-                       X_SPACE const uchar *rows)
-{
-    const uint blocks = a->k / 32;
-    tile_ptrs p = tile_at(w, tile, all_tiles(a), blocks);
-    x_ptrs x = x_at(rows, a->k);
-#  pragma unroll
-    for (int t = 0; t < NT; t++)
-        acc[t] = 0;
-    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
-        tile_step(acc, &p, &x);
-}
-#endif
-
 #if FEW
 
 kernel void expert_panels_few(const expert_panel_args a, global float *out, global const float *x,
@@ -82,7 +67,8 @@ kernel void expert_panels_few(const expert_panel_args a, global float *out, glob
     for (uint tile = first; tile < min(first + a.span, tiles); tile++) {
         float16 acc[1] = {0};
         if (inside)
-            tile_sums(acc, w, expert * tiles + tile, &a.a, (X_SPACE const uchar *)rows);
+            whole_tile(acc, w, expert * tiles + tile, all_tiles(&a.a), a.a.k,
+                       x_at((X_SPACE const uchar *)rows, a.a.k));
         put(&a.a, out, bias, pair, expert, tile, acc[0]);
     }
 }
@@ -110,7 +96,8 @@ kernel void expert_panels(const expert_panel_args a, global float *out, global u
         strip_sums((float8 *)acc, w, from, all_tiles(&a.a), x, a.a.k, n);
 #  else
         for (uint i = 0; i < n; i++)
-            tile_sums(acc + i * NT, w, from, &a.a, x + (size_t)i * block_bytes);
+            whole_tile(acc + i * NT, w, from, all_tiles(&a.a), a.a.k,
+                       x_at(x + (size_t)i * block_bytes, a.a.k));
 #  endif
     for (uint t = 0; t < n * NT; t++)
         if (pairs[t] >= 0)

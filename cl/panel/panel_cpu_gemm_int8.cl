@@ -54,30 +54,18 @@ STAGE_KERNEL void panel_cpu_gemm_int8(STAGE_GROUP const panel_args a, global flo
 
 #else
 
-/* Computes the products of a tile of w with NT tokens. */
-INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, uint tiles, uint blocks, x_ptrs x)
-{
-    tile_ptrs p = tile_at(w, tile, tiles, blocks);
-#  pragma unroll
-    for (int t = 0; t < NT; t++)
-        acc[t] = 0;
-    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
-        tile_step(acc, &p, &x);
-}
-
 STAGE_KERNEL void panel_cpu_gemm_int8(STAGE_GROUP const panel_args a, global float *out,
                                       global const uchar *x, global const uchar *w, PANEL_OUT_BUFS)
 {
-    const uint tile = group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
-    const uint token = a.first + group_id(0) * NT;
+    const uint tile = group_id(1), tiles = W_TILES(a.n), token = a.first + group_id(0) * NT;
     const x_ptrs xs = x_at(x + a.x + (size_t)token * TOKEN_BYTES(a.k, 0), a.k);
     float16 acc[NT];
 #  if GATED
     float16 gate[NT];
-    tile_sums(gate, w, 2 * tile, tiles, blocks, xs);
-    tile_sums(acc, w, 2 * tile + 1, tiles, blocks, xs);
+    whole_tile(gate, w, 2 * tile, tiles, a.k, xs);
+    whole_tile(acc, w, 2 * tile + 1, tiles, a.k, xs);
 #  else
-    tile_sums(acc, w, tile, tiles, blocks, xs);
+    whole_tile(acc, w, tile, tiles, a.k, xs);
 #  endif
 #  pragma unroll
     for (int t = 0; t < NT; t++)

@@ -34,14 +34,7 @@
 INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args *a, uint tile,
                        X_SPACE const uchar *rows)
 {
-    const uint blocks = a->k / 32;
-    tile_ptrs p = tile_at(w, tile, W_TILES(a->n), blocks);
-    x_ptrs x = x_at(rows, a->k);
-#  pragma unroll
-    for (int t = 0; t < NT; t++)
-        acc[t] = 0;
-    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
-        tile_step(acc, &p, &x);
+    whole_tile(acc, w, tile, W_TILES(a->n), a->k, x_at(rows, a->k));
 }
 
 #else

@@ -372,4 +372,16 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
     x->sums += 2 * STEP_BLOCKS * NT;
 }
 
+/* acc[t] = tile `tile` of `tiles` . token t of x. */
+INLINED void whole_tile(float16 acc[NT], global const uchar *w, uint tile, uint tiles, uint k, x_ptrs x)
+{
+    const uint blocks = k / 32;
+    tile_ptrs p = tile_at(w, tile, tiles, blocks);
+#pragma unroll
+    for (int t = 0; t < NT; t++)
+        acc[t] = 0;
+    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
+        tile_step(acc, &p, &x);
+}
+
 #endif
