@@ -51,10 +51,12 @@ static void tell_and_unlock(serve_group *g)
 
 /* ---- ends of runs ---------------------------------------------------------------------------- */
 
-/* The engine touches the run no more once it is done. */
-static void finish_run(serve_run *r, clef_finish finish, const serve_error *error)
+/* The engine touches the run no more once it is done. A client that learns of the end is no longer counted as
+ * running. */
+static void finish_run(serve_engine *e, serve_run *r, clef_finish finish, const serve_error *error)
 {
     serve_group *g = r->group;
+    serve_engine_publish(e);
     serve_lock_take(&g->lock);
     r->state = SERVE_RUN_DONE;
     r->finish = finish;
@@ -119,7 +121,7 @@ static void finish_waiting(serve_engine *e, waiting_kind kind, const serve_error
         serve_lock_release(&e->lock);
         if (!r)
             return;
-        finish_run(r, CLEF_FINISH_NONE, error);
+        finish_run(e, r, CLEF_FINISH_NONE, error);
     }
 }
 
@@ -129,7 +131,7 @@ static void fail_active(serve_engine *e, const serve_error *error)
     while (e->n_active) {
         serve_run *r = e->active[e->n_active - 1];
         drop_active(e, e->n_active - 1);
-        finish_run(r, CLEF_FINISH_NONE, error);
+        finish_run(e, r, CLEF_FINISH_NONE, error);
     }
     finish_waiting(e, WAITING_PAUSED, error);
 }
@@ -197,7 +199,7 @@ static void begin_run(serve_engine *e, serve_run *r)
         error.n_prompt = r->request.n;
         error.n_ctx = e->m->n_context;
         error.max_tokens = r->request.n_max;
-        finish_run(r, CLEF_FINISH_NONE, &error);
+        finish_run(e, r, CLEF_FINISH_NONE, &error);
         return;
     }
     add_active(e, r);
@@ -260,7 +262,7 @@ static void drop_cancelled(serve_engine *e)
         if (atomic_load(&e->active[i]->cancelled)) {
             serve_run *r = e->active[i];
             drop_active(e, i);
-            finish_run(r, CLEF_FINISH_NONE, NULL);
+            finish_run(e, r, CLEF_FINISH_NONE, NULL);
         }
     finish_waiting(e, WAITING_CANCELLED, NULL);
 }
@@ -297,7 +299,7 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
     if (!t->finish)
         return;
     e->active[i] = e->active[--e->n_active];
-    finish_run(r, t->finish, NULL);
+    finish_run(e, r, t->finish, NULL);
 }
 
 static void note_step(serve_engine *e, int32_t n_rows)
