@@ -26,9 +26,6 @@ typedef struct clef__panel_experts_opts {
 } clef__panel_experts_opts;
 clef_value *clef__panel_experts(clef_graph *g, clef_value *x, clef_value *packed, clef_value *ids,
                                 clef_value *bias, const clef__panel_experts_opts *opts);
-/** The launches of a panel_experts. */
-clef_status clef__lower_panel_experts(clef_lowering *lo, const clef_value *n, clef_error *err);
-
 /** Returns 1 when there is a kernel that multiplies the node's x in 8 bits (graph/lower/expert/expert.c). */
 int clef__experts_have_bytes(const clef_value *n);
 /** The tolerance of the expert_matmul n. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/lower/panel/panel.h"
+#include "graph/lower/variant.h"
 #include "graph/op/expert.h"
 #include "graph/shrink.h"
 
@@ -136,7 +137,7 @@ const clef_op_def clef__op_panel_experts = {
     .infer = infer,
     .ref = ref,
     .cost = cost,
-    .lower = clef__lower_panel_experts,
+    .lower = clef__lower_variant,
     .shrink = shrink,
     .tol = 5e-6f, /* as panel_matmul's: integers are exact */
 };

@@ -9,16 +9,6 @@ enum {
     MIN_SPAN = 6       /* tiles of such a group, which rounds x for itself */
 };
 
-static clef_dot dot_of(const clef_caps *caps)
-{
-    return caps->x86_vnni      ? CLEF_DOT_VNNI
-           : caps->x86_avxvnni ? CLEF_DOT_AVXVNNI
-           : caps->x86_avx2    ? CLEF_DOT_AVX2
-           : caps->arm64_i8mm  ? CLEF_DOT_I8MM
-           : caps->arm64_sdot  ? CLEF_DOT_SDOT
-                               : CLEF_DOT_PORTABLE;
-}
-
 /* Rounded up to a power of two, so that rows of similar length share a program. */
 static uint32_t row_bytes(uint32_t k)
 {
@@ -42,7 +32,7 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, expert_pane
                                                 {"ROW_BYTES", (int32_t)row_bytes(args->a.k)},
                                                 {"W_TYPE", (int32_t)o->dtype},
                                                 {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
-                                                {"DOT", (int32_t)dot_of(lo->caps)}},
+                                                {"DOT", lo->serving->method}},
                                        .args = args,
                                        .args_bytes = sizeof *args,
                                        .bufs = {n, n->in[0], n->in[1], n->in[2], n->in[3]},
@@ -75,7 +65,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, expert_p
     const uint32_t most = args->pairs / EXPERT_BLOCK + args->a.experts + 1,
                    blocks =
                        most < args->pairs ? most : args->pairs; /* an expert's last one need not be full */
-    args->words = dot_of(lo->caps) == CLEF_DOT_AVX2 && clef__panel_codes_are_bytes(o->dtype);
+    args->words = lo->serving->method == CLEF_DOT_AVX2 && clef__panel_codes_are_bytes(o->dtype);
     const uint64_t x_words = (uint64_t)blocks * EXPERT_BLOCK * TOKEN_BYTES(args->a.k, args->words) / 4;
     args->tiles = blocks / EXPERT_BLOCKS + args->a.experts + 1;
     args->order = (args_uint)x_words;
@@ -91,7 +81,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, expert_p
                                            .defs = {{"FEW", 0},
                                                     {"W_TYPE", (int32_t)o->dtype},
                                                     {"BIAS_TYPE", clef__panel_dtype(n->in[3])},
-                                                    {"DOT", (int32_t)dot_of(lo->caps)}},
+                                                    {"DOT", lo->serving->method}},
                                            .args = args,
                                            .args_bytes = sizeof *args,
                                            .bufs = {n, CLEF__SCRATCH, n->in[1], n->in[3]},
@@ -100,7 +90,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, expert_p
                             err);
 }
 
-clef_status clef__lower_panel_experts(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef__panel_experts_opts *o = (const void *)n->attr;
     const clef_value *x = n->in[0], *ids = n->in[2];
@@ -117,3 +107,40 @@ clef_status clef__lower_panel_experts(clef_lowering *lo, const clef_value *n, cl
         args.pairs < args.a.experts && !o->batch_invariant && row_bytes(args.a.k) <= lo->caps->local_bytes;
     return is_few ? lower_few(lo, n, &args, err) : lower_blocks(lo, n, &args, err);
 }
+
+/* ---- variants: the instructions of panel_matmul's -------------------------------------------------------
+ */
+
+const clef_variant clef__panel_experts_vnni = {
+    .name = "vnni",
+    .device_text = "a CPU with AVX-512 VNNI whose compiler takes it as assembly",
+    .cap = CLEF_CAP(x86_vnni),
+    .method = CLEF_DOT_VNNI,
+    .lower = lower};
+const clef_variant clef__panel_experts_avxvnni = {
+    .name = "avxvnni",
+    .device_text = "a CPU with AVX-VNNI but without AVX-512 VNNI, whose compiler takes it as assembly",
+    .cap = CLEF_CAP(x86_avxvnni),
+    .method = CLEF_DOT_AVXVNNI,
+    .lower = lower};
+const clef_variant clef__panel_experts_avx2 = {
+    .name = "avx2",
+    .device_text = "a CPU with AVX2 but without VNNI, whose compiler takes it as assembly",
+    .cap = CLEF_CAP(x86_avx2),
+    .method = CLEF_DOT_AVX2,
+    .lower = lower};
+const clef_variant clef__panel_experts_i8mm = {
+    .name = "i8mm",
+    .device_text = "an Arm CPU with usdot and usmmla (FEAT_I8MM) whose compiler takes them as assembly",
+    .cap = CLEF_CAP(arm64_i8mm),
+    .method = CLEF_DOT_I8MM,
+    .lower = lower};
+const clef_variant clef__panel_experts_sdot = {
+    .name = "sdot",
+    .device_text =
+        "an Arm CPU with sdot (FEAT_DotProd) but without FEAT_I8MM, whose compiler takes it as assembly",
+    .cap = CLEF_CAP(arm64_sdot),
+    .method = CLEF_DOT_SDOT,
+    .lower = lower};
+const clef_variant clef__panel_experts_portable = {
+    .name = "portable", .method = CLEF_DOT_PORTABLE, .lower = lower};
