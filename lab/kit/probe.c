@@ -2,8 +2,8 @@
  *
  * usage: probe DEVICE NAME [FILE [OPTIONS]]
  *   DEVICE  PLATFORM:NUMBER, as `clef devices` writes it; "list" for a list of all
- *   NAME    a row of `probes` below. "binary" and "source" build FILE, whose kernel `probe` sets 32 numbers
- * to 42
+ *   NAME    a row of `probes` below. "binary" and "source" build FILE, whose kernel `probe` sets 32
+ *           numbers to 42
  *
  * Each answer is a line "NAME: VALUE", which is written at once: what comes before a crash is kept. Codes are
  * OpenCL's; 0 is CL_SUCCESS. */

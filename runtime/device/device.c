@@ -306,6 +306,12 @@ void clef_device_close(clef_device *dev)
     free(dev);
 }
 
+int32_t clef__device_units(const clef_caps *caps)
+{
+    enum { MOST = 2048, UNKNOWN = 8 }; /* no GPU has more: Mesa says 9999 for Adreno */
+    return caps->n_units > 0 && caps->n_units <= MOST ? caps->n_units : UNKNOWN;
+}
+
 int32_t clef_error_is_lost(const clef_error *err)
 {
     static const int32_t codes[] = {CL_OUT_OF_RESOURCES,
@@ -341,8 +347,8 @@ clef_status clef__device_reopen(clef_device *dev, int32_t most, clef_error *err)
     const int32_t n = clef_device_n_plans(dev);
     if (n > most)
         return clef__fail(err, CLEF_E_ARG,
-                          "%s: %d plans are left, expected none before its context is replaced",
-                          dev->info.name, (int)n);
+                          "%s: expected at most %d plans before its context is replaced, got %d",
+                          dev->info.name, (int)most, (int)n);
     char text[256];
     clef_status s = CLEF_OK;
     snprintf(text, sizeof text, "%s was lost or had no room: its context is made anew", dev->info.name);

@@ -71,6 +71,8 @@ struct clef_device {
 clef_status clef__device_ready(clef_device *dev, clef_error *err);
 /** clef_device_reopen() where up to `most` plans are left, which have no memory and no kernels yet. */
 clef_status clef__device_reopen(clef_device *dev, int32_t most, clef_error *err);
+/** The number of compute units, for estimates: 8 where the driver does not know it. */
+int32_t     clef__device_units(const clef_caps *caps);
 /** Launches a small kernel. 1: the device still computes; 0: its context has failed, or the device
  *  (runtime/device/probe.c). */
 int         clef__device_works(clef_device *dev);

@@ -112,7 +112,7 @@ static void choose_sizes(measure *m)
                                                          in the cache for the next round */
     wanted = at_most(wanted > LEAST_BYTES ? wanted : LEAST_BYTES, limit);
 
-    const size_t n_units = caps->n_units > 0 ? (size_t)caps->n_units : 1;
+    const size_t n_units = (size_t)clef__device_units(caps);
     m->group = 1;
     while (!caps->is_cpu && m->group < 256 && m->group * 2 <= (size_t)caps->max_group)
         m->group *= 2;

@@ -405,7 +405,7 @@ static char *find_out(clef_device *dev, clef__probes which)
     if (text || is_reserve)
         return text;
     snprintf(folder, sizeof folder, "%s/%s", dev->cache_dir, name);
-    const int n = snprintf(part, sizeof part, "%s/%lld.part", folder, (long long)clef__os_pid());
+    const int n = snprintf(part, sizeof part, "%s/%" PRIx64 ".part", folder, clef__os_unique());
     if (!is_wanted(dev) || n < 0 || (size_t)n >= sizeof part || clef__os_make_dirs(folder, NULL))
         return NULL;
     text = probe_by_children(dev, part, which);

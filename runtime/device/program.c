@@ -134,14 +134,15 @@ void clef__programs_save_in_background(clef_device *dev)
         clef__os_go_to_background();
 }
 
-/* 1 when the program has the kernel. A binary of another version of the driver may build and have none. */
-static int has_kernel(cl_program program, const char *name)
+/* CL_SUCCESS when the program has the kernel. A binary of another version of the driver may build and have
+ * none. */
+static cl_int find_kernel(cl_program program, const char *name)
 {
     cl_int code;
     const cl_kernel kernel = clCreateKernel(program, name, &code);
     if (kernel)
         clReleaseKernel(kernel);
-    return kernel != NULL;
+    return code;
 }
 
 /* Also of a binary: NVIDIA's is a text for an assembler. */
@@ -151,6 +152,14 @@ static cl_int compile(clef_device *dev, clef_program *p)
     const cl_int code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
     clef__os_guard_build_ends();
     return code;
+}
+
+/* 1 for codes that say nothing of a binary. */
+static int is_short_or_lost(cl_int code)
+{
+    const clef_error err = {.status = CLEF_E_CL, .cl_code = code};
+    return clef_error_is_lost(&err) || code == CL_OUT_OF_HOST_MEMORY ||
+           code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
 /* Returns 1 if the disk cache has a binary, and the driver accepts it. */
@@ -164,15 +173,17 @@ static int load_program(clef_device *dev, clef_program *p, const char *kernel)
     const unsigned char *bytes = binary;
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
-    if (p->program && binary_code == CL_SUCCESS && compile(dev, p) == CL_SUCCESS &&
-        has_kernel(p->program, kernel)) {
-        p->stored = 1;
+    code = code ? code : binary_code;
+    code = code ? code : compile(dev, p);
+    code = code ? code : find_kernel(p->program, kernel);
+    p->stored = code == CL_SUCCESS;
+    if (p->stored)
         return 1;
-    }
     if (p->program)
         clReleaseProgram(p->program);
     p->program = NULL;
-    clef__cache_drop(dev, &p->key);
+    if (!is_short_or_lost(code))
+        clef__cache_drop(dev, &p->key);
     return 0;
 }
 

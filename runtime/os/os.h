@@ -187,6 +187,9 @@ int         clef__os_memory_is_short(void);
 void        clef__os_sleep(int32_t ms);
 /** The id of this process. */
 int64_t     clef__os_pid(void);
+/** A number for the names of files that processes of several containers, which may have the same id, make in
+ *  one folder: of the id, the time and how often it was called. */
+uint64_t    clef__os_unique(void);
 /** Children of a rank, which prove kernels, are not ranks: they see no launcher (os_launcher.c). */
 void        clef__launcher_hide(void);
 /** Processors that this process may run on; at least 1. */

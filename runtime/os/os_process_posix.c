@@ -152,9 +152,12 @@ void clef__os_go_to_background(void)
 
 void clef__os_kill(int64_t process)
 {
+    enum { POLL_MS = 2, MOST_MS = 2000 };
+    int code;
     kill((pid_t)process, SIGKILL);
-    while (waitpid((pid_t)process, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    /* One that a driver keeps in the kernel ends later, or never. */
+    for (int ms = 0; ms < MOST_MS && !clef__os_ended(process, &code); ms += POLL_MS)
+        clef__os_sleep(POLL_MS);
 }
 
 void clef__os_sleep(int32_t ms)

@@ -20,13 +20,6 @@ static double ops_a_clock(const clef_caps *caps)
     return caps->nv_asm ? 64 : caps->amd_dot ? 32 : 8;
 }
 
-/* No GPU has so many units; its driver does not know. */
-static double units_of(const clef_caps *caps)
-{
-    enum { MOST = 2048, UNKNOWN = 8 };
-    return caps->n_units > 0 && caps->n_units <= MOST ? caps->n_units : UNKNOWN;
-}
-
 static rates expected_rates(const clef_device *dev)
 {
     const clef_caps *caps = &dev->info.caps;
@@ -34,7 +27,7 @@ static rates expected_rates(const clef_device *dev)
     if (!clef_device_speed_known(dev, &speed, NULL))
         return (rates){speed.mad_gflop_s * 1e9 * PART_OF_MAD, speed.read_gb_s * 1e9 * PART_OF_READ};
     const double mhz = caps->mhz > 0 ? caps->mhz : 500;
-    return (rates){units_of(caps) * mhz * 1e6 * ops_a_clock(caps), READ_UNKNOWN};
+    return (rates){clef__device_units(caps) * mhz * 1e6 * ops_a_clock(caps), READ_UNKNOWN};
 }
 
 /* The expected time of the slowest node. */

@@ -1,5 +1,6 @@
 /* Fused steps that a child builds and tries while the plan runs plain launches. The result is on disk: the
  * program in the cache, or a line among the device's proofs. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +67,9 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
 static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
                                clef_fused_job *job, clef_error *err)
 {
-    static int32_t n_started; /* several plans of a process may each start a child */
     char cases[CLEF__TRIAL_PATH];
-    const int n = snprintf(cases, sizeof cases, "%.*s-%lld-%d", (int)strlen(job->journal) - 4, job->journal,
-                           (long long)clef__os_pid(), (int)n_started++);
+    const int n = snprintf(cases, sizeof cases, "%.*s-%" PRIx64, (int)strlen(job->journal) - 4, job->journal,
+                           clef__os_unique());
     if (n < 0 || (size_t)n + 32 > sizeof cases)
         return clef__fail(err, CLEF_E_IO, "fused step: the cache folder's name is too long");
     clef_status s = clef__fused_write(cases, plan, kinds, n_hung, &job->n_steps, err);

@@ -1,6 +1,7 @@
 /* Has a plan's units proven in child processes. There is one for each processor, up to MAX_CHILDREN
  * (trial_watch.c), because drivers compile one kernel at a time in a process. On a GPU there are two, since a
  * context takes up to 500 MB of its memory. Meanwhile the plan builds the kernels that are proven already. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,7 +71,7 @@ static clef_status run_children(clef_plan *plan, clef_proof_units *units, int32_
     snprintf(path, sizeof path, "%s/proof", dev->cache_dir);
     if (clef__os_make_dirs(path, NULL))
         return CLEF_E_IO;
-    snprintf(path, sizeof path, "%s/proof/cases-%lld", dev->cache_dir, (long long)clef__os_pid());
+    snprintf(path, sizeof path, "%s/proof/cases-%" PRIx64, dev->cache_dir, clef__os_unique());
     clef_status s = clef__proof_write(path, plan, units, NULL);
     clef__programs_save_cheap(dev); /* learns whether writing is cheap, for all programs */
     if (!s)
@@ -101,15 +102,26 @@ static clef_status try_alone(clef_plan *plan, clef_proof_units *units, clef_erro
     for (int32_t i = 0, k = 0; i < units->n && few.n > 0; i++)
         if (units->at[i].verdict == CLEF_PROOF_FAULTED)
             units->at[i] = few.at[k++];
-    if (!s && few.n > 0 && !plan->mem && !clef__device_works(plan->dev)) /* this process's context, too */
-        s = clef__device_reopen(plan->dev, 1, err);
     free(few.at);
     return s;
+}
+
+/* This process's context may be lost with that of a child. */
+static clef_status restore_context(clef_plan *plan, const clef_proof_units *units, clef_error *err)
+{
+    int32_t i = 0;
+    while (i < units->n && units->at[i].verdict < CLEF_PROOF_REFUSED)
+        i++;
+    return i == units->n || plan->mem || clef__device_works(plan->dev)
+               ? CLEF_OK
+               : clef__device_reopen(plan->dev, 1, err);
 }
 
 clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, clef_error *err)
 {
     const int32_t n = plan->dev->info.caps.is_cpu ? clef__os_n_cpus() : CHILDREN_ON_GPU;
-    const clef_status s = run_children(plan, units, n, err);
-    return s || units->n == 1 ? s : try_alone(plan, units, err);
+    clef_status s = run_children(plan, units, n, err);
+    if (!s && units->n > 1)
+        s = try_alone(plan, units, err);
+    return s ? s : restore_context(plan, units, err);
 }

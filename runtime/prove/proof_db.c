@@ -31,6 +31,12 @@ int clef__proof_is_settled(const clef_proof *p)
     return p && (p->is_new || !clef__proof_is_suspicion(p));
 }
 
+/* 1 for a kernel that was not tried because memory was short: another start tries it. */
+static int is_of_now(const clef_proof *p)
+{
+    return p->verdict == CLEF_PROOF_UNTRIED && p->cl_code;
+}
+
 int clef__proof_is_bad(const clef_proof *p)
 {
     return clef__proof_is_settled(p) && p->verdict >= CLEF_PROOF_WRONG;
@@ -228,6 +234,8 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     size_t at = (size_t)snprintf(text, room, "%s%s\n# %.100s\n", head, CLEF_VERSION, dev->info.name);
     for (int32_t i = 0; i < proofs->n; i++) {
         const clef_proof *p = &proofs->at[i];
+        if (is_of_now(p))
+            continue;
         at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64,
                                p->print, p->op, p->variant, clef__verdict_names[p->verdict], p->worst,
                                p->n_hung, p->when);

@@ -1,5 +1,6 @@
 #include "runtime/prove/selftest_child.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ clef_status clef__selftest_apart(clef_device *dev, clef_op op, const clef_selfte
     int code = 0;
     snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
     snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir);
-    snprintf(rows, sizeof rows, "%s/selftest-%lld", dev->cache_dir, (long long)clef__os_pid());
+    snprintf(rows, sizeof rows, "%s/selftest-%" PRIx64, dev->cache_dir, clef__os_unique());
     if (opts->all)
         argv[9] = "--all";
     clef_status s = clef__os_spawn(argv, environment, &process, err);

@@ -18,7 +18,7 @@
 #include "runtime/prove/prover.h"
 #include "runtime/prove/trial.h"
 
-enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60, LARGE_BYTES = 64 << 20 };
+enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60, LARGE_BYTES = 64 << 20, CLOSE_SECONDS = 5 };
 
 double clef__trial_seconds(int32_t n_hung)
 {
@@ -313,7 +313,9 @@ clef_status clef_prove(const char *device, const char *path, int32_t first, cons
     do
         s = do_work(&w, device, at, first, err);
     while (w.waits && mailbox && clef__child_wait(mailbox, at, sizeof at, &first));
-    if (w.tried_cases)
+    if (s == CLEF_E_CL || s == CLEF_E_DEVICE) /* the driver may not come back from closing a lost context */
+        clef__os_guard(CLOSE_SECONDS, "", "");
+    else if (w.tried_cases)
         clef__programs_save_in_background(w.dev);
     clef_device_close(w.dev);
     return s;

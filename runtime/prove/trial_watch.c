@@ -10,7 +10,8 @@
 
 enum {
     MAX_CHILDREN = 8,
-    MAX_KILLED = 8, /* how often children that were killed or ran out of memory are restarted */
+    MAX_KILLED = 8,   /* how often children that were killed or ran out of memory are restarted */
+    END_SECONDS = 10, /* that a child takes to end after a verdict after which it ends */
     JOURNAL_BYTES = 64 << 20
 };
 
@@ -24,6 +25,9 @@ typedef struct child {
     int32_t n_done;     /* units that it has finished */
     int32_t n_at_start; /* n_done when it was last started */
     int32_t n_steps;
+    int32_t had_no_memory; /* its last unit ended for lack of memory */
+    int32_t is_ending;     /* its last unit ended by something after which the child ends, too */
+    double ending_since;
     int32_t waits;     /* its journal says that it waits for more */
     int32_t has_ended; /* its journal says that no unit is left */
 } child;
@@ -51,6 +55,8 @@ static clef_status start_child(clef__trials *t, child *c, clef_error *err)
                               : clef__child_spawn(t->dev, t->cases, c->first, group, &c->process, err);
     c->runs = !s;
     c->at = -1;
+    c->had_no_memory = c->is_ending = 0;
+    c->ending_since = 0;
     c->n_at_start = c->n_done;
     c->waits = 0;
     return s;
@@ -73,6 +79,7 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
 {
     char word[8], verdict[16];
     int unit = -1, code = 0; /* crashes and hangs have no code */
+    clef_verdict how;
     double worst = 0;
     const int fields = sscanf(line, "%7s %d %15s %lf %d", word, &unit, verdict, &worst, &code);
     c->waits |= fields == 1 && strcmp(word, "waits") == 0;
@@ -84,6 +91,9 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
         return;
     c->at = fields == 2 ? unit : -1;
     c->n_done += fields >= 4;
+    c->had_no_memory = fields >= 4 && strcmp(verdict, "killed") == 0;
+    c->is_ending =
+        fields >= 4 && (c->had_no_memory || (read_verdict(verdict, &how) && how >= CLEF_PROOF_FAULTED));
     clef__trial_result *r = &results[unit];
     if (fields >= 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
         r->is_known = r->verdict != CLEF_PROOF_FAULTED;
@@ -142,6 +152,17 @@ static void note_end(clef__trials *t, child *c, int was_killed)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
+/* 1 for a child that should have ended: the driver keeps it in the kernel, where no signal reaches it. */
+static int is_stuck(child *c)
+{
+    const double now = clef__os_seconds();
+    if (!c->is_ending)
+        c->ending_since = 0;
+    else if (c->ending_since == 0)
+        c->ending_since = now;
+    return c->ending_since > 0 && now - c->ending_since > END_SECONDS;
+}
+
 /* Reads a child's journal, and restarts the child if it died. A child that finished no unit since its start
  * is not restarted: its device does not open. */
 static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
@@ -151,8 +172,11 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     if (is_over && clef__child_missed(&c->process))
         return start_child(t, c, err);
     read_journal(c, t->results, t->n_units);
-    if (!c->has_ended && !is_over)
+    const int is_left_behind = !is_over && !c->has_ended && is_stuck(c);
+    if (!c->has_ended && !is_over && !is_left_behind)
         return CLEF_OK;
+    if (is_left_behind)
+        clef__os_leave(c->process.process);
     c->runs = 0;
     /* Wine gives exit code 0 for a process that a signal ended. It was within a unit then, if its journal is
      * still there. */
@@ -167,7 +191,7 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     }
     const int was_killed = clef__os_was_killed(code);
     t->was_interrupted |= clef__os_was_interrupted(code);
-    t->n_killed += was_killed;
+    t->n_killed += was_killed || c->had_no_memory;
     if (t->was_interrupted)
         return CLEF_OK;
     if (c->at >= 0)

@@ -62,7 +62,7 @@ static inline void check_names(void)
         "alloc_silent", "memory",       "memory_late", "address_bits", "extension", "no_fill",
         "denormals",    "fast_math",    "compiler",    "binaries",     "times",
         "sticky",       "null_arg",     "host_ptr",     "units",
-        "mhz",          "reset",        "dot"};
+        "mhz",          "reset",        "dot",         "flush"};
     for (const char *at = getenv("CLEF_QUIRK"); at && *at;) {
         const size_t n = strcspn(at, ",");
         size_t i = 0;

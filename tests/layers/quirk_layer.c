@@ -17,9 +17,10 @@
  *   local=N         a launch whose kernel has more than N bytes of local memory fails with
  *                   CL_OUT_OF_RESOURCES, whatever CL_DEVICE_LOCAL_MEM_SIZE says: Oclgrind once added up all
  *                   kernels of a program (Oclgrind#162); Arc B570, with 1 KiB (chipStar#1438)
- *   align=N         a sub-buffer whose origin is not a multiple of N fails with
- * CL_MISALIGNED_SUB_BUFFER_OFFSET. Which drivers check: Halide#8235. That one wants more than it says:
- * reported alloc=N         buffers hold at most N bytes, and the device says so: Adreno 740 (llama.cpp#25870)
+ *   align=N         a sub-buffer whose origin is not a multiple of N fails, with
+ *                   CL_MISALIGNED_SUB_BUFFER_OFFSET. Which drivers check: Halide#8235. That one wants more
+ *                   than it says: reported
+ *   alloc=N         buffers hold at most N bytes, and the device says so: Adreno 740 (llama.cpp#25870)
  *   alloc_silent=N  the same, but the device does not say so: reported
  *   memory=N        all buffers together hold N bytes; one more fails with
  *                   CL_MEM_OBJECT_ALLOCATION_FAILURE: any driver whose memory others use
@@ -36,11 +37,17 @@
  *   sticky=KERNEL   once the kernel was launched, every later command of the process fails with
  *                   CL_OUT_OF_RESOURCES: NVIDIA, after an access that is out of bounds (PPSTM#77, cuml#7906)
  *   reset=KERNEL    each launch of the kernel ends the contexts of all processes; new ones work: a driver
- * that resets the card, on Windows (TDR) and Linux (amdgpu, i915) null_arg        a buffer argument that is
- * NULL fails with CL_INVALID_ARG_VALUE, although the standard allows it: clvk, once no_fill
- * clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat, the comment in
- * its function that sets buffers to zero) the compiler denormals       denormal numbers are flushed to zero,
- * as the standard allows (OpenCL-Docs#276). PoCL obeys -cl-denorms-are-zero by the processor's own flags
+ *                   that resets the card, on Windows (TDR) and Linux (amdgpu, i915)
+ *   flush=lazy      no launch begins before its queue is flushed, or waited for: Windows' drivers gather
+ *                   commands (WDDM)
+ *   null_arg        a buffer argument that is NULL fails with CL_INVALID_ARG_VALUE, although the standard
+ *                   allows it: clvk, once
+ *   no_fill         clEnqueueFillBuffer fails with CL_INVALID_OPERATION: NVIDIA up to 352.21, Apple (hashcat,
+ *                   the comment in its function that sets buffers to zero)
+ *
+ * the compiler
+ *   denormals       denormal numbers are flushed to zero, as the standard allows (OpenCL-Docs#276). PoCL
+ *                   obeys -cl-denorms-are-zero by the processor's own flags
  *   fast_math       every program is built with -cl-fast-relaxed-math: reported
  *   compiler=crash:WORD   building a source that contains WORD ends the process by a signal: ROCm
  *                   (ROCm-OpenCL-Driver#71), Adreno (llama.cpp#22006), Intel (compute-runtime#213)
@@ -49,6 +56,7 @@
  *   compiler=slow:N       each build takes N milliseconds longer: Adreno, minutes (llama.cpp#22642)
  *   binaries=refuse|build|kernel   a program's binary is of another driver: it is refused when the program is
  *                   made, when it is built, or its kernels are not found: Intel (compute-runtime#125)
+ *
  * profiling
  *   times=reversed  a command ends before it starts: Intel, in other orders (compute-runtime#344,
  *                   chipStar#1549)
@@ -60,6 +68,7 @@
 #include "tests/layers/quirk.h"
 #include <CL/cl_ext.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -338,19 +347,65 @@ static void lose_by(cl_command_queue queue, cl_kernel kernel)
         reset_device();
 }
 
+/* ---- launches that wait for a flush ---------------------------------------------------------- */
+
+enum { MAX_WAIT = 15 };
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+static cl_event held; /* what launches of `held_in` wait for; NULL: there are none */
+static cl_context held_in;
+
+static void let_go_locked(void)
+{
+    if (!held)
+        return;
+    next->clSetUserEventStatus(held, CL_COMPLETE);
+    next->clReleaseEvent(held);
+    held = NULL;
+}
+
+static void let_go(void)
+{
+    pthread_mutex_lock(&holding);
+    let_go_locked();
+    pthread_mutex_unlock(&holding);
+}
+
+/* Adds to the n events of `wait` the one that the next flush completes. Returns their number. */
+static cl_uint hold(cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event out[MAX_WAIT + 1])
+{
+    cl_context context = NULL;
+    next->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    pthread_mutex_lock(&holding);
+    if (held_in != context)
+        let_go_locked();
+    held_in = context;
+    if (!held)
+        held = next->clCreateUserEvent(context, NULL);
+    for (cl_uint i = 0; i < n; i++)
+        out[i] = wait[i];
+    out[n] = held;
+    pthread_mutex_unlock(&holding);
+    meet("flush");
+    return n + (out[n] != NULL);
+}
+
 static cl_int CL_API_CALL finish(cl_command_queue queue)
 {
+    let_go();
     return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clFinish(queue);
 }
 
 static cl_int CL_API_CALL flush(cl_command_queue queue)
 {
+    let_go();
     return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clFlush(queue);
 }
 
 static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t at, size_t n,
                                       void *to, cl_uint n_wait, const cl_event *wait, cl_event *event)
 {
+    if (blocks)
+        let_go();
     return is_context_lost() ? CL_OUT_OF_RESOURCES
                              : next->clEnqueueReadBuffer(queue, mem, blocks, at, n, to, n_wait, wait, event);
 }
@@ -359,6 +414,8 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bo
                                        size_t n, const void *from, cl_uint n_wait, const cl_event *wait,
                                        cl_event *event)
 {
+    if (blocks)
+        let_go();
     return is_context_lost()
                ? CL_OUT_OF_RESOURCES
                : next->clEnqueueWriteBuffer(queue, mem, blocks, at, n, from, n_wait, wait, event);
@@ -368,6 +425,8 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
                                     size_t at, size_t n, cl_uint n_wait, const cl_event *wait,
                                     cl_event *event, cl_int *code)
 {
+    if (blocks)
+        let_go();
     if (!is_context_lost())
         return next->clEnqueueMapBuffer(queue, mem, blocks, flags, at, n, n_wait, wait, event, code);
     if (code)
@@ -377,6 +436,7 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
 
 static cl_int CL_API_CALL wait_for(cl_uint n, const cl_event *events)
 {
+    let_go();
     return is_context_lost() ? CL_OUT_OF_RESOURCES : next->clWaitForEvents(n, events);
 }
 
@@ -483,8 +543,11 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     }
     if (is_context_lost())
         return CL_OUT_OF_RESOURCES;
-    const cl_int code =
-        next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n_wait, wait, event);
+    cl_event all[MAX_WAIT + 1];
+    const int is_held = has_quirk("flush", "lazy") && n_wait <= MAX_WAIT;
+    const cl_uint n = is_held ? hold(queue, n_wait, wait, all) : n_wait;
+    const cl_int code = next->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n,
+                                                     is_held ? all : wait, event);
     lose_by(queue, kernel);
     return code;
 }

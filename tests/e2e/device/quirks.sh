@@ -92,6 +92,7 @@ refuses memory_late=300000:-5 $gpu "CL_OUT_OF_RESOURCES" &&
   empty "memory_late: no kernel is blamed" "$(awk 'NR > 2 && $4 != "right" && $4 != "untried" { print $2, $3, $4 }' "$tmp"/cache/proof/*)"
 goes_on units=9999 $gpu
 goes_on mhz=0 $gpu
+goes_on flush=lazy $gpu && is_met flush
 goes_on address_bits=32 ""
 same "address_bits=32: 4 GiB of the 16 that it reports" "4294967295 4294967295" \
   "$(with address_bits=32 "$CLEF" devices --json | sed -n 's/.*"max_alloc_bytes": \([0-9]*\), "global_bytes": \([0-9]*\).*/\1 \2/p' | head -n 1)"
