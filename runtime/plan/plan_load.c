@@ -63,7 +63,8 @@ static uint64_t part_bytes(const clef_launch *l, const clef_value *w)
     return l->part_bytes ? l->part_bytes : (uint64_t)clef__bytes(w, NULL);
 }
 
-/* The host's memory as a buffer, or a copy if it is not aligned. The buffer serves one launch. */
+/* The host's memory as a buffer, or a copy if it is not aligned or the driver refuses it. The buffer serves
+ * one launch. */
 static clef_status use_in_place(const clef_plan *plan, const clef_launch *l, const clef_value *w,
                                 load_source *from, clef_error *err)
 {
@@ -75,10 +76,14 @@ static clef_status use_in_place(const clef_plan *plan, const clef_launch *l, con
     const clef_status s = clef__plan_weight_data(plan, w, &data, err);
     if (s)
         return s;
-    const int there = (uintptr_t)data % align == 0;
-    from->mem = clCreateBuffer(plan->dev->context,
-                               CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
-                               (size_t)part_bytes(l, w), (char *)(uintptr_t)data + l->part_at, &code);
+    const size_t n_bytes = (size_t)part_bytes(l, w);
+    char *host = (char *)(uintptr_t)data + l->part_at;
+    if ((uintptr_t)data % align == 0)
+        from->mem =
+            clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes, host, &code);
+    if (!from->mem)
+        from->mem =
+            clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes, host, &code);
     return from->mem ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
 }
 

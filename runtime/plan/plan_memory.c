@@ -125,11 +125,14 @@ static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
 static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    const clef_status s = plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR,
+                                                n_bytes, (void *)(uintptr_t)data, &plan->mem[v->id], err);
+    if (s)
+        return s;
     /* formats that no file has were made in memory, for this plan */
     *(v->dtype >= CLEF_I4_32 ? &plan->stats.weight_bytes : &plan->stats.mapped_bytes) += n_bytes;
     clef__plan_weight_stays(plan, v);
-    return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes,
-                                 (void *)(uintptr_t)data, &plan->mem[v->id], err);
+    return CLEF_OK;
 }
 
 static clef_status place_weights(clef_plan *plan, clef_error *err)
@@ -157,7 +160,9 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         s = clef__plan_weight_data(plan, v, &data, err);
         if (s)
             break;
-        s = can_map(plan, v, data) ? map_weight(plan, v, data, err) : upload_weight(plan, v, data, &up, err);
+        /* a driver may refuse pages of a file that is mapped read-only */
+        const int is_mapped = can_map(plan, v, data) && !map_weight(plan, v, data, NULL);
+        s = is_mapped ? CLEF_OK : upload_weight(plan, v, data, &up, err);
         up.done += round_up((uint64_t)clef__bytes(v, NULL), align);
         if (!s)
             s = clef__plan_progress(plan, "weights", up.done, up.total, err);

@@ -29,6 +29,7 @@
  *   memory_late=N:C the same with code C, such as -5, CL_OUT_OF_RESOURCES
  *   host_ptr=copy   a buffer in the host's memory (CL_MEM_USE_HOST_PTR) is a copy of it: Mali, Adreno
  *                   (llama.cpp#5965)
+ *   host_ptr=refuse .. is refused where the host may only read: a driver that pins pages for writing
  *   units=N, mhz=N  what the device says of its units and clock: Mesa's driver says 9999 units and 0 MHz for
  *                   Adreno
  *   address_bits=N  CL_DEVICE_ADDRESS_BITS is N, memory 16 GiB all the same: reported of Adreno
@@ -68,6 +69,7 @@
 #include "tests/layers/quirk.h"
 #include <CL/cl_ext.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -75,6 +77,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_PROGRAMS = 4096 };
 
@@ -458,6 +461,17 @@ static cl_mem no_buffer(const char *quirk, cl_int why, cl_int *code)
     return NULL;
 }
 
+/* 0 for pages such as those of a file that is mapped for reading. */
+static int is_writable(void *page)
+{
+    const char first = *(const char *)page;
+    const int zeros = open("/dev/zero", O_RDONLY), is = read(zeros, page, 1) == 1;
+    close(zeros);
+    if (is)
+        *(char *)page = first;
+    return is;
+}
+
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t n, void *host,
                                         cl_int *code)
 {
@@ -466,6 +480,8 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
         return no_buffer(said ? "alloc" : "alloc_silent", CL_INVALID_BUFFER_SIZE, code);
     if (all && atomic_load(&live_bytes) + n > all)
         return no_buffer("memory", CL_MEM_OBJECT_ALLOCATION_FAILURE, code);
+    if ((flags & CL_MEM_USE_HOST_PTR) && has_quirk("host_ptr", "refuse") && !is_writable(host))
+        return no_buffer("host_ptr", CL_INVALID_HOST_PTR, code);
     if ((flags & CL_MEM_USE_HOST_PTR) && has_quirk("host_ptr", "copy")) {
         meet("host_ptr");
         flags = (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR;
